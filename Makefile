@@ -1,0 +1,67 @@
+# Everything a developer does. Needs python3 (3.11 or newer), make and a package index; `make` alone lists the targets.
+
+PYTHON ?= python3
+ARGS ?=
+VENV := .venv
+RUN := $(VENV)/bin/python
+PIP := $(RUN) -m pip install -qq --disable-pip-version-check --no-input
+COMPILE := uv pip compile --quiet --generate-hashes --no-emit-index-url --universal --python-version 3.11 \
+	--fork-strategy fewest --no-annotate --custom-compile-command 'make lock' $(ARGS)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench fuzz lock clean
+
+help: ## List the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@echo '  ARGS="..." passes options on: make test ARGS="-k golden -x"'
+
+demo: $(VENV)/core.stamp ## Validate the shipped examples and show the reports
+	@ASSAY="$(VENV)/bin/assay" sh examples/demo.sh
+
+test: $(VENV)/dev.stamp ## Run all tests, on all cores
+	$(RUN) -m pytest -n auto -q $(ARGS)
+
+check: $(VENV)/dev.stamp ## Check format, lint, types and the import rules
+	$(RUN) -m ruff format --check .
+	$(RUN) -m ruff check .
+	$(RUN) -m mypy
+	$(VENV)/bin/lint-imports --no-logo
+
+format: $(VENV)/dev.stamp ## Format the code and mend what ruff can mend
+	$(RUN) -m ruff format .
+	$(RUN) -m ruff check --fix .
+
+bench: $(VENV)/dev.stamp ## Measure validation against other parsers and validators
+	$(RUN) bench/run.py $(ARGS)
+
+fuzz: $(VENV)/dev.stamp ## Feed at least 100,000 mutated inputs to the readers
+	@$(PIP) --only-binary :all: --require-hashes -r requirements/fuzz.txt || echo 'atheris has no wheel for this platform; going on without it'
+	$(RUN) -m tests.fuzz $(ARGS)
+
+lock: ## Renew the hashed requirement files (needs uv; ARGS=--upgrade for new versions)
+	$(COMPILE) pyproject.toml -o requirements/core.txt
+	$(COMPILE) --group pyproject.toml:build -o requirements/build.txt
+	$(COMPILE) pyproject.toml --group dev --group build -c requirements/core.txt -c requirements/build.txt -o requirements/dev.txt
+	$(COMPILE) --group pyproject.toml:fuzz -o requirements/fuzz.txt
+
+clean: ## Remove the environment and everything tools have left behind
+	rm -rf $(VENV) build dist .coverage .coverage.* htmlcov .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The build backend is locked and installed like everything else, so pip fetches nothing that has no hash.
+$(VENV)/core.stamp: requirements/core.txt requirements/build.txt pyproject.toml | $(RUN)
+	@echo 'Installing what assay needs into $(VENV)'
+	@$(PIP) --require-hashes -r requirements/core.txt -r requirements/build.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: requirements/dev.txt $(VENV)/core.stamp
+	@echo 'Installing the development tools into $(VENV)'
+	@$(PIP) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(RUN):
+	@command -v $(PYTHON) >/dev/null || { echo "assay needs Python 3.11 or newer, and there is no '$(PYTHON)'" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "assay needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) -V 2>&1); try: make PYTHON=python3.12" >&2; exit 2; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "'$(PYTHON) -m venv' failed; on Debian and Ubuntu: apt install python3-venv" >&2; exit 2; }

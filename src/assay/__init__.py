@@ -1,0 +1,44 @@
+"""assay: validate evaluation datasets, run them, and keep the evidence."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from assay.api import ValidationConfig, stream, validate
+    from assay.core.case import Case
+    from assay.core.errors import AssayError, SourceUnreadable, UsageProblem
+    from assay.core.issue import Issue
+    from assay.core.report import Report
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "validate": "assay.api",
+    "stream": "assay.api",
+    "ValidationConfig": "assay.api",
+    "Case": "assay.core.case",
+    "Issue": "assay.core.issue",
+    "Report": "assay.core.report",
+    "AssayError": "assay.core.errors",
+    "SourceUnreadable": "assay.core.errors",
+    "UsageProblem": "assay.core.errors",
+}
+
+__all__ = [
+    "AssayError",
+    "Case",
+    "Issue",
+    "Report",
+    "SourceUnreadable",
+    "UsageProblem",
+    "ValidationConfig",
+    "stream",
+    "validate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used, so that `import assay` stays light."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'assay' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

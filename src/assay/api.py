@@ -1,0 +1,179 @@
+"""What every surface calls: sources in, reports out."""
+
+import glob
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.core.case import Case
+from assay.core.errors import SourceUnreadable, UsageProblem
+from assay.core.issue import Issue
+from assay.core.report import Report
+from assay.datasets import contract_named, read, resolve_contract
+from assay.datasets import stream as stream_source
+from assay.datasets.config import ValidationConfig, check_config, load_config
+from assay.datasets.converters import Conversion, IdStyle, convert_cases, convert_files
+from assay.datasets.converters.report import with_rejected
+from assay.datasets.fixes import Change, fixed
+from assay.datasets.progress import Progress, no_progress
+from assay.datasets.source import Source, open_source
+
+__all__ = [
+    "FixReport",
+    "ValidationConfig",
+    "convert_benchmark",
+    "convert_contract",
+    "find_sources",
+    "fix",
+    "load_config",
+    "stream",
+    "validate",
+]
+
+DATASET_SUFFIXES = (".json", ".jsonl", ".ndjson", ".yaml", ".yml", ".gz")
+
+
+def validate(
+    source: Any,
+    contract: str = "auto",
+    *,
+    config: ValidationConfig | None = None,
+    strict: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """The report on a path, bytes or a Python object; raises SourceUnreadable or UsageProblem, never for bad content."""
+    opened = _opened(source, contract)
+    report = read(opened, contract, config=_settings(config, strict=strict), progress=progress or no_progress)
+    return _without_places(report) if opened.is_object else report
+
+
+def stream(source: Any, contract: str = "auto", *, config: ValidationConfig | None = None) -> Iterator[Case | Issue]:
+    """Cases and issues one by one; a JSONL file of any size needs memory for its ids only."""
+    opened = _opened(source, contract)
+    yield from stream_source(opened, contract, config=_settings(config, strict=False), progress=no_progress)
+
+
+def _settings(config: ValidationConfig | None, *, strict: bool) -> ValidationConfig:
+    settings = check_config(config or ValidationConfig())
+    return msgspec.structs.replace(settings, strict_mode=True) if strict else settings
+
+
+def _opened(source: Any, contract: str) -> Source:
+    if isinstance(source, str | Path | bytes | bytearray | memoryview):
+        return open_source(source)
+    return _from_object(source, contract)
+
+
+def _from_object(value: Any, contract: str) -> Source:
+    """A Python object as the bytes that it would be read from."""
+    is_rows = contract == "legal_eval_v1" or (contract == "auto" and _looks_like_rows(value))
+    rows = (value if isinstance(value, list | tuple) else [value]) if is_rows else [value]
+    try:
+        text = "\n".join(json.dumps(row) for row in rows)
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise UsageProblem(
+            f"the object is not JSON: {problem}", hint="give dicts, lists, strings, numbers, booleans and None"
+        ) from problem
+    source = open_source(text.encode(), name="<object>.jsonl" if is_rows else "<object>.json")
+    source.is_object = True
+    return source
+
+
+def _looks_like_rows(value: Any) -> bool:
+    first = value[0] if isinstance(value, list | tuple) and value else value
+    return isinstance(first, dict) and "task_type" in first
+
+
+def _without_places(report: Report) -> Report:
+    """An object has no lines; the path alone tells where an issue is."""
+    report.path = "<object>"
+    report.issues = tuple(msgspec.structs.replace(issue, line=None, column=None, excerpt="", caret=0) for issue in report.issues)
+    return report
+
+
+def convert_benchmark(name: str, paths: Sequence[str], *, id_style: IdStyle = "stable") -> Conversion:
+    """Rows of legal_eval_v1 from the files of a published benchmark."""
+    return convert_files(name, paths, id_style=id_style)
+
+
+def convert_contract(path: str | Path, *, source: str, target: str) -> Conversion:
+    """The valid cases of a dataset in another contract, with a remark for everything that has no place there."""
+    report = validate(path, source)
+    known = report.contract
+    if known is None or report.outcome == "rejected":
+        raise UsageProblem(f"'{path}' is no usable {source} dataset", hint=f"see what is wrong with: assay validate {path}")
+    converted = convert_cases(report.cases, source=known, target=contract_named(target))
+    return with_rejected(converted, report.record_errors)
+
+
+class FixReport(msgspec.Struct, frozen=True):
+    """What a fix changed, and the report on the corrected copy."""
+
+    changes: tuple[Change, ...]
+    report: Report
+
+
+def fix(source: str | Path, output: str | Path, contract: str = "auto", *, config: ValidationConfig | None = None) -> FixReport:
+    """Write a corrected copy with safe fixes only; raises UsageProblem rather than touch the source itself."""
+    opened = open_source(source)
+    target = Path(output)
+    if str(source) != "-" and target.exists() and target.samefile(source):
+        raise UsageProblem(f"--fix would overwrite its source '{target}'", hint="give another name for the corrected copy")
+    known = resolve_contract(opened, contract)
+    if known is None:
+        raise UsageProblem(f"no contract was recognised in '{source}'", hint="name it with --contract")
+    corrected = fixed(opened, known)
+    try:
+        target.write_bytes(corrected.content)
+    except OSError as problem:
+        raise UsageProblem(
+            f"cannot write '{target}': {(problem.strerror or str(problem)).lower()}", hint="choose another place"
+        ) from problem
+    return FixReport(corrected.changes, validate(target, known, config=config))
+
+
+def find_sources(patterns: Sequence[str]) -> tuple[str, ...]:
+    """The files behind paths, globs, folders and `-`; raises UsageProblem or SourceUnreadable."""
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        found |= dict.fromkeys(_expanded(pattern))
+    return tuple(found)
+
+
+def _expanded(pattern: str) -> list[str]:
+    path = Path(pattern)
+    if pattern == "-" or path.is_file():
+        return [pattern]
+    if path.is_dir():
+        return _in_folder(path)
+    if glob.has_magic(pattern):
+        matches = sorted(match for match in glob.glob(pattern, recursive=True) if Path(match).is_file())  # noqa: PTH207  # Path.glob takes no absolute pattern
+        if matches:
+            return matches
+        raise UsageProblem(f"no file matches {pattern!r}", hint="quote the pattern, or check the folder")
+    if path.exists():
+        return [pattern]
+    raise SourceUnreadable(f"no such file or folder: {pattern!r}", hint=_neighbour(path))
+
+
+def _in_folder(folder: Path) -> list[str]:
+    files = sorted(str(path) for path in folder.rglob("*") if path.is_file() and path.suffix.lower() in DATASET_SUFFIXES)
+    if not files:
+        raise UsageProblem(
+            f"no datasets in folder {str(folder)!r}", hint=f"looked for files ending in {', '.join(DATASET_SUFFIXES)}"
+        )
+    return files
+
+
+def _neighbour(path: Path) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415  # only for a mistyped path
+
+    try:
+        names = [entry.name for entry in path.parent.iterdir()]
+    except OSError:
+        return "check the path"
+    close = get_close_matches(path.name, names, n=1)
+    return f"did you mean {str(path.parent / close[0])!r}?" if close else "check the path"

@@ -1,0 +1,147 @@
+"""Drop-in names for users of a conversation validator: change one import and keep the code.
+
+`AgentDataValidator(config).validate_file(path)` or `.validate_data(turns)` give a `ValidationResult`. The rules
+are those of `assay.validate(..., contract="conversation_v1")`; subclasses may add their own in `_validate_turn`.
+"""
+
+import enum
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.core.errors import SourceUnreadable
+from assay.core.issue import Finding
+from assay.datasets.config import ValidationConfig, check_config
+from assay.datasets.conversation_v1.rules import check_ids, check_shape, check_text, check_turn
+from assay.datasets.conversation_v1.texts import documents_in
+from assay.datasets.source import open_source
+
+__all__ = ["AgentDataValidator", "ErrorType", "ValidationConfig", "ValidationError", "ValidationResult", "create_example_files"]
+
+
+class ErrorType(enum.Enum):
+    """The seven kinds of errors of the contract."""
+
+    STRUCTURE_ERROR = "structure_error"
+    REQUIRED_FIELD_MISSING = "required_field_missing"
+    INVALID_FIELD_TYPE = "invalid_field_type"
+    INVALID_FIELD_VALUE = "invalid_field_value"
+    SEQUENCE_ERROR = "sequence_error"
+    CONTENT_ERROR = "content_error"
+    TOOL_ERROR = "tool_error"
+
+
+class ValidationError(msgspec.Struct):
+    """One error of a conversation."""
+
+    error_type: ErrorType
+    message: str
+    turn_id: int | None = None
+    field: str | None = None
+
+
+class ValidationResult(msgspec.Struct):
+    """What validation found; `is_valid` turns false with the first error."""
+
+    is_valid: bool = True
+    total_turns: int = 0
+    errors: list[ValidationError] = msgspec.field(default_factory=list)
+    warnings: list[str] = msgspec.field(default_factory=list)
+
+    def add_error(self, error_type: ErrorType, message: str, turn_id: int | None = None, field: str | None = None) -> None:
+        """Note an error."""
+        self.errors.append(ValidationError(error_type, message, turn_id, field))
+        self.is_valid = False
+
+    def add_warning(self, message: str) -> None:
+        """Note something that does not make the conversation invalid."""
+        self.warnings.append(message)
+
+
+class AgentDataValidator:
+    """Validates conversations; `_validate_turn` may be overridden."""
+
+    def __init__(self, config: ValidationConfig | None = None) -> None:
+        self.config = check_config(config or ValidationConfig())
+
+    def validate_file(self, path: str | Path) -> ValidationResult:
+        """The result for a JSON, YAML or JSONL file; one that cannot be read is a STRUCTURE_ERROR."""
+        result = ValidationResult()
+        try:
+            conversations = list(documents_in(open_source(path)))
+        except SourceUnreadable as problem:
+            result.add_error(ErrorType.STRUCTURE_ERROR, problem.message)
+            return result
+        for document in conversations:
+            self._note(check_text(document), document.value, result)
+            if document.is_readable:
+                self._validate(document.value, result)
+        return result
+
+    def validate_data(self, data: Any) -> ValidationResult:
+        """The result for a list of turns."""
+        result = ValidationResult()
+        self._validate(data, result)
+        return result
+
+    def _validate(self, turns: Any, result: ValidationResult) -> None:
+        self._note(check_shape(turns, self.config), turns, result)
+        if not isinstance(turns, list):
+            return
+        result.total_turns += len(turns)
+        for position, turn in enumerate(turns):
+            self._validate_turn(turn, position, result)
+        self._note(check_ids(turns, self.config), turns, result)
+
+    def _validate_turn(self, turn: Any, position: int, result: ValidationResult) -> None:
+        """Every rule for one turn; `position` counts from 0."""
+        self._note(check_turn(turn, position, self.config), {position: turn}, result)
+
+    def _note(self, found: Iterable[Finding], turns: Any, result: ValidationResult) -> None:
+        for finding in found:
+            position = finding.path[0] if finding.path else None
+            field = next((step for step in finding.path[1:] if isinstance(step, str)), None)
+            if finding.severity == "warning":
+                result.add_warning(f"turn {position}: {finding.message}")
+            else:
+                result.add_error(ErrorType(finding.error_type), finding.message, _turn_id(turns, position), field)
+
+
+def _turn_id(turns: Any, position: Any) -> int | None:
+    """The turn's own id, or its place in the conversation where it has none."""
+    try:
+        turn = turns[position]
+    except (KeyError, IndexError, TypeError):
+        return None
+    turn_id = turn.get("turn_id") if isinstance(turn, dict) else None
+    return turn_id if type(turn_id) is int else position + 1
+
+
+_VALID = [
+    {"turn_id": 1, "speaker": "user", "message": "Which trains go from Basel to Milan tomorrow morning?"},
+    {
+        "turn_id": 2,
+        "speaker": "assistant",
+        "assistant_reply": "There is a direct train at 06:28 that arrives at 10:37.",
+        "tool_used": "timetable",
+        "tool_input": {"from": "Basel SBB", "to": "Milano Centrale", "before": "12:00"},
+        "tool_output": {"trains": [{"departs": "06:28", "arrives": "10:37", "changes": 0}]},
+        "confidence_score": 0.94,
+    },
+    {"turn_id": 3, "speaker": "user", "message": "Good, and what does it cost?"},
+    {"turn_id": 4, "speaker": "assistant", "assistant_reply": "Second class starts at 39 francs.", "confidence_score": 0.71},
+]
+_INVALID = [
+    {"turn_id": "1", "speaker": "user", "message": "Which trains go to Milan?"},
+    {"turn_id": 2, "speaker": "robot", "assistant_reply": "Let me look."},
+    {"turn_id": 4, "speaker": "assistant", "assistant_reply": "", "tool_used": "timetable", "confidence_score": 1.5},
+]
+
+
+def create_example_files(folder: str | Path = ".") -> None:
+    """Writes valid_example.json and invalid_example.json."""
+    for name, turns in (("valid_example.json", _VALID), ("invalid_example.json", _INVALID)):
+        (Path(folder) / name).write_text(json.dumps(turns, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Values that every layer speaks of, and pure functions of them."""

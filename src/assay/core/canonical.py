@@ -1,0 +1,89 @@
+"""Canonical JSON (RFC 8785) and the hash of a record.
+
+Integers are written with all their digits: RFC 8785 is defined for numbers that a double can hold, and two
+records that differ in the 17th digit must not share a hash.
+"""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+_encode_string = msgspec.json.Encoder().encode
+
+
+def canonical_json(value: Any) -> bytes:
+    """The value as RFC 8785 bytes; raises ValueError for NaN, infinity and lone surrogates."""
+    parts: list[bytes] = []
+    _write(value, parts)
+    return b"".join(parts)
+
+
+def sha256_hex(canonical: bytes) -> str:
+    """The hash that `record_sha256` holds."""
+    return hashlib.sha256(canonical).hexdigest()
+
+
+def _write(value: Any, parts: list[bytes]) -> None:
+    if isinstance(value, str):
+        parts.append(_encode_string(value))
+    elif value is None or isinstance(value, bool):
+        parts.append({None: b"null", True: b"true", False: b"false"}[value])
+    elif isinstance(value, int):
+        parts.append(str(value).encode())
+    elif isinstance(value, float):
+        parts.append(_number(value).encode())
+    elif isinstance(value, dict):
+        _write_object(value, parts)
+    else:
+        _write_array(value, parts)
+
+
+def _write_object(value: dict[str, Any], parts: list[bytes]) -> None:
+    opening = b"{"
+    for key in sorted(value, key=_utf16):
+        parts += (opening, _encode_string(key), b":")
+        _write(value[key], parts)
+        opening = b","
+    parts.append(b"}" if value else b"{}")
+
+
+def _write_array(value: list[Any], parts: list[bytes]) -> None:
+    opening = b"["
+    for member in value:
+        parts.append(opening)
+        _write(member, parts)
+        opening = b","
+    parts.append(b"]" if value else b"[]")
+
+
+def _utf16(key: str) -> bytes:
+    """RFC 8785 sorts names by UTF-16 code units, which differs from code points above U+FFFF."""
+    return key.encode("utf-16-be")
+
+
+def _number(value: float) -> str:
+    """A double as ECMAScript writes it (RFC 8785, 3.2.2.3)."""
+    if value != value or value in (float("inf"), float("-inf")):
+        raise ValueError("JSON has no NaN or infinity")
+    if value == 0:
+        return "0"
+    sign, digits, exponent = _digits(value)
+    count = len(digits)
+    if 0 < exponent <= 21:
+        whole = digits.ljust(exponent, "0")
+        return sign + (whole if count <= exponent else f"{digits[:exponent]}.{digits[exponent:]}")
+    if -6 < exponent <= 0:
+        return f"{sign}0.{'0' * -exponent}{digits}"
+    mantissa = digits if count == 1 else f"{digits[0]}.{digits[1:]}"
+    return f"{sign}{mantissa}e{exponent - 1:+d}"
+
+
+def _digits(value: float) -> tuple[str, str, int]:
+    """Sign, shortest digits and the decimal point's position: value = 0.DIGITS x 10^exponent."""
+    text = repr(abs(value))
+    mantissa, _, power = text.partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    exponent = len(whole) + int(power or 0) - (len(whole + fraction) - len(digits))
+    return ("-" if value < 0 else ""), digits.rstrip("0"), exponent

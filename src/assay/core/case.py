@@ -1,0 +1,87 @@
+"""The canonical unit of evaluation: one validated record of any contract."""
+
+from typing import Any, Literal
+
+import msgspec
+
+ContractId = Literal["legal_eval_v1", "batch_v1", "golden_v1", "conversation_v1"]
+Task = Literal["open", "rubric", "reference", "mcq", "conversation"]
+Role = Literal["user", "assistant", "system"]
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One turn of the conversation that the candidate continues."""
+
+    role: Role
+    content: str
+
+
+class Criterion(msgspec.Struct, frozen=True):
+    """One thing a judge looks for."""
+
+    id: str
+    title: str
+    description: str = ""
+    weight: float = 1.0
+    """May be negative: meeting the criterion then costs points."""
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """One option of a multiple-choice question."""
+
+    id: str
+    text: str
+
+
+class Attachment(msgspec.Struct, frozen=True):
+    """A document beside the dataset; the path is relative to the dataset's folder."""
+
+    path: str
+    kind: str = ""
+    title: str = ""
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """One recorded turn of an agent conversation."""
+
+    turn_id: int
+    speaker: str
+    message: str = ""
+    assistant_reply: str = ""
+    tool_used: str | None = None
+    tool_input: dict[str, Any] | None = None
+    tool_output: Any = None
+    confidence_score: float | None = None
+    metadata: dict[str, Any] = {}
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """One validated record, the same for every contract."""
+
+    id: str
+    index: int
+    """Zero-based position in its source."""
+    contract: ContractId
+    task: Task
+    dataset: str
+    prompt: str
+    messages: tuple[Message, ...] = ()
+    """Sent instead of the prompt where the record has them."""
+    model_context: str = ""
+    """Supporting text for candidate and judge."""
+    notes: str = ""
+    """For people only: never sent to a model."""
+    references: tuple[str, ...] = ()
+    criteria: tuple[Criterion, ...] = ()
+    choices: tuple[Choice, ...] = ()
+    correct_choice_ids: tuple[str, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
+    turns: tuple[Turn, ...] = ()
+    tags: tuple[str, ...] = ()
+    max_latency_ms: int | None = None
+    policy_id: str = ""
+    metadata: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
+    """Members of the record that have no field of their own here."""
+    record_sha256: str = ""
+    """SHA-256 of the record's canonical JSON (RFC 8785)."""

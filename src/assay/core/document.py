@@ -1,0 +1,104 @@
+"""A parsed document that still knows where each of its values stood in the text."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.core.issue import Path
+
+EXCERPT_LENGTH = 120
+"""Longest excerpt, so that a 100 MB line prints as one line of a terminal."""
+EXCERPT_LEAD = 60
+
+
+class Place(NamedTuple):
+    """A position in a text: line and column count from 1, columns in characters."""
+
+    line: int
+    column: int
+
+
+class Flaw(msgspec.Struct, frozen=True):
+    """Something wrong with the text itself, whatever the contract."""
+
+    code: str
+    message: str
+    path: Path
+    offset: int
+    """Character offset in the document's text."""
+    hint: str = ""
+    fatal: bool = False
+    """Nothing after it could be read: the document has no value."""
+
+
+ObjectMarks = Mapping[str, tuple[int, int]]
+"""Offsets of each member's name and of its value."""
+Marks = Mapping[int, ObjectMarks | Sequence[int]]
+"""id of a container -> the offsets of its members; arrays have one offset per element."""
+
+
+class Document:
+    """A value, its text, the offsets of all members and the flaws met while reading."""
+
+    def __init__(self, value: Any, text: str, marks: Marks, flaws: tuple[Flaw, ...]) -> None:
+        self.value = value
+        self.text = text
+        self.flaws = flaws
+        self._marks = marks
+
+    @property
+    def is_readable(self) -> bool:
+        """True when the whole text was understood."""
+        return not any(flaw.fatal for flaw in self.flaws)
+
+    def offset(self, path: Path, *, on_key: bool = False) -> int:
+        """Offset of the value at `path`, or of the nearest enclosing value that exists."""
+        container = self.value
+        found = len(self.text) - len(self.text.lstrip())
+        for step in path:
+            offsets = self._offsets(container, step)
+            if offsets is None:
+                return found
+            found = offsets[0] if on_key and step == path[-1] else offsets[1]
+            container = container[step]
+        return found
+
+    def _offsets(self, container: Any, step: str | int) -> tuple[int, int] | None:
+        marks = self._marks.get(id(container), {})
+        if isinstance(marks, Mapping):
+            return marks.get(step) if isinstance(step, str) else None
+        known = isinstance(step, int) and step < len(marks)
+        return (marks[step], marks[step]) if known else None  # type: ignore[index]  # known says that step is an index
+
+    def place(self, offset: int, *, start: Place = Place(1, 1)) -> Place:
+        """Line and column of an offset, where the text itself begins at `start`."""
+        breaks = bisect_left(self._breaks, offset)
+        if not breaks:
+            return Place(start.line, start.column + offset)
+        return Place(start.line + breaks, offset - self._breaks[breaks - 1])
+
+    @cached_property
+    def _breaks(self) -> list[int]:
+        """Offsets of all line breaks, so that a thousand issues cost one look at the text."""
+        return [match.start() for match in re.finditer("\n", self.text)]
+
+
+class Excerpt(NamedTuple):
+    """A piece of one source line and the position in it that an issue points at."""
+
+    text: str
+    caret: int
+
+
+def excerpt(text: str, offset: int) -> Excerpt:
+    """The line around `offset`, cut to a readable length, with invisible characters replaced."""
+    offset = min(offset, len(text))
+    start = text.rfind("\n", max(0, offset - EXCERPT_LEAD), offset) + 1 or max(0, offset - EXCERPT_LEAD)
+    end = text.find("\n", offset, start + EXCERPT_LENGTH)
+    piece = text[start : end if end >= 0 else start + EXCERPT_LENGTH].rstrip("\r")
+    shown = "".join(character if character.isprintable() else "·" for character in piece)
+    return Excerpt(shown, offset - start)

@@ -1,0 +1,94 @@
+"""Issues: what validation finds, with the code, the path and the place of each finding."""
+
+from typing import Any, Literal
+
+import msgspec
+
+Severity = Literal["error", "warning"]
+
+Path = tuple[str | int, ...]
+"""Keys and indexes from the document's root to a value."""
+
+CODES: dict[str, str] = {
+    "missing_required_field": "A field that the contract requires is absent.",
+    "invalid_field_type": "A value has another JSON type than the contract states; null counts as a type.",
+    "value_out_of_range": "A number, a length below the minimum, a count, a depth or a pattern is outside the contract's range.",
+    "string_too_long": "A string has more characters (code points) than the contract allows.",
+    "invalid_enum_value": "A value is not one of the words that the contract lists.",
+    "duplicate_record_id": "The id was used by an earlier valid record; the first one is kept.",
+    "record_too_large": "The compact UTF-8 JSON of a record or of its metadata has more bytes than allowed.",
+    "invalid_encoding": "NUL, a lone surrogate, a forbidden control character, a duplicate key, bytes that are not UTF-8.",
+    "unsupported_field": "A field that the contract forbids here or does not know.",
+    "invalid_json": "The text is not JSON (RFC 8259), or nests deeper than the reader allows.",
+    "invalid_yaml": "The text is not YAML 1.2 that maps to JSON: syntax, tags, duplicate keys, aliases, several documents.",
+    "payload_too_large": "The file has more bytes than the contract's upload limit.",
+    "all_records_invalid": "Every record of the document failed; nothing is left to evaluate.",
+    "unknown_contract": "No contract could be recognised in the content.",
+    "empty_dataset": "The file has no rows.",
+    "not_normalized": "Text is not in Unicode NFC; it is normalised before evaluation.",
+    "null_optional": "An optional field is null and is read as absent.",
+    "suspicious_value": "A value that is legal but probably not meant.",
+}
+"""Every issue code with its meaning; the first nine are batch_v1's own."""
+
+
+class Issue(msgspec.Struct, frozen=True, kw_only=True):
+    """One finding of validation."""
+
+    code: str
+    message: str
+    path: str = ""
+    """JSONPath-like place of the value; empty for the document itself."""
+    severity: Severity = "error"
+    index: int | None = None
+    """Zero-based record index; None for the dataset as a whole."""
+    record_id: str | None = None
+    line: int | None = None
+    """1-based line in the source; None where the source is a Python object."""
+    column: int | None = None
+    """1-based column, counted in characters."""
+    hint: str = ""
+    excerpt: str = ""
+    """The source line around the place, at most 120 characters."""
+    caret: int = 0
+    """Zero-based position in the excerpt that the issue points at."""
+    details: dict[str, Any] | None = None
+    """What only some codes have: `http_status` and `error_code` of batch_v1, counts of all_records_invalid."""
+    error_type: str | None = None
+    """conversation_v1: one of the seven error types."""
+    name: str | None = None
+    """conversation_v1: the error's name in the contract document."""
+    turn_id: int | None = None
+    """conversation_v1: the turn's id, where it is an integer."""
+    conversation: int | None = None
+    """conversation_v1: zero-based conversation in a file that holds several."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """An issue before its place in the source is known; checks make these."""
+
+    code: str
+    path: Path
+    message: str
+    hint: str = ""
+    severity: Severity = "error"
+    on_key: bool = False
+    """The place is the member's name, not its value."""
+    offset: int | None = None
+    """Character offset in the document, where the finding is about the text itself."""
+    name: str | None = None
+    error_type: str | None = None
+
+
+def path_text(path: Path) -> str:
+    """`records[1].input.prompt`; names that would be ambiguous are quoted in brackets."""
+    parts: list[str] = []
+    for step in path:
+        if isinstance(step, int):
+            parts.append(f"[{step}]")
+        elif step and not (set(step) & set(".[]\"'")) and step.isprintable():
+            parts.append(f".{step}" if parts else step)
+        else:
+            quoted = msgspec.json.encode(step.encode("utf-8", "replace").decode("utf-8")).decode()
+            parts.append(f"[{quoted}]")
+    return "".join(parts)

@@ -1,0 +1,106 @@
+"""Reports: what validation says of one source, with its cases read on demand."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from assay.core.case import Case, ContractId
+from assay.core.issue import Issue
+
+Outcome = Literal["accepted", "accepted_with_record_errors", "rejected"]
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """Records of one source; for conversation_v1 a record is a turn."""
+
+    total_records: int = 0
+    accepted_records: int = 0
+    rejected_records: int = 0
+
+
+class Report:
+    """The verdict on one source: outcome, counts, every issue, and the accepted cases."""
+
+    def __init__(
+        self,
+        *,
+        path: str,
+        contract: ContractId | None,
+        outcome: Outcome,
+        counts: Counts,
+        issues: Iterable[Issue],
+        open_cases: Callable[[], Iterator[Case]] = lambda: iter(()),
+    ) -> None:
+        self.path = path
+        self.contract = contract
+        self.outcome = outcome
+        self.counts = counts
+        self.issues = tuple(issues)
+        self._open_cases = open_cases
+
+    @property
+    def cases(self) -> Iterator[Case]:
+        """The accepted cases, decoded one at a time; each access starts anew."""
+        return self._open_cases()
+
+    @property
+    def is_valid(self) -> bool:
+        """True when no issue is an error."""
+        return not any(issue.severity == "error" for issue in self.issues)
+
+    @property
+    def dataset_errors(self) -> tuple[Issue, ...]:
+        """Errors of the source as a whole."""
+        return tuple(issue for issue in self.issues if issue.severity == "error" and issue.index is None)
+
+    @property
+    def record_errors(self) -> tuple[Issue, ...]:
+        """Errors of single records."""
+        return tuple(issue for issue in self.issues if issue.severity == "error" and issue.index is not None)
+
+    @property
+    def warnings(self) -> tuple[Issue, ...]:
+        """What does not make anything invalid."""
+        return tuple(issue for issue in self.issues if issue.severity == "warning")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain values, in the shape of `assay validate --format json`."""
+        return {
+            "path": self.path,
+            "contract": self.contract,
+            "outcome": self.outcome,
+            "summary": msgspec.to_builtins(self.counts),
+            "dataset_errors": [_dataset_error(issue) for issue in self.dataset_errors],
+            "record_errors": [_record_error(issue) for issue in self.record_errors],
+            "warnings": [_record_error(issue) for issue in self.warnings],
+        }
+
+
+def _dataset_error(issue: Issue) -> dict[str, Any]:
+    shown = _place({"code": issue.code, "message": issue.message, "path": issue.path}, issue)
+    return _contract_fields(shown, issue)
+
+
+def _record_error(issue: Issue) -> dict[str, Any]:
+    shown = {
+        "index": issue.index,
+        "record_id": issue.record_id,
+        "code": issue.code,
+        "message": issue.message,
+        "path": issue.path,
+        "severity": issue.severity,
+    }
+    return _contract_fields(_place(shown, issue), issue)
+
+
+def _place(shown: dict[str, Any], issue: Issue) -> dict[str, Any]:
+    return {**shown, "line": issue.line, "column": issue.column, "hint": issue.hint or None}
+
+
+def _contract_fields(shown: dict[str, Any], issue: Issue) -> dict[str, Any]:
+    if issue.error_type is not None:
+        shown |= {"error_type": issue.error_type, "name": issue.name, "turn_id": issue.turn_id}
+    if issue.conversation is not None:
+        shown["conversation"] = issue.conversation
+    return {**shown, **(issue.details or {})}

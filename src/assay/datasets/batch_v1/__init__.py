@@ -1,0 +1,193 @@
+"""batch_v1: one JSON document with up to 50,000 records, read at parser speed with every problem named."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from assay.core.canonical import sha256_hex
+from assay.core.case import Case
+from assay.core.document import Document
+from assay.core.issue import Finding, Issue, Path
+from assay.core.json_door import parse_json
+from assay.core.report import Counts, Outcome, Report
+from assay.datasets.batch_v1 import rules
+from assay.datasets.batch_v1.fast import Clean, clean_records
+from assay.datasets.batch_v1.split import INVALID_REQUEST, PAYLOAD_TOO_LARGE, Split
+from assay.datasets.checks import check_flaws
+from assay.datasets.config import ValidationConfig
+from assay.datasets.placing import Record, placed
+from assay.datasets.progress import Progress
+from assay.datasets.source import Cursor, Source
+
+__all__ = ["read"]
+
+_LARGEST_EXACT = 8 * rules.MAX_RECORD_BYTES
+_WHITE_SPACE = b" \t\r\n"
+
+
+class _Id(msgspec.Struct):
+    record_id: Any = None
+
+
+def read(source: Source, config: ValidationConfig, progress: Progress) -> Report:
+    """The report on one dataset document."""
+    if source.size > rules.MAX_PAYLOAD_BYTES:
+        return _too_large(source)
+    split = Split(source.buffer())
+    reading = _Reading(split, config)
+    if len(split.records) <= rules.MAX_RECORDS:
+        reading.check_records(progress)
+    return reading.report(source)
+
+
+def _too_large(source: Source) -> Report:
+    issue = Issue(
+        code="payload_too_large",
+        message=f"the payload has {source.size:,} bytes; the limit is {rules.MAX_PAYLOAD_BYTES:,}",
+        hint="split the dataset into several files",
+        details=PAYLOAD_TOO_LARGE,
+    )
+    return Report(path=source.name, contract="batch_v1", outcome="rejected", counts=Counts(), issues=[issue])
+
+
+class _Reading:
+    """The records of one document on their way to verdicts."""
+
+    def __init__(self, split: Split, config: ValidationConfig) -> None:
+        self.split = split
+        self.config = config
+        self.issues: list[Issue] = list(split.issues)
+        self.first_index: dict[str, int] = {}
+        self.accepted: list[int] = []
+        self.digests = bytearray()
+        self.unnormalized: set[int] = set()
+        self.cursor = Cursor(split.buffer)
+
+    def check_records(self, progress: Progress) -> None:
+        """Every record: clean ones from the fast lane, the others by the exact rules."""
+        index = done = 0
+        for verdicts in clean_records(self.split.records, suspects=self.split.patched_records()):
+            for verdict in verdicts:
+                if verdict is None:
+                    self._check_exactly(index)
+                elif verdict.record_id in self.first_index:
+                    self._report_duplicate(index, verdict)
+                else:
+                    self._accept(index, verdict.record_id, verdict.digest)
+                done += len(memoryview(self.split.records[index]))
+                index += 1
+            progress(done, len(self.split.buffer))
+
+    def _accept(self, index: int, record_id: str, digest: bytes) -> None:
+        self.first_index[record_id] = index
+        self.accepted.append(index)
+        self.digests += digest
+
+    def _report_duplicate(self, index: int, verdict: Clean) -> None:
+        document = self._parsed(index)
+        self._note(index, verdict.record_id, document, [self._duplicate(index, verdict.record_id)])
+
+    def _duplicate(self, index: int, record_id: str) -> Finding:
+        first = self.first_index[record_id]
+        message = f"record_id {record_id!r} was used by records[{first}]".encode("utf-8", "replace").decode()
+        return Finding("duplicate_record_id", ("records", index, "record_id"), message, "give every record an id of its own")
+
+    def _parsed(self, index: int) -> Document:
+        raw = self.split.records[index]
+        return parse_json(self.split.original(self.split.offset(raw), len(memoryview(raw))))
+
+    def _check_exactly(self, index: int) -> None:
+        path: Path = ("records", index)
+        if self._is_surely_too_large(index):
+            self._note_huge(index, path)
+            return
+        document = self._parsed(index)
+        if not document.is_readable:
+            self._note_unreadable(index, path, document)
+            return
+        record = rules.CheckedRecord(document.value, path, self.config)
+        check_flaws(record.found, document, path)
+        if record.record_id in self.first_index:
+            record.found.append(self._duplicate(index, record.record_id or ""))
+        if record.found:
+            self._note(index, record.record_id, document, record.found)
+        if not record.found.has_errors:
+            if not record.is_normalized:
+                self.unnormalized.add(index)
+            self._accept(index, record.record_id or "", bytes.fromhex(sha256_hex(record.canonical)))
+
+    def _is_surely_too_large(self, index: int) -> bool:
+        """No spelling shrinks by more than a factor of six, apart from white space."""
+        raw = self.split.records[index]
+        if len(memoryview(raw)) <= _LARGEST_EXACT:
+            return False
+        return len(bytes(raw).translate(None, _WHITE_SPACE)) > _LARGEST_EXACT
+
+    def _note_huge(self, index: int, path: Path) -> None:
+        raw = self.split.records[index]
+        try:
+            record_id = msgspec.json.decode(raw, type=_Id).record_id
+        except msgspec.DecodeError:
+            record_id = None
+        size = len(memoryview(raw))
+        finding = Finding(
+            "record_too_large", path, f"the record has {size:,} bytes; the limit is {rules.MAX_RECORD_BYTES:,} as compact JSON"
+        )
+        document = Document(None, bytes(memoryview(raw)[:200]).decode("utf-8", "replace"), {}, ())
+        self._note(index, record_id if isinstance(record_id, str) else None, document, [finding])
+
+    def _note_unreadable(self, index: int, path: Path, document: Document) -> None:
+        """Too deep for any reader is the record's fault alone; bad bytes make the whole payload unreadable."""
+        flaw = next(flaw for flaw in document.flaws if flaw.fatal)
+        if flaw.message.startswith("nested deeper"):
+            self._note(index, None, document, [Finding("value_out_of_range", path, flaw.message, flaw.hint, offset=flaw.offset)])
+            return
+        finding = Finding(flaw.code, path, flaw.message, flaw.hint, offset=flaw.offset)
+        issue = placed(finding, document, self._record(index, None))
+        self.issues.append(msgspec.structs.replace(issue, index=None, details=INVALID_REQUEST))
+
+    def _note(self, index: int, record_id: str | None, document: Document, found: list[Finding]) -> None:
+        record = self._record(index, record_id)
+        self.issues += [placed(finding, document, record) for finding in found]
+
+    def _record(self, index: int, record_id: str | None) -> Record:
+        start = self.cursor.place(self.split.offset(self.split.records[index]))
+        return Record(index, record_id, ("records", index), start)
+
+    def report(self, source: Source) -> Report:
+        """The verdict, once every record was seen."""
+        total = len(self.split.records)
+        accepted = len(self.accepted)
+        is_rejected = any(issue.index is None and issue.severity == "error" for issue in self.issues)
+        if total and not accepted and not is_rejected:
+            self.issues.insert(0, _all_failed(total))
+            is_rejected = True
+        outcome: Outcome = "accepted" if accepted == total else "accepted_with_record_errors"
+        return Report(
+            path=source.name,
+            contract="batch_v1",
+            outcome="rejected" if is_rejected else outcome,
+            counts=Counts(total, accepted, total - accepted),
+            issues=self.issues,
+            open_cases=self._cases,
+        )
+
+    def _cases(self) -> Iterator[Case]:
+        dataset = self.split.head.get("dataset_id", "")
+        for position, index in enumerate(self.accepted):
+            record = msgspec.json.decode(self.split.records[index])
+            if index in self.unnormalized:
+                record = rules.CheckedRecord(record, ("records", index), self.config).value
+            digest = bytes(self.digests[32 * position : 32 * position + 32])
+            yield rules.to_case(record, index, dataset=dataset, record_sha256=digest.hex())
+
+
+def _all_failed(total: int) -> Issue:
+    return Issue(
+        code="all_records_invalid",
+        message="All records failed validation",
+        path="records",
+        hint="see the record errors; fix one and run again",
+        details={**INVALID_REQUEST, "details": {"rejected_records": total, "accepted_records": 0}},
+    )

@@ -1,0 +1,171 @@
+"""The fast lane of batch_v1: clean records are accepted at parser speed, all others are left to the exact rules.
+
+A record is accepted here only when typed decoding and byte scans prove it clean. Every test is sound: it may
+send a clean record to the exact rules, it never lets a bad one pass.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+import orjson
+from msgspec import UNSET, Meta, Raw, UnsetType
+
+from assay.datasets.batch_v1 import rules
+from assay.datasets.scan import quotes_in, suspects_in
+
+BATCH_BYTES = 512 << 10
+"""Records are scanned together in batches that fit the processor's cache."""
+_LARGEST_RAW = 8 * rules.MAX_RECORD_BYTES
+_EXACT_INTEGER = 1 << 53
+
+_Scalar = str | int | float | bool | None
+_Level5 = dict[str, _Scalar] | list[_Scalar]
+_Level4 = dict[str, _Scalar | _Level5] | list[_Scalar | _Level5]
+_Level3 = dict[str, _Scalar | _Level4] | list[_Scalar | _Level4]
+_Level2 = dict[str, _Scalar | _Level3] | list[_Scalar | _Level3]
+_Metadata = dict[str, _Scalar | _Level2]
+"""Five levels of containers: batch_v1 1.2, Max depth 5."""
+
+_Text = Annotated[str, Meta(max_length=rules.MAX_TEXT)]
+_Tag = Annotated[str, Meta(min_length=1, max_length=rules.MAX_TAG)]
+
+
+class _Input(msgspec.Struct):
+    prompt: Annotated[str, Meta(min_length=1, max_length=rules.MAX_TEXT)]
+
+
+class _Reference(msgspec.Struct):
+    answer: _Text | UnsetType = UNSET
+
+
+class _Expected(msgspec.Struct, forbid_unknown_fields=True):
+    max_latency_ms: Annotated[int, Meta(ge=1, le=rules.MAX_LATENCY_MS)] | UnsetType = UNSET
+    required_criteria: list[Literal["accuracy", "clarity", "reasoning", "factuality", "overall"]] | UnsetType = UNSET
+
+
+class _Record(msgspec.Struct, forbid_unknown_fields=True):
+    record_id: Annotated[str, Meta(min_length=1, max_length=rules.MAX_ID)]
+    input: _Input
+    reference: _Reference | UnsetType = UNSET
+    tags: Annotated[list[_Tag], Meta(max_length=rules.MAX_TAGS)] | UnsetType = UNSET
+    expected: _Expected | UnsetType = UNSET
+    metadata: _Metadata | UnsetType = UNSET
+
+
+class Clean(msgspec.Struct, frozen=True):
+    """What the fast lane knows of an accepted record."""
+
+    record_id: str
+    digest: bytes
+
+
+class _Floats:
+    """Makes decoded floats come out of orjson as RFC 8785 writes them, or says that they will not."""
+
+    def __init__(self) -> None:
+        self.integral = False
+        self.exact = True
+
+    def __call__(self, literal: str) -> float | int:
+        value = float(literal)
+        size = abs(value)
+        if value.is_integer() and size < _EXACT_INTEGER:
+            self.integral = True
+            return int(value)
+        if not 1e-4 <= size < 1e16:
+            self.exact = False
+        return value
+
+
+def clean_records(raws: Sequence[Raw], *, suspects: frozenset[int]) -> Iterator[list[Clean | None]]:
+    """For each batch of records what is known of the clean ones; None, as for every suspect, asks for the exact rules."""
+    lane = _Lane(suspects)
+    batch: list[Raw] = []
+    size = 0
+    for raw in raws:
+        batch.append(raw)
+        size += len(memoryview(raw))
+        if size >= BATCH_BYTES:
+            yield lane.accept(batch)
+            batch, size = [], 0
+    if batch:
+        yield lane.accept(batch)
+
+
+class _Lane:
+    def __init__(self, suspects: frozenset[int]) -> None:
+        self._suspects = suspects
+        self._seen = 0
+        self._floats = _Floats()
+        self._decode = msgspec.json.Decoder(dict, float_hook=self._floats).decode
+
+    def accept(self, batch: Sequence[Raw]) -> list[Clean | None]:
+        ids: list[str] = []
+        canonical: list[bytes] = []
+        passed: list[int] = []
+        for position, raw in enumerate(batch):
+            read = self._read(raw)
+            if read is not None and self._seen + position not in self._suspects:
+                ids.append(read[0])
+                canonical.append(read[1])
+                passed.append(position)
+        self._seen += len(batch)
+        verdicts: list[Clean | None] = [None] * len(batch)
+        if not passed:
+            return verdicts
+        bad = suspects_in(canonical)
+        bad |= _with_duplicate_keys([batch[position] for position in passed], canonical)
+        for at, position in enumerate(passed):
+            if at not in bad:
+                verdicts[position] = Clean(ids[at], hashlib.sha256(canonical[at]).digest())
+        return verdicts
+
+    def _read(self, raw: Raw) -> tuple[str, bytes] | None:
+        """Id and canonical bytes of a record whose types, lengths and sizes are right."""
+        if len(memoryview(raw)) > _LARGEST_RAW:
+            return None
+        floats = self._floats
+        floats.integral, floats.exact = False, True
+        try:
+            record = self._decode(raw)
+            typed = msgspec.convert(record, _Record)
+            canonical = orjson.dumps(record, option=orjson.OPT_SORT_KEYS)
+        except (msgspec.DecodeError, orjson.JSONEncodeError, RecursionError, UnicodeDecodeError):
+            return None
+        is_clean = (
+            len(canonical) <= rules.MAX_RECORD_BYTES
+            and floats.exact
+            # 2000.0 was read as 2000 above, and max_latency_ms must be written as an integer.
+            and not (floats.integral and typed.expected is not UNSET)
+            and typed.record_id.isprintable()
+            and (typed.tags is UNSET or "".join(typed.tags).isprintable())
+            and (len(canonical) <= rules.MAX_RECORD_METADATA_BYTES or _has_small_metadata(record))
+            and (canonical.isascii() or not _has_astral_name(record))
+        )
+        return (typed.record_id, canonical) if is_clean else None
+
+
+def _has_small_metadata(record: dict[str, Any]) -> bool:
+    return len(orjson.dumps(record.get("metadata"))) <= rules.MAX_RECORD_METADATA_BYTES
+
+
+def _has_astral_name(value: Any) -> bool:
+    """RFC 8785 orders names above U+FFFF differently from orjson."""
+    if type(value) is dict:
+        return any(_is_astral(key) or _has_astral_name(member) for key, member in value.items())
+    return type(value) is list and any(_has_astral_name(member) for member in value)
+
+
+def _is_astral(name: str) -> bool:
+    return not name.isascii() and max(name) > "\uffff"
+
+
+def _with_duplicate_keys(raws: Sequence[Raw], canonical: Sequence[bytes]) -> set[int]:
+    """A name that appears twice is written once: then the canonical bytes have fewer quotation marks."""
+    source = b"".join(raws)
+    if quotes_in(source) == quotes_in(b"".join(canonical)) and b"\\u0022" not in source:
+        return set()
+    pairs = enumerate(zip(raws, canonical, strict=True))
+    return {at for at, (raw, text) in pairs if b"\\u0022" in (piece := bytes(raw)) or piece.count(b'"') != text.count(b'"')}

@@ -1,0 +1,315 @@
+"""The rules of batch_v1, applied exactly: values in, findings and cases out."""
+
+import re
+import unicodedata
+from datetime import datetime
+from typing import Any
+
+from assay.core.canonical import canonical_json
+from assay.core.case import Case, Criterion
+from assay.core.issue import Path
+from assay.datasets.checks import (
+    Findings,
+    array_at,
+    check_controls,
+    depth_of,
+    integer_at,
+    object_at,
+    string_at,
+    unknown_members,
+    word_at,
+)
+from assay.datasets.config import ValidationConfig
+from assay.datasets.scan import has_combining_run
+
+# batch_v1 1.2 and 1.3; KB and MB are 1024-based.
+MAX_PAYLOAD_BYTES = 100 << 20
+MAX_RECORDS = 50_000
+MAX_RECORD_BYTES = 256 << 10
+MAX_DATASET_METADATA_BYTES = 16 << 10
+MAX_RECORD_METADATA_BYTES = 8 << 10
+MAX_METADATA_DEPTH = 5
+MAX_TEXT = 200_000
+MAX_ID = 128
+MAX_VERSION = 64
+MAX_TAGS = 32
+MAX_TAG = 64
+MAX_LATENCY_MS = 120_000
+CRITERIA = ("accuracy", "clarity", "reasoning", "factuality", "overall")
+HEAD_FIELDS = ("dataset_id", "dataset_version", "schema_version", "records", "created_at", "metadata")
+RECORD_FIELDS = ("record_id", "input", "reference", "tags", "expected", "metadata")
+EXPECTED_FIELDS = ("max_latency_ms", "required_criteria")
+
+_DATASET_ID = re.compile(r"[A-Za-z0-9_.-]*\Z")
+_TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|\+00:00)\Z")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def check_head(head: dict[str, Any]) -> Findings:
+    """Everything outside the records: identity, version, time, metadata (batch_v1 1.2)."""
+    found = Findings()
+    for field in ("dataset_id", "dataset_version", "schema_version", "records"):
+        if field not in head:
+            found.missing((field,))
+    if "dataset_id" in head:
+        _check_dataset_id(found, head["dataset_id"])
+    if "dataset_version" in head:
+        version = string_at(found, head["dataset_version"], ("dataset_version",), low=1, high=MAX_VERSION)
+        check_controls(found, version or "", ("dataset_version",), one_line=True)
+    if "schema_version" in head:
+        word_at(found, head["schema_version"], ("schema_version",), words=("1.0",))
+    if "created_at" in head:
+        _check_created_at(found, head["created_at"])
+    if "metadata" in head:
+        _check_metadata(found, head["metadata"], ("metadata",), limit=MAX_DATASET_METADATA_BYTES)
+        _check_texts(found, head["metadata"], ("metadata",))
+    for key in head:
+        if key not in HEAD_FIELDS:
+            found.warn("unsupported_field", (key,), f"{key!r} is not a field of the dataset document and is ignored", on_key=True)
+    return found
+
+
+def _check_dataset_id(found: Findings, value: object) -> None:
+    text = string_at(found, value, ("dataset_id",), low=1, high=MAX_ID)
+    if text is not None and not _DATASET_ID.match(text):
+        found.add(
+            "value_out_of_range",
+            ("dataset_id",),
+            "dataset_id may hold only A-Z a-z 0-9 _ - .",
+            hint="replace other characters by _",
+        )
+
+
+def _check_created_at(found: Findings, value: object) -> None:
+    text = string_at(found, value, ("created_at",))
+    if text is None:
+        return
+    try:
+        # RFC 3339 allows more digits of a second than datetime reads.
+        is_time = bool(_TIMESTAMP.match(text)) and bool(datetime.fromisoformat(re.sub(r"\.[0-9]+", "", text)))
+    except ValueError:
+        is_time = False
+    if not is_time:
+        found.add(
+            "value_out_of_range",
+            ("created_at",),
+            "created_at is not an ISO-8601 UTC timestamp",
+            hint="write it like 2026-01-15T10:05:12Z",
+        )
+
+
+class Normalized:
+    """A record in NFC, and whether that changed it."""
+
+    def __init__(self, found: Findings, value: Any, path: Path) -> None:
+        self.changed: Path | None = None
+        self._found = found
+        self.value = self._walk(value, path)
+
+    def _walk(self, value: Any, path: Path) -> Any:
+        if type(value) is str:
+            return self._text(value, path)
+        if type(value) is list:
+            return [self._walk(member, (*path, index)) for index, member in enumerate(value)]
+        if type(value) is dict:
+            return self._members(value, path)
+        return value
+
+    def _members(self, value: dict[str, Any], path: Path) -> dict[str, Any]:
+        members: dict[str, Any] = {}
+        for key, member in value.items():
+            name = self._text(key, (*path, key))
+            if name in members:
+                self._found.add(
+                    "invalid_encoding", (*path, key), f"the name {name!r} appears twice in one object after NFC", on_key=True
+                )
+            members[name] = self._walk(member, (*path, key))
+        return members
+
+    def _text(self, text: str, path: Path) -> str:
+        if text.isascii():
+            return text
+        if has_combining_run(text):
+            self._found.add(
+                "invalid_encoding", path, f"{path[-1]} holds a run of more than 30 combining marks", hint="remove the marks"
+            )
+            return _SURROGATES.sub("\ufffd", text)
+        if not unicodedata.is_normalized("NFC", text):
+            self.changed = self.changed or path
+            text = unicodedata.normalize("NFC", text)
+        return _SURROGATES.sub("\ufffd", text)
+
+
+class CheckedRecord:
+    """One record after the exact check: its NFC value, canonical bytes and findings."""
+
+    def __init__(self, value: Any, path: Path, config: ValidationConfig) -> None:
+        self.found = Findings()
+        normalized = Normalized(self.found, value, path)
+        self.value = normalized.value
+        self.is_normalized = normalized.changed is None
+        self.canonical = canonical_json(self.value)
+        if normalized.changed is not None:
+            _note_normalization(self.found, normalized.changed, config)
+        _check_record(self.found, self.value, path, config)
+        if len(self.canonical) > MAX_RECORD_BYTES:
+            _too_large(self.found, path, len(self.canonical), MAX_RECORD_BYTES)
+
+    @property
+    def record_id(self) -> str | None:
+        """The id, where the record has one that is a string."""
+        found = self.value.get("record_id") if type(self.value) is dict else None
+        return found if type(found) is str else None
+
+
+def _note_normalization(found: Findings, path: Path, config: ValidationConfig) -> None:
+    hint = "save text in NFC: unicodedata.normalize('NFC', text), or assay validate --fix"
+    if config.nfc == "reject":
+        found.add("invalid_encoding", path, f"{path[-1]} is not in Unicode NFC", hint=hint)
+    else:
+        found.warn("not_normalized", path, f"{path[-1]} is not in Unicode NFC and was normalised", hint=hint)
+
+
+def _check_record(found: Findings, value: Any, path: Path, config: ValidationConfig) -> None:
+    record = object_at(found, value, path)
+    if record is None:
+        return
+    for field in ("record_id", "input"):
+        if field not in record:
+            found.missing((*path, field))
+    if "record_id" in record:
+        string_at(found, record["record_id"], (*path, "record_id"), low=1, high=MAX_ID)
+    if "input" in record:
+        _check_input(found, record["input"], (*path, "input"))
+    if "reference" in record:
+        _check_reference(found, record["reference"], (*path, "reference"))
+    if "tags" in record:
+        _check_tags(found, record["tags"], (*path, "tags"))
+    if "expected" in record:
+        _check_expected(found, record["expected"], (*path, "expected"), config)
+    if "metadata" in record:
+        _check_metadata(found, record["metadata"], (*path, "metadata"), limit=MAX_RECORD_METADATA_BYTES)
+    _check_unknown(found, record, path, known=RECORD_FIELDS, config=config)
+    _check_texts(found, record, path)
+
+
+def _check_unknown(found: Findings, value: dict[str, Any], path: Path, *, known: tuple[str, ...], config: ValidationConfig) -> None:
+    if config.unknown_fields == "error":
+        unknown_members(found, value, path, known=known)
+        return
+    for key in value:
+        if key not in known:
+            found.warn("unsupported_field", (*path, key), f"{key!r} is not a field of this object and is ignored", on_key=True)
+
+
+def _check_input(found: Findings, value: Any, path: Path) -> None:
+    members = object_at(found, value, path)
+    if members is None:
+        return
+    if "prompt" not in members:
+        guess = next((key for key in members if key.casefold() == "prompt"), None)
+        found.missing((*path, "prompt"), hint=f"did you mean 'prompt' instead of {guess!r}?" if guess else "")
+    else:
+        string_at(found, members["prompt"], (*path, "prompt"), low=1, high=MAX_TEXT)
+
+
+def _check_reference(found: Findings, value: Any, path: Path) -> None:
+    members = object_at(found, value, path)
+    if members is not None and "answer" in members:
+        string_at(found, members["answer"], (*path, "answer"), high=MAX_TEXT)
+
+
+def _check_tags(found: Findings, value: Any, path: Path) -> None:
+    tags = array_at(found, value, path)
+    if tags is None:
+        return
+    if len(tags) > MAX_TAGS:
+        found.add("value_out_of_range", path, f"tags has {len(tags):,} items; the limit is {MAX_TAGS}")
+    for index, tag in enumerate(tags):
+        string_at(found, tag, (*path, index), low=1, high=MAX_TAG)
+
+
+def _check_expected(found: Findings, value: Any, path: Path, config: ValidationConfig) -> None:
+    members = object_at(found, value, path)
+    if members is None:
+        return
+    if "max_latency_ms" in members:
+        integer_at(found, members["max_latency_ms"], (*path, "max_latency_ms"), low=1, high=MAX_LATENCY_MS)
+    if "required_criteria" in members:
+        criteria = array_at(found, members["required_criteria"], (*path, "required_criteria"))
+        for index, criterion in enumerate(criteria or ()):
+            word_at(found, criterion, (*path, "required_criteria", index), words=CRITERIA)
+    _check_unknown(found, members, path, known=EXPECTED_FIELDS, config=config)
+
+
+def _check_metadata(found: Findings, value: Any, path: Path, *, limit: int) -> None:
+    members = object_at(found, value, path)
+    if members is None:
+        return
+    if depth_of(members, MAX_METADATA_DEPTH) > MAX_METADATA_DEPTH:
+        found.add(
+            "value_out_of_range",
+            path,
+            f"metadata nests deeper than {MAX_METADATA_DEPTH} levels",
+            hint="flatten it; the object itself is level 1",
+        )
+    size = len(canonical_json(Normalized(Findings(), members, ()).value))
+    if size > limit:
+        _too_large(found, path, size, limit)
+
+
+def _too_large(found: Findings, path: Path, size: int, limit: int) -> None:
+    subject = path[-1] if isinstance(path[-1], str) else "the record"
+    found.add(
+        "record_too_large",
+        path,
+        f"{subject} is {size:,} bytes as compact JSON; the limit is {limit:,}",
+        hint="shorten texts or move attachments out of the record",
+    )
+
+
+def _check_texts(found: Findings, value: Any, path: Path) -> None:
+    """Control characters, everywhere; ids and tags are one line."""
+    if type(value) is str:
+        one_line = path[2:] == ("record_id",) or (path[2:3] == ("tags",) and len(path) == 4)
+        check_controls(found, value, path, one_line=one_line)
+    elif type(value) is list:
+        for index, member in enumerate(value):
+            _check_texts(found, member, (*path, index))
+    elif type(value) is dict:
+        for key, member in value.items():
+            check_controls(found, key, (*path, key), on_key=True)
+            _check_texts(found, member, (*path, key))
+
+
+def to_case(record: dict[str, Any], index: int, *, dataset: str, record_sha256: str) -> Case:
+    """A valid record as a case; criteria are named here and described by the grading policy."""
+    reference = record.get("reference", {})
+    expected = record.get("expected", {})
+    answer = reference.get("answer")
+    criteria = expected.get("required_criteria", [])
+    return Case(
+        id=record["record_id"],
+        index=index,
+        contract="batch_v1",
+        task="open",
+        dataset=dataset,
+        prompt=record["input"]["prompt"],
+        references=() if answer is None else (answer,),
+        criteria=tuple(Criterion(name, name) for name in dict.fromkeys(criteria)),
+        tags=tuple(record.get("tags", ())),
+        max_latency_ms=expected.get("max_latency_ms"),
+        metadata=record.get("metadata", {}),
+        extra=_extra(record, criteria),
+        record_sha256=record_sha256,
+    )
+
+
+def _extra(record: dict[str, Any], criteria: list[str]) -> dict[str, Any]:
+    """What a case has no field for, so that nothing of the record is lost."""
+    extra: dict[str, Any] = {key: member for key, member in record.items() if key not in RECORD_FIELDS}
+    open_input = {key: member for key, member in record["input"].items() if key != "prompt"}
+    open_reference = {key: member for key, member in record.get("reference", {}).items() if key != "answer"}
+    extra |= {"input": open_input} if open_input else {}
+    extra |= {"reference": open_reference} if open_reference else {}
+    return extra | ({"required_criteria": criteria} if criteria else {})

@@ -1,0 +1,217 @@
+"""The dataset level of batch_v1: one document into its head and its raw records, or the reasons why not."""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from assay.core.document import Document, Excerpt, Place, excerpt
+from assay.core.issue import Finding, Issue, path_text
+from assay.core.json_door import parse_json
+from assay.datasets.batch_v1 import rules
+from assay.datasets.checks import Findings, check_flaws
+from assay.datasets.scan import lone_surrogates, offset_in
+from assay.datasets.source import BOM, Buffer, Cursor
+
+_EXACT_BYTES = 4 << 20
+"""Up to this size a document that no fast parser reads goes through the exact reader for its message."""
+_FLOOD_COMMAS = 3_000_000
+"""msgspec needs 75 bytes per element before it can count them; more commas than this are counted first."""
+_MOST_SURROGATES = 1_000_000
+_TOKEN = re.compile(rb'"(?:[^"\\]+|\\.)*"|[\[\]{},]', re.DOTALL)
+_BYTE_OFFSET = re.compile(r" \(byte ([0-9]+)\)")
+
+
+class _Records(msgspec.Struct):
+    records: list[msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET
+
+
+_decode = msgspec.json.Decoder(_Records).decode
+
+
+class Split:
+    """A document cut into raw records; `issues` tell what is wrong at the dataset level."""
+
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer = buffer
+        self.start = len(BOM) if buffer[: len(BOM)] == BOM else 0
+        self.view = memoryview(buffer)
+        self.records: Sequence[msgspec.Raw] = ()
+        self.head: dict[str, Any] = {}
+        self.issues: list[Issue] = []
+        self.patched: dict[int, bytes] = {}
+        """Offsets of unpaired surrogates and the bytes that stood there; msgspec would refuse the whole document."""
+        self._patched_offsets: list[int] = []
+        self._read()
+
+    @property
+    def is_rejected(self) -> bool:
+        """True when the dataset as a whole cannot be used."""
+        return any(issue.severity == "error" for issue in self.issues)
+
+    def offset(self, raw: msgspec.Raw) -> int:
+        """Where a raw record begins in the buffer."""
+        return offset_in(self.view, raw)
+
+    def patched_records(self) -> frozenset[int]:
+        """Indexes of the records that hold an unpaired surrogate."""
+        if not self.patched:
+            return frozenset()
+        starts = [self.offset(raw) for raw in self.records]
+        return frozenset(bisect_right(starts, at) - 1 for at in self.patched)
+
+    def original(self, offset: int, size: int) -> bytes:
+        """The bytes as the caller sent them, without the patches made for msgspec."""
+        piece = bytearray(self.view[offset : offset + size])
+        first = bisect_left(self._patched_offsets, offset)
+        for at in self._patched_offsets[first : bisect_left(self._patched_offsets, offset + size)]:
+            piece[at - offset : at - offset + 6] = self.patched[at]
+        return bytes(piece)
+
+    def _read(self) -> None:
+        if self._is_flood():
+            self._reject("value_out_of_range", "records", f"records has more than {rules.MAX_RECORDS:,} items", hint=_TOO_MANY)
+            return
+        try:
+            records = self._decoded()
+        except RecursionError:
+            self._reject("invalid_json", "", "nested deeper than the reader allows", hint="flatten the value")
+        except msgspec.ValidationError:
+            self._check_whole()
+        except msgspec.DecodeError as problem:
+            self._syntax_error(str(problem))
+        else:
+            if records:
+                self.records = records
+                self._check_around(records)
+            else:
+                self._check_whole()
+
+    def _is_flood(self) -> bool:
+        """More elements than records may have, found without building them."""
+        if _commas(self.view) <= _FLOOD_COMMAS:
+            return False
+        depth = elements = 0
+        for match in _TOKEN.finditer(self.buffer):
+            token = match.group()[:1]
+            depth += (token in b"[{") - (token in b"]}")
+            elements += token == b"," and depth == 2
+            if elements >= rules.MAX_RECORDS:
+                return True
+        return False
+
+    def _decoded(self) -> list[msgspec.Raw] | msgspec.UnsetType:
+        view = self.view[self.start :]
+        try:
+            return _decode(view).records
+        except msgspec.DecodeError:
+            offsets = lone_surrogates(self.buffer, most=_MOST_SURROGATES)
+            if not offsets or len(offsets) > _MOST_SURROGATES:
+                raise
+            self._patch(offsets)
+            return _decode(self.view[self.start :]).records
+
+    def _patch(self, offsets: list[int]) -> None:
+        if isinstance(self.buffer, bytes):
+            self.buffer = bytearray(self.buffer)
+            self.view = memoryview(self.buffer)
+        self._patched_offsets = offsets
+        for at in offsets:
+            self.patched[at] = bytes(self.view[at : at + 6])
+            self.view[at : at + 6] = b"\\ufffd"
+
+    def _check_around(self, records: Sequence[msgspec.Raw]) -> None:
+        """The head, read exactly: everything before the first record and after the last one."""
+        first = self.offset(records[0])
+        last = self.offset(records[-1]) + len(memoryview(records[-1]))
+        before = self.original(self.start, first - self.start)
+        after = self.original(last, len(self.buffer) - last)
+        self._check_head(parse_json(before + after), cut=len(before), gap=last - first)
+        if len(records) > rules.MAX_RECORDS:
+            self._reject(
+                "value_out_of_range",
+                "records",
+                f"records has {len(records):,} items; the limit is {rules.MAX_RECORDS:,}",
+                hint=_TOO_MANY,
+            )
+
+    def _check_whole(self) -> None:
+        """No records to cut out: absent, empty, of another type, or the root is no object."""
+        self._check_head(parse_json(self.original(self.start, len(self.buffer) - self.start)), cut=len(self.buffer), gap=0)
+
+    def _check_head(self, document: Document, *, cut: int, gap: int) -> None:
+        found = Findings()
+        check_flaws(found, document, ())
+        if document.is_readable:
+            self._check_members(found, document.value)
+        offsets = [self._offset_of(document, finding, cut=cut, gap=gap) for finding in found]
+        cursor = Cursor(self.buffer)
+        for offset, finding in sorted(zip(offsets, found, strict=True), key=lambda pair: pair[0]):
+            self.issues.append(self._issue(finding, cursor.place(offset), self._excerpt(offset)))
+
+    def _check_members(self, found: Findings, value: Any) -> None:
+        if type(value) is not dict:
+            found.wrong_type((), "an object with dataset_id, dataset_version, schema_version and records", value)
+            return
+        self.head = value
+        found += rules.check_head(value)
+        records = value.get("records", self)
+        if type(records) is list and not records and not self.records:
+            found.add("value_out_of_range", ("records",), "records is empty; at least one record is needed")
+        elif records is not self and type(records) is not list:
+            found.wrong_type(("records",), "an array", records)
+
+    def _offset_of(self, document: Document, finding: Finding, *, cut: int, gap: int) -> int:
+        """Byte offset in the buffer of a finding's place in the head's text."""
+        at = finding.offset
+        if at is None:
+            at = document.offset(finding.path, on_key=finding.on_key)
+        size = len(document.text[:at].encode("utf-8", "surrogatepass"))
+        return self.start + size + (gap if size > cut else 0)
+
+    def _syntax_error(self, problem: str) -> None:
+        if len(self.buffer) <= _EXACT_BYTES:
+            self._check_whole()
+            if self.is_rejected:
+                return
+        match = _BYTE_OFFSET.search(problem)
+        offset = self.start + int(match.group(1)) if match else len(self.buffer)
+        message = _BYTE_OFFSET.sub("", problem).removeprefix("JSON is malformed: ")
+        hint = "the file looks cut off" if "truncated" in problem else "check the text around this place"
+        finding = Finding("invalid_json", (), f"not JSON: {message.lower()}", hint)
+        self.issues.append(self._issue(finding, Cursor(self.buffer).place(min(offset, len(self.buffer))), self._excerpt(offset)))
+
+    def _reject(self, code: str, path: str, message: str, *, hint: str) -> None:
+        self.issues.append(Issue(code=code, path=path, message=message, hint=hint, details=INVALID_REQUEST))
+
+    def _issue(self, finding: Finding, place: Place, around: Excerpt) -> Issue:
+        return Issue(
+            code=finding.code,
+            message=finding.message,
+            path=path_text(finding.path),
+            severity=finding.severity,
+            line=place.line,
+            column=place.column,
+            hint=finding.hint,
+            excerpt=around.text,
+            caret=around.caret,
+            details=INVALID_REQUEST if finding.severity == "error" else None,
+        )
+
+    def _excerpt(self, offset: int) -> Excerpt:
+        """The text around a byte offset, wherever characters begin."""
+        low = max(0, offset - 240)
+        before = bytes(self.buffer[low:offset]).decode("utf-8", "ignore")
+        after = bytes(self.buffer[offset : offset + 480]).decode("utf-8", "replace")
+        return excerpt(before + after, len(before))
+
+
+INVALID_REQUEST: dict[str, Any] = {"http_status": 400, "error_code": "invalid_request"}
+PAYLOAD_TOO_LARGE: dict[str, Any] = {"http_status": 413, "error_code": "payload_too_large"}
+_TOO_MANY = "split the dataset into files of at most 50,000 records"
+
+
+def _commas(view: memoryview) -> int:
+    return sum(bytes(view[at : at + (1 << 20)]).count(b",") for at in range(0, len(view), 1 << 20))

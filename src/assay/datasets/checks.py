@@ -1,0 +1,196 @@
+"""Tiny checks that contracts are written with: a value and its path in, findings out."""
+
+import difflib
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from assay.core.document import Document
+from assay.core.issue import Finding, Path, path_text
+
+_TYPE_NAMES = {str: "a string", bool: "a boolean", int: "an integer", float: "a number", dict: "an object", list: "an array"}
+_NUL = "\x00"
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_CONTROL_IN_NAME = re.compile("[\x00-\x1f\x7f-\x9f]")
+
+
+class Findings(list[Finding]):
+    """What was found in one row so far."""
+
+    def add(self, code: str, path: Path, message: str, *, hint: str = "", on_key: bool = False) -> None:
+        """Note one error."""
+        self.append(Finding(code, path, message, hint, on_key=on_key))
+
+    def warn(self, code: str, path: Path, message: str, *, hint: str = "", on_key: bool = False) -> None:
+        """Note something that does not make the row invalid."""
+        self.append(Finding(code, path, message, hint, severity="warning", on_key=on_key))
+
+    def missing(self, path: Path, *, hint: str = "") -> None:
+        """Note that a required field is absent."""
+        self.add("missing_required_field", path, f"{name_of(path)} is required", hint=hint)
+
+    def wrong_type(self, path: Path, expected: str, value: object) -> None:
+        """Note a value of another JSON type."""
+        hint = "leave the field out instead of writing null" if value is None else ""
+        name = name_of(path)
+        self.add("invalid_field_type", path, f"{name} must be {expected}, not {typename_of(value)}", hint=hint)
+
+    @property
+    def has_errors(self) -> bool:
+        """True when one of the findings is an error."""
+        return any(finding.severity == "error" for finding in self)
+
+
+def typename_of(value: object) -> str:
+    """The JSON name of a value's type, with its article."""
+    return "null" if value is None else _TYPE_NAMES.get(type(value), "a value that JSON does not have")
+
+
+def name_of(path: Path) -> str:
+    """What messages call a value: its path inside the record, such as `input.prompt` or `tags[1]`."""
+    if path[:1] in (("records",), ("cases",)) and len(path) > 1:
+        return path_text(path[2:]) or "the record"
+    return path_text(path) or "the document"
+
+
+def object_at(found: Findings, value: object, path: Path) -> dict[str, Any] | None:
+    """The value as an object, or None with a finding."""
+    if type(value) is dict:
+        return value
+    found.wrong_type(path, "an object", value)
+    return None
+
+
+def array_at(found: Findings, value: object, path: Path) -> list[Any] | None:
+    """The value as an array, or None with a finding."""
+    if type(value) is list:
+        return value
+    found.wrong_type(path, "an array", value)
+    return None
+
+
+def string_at(found: Findings, value: object, path: Path, *, low: int = 0, high: int | None = None) -> str | None:
+    """The value as a string of `low` to `high` characters, or None with a finding."""
+    if type(value) is not str:
+        found.wrong_type(path, "a string", value)
+        return None
+    if len(value) < low:
+        empty = "must not be empty" if not value else f"has {len(value):,} characters; the minimum is {low:,}"
+        found.add("value_out_of_range", path, f"{name_of(path)} {empty}")
+        return None
+    if high is not None and len(value) > high:
+        found.add("string_too_long", path, f"{name_of(path)} has {len(value):,} characters; the limit is {high:,}")
+        return None
+    return value
+
+
+def filled_at(found: Findings, value: object, path: Path) -> str | None:
+    """The value as a string with something other than white space in it."""
+    text = string_at(found, value, path)
+    if text is not None and not text.strip():
+        found.add("value_out_of_range", path, f"{name_of(path)} must not be {'blank' if text else 'empty'}")
+        return None
+    return text
+
+
+def integer_at(found: Findings, value: object, path: Path, *, low: int, high: int) -> int | None:
+    """The value as an integer from `low` to `high`; true and 2000.0 are no integers."""
+    if type(value) is not int:
+        found.wrong_type(path, "an integer", value)
+        return None
+    if not low <= value <= high:
+        found.add("value_out_of_range", path, f"{name_of(path)} is {_shown(value)}; allowed is {low:,} to {high:,}")
+        return None
+    return value
+
+
+def _shown(value: int) -> str:
+    return f"{value:,}" if value.bit_length() < 100 else "a very large number"
+
+
+def word_at(found: Findings, value: object, path: Path, *, words: Collection[str]) -> str | None:
+    """The value as one of `words`, or None with a finding that names the nearest one."""
+    if type(value) is not str:
+        found.wrong_type(path, "a string", value)
+        return None
+    if value not in words:
+        allowed = ", ".join(words)
+        found.add("invalid_enum_value", path, f"{name_of(path)} is {short(value)}; allowed: {allowed}", hint=nearest(value, words))
+        return None
+    return value
+
+
+def unknown_members(found: Findings, value: Mapping[str, Any], path: Path, *, known: Collection[str]) -> None:
+    """One `unsupported_field` error for each member that is not in `known`."""
+    for key in value:
+        if key not in known:
+            found.add(
+                "unsupported_field",
+                (*path, key),
+                f"{short(key)} is not a field of this object",
+                hint=nearest(key, known),
+                on_key=True,
+            )
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`did you mean 'prompt'?` or nothing."""
+    close = difflib.get_close_matches(word[:80], list(known), n=1, cutoff=0.6)
+    if not close:
+        folded = word.strip().casefold()
+        close = [candidate for candidate in known if candidate.casefold() == folded]
+    return f"did you mean {close[0]!r}?" if close else ""
+
+
+def short(text: str) -> str:
+    """A quoted text, cut to what fits into a message."""
+    return repr(text if len(text) <= 60 else text[:57] + "...").encode("utf-8", "replace").decode("utf-8")
+
+
+def strings_in(value: object, path: Path) -> Iterator[tuple[str, Path, bool]]:
+    """Every string inside a value with its path; True marks a member's name."""
+    if type(value) is str:
+        yield value, path, False
+    elif type(value) is dict:
+        for key, member in value.items():
+            yield key, (*path, key), True
+            yield from strings_in(member, (*path, key))
+    elif type(value) is list:
+        for index, member in enumerate(value):
+            yield from strings_in(member, (*path, index))
+
+
+def check_nul(found: Findings, value: object, path: Path) -> None:
+    """No string of any contract may hold U+0000."""
+    for text, where, on_key in strings_in(value, path):
+        if _NUL in text:
+            found.add("invalid_encoding", where, f"{name_of(where)} holds a NUL character (U+0000)", hint="remove it", on_key=on_key)
+
+
+def check_controls(found: Findings, text: str, path: Path, *, one_line: bool = False, on_key: bool = False) -> None:
+    """No control characters except tab and line breaks; in a one-line text not even these."""
+    match = (_CONTROL_IN_NAME if one_line else _CONTROL).search(text)
+    if match:
+        where = f"{name_of(path)} holds the control character U+{ord(match.group()):04X} at position {match.start()}"
+        found.add("invalid_encoding", path, where, hint="remove it or replace it by a space", on_key=on_key)
+
+
+def check_flaws(found: Findings, document: Document, path: Path) -> None:
+    """The flaws of the text itself as findings below `path`."""
+    for flaw in document.flaws:
+        where = (*path, *flaw.path)
+        message = f"{name_of(where)} {flaw.message}" if flaw.message.startswith("holds") else flaw.message
+        found.append(Finding(flaw.code, where, message, flaw.hint, offset=flaw.offset))
+
+
+def depth_of(value: object, limit: int) -> int:
+    """How many containers are inside each other, counted no further than `limit` + 1."""
+    if type(value) is dict:
+        members: Iterable[object] = value.values()
+    elif type(value) is list:
+        members = value
+    else:
+        return 0
+    if limit <= 0:
+        return 1
+    return 1 + max((depth_of(member, limit - 1) for member in members), default=0)

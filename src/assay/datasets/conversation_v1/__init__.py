@@ -1,0 +1,119 @@
+"""conversation_v1: turns as JSON, YAML or JSONL; one conversation a file, or one on each line."""
+
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+
+from assay.core.case import Case
+from assay.core.document import Document, Place
+from assay.core.issue import Finding, Issue
+from assay.core.json_door import parse_json
+from assay.core.report import Counts, Outcome, Report
+from assay.datasets.config import ValidationConfig
+from assay.datasets.conversation_v1.fast import Lane
+from assay.datasets.conversation_v1.rules import check_document, to_case
+from assay.datasets.conversation_v1.texts import documents_in, filled_lines, has_conversation_lines, whole_document
+from assay.datasets.formats import sniff_format
+from assay.datasets.placing import START, Record, placed
+from assay.datasets.progress import Progress
+from assay.datasets.source import BOM, Source
+
+__all__ = ["read"]
+
+
+def read(source: Source, config: ValidationConfig, progress: Progress) -> Report:
+    """The report on one file of turns; a record is a turn."""
+    reading = _Reading(config)
+    if has_conversation_lines(source):
+        reading.read_lines(source, progress)
+    else:
+        reading.read_whole(source)
+    progress(source.size, source.size)
+    return reading.report(source)
+
+
+class _Reading:
+    """The conversations of one source on their way to verdicts."""
+
+    def __init__(self, config: ValidationConfig) -> None:
+        self.config = config
+        self.lane = Lane(config)
+        self.issues: list[Issue] = []
+        self.turns = 0
+        self.bad_turns = 0
+        self.conversations = 0
+        self.rejected: set[int] = set()
+
+    def read_whole(self, source: Source) -> None:
+        """A source that is one conversation."""
+        turns = None
+        if sniff_format(source) == "json":
+            turns = self.lane.turns_if_clean(bytes(source.buffer()).removeprefix(BOM))
+        if turns is None:
+            self._check(whole_document(source), START, conversation=None)
+        else:
+            self._count(turns)
+
+    def read_lines(self, source: Source, progress: Progress) -> None:
+        """A source with a conversation on each line."""
+        done = 0
+        for line in filled_lines(source):
+            turns = self.lane.turns_if_clean(line.content)
+            if turns is None:
+                self._check(parse_json(line.content), Place(line.number, 1), conversation=self.conversations)
+            else:
+                self._count(turns)
+            done += len(line.content) + 1
+            progress(done, source.size)
+
+    def _check(self, document: Document, start: Place, *, conversation: int | None) -> None:
+        found = list(check_document(document, self.config))
+        self.issues += [_issue(item, document, start, conversation=conversation) for item in found]
+        errors = [item for item in found if item.severity == "error"]
+        if errors:
+            self.rejected.add(self.conversations)
+        self.bad_turns += len({item.path[0] for item in errors if item.path})
+        self._count(len(document.value) if type(document.value) is list else 0)
+
+    def _count(self, turns: int) -> None:
+        self.turns += turns
+        self.conversations += 1
+
+    def report(self, source: Source) -> Report:
+        """The verdict, once everything was read."""
+        outcome: Outcome = "accepted_with_record_errors" if self.rejected else "accepted"
+        has_dataset_error = any(issue.index is None and issue.severity == "error" for issue in self.issues)
+        if self.rejected and len(self.rejected) == self.conversations and (has_dataset_error or self.bad_turns == self.turns):
+            outcome = "rejected"
+        return Report(
+            path=source.name,
+            contract="conversation_v1",
+            outcome=outcome,
+            counts=Counts(self.turns, self.turns - self.bad_turns, self.bad_turns),
+            issues=self.issues,
+            open_cases=lambda: self._cases(source),
+        )
+
+    def _cases(self, source: Source) -> Iterator[Case]:
+        dataset = PurePath(source.name).stem
+        for index, document in enumerate(documents_in(source)):
+            if index not in self.rejected:
+                yield to_case(document.value, index, dataset=dataset)
+
+
+def _issue(item: Finding, document: Document, start: Place, *, conversation: int | None) -> Issue:
+    """`conversation` tells which one of many it is."""
+    position = item.path[0] if item.path else None
+    index = position if isinstance(position, int) else None
+    turn_id = _turn_id(document.value, index)
+    issue = placed(item, document, Record(index, None if turn_id is None else str(turn_id), start=start))
+    path = issue.path if conversation is None else f"[{conversation}]{issue.path}"
+    return msgspec.structs.replace(issue, path=path, turn_id=turn_id, conversation=conversation)
+
+
+def _turn_id(turns: Any, index: int | None) -> int | None:
+    turn = turns[index] if type(turns) is list and index is not None else None
+    turn_id = turn.get("turn_id") if type(turn) is dict else None
+    return turn_id if type(turn_id) is int else None

@@ -1,0 +1,113 @@
+"""The fast lane of conversation_v1: typed decoding accepts clean conversations, all others go to the exact rules."""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from assay.core.json_door import MAX_DEPTH
+from assay.datasets.config import ValidationConfig
+
+Decode = Callable[[Any], list[Any]]
+
+
+class Lane:
+    """Types made from the settings; `None` as a verdict asks for the exact rules."""
+
+    def __init__(self, config: ValidationConfig) -> None:
+        self._config = config
+        self._decode = _decoder(config)
+
+    def turns_if_clean(self, content: bytes) -> int | None:
+        """The number of turns of a conversation that is proved clean."""
+        if self._decode is None or b"\\u0000" in content or b"\\u0022" in content:
+            return None
+        try:
+            turns = self._decode(content)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            return None
+        is_clean = (
+            self._config.min_turns <= len(turns) <= self._config.max_turns
+            and len(turns) > 0
+            and [turn.turn_id for turn in turns] == list(range(1, len(turns) + 1))
+            and all(_is_clean(turn, self._config) for turn in turns)
+            # A name that appears twice is written once.
+            and msgspec.json.encode(turns).count(b'"') == content.count(b'"')
+            and (content.count(b"[") + content.count(b"{") <= MAX_DEPTH or _is_shallow(turns))
+        )
+        return len(turns) if is_clean else None
+
+
+def _is_clean(turn: Any, config: ValidationConfig) -> bool:
+    """What types cannot say: nothing blank, and a tool with its input and output."""
+    if turn.said.isspace():
+        return False
+    if turn.tool_used is UNSET:
+        return turn.tool_input is UNSET and turn.tool_output is UNSET
+    if config.allowed_tools is not None and turn.tool_used not in config.allowed_tools:
+        return False
+    has_input = turn.tool_input is not UNSET or not config.require_tool_input
+    return has_input and (turn.tool_output is not UNSET or not config.require_tool_output)
+
+
+def _is_shallow(turns: list[Any]) -> bool:
+    """Open values are refused by the encoder of orjson long before the reader's limit; few levels are certain."""
+    return all(_depth(turn.tool_input) + _depth(turn.tool_output) + _depth(turn.metadata) < MAX_DEPTH - 3 for turn in turns)
+
+
+def _depth(value: Any) -> int:
+    if type(value) is dict:
+        return 1 + max(map(_depth, value.values()), default=0)
+    if type(value) is list:
+        return 1 + max(map(_depth, value), default=0)
+    return 0
+
+
+class _Spoken(msgspec.Struct, tag_field="speaker", forbid_unknown_fields=True, kw_only=True):
+    turn_id: int
+    tool_used: UnsetType = UNSET
+    tool_input: UnsetType = UNSET
+    tool_output: UnsetType = UNSET
+    metadata: dict[str, Any] | UnsetType = UNSET
+    confidence_score: float | UnsetType = UNSET
+
+
+def _decoder(config: ValidationConfig) -> Callable[[bytes], list[Any]] | None:
+    """A decoder for the usual speakers and fields; other settings have no fast lane."""
+    usual = ValidationConfig()
+    if config.required_fields != usual.required_fields or config.optional_fields != usual.optional_fields:
+        return None
+    if config.allowed_speakers != usual.allowed_speakers:
+        return None
+    score = Annotated[float, Meta(ge=config.confidence_score_min, le=config.confidence_score_max)]
+    message = _text(config.min_message_length, config.max_message_length, config)
+    reply = _text(config.min_assistant_reply_length, config.max_assistant_reply_length, config)
+    any_turn: list[tuple[str, Any, Any]] = [("confidence_score", score | UnsetType, UNSET)]
+    user = msgspec.defstruct(
+        "User",
+        [("said", message, msgspec.field(name="message")), *any_turn],
+        bases=(_Spoken,),
+        tag="user",
+        kw_only=True,
+        forbid_unknown_fields=True,
+    )
+    assistant = msgspec.defstruct(
+        "Assistant",
+        [
+            ("said", reply, msgspec.field(name="assistant_reply")),
+            ("tool_used", str | UnsetType, UNSET),
+            ("tool_input", dict[str, Any] | UnsetType, UNSET),
+            ("tool_output", Any, UNSET),
+            *any_turn,
+        ],
+        bases=(_Spoken,),
+        tag="assistant",
+        kw_only=True,
+        forbid_unknown_fields=True,
+    )
+    return msgspec.json.Decoder(list[user | assistant]).decode  # type: ignore[valid-type]  # the types are made from the settings
+
+
+def _text(low: int, high: int, config: ValidationConfig) -> Any:
+    return Annotated[str, Meta(min_length=0 if config.allow_empty_messages and low <= 1 else max(low, 1), max_length=high)]

@@ -1,0 +1,344 @@
+"""The rules of conversation_v1, applied exactly: turns in, findings and cases out."""
+
+import math
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from assay.core.canonical import canonical_json, sha256_hex
+from assay.core.case import Case, Message, Turn
+from assay.core.document import Document
+from assay.core.issue import Finding, Path
+from assay.datasets.checks import nearest, short, strings_in, type_name
+from assay.datasets.config import ValidationConfig
+
+ErrorType = Literal[
+    "structure_error",
+    "required_field_missing",
+    "invalid_field_type",
+    "invalid_field_value",
+    "sequence_error",
+    "content_error",
+    "tool_error",
+]
+
+SPEAKER_FIELDS = {"user": "message", "assistant": "assistant_reply"}
+"""The field that carries what a speaker said."""
+_FLAW_NAMES = {"invalid_json": "Invalid JSON", "invalid_yaml": "Invalid YAML"}
+TOOL_FIELDS = ("tool_used", "tool_input", "tool_output")
+_BATCH_CODES: dict[ErrorType, str] = {
+    "structure_error": "invalid_field_type",
+    "required_field_missing": "missing_required_field",
+    "invalid_field_type": "invalid_field_type",
+    "invalid_field_value": "value_out_of_range",
+    "sequence_error": "value_out_of_range",
+    "content_error": "value_out_of_range",
+    "tool_error": "missing_required_field",
+}
+"""The batch_v1 code of an error type, unless a rule says otherwise."""
+
+
+def finding(error_type: ErrorType, name: str, path: Path, message: str, *, code: str = "", hint: str = "") -> Finding:
+    """A finding with the contract's own name for it."""
+    return Finding(code or _BATCH_CODES[error_type], path, message, hint, name=name, error_type=error_type)
+
+
+def check_document(document: Document, config: ValidationConfig) -> Iterator[Finding]:
+    """The flaws of the text and every rule for the one conversation in it."""
+    yield from check_text(document)
+    # A line that is no JSON was reported as such; it is no turn of a wrong type on top.
+    unread = {flaw.path for flaw in document.flaws if flaw.code == "invalid_json"}
+    if document.is_readable:
+        yield from (found for found in check_conversation(document.value, config) if found.path not in unread)
+
+
+def check_text(document: Document) -> Iterator[Finding]:
+    """The flaws of the text under the contract's names."""
+    for flaw in document.flaws:
+        name = _FLAW_NAMES.get(flaw.code, "Invalid text")
+        found = finding("structure_error", name, flaw.path, flaw.message, code=flaw.code, hint=flaw.hint)
+        yield msgspec.structs.replace(found, offset=flaw.offset)
+
+
+def check_conversation(turns: Any, config: ValidationConfig) -> Iterator[Finding]:
+    """Every rule for one conversation: its shape, each turn, and the turn ids."""
+    yield from check_shape(turns, config)
+    if type(turns) is not list:
+        return
+    for position, turn in enumerate(turns):
+        yield from check_turn(turn, position, config)
+    yield from check_ids(turns, config)
+
+
+def check_shape(turns: Any, config: ValidationConfig) -> Iterator[Finding]:
+    """A list with as many turns as configured."""
+    if type(turns) is not list:
+        if turns is None:
+            yield finding(
+                "structure_error",
+                "Empty data",
+                (),
+                "the document is empty",
+                code="value_out_of_range",
+                hint="write a list of turns",
+            )
+            return
+        hint = "write the turns as a list at the top of the file" if type(turns) is dict else ""
+        yield finding(
+            "structure_error", "Invalid root type", (), f"the root must be a list of turns, not {type_name(turns)}", hint=hint
+        )
+    elif not turns:
+        yield finding("structure_error", "Empty data", (), "the conversation has no turns", code="value_out_of_range")
+    elif not config.min_turns <= len(turns) <= config.max_turns:
+        message = f"the conversation has {len(turns):,} turns; allowed is {config.min_turns:,} to {config.max_turns:,}"
+        hint = "set max_turns or min_turns in a config file (--config)"
+        yield finding("structure_error", "Turn count violation", (), message, code="value_out_of_range", hint=hint)
+
+
+def check_turn(turn: Any, position: int, config: ValidationConfig) -> Iterator[Finding]:
+    """Every rule for one turn."""
+    path: Path = (position,)
+    if type(turn) is not dict:
+        yield finding("structure_error", "Invalid turn type", path, f"a turn must be an object, not {type_name(turn)}")
+        return
+    yield from _check_required(turn, path, config)
+    yield from _check_turn_id(turn, path)
+    yield from _check_speaker(turn, path, config)
+    for field in SPEAKER_FIELDS.values():
+        if field in turn:
+            yield from _check_text(turn[field], (*path, field), config)
+    yield from _check_tools(turn, path, config)
+    yield from _check_confidence(turn, path, config)
+    if "metadata" in turn and type(turn["metadata"]) is not dict:
+        yield _wrong_type("metadata", path, "an object", turn["metadata"])
+    yield from _check_habits(turn, path, config)
+    yield from _check_characters(turn, path)
+
+
+def _wrong_type(field: str, path: Path, expected: str, value: Any) -> Finding:
+    return finding(
+        "invalid_field_type", f"Invalid {field} type", (*path, field), f"{field} must be {expected}, not {type_name(value)}"
+    )
+
+
+def _check_required(turn: dict[str, Any], path: Path, config: ValidationConfig) -> Iterator[Finding]:
+    """Text fields belong to their speakers; every other required field belongs to every turn."""
+    speaker = turn.get("speaker")
+    own = SPEAKER_FIELDS.get(speaker) if type(speaker) is str and speaker in config.allowed_speakers else None
+    needed = [field for field in config.required_fields if field not in SPEAKER_FIELDS.values()]
+    for field in (*needed, own):
+        if field is not None and field not in turn:
+            yield finding(
+                "required_field_missing",
+                f"Missing {field}",
+                (*path, field),
+                f"{field} is required",
+                hint=_misspelt(field, turn, config),
+            )
+
+
+def _misspelt(field: str, turn: dict[str, Any], config: ValidationConfig) -> str:
+    guess = nearest(field, [key for key in turn if key not in (*config.required_fields, *config.optional_fields)])
+    return guess.replace("did you mean", "is it written as")
+
+
+def _check_turn_id(turn: dict[str, Any], path: Path) -> Iterator[Finding]:
+    if "turn_id" not in turn:
+        return
+    if type(turn["turn_id"]) is not int:
+        yield _wrong_type("turn_id", path, "an integer", turn["turn_id"])
+    elif turn["turn_id"] < 1:
+        yield finding(
+            "invalid_field_value", "Invalid turn_id value", (*path, "turn_id"), "turn_id must be positive", hint="ids count from 1"
+        )
+
+
+def _check_speaker(turn: dict[str, Any], path: Path, config: ValidationConfig) -> Iterator[Finding]:
+    if "speaker" not in turn:
+        return
+    speaker = turn["speaker"]
+    if type(speaker) is not str:
+        yield _wrong_type("speaker", path, "a string", speaker)
+    elif speaker not in config.allowed_speakers:
+        allowed = ", ".join(config.allowed_speakers)
+        message = f"speaker is {short(speaker)}; allowed: {allowed}"
+        hint = nearest(speaker, config.allowed_speakers)
+        yield finding(
+            "invalid_field_value", "Invalid speaker value", (*path, "speaker"), message, code="invalid_enum_value", hint=hint
+        )
+
+
+def _check_text(value: Any, path: Path, config: ValidationConfig) -> Iterator[Finding]:
+    field = str(path[-1])
+    if type(value) is not str:
+        yield _wrong_type(field, path[:-1], "a string", value)
+        return
+    low, high = _bounds(field, config)
+    if not value and config.allow_empty_messages:
+        return
+    if not value and low > 0:
+        yield finding(
+            "content_error",
+            "Empty message",
+            path,
+            f"{field} must not be empty",
+            hint="set allow_empty_messages: true if this is meant",
+        )
+    elif len(value) < low:
+        yield finding("content_error", "Message too short", path, f"{field} has {len(value):,} characters; the minimum is {low:,}")
+    elif len(value) > high:
+        message = f"{field} has {len(value):,} characters; the limit is {high:,}"
+        yield finding(
+            "content_error", "Message too long", path, message, code="string_too_long", hint=f"set max_{field}_length to allow more"
+        )
+
+
+def _bounds(field: str, config: ValidationConfig) -> tuple[int, int]:
+    if field == "message":
+        return config.min_message_length, config.max_message_length
+    return config.min_assistant_reply_length, config.max_assistant_reply_length
+
+
+def _check_tools(turn: dict[str, Any], path: Path, config: ValidationConfig) -> Iterator[Finding]:
+    if "tool_used" in turn:
+        yield from _check_tool_name(turn["tool_used"], path, config)
+        for field, is_required in (("tool_input", config.require_tool_input), ("tool_output", config.require_tool_output)):
+            if is_required and field not in turn:
+                message = f"tool_used needs {field}"
+                yield finding(
+                    "tool_error",
+                    f"Missing {field}",
+                    (*path, field),
+                    message,
+                    hint=f"set require_{field}: false if it is not recorded",
+                )
+    if "tool_input" in turn and type(turn["tool_input"]) is not dict:
+        message = f"tool_input must be an object, not {type_name(turn['tool_input'])}"
+        yield finding("tool_error", "Invalid tool_input", (*path, "tool_input"), message, code="invalid_field_type")
+
+
+def _check_tool_name(value: Any, path: Path, config: ValidationConfig) -> Iterator[Finding]:
+    if type(value) is not str:
+        yield _wrong_type("tool_used", path, "a string", value)
+    elif config.allowed_tools is not None and value not in config.allowed_tools:
+        message = f"tool_used is {short(value)}; allowed: {', '.join(config.allowed_tools) or 'none'}"
+        hint = nearest(value, config.allowed_tools)
+        yield finding(
+            "invalid_field_value", "Invalid tool name", (*path, "tool_used"), message, code="invalid_enum_value", hint=hint
+        )
+
+
+def _check_confidence(turn: dict[str, Any], path: Path, config: ValidationConfig) -> Iterator[Finding]:
+    if "confidence_score" not in turn:
+        return
+    score = turn["confidence_score"]
+    low, high = config.confidence_score_min, config.confidence_score_max
+    if type(score) not in (int, float):
+        yield _wrong_type("confidence_score", path, "a number", score)
+    elif (type(score) is float and math.isnan(score)) or not low <= score <= high:
+        shown = score if type(score) is float else short(str(score)[:40]).strip("'")
+        message = f"confidence_score is {shown}; allowed is {low} to {high}"
+        yield finding("invalid_field_value", "Invalid confidence_score", (*path, "confidence_score"), message)
+
+
+def _check_habits(turn: dict[str, Any], path: Path, config: ValidationConfig) -> Iterator[Finding]:
+    """Legal but odd: warnings, and errors in strict mode."""
+    for odd in _habits(turn, path, config):
+        yield odd if config.strict_mode else msgspec.structs.replace(odd, severity="warning")
+
+
+def _habits(turn: dict[str, Any], path: Path, config: ValidationConfig) -> Iterator[Finding]:
+    known = (*config.required_fields, *config.optional_fields)
+    for field in turn:
+        if field not in known and field not in ("turn_id", "speaker"):
+            message = f"{short(field)} is not a known field"
+            hint = nearest(field, known) or "add it to optional_fields"
+            yield finding("invalid_field_value", "Unknown field", (*path, field), message, code="unsupported_field", hint=hint)
+    speaker = turn.get("speaker")
+    for owner, field in SPEAKER_FIELDS.items():
+        if field in turn and speaker in list(SPEAKER_FIELDS) and speaker != owner:
+            message = f"{field} on a turn of the {speaker}"
+            yield finding("invalid_field_value", "Unexpected field", (*path, field), message, code="unsupported_field")
+    yield from _tool_habits(turn, path)
+    is_other = type(speaker) is str and speaker in config.allowed_speakers and speaker not in SPEAKER_FIELDS
+    if is_other and not any(field in turn for field in SPEAKER_FIELDS.values()):
+        message = f"the turn of {short(str(speaker))} says nothing"
+        yield finding("required_field_missing", "Missing content", path, message, hint="give it message or assistant_reply")
+    for field in SPEAKER_FIELDS.values():
+        if type(text := turn.get(field)) is str and text.isspace():
+            yield finding("content_error", "Blank message", (*path, field), f"{field} is white space only")
+
+
+def _tool_habits(turn: dict[str, Any], path: Path) -> Iterator[Finding]:
+    used = [field for field in TOOL_FIELDS if field in turn]
+    if turn.get("speaker") == "user":
+        for field in used:
+            yield finding(
+                "tool_error", "Unexpected tool", (*path, field), f"{field} on a turn of the user", code="unsupported_field"
+            )
+    elif used and "tool_used" not in turn:
+        for field in used:
+            yield finding("tool_error", "Missing tool_used", (*path, field), f"{field} without tool_used")
+
+
+def _check_characters(turn: dict[str, Any], path: Path) -> Iterator[Finding]:
+    for text, where, _ in strings_in(turn, path):
+        if "\x00" in text:
+            message = f"{where[-1]} holds a NUL character (U+0000)"
+            yield finding("content_error", "Invalid character", where, message, code="invalid_encoding", hint="remove it")
+
+
+def check_ids(turns: list[Any], config: ValidationConfig) -> Iterator[Finding]:
+    """Unique ids, and consecutive from 1 where configured; after a gap counting goes on from there."""
+    seen: set[int] = set()
+    expected = 1
+    for position, turn in enumerate(turns):
+        turn_id = turn.get("turn_id") if type(turn) is dict else None
+        if type(turn_id) is not int or turn_id < 1:
+            expected += 1
+            continue
+        path: Path = (position, "turn_id")
+        if turn_id in seen:
+            yield finding(
+                "sequence_error", "Duplicate turn_ids", path, f"turn_id {turn_id} was used before", code="duplicate_record_id"
+            )
+            continue
+        if config.check_turn_sequence and turn_id != expected:
+            message = f"turn_id is {turn_id}, expected {expected}"
+            yield finding("sequence_error", "Non-sequential turn_ids", path, message, hint="number the turns 1, 2, 3 without gaps")
+        seen.add(turn_id)
+        expected = turn_id + 1
+
+
+def to_case(turns: list[dict[str, Any]], index: int, *, dataset: str) -> Case:
+    """A valid conversation as a case; what the user said first is its prompt."""
+    recorded = tuple(_turn(turn, position) for position, turn in enumerate(turns, 1))
+    messages = tuple(
+        Message("assistant" if turn.assistant_reply else "user", turn.assistant_reply or turn.message) for turn in recorded
+    )
+    return Case(
+        id=f"conversation-{index + 1}",
+        index=index,
+        contract="conversation_v1",
+        task="conversation",
+        dataset=dataset,
+        prompt=next((turn.message for turn in recorded if turn.message), ""),
+        messages=tuple(message for message in messages if message.content),
+        turns=recorded,
+        record_sha256=sha256_hex(canonical_json(turns)),
+    )
+
+
+def _turn(turn: dict[str, Any], position: int) -> Turn:
+    return Turn(
+        turn_id=turn.get("turn_id", position),
+        speaker=turn.get("speaker", ""),
+        message=turn.get("message", ""),
+        assistant_reply=turn.get("assistant_reply", ""),
+        tool_used=turn.get("tool_used"),
+        tool_input=turn.get("tool_input"),
+        tool_output=turn.get("tool_output"),
+        confidence_score=turn.get("confidence_score"),
+        metadata=turn.get("metadata", {}),
+    )

@@ -1,0 +1,119 @@
+"""Source rows of known benchmarks into legal_eval_v1, and cases of one contract into another.
+
+`convert_files` reads and converts benchmark files, `convert_rows` converts rows that are already in memory,
+`convert_cases` goes between contracts. Each gives a Conversion: rows or a document, and a report.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import get_args
+
+from assay.core.errors import UsageProblem
+from assay.datasets.converters import apexv1, includebase, lar_echr, lexam, prbench
+from assay.datasets.converters.canonical import Origin, Row
+from assay.datasets.converters.columns import Columns, RowRefused
+from assay.datasets.converters.contracts import PAIRS, convert_cases
+from assay.datasets.converters.report import (
+    Conversion,
+    ConversionReport,
+    IdStyle,
+    Remark,
+    Source,
+    SourceCounts,
+    SourceLine,
+    Tally,
+    Unreadable,
+    summarize,
+)
+from assay.datasets.converters.sources import read_source
+from assay.datasets.legal_eval_v1.rules import SCHEMA_VERSION
+
+__all__ = [
+    "CONVERTERS",
+    "PAIRS",
+    "Conversion",
+    "ConversionReport",
+    "IdStyle",
+    "Remark",
+    "Source",
+    "SourceCounts",
+    "Unreadable",
+    "convert_cases",
+    "convert_files",
+    "convert_rows",
+    "read_source",
+]
+
+CONVERTERS: dict[str, Callable[[Columns, Origin], tuple[Row, ...]]] = {
+    "prbench": prbench.convert,
+    "apexv1": apexv1.convert,
+    "lexam": lexam.convert,
+    "includebase": includebase.convert,
+    "lar_echr": lar_echr.convert,
+}
+"""Every benchmark converter: the columns of one source row and its origin into canonical rows, or RowRefused."""
+
+
+def convert_files(name: str, paths: Sequence[str | Path], *, id_style: IdStyle = "stable") -> Conversion:
+    """The legal_eval_v1 rows of benchmark files and a report; raises UsageProblem, SourceUnreadable or MissingExtra.
+
+    A bad line or row is counted and reported, and never stops the file.
+    """
+    return convert_rows(name, [read_source(path) for path in paths], id_style=id_style)
+
+
+def convert_rows(name: str, sources: Iterable[Source], *, id_style: IdStyle = "stable") -> Conversion:
+    """The legal_eval_v1 rows of source rows and a report; raises UsageProblem for an unknown converter or id style."""
+    if name not in CONVERTERS:
+        raise UsageProblem(f"there is no converter {name!r}", hint=f"converters: {', '.join(CONVERTERS)}")
+    if id_style not in get_args(IdStyle):
+        raise UsageProblem(f"there is no id style {id_style!r}", hint=f"id styles: {', '.join(get_args(IdStyle))}")
+    gathering = _Gathering(name, id_style)
+    tallies = [gathering.add_source(source) for source in sources]
+    return Conversion(rows=tuple(gathering.rows), report=summarize(name, SCHEMA_VERSION, tallies=tallies))
+
+
+class _Gathering:
+    """Rows over all sources, with the place of each id's first use."""
+
+    def __init__(self, name: str, id_style: IdStyle) -> None:
+        self.rows: list[Row] = []
+        self._convert = CONVERTERS[name]
+        self._id_style = id_style
+        self._first: dict[str, tuple[str, Row]] = {}
+
+    def add_source(self, source: Source) -> Tally:
+        tally = Tally(source.name)
+        left_out: dict[str, None] = {}
+        for line in source.lines:
+            tally.read += 1
+            left_out.update(dict.fromkeys(self._add_line(line, tally)))
+        if left_out:
+            tally.note("left_out", f"columns without a place in the rows: {', '.join(left_out)}")
+        return tally
+
+    def _add_line(self, line: SourceLine, tally: Tally) -> tuple[str, ...]:
+        """Convert one line; what comes back are the columns that nobody read."""
+        number, found = line
+        if isinstance(found, Unreadable):
+            tally.refuse(found.reason, line=number)
+            return ()
+        try:
+            columns = Columns(found)
+            rows = self._convert(columns, Origin(tally.source, number, self._id_style))
+        except RowRefused as problem:
+            tally.refuse(str(problem), line=number)
+            return ()
+        for row in rows:
+            self._emit(row, tally, line=number)
+        return tuple(columns.unread())
+
+    def _emit(self, row: Row, tally: Tally, *, line: int) -> None:
+        first = self._first.get(row["id"])
+        if first is None:
+            self._first[row["id"]] = (f"{tally.source}:{line}", row)
+            self.rows.append(row)
+            tally.emitted += 1
+            return
+        sameness = "the same row" if first[1] == row else "another row"
+        tally.skip(f"the id {row['id']!r} was given to {sameness} at {first[0]}", line=line, record_id=row["id"])

@@ -1,0 +1,85 @@
+"""Drafts of legal_eval_v1 rows into rows that the contract accepts, and the ids that converters give."""
+
+import hashlib
+from typing import Any, Literal
+
+import msgspec
+
+from assay.core.canonical import canonical_json, sha256_hex
+from assay.datasets.config import ValidationConfig
+from assay.datasets.converters.columns import RowRefused
+from assay.datasets.converters.report import IdStyle
+from assay.datasets.legal_eval_v1.rules import SCHEMA_VERSION, check_row
+
+ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+Row = dict[str, Any]
+TaskType = Literal["rubric_qa", "reference_qa", "mcq"]
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where a source row stands and how its ids are made."""
+
+    source: str
+    line: int
+    id_style: IdStyle = "stable"
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A canonical row without its schema version, in the order of its members; empty optional members are not written."""
+
+    id: str
+    dataset: str
+    task_type: TaskType
+    prompt: str
+    context: str = ""
+    metadata: dict[str, Any] = {}
+    attachments: list[Row] = []
+    messages: list[Row] = []
+    rubric: list[Row] = []
+    reference_answers: list[str] = []
+    choices: list[Row] = []
+    correct_choice_ids: list[str] = []
+
+
+def finish(draft: Draft) -> Row:
+    """The canonical row; raises RowRefused with all reasons where legal_eval_v1 would not accept it."""
+    try:
+        row: Row = {"schema_version": SCHEMA_VERSION, **msgspec.to_builtins(draft, str_keys=True)}
+    except TypeError as problem:
+        raise RowRefused(f"a value has no JSON form: {problem}") from None
+    json_bytes(row)
+    problems = [finding.message for finding in check_row(row, ValidationConfig()) if finding.severity == "error"]
+    if problems:
+        raise RowRefused("; ".join(problems))
+    return row
+
+
+def choice_id(position: int, style: IdStyle) -> str:
+    """A..Z, then AA, AB, ... (stable) or CHOICE_26, CHOICE_27, ... (upstream)."""
+    if position < len(ALPHABET):
+        return ALPHABET[position]
+    if style == "upstream":
+        return f"CHOICE_{position}"
+    lead, last = divmod(position, len(ALPHABET))
+    return choice_id(lead - 1, style) + ALPHABET[last]
+
+
+def json_bytes(value: Any) -> bytes:
+    """The canonical JSON of a value; raises RowRefused for what JSON cannot hold."""
+    try:
+        return canonical_json(value)
+    except UnicodeEncodeError:
+        raise RowRefused("a text holds an unpaired surrogate") from None
+    except ValueError as problem:
+        raise RowRefused(f"a value has no JSON form: {problem}") from None
+
+
+def digest(*parts: Any) -> str:
+    """Sixteen hexadecimal digits that depend on the parts alone; the JSON around them keeps their borders apart."""
+    return sha256_hex(json_bytes(parts))[:16]
+
+
+def older_digest(text: str) -> str:
+    """The first sixteen digits of SHA-1, of which upstream ids are made."""
+    return hashlib.sha1(text.encode("utf-8", "replace"), usedforsecurity=False).hexdigest()[:16]

@@ -1,0 +1,163 @@
+"""Cells of a source row into texts, numbers and lists, refusing what would have to be guessed."""
+
+import ast
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from assay.core.json_door import parse_json
+
+MAX_LITERAL_LENGTH = 1_000_000
+"""Characters of a list written as text; the longest real one has under 5,000."""
+
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}(\.0*)?", re.ASCII)
+
+
+class RowRefused(ValueError):
+    """The source row cannot become a canonical row; the text says why."""
+
+
+class Columns:
+    """A source row by column name, whatever its capitals and spaces; remembers which columns were read."""
+
+    def __init__(self, row: Mapping[str, Any]) -> None:
+        self.row = row
+        self._names: dict[str, str] = {}
+        self._values: dict[str, Any] = {}
+        self._read: set[str] = set()
+        self._inner: list[tuple[str, Columns]] = []
+        for name, value in row.items():
+            self._add(name, value)
+
+    def _add(self, name: str, value: Any) -> None:
+        folded = str(name).strip().lower().replace(" ", "_")
+        if isinstance(value, float) and math.isnan(value):
+            value = None  # how tables write a missing value
+        earlier = self._values.get(folded)
+        if is_empty(value) and folded in self._names:
+            return
+        if not is_empty(earlier) and earlier != value:
+            raise RowRefused(f"the columns {self._names[folded]!r} and {name!r} say different things")
+        self._names[folded] = str(name)
+        self._values[folded] = value
+
+    def get(self, name: str) -> Any:
+        """The cell as it stands; None where the column is absent."""
+        self._read.add(name)
+        return self._values.get(name)
+
+    def peek(self, name: str) -> Any:
+        """The cell as it stands, without counting it as read."""
+        return self._values.get(name)
+
+    def text(self, *names: str) -> str:
+        """The first of the named cells that holds text, without the space around it; empty if none does."""
+        for name in names:
+            value = self.get(name)
+            if not isinstance(value, str | None):
+                raise RowRefused(f"{self.shown(name)} is not text but {kind(value)}")
+            if value and value.strip():
+                return value.strip()
+        return ""
+
+    def identifier(self, *names: str) -> str:
+        """The first of the named cells that is not empty, as text; a whole number loses its fraction `.0`."""
+        for name in names:
+            value = self.get(name)
+            if not is_empty(value):
+                return _identifier_text(value, self.shown(name))
+        return ""
+
+    def __contains__(self, name: str) -> bool:
+        return not is_empty(self._values.get(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def shown(self, name: str) -> str:
+        """The column's name as the source writes it, for messages."""
+        return self._names.get(name, name)
+
+    def inside(self, name: str, value: Any) -> "Columns":
+        """An object inside a cell, whose unread members count as unread columns; raises RowRefused for other values."""
+        if not isinstance(value, dict):
+            raise RowRefused(f"{name} is not an object but {kind(value)}")
+        inner = Columns(value)
+        self._inner.append((name, inner))
+        return inner
+
+    def unread(self) -> Iterator[str]:
+        """Columns with a value that nobody asked for, those inside cells as `cell.member`."""
+        yield from (shown for name, shown in self._names.items() if name in self and name not in self._read)
+        for name, inner in self._inner:
+            yield from (f"{name}.{column}" for column in inner.unread())
+
+
+def is_empty(value: Any) -> bool:
+    """True for null, blank text and empty lists and objects."""
+    return value is None or (isinstance(value, str) and not value.strip()) or (isinstance(value, list | dict) and not value)
+
+
+def kind(value: Any) -> str:
+    """A word for the JSON type of a value, for messages."""
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, int | float):
+        return "a number"
+    names = {str: "text", list: "a list", dict: "an object", type(None): "null"}
+    return names.get(type(value), type(value).__name__)
+
+
+def whole_number(value: Any, what: str) -> int:
+    """The integer that a cell holds: 2, 2.0 and "2" alike; raises RowRefused for anything else, 2.5 included."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value.strip()):
+        return int(value.strip().partition(".")[0])
+    raise RowRefused(f"{what} is not a whole number: {_excerpt(value)}")
+
+
+def option_text(value: Any, what: str) -> str:
+    """The text of one choice; whole numbers are written out."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str):
+        raise RowRefused(f"{what} is not text but {kind(value)}")
+    return value.strip()
+
+
+def list_cell(value: Any, what: str) -> list[Any]:
+    """The list in a cell: a list, or a JSON or Python list written as text."""
+    found = _parse_list(value, what) if isinstance(value, str) else value
+    if not isinstance(found, list | tuple):
+        raise RowRefused(f"{what} is not a list but {kind(found)}")
+    return list(found)
+
+
+def _parse_list(text: str, what: str) -> Any:
+    if len(text) > MAX_LITERAL_LENGTH:
+        raise RowRefused(f"{what} is longer than {MAX_LITERAL_LENGTH:,} characters")
+    # JSON first: where a text is both, only JSON joins the two halves of an escaped surrogate pair.
+    document = parse_json(text)
+    if not document.flaws:
+        return document.value
+    try:
+        return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        raise RowRefused(f"{what} is not a list that can be read: {_excerpt(text)}") from None
+
+
+def _identifier_text(value: Any, what: str) -> str:
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, int | float) and not isinstance(value, bool) and value == value // 1:
+        return str(int(value))
+    raise RowRefused(f"{what} is not an identifier but {kind(value)}")
+
+
+def _excerpt(value: Any) -> str:
+    text = (value if isinstance(value, str) else repr(value)).encode("utf-8", "replace").decode("utf-8")
+    return text if len(text) <= 60 else f"{text[:60]}…"

@@ -1,0 +1,216 @@
+"""Cases of one contract into rows or a document of another; every lossy step becomes a remark."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+
+from assay.core.case import Case, ContractId
+from assay.core.errors import UsageProblem
+from assay.datasets.converters import golden_document, replay
+from assay.datasets.converters.batch_document import Naming, RecordDraft, batch_document
+from assay.datasets.converters.canonical import Draft, Row, TaskType, finish
+from assay.datasets.converters.columns import RowRefused
+from assay.datasets.converters.report import Conversion, Tally, summarize
+
+_TASK_TYPES: dict[str, TaskType] = {"rubric": "rubric_qa", "reference": "reference_qa", "mcq": "mcq"}
+
+
+def convert_cases(
+    cases: Iterable[Case],
+    *,
+    source: ContractId,
+    target: ContractId,
+    dataset_id: str | None = None,
+    version: str | None = None,
+) -> Conversion:
+    """The cases of contract `source` in the form of `target`, and a report of everything lost or moved on the way.
+
+    legal_eval_v1 comes back as `rows`, batch_v1 and golden_v1 as one `document`, named and versioned as the
+    caller says. Raises UsageProblem for a pair that makes no sense and where no valid document is possible.
+    """
+    convert = PAIRS.get((source, target))
+    if convert is None:
+        known = ", ".join(f"{before} -> {after}" for before, after in PAIRS)
+        raise UsageProblem(f"there is no conversion from {source} to {target}", hint=f"possible: {known}")
+    tally = Tally(source)
+    outcome = convert(tuple(cases), tally, naming=Naming(dataset_id, version))
+    report = summarize(source, target, tallies=[tally])
+    if isinstance(outcome, dict):
+        return Conversion(document=outcome, report=report)
+    return Conversion(rows=outcome, report=report)
+
+
+def _legal_to_batch(cases: tuple[Case, ...], tally: Tally, *, naming: Naming) -> Row:
+    tally.read = len(cases)
+    drafts = (_legal_record(case, tally) for case in cases)
+    return batch_document(drafts, tally, dataset=_shared_dataset(cases, "legal_eval_v1"), naming=naming)
+
+
+def _legal_record(case: Case, tally: Tally) -> RecordDraft:
+    for_model: Row = {
+        "context": case.model_context,
+        "messages": [msgspec.to_builtins(message) for message in case.messages],
+        "attachments": [_filled(msgspec.to_builtins(attachment)) for attachment in case.attachments],
+        "choices": [msgspec.to_builtins(choice) for choice in case.choices],
+    }
+    for_judge: Row = {
+        "rubric": [_criterion(msgspec.to_builtins(criterion)) for criterion in case.criteria],
+        "answers": list(case.references) if len(case.references) > 1 else [],
+        "correct_choice_ids": list(case.correct_choice_ids),
+    }
+    _note_moved(case, tally, names=[*_filled(for_model), *_filled(for_judge)])
+    return RecordDraft(
+        record_id=case.id,
+        input={"prompt": case.prompt, "dataset": case.dataset, "task_type": _TASK_TYPES[case.task], **_filled(for_model)},
+        reference=_filled({"answer": case.references[0] if case.references else "", **for_judge}),
+        metadata=_with_extra(case, tally),
+    )
+
+
+def _note_moved(case: Case, tally: Tally, *, names: list[str]) -> None:
+    if names:
+        reason = "batch_v1 has no field for it; now in input or reference, which are open"
+        if {"context", "messages", "attachments", "choices"} & set(names):
+            reason += ", but a batch_v1 runner need not send more than input.prompt"
+        tally.note("moved", reason, record_id=case.id, path=", ".join(names))
+
+
+def _with_extra(case: Case, tally: Tally) -> Row:
+    """The metadata, with unknown members of the row beside it."""
+    for name in case.extra:
+        clash = name in case.metadata
+        reason = "metadata has a member of the same name" if clash else "it has no field of its own; now in metadata"
+        tally.note("dropped" if clash else "moved", reason, record_id=case.id, path=name)
+    return {**case.extra, **case.metadata}
+
+
+def _golden_to_batch(cases: tuple[Case, ...], tally: Tally, *, naming: Naming) -> Row:
+    tally.read = len(cases)
+    drafts = (_golden_record(case, tally) for case in cases)
+    named = Naming(naming.dataset_id, naming.version or golden_document.shared_version(cases))
+    return batch_document(drafts, tally, dataset=_shared_dataset(cases, "golden_v1"), naming=named)
+
+
+def _golden_record(case: Case, tally: Tally) -> RecordDraft:
+    tally.note("moved", "batch_v1 has no field for it; now reference.rubric", record_id=case.id, path="rubric")
+    if case.notes:
+        tally.note("moved", "notes are for people; now metadata.notes", record_id=case.id, path="context")
+    metadata = {**_with_extra(case, tally), **_filled({"notes": case.notes})}
+    return RecordDraft(
+        record_id=case.id,
+        input={"prompt": case.prompt},
+        reference={"rubric": golden_document.rubric_text(case)},
+        tags=case.tags,
+        metadata=metadata,
+    )
+
+
+def _golden_to_legal(cases: tuple[Case, ...], tally: Tally, *, naming: Naming) -> tuple[Row, ...]:
+    tally.note("changed", "one holistic criterion, judged 0 to 1; golden_v1 judges the same text 1 to 5", path="rubric")
+    return _legal_rows(cases, tally, draft_of=lambda case: _golden_draft(case, tally, naming=naming))
+
+
+def _golden_draft(case: Case, tally: Tally, *, naming: Naming) -> Draft:
+    for path, value in (("context", case.notes), ("tags", case.tags)):
+        if value:
+            reason = f"legal_eval_v1 has no field for it; now metadata.{'notes' if path == 'context' else path}"
+            tally.note("moved", reason, record_id=case.id, path=path)
+    return Draft(
+        id=case.id,
+        dataset=naming.dataset_id or case.dataset or "golden_v1",
+        task_type="rubric_qa",
+        prompt=case.prompt,
+        metadata={**_with_extra(case, tally), **_filled({"notes": case.notes, "tags": list(case.tags)})},
+        rubric=[{"id": "rubric", "title": golden_document.rubric_text(case)}],
+    )
+
+
+def _batch_to_golden(cases: tuple[Case, ...], tally: Tally, *, naming: Naming) -> Row:
+    return golden_document.golden_document(cases, tally, version=naming.version)
+
+
+def _batch_to_legal(cases: tuple[Case, ...], tally: Tally, *, naming: Naming) -> tuple[Row, ...]:
+    return _legal_rows(cases, tally, draft_of=lambda case: _batch_draft(case, tally, naming=naming))
+
+
+def _batch_draft(case: Case, tally: Tally, *, naming: Naming) -> Draft:
+    if not any(answer.strip() for answer in case.references):
+        raise RowRefused("there is no reference.answer, and legal_eval_v1 has no task without a reference")
+    extra = dict(case.extra)
+    inputs = dict(extra.pop("input", {}))
+    context = inputs.pop("context") if isinstance(inputs.get("context"), str) else ""
+    expected = _filled({"max_latency_ms": case.max_latency_ms, "required_criteria": extra.pop("required_criteria", [])})
+    kept = _filled({"tags": list(case.tags), "expected": expected, "input": inputs, **extra})
+    for name in kept:
+        tally.note("moved", "legal_eval_v1 has no field for it; now in metadata.batch_v1", record_id=case.id, path=name)
+    return Draft(
+        id=case.id,
+        dataset=naming.dataset_id or case.dataset or "batch_v1",
+        task_type="reference_qa",
+        prompt=case.prompt,
+        context=context,
+        metadata={**case.metadata, **_filled({"batch_v1": kept})},
+        reference_answers=list(case.references),
+    )
+
+
+def _conversation_to_legal(cases: tuple[Case, ...], tally: Tally, *, naming: Naming) -> tuple[Row, ...]:
+    tally.read = len(cases)
+    drafts = (draft for case in cases for draft in replay.replay_drafts(case, tally, dataset=naming.dataset_id))
+    return tuple(_finished(drafts, tally))
+
+
+def _legal_rows(cases: tuple[Case, ...], tally: Tally, *, draft_of: Callable[[Case], Draft]) -> tuple[Row, ...]:
+    tally.read = len(cases)
+    return tuple(_finished(_drafts(cases, tally, draft_of=draft_of), tally))
+
+
+def _drafts(cases: Iterable[Case], tally: Tally, *, draft_of: Callable[[Case], Draft]) -> Iterator[Draft]:
+    for case in cases:
+        try:
+            draft = draft_of(case)
+        except RowRefused as problem:
+            tally.refuse(str(problem), record_id=case.id)
+        else:
+            yield draft
+
+
+def _finished(drafts: Iterable[Draft], tally: Tally) -> Iterator[Row]:
+    seen: set[str] = set()
+    for draft in drafts:
+        if draft.id in seen:
+            tally.skip("the id was used by an earlier row", record_id=draft.id)
+            continue
+        try:
+            row = finish(draft)
+        except RowRefused as problem:
+            tally.refuse(str(problem), record_id=draft.id)
+            continue
+        seen.add(draft.id)
+        tally.emitted += 1
+        yield row
+
+
+def _shared_dataset(cases: tuple[Case, ...], fallback: str) -> str:
+    names = {case.dataset for case in cases}
+    return names.pop() if len(names) == 1 and all(names) else fallback
+
+
+def _criterion(criterion: Row) -> Row:
+    """An absent weight means 1, so 1 is not written."""
+    return {name: value for name, value in criterion.items() if value != "" and (name, value) != ("weight", 1.0)}
+
+
+def _filled(members: Row) -> Row:
+    return {name: value for name, value in members.items() if value not in ("", None, [], {})}
+
+
+PAIRS: dict[tuple[str, str], Callable[..., Row | tuple[Row, ...]]] = {
+    ("legal_eval_v1", "batch_v1"): _legal_to_batch,
+    ("golden_v1", "batch_v1"): _golden_to_batch,
+    ("golden_v1", "legal_eval_v1"): _golden_to_legal,
+    ("batch_v1", "golden_v1"): _batch_to_golden,
+    ("batch_v1", "legal_eval_v1"): _batch_to_legal,
+    ("conversation_v1", "legal_eval_v1"): _conversation_to_legal,
+}
+"""Every pair of contracts that has a conversion."""

@@ -1,0 +1,185 @@
+"""golden_v1: one JSON document with 5 to 20 cases; the file is valid as a whole or not at all."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from assay.core.canonical import canonical_json, sha256_hex
+from assay.core.case import Case, Criterion
+from assay.core.issue import Finding, Path
+from assay.core.json_door import parse_json
+from assay.core.report import Counts, Report
+from assay.datasets.checks import (
+    Findings,
+    array_at,
+    check_flaws,
+    check_nul,
+    nearest,
+    object_at,
+    short,
+    string_at,
+)
+from assay.datasets.config import ValidationConfig
+from assay.datasets.placing import Record, placed
+from assay.datasets.progress import Progress
+from assay.datasets.source import Source
+
+MIN_CASES, MAX_CASES = 5, 20
+MAX_PROMPT = 8000
+MIN_RUBRIC, MAX_RUBRIC = 10, 2000
+FIELDS = ("version", "description", "cases")
+CASE_FIELDS = ("id", "user_prompt", "rubric", "context", "tags")
+
+_ID = re.compile(r"[a-z0-9-]+\Z")
+_VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\Z")
+
+
+def read(source: Source, config: ValidationConfig, progress: Progress) -> Report:
+    """The report on one golden dataset; any error rejects the file, as the contract's own model does."""
+    document = parse_json(source.buffer())
+    found = Findings()
+    check_flaws(found, document, ())
+    cases: list[Any] = []
+    if document.is_readable:
+        found += check_document(document.value, config)
+        cases = _cases_of(document.value)
+    progress(source.size, source.size)
+    issues = [placed(finding, document, _record(finding, cases)) for finding in found]
+    rejected = {issue.index for issue in issues if issue.severity == "error" and issue.index is not None}
+    return Report(
+        path=source.name,
+        contract="golden_v1",
+        outcome="rejected" if found.has_errors else "accepted",
+        counts=Counts(len(cases), len(cases) - len(rejected), len(rejected)),
+        issues=issues,
+        open_cases=lambda: iter(()) if found.has_errors else _to_cases(document.value, source.name),
+    )
+
+
+def _cases_of(value: Any) -> list[Any]:
+    cases = value.get("cases") if type(value) is dict else None
+    return cases if type(cases) is list else []
+
+
+def _record(finding: Finding, cases: list[Any]) -> Record:
+    """The case that a finding is about, or the file."""
+    index = finding.path[1] if finding.path[:1] == ("cases",) and len(finding.path) > 1 else None
+    if not isinstance(index, int):
+        return Record()
+    case_id = cases[index].get("id") if type(cases[index]) is dict else None
+    return Record(index, case_id if type(case_id) is str else None)
+
+
+def check_document(value: Any, config: ValidationConfig) -> Findings:
+    """Every rule of the contract for one document."""
+    found = Findings()
+    document = object_at(found, value, ())
+    if document is None:
+        return found
+    for field in ("version", "cases"):
+        if field not in document:
+            found.missing((field,))
+    if "version" in document:
+        _check_version(found, document["version"])
+    if document.get("description") is not None:
+        string_at(found, document["description"], ("description",))
+    if "cases" in document:
+        _check_cases(found, document["cases"], config)
+    _warn_unknown(found, document, (), known=FIELDS)
+    check_nul(found, document, ())
+    return found
+
+
+def _check_version(found: Findings, value: Any) -> None:
+    text = string_at(found, value, ("version",), low=1)
+    if text is not None and not _VERSION.match(text):
+        found.add("value_out_of_range", ("version",), f"version {short(text)} is not MAJOR.MINOR.PATCH", hint="write it like 1.0.0")
+
+
+def _check_cases(found: Findings, value: Any, config: ValidationConfig) -> None:
+    cases = array_at(found, value, ("cases",))
+    if cases is None:
+        return
+    if not config.allow_size and not MIN_CASES <= len(cases) <= MAX_CASES:
+        found.add(
+            "value_out_of_range",
+            ("cases",),
+            f"cases has {len(cases):,} item(s); a golden dataset has {MIN_CASES} to {MAX_CASES}",
+            hint="set allow_size: true to lift the limit, or split the file",
+        )
+    first: dict[str, int] = {}
+    for index, case in enumerate(cases):
+        _check_case(found, case, ("cases", index))
+        _check_unique(found, case, index, first)
+
+
+def _check_case(found: Findings, value: Any, path: Path) -> None:
+    case = object_at(found, value, path)
+    if case is None:
+        return
+    for field in ("id", "user_prompt", "rubric"):
+        if field not in case:
+            found.missing(
+                (*path, field),
+                hint=nearest(field, [key for key in case if key not in CASE_FIELDS]).replace("did you mean", "is it"),
+            )
+    if "id" in case:
+        _check_id(found, case["id"], (*path, "id"))
+    if "user_prompt" in case:
+        _check_text(found, case["user_prompt"], (*path, "user_prompt"), low=1, high=MAX_PROMPT)
+    if "rubric" in case:
+        _check_text(found, case["rubric"], (*path, "rubric"), low=MIN_RUBRIC, high=MAX_RUBRIC)
+    if case.get("context") is not None:
+        string_at(found, case["context"], (*path, "context"))
+    if case.get("tags") is not None:
+        for index, tag in enumerate(array_at(found, case["tags"], (*path, "tags")) or ()):
+            string_at(found, tag, (*path, "tags", index))
+    _warn_unknown(found, case, path, known=CASE_FIELDS)
+
+
+def _check_id(found: Findings, value: Any, path: Path) -> None:
+    text = string_at(found, value, path, low=1)
+    if text is not None and not _ID.match(text):
+        found.add("value_out_of_range", path, f"id {short(text)} may hold only a-z 0-9 and -", hint="write it like case-001")
+
+
+def _check_text(found: Findings, value: Any, path: Path, *, low: int, high: int) -> None:
+    """The minimum counts what is left after trimming, the maximum counts everything."""
+    text = string_at(found, value, path, low=low, high=high)
+    if text is not None and len(text.strip()) < low:
+        found.add("value_out_of_range", path, f"{path[-1]} has fewer than {low} characters besides white space at its ends")
+
+
+def _check_unique(found: Findings, case: Any, index: int, first: dict[str, int]) -> None:
+    case_id = case.get("id") if type(case) is dict else None
+    if type(case_id) is not str:
+        return
+    if case_id in first:
+        found.add("duplicate_record_id", ("cases", index, "id"), f"id {short(case_id)} was used by cases[{first[case_id]}]")
+    else:
+        first[case_id] = index
+
+
+def _warn_unknown(found: Findings, value: dict[str, Any], path: Path, *, known: tuple[str, ...]) -> None:
+    for key in value:
+        if key not in known:
+            message = f"{short(key)} is not a field of golden_v1 and is ignored"
+            found.warn("unsupported_field", (*path, key), message, hint=nearest(key, known), on_key=True)
+
+
+def _to_cases(document: dict[str, Any], name: str) -> Iterator[Case]:
+    for index, case in enumerate(document["cases"]):
+        yield Case(
+            id=case["id"],
+            index=index,
+            contract="golden_v1",
+            task="rubric",
+            dataset=document.get("description") or name,
+            prompt=case["user_prompt"],
+            notes=case.get("context") or "",
+            criteria=(Criterion("rubric", case["rubric"]),),
+            tags=tuple(case.get("tags") or ()),
+            metadata={"version": document["version"]},
+            extra={key: member for key, member in case.items() if key not in CASE_FIELDS},
+            record_sha256=sha256_hex(canonical_json(case)),
+        )

@@ -1,0 +1,188 @@
+"""legal_eval_v1: one row per line, streamed; a bad line does not stop the file."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from assay.core.canonical import canonical_json, sha256_hex
+from assay.core.case import Case
+from assay.core.document import Place
+from assay.core.issue import Issue
+from assay.core.json_door import parse_json
+from assay.core.report import Counts, Outcome, Report
+from assay.datasets.checks import Findings, check_flaws, short
+from assay.datasets.config import ValidationConfig
+from assay.datasets.legal_eval_v1 import rules
+from assay.datasets.legal_eval_v1.fast import clean_rows
+from assay.datasets.placing import Record, placed
+from assay.datasets.progress import Progress
+from assay.datasets.source import Line, Source
+
+__all__ = ["read", "stream"]
+
+_BATCH_BYTES = 512 << 10
+_SPREAD = "one JSON document over several lines, but legal_eval_v1 has one object per line"
+
+
+def read(source: Source, config: ValidationConfig, progress: Progress) -> Report:
+    """The report on one JSONL file; cases are read again from the source when asked for."""
+    reading = _Reading(config)
+    issues = list(reading.issues(source, progress))
+    return reading.report(source, issues)
+
+
+def stream(source: Source, config: ValidationConfig) -> Iterator[Case | Issue]:
+    """Cases and issues in the order of the file, in constant memory apart from the ids."""
+    reading = _Reading(config)
+    for batch in _batches(source):
+        index = reading.total
+        issues = reading.check(batch)
+        yield from issues
+        for position, line in enumerate(batch):
+            if index + position not in reading.rejected:
+                yield _case(line, index + position)
+    yield from reading.unknown_warnings()
+
+
+class _Reading:
+    """The rows of one file on their way to verdicts."""
+
+    def __init__(self, config: ValidationConfig) -> None:
+        self.config = config
+        self.total = 0
+        self.rejected: set[int] = set()
+        self._first: dict[str, Place] = {}
+        self._unknown: dict[str, list[Issue]] = {}
+        self._unknown_rows: dict[str, int] = {}
+
+    def issues(self, source: Source, progress: Progress) -> Iterator[Issue]:
+        """Every issue of the file."""
+        spread = _spread_document(source)
+        if spread is not None:
+            self.total, self.rejected = 1, {0}
+            yield spread
+            return
+        done = 0
+        for batch in _batches(source):
+            yield from self.check(batch)
+            done += sum(len(line.content) + 1 for line in batch)
+            progress(done, source.size)
+        yield from self.unknown_warnings()
+        if not self.total:
+            yield Issue(
+                code="empty_dataset", severity="warning", message="the file has no rows", hint="write one JSON object per line"
+            )
+
+    def check(self, batch: list[Line]) -> list[Issue]:
+        """The issues of some lines; afterwards `rejected` knows which rows are bad."""
+        issues: list[Issue] = []
+        for line, clean in zip(batch, clean_rows([line.content for line in batch]), strict=True):
+            index = self.total
+            self.total += 1
+            if clean is None or clean.id in self._first:
+                issues += self._check_exactly(line, index)
+                continue
+            self._first[clean.id] = Place(line.number, index)
+            for field in clean.unknown:
+                self._note_unknown(field, line, index, clean.id)
+        return issues
+
+    def _check_exactly(self, line: Line, index: int) -> list[Issue]:
+        document = parse_json(line.content)
+        found = Findings()
+        check_flaws(found, document, ())
+        row_id: str | None = None
+        if document.is_readable:
+            found += rules.check_row(document.value, self.config)
+            row_id = _id_of(document.value)
+            self._check_duplicate(found, row_id)
+        if found.has_errors:
+            self.rejected.add(index)
+        elif row_id is not None:
+            self._first[row_id] = Place(line.number, index)
+        unknown = [finding for finding in found if finding.severity == "warning" and finding.code == "unsupported_field"]
+        for finding in unknown:
+            self._note_unknown(str(finding.path[0]), line, index, row_id)
+        record = Record(index, row_id, start=Place(line.number, 1))
+        return [placed(finding, document, record) for finding in found if finding not in unknown]
+
+    def _check_duplicate(self, found: Findings, row_id: str | None) -> None:
+        if row_id is not None and row_id in self._first:
+            first = self._first[row_id]
+            message = f"id {short(row_id)} was used by row {first.column} (line {first.line})"
+            found.add("duplicate_record_id", ("id",), message, hint="ids are unique in a file; keep one of the rows")
+
+    def _note_unknown(self, field: str, line: Line, index: int, row_id: str | None) -> None:
+        """Unknown fields tend to be in every row: the first place and a count say it all."""
+        self._unknown_rows[field] = self._unknown_rows.get(field, 0) + 1
+        if self._unknown_rows[field] == 1:
+            document = parse_json(line.content)
+            found = [finding for finding in rules.check_row(document.value, self.config) if finding.path == (field,)]
+            record = Record(index, row_id, start=Place(line.number, 1))
+            self._unknown[field] = [placed(finding, document, record) for finding in found]
+
+    def unknown_warnings(self) -> Iterator[Issue]:
+        """One warning for each unknown field of the file."""
+        for field, issues in self._unknown.items():
+            rows = self._unknown_rows[field]
+            for issue in issues:
+                counted = f"{issue.message} ({rows:,} rows)" if rows > 1 else issue.message
+                yield msgspec.structs.replace(issue, message=counted, details={"rows": rows})
+
+    def report(self, source: Source, issues: list[Issue]) -> Report:
+        accepted = self.total - len(self.rejected)
+        outcome: Outcome = "accepted_with_record_errors" if self.rejected else "accepted"
+        return Report(
+            path=source.name,
+            contract="legal_eval_v1",
+            outcome="rejected" if self.rejected and not accepted else outcome,
+            counts=Counts(self.total, accepted, len(self.rejected)),
+            issues=issues,
+            open_cases=lambda: self._cases(source),
+        )
+
+    def _cases(self, source: Source) -> Iterator[Case]:
+        for index, line in enumerate(_rows(source)):
+            if index not in self.rejected:
+                yield _case(line, index)
+
+
+def _rows(source: Source) -> Iterator[Line]:
+    return (line for line in source.lines() if line.content.strip())
+
+
+def _batches(source: Source) -> Iterator[list[Line]]:
+    batch: list[Line] = []
+    size = 0
+    for line in _rows(source):
+        batch.append(line)
+        size += len(line.content)
+        if size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _case(line: Line, index: int) -> Case:
+    row = msgspec.json.decode(line.content)
+    return rules.to_case(row, index, record_sha256=sha256_hex(canonical_json(row)))
+
+
+def _id_of(row: object) -> str | None:
+    row_id = row.get("id") if type(row) is dict else None
+    return row_id if type(row_id) is str else None
+
+
+def _spread_document(source: Source) -> Issue | None:
+    """A file that is one pretty-printed document gets one issue instead of one per line."""
+    first = next(iter(_rows(source)), None)
+    if first is None or first.content.strip() not in (b"[", b"{"):
+        return None
+    return Issue(
+        code="invalid_json",
+        message=f"the file is {_SPREAD}",
+        line=first.number,
+        column=1,
+        hint="write it as JSON Lines, for example with: jq -c '.[]' file.json",
+    )

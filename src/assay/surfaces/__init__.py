@@ -1,0 +1,1 @@
+"""Where people and programs meet the product: the command line and the reporters."""

@@ -1,0 +1,160 @@
+"""`assay convert`: a benchmark's files, or a dataset of another contract, into a dataset and a report of what changed."""
+
+import os
+import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any, get_args
+
+import click
+import msgspec
+
+from assay import __version__, api
+from assay.core.case import ContractId
+from assay.core.errors import UsageProblem
+from assay.surfaces.cli import exits
+from assay.surfaces.cli.streams import (
+    STANDARD,
+    check_writable,
+    encoded,
+    is_same_file,
+    refuse_overwrite,
+    standard_output,
+    write_file,
+    write_stream,
+)
+from assay.surfaces.reporters.conversion import conversion_text
+from assay.surfaces.reporters.plain_json import json_text
+from assay.surfaces.reporters.settings import Settings
+
+CONTRACTS = get_args(ContractId)
+BENCHMARKS = ("prbench", "apexv1", "lexam", "includebase", "lar_echr")
+ID_STYLES = ("stable", "upstream")
+
+HELP = """Turn a benchmark's files into a legal_eval_v1 dataset, or a dataset of one contract into another.
+
+\b
+assay convert prbench|apexv1|lexam|includebase|lar_echr SOURCES... -o OUT
+assay convert --from CONTRACT --to CONTRACT SOURCE -o OUT
+
+Rows that cannot be converted, rows that are skipped and everything that is lost or changed on the way are listed; nothing is
+left out silently.
+"""
+
+EPILOG = """\b
+Examples:
+  assay convert lexam open.jsonl mcq.jsonl -o lexam.jsonl
+  assay convert prbench legal.parquet -o prbench.jsonl --report prbench.report.json
+  assay convert --from legal_eval_v1 --to batch_v1 rows.jsonl -o batch.json
+
+\b
+Exit codes:
+  0  every row was converted, or skipped for a reason that is listed
+  1  some rows are invalid; the others were converted
+  2  could not run: bad usage, an unreadable file, an output that could not be written"""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The command's arguments as given."""
+
+    words: tuple[str, ...]
+    source_contract: str | None
+    target_contract: str | None
+    output: str | None
+    id_style: str
+    report: str | None
+    verbose: bool
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True):
+    """What to convert, after the arguments were understood."""
+
+    sources: tuple[str, ...]
+    output: str
+    benchmark: str = ""
+    """Empty for a conversion between contracts."""
+
+
+@click.command("convert", help=HELP, epilog=EPILOG)
+@click.argument("words", nargs=-1, metavar="[BENCHMARK] SOURCES...")
+@click.option("--from", "source_contract", type=click.Choice(CONTRACTS), help="The contract of the source.")
+@click.option("--to", "target_contract", type=click.Choice(CONTRACTS), help="The contract of the output.")
+@click.option("-o", "--output", metavar="OUT", help="The dataset to write, whole or not at all; - for standard output.")
+@click.option(
+    "--id-style",
+    type=click.Choice(ID_STYLES),
+    default="stable",
+    show_default=True,
+    help="Row and choice ids that never depend on line numbers, or those of older conversions.",
+)
+@click.option("--report", metavar="FILE", help="Write the report of the conversion to FILE as JSON.")
+@click.option("-v", "--verbose", is_flag=True, help="List every remark instead of the first 20.")
+@click.pass_context
+def command(context: click.Context, /, **given: Any) -> None:
+    """Entry of the command; see HELP."""
+    context.exit(convert(msgspec.convert(given, Options)))
+
+
+def convert(options: Options) -> int:
+    """Convert what the options name, write dataset and report, and say how it went as an exit code."""
+    work = _understand(options)
+    _check_outputs(options, work)
+    if work.benchmark:
+        conversion = api.convert_benchmark(work.benchmark, work.sources, id_style=options.id_style)
+    else:
+        conversion = api.convert_contract(work.sources[0], source=options.source_contract, target=options.target_contract)
+    _write(conversion.lines(), work.output)
+    report = conversion.report.to_dict()
+    if options.report:
+        write_file(options.report, [json_text(report, indent=2).encode() + b"\n"])
+    _show(report, options, is_on_error=work.output == STANDARD)
+    return exits.INVALID if report["totals"]["invalid"] else exits.VALID
+
+
+def _understand(options: Options) -> Work:
+    if options.output is None:
+        raise UsageProblem("no output given", hint="-o OUT names the dataset to write, -o - is standard output")
+    if options.source_contract and options.target_contract:
+        if len(options.words) != 1:
+            raise UsageProblem(f"--from and --to take one source, and {len(options.words)} were given")
+        return Work(sources=options.words, output=options.output)
+    if options.source_contract or options.target_contract:
+        raise UsageProblem(
+            "--from and --to belong together", hint="a benchmark's files need neither: assay convert lexam rows.jsonl -o OUT"
+        )
+    return Work(sources=_benchmark_sources(options.words), output=options.output, benchmark=options.words[0])
+
+
+def _benchmark_sources(words: tuple[str, ...]) -> tuple[str, ...]:
+    known = f"one of {', '.join(BENCHMARKS)}, or --from CONTRACT --to CONTRACT"
+    if not words:
+        raise UsageProblem("nothing to convert", hint=f"name {known}, then the source files")
+    if words[0] not in BENCHMARKS:
+        guesses = get_close_matches(words[0], BENCHMARKS, n=1)
+        raise UsageProblem(f"unknown benchmark '{words[0]}'", hint=f"did you mean '{guesses[0]}'?" if guesses else f"name {known}")
+    if len(words) == 1:
+        raise UsageProblem(f"no source files given for '{words[0]}'", hint=f"assay convert {words[0]} SOURCES... -o OUT")
+    return words[1:]
+
+
+def _check_outputs(options: Options, work: Work) -> None:
+    for output, option in ((work.output, "--output"), (options.report, "--report")):
+        if output is not None:
+            check_writable(output, option=option)
+            refuse_overwrite(output, work.sources, option=option)
+    if options.report is not None and is_same_file(options.report, work.output):
+        raise UsageProblem(f"--report and --output both name '{options.report}'", hint="name two files")
+
+
+def _write(lines: Iterable[bytes], output: str) -> None:
+    if output == STANDARD:
+        write_stream(lines, standard_output())
+    else:
+        write_file(output, lines)
+
+
+def _show(report: dict[str, Any], options: Options, *, is_on_error: bool) -> None:
+    stream = sys.stderr if is_on_error else standard_output()
+    is_coloured = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    settings = Settings(version=__version__, is_verbose=options.verbose, is_coloured=is_coloured)
+    write_stream(encoded(conversion_text(report, settings), stream.encoding), stream)

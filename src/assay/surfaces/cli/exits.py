@@ -1,0 +1,107 @@
+"""Exit codes, and the one place where an error becomes a line on standard error.
+
+0    everything is valid
+1    something is invalid
+2    could not run: usage, settings, an unreadable source, a report that could not be written
+130  interrupted
+141  the reader of our output went away
+"""
+
+import os
+import sys
+import traceback
+from contextlib import suppress
+from types import TracebackType
+
+import click
+
+from assay.core.errors import AssayError
+from assay.surfaces.printable import printable
+
+VALID = 0
+INVALID = 1
+COULD_NOT_RUN = 2
+INTERRUPTED = 130
+OUTPUT_CLOSED = 141
+
+TRACEBACK_VARIABLE = "ASSAY_TRACEBACK"
+"""Set to anything to see where an internal error came from."""
+
+
+class OutputClosed(Exception):
+    """The reader of our output went away; click would turn a BrokenPipeError into exit code 1, which means something else here."""
+
+
+class Boundary:
+    """Ends a command: no exception passes, each becomes one clear line and an exit code."""
+
+    def __init__(self) -> None:
+        self.exit_code = VALID
+
+    def __enter__(self) -> "Boundary":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        if error is None or isinstance(error, SystemExit):
+            return False
+        self.exit_code = _explain(error)
+        return True
+
+
+def complain(message: str, *, hint: str = "") -> None:
+    """`assay: message` on standard error, and `hint: ...` below it."""
+    lines = [f"assay: {message}", *([f"hint: {hint}"] if hint else [])]
+    click.echo("\n".join(map(printable, lines)), err=True)
+
+
+def complain_of(error: AssayError) -> None:
+    """The line for an error of ours."""
+    complain(error.message, hint=error.hint)
+
+
+def _explain(error: BaseException) -> int:
+    match error:
+        case AssayError():
+            complain_of(error)
+        case click.Abort() | KeyboardInterrupt():
+            complain("interrupted")
+            return INTERRUPTED
+        case click.ClickException():
+            _explain_usage(error)
+        case OutputClosed():
+            _silence_output()
+            return OUTPUT_CLOSED
+        case OSError():
+            _silence_output()
+            complain(_system_message(error))
+        case MemoryError():
+            complain("out of memory")
+        case _:
+            _explain_defect(error)
+    return COULD_NOT_RUN
+
+
+def _explain_usage(error: click.ClickException) -> None:
+    message = error.format_message().strip().rstrip(".").replace(". (", " (")
+    context = getattr(error, "ctx", None)
+    command = context.command_path if isinstance(context, click.Context) else "assay"
+    complain(message[:1].lower() + message[1:], hint=f"{command} --help lists the arguments and options")
+
+
+def _system_message(error: OSError) -> str:
+    reason = (error.strerror or str(error)).lower()
+    return f"'{os.fsdecode(error.filename)}': {reason}" if error.filename else f"cannot write the report: {reason}"
+
+
+def _explain_defect(error: BaseException) -> None:
+    complain(
+        f"internal error: {type(error).__name__}: {error}", hint=f"this is a defect; {TRACEBACK_VARIABLE}=1 shows where it happened"
+    )
+    if os.environ.get(TRACEBACK_VARIABLE):
+        traceback.print_exception(error)
+
+
+def _silence_output() -> None:
+    # The interpreter flushes standard output once more at exit, and would complain there of the closed pipe or the full disk.
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,84 @@
+"""The `assay` command: finds the subcommand, imports only that, and ends with its exit code."""
+
+import sys
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from assay import __version__
+from assay.core.errors import UsageProblem
+from assay.surfaces.cli.exits import COULD_NOT_RUN, Boundary
+
+COMMANDS: Mapping[str, str] = {
+    "validate": "Say everything that is wrong with datasets, in one pass.",
+    "convert": "Turn a benchmark's files, or another contract's, into a dataset.",
+}
+"""Each command, a module of this package, with its line in the help."""
+
+EXIT_CODES = """\b
+Exit codes:
+  0  everything is valid
+  1  something is invalid
+  2  could not run: bad usage, an unreadable file, a report that could not be written"""
+
+EXAMPLES = """\b
+Examples:
+  assay validate answers.json
+  assay validate 'data/**/*.jsonl' --format github
+  assay convert lexam questions.jsonl -o lexam.jsonl
+  assay COMMAND --help"""
+
+
+class Program(click.Group):
+    """A group that imports a command's module when it is called, so that starting costs little."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        """The commands in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's signature
+        """The command of that name, imported now; raises UsageProblem with the nearest name."""
+        if cmd_name not in COMMANDS:
+            guesses = get_close_matches(cmd_name, COMMANDS, n=1)
+            hint = f"did you mean '{guesses[0]}'?" if guesses else f"commands: {', '.join(COMMANDS)}"
+            raise UsageProblem(f"no such command '{cmd_name}'", hint=hint)
+        command: click.Command = import_module(f"assay.surfaces.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's signature
+        """The list of commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def main(self, *arguments: Any, **settings: Any) -> NoReturn:
+        """Run and exit; no traceback, whatever happens."""
+        boundary = Boundary()
+        run: Callable[..., int | None] = super().main
+        with boundary:
+            boundary.exit_code = run(*arguments, **{**settings, "standalone_mode": False}) or 0
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        sys.exit(boundary.exit_code)
+
+
+@click.group(
+    cls=Program,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=f"{EXAMPLES}\n\n{EXIT_CODES}",
+    invoke_without_command=True,
+)
+@click.version_option(__version__, prog_name="assay", message="%(prog)s %(version)s")
+@click.pass_context
+def program(context: click.Context) -> None:
+    """Validate evaluation datasets like a compiler, and convert between formats."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+        context.exit(COULD_NOT_RUN)
+
+
+def main() -> NoReturn:
+    """The installed command."""
+    program.main(prog_name="assay")

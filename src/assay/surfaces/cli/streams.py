@@ -1,0 +1,92 @@
+"""Text chunks onto standard output, or into a file that appears only when it is complete."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+from assay.core.errors import UsageProblem
+from assay.surfaces.cli.exits import OutputClosed
+
+STANDARD = "-"
+"""The name of standard input and standard output."""
+
+
+def standard_output() -> TextIO:
+    """Standard output; raises UsageProblem when it was closed from the start."""
+    if sys.stdout is None:
+        raise UsageProblem("standard output is closed", hint="--output FILE writes a file instead")
+    return sys.stdout
+
+
+def write_stream(chunks: Iterable[bytes], stream: TextIO) -> None:
+    """Bytes onto a stream that is open for text; raises OutputClosed when nobody reads them any more."""
+    is_watched = stream.isatty()
+    try:
+        for chunk in chunks:
+            stream.buffer.write(chunk)
+            if is_watched:
+                stream.buffer.flush()
+        stream.buffer.flush()
+    except BrokenPipeError as problem:
+        raise OutputClosed from problem
+
+
+def encoded(chunks: Iterable[str], encoding: str = "utf-8") -> Iterator[bytes]:
+    """Chunks as bytes; characters that the encoding lacks become question marks."""
+    for chunk in chunks:
+        yield chunk.encode(encoding, "replace")
+
+
+def write_file(path: str, chunks: Iterable[bytes]) -> None:
+    """Write a file that replaces an older one only when all chunks are there; devices and pipes are written directly."""
+    target = Path(os.path.realpath(path))
+    with _special(target) if target.exists() and not target.is_file() else _whole(target) as stream:
+        for chunk in chunks:
+            stream.write(chunk)
+
+
+@contextmanager
+def _special(target: Path) -> Iterator[BinaryIO]:
+    with target.open("wb") as stream:
+        yield stream
+
+
+@contextmanager
+def _whole(target: Path) -> Iterator[BinaryIO]:
+    """A stream beside the target that takes the target's place after a clean end."""
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    with partial.open("xb") as stream:
+        try:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+            with suppress(FileNotFoundError):
+                partial.chmod(target.stat().st_mode)
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+def refuse_overwrite(output: str, sources: Iterable[str], *, option: str) -> None:
+    """Raise UsageProblem when the output is one of the sources, whatever its spelling."""
+    if any(is_same_file(output, source) for source in sources):
+        raise UsageProblem(f"{option} '{output}' is one of the sources", hint="sources are never changed: name another file")
+
+
+def is_same_file(one: str, other: str) -> bool:
+    """True when two names lead to the same file; standard input and output are no file."""
+    return STANDARD not in (one, other) and os.path.realpath(one) == os.path.realpath(other)
+
+
+def check_writable(output: str, *, option: str) -> None:
+    """Raise UsageProblem before any work when the output's folder is missing or the output is a folder."""
+    path = Path(output)
+    if output == STANDARD:
+        return
+    if path.is_dir():
+        raise UsageProblem(f"{option} '{output}' is a folder", hint="name a file")
+    if not path.parent.is_dir():
+        raise UsageProblem(f"{option} '{output}': there is no folder '{path.parent}'")

@@ -1,0 +1,215 @@
+"""`assay validate`: datasets in, a report and a verdict out."""
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, get_args
+
+import click
+import msgspec
+
+from assay import __version__, api
+from assay.core.case import ContractId
+from assay.core.errors import AssayError, SourceUnreadable, UsageProblem
+from assay.core.report import Report
+from assay.surfaces.cli import exits
+from assay.surfaces.cli.meter import Meter
+from assay.surfaces.cli.streams import (
+    STANDARD,
+    check_writable,
+    encoded,
+    is_same_file,
+    refuse_overwrite,
+    standard_output,
+    write_file,
+    write_stream,
+)
+from assay.surfaces.printable import printable
+from assay.surfaces.reporters import FORMATS, Settings, Tally
+
+CONTRACTS = ("auto", *get_args(ContractId))
+ALIASES = {"console": "text"}
+
+HELP = """Say everything that is wrong with datasets, in one pass.
+
+PATHS are files, quoted globs ('data/**/*.jsonl'), folders, or - for standard input. JSON, JSONL and YAML are read, gzipped or
+not. The contract is recognised by content; --contract names it where that fails or must not be left to chance.
+"""
+
+EPILOG = """\b
+Examples:
+  assay validate answers.json
+  assay validate data/ --contract batch_v1 --strict
+  assay validate 'data/**/*.jsonl' --format sarif --output assay.sarif
+  assay validate talk.yaml --config rules.yaml
+  assay validate answers.json --fix corrected.json
+  zcat big.jsonl.gz | assay validate - --format json
+
+\b
+Exit codes:
+  0  everything is valid
+  1  something is invalid (with --strict also: something has a warning)
+  2  could not run: bad usage, an unreadable file, a report that could not be written"""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The command's arguments as given."""
+
+    paths: tuple[str, ...]
+    contract: str
+    config: str | None
+    format: str
+    output: str
+    max_issues: int | None
+    strict: bool
+    fix: str | None
+    verbose: bool
+
+
+class Sources(msgspec.Struct, frozen=True):
+    """What the patterns named, and the patterns that named nothing."""
+
+    found: tuple[str, ...]
+    problems: tuple[AssayError, ...]
+
+
+@click.command("validate", help=HELP, epilog=EPILOG)
+@click.argument("paths", nargs=-1, metavar="PATHS...")
+@click.option("--contract", type=click.Choice(CONTRACTS), default="auto", show_default=True, help="The format of the files.")
+@click.option("--config", metavar="FILE", help="Settings in YAML or JSON: limits, speakers, tools, switches of the contracts.")
+@click.option(
+    "--format",
+    type=click.Choice([*FORMATS, *ALIASES]),
+    default="text",
+    show_default=True,
+    metavar="|".join(FORMATS),
+    help="How the report is written.",
+)
+@click.option("-o", "--output", "--report", metavar="FILE", default=STANDARD, help="Write the report to FILE, whole or not at all.")
+@click.option(
+    "--max-issues",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Issues shown per file; 0 for all.  [default: 20 for text, all for other formats]",
+)
+@click.option("--strict", is_flag=True, help="Warnings fail as errors do; conversations are read in strict mode.")
+@click.option("--fix", metavar="OUT", help="Write a copy of the one file with the safe fixes to OUT, and list them.")
+@click.option("-v", "--verbose", is_flag=True, help="Show every finding in full instead of collapsing those that are alike.")
+@click.pass_context
+def command(context: click.Context, /, **given: Any) -> None:
+    """Entry of the command; see HELP."""
+    context.exit(validate(msgspec.convert(given, Options)))
+
+
+def validate(options: Options) -> int:
+    """Validate what the options name, write the report, and say how it went as an exit code."""
+    sources = _find_sources(options.paths)
+    _check_outputs(options, sources.found)
+    for problem in sources.problems:
+        exits.complain_of(problem)
+    if not sources.found:
+        return exits.COULD_NOT_RUN
+    work = Work(options)
+    if options.fix is None:
+        work.write_report(work.reports(sources.found), _settings(options))
+    else:
+        work.fix(sources.found[0], options.fix)
+    return exits.COULD_NOT_RUN if sources.problems else work.exit_code()
+
+
+class Work:
+    """One run of the command: the totals so far, and the sources that could not be read."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._config = api.load_config(options.config) if options.config else None
+        self._meter = Meter()
+        self._tally = Tally()
+        self._unreadable = 0
+
+    def reports(self, sources: Sequence[str]) -> Iterator[Report]:
+        """A report for each source that can be read, and a line on standard error for each other one."""
+        for source in sources:
+            self._meter.begin(source)
+            try:
+                yield self._validate(source)
+            except SourceUnreadable as problem:
+                self._unreadable += 1
+                self._meter.hide()
+                exits.complain_of(problem)
+
+    def _validate(self, source: str) -> Report:
+        options = self._options
+        return api.validate(source, options.contract, config=self._config, strict=options.strict, progress=self._meter.count)
+
+    def fix(self, source: str, target: str) -> None:
+        """Write the corrected copy, and the report on it with every change."""
+        fixed = api.fix(source, target, self._options.contract, config=self._config)
+        settings = msgspec.structs.replace(_settings(self._options), fixed_source=source, fixed_copy=target, changes=fixed.changes)
+        self.write_report([fixed.report], settings)
+
+    def write_report(self, reports: Iterable[Report], settings: Settings) -> None:
+        """The report in the chosen format, to where the options say."""
+        output, name = self._options.output, ALIASES.get(self._options.format, self._options.format)
+        chunks = FORMATS[name](map(self._counted, reports), settings)
+        if output == STANDARD:
+            stream = standard_output()
+            write_stream(encoded(self._in_the_clear(chunks), stream.encoding if name == "text" else "utf-8"), stream)
+            return
+        write_file(output, encoded(chunks))
+        self._meter.hide()
+        click.echo(f"{self._tally.line()} · report in {printable(output)}", err=True)
+
+    def _counted(self, report: Report) -> Report:
+        self._tally.add(report)
+        return report
+
+    def _in_the_clear(self, chunks: Iterable[str]) -> Iterator[str]:
+        for chunk in chunks:
+            self._meter.hide()
+            yield chunk
+
+    def exit_code(self) -> int:
+        """The verdict on everything that was read."""
+        if self._unreadable:
+            return exits.COULD_NOT_RUN
+        is_good = self._tally.is_all_valid and not (self._options.strict and self._tally.warnings)
+        return exits.VALID if is_good else exits.INVALID
+
+
+def _find_sources(patterns: Sequence[str]) -> Sources:
+    if not patterns:
+        raise UsageProblem("no files given", hint="assay validate answers.json, or - for standard input")
+    found: dict[str, None] = {}
+    problems: list[AssayError] = []
+    for pattern in patterns:
+        try:
+            found |= dict.fromkeys(api.find_sources([pattern]))
+        except (UsageProblem, SourceUnreadable) as problem:
+            problems.append(problem)
+    return Sources(tuple(found), tuple(problems))
+
+
+def _check_outputs(options: Options, sources: Sequence[str]) -> None:
+    for output, option in ((options.output, "--output"), (options.fix, "--fix")):
+        if output is not None:
+            check_writable(output, option=option)
+            refuse_overwrite(output, sources, option=option)
+    if options.fix is not None and len(sources) > 1:
+        raise UsageProblem(f"--fix takes one file, and {len(sources)} were given", hint="run it once for each file")
+    if options.fix == STANDARD:
+        raise UsageProblem("--fix needs the name of a file", hint="standard output is for the report")
+    if options.fix is not None and is_same_file(options.fix, options.output):
+        raise UsageProblem(f"--fix and --output both name '{options.fix}'", hint="name two files")
+
+
+def _settings(options: Options) -> Settings:
+    is_terminal = options.output == STANDARD and standard_output().isatty()
+    return Settings(
+        version=__version__,
+        max_issues=options.max_issues,
+        width=shutil.get_terminal_size().columns if is_terminal else None,
+        is_coloured=is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",
+        is_verbose=options.verbose,
+        is_strict=options.strict,
+    )

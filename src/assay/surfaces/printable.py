@@ -1,0 +1,38 @@
+"""Text of unknown origin into text that a terminal, a log line or a strict encoder can take."""
+
+import re
+
+REPLACEMENT = "\ufffd"
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# Besides control characters: bidirectional overrides, line separators, interlinear and tag characters, all of which make a line
+# show something else than it says.
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+_CONTROL_PICTURES = 0x2400
+_DELETE_PICTURE = "\u2421"
+
+
+def printable(text: str, *, limit: int | None = None) -> str:
+    """One line without terminal escapes or reordering; control characters become their pictures, one for one."""
+    if limit is not None and len(text) > limit:
+        text = text[: limit - 1] + "…"
+    return _UNSAFE.sub(_picture, text)
+
+
+def printable_lines(text: str) -> str:
+    """Like `printable`, but line feeds stay."""
+    return "\n".join(printable(line) for line in text.split("\n"))
+
+
+def encodable(text: str) -> str:
+    """The text with lone surrogates replaced, so that it has a UTF-8 form."""
+    return _SURROGATE.sub(REPLACEMENT, text)
+
+
+def _picture(match: re.Match[str]) -> str:
+    code_point = ord(match[0])
+    if code_point < ord(" "):
+        return chr(_CONTROL_PICTURES + code_point)
+    return _DELETE_PICTURE if match[0] == "\x7f" else REPLACEMENT

@@ -1,0 +1,29 @@
+"""Reports into text: one function per format, all with the same signature."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from assay.core.report import Report
+from assay.surfaces.reporters.github import github_report
+from assay.surfaces.reporters.json_document import json_report
+from assay.surfaces.reporters.json_lines import json_lines_report
+from assay.surfaces.reporters.junit import junit_report
+from assay.surfaces.reporters.markdown import markdown_report
+from assay.surfaces.reporters.sarif import sarif_report
+from assay.surfaces.reporters.settings import Change, Settings
+from assay.surfaces.reporters.text import text_report
+from assay.surfaces.reporters.wording import Tally
+
+Reporter = Callable[[Iterable[Report], Settings], Iterator[str]]
+
+FORMATS: dict[str, Reporter] = {
+    "text": text_report,
+    "json": json_report,
+    "jsonl": json_lines_report,
+    "sarif": sarif_report,
+    "junit": junit_report,
+    "github": github_report,
+    "markdown": markdown_report,
+}
+"""Every format by its name; a reporter yields its text as the reports come in."""
+
+__all__ = ["FORMATS", "Change", "Reporter", "Settings", "Tally"]

@@ -1,0 +1,40 @@
+"""Reports as one JSON document, and the plain values of one report that other formats build on."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from assay.core.report import Report
+from assay.surfaces.reporters.plain_json import json_text
+from assay.surfaces.reporters.selection import limited
+from assay.surfaces.reporters.settings import Change, Settings
+
+
+def json_report(reports: Iterable[Report], settings: Settings) -> Iterator[str]:
+    """`{"assay_version", "files": [...]}`, one file at a time."""
+    yield f'{{\n  "assay_version": {json_text(settings.version)},\n  "files": ['
+    separator = "\n    "
+    for report in reports:
+        yield separator + json_text(file_values(report, settings), indent=2).replace("\n", "\n    ")
+        separator = ",\n    "
+    yield "\n  ]\n}\n"
+
+
+def file_values(report: Report, settings: Settings) -> dict[str, Any]:
+    """One file's part: the report's own shape, and what was left out or fixed where that applies."""
+    issues = limited(report, settings.max_issues)
+    omitted = len(report.issues) - len(issues)
+    values = (_with_issues(report, issues) if omitted else report).to_dict()
+    if omitted:
+        values["omitted_issues"] = omitted
+    if settings.fixed_copy:
+        values |= {"fixed_copy": settings.fixed_copy, "fixes": [change_values(change) for change in settings.changes]}
+    return values
+
+
+def change_values(change: Change) -> dict[str, Any]:
+    """One fix as plain values."""
+    return {"line": change.line, "path": change.path, "message": change.message}
+
+
+def _with_issues(report: Report, issues: Iterable[Any]) -> Report:
+    return Report(path=report.path, contract=report.contract, outcome=report.outcome, counts=report.counts, issues=issues)

@@ -1,0 +1,97 @@
+"""Reports as JUnit XML: a suite per file, a case for the dataset and for each record that fails."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from xml.sax.saxutils import escape, quoteattr
+
+from assay.core.issue import Issue
+from assay.core.report import Report
+from assay.surfaces.printable import REPLACEMENT, printable
+from assay.surfaces.reporters.selection import limited
+from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.wording import change_line, contract_name, counted, place, record_label
+
+# Beyond control characters and surrogates, XML 1.0 cannot hold these, not even as character references.
+_NOT_XML = re.compile("[\ufffe\uffff]")
+
+
+def junit_report(reports: Iterable[Report], settings: Settings) -> Iterator[str]:
+    """One `testsuites` document; a record without errors has no case of its own."""
+    yield '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="assay">\n'
+    for report in reports:
+        yield from _suite(report, settings)
+    yield "</testsuites>\n"
+
+
+def _suite(report: Report, settings: Settings) -> Iterator[str]:
+    issues = limited(report, settings.max_issues)
+    failing = [issue for issue in issues if issue.severity == "error" or settings.is_strict]
+    warnings = [] if settings.is_strict else [issue for issue in issues if issue.severity == "warning"]
+    dataset = [issue for issue in failing if issue.index is None]
+    records = _by_record(failing)
+    failures = len(records) + bool(dataset)
+    yield f'  <testsuite name={_attribute(report.path)} tests="{len(records) + 1}" failures="{failures}" errors="0">\n'
+    yield from _properties(report)
+    yield from _case(report, "dataset", issues=dataset, notes=[*map(change_line, settings.changes), *_lines(report, warnings)])
+    for group in records:
+        yield from _case(report, record_label(group[0]), issues=group)
+    yield "  </testsuite>\n"
+
+
+def _by_record(issues: Iterable[Issue]) -> list[list[Issue]]:
+    """Groups of issues that share a record, in the order of the records."""
+    of_records = sorted((issue for issue in issues if issue.index is not None), key=_record)
+    return [list(group) for _, group in groupby(of_records, key=_record)]
+
+
+def _record(issue: Issue) -> tuple[int, int]:
+    return (issue.conversation or 0, issue.index or 0)
+
+
+def _properties(report: Report) -> Iterator[str]:
+    counts = report.counts
+    values = {
+        "contract": contract_name(report),
+        "outcome": report.outcome,
+        "total_records": counts.total_records,
+        "accepted_records": counts.accepted_records,
+        "rejected_records": counts.rejected_records,
+    }
+    yield "    <properties>\n"
+    for name, value in values.items():
+        yield f'      <property name="{name}" value="{value}"/>\n'
+    yield "    </properties>\n"
+
+
+def _case(report: Report, name: str, *, issues: Sequence[Issue], notes: Sequence[str] = ()) -> Iterator[str]:
+    head = f"    <testcase classname={_attribute(report.path)} name={_attribute(name)}"
+    if not issues and not notes:
+        yield f"{head}/>\n"
+        return
+    yield f"{head}>\n"
+    if issues:
+        rest = f" (and {counted(len(issues) - 1, 'more finding')})" if len(issues) > 1 else ""
+        opening = f"      <failure type={_attribute(issues[0].code)} message={_attribute(issues[0].message + rest)}>"
+        yield f"{opening}{_content(_lines(report, issues))}</failure>\n"
+    if notes:
+        yield f"      <system-out>{_content(notes)}</system-out>\n"
+    yield "    </testcase>\n"
+
+
+def _lines(report: Report, issues: Iterable[Issue]) -> list[str]:
+    return [_line(report.path, issue) for issue in issues]
+
+
+def _line(path: str, issue: Issue) -> str:
+    at = f" at {issue.path}" if issue.path else ""
+    hint = f" (hint: {issue.hint})" if issue.hint else ""
+    return f"{place(path, issue)}: {issue.severity}[{issue.code}] {issue.message}{at}{hint}"
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(_NOT_XML.sub(REPLACEMENT, printable(text)))
+
+
+def _content(lines: Iterable[str]) -> str:
+    return escape(_NOT_XML.sub(REPLACEMENT, "\n".join(map(printable, lines))))

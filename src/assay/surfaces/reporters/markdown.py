@@ -1,0 +1,103 @@
+"""Reports as Markdown, for pull requests and mail: files first, then the findings by kind with a suggested fix."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from assay.core.issue import CODES, Issue
+from assay.core.report import Report
+from assay.surfaces.printable import printable
+from assay.surfaces.reporters.selection import limited
+from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.wording import (
+    OUTCOME_WORDS,
+    SUGGESTIONS,
+    Tally,
+    change_line,
+    contract_name,
+    counted,
+    record_counts,
+    record_label,
+)
+
+TEXT_LIMIT = 400
+
+# An underscore inside a word is no markup, and names read better without backslashes.
+_SPECIAL = re.compile(r"[\\`*\[\]<>|~&$]|(?<!\w)_|_(?!\w)")
+_BACKTICKS = re.compile("`+")
+
+
+class Found(msgspec.Struct, frozen=True):
+    """An issue and the file that it was found in."""
+
+    file: str
+    issue: Issue
+
+
+def markdown_report(reports: Iterable[Report], settings: Settings) -> Iterator[str]:
+    """A table of files, then one section per error type or code, errors before warnings."""
+    tally = Tally()
+    found: list[Found] = []
+    yield "# Validation report\n\n| file | contract | outcome | records | errors | warnings |\n|---|---|---|---|---:|---:|\n"
+    for report in reports:
+        tally.add(report)
+        yield _file_row(report)
+        found += [Found(report.path, issue) for issue in limited(report, settings.max_issues)]
+    yield f"\n{tally.line()}\n"
+    yield from _fixes(settings)
+    for severity in ("error", "warning"):
+        yield from _sections([item for item in found if item.issue.severity == severity], severity)
+    omitted = tally.errors.total() + tally.warnings.total() - len(found)
+    if omitted:
+        yield f"\n… and {counted(omitted, 'more finding')}.\n"
+
+
+def _file_row(report: Report) -> str:
+    errors, warnings = len(report.issues) - len(report.warnings), len(report.warnings)
+    cells = (code(report.path), contract_name(report), OUTCOME_WORDS[report.outcome], record_counts(report))
+    return f"| {' | '.join(cells)} | {errors:,} | {warnings:,} |\n"
+
+
+def _fixes(settings: Settings) -> Iterator[str]:
+    if settings.fixed_copy:
+        yield f"\n## Fixed in {code(settings.fixed_copy)}: {counted(len(settings.changes), 'change')}\n\n"
+        yield from (f"- {plain(change_line(change))}\n" for change in settings.changes)
+
+
+def _sections(found: Sequence[Found], severity: str) -> Iterator[str]:
+    kinds: dict[str, list[Found]] = {}
+    for item in found:
+        kinds.setdefault(item.issue.error_type or item.issue.code, []).append(item)
+    for kind, members in sorted(kinds.items(), key=lambda entry: -len(entry[1])):
+        yield f"\n## `{kind}`: {counted(len(members), severity)}\n\n"
+        yield from (f"{sentence}\n\n" for sentence in (CODES.get(kind), _suggestion(kind)) if sentence)
+        yield "| place | record | path | message |\n|---|---|---|---|\n"
+        yield from map(_issue_row, members)
+
+
+def _suggestion(kind: str) -> str:
+    return f"**Suggested fix:** {SUGGESTIONS[kind]}" if kind in SUGGESTIONS else ""
+
+
+def _issue_row(item: Found) -> str:
+    issue = item.issue
+    place = ":".join([item.file, *(str(number) for number in (issue.line, issue.column) if number is not None)])
+    message = plain(f"{issue.message} ({issue.hint})" if issue.hint else issue.message)
+    return f"| {code(place)} | {plain(record_label(issue))} | {code(issue.path)} | {message} |\n"
+
+
+def plain(text: str) -> str:
+    """Text with every character that Markdown or HTML would read as markup escaped."""
+    shown = printable(text, limit=TEXT_LIMIT)
+    return _SPECIAL.sub(lambda match: {"<": "&lt;", ">": "&gt;", "&": "&amp;"}.get(match[0], "\\" + match[0]), shown)
+
+
+def code(text: str) -> str:
+    """Text as a code span that holds in a table cell, whatever it contains."""
+    if not text:
+        return ""
+    shown = printable(text, limit=TEXT_LIMIT).replace("|", "\\|")
+    fence = "`" * (1 + max((len(run) for run in _BACKTICKS.findall(shown)), default=0))
+    padding = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{fence}{padding}{shown}{padding}{fence}"

@@ -1,0 +1,106 @@
+"""Reports as SARIF 2.1.0, for code scanning and editors."""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import PurePath
+from typing import Any
+from urllib.parse import quote
+
+from assay.core.issue import CODES, Issue
+from assay.core.report import Report
+from assay.surfaces.reporters.plain_json import json_text
+from assay.surfaces.reporters.selection import limited
+from assay.surfaces.reporters.settings import Change, Settings
+from assay.surfaces.reporters.wording import SUGGESTIONS
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+FIX_RULE = "fix_applied"
+
+_RULES = (*CODES, FIX_RULE)
+
+
+def sarif_report(reports: Iterable[Report], settings: Settings) -> Iterator[str]:
+    """One log with one run; results are written file by file."""
+    driver = {"name": "assay", "version": settings.version, "rules": [_rule(code) for code in _RULES]}
+    yield f'{{"$schema":"{SCHEMA}","version":"2.1.0","runs":[{{"tool":{json_text({"driver": driver})},'
+    yield '"columnKind":"unicodeCodePoints","results":['
+    separator = "\n"
+    for report in reports:
+        for result in _results(report, settings):
+            yield separator + json_text(result)
+            separator = ",\n"
+    yield "\n]}]}\n"
+
+
+def _rule(code: str) -> dict[str, Any]:
+    meaning = CODES.get(code, "A safe fix that the corrected copy has.")
+    return {
+        "id": code,
+        "shortDescription": {"text": meaning},
+        "help": {"text": SUGGESTIONS.get(code, "Nothing has to be done.")},
+    }
+
+
+def _results(report: Report, settings: Settings) -> Iterator[dict[str, Any]]:
+    artifact = _artifact(report.path)
+    for change in settings.changes:
+        yield _fixed(change, _artifact(settings.fixed_source))
+    for issue in limited(report, settings.max_issues):
+        yield _result(issue, artifact)
+
+
+def _result(issue: Issue, artifact: dict[str, Any]) -> dict[str, Any]:
+    result = {
+        "ruleId": issue.code,
+        "level": issue.severity,
+        "message": {"text": _message(issue.message)},
+        "locations": [_location(issue, artifact)],
+        "properties": _properties(issue),
+    }
+    return result | ({"ruleIndex": _RULES.index(issue.code)} if issue.code in _RULES else {})
+
+
+def _fixed(change: Change, artifact: dict[str, Any]) -> dict[str, Any]:
+    region = {} if change.line is None else {"region": {"startLine": change.line}}
+    return {
+        "ruleId": FIX_RULE,
+        "ruleIndex": _RULES.index(FIX_RULE),
+        "level": "note",
+        "message": {"text": _message(change.message)},
+        "locations": [{"physicalLocation": {"artifactLocation": artifact, **region}}],
+        "properties": {"path": change.path},
+    }
+
+
+def _location(issue: Issue, artifact: dict[str, Any]) -> dict[str, Any]:
+    physical: dict[str, Any] = {"artifactLocation": artifact}
+    if issue.line is not None:
+        physical["region"] = {"startLine": issue.line} | ({} if issue.column is None else {"startColumn": issue.column})
+    logical = {"logicalLocations": [{"fullyQualifiedName": issue.path}]} if issue.path else {}
+    return {"physicalLocation": physical, **logical}
+
+
+def _properties(issue: Issue) -> dict[str, Any]:
+    known = {
+        "index": issue.index,
+        "record_id": issue.record_id,
+        "path": issue.path,
+        "hint": issue.hint or None,
+        "error_type": issue.error_type,
+        "turn_id": issue.turn_id,
+        "conversation": issue.conversation,
+        **(issue.details or {}),
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _message(text: str) -> str:
+    # SARIF 3.11.6 reads [text](target) in a message as a link; dataset text must not make one.
+    return text.replace("[", "\\[").replace("]", "\\]") if "](" in text else text
+
+
+def _artifact(path: str) -> dict[str, Any]:
+    if path == "-":
+        return {"uri": "stdin"}
+    quoted = quote(os.fsencode(PurePath(path).as_posix()))
+    return {"uri": f"file://{quoted}"} if PurePath(path).is_absolute() else {"uri": quoted, "uriBaseId": "%SRCROOT%"}

@@ -1,0 +1,43 @@
+"""What a reporter is told besides the reports."""
+
+from typing import Protocol
+
+import msgspec
+
+
+class Change(Protocol):
+    """One safe fix that was applied: where, and what was done."""
+
+    @property
+    def line(self) -> int | None:
+        """1-based line in the source."""
+
+    @property
+    def path(self) -> str:
+        """Path of the value that changed; empty for the file as a whole."""
+
+    @property
+    def message(self) -> str:
+        """What was changed."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How reports are shown; every reporter takes the same."""
+
+    version: str
+    """The product's version, as machine formats name it."""
+    max_issues: int | None = None
+    """Issues shown per file; 0 for all, None for the format's own default."""
+    width: int | None = None
+    """Columns of the terminal; None where there is no terminal and nothing is folded or cut."""
+    is_coloured: bool = False
+    is_verbose: bool = False
+    """Similar findings are not collapsed, and codes are explained."""
+    is_strict: bool = False
+    """Warnings fail as errors do."""
+    fixed_source: str = ""
+    """The file that was corrected; the lines of the changes are its."""
+    fixed_copy: str = ""
+    """Where the corrected copy was written."""
+    changes: tuple[Change, ...] = ()
+    """The fixes that the corrected copy has."""

@@ -1,0 +1,144 @@
+"""Reports as a compiler would print them: place, code, message, excerpt with marks, hint, counts."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from rich.cells import cell_len
+
+from assay.core.issue import CODES, Issue
+from assay.core.report import Report
+from assay.surfaces.printable import printable
+from assay.surfaces.reporters.excerpts import marked
+from assay.surfaces.reporters.paint import Paint, hanging, painter
+from assay.surfaces.reporters.selection import Alike, Selection, in_order, select
+from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.wording import (
+    OUTCOME_WORDS,
+    Tally,
+    change_line,
+    contract_name,
+    counted,
+    place,
+    record_counts,
+    record_label,
+)
+
+MAX_ISSUES = 20
+"""Issues shown per file unless the caller says otherwise."""
+MESSAGE_LIMIT = 600
+PATH_LIMIT = 200
+INDENT = 4
+GUTTER = 6
+COUNT_WIDTH = 10
+
+_OUTCOME_STYLES = {"accepted": "accepted", "accepted_with_record_errors": "warning", "rejected": "error"}
+
+
+def text_report(reports: Iterable[Report], settings: Settings) -> Iterator[str]:
+    """The reports for people, one file after the other, then counts by code and a summary line."""
+    paint = painter(is_coloured=settings.is_coloured)
+    tally = Tally()
+    is_after_issues = True
+    yield from _changes(settings, paint)
+    for report in reports:
+        tally.add(report)
+        is_after_issues = bool(report.issues)
+        yield from _file(report, settings, paint=paint)
+    if tally.errors or tally.warnings:
+        yield "" if is_after_issues else "\n"
+        yield from _codes(tally, settings, paint=paint)
+    yield _summary(tally, settings, paint=paint)
+
+
+def _changes(settings: Settings, paint: Paint) -> Iterator[str]:
+    if not settings.fixed_copy:
+        return
+    count = counted(len(settings.changes), "change")
+    yield paint(printable(settings.fixed_copy), "strong") + f" · corrected copy · {count}\n"
+    for change in settings.changes:
+        yield f"{'':{INDENT}}{printable(change_line(change), limit=MESSAGE_LIMIT)}\n"
+    yield "\n"
+
+
+def _file(report: Report, settings: Settings, *, paint: Paint) -> Iterator[str]:
+    yield _header(report, settings, paint=paint)
+    if not report.issues:
+        return
+    yield "\n"
+    limit = MAX_ISSUES if settings.max_issues is None else settings.max_issues
+    selection = select(in_order(report), max_issues=limit, is_collapsed=bool(limit) and not settings.is_verbose)
+    path = printable(report.path)
+    for item in selection.shown:
+        if isinstance(item, Alike):
+            yield paint(f"{'':{INDENT}}… and {item.count:,} more like this", "quiet") + "\n\n"
+        else:
+            yield from _issue(item, path, width=settings.width, paint=paint)
+    yield from _omitted(selection, paint)
+
+
+def _header(report: Report, settings: Settings, *, paint: Paint) -> str:
+    path, outcome = printable(report.path), OUTCOME_WORDS[report.outcome]
+    facts = f"{contract_name(report)} · {outcome} · {record_counts(report)}"
+    is_narrow = settings.width is not None and cell_len(f"{path} · {facts}") > settings.width
+    separator = f"\n{'':{INDENT}}" if is_narrow else " · "
+    return paint(path, "strong") + separator + facts.replace(outcome, paint(outcome, _OUTCOME_STYLES[report.outcome]), 1) + "\n"
+
+
+def _issue(issue: Issue, path: str, *, width: int | None, paint: Paint) -> Iterator[str]:
+    where, label = place(path, issue) + ":", f"{issue.severity}[{issue.code}]"
+    message = hanging(printable(issue.message, limit=MESSAGE_LIMIT), first=cell_len(f"{where} {label} "), width=width, indent=INDENT + 2)
+    yield f"{paint(where, 'strong')} {paint(label, issue.severity)} {message}\n".replace(" \n", "\n")
+    subject = _subject(issue)
+    if subject:
+        yield f"{'':{INDENT}}{paint(hanging(subject, first=INDENT, width=width, indent=INDENT + 2), 'quiet')}\n"
+    if issue.excerpt:
+        yield from _excerpt(issue, width=width, paint=paint)
+    if issue.hint:
+        hint = hanging(printable(issue.hint, limit=MESSAGE_LIMIT), first=INDENT + len("hint: "), width=width, indent=INDENT + 2)
+        yield f"{'':{INDENT}}{paint('hint:', 'hint')} {hint}\n"
+    yield "\n"
+
+
+def _subject(issue: Issue) -> str:
+    parts = (printable(record_label(issue), limit=PATH_LIMIT), printable(issue.path, limit=PATH_LIMIT), issue.error_type)
+    return " · ".join(part for part in parts if part)
+
+
+def _excerpt(issue: Issue, *, width: int | None, paint: Paint) -> Iterator[str]:
+    number = str(issue.line or "")
+    margin = max(GUTTER, len(number) + 1)
+    shown = marked(issue, room=None if width is None else width - margin - len(" | "))
+    yield f"{paint(f'{number:>{margin}} |', 'gutter')} {shown.text}\n"
+    yield f"{paint(' ' * margin + ' |', 'gutter')} {'':{shown.indent}}{paint('^' * shown.length, issue.severity)}\n"
+
+
+def _omitted(selection: Selection, paint: Paint) -> Iterator[str]:
+    counts = [(selection.omitted_errors, "more error"), (selection.omitted_warnings, "more warning")]
+    left_out = " and ".join(counted(number, noun) for number, noun in counts if number)
+    if left_out:
+        yield paint(f"… and {left_out} (--max-issues 0 shows all)", "quiet") + "\n\n"
+
+
+def _codes(tally: Tally, settings: Settings, *, paint: Paint) -> Iterator[str]:
+    longest = max(map(len, (*tally.errors, *tally.warnings)), default=0)
+    for noun, counts in (("error", tally.errors), ("warning", tally.warnings)):
+        if counts:
+            yield paint(f"{noun + 's':>{COUNT_WIDTH}}  code", "quiet") + "\n"
+            yield from _code_rows(counts, noun, longest=longest, width=settings.width, paint=paint)
+            yield "\n"
+
+
+def _code_rows(counts: Counter[str], noun: str, *, longest: int, width: int | None, paint: Paint) -> Iterator[str]:
+    for code, count in counts.most_common():
+        taken = COUNT_WIDTH + longest + 4
+        meaning = hanging(CODES.get(code, ""), first=taken, width=width, indent=taken)
+        yield f"{count:>{COUNT_WIDTH},}  {paint(f'{code:{longest}}', noun)}  {paint(meaning, 'quiet')}\n"
+
+
+def _summary(tally: Tally, settings: Settings, *, paint: Paint) -> str:
+    is_good = tally.is_all_valid and not (settings.is_strict and tally.warnings)
+    line = tally.line()
+    if settings.is_strict and tally.warnings:
+        line += " (--strict: warnings fail too)"
+    style = "accepted" if is_good else "error"
+    return paint(hanging(line, first=0, width=settings.width, indent=INDENT + 2), style) + "\n"

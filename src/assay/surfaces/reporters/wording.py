@@ -1,0 +1,109 @@
+"""Counts, verdicts and suggestions in words, the same in every reporter."""
+
+from collections import Counter
+
+from assay.core.issue import Issue
+from assay.core.report import Outcome, Report
+from assay.surfaces.reporters.settings import Change
+
+OUTCOME_WORDS: dict[Outcome, str] = {
+    "accepted": "accepted",
+    "accepted_with_record_errors": "accepted with record errors",
+    "rejected": "rejected",
+}
+
+SUGGESTIONS: dict[str, str] = {
+    "missing_required_field": "Add the field, with a value of the type that the contract states.",
+    "invalid_field_type": "Write the value in the stated JSON type; leave an optional field out instead of writing null.",
+    "value_out_of_range": "Bring the value into the stated range: length, count, depth, number or pattern.",
+    "string_too_long": "Shorten the text, or split the record in two.",
+    "invalid_enum_value": "Use one of the listed words, in exactly that spelling.",
+    "duplicate_record_id": "Give each record an id of its own, or remove the repeated record.",
+    "record_too_large": "Move bulky values out of the record or shorten them until its compact JSON fits.",
+    "invalid_encoding": "Save the file as UTF-8, and remove control characters, lone surrogates and repeated keys.",
+    "unsupported_field": "Remove the field, correct its spelling, or move it into `metadata`.",
+    "invalid_json": "Correct the syntax at the marked place; a JSON formatter will show the same line.",
+    "invalid_yaml": "Correct the syntax at the marked place: indentation, quotes, no tags, one document, each key once.",
+    "payload_too_large": "Split the dataset into files below the limit.",
+    "all_records_invalid": "Correct the record errors below: at least one record must be valid.",
+    "unknown_contract": "Name the format with `--contract`, or compare the top level of the file with the contract's example.",
+    "empty_dataset": "Add at least one record.",
+    "not_normalized": "Nothing has to be done; `--fix` writes a copy in Unicode NFC.",
+    "null_optional": "Leave the field out instead of writing null.",
+    "suspicious_value": "Check that the value is what you mean.",
+    "structure_error": "Make the file one list of turn objects, with at least the minimum number of turns.",
+    "required_field_missing": "Add the field: each turn has `turn_id` and `speaker`, and the text of that speaker.",
+    "invalid_field_value": "Use a value that the configuration allows: a known speaker or tool, a positive id, a score in range.",
+    "sequence_error": "Number the turns 1, 2, 3, … without gaps or repeats.",
+    "content_error": "Give the message or reply a length between the configured minimum and maximum.",
+    "tool_error": "Give each turn with `tool_used` both a `tool_input` object and a `tool_output`.",
+}
+"""What to do about each issue code, and about each error type of conversation_v1."""
+
+
+class Tally:
+    """Running totals over the reports of one command."""
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[Outcome] = Counter()
+        self.errors: Counter[str] = Counter()
+        self.warnings: Counter[str] = Counter()
+        self.is_all_valid = True
+
+    def add(self, report: Report) -> None:
+        """Count one more report."""
+        self.outcomes[report.outcome] += 1
+        for issue in report.issues:
+            (self.errors if issue.severity == "error" else self.warnings)[issue.code] += 1
+        self.is_all_valid = self.is_all_valid and report.is_valid and report.outcome == "accepted"
+
+    def line(self) -> str:
+        """`2 files: 1 accepted, 1 rejected · 37 errors, 2 warnings`."""
+        verdicts = [f"{self.outcomes[outcome]:,} {words}" for outcome, words in OUTCOME_WORDS.items() if self.outcomes[outcome]]
+        files = counted(self.outcomes.total(), "file")
+        return f"{files}: {', '.join(verdicts) or 'none read'} · {issue_counts(self.errors.total(), self.warnings.total())}"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 file`, `1,204 files`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def issue_counts(errors: int, warnings: int) -> str:
+    """`37 errors, 2 warnings`; warnings are named only where there are some."""
+    return ", ".join([counted(errors, "error"), *([counted(warnings, "warning")] if warnings else [])])
+
+
+def contract_name(report: Report) -> str:
+    """The contract that the source was read as."""
+    return report.contract or "unknown contract"
+
+
+def record_counts(report: Report) -> str:
+    """`12 records`, `9 of 12 records accepted`; the records of a conversation are turns."""
+    counts = report.counts
+    records = counted(counts.total_records, "turn" if report.contract == "conversation_v1" else "record")
+    if counts.accepted_records == counts.total_records:
+        return records
+    return f"{counts.accepted_records:,} of {records} accepted"
+
+
+def record_label(issue: Issue) -> str:
+    """`record 3 "q_0003"`, or `turn 4` of a conversation; empty for the dataset as a whole."""
+    if issue.index is None:
+        return ""
+    if issue.error_type is not None:
+        turn = f"turn {issue.turn_id}" if issue.turn_id is not None else f"turn at index {issue.index}"
+        return f"conversation {issue.conversation} · {turn}" if issue.conversation is not None else turn
+    return f'record {issue.index} "{issue.record_id}"' if issue.record_id is not None else f"record {issue.index}"
+
+
+def place(path: str, issue: Issue) -> str:
+    """`path:line:column`, as far as they are known."""
+    return ":".join([path, *(str(number) for number in (issue.line, issue.column) if number is not None)])
+
+
+def change_line(change: Change) -> str:
+    """`line 7 · records[0].record_id · trailing space removed`."""
+    parts = (f"line {change.line}" if change.line is not None else "", change.path, change.message)
+    return " · ".join(part for part in parts if part)

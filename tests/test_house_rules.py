@@ -1,0 +1,188 @@
+"""Rules of the house that no linter knows: sizes, names, docs beside code, what an import costs, what files may say."""
+
+import ast
+import importlib.metadata
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import assay
+from assay.core.errors import AssayError
+from assay.core.issue import CODES
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "assay"
+MODULES = {path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8") for path in sorted(SOURCE.rglob("*.py"))}
+TREES = {name: ast.parse(text) for name, text in MODULES.items()}
+
+MAX_MODULE_LINES = 600
+MAX_FUNCTION_LINES = 60
+MAX_PARAMETERS = 6
+MAX_MODULES_AT_IMPORT = 250
+MAX_DISTRIBUTIONS = 15
+WATCH = "import json, sys; seen = set(); sys.addaudithook(lambda name, _: seen.add(name)); import assay; print(json.dumps([*seen]))"
+REACHES_OUT = ("socket.", "subprocess.", "os.system", "os.exec", "os.fork", "os.spawn", "os.posix_spawn")
+BLIND_EXCEPTS_ALLOWED: dict[str, int] = {}
+SAYS_NOTHING = re.compile("utils?|helpers?|common|misc|base|manager|service|handler|process|data|info")
+DOOR = {"validate", "stream", "convert", "Case", "Issue", "Report", "AssayError", "UsageProblem", "SourceUnreadable"}
+NOT_OURS = re.compile(r"(^|/)(\.git|\.venv|__pycache__|\.hypothesis|\.\w+_cache|bench/files|bench/results)/")
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def functions() -> Iterator[tuple[str, Function]]:
+    """Every function of the package with the place to name in a failure."""
+    for name, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, Function):
+                yield f"{name}:{node.lineno} {node.name}", node
+
+
+def classes() -> Iterator[tuple[str, ast.ClassDef]]:
+    for name, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                yield f"{name}:{node.lineno} {node.name}", node
+
+
+def parameters(node: Function) -> list[ast.arg]:
+    """All named parameters but self and cls."""
+    named = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    return [parameter for parameter in named if parameter.arg not in ("self", "cls")]
+
+
+def is_boolean(parameter: ast.arg) -> bool:
+    return parameter.annotation is not None and ast.unparse(parameter.annotation) in ("bool", "bool | None")
+
+
+def public_definitions() -> Iterator[tuple[str, Function | ast.ClassDef]]:
+    """Public functions and classes of modules, and public methods of public classes."""
+    for name, tree in TREES.items():
+        holders: list[ast.Module | ast.ClassDef] = [tree]
+        for holder in holders:
+            for node in holder.body:
+                if isinstance(node, Function | ast.ClassDef) and not node.name.startswith("_"):
+                    yield f"{name}:{node.lineno} {node.name}", node
+                    holders.extend([node] if isinstance(node, ast.ClassDef) else [])
+
+
+def repository_files() -> Iterator[tuple[str, str]]:
+    """Path and text of every file that belongs to the repository, this one left out because it spells what it forbids."""
+    for path in sorted(ROOT.rglob("*")):
+        name = path.relative_to(ROOT).as_posix()
+        if path.is_file() and not NOT_OURS.search(name) and path != Path(__file__):
+            yield name, path.read_bytes().decode("utf-8", "replace")
+
+
+def sections(page: str) -> list[str]:
+    """Names in backquotes that head a section of a reference page."""
+    return re.findall(r"^### `([a-z_]+)`$", (ROOT / "docs" / "reference" / page).read_text(encoding="utf-8"), flags=re.MULTILINE)
+
+
+def run_python(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_no_module_is_longer_than_600_lines() -> None:
+    assert [name for name, text in MODULES.items() if text.count("\n") > MAX_MODULE_LINES] == []
+
+
+def test_no_function_is_longer_than_60_lines() -> None:
+    assert [place for place, node in functions() if (node.end_lineno or 0) - node.lineno + 1 > MAX_FUNCTION_LINES] == []
+
+
+def test_no_function_has_more_than_six_parameters() -> None:
+    assert [place for place, node in functions() if len(parameters(node)) > MAX_PARAMETERS] == []
+
+
+def test_booleans_are_passed_by_name() -> None:
+    positional = ((place, [*node.args.posonlyargs, *node.args.args]) for place, node in functions())
+    assert [place for place, arguments in positional if any(map(is_boolean, arguments))] == []
+
+
+def test_no_module_function_or_class_has_a_name_that_says_nothing() -> None:
+    modules = [name for name in MODULES if any(map(SAYS_NOTHING.fullmatch, re.split(r"[/_.]", name)))]
+    named = [place for place, node in [*functions(), *classes()] if SAYS_NOTHING.fullmatch(node.name.strip("_").lower())]
+    endings = [place for place, node in classes() if re.search("(Utils?|Helpers?|Manager|Service|Handler|Base|Info)$", node.name)]
+    assert modules + named + endings == []
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    assert [name for name, tree in TREES.items() if not ast.get_docstring(tree)] == []
+
+
+def test_every_public_function_and_class_has_a_docstring() -> None:
+    assert [place for place, node in public_definitions() if not ast.get_docstring(node)] == []
+
+
+def test_nothing_catches_every_exception() -> None:
+    handlers = [(name, node) for name, tree in TREES.items() for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)]
+    blind = [name for name, node in handlers if node.type is None or re.search(r"\b(Base)?Exception\b", ast.unparse(node.type))]
+    assert len(handlers) > 0
+    assert {name: blind.count(name) for name in blind} == BLIND_EXCEPTS_ALLOWED
+
+
+def test_no_file_postpones_work_in_a_comment() -> None:
+    assert [name for name, text in repository_files() if re.search(r"\b(TODO|FIXME|XXX|HACK)\b", text)] == []
+
+
+def test_no_file_names_a_package_registry_or_a_path_of_one_machine() -> None:
+    forbidden = re.compile(r"pypi\.org|pythonhosted|--(extra-)?index-url[ =]|find-links|file:///|(?<![\w.])/(work|root|opt)/")
+    assert [name for name, text in repository_files() if forbidden.search(text)] == []
+
+
+def test_no_file_refers_to_papers_that_its_reader_does_not_have() -> None:
+    papers = re.compile(r"\b(DECISIONS|SYSTEMS|DESIGN|STYLE|VALIDATION)\b")
+    assert [name for name, text in repository_files() if papers.search(text)] == []
+
+
+def test_the_door_has_exactly_the_documented_names() -> None:
+    assert set(assay.__all__) == DOOR
+    assert [name for name in assay.__all__ if not hasattr(assay, name)] == []
+
+
+def test_the_installed_version_is_that_of_the_source() -> None:
+    assert importlib.metadata.version("assay") == assay.__version__
+
+
+def test_import_loads_fewer_than_250_modules() -> None:
+    assert int(run_python("import sys, assay; print(len(sys.modules))")) < MAX_MODULES_AT_IMPORT
+
+
+def test_import_opens_no_socket_and_starts_no_program() -> None:
+    events = json.loads(run_python(WATCH))
+    assert "import" in events
+    assert [event for event in events if event.startswith(REACHES_OUT)] == []
+
+
+def test_every_issue_code_has_its_section_in_the_reference() -> None:
+    assert sections("issue-codes.md") == list(CODES)
+
+
+def test_every_error_code_has_its_section_in_the_reference() -> None:
+    assert sections("python.md") == [kind.code for kind in AssayError.__subclasses__()]
+
+
+def test_the_core_install_stays_small() -> None:
+    locked = re.findall(r"^([a-z0-9-]+)==", (ROOT / "requirements" / "core.txt").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert 0 < len(locked) <= MAX_DISTRIBUTIONS
+
+
+def test_every_runtime_dependency_is_locked_and_explained() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    names = [re.split(r"[<>=~ ;\[]", requirement)[0] for requirement in project["dependencies"]]
+    locked = (ROOT / "requirements" / "core.txt").read_text(encoding="utf-8").lower()
+    explained = (ROOT / "docs" / "decisions" / "001-dependencies.md").read_text(encoding="utf-8")
+    assert [name for name in names if f"\n{name.lower()}==" not in locked or f"`{name}`" not in explained] == []
+
+
+def test_every_locked_requirement_carries_a_hash() -> None:
+    files = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "requirements").iterdir())]
+    entries = [entry for text in files for entry in re.split(r"\n(?=\w)", text)]
+    pinned = [entry for entry in entries if re.match(r"[a-z0-9-]+==", entry)]
+    assert len(pinned) > MAX_DISTRIBUTIONS
+    assert [entry.split()[0] for entry in pinned if "--hash=sha256:" not in entry] == []

@@ -1,0 +1,28 @@
+"""What a type checker sees of the door from outside; `make check` reads this file, nothing runs it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import assert_type
+
+import assay
+
+
+def validating(path: Path) -> None:
+    report = assay.validate(path, "golden_v1", config=assay.ValidationConfig(strict_mode=True))
+    assert_type(report, assay.Report)
+    assert_type(report.issues, tuple[assay.Issue, ...])
+    assert_type(report.cases, Iterator[assay.Case])
+    assert_type(report.issues[0].line, int | None)
+
+
+def streaming(content: bytes) -> None:
+    assert_type(assay.stream(content), Iterator[assay.Case | assay.Issue])
+
+
+def failing() -> None:
+    try:
+        assay.validate("no-such-file.json")
+    except (assay.UsageProblem, assay.SourceUnreadable) as problem:
+        assert_type(problem.hint, str)
+    except assay.AssayError as problem:
+        assert_type(problem.message, str)
