@@ -68,6 +68,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("convert --from batch_v1 a.json -o b", "--from and --to belong together"),
         ("convert --from batch_v1 --to legal_eval_v1 -o b", "--from and --to take one source, and 0 were given"),
         ("convert lexam a.json -o a.json", "--output 'a.json' is one of the sources"),
+        ("convert lexam a.json -o b --report -", "--report needs the name of a file"),
         ("convert lexam a.json -o b --report b", "--report and --output both name 'b'"),
     ],
 )

@@ -100,5 +100,6 @@ def excerpt(text: str, offset: int) -> Excerpt:
     start = text.rfind("\n", max(0, offset - EXCERPT_LEAD), offset) + 1 or max(0, offset - EXCERPT_LEAD)
     end = text.find("\n", offset, start + EXCERPT_LENGTH)
     piece = text[start : end if end >= 0 else start + EXCERPT_LENGTH].rstrip("\r")
-    shown = "".join(character if character.isprintable() else "·" for character in piece)
-    return Excerpt(shown, offset - start)
+    if not piece.isprintable():
+        piece = "".join(character if character.isprintable() else "·" for character in piece)
+    return Excerpt(piece, offset - start)

@@ -1,5 +1,6 @@
 """Issues: what validation finds, with the code, the path and the place of each finding."""
 
+import re
 from typing import Any, Literal
 
 import msgspec
@@ -80,13 +81,20 @@ class Finding(msgspec.Struct, frozen=True):
     error_type: str | None = None
 
 
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def _is_plain(name: str) -> bool:
+    return bool(name) and name.isprintable() and not set(name) & set(".[]\"'")
+
+
 def path_text(path: Path) -> str:
     """`records[1].input.prompt`; names that would be ambiguous are quoted in brackets."""
     parts: list[str] = []
     for step in path:
         if isinstance(step, int):
             parts.append(f"[{step}]")
-        elif step and not (set(step) & set(".[]\"'")) and step.isprintable():
+        elif _PLAIN_NAME.fullmatch(step) or _is_plain(step):
             parts.append(f".{step}" if parts else step)
         else:
             quoted = msgspec.json.encode(step.encode("utf-8", "replace").decode("utf-8")).decode()

@@ -25,6 +25,8 @@ MAX_TOKENS = 2_000_000
 
 _scan_string = decoder.scanstring  # type: ignore[attr-defined]  # in the standard library, not in its stubs
 _SPACE = re.compile(r"[ \t\n\r]*")
+_COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
+_SEPARATOR = re.compile(r"[ \t\n\r]*([,}\]])[ \t\n\r]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _LINE = re.compile(r"[^\n]*[^ \t\r\n][^\n]*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -166,20 +168,18 @@ class _Reader:
             if self.text[at : at + 1] != '"':
                 raise self._expected("a property name in double quotes", at)
             key, end = self._string(at, path)
-            colon = self._skip(end)
-            if self.text[colon : colon + 1] != ":":
-                raise self._expected("':' after the property name", colon)
-            start = self._skip(colon + 1)
-            member, end = self._value(start, (*path, key), depth)
+            colon = _COLON.match(self.text, end)
+            if colon is None:
+                raise self._expected("':' after the property name", self._skip(end))
+            member, end = self._value(colon.end(), (*path, key), depth)
             if key in value:
                 self.flaws.append(_duplicate_key(key, path, at))
             else:
                 value[key] = member
-                marks[key] = (at, start)
-            at = self._skip(end)
-            if self.text[at : at + 1] == "}":
-                return value, at + 1
-            at = self._comma(at, "}")
+                marks[key] = (at, colon.end())
+            at, is_end = self._next(end, "}")
+            if is_end:
+                return value, at
 
     def _array(self, at: int, path: Path, depth: int) -> tuple[list[Any], int]:
         value: list[Any] = []
@@ -192,18 +192,20 @@ class _Reader:
             marks.append(at)
             member, end = self._value(at, (*path, len(value)), depth)
             value.append(member)
-            at = self._skip(end)
-            if self.text[at : at + 1] == "]":
-                return value, at + 1
-            at = self._comma(at, "]")
+            at, is_end = self._next(end, "]")
+            if is_end:
+                return value, at
 
-    def _comma(self, at: int, closing: str) -> int:
-        if self.text[at : at + 1] != ",":
-            raise self._expected(f"',' or '{closing}'", at)
-        after = self._skip(at + 1)
-        if self.text[after : after + 1] == closing:
-            raise _Stop(f"a comma before '{closing}'", at, "remove the trailing comma")
-        return after
+    def _next(self, at: int, closing: str) -> tuple[int, bool]:
+        """Past the comma to the next member, or past the end of the container."""
+        match = _SEPARATOR.match(self.text, at)
+        if match is None or match.group(1) not in (",", closing):
+            raise self._expected(f"',' or '{closing}'", self._skip(at))
+        if match.group(1) == closing:
+            return match.end(1), True
+        if self.text[match.end() : match.end() + 1] == closing:
+            raise _Stop(f"a comma before '{closing}'", match.start(1), "remove the trailing comma")
+        return match.end(), False
 
     def _scalar(self, at: int, path: Path) -> tuple[Any, int]:
         match = _NUMBER.match(self.text, at)

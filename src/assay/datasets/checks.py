@@ -33,7 +33,7 @@ class Findings(list[Finding]):
         """Note a value of another JSON type."""
         hint = "leave the field out instead of writing null" if value is None else ""
         name = name_of(path)
-        self.add("invalid_field_type", path, f"{name} must be {expected}, not {typename_of(value)}", hint=hint)
+        self.add("invalid_field_type", path, f"{name} must be {expected}, not {type_name(value)}", hint=hint)
 
     @property
     def has_errors(self) -> bool:
@@ -41,7 +41,7 @@ class Findings(list[Finding]):
         return any(finding.severity == "error" for finding in self)
 
 
-def typename_of(value: object) -> str:
+def type_name(value: object) -> str:
     """The JSON name of a value's type, with its article."""
     return "null" if value is None else _TYPE_NAMES.get(type(value), "a value that JSON does not have")
 
@@ -164,7 +164,9 @@ def check_nul(found: Findings, value: object, path: Path) -> None:
     """No string of any contract may hold U+0000."""
     for text, where, on_key in strings_in(value, path):
         if _NUL in text:
-            found.add("invalid_encoding", where, f"{name_of(where)} holds a NUL character (U+0000)", hint="remove it", on_key=on_key)
+            found.add(
+                "invalid_encoding", where, f"{name_of(where)} holds a NUL character (U+0000)", hint="remove it", on_key=on_key
+            )
 
 
 def check_controls(found: Findings, text: str, path: Path, *, one_line: bool = False, on_key: bool = False) -> None:

@@ -16,9 +16,10 @@ from assay.datasets import batch_v1, legal_eval_v1
 from assay.datasets.batch_v1.split import Split
 from assay.datasets.checks import Findings
 from assay.datasets.config import ValidationConfig
-from assay.datasets.conversation_v1.texts import filled_lines, has_conversation_lines
+from assay.datasets.conversation_v1.texts import has_conversation_lines
 from assay.datasets.formats import sniff_format
-from assay.datasets.source import BOM, Cursor, Source
+from assay.datasets.scan import Cursor
+from assay.datasets.source import BOM, Source, filled_lines
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -81,9 +82,10 @@ def _line_pieces(source: Source, fix: Fix) -> Iterator[_Piece]:
     start = len(BOM) if source.buffer()[: len(BOM)] == BOM else 0
     buffer = source.buffer()
     for line in filled_lines(source):
-        start = buffer.find(line.content, start)
-        yield from _rewritten(line.content, (), fix, start=start, line=line.number)
-        start += len(line.content)
+        content = line.content.rstrip(b"\r\n")
+        start = buffer.find(content, start)
+        yield from _rewritten(content, (), fix, start=start, line=line.number)
+        start += len(content)
 
 
 def _legal_pieces(source: Source) -> Iterator[_Piece]:

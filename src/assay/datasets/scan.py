@@ -5,19 +5,22 @@ import unicodedata
 from collections.abc import Sequence
 from functools import cache
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from assay.datasets.source import Buffer
+from assay.core.document import Place
+from assay.datasets.source import BOM, Buffer
 
 MAX_COMBINING_RUN = 30
-"""Longer runs of combining marks make normalisation quadratic and are no text (DECISIONS: a normalisation bomb)."""
+"""Longer runs of combining marks make normalisation quadratic, and are no text."""
 
 _Bytes = npt.NDArray[np.uint8]
-_QUOTE, _BACKSLASH, _C1_LEAD, _ABOVE_LATIN = 0x22, 0x5C, 0xC2, 0xCC
+_QUOTE, _COMMA, _BACKSLASH, _BRACKET, _C1_LEAD, _ABOVE_LATIN, _ASTRAL = 0x22, 0x2C, 0x5C, 0x5B, 0xC2, 0xCC, 0xF0
 _BLOCK = 1 << 22
+_FIRST_LEAD = -64
+"""As signed bytes, the continuation bytes of UTF-8 are those below its lead bytes."""
 
 
 def _table(characters: bytes) -> npt.NDArray[np.bool_]:
@@ -31,28 +34,78 @@ _CONTROL_ESCAPES = _table(b"bfu")
 _HIGH, _LOW = _table(b"89abAB"), _table(b"cdefCDEF")
 
 
-def suspects_in(canonical: Sequence[bytes]) -> set[int]:
-    """Positions of records whose text may hold control characters, or is not NFC; all others are clean."""
-    joined = b"".join(canonical)
-    text = np.frombuffer(joined, np.uint8)
-    starts = np.fromiter(accumulate(map(len, canonical[:-1]), initial=0), np.int64, len(canonical))
-    found = [_control_escapes(text)]
-    if b"\x7f" in joined:
-        found.append(np.flatnonzero(text == 0x7F))
-    highest = np.maximum.reduceat(text, starts)
+class Pieces:
+    """Byte strings that are scanned together, because a scan of half a megabyte costs little more than one of a line."""
+
+    def __init__(self, pieces: Sequence[Any]) -> None:
+        self.joined = b"".join(pieces)
+        self.text: _Bytes = np.frombuffer(self.joined, np.uint8)
+        sizes = accumulate((len(memoryview(piece)) for piece in pieces), initial=0)
+        self._bounds = np.fromiter(sizes, np.int64, len(pieces) + 1)
+
+    def holding(self, hits: npt.NDArray[np.intp]) -> set[int]:
+        """The pieces in which some offsets are."""
+        return set((np.searchsorted(self._bounds, hits, side="right") - 1).tolist()) if hits.size else set()
+
+    def quotes(self) -> npt.NDArray[np.intp]:
+        """Quotation marks in each piece."""
+        return self._counts(self.text == _QUOTE)
+
+    def deeper_than(self, depth: int) -> set[int]:
+        """Pieces that may nest deeper: they have more opening brackets and braces."""
+        return set(np.flatnonzero(self._counts((self.text & 0xDF) == _BRACKET) > depth).tolist())
+
+    def _counts(self, matches: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
+        return np.diff(np.searchsorted(np.flatnonzero(matches), self._bounds))
+
+    def highest(self) -> _Bytes:
+        """The largest byte of each piece."""
+        return np.maximum.reduceat(self.text, self._bounds[:-1])
+
+    def with_odd_escapes(self) -> set[int]:
+        """Pieces that may hold an escaped NUL or an escaped quotation mark (`\\u0022`)."""
+        text = self.text
+        at = np.flatnonzero(text[:-5] == _BACKSLASH)
+        at = at[text[at + 1] == ord("u")]
+        at = at[(text[at + 2] == ord("0")) & (text[at + 3] == ord("0"))]
+        digit = text[at + 4]
+        return self.holding(at[(digit == text[at + 5]) & ((digit == ord("0")) | (digit == ord("2")))])
+
+
+def unlike(source: Pieces, written: Pieces) -> set[int]:
+    """Pieces whose rewriting may have lost something: a name that appears twice is written once, an unknown one never."""
+    odd = source.with_odd_escapes()
+    # Quotation marks can only get lost, so equal sums mean that no piece lost any.
+    if not odd and np.count_nonzero(source.text == _QUOTE) == np.count_nonzero(written.text == _QUOTE):
+        return odd
+    return odd | set(np.flatnonzero(source.quotes() != written.quotes()).tolist())
+
+
+class Scanned(NamedTuple):
+    """Positions of the records that need a closer look; nothing is wrong with the others."""
+
+    suspect: set[int]
+    """May hold control characters or text that is not NFC."""
+    astral: list[int]
+    """Hold characters above U+FFFF."""
+
+
+def scan_texts(canonical: Sequence[bytes], pieces: Pieces) -> Scanned:
+    """Looks at the texts of many records at once."""
+    suspect = pieces.holding(_control_escapes(pieces.text))
+    if b"\x7f" in pieces.joined:
+        suspect |= pieces.holding(np.flatnonzero(pieces.text == 0x7F))
+    highest = pieces.highest()
     if (highest >= 0x80).any():
-        found.append(_c1_controls(text))
-    hits = np.concatenate(found)
-    positions = set((np.searchsorted(starts, hits, side="right") - 1).tolist()) if hits.size else set()
-    return positions | _unnormalized(canonical, np.flatnonzero(highest >= _ABOVE_LATIN).tolist())
+        suspect |= pieces.holding(_c1_controls(pieces.text))
+    suspect |= _unnormalized(canonical, np.flatnonzero(highest >= _ABOVE_LATIN).tolist())
+    return Scanned(suspect, np.flatnonzero(highest >= _ASTRAL).tolist())
 
 
 def _control_escapes(text: _Bytes) -> npt.NDArray[np.intp]:
     """Escapes of control characters, where the backslash is not itself escaped."""
     backslashes = np.flatnonzero(text == _BACKSLASH)
     candidates = backslashes[_CONTROL_ESCAPES[text[backslashes + 1]]]
-    if not candidates.size:
-        return candidates
     # `\\beta` is an escaped backslash before a letter; longer runs of backslashes go to the exact reader.
     escaped: npt.NDArray[np.bool_] = (text[candidates - 1] == _BACKSLASH) & (text[candidates - 2] != _BACKSLASH)
     return candidates[~escaped]
@@ -65,20 +118,23 @@ def _c1_controls(text: _Bytes) -> npt.NDArray[np.intp]:
 
 def _unnormalized(canonical: Sequence[bytes], positions: list[int]) -> set[int]:
     """Of the records with characters from U+0300 on, those that are not NFC or hold a combining run."""
-    texts = {position: canonical[position].decode() for position in positions}
-    if not texts:
+    if not positions:
         return set()
     # A record ends with "}" and begins with "{", so nothing combines across the seam.
-    everything = "".join(texts.values())
-    if not has_combining_run(everything) and unicodedata.is_normalized("NFC", everything):
+    everything = b"".join([canonical[position] for position in positions]).decode()
+    if _is_normalized(everything):
         return set()
-    return {position for position, text in texts.items() if has_combining_run(text) or not unicodedata.is_normalized("NFC", text)}
+    return {position for position in positions if not _is_normalized(canonical[position].decode())}
+
+
+def _is_normalized(text: str) -> bool:
+    return not has_combining_run(text) and unicodedata.is_normalized("NFC", text)
 
 
 def has_combining_run(text: str) -> bool:
     """True when more than 30 combining marks follow each other."""
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-    marks = np.flatnonzero(_combining_table()[points])
+    marks = np.flatnonzero(np.take(_combining_table(), points))
     if marks.size <= MAX_COMBINING_RUN:
         return False
     return bool((marks[MAX_COMBINING_RUN:] - marks[:-MAX_COMBINING_RUN] == MAX_COMBINING_RUN).any())
@@ -92,16 +148,15 @@ def _combining_table() -> npt.NDArray[np.bool_]:
     return table
 
 
-def quotes_in(buffer: Any) -> int:
-    """How many quotation marks are in the bytes."""
-    return int(np.count_nonzero(np.frombuffer(buffer, np.uint8) == _QUOTE))
+def commas_in(view: memoryview) -> int:
+    """How many commas are in the bytes."""
+    blocks = range(0, len(view), _BLOCK)
+    return sum(int(np.count_nonzero(np.frombuffer(view[at : at + _BLOCK], np.uint8) == _COMMA)) for at in blocks)
 
 
-def offset_in(view: memoryview, piece: Any) -> int:
-    """Where a piece of a buffer begins in it."""
-    whole = np.frombuffer(view, np.uint8)
-    part = np.frombuffer(piece, np.uint8)
-    return int(part.__array_interface__["data"][0] - whole.__array_interface__["data"][0])
+def address_of(buffer: Any) -> int:
+    """Where a buffer lies in memory; the difference of two tells where one begins in the other."""
+    return int(np.frombuffer(buffer, np.uint8).__array_interface__["data"][0])
 
 
 def lone_surrogates(buffer: Buffer, *, most: int) -> list[int]:
@@ -136,3 +191,28 @@ def _is_escape(buffer: Buffer, offset: int) -> bool:
     while before < offset and buffer[offset - 1 - before] == _BACKSLASH:
         before += 1
     return before % 2 == 0
+
+
+class Cursor:
+    """Turns rising byte offsets of a buffer into lines and columns, reading every byte once."""
+
+    def __init__(self, buffer: Buffer) -> None:
+        self._buffer = buffer
+        self._offset = len(BOM) if buffer[: len(BOM)] == BOM else 0
+        self._place = Place(1, 1)
+
+    def place(self, offset: int) -> Place:
+        """Where `offset` is; it must not be smaller than the offset before."""
+        while self._offset < offset:
+            end = min(offset, self._offset + _BLOCK)
+            self._place = _advance(self._place, bytes(self._buffer[self._offset : end]))
+            self._offset = end
+        return self._place
+
+
+def _advance(place: Place, block: bytes) -> Place:
+    breaks = block.count(b"\n")
+    last_line = block[block.rfind(b"\n") + 1 :] if breaks else block
+    continuations = int(np.count_nonzero(np.frombuffer(last_line, np.int8) < _FIRST_LEAD))
+    characters = len(last_line) - continuations
+    return Place(place.line + breaks, characters + (1 if breaks else place.column))

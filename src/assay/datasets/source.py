@@ -7,11 +7,11 @@ import sys
 import tempfile
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 
-from assay.core.document import Place
 from assay.core.errors import SourceUnreadable
 
 Format = Literal["json", "jsonl", "yaml"]
@@ -20,15 +20,15 @@ Buffer = bytes | bytearray | mmap.mmap
 BOM = b"\xef\xbb\xbf"
 _GZIP_MAGIC = b"\x1f\x8b"
 _SUFFIXES: dict[str, Format] = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".yaml": "yaml", ".yml": "yaml"}
+BATCH_BYTES = 512 << 10
 _BLOCK = 1 << 20
 _BOMB_BYTES = 256 << 20
 _BOMB_RATIO = 200
 """A gzip file may grow beyond 256 MiB, but not by more than this factor: real text compresses 3 to 20 times."""
-_CONTINUATION = bytes(range(0x80, 0xC0))
 
 
 class Line(NamedTuple):
-    """One line of a source without its line break."""
+    """One line of a source; a line break at its end is white space to every reader."""
 
     number: int
     content: bytes
@@ -73,10 +73,32 @@ class Source:
             return self._stream.read()
 
     def lines(self) -> Iterator[Line]:
-        """The lines, split at LF alone: U+2028 and friends are text."""
+        """The lines with their line breaks, split at LF alone: U+2028 and friends are text."""
         self._stream.seek(0)
-        for number, content in enumerate(self._stream, 1):
-            yield Line(number, content.rstrip(b"\r\n") if number > 1 else content.rstrip(b"\r\n").removeprefix(BOM))
+        lines = iter(self._stream)
+        for number, content in enumerate(lines, 1):
+            yield Line(number, content.removeprefix(BOM))
+            break
+        yield from map(Line, count(2), lines)
+
+
+def filled_lines(source: Source) -> Iterator[Line]:
+    """The lines that are not blank."""
+    return (line for line in source.lines() if line.content and not line.content.isspace())
+
+
+def batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
+    """Lines in groups that fit the processor's cache."""
+    batch: list[Line] = []
+    size = 0
+    for line in lines:
+        batch.append(line)
+        size += len(line.content)
+        if size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def open_source(source: str | Path | bytes | bytearray | memoryview, *, name: str = "<bytes>") -> Source:
@@ -133,27 +155,3 @@ def _unpack(stream: BinaryIO, spool: BinaryIO, *, most: int) -> None:
             if size > most:
                 raise OSError(f"it grows to more than {_BOMB_RATIO} times its size; unpack it first if this is real data")
             spool.write(block)
-
-
-class Cursor:
-    """Turns rising byte offsets of a buffer into lines and columns, reading every byte once."""
-
-    def __init__(self, buffer: Buffer) -> None:
-        self._buffer = buffer
-        self._offset = len(BOM) if buffer[: len(BOM)] == BOM else 0
-        self._place = Place(1, 1)
-
-    def place(self, offset: int) -> Place:
-        """Where `offset` is; it must not be smaller than the offset before."""
-        while self._offset < offset:
-            end = min(offset, self._offset + _BLOCK)
-            self._place = _advance(self._place, bytes(self._buffer[self._offset : end]))
-            self._offset = end
-        return self._place
-
-
-def _advance(place: Place, block: bytes) -> Place:
-    breaks = block.count(b"\n")
-    last_line = block[block.rfind(b"\n") + 1 :] if breaks else block
-    characters = len(last_line.translate(None, _CONTINUATION))
-    return Place(place.line + breaks, characters + (1 if breaks else place.column))

@@ -18,7 +18,8 @@ from assay.datasets.checks import check_flaws
 from assay.datasets.config import ValidationConfig
 from assay.datasets.placing import Record, placed
 from assay.datasets.progress import Progress
-from assay.datasets.source import Cursor, Source
+from assay.datasets.scan import Cursor
+from assay.datasets.source import Source
 
 __all__ = ["read"]
 
@@ -106,7 +107,7 @@ class _Reading:
         if not document.is_readable:
             self._note_unreadable(index, path, document)
             return
-        record = rules.CheckedRecord(document.value, path, self.config)
+        record = rules.CheckedRecord(document.value, path, self.config, text=document.text)
         check_flaws(record.found, document, path)
         if record.record_id in self.first_index:
             record.found.append(self._duplicate(index, record.record_id or ""))

@@ -6,17 +6,16 @@ send a clean record to the exact rules, it never lets a bad one pass.
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import orjson
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from assay.datasets.batch_v1 import rules
-from assay.datasets.scan import quotes_in, suspects_in
+from assay.datasets.scan import Pieces, scan_texts, unlike
+from assay.datasets.source import BATCH_BYTES
 
-BATCH_BYTES = 512 << 10
-"""Records are scanned together in batches that fit the processor's cache."""
 _LARGEST_RAW = 8 * rules.MAX_RECORD_BYTES
 _EXACT_INTEGER = 1 << 53
 
@@ -61,6 +60,12 @@ class Clean(msgspec.Struct, frozen=True):
     digest: bytes
 
 
+class _Read(NamedTuple):
+    record_id: str
+    value: dict[str, Any]
+    canonical: bytes
+
+
 class _Floats:
     """Makes decoded floats come out of orjson as RFC 8785 writes them, or says that they will not."""
 
@@ -102,28 +107,25 @@ class _Lane:
         self._decode = msgspec.json.Decoder(dict, float_hook=self._floats).decode
 
     def accept(self, batch: Sequence[Raw]) -> list[Clean | None]:
-        ids: list[str] = []
-        canonical: list[bytes] = []
+        """The verdicts on some records that follow each other."""
         passed: list[int] = []
+        read: list[_Read] = []
         for position, raw in enumerate(batch):
-            read = self._read(raw)
-            if read is not None and self._seen + position not in self._suspects:
-                ids.append(read[0])
-                canonical.append(read[1])
+            record = self._read(raw)
+            if record is not None and self._seen + position not in self._suspects:
                 passed.append(position)
+                read.append(record)
         self._seen += len(batch)
         verdicts: list[Clean | None] = [None] * len(batch)
-        if not passed:
-            return verdicts
-        bad = suspects_in(canonical)
-        bad |= _with_duplicate_keys([batch[position] for position in passed], canonical)
-        for at, position in enumerate(passed):
-            if at not in bad:
-                verdicts[position] = Clean(ids[at], hashlib.sha256(canonical[at]).digest())
+        if passed:
+            bad = _bad_positions([batch[position] for position in passed], read)
+            for at, position in enumerate(passed):
+                if at not in bad:
+                    verdicts[position] = Clean(read[at].record_id, hashlib.sha256(read[at].canonical).digest())
         return verdicts
 
-    def _read(self, raw: Raw) -> tuple[str, bytes] | None:
-        """Id and canonical bytes of a record whose types, lengths and sizes are right."""
+    def _read(self, raw: Raw) -> _Read | None:
+        """A record whose types, lengths and sizes are right."""
         if len(memoryview(raw)) > _LARGEST_RAW:
             return None
         floats = self._floats
@@ -142,9 +144,18 @@ class _Lane:
             and typed.record_id.isprintable()
             and (typed.tags is UNSET or "".join(typed.tags).isprintable())
             and (len(canonical) <= rules.MAX_RECORD_METADATA_BYTES or _has_small_metadata(record))
-            and (canonical.isascii() or not _has_astral_name(record))
         )
-        return (typed.record_id, canonical) if is_clean else None
+        return _Read(typed.record_id, record, canonical) if is_clean else None
+
+
+def _bad_positions(raws: Sequence[Raw], read: Sequence[_Read]) -> set[int]:
+    """Records that only the exact rules can judge, by scans over all of them at once."""
+    canonical = [record.canonical for record in read]
+    written = Pieces(canonical)
+    scanned = scan_texts(canonical, written)
+    # RFC 8785 orders names above U+FFFF differently from orjson.
+    renamed = {position for position in scanned.astral if _has_astral_name(read[position].value)}
+    return scanned.suspect | renamed | unlike(Pieces(raws), written)
 
 
 def _has_small_metadata(record: dict[str, Any]) -> bool:
@@ -152,7 +163,6 @@ def _has_small_metadata(record: dict[str, Any]) -> bool:
 
 
 def _has_astral_name(value: Any) -> bool:
-    """RFC 8785 orders names above U+FFFF differently from orjson."""
     if type(value) is dict:
         return any(_is_astral(key) or _has_astral_name(member) for key, member in value.items())
     return type(value) is list and any(_has_astral_name(member) for member in value)
@@ -160,12 +170,3 @@ def _has_astral_name(value: Any) -> bool:
 
 def _is_astral(name: str) -> bool:
     return not name.isascii() and max(name) > "\uffff"
-
-
-def _with_duplicate_keys(raws: Sequence[Raw], canonical: Sequence[bytes]) -> set[int]:
-    """A name that appears twice is written once: then the canonical bytes have fewer quotation marks."""
-    source = b"".join(raws)
-    if quotes_in(source) == quotes_in(b"".join(canonical)) and b"\\u0022" not in source:
-        return set()
-    pairs = enumerate(zip(raws, canonical, strict=True))
-    return {at for at, (raw, text) in pairs if b"\\u0022" in (piece := bytes(raw)) or piece.count(b'"') != text.count(b'"')}

@@ -3,7 +3,10 @@
 import re
 import unicodedata
 from datetime import datetime
+from functools import cached_property
 from typing import Any
+
+import orjson
 
 from assay.core.canonical import canonical_json
 from assay.core.case import Case, Criterion
@@ -42,6 +45,10 @@ EXPECTED_FIELDS = ("max_latency_ms", "required_criteria")
 
 _DATASET_ID = re.compile(r"[A-Za-z0-9_.-]*\Z")
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|\+00:00)\Z")
+_MAY_BE_CONTROL = re.compile(r"\\[ubf]|[\x7f-\x9f]")
+"""How a control character other than tab and line break looks in JSON text."""
+_MOST_GROWTH = 6 * 4
+"""A text of n characters is at most this many times n canonical bytes: 1e20 grows to 21 digits, a character to 4 bytes."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -141,19 +148,36 @@ class Normalized:
 
 
 class CheckedRecord:
-    """One record after the exact check: its NFC value, canonical bytes and findings."""
+    """One record after the exact check: its NFC value and the findings."""
 
-    def __init__(self, value: Any, path: Path, config: ValidationConfig) -> None:
+    def __init__(self, value: Any, path: Path, config: ValidationConfig, *, text: str | None = None) -> None:
+        """`text`: what the value was read from; it spares most checks of characters and sizes."""
         self.found = Findings()
-        normalized = Normalized(self.found, value, path)
-        self.value = normalized.value
-        self.is_normalized = normalized.changed is None
-        self.canonical = canonical_json(self.value)
-        if normalized.changed is not None:
-            _note_normalization(self.found, normalized.changed, config)
+        self.value = value
+        self.is_normalized = True
+        if text is None or not text.isascii() or "\\u" in text:
+            self._normalize(path, config)
         _check_record(self.found, self.value, path, config)
-        if len(self.canonical) > MAX_RECORD_BYTES:
-            _too_large(self.found, path, len(self.canonical), MAX_RECORD_BYTES)
+        if text is None or _MAY_BE_CONTROL.search(text):
+            _check_texts(self.found, self.value, path)
+        else:
+            _check_one_line_texts(self.found, self.value, path)
+        if text is None or len(text) * _MOST_GROWTH > MAX_RECORD_BYTES:
+            size = len(self.canonical)
+            if size > MAX_RECORD_BYTES:
+                _too_large(self.found, path, size, MAX_RECORD_BYTES)
+
+    def _normalize(self, path: Path, config: ValidationConfig) -> None:
+        normalized = Normalized(self.found, self.value, path)
+        self.value = normalized.value
+        if normalized.changed is not None:
+            self.is_normalized = False
+            _note_normalization(self.found, normalized.changed, config)
+
+    @cached_property
+    def canonical(self) -> bytes:
+        """The record as RFC 8785 writes it."""
+        return canonical_json(self.value)
 
     @property
     def record_id(self) -> str | None:
@@ -190,7 +214,6 @@ def _check_record(found: Findings, value: Any, path: Path, config: ValidationCon
     if "metadata" in record:
         _check_metadata(found, record["metadata"], (*path, "metadata"), limit=MAX_RECORD_METADATA_BYTES)
     _check_unknown(found, record, path, known=RECORD_FIELDS, config=config)
-    _check_texts(found, record, path)
 
 
 def _check_unknown(found: Findings, value: dict[str, Any], path: Path, *, known: tuple[str, ...], config: ValidationConfig) -> None:
@@ -253,9 +276,17 @@ def _check_metadata(found: Findings, value: Any, path: Path, *, limit: int) -> N
             f"metadata nests deeper than {MAX_METADATA_DEPTH} levels",
             hint="flatten it; the object itself is level 1",
         )
-    size = len(canonical_json(Normalized(Findings(), members, ()).value))
+    size = len(canonical_json(Normalized(Findings(), members, ()).value)) if _may_exceed(members, limit) else 0
     if size > limit:
         _too_large(found, path, size, limit)
+
+
+def _may_exceed(members: dict[str, Any], limit: int) -> bool:
+    """False when the canonical bytes surely fit; orjson is quick and off by a few digits of a number at most."""
+    try:
+        return len(orjson.dumps(members)) * _MOST_GROWTH > limit
+    except orjson.JSONEncodeError:
+        return True
 
 
 def _too_large(found: Findings, path: Path, size: int, limit: int) -> None:
@@ -280,6 +311,14 @@ def _check_texts(found: Findings, value: Any, path: Path) -> None:
         for key, member in value.items():
             check_controls(found, key, (*path, key), on_key=True)
             _check_texts(found, member, (*path, key))
+
+
+def _check_one_line_texts(found: Findings, value: Any, path: Path) -> None:
+    """The texts in which not even a line break is allowed."""
+    if type(value) is dict:
+        for field in ("record_id", "tags"):
+            if field in value:
+                _check_texts(found, value[field], (*path, field))
 
 
 def to_case(record: dict[str, Any], index: int, *, dataset: str, record_sha256: str) -> Case:

@@ -12,8 +12,8 @@ from assay.core.issue import Finding, Issue, path_text
 from assay.core.json_door import parse_json
 from assay.datasets.batch_v1 import rules
 from assay.datasets.checks import Findings, check_flaws
-from assay.datasets.scan import lone_surrogates, offset_in
-from assay.datasets.source import BOM, Buffer, Cursor
+from assay.datasets.scan import Cursor, address_of, commas_in, lone_surrogates
+from assay.datasets.source import BOM, Buffer
 
 _EXACT_BYTES = 4 << 20
 """Up to this size a document that no fast parser reads goes through the exact reader for its message."""
@@ -38,6 +38,7 @@ class Split:
         self.buffer = buffer
         self.start = len(BOM) if buffer[: len(BOM)] == BOM else 0
         self.view = memoryview(buffer)
+        self._address = address_of(buffer) if len(buffer) else 0
         self.records: Sequence[msgspec.Raw] = ()
         self.head: dict[str, Any] = {}
         self.issues: list[Issue] = []
@@ -53,14 +54,11 @@ class Split:
 
     def offset(self, raw: msgspec.Raw) -> int:
         """Where a raw record begins in the buffer."""
-        return offset_in(self.view, raw)
+        return address_of(raw) - self._address
 
     def patched_records(self) -> frozenset[int]:
         """Indexes of the records that hold an unpaired surrogate."""
-        if not self.patched:
-            return frozenset()
-        starts = [self.offset(raw) for raw in self.records]
-        return frozenset(bisect_right(starts, at) - 1 for at in self.patched)
+        return frozenset(bisect_right(self.records, at, key=self.offset) - 1 for at in self.patched)
 
     def original(self, offset: int, size: int) -> bytes:
         """The bytes as the caller sent them, without the patches made for msgspec."""
@@ -91,7 +89,7 @@ class Split:
 
     def _is_flood(self) -> bool:
         """More elements than records may have, found without building them."""
-        if _commas(self.view) <= _FLOOD_COMMAS:
+        if commas_in(self.view) <= _FLOOD_COMMAS:
             return False
         depth = elements = 0
         for match in _TOKEN.finditer(self.buffer):
@@ -117,6 +115,7 @@ class Split:
         if isinstance(self.buffer, bytes):
             self.buffer = bytearray(self.buffer)
             self.view = memoryview(self.buffer)
+            self._address = address_of(self.buffer)
         self._patched_offsets = offsets
         for at in offsets:
             self.patched[at] = bytes(self.view[at : at + 6])
@@ -211,7 +210,3 @@ class Split:
 INVALID_REQUEST: dict[str, Any] = {"http_status": 400, "error_code": "invalid_request"}
 PAYLOAD_TOO_LARGE: dict[str, Any] = {"http_status": 413, "error_code": "payload_too_large"}
 _TOO_MANY = "split the dataset into files of at most 50,000 records"
-
-
-def _commas(view: memoryview) -> int:
-    return sum(bytes(view[at : at + (1 << 20)]).count(b",") for at in range(0, len(view), 1 << 20))

@@ -14,11 +14,11 @@ from assay.core.report import Counts, Outcome, Report
 from assay.datasets.config import ValidationConfig
 from assay.datasets.conversation_v1.fast import Lane
 from assay.datasets.conversation_v1.rules import check_document, to_case
-from assay.datasets.conversation_v1.texts import documents_in, filled_lines, has_conversation_lines, whole_document
+from assay.datasets.conversation_v1.texts import documents_in, has_conversation_lines, whole_document
 from assay.datasets.formats import sniff_format
 from assay.datasets.placing import START, Record, placed
 from assay.datasets.progress import Progress
-from assay.datasets.source import BOM, Source
+from assay.datasets.source import BOM, Source, batches, filled_lines
 
 __all__ = ["read"]
 
@@ -50,7 +50,7 @@ class _Reading:
         """A source that is one conversation."""
         turns = None
         if sniff_format(source) == "json":
-            turns = self.lane.turns_if_clean(bytes(source.buffer()).removeprefix(BOM))
+            (turns,) = self.lane.accept([bytes(source.buffer()).removeprefix(BOM)])
         if turns is None:
             self._check(whole_document(source), START, conversation=None)
         else:
@@ -59,13 +59,13 @@ class _Reading:
     def read_lines(self, source: Source, progress: Progress) -> None:
         """A source with a conversation on each line."""
         done = 0
-        for line in filled_lines(source):
-            turns = self.lane.turns_if_clean(line.content)
-            if turns is None:
-                self._check(parse_json(line.content), Place(line.number, 1), conversation=self.conversations)
-            else:
-                self._count(turns)
-            done += len(line.content) + 1
+        for batch in batches(filled_lines(source)):
+            for line, turns in zip(batch, self.lane.accept([line.content for line in batch]), strict=True):
+                if turns is None:
+                    self._check(parse_json(line.content), Place(line.number, 1), conversation=self.conversations)
+                else:
+                    self._count(turns)
+                done += len(line.content)
             progress(done, source.size)
 
     def _check(self, document: Document, start: Place, *, conversation: int | None) -> None:

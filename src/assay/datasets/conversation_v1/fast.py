@@ -1,15 +1,17 @@
 """The fast lane of conversation_v1: typed decoding accepts clean conversations, all others go to the exact rules."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from assay.core.json_door import MAX_DEPTH
+from assay.datasets.checks import depth_of
 from assay.datasets.config import ValidationConfig
+from assay.datasets.scan import Pieces, unlike
 
-Decode = Callable[[Any], list[Any]]
+_encode = msgspec.json.Encoder().encode
 
 
 class Lane:
@@ -19,9 +21,16 @@ class Lane:
         self._config = config
         self._decode = _decoder(config)
 
-    def turns_if_clean(self, content: bytes) -> int | None:
-        """The number of turns of a conversation that is proved clean."""
-        if self._decode is None or b"\\u0000" in content or b"\\u0022" in content:
+    def accept(self, conversations: Sequence[bytes]) -> list[int | None]:
+        """For each conversation its number of turns, if it is proved clean."""
+        read = [self._read(content) for content in conversations]
+        source = Pieces(conversations)
+        bad = unlike(source, Pieces([b"" if turns is None else _encode(turns) for turns in read]))
+        bad |= {at for at in source.deeper_than(MAX_DEPTH) if not _is_shallow(read[at] or [])}
+        return [None if turns is None or at in bad else len(turns) for at, turns in enumerate(read)]
+
+    def _read(self, content: bytes) -> list[Any] | None:
+        if self._decode is None:
             return None
         try:
             turns = self._decode(content)
@@ -29,22 +38,27 @@ class Lane:
             return None
         is_clean = (
             self._config.min_turns <= len(turns) <= self._config.max_turns
-            and len(turns) > 0
+            and turns
             and [turn.turn_id for turn in turns] == list(range(1, len(turns) + 1))
-            and all(_is_clean(turn, self._config) for turn in turns)
-            # A name that appears twice is written once.
-            and msgspec.json.encode(turns).count(b'"') == content.count(b'"')
-            and (content.count(b"[") + content.count(b"{") <= MAX_DEPTH or _is_shallow(turns))
+            and _are_clean(turns, self._config)
         )
-        return len(turns) if is_clean else None
+        return turns if is_clean else None
 
 
-def _is_clean(turn: Any, config: ValidationConfig) -> bool:
+def _are_clean(turns: list[Any], config: ValidationConfig) -> bool:
     """What types cannot say: nothing blank, and a tool with its input and output."""
-    if turn.said.isspace():
-        return False
-    if turn.tool_used is UNSET:
-        return turn.tool_input is UNSET and turn.tool_output is UNSET
+    for turn in turns:
+        if turn.said.isspace():
+            return False
+        if turn.tool_used is UNSET:
+            if turn.tool_input is not UNSET or turn.tool_output is not UNSET:
+                return False
+        elif not _is_clean_tool(turn, config):
+            return False
+    return True
+
+
+def _is_clean_tool(turn: Any, config: ValidationConfig) -> bool:
     if config.allowed_tools is not None and turn.tool_used not in config.allowed_tools:
         return False
     has_input = turn.tool_input is not UNSET or not config.require_tool_input
@@ -52,16 +66,12 @@ def _is_clean(turn: Any, config: ValidationConfig) -> bool:
 
 
 def _is_shallow(turns: list[Any]) -> bool:
-    """Open values are refused by the encoder of orjson long before the reader's limit; few levels are certain."""
-    return all(_depth(turn.tool_input) + _depth(turn.tool_output) + _depth(turn.metadata) < MAX_DEPTH - 3 for turn in turns)
-
-
-def _depth(value: Any) -> int:
-    if type(value) is dict:
-        return 1 + max(map(_depth, value.values()), default=0)
-    if type(value) is list:
-        return 1 + max(map(_depth, value), default=0)
-    return 0
+    """Only values that may be anything can nest deeply."""
+    return all(
+        max(depth_of(turn.tool_input, MAX_DEPTH), depth_of(turn.tool_output, MAX_DEPTH), depth_of(turn.metadata, MAX_DEPTH))
+        <= MAX_DEPTH - 2
+        for turn in turns
+    )
 
 
 class _Spoken(msgspec.Struct, tag_field="speaker", forbid_unknown_fields=True, kw_only=True):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from assay.core.document import Document
 from assay.core.json_door import parse_json, parse_json_lines
 from assay.datasets.formats import sniff_format
-from assay.datasets.source import Line, Source
+from assay.datasets.source import Source, filled_lines
 from assay.datasets.yaml_door import parse_yaml
 
 
@@ -15,11 +15,6 @@ def has_conversation_lines(source: Source) -> bool:
         return False
     first = next(filled_lines(source), None)
     return first is not None and not first.content.lstrip().startswith(b"{")
-
-
-def filled_lines(source: Source) -> Iterator[Line]:
-    """The lines that are not blank."""
-    return (line for line in source.lines() if line.content.strip())
 
 
 def whole_document(source: Source) -> Document:

@@ -1,5 +1,6 @@
 """legal_eval_v1: one row per line, streamed; a bad line does not stop the file."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 import msgspec
@@ -16,11 +17,10 @@ from assay.datasets.legal_eval_v1 import rules
 from assay.datasets.legal_eval_v1.fast import clean_rows
 from assay.datasets.placing import Record, placed
 from assay.datasets.progress import Progress
-from assay.datasets.source import Line, Source
+from assay.datasets.source import Line, Source, batches, filled_lines
 
 __all__ = ["read", "stream"]
 
-_BATCH_BYTES = 512 << 10
 _SPREAD = "one JSON document over several lines, but legal_eval_v1 has one object per line"
 
 
@@ -34,14 +34,14 @@ def read(source: Source, config: ValidationConfig, progress: Progress) -> Report
 def stream(source: Source, config: ValidationConfig) -> Iterator[Case | Issue]:
     """Cases and issues in the order of the file, in constant memory apart from the ids."""
     reading = _Reading(config)
-    for batch in _batches(source):
+    for batch in batches(filled_lines(source)):
         index = reading.total
         issues = reading.check(batch)
         yield from issues
         for position, line in enumerate(batch):
             if index + position not in reading.rejected:
                 yield _case(line, index + position)
-    yield from reading.unknown_warnings()
+    yield from reading.warnings()
 
 
 class _Reading:
@@ -52,8 +52,8 @@ class _Reading:
         self.total = 0
         self.rejected: set[int] = set()
         self._first: dict[str, Place] = {}
-        self._unknown: dict[str, list[Issue]] = {}
-        self._unknown_rows: dict[str, int] = {}
+        self._warnings: dict[str, list[Issue]] = {}
+        self._warned_rows: Counter[str] = Counter()
 
     def issues(self, source: Source, progress: Progress) -> Iterator[Issue]:
         """Every issue of the file."""
@@ -63,11 +63,11 @@ class _Reading:
             yield spread
             return
         done = 0
-        for batch in _batches(source):
+        for batch in batches(filled_lines(source)):
             yield from self.check(batch)
-            done += sum(len(line.content) + 1 for line in batch)
+            done += sum(len(line.content) for line in batch)
             progress(done, source.size)
-        yield from self.unknown_warnings()
+        yield from self.warnings()
         if not self.total:
             yield Issue(
                 code="empty_dataset", severity="warning", message="the file has no rows", hint="write one JSON object per line"
@@ -83,8 +83,8 @@ class _Reading:
                 issues += self._check_exactly(line, index)
                 continue
             self._first[clean.id] = Place(line.number, index)
-            for field in clean.unknown:
-                self._note_unknown(field, line, index, clean.id)
+            for field in clean.warned:
+                self._warn(field, line, index)
         return issues
 
     def _check_exactly(self, line: Line, index: int) -> list[Issue]:
@@ -100,11 +100,10 @@ class _Reading:
             self.rejected.add(index)
         elif row_id is not None:
             self._first[row_id] = Place(line.number, index)
-        unknown = [finding for finding in found if finding.severity == "warning" and finding.code == "unsupported_field"]
-        for finding in unknown:
-            self._note_unknown(str(finding.path[0]), line, index, row_id)
+        for field in {str(finding.path[0]) for finding in found if finding.severity == "warning"}:
+            self._warn(field, line, index)
         record = Record(index, row_id, start=Place(line.number, 1))
-        return [placed(finding, document, record) for finding in found if finding not in unknown]
+        return [placed(finding, document, record) for finding in found if finding.severity == "error"]
 
     def _check_duplicate(self, found: Findings, row_id: str | None) -> None:
         if row_id is not None and row_id in self._first:
@@ -112,21 +111,24 @@ class _Reading:
             message = f"id {short(row_id)} was used by row {first.column} (line {first.line})"
             found.add("duplicate_record_id", ("id",), message, hint="ids are unique in a file; keep one of the rows")
 
-    def _note_unknown(self, field: str, line: Line, index: int, row_id: str | None) -> None:
-        """Unknown fields tend to be in every row: the first place and a count say it all."""
-        self._unknown_rows[field] = self._unknown_rows.get(field, 0) + 1
-        if self._unknown_rows[field] == 1:
+    def _warn(self, field: str, line: Line, index: int) -> None:
+        """Odd fields tend to be odd in every row: the first place and a count say it all."""
+        self._warned_rows[field] += 1
+        if self._warned_rows[field] == 1:
             document = parse_json(line.content)
-            found = [finding for finding in rules.check_row(document.value, self.config) if finding.path == (field,)]
-            record = Record(index, row_id, start=Place(line.number, 1))
-            self._unknown[field] = [placed(finding, document, record) for finding in found]
+            record = Record(index, _id_of(document.value), start=Place(line.number, 1))
+            self._warnings[field] = [
+                placed(finding, document, record)
+                for finding in rules.check_row(document.value, self.config)
+                if finding.severity == "warning" and finding.path[0] == field
+            ]
 
-    def unknown_warnings(self) -> Iterator[Issue]:
-        """One warning for each unknown field of the file."""
-        for field, issues in self._unknown.items():
-            rows = self._unknown_rows[field]
+    def warnings(self) -> Iterator[Issue]:
+        """One warning for each field that is odd somewhere in the file."""
+        for field, issues in self._warnings.items():
+            rows = self._warned_rows[field]
             for issue in issues:
-                counted = f"{issue.message} ({rows:,} rows)" if rows > 1 else issue.message
+                counted = f"{issue.message} (and {rows - 1:,} more rows)" if rows > 1 else issue.message
                 yield msgspec.structs.replace(issue, message=counted, details={"rows": rows})
 
     def report(self, source: Source, issues: list[Issue]) -> Report:
@@ -142,26 +144,9 @@ class _Reading:
         )
 
     def _cases(self, source: Source) -> Iterator[Case]:
-        for index, line in enumerate(_rows(source)):
+        for index, line in enumerate(filled_lines(source)):
             if index not in self.rejected:
                 yield _case(line, index)
-
-
-def _rows(source: Source) -> Iterator[Line]:
-    return (line for line in source.lines() if line.content.strip())
-
-
-def _batches(source: Source) -> Iterator[list[Line]]:
-    batch: list[Line] = []
-    size = 0
-    for line in _rows(source):
-        batch.append(line)
-        size += len(line.content)
-        if size >= _BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
 
 
 def _case(line: Line, index: int) -> Case:
@@ -176,7 +161,7 @@ def _id_of(row: object) -> str | None:
 
 def _spread_document(source: Source) -> Issue | None:
     """A file that is one pretty-printed document gets one issue instead of one per line."""
-    first = next(iter(_rows(source)), None)
+    first = next(filled_lines(source), None)
     if first is None or first.content.strip() not in (b"[", b"{"):
         return None
     return Issue(

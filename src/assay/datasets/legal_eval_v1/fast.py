@@ -1,6 +1,7 @@
 """The fast lane of legal_eval_v1: typed decoding accepts clean rows, all others are left to the exact rules."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -8,8 +9,9 @@ import orjson
 from msgspec import UNSET, Meta, UnsetType
 
 from assay.core.json_door import MAX_DEPTH
+from assay.datasets.checks import depth_of
 from assay.datasets.legal_eval_v1 import rules
-from assay.datasets.scan import quotes_in
+from assay.datasets.scan import Pieces, unlike
 
 _Filled = Annotated[str, Meta(min_length=1)]
 
@@ -37,7 +39,7 @@ class _Choice(msgspec.Struct):
     text: _Filled
 
 
-class _Row(msgspec.Struct, tag_field="task_type", kw_only=True):
+class _Row(msgspec.Struct, tag_field="task_type", kw_only=True, forbid_unknown_fields=True):
     schema_version: Literal["legal_eval_v1"]
     id: _Filled
     dataset: _Filled
@@ -48,16 +50,16 @@ class _Row(msgspec.Struct, tag_field="task_type", kw_only=True):
     metadata: dict[str, Any] | UnsetType = UNSET
 
 
-class _Rubric(_Row, tag="rubric_qa", kw_only=True):
+class _Rubric(_Row, tag="rubric_qa", kw_only=True, forbid_unknown_fields=True):
     rubric: Annotated[list[_Criterion], Meta(min_length=1)]
     reference_answers: list[str] | UnsetType = UNSET
 
 
-class _Reference(_Row, tag="reference_qa", kw_only=True):
+class _Reference(_Row, tag="reference_qa", kw_only=True, forbid_unknown_fields=True):
     reference_answers: Annotated[list[_Filled], Meta(min_length=1)]
 
 
-class _Mcq(_Row, tag="mcq", kw_only=True):
+class _Mcq(_Row, tag="mcq", kw_only=True, forbid_unknown_fields=True):
     choices: Annotated[list[_Choice], Meta(min_length=2)]
     correct_choice_ids: Annotated[list[str], Meta(min_length=1)]
 
@@ -66,25 +68,28 @@ class Clean(msgspec.Struct, frozen=True):
     """What the fast lane knows of an accepted row."""
 
     id: str
-    unknown: tuple[str, ...] = ()
-    """Top-level fields that the contract does not name."""
+    warned: tuple[str, ...] = ()
+    """Top-level fields that the exact rules warn of."""
 
 
-_decode = msgspec.json.Decoder(_Rubric | _Reference | _Mcq).decode
+_AnyRow = _Rubric | _Reference | _Mcq
+_decode = msgspec.json.Decoder(_AnyRow).decode
+_encode = msgspec.json.Encoder().encode
+_ODD_ESCAPE = re.compile(rb"\\\\u00(?:00|22)")
 
 
 def clean_rows(lines: Sequence[bytes]) -> list[Clean | None]:
     """For each line what is known of a clean row; None asks for the exact rules."""
     rows = [_read(line) for line in lines]
     passed = [position for position, row in enumerate(rows) if row is not None]
-    verdicts: list[Clean | None] = [None if row is None else Clean(row.id) for row in rows]
-    source = b"".join([lines[position] for position in passed])
-    written = b"".join([_encode(rows[position]) for position in passed])
-    if quotes_in(source) == quotes_in(written) and b"\\u00" not in source:
-        return verdicts
-    for position in passed:
-        verdicts[position] = _accepted(lines[position], rows[position])
-    return verdicts
+    source = Pieces([lines[position] for position in passed])
+    bad = unlike(source, Pieces([_encode(rows[position]) for position in passed]))
+    bad |= {at for at in source.deeper_than(MAX_DEPTH) if not _is_flat(rows[passed[at]])}
+    bad_rows = {passed[at] for at in bad}
+    return [
+        _with_unknown(line) if row is None else None if position in bad_rows else Clean(row.id, _warned(row))
+        for position, (line, row) in enumerate(zip(lines, rows, strict=True))
+    ]
 
 
 def _read(line: bytes) -> _Row | None:
@@ -92,72 +97,61 @@ def _read(line: bytes) -> _Row | None:
         row = _decode(line)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
-    return row if _is_clean(row) and line.count(b"[") + line.count(b"{") <= MAX_DEPTH else None
+    return row if _is_clean(row) else None
 
 
-def _encode(row: _Row | None) -> bytes:
-    return msgspec.json.encode(row)
-
-
-def _accepted(line: bytes, row: _Row | None) -> Clean | None:
-    """A name that appears twice is written once, an unknown field not at all: the quotation marks tell."""
-    if row is None or b"\\u0000" in line or b"\\u0022" in line:
-        return None
-    quotes = line.count(b'"')
-    if quotes == _encode(row).count(b'"'):
-        return Clean(row.id)
+def _with_unknown(line: bytes) -> Clean | None:
+    """A row that is clean but for unknown fields, which are allowed; a name that appears twice is not."""
     try:
         members = orjson.loads(line)
-        if quotes != orjson.dumps(members).count(b'"'):
+        unknown = rules.unknown_fields(members) if type(members) is dict else []
+        if not unknown or line.count(b'"') != orjson.dumps(members).count(b'"') or _ODD_ESCAPE.search(line):
             return None
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        row = msgspec.convert({name: value for name, value in members.items() if name not in unknown}, _AnyRow)
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError, msgspec.ValidationError):
         return None
-    if any(field in members for field in rules.FORBIDDEN[members["task_type"]]):
-        return None
-    return Clean(row.id, tuple(rules.unknown_fields(members)))
+    return Clean(row.id, (*unknown, *_warned(row))) if _is_clean(row) and _is_flat(row) else None
 
 
-def _is_clean(row: _Row) -> bool:
-    """What types cannot say: nothing blank, ids unique, choices that exist, paths below the folder."""
+def _warned(row: _Row) -> tuple[str, ...]:
+    """The messages are sent and the prompt is shown; a row in which they differ gets a warning."""
+    if row.messages is UNSET:
+        return ()
+    last = row.messages[-1]
+    return () if last.role == "user" and row.prompt.strip() in last.content else ("messages",)
+
+
+def _is_clean(row: Any) -> bool:
+    """What types cannot say: ids unique, choices that exist, paths below the folder, something to score."""
     if row.id.isspace() or row.dataset.isspace() or row.prompt.isspace():
         return False
-    if row.messages is not UNSET and not _are_clean_messages(row.messages, row.prompt):
+    if row.messages is not UNSET and (not row.messages or any(message.content.isspace() for message in row.messages)):
         return False
-    if row.attachments is not UNSET and any(_is_bad_path(item.path) for item in row.attachments):
+    if row.attachments is not UNSET and any(item.path.isspace() or rules.is_outside(item.path) for item in row.attachments):
         return False
     if row.metadata is not UNSET and type(row.metadata.get("policy_id", "")) is not str:
         return False
-    return _TASK_CHECKS[type(row)](row)
+    if type(row) is _Rubric:
+        return _is_clean_rubric(row.rubric)
+    if type(row) is _Mcq:
+        return _are_clean_choices(row.choices, row.correct_choice_ids)
+    return not any([answer.isspace() for answer in row.reference_answers])  # noqa: C419  # faster than a generator
 
 
-def _is_bad_path(path: str) -> bool:
-    return path.isspace() or rules.is_outside(path)
+def _is_clean_rubric(rubric: list[_Criterion]) -> bool:
+    ids = {criterion.id for criterion in rubric if not (criterion.id.isspace() or criterion.title.isspace())}
+    return len(ids) == len(rubric) and _has_positive_weight(rubric)
 
 
-def _are_clean_messages(messages: list[_Message], prompt: str) -> bool:
-    if not messages or any(message.content.isspace() for message in messages):
-        return False
-    return messages[-1].role == "user" and prompt.strip() in messages[-1].content
+def _are_clean_choices(choices: list[_Choice], correct: list[str]) -> bool:
+    ids = {choice.id for choice in choices if not (choice.id.isspace() or choice.text.isspace())}
+    return len(ids) == len(choices) and ids.issuperset(correct)
 
 
-def _is_clean_rubric(row: Any) -> bool:
-    rubric = row.rubric
-    if any(criterion.id.isspace() or criterion.title.isspace() for criterion in rubric):
-        return False
-    if len({criterion.id for criterion in rubric}) != len(rubric):
-        return False
-    return any(criterion.weight is UNSET or criterion.weight > 0 for criterion in rubric)
+def _has_positive_weight(rubric: list[_Criterion]) -> bool:
+    return any([criterion.weight is UNSET or criterion.weight > 0 for criterion in rubric])  # noqa: C419  # faster than a generator
 
 
-def _is_clean_reference(row: Any) -> bool:
-    return not any(answer.isspace() for answer in row.reference_answers)
-
-
-def _is_clean_mcq(row: Any) -> bool:
-    ids = {choice.id for choice in row.choices}
-    if len(ids) != len(row.choices) or any(choice.id.isspace() or choice.text.isspace() for choice in row.choices):
-        return False
-    return ids.issuperset(row.correct_choice_ids)
-
-
-_TASK_CHECKS: dict[type, Callable[[Any], bool]] = {_Rubric: _is_clean_rubric, _Reference: _is_clean_reference, _Mcq: _is_clean_mcq}
+def _is_flat(row: Any) -> bool:
+    """Only metadata may be anything, so only it can nest deeply."""
+    return row is not None and depth_of(row.metadata, MAX_DEPTH) < MAX_DEPTH

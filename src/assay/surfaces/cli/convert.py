@@ -1,10 +1,11 @@
 """`assay convert`: a benchmark's files, or a dataset of another contract, into a dataset and a report of what changed."""
 
 import os
+import shutil
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import click
 import msgspec
@@ -61,7 +62,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     source_contract: str | None
     target_contract: str | None
     output: str | None
-    id_style: str
+    id_style: Literal["stable", "upstream"]
     report: str | None
     verbose: bool
 
@@ -72,7 +73,9 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...]
     output: str
     benchmark: str = ""
-    """Empty for a conversion between contracts."""
+    """Empty for a conversion between contracts, which has these two instead."""
+    source_contract: str = ""
+    target_contract: str = ""
 
 
 @click.command("convert", help=HELP, epilog=EPILOG)
@@ -88,7 +91,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     help="Row and choice ids that never depend on line numbers, or those of older conversions.",
 )
 @click.option("--report", metavar="FILE", help="Write the report of the conversion to FILE as JSON.")
-@click.option("-v", "--verbose", is_flag=True, help="List every remark instead of the first 20.")
+@click.option("-v", "--verbose", is_flag=True, help="List every remark instead of collapsing those that are alike.")
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""
@@ -102,7 +105,7 @@ def convert(options: Options) -> int:
     if work.benchmark:
         conversion = api.convert_benchmark(work.benchmark, work.sources, id_style=options.id_style)
     else:
-        conversion = api.convert_contract(work.sources[0], source=options.source_contract, target=options.target_contract)
+        conversion = api.convert_contract(work.sources[0], source=work.source_contract, target=work.target_contract)
     _write(conversion.lines(), work.output)
     report = conversion.report.to_dict()
     if options.report:
@@ -114,15 +117,14 @@ def convert(options: Options) -> int:
 def _understand(options: Options) -> Work:
     if options.output is None:
         raise UsageProblem("no output given", hint="-o OUT names the dataset to write, -o - is standard output")
-    if options.source_contract and options.target_contract:
-        if len(options.words) != 1:
-            raise UsageProblem(f"--from and --to take one source, and {len(options.words)} were given")
-        return Work(sources=options.words, output=options.output)
-    if options.source_contract or options.target_contract:
-        raise UsageProblem(
-            "--from and --to belong together", hint="a benchmark's files need neither: assay convert lexam rows.jsonl -o OUT"
-        )
-    return Work(sources=_benchmark_sources(options.words), output=options.output, benchmark=options.words[0])
+    source, target = options.source_contract, options.target_contract
+    if not source and not target:
+        return Work(sources=_benchmark_sources(options.words), output=options.output, benchmark=options.words[0])
+    if not source or not target:
+        raise UsageProblem("--from and --to belong together", hint="a benchmark's files need neither of them")
+    if len(options.words) != 1:
+        raise UsageProblem(f"--from and --to take one source, and {len(options.words)} were given")
+    return Work(sources=options.words, output=options.output, source_contract=source, target_contract=target)
 
 
 def _benchmark_sources(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -142,6 +144,8 @@ def _check_outputs(options: Options, work: Work) -> None:
         if output is not None:
             check_writable(output, option=option)
             refuse_overwrite(output, work.sources, option=option)
+    if options.report == STANDARD:
+        raise UsageProblem("--report needs the name of a file", hint="the report is shown on the terminal anyway")
     if options.report is not None and is_same_file(options.report, work.output):
         raise UsageProblem(f"--report and --output both name '{options.report}'", hint="name two files")
 
@@ -156,5 +160,6 @@ def _write(lines: Iterable[bytes], output: str) -> None:
 def _show(report: dict[str, Any], options: Options, *, is_on_error: bool) -> None:
     stream = sys.stderr if is_on_error else standard_output()
     is_coloured = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    settings = Settings(version=__version__, is_verbose=options.verbose, is_coloured=is_coloured)
+    width = shutil.get_terminal_size().columns if stream.isatty() else None
+    settings = Settings(version=__version__, is_verbose=options.verbose, is_coloured=is_coloured, width=width)
     write_stream(encoded(conversion_text(report, settings), stream.encoding), stream)

@@ -6,40 +6,76 @@ from typing import Any
 from rich.cells import cell_len
 
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.paint import Paint, painter
+from assay.surfaces.reporters.paint import Paint, hanging, painter
 from assay.surfaces.reporters.settings import Settings
 from assay.surfaces.reporters.wording import counted
 
-MAX_REMARKS = 20
+MAX_KINDS = 20
+"""Different remarks shown unless all are asked for."""
+SHOWN_OF_A_KIND = 3
 COUNTS = ("read", "emitted", "invalid", "skipped")
 TEXT_LIMIT = 400
+INDENT = 4
+CELL = 10
+
+Remark = dict[str, Any]
 
 
 def conversion_text(report: dict[str, Any], settings: Settings) -> Iterator[str]:
     """The remarks, then the table; the report comes as the plain values of its JSON form."""
     paint = painter(is_coloured=settings.is_coloured)
-    remarks = report["remarks"]
-    shown = remarks if settings.is_verbose else remarks[:MAX_REMARKS]
-    for remark in shown:
-        yield _remark(remark, paint)
-    if len(remarks) > len(shown):
-        yield paint(f"… and {counted(len(remarks) - len(shown), 'more remark')} (--verbose shows all)", "quiet") + "\n"
-    yield "\n" if remarks else ""
-    yield from _table(report, paint)
+    kinds = _kinds(report["remarks"])
+    shown = kinds if settings.is_verbose else kinds[:MAX_KINDS]
+    for remarks in shown:
+        yield from _kind(remarks, settings, paint=paint)
+    omitted = sum(map(len, kinds[len(shown) :]))
+    if omitted:
+        yield paint(f"… and {counted(omitted, 'more remark')} (--verbose shows all)", "quiet") + "\n"
+    yield "\n" if kinds else ""
+    yield from _table(report, settings, paint=paint)
 
 
-def _remark(remark: dict[str, Any], paint: Paint) -> str:
-    where = printable(":".join(str(part) for part in (remark["source"], remark["line"]) if part is not None))
-    action = paint(remark["action"].replace("_", " "), "error" if remark["action"] == "invalid" else "warning")
-    subject = " · ".join(str(part) for part in (remark["record_id"], remark["path"]) if part)
-    reason = printable(remark["reason"], limit=TEXT_LIMIT)
-    about = paint(f" ({printable(subject, limit=TEXT_LIMIT)})", "quiet") if subject else ""
-    return f"{paint(where, 'strong')}: {action}: {reason}{about}\n"
+def _kinds(remarks: Sequence[Remark]) -> list[list[Remark]]:
+    """Remarks that say the same of one source, together, in the order in which each was first made."""
+    kinds: dict[tuple[str, str, str], list[Remark]] = {}
+    for remark in remarks:
+        kinds.setdefault((remark["source"], remark["action"], remark["reason"]), []).append(remark)
+    return list(kinds.values())
 
 
-def _table(report: dict[str, Any], paint: Paint) -> Iterator[str]:
-    sources = report["sources"]
-    rows = [(printable(source["source"]), source) for source in sources]
+def _kind(remarks: Sequence[Remark], settings: Settings, *, paint: Paint) -> Iterator[str]:
+    first = remarks[0]
+    is_alone = len(remarks) == 1
+    line = first["line"] if is_alone else None
+    where = printable(first["source"] if line is None else f"{first['source']}:{line}") + ":"
+    action = first["action"].replace("_", " ") + ("" if is_alone else f" ({len(remarks):,} times)") + ":"
+    reason = printable(first["reason"], limit=TEXT_LIMIT)
+    subject = _subject({**first, "line": None}) if is_alone else ""
+    words = f"{reason} ({subject})" if subject else reason
+    folded = hanging(words, first=cell_len(f"{where} {action} "), width=settings.width, indent=INDENT)
+    style = "error" if first["action"] == "invalid" else "warning"
+    yield f"{paint(where, 'strong')} {paint(action, style)} {folded}\n".replace(" \n", "\n")
+    if not is_alone:
+        yield from _members(remarks, settings, paint=paint)
+
+
+def _members(remarks: Sequence[Remark], settings: Settings, *, paint: Paint) -> Iterator[str]:
+    subjects = [subject for subject in map(_subject, remarks) if subject]
+    shown = subjects if settings.is_verbose or len(subjects) == SHOWN_OF_A_KIND + 1 else subjects[:SHOWN_OF_A_KIND]
+    for subject in shown:
+        yield f"{'':{INDENT}}{paint(subject, 'quiet')}\n"
+    if len(subjects) > len(shown):
+        yield f"{'':{INDENT}}{paint(f'… and {len(subjects) - len(shown):,} more like this', 'quiet')}\n"
+
+
+def _subject(remark: Remark) -> str:
+    parts = (f"line {remark['line']}" if remark["line"] is not None else "", remark["record_id"], remark["path"])
+    return printable(" · ".join(part for part in parts if part), limit=TEXT_LIMIT)
+
+
+def _table(report: dict[str, Any], settings: Settings, *, paint: Paint) -> Iterator[str]:
+    room = None if settings.width is None else settings.width - CELL * len(COUNTS)
+    rows = [(_shortened(printable(source["source"]), room), source) for source in report["sources"]]
     if len(rows) != 1:
         rows.append(("total", report["totals"]))
     longest = max(cell_len(name) for name, _ in [*rows, ("source", {})])
@@ -48,5 +84,14 @@ def _table(report: dict[str, Any], paint: Paint) -> Iterator[str]:
         yield _row(name, [f"{counts[column]:,}" for column in COUNTS], longest) + "\n"
 
 
+def _shortened(name: str, room: int | None) -> str:
+    """The end of a long name, which tells more than its beginning."""
+    if room is None or cell_len(name) <= room:
+        return name
+    while len(name) > 1 and cell_len(name) > room - 1:
+        name = name[1:]
+    return "…" + name
+
+
 def _row(name: str, cells: Sequence[str], longest: int) -> str:
-    return f"{name}{'':{longest - cell_len(name)}}" + "".join(f"{cell:>10}" for cell in cells)
+    return f"{name}{'':{longest - cell_len(name)}}" + "".join(f"{cell:>{CELL}}" for cell in cells)

@@ -28,6 +28,7 @@ MAX_ISSUES = 20
 MESSAGE_LIMIT = 600
 PATH_LIMIT = 200
 INDENT = 4
+HANGING = 6
 GUTTER = 6
 COUNT_WIDTH = 10
 
@@ -86,15 +87,17 @@ def _header(report: Report, settings: Settings, *, paint: Paint) -> str:
 
 def _issue(issue: Issue, path: str, *, width: int | None, paint: Paint) -> Iterator[str]:
     where, label = place(path, issue) + ":", f"{issue.severity}[{issue.code}]"
-    message = hanging(printable(issue.message, limit=MESSAGE_LIMIT), first=cell_len(f"{where} {label} "), width=width, indent=INDENT + 2)
+    message = hanging(
+        printable(issue.message, limit=MESSAGE_LIMIT), first=cell_len(f"{where} {label} "), width=width, indent=HANGING
+    )
     yield f"{paint(where, 'strong')} {paint(label, issue.severity)} {message}\n".replace(" \n", "\n")
     subject = _subject(issue)
     if subject:
-        yield f"{'':{INDENT}}{paint(hanging(subject, first=INDENT, width=width, indent=INDENT + 2), 'quiet')}\n"
+        yield f"{'':{INDENT}}{paint(hanging(subject, first=INDENT, width=width, indent=HANGING), 'quiet')}\n"
     if issue.excerpt:
         yield from _excerpt(issue, width=width, paint=paint)
     if issue.hint:
-        hint = hanging(printable(issue.hint, limit=MESSAGE_LIMIT), first=INDENT + len("hint: "), width=width, indent=INDENT + 2)
+        hint = hanging(printable(issue.hint, limit=MESSAGE_LIMIT), first=INDENT + len("hint: "), width=width, indent=HANGING)
         yield f"{'':{INDENT}}{paint('hint:', 'hint')} {hint}\n"
     yield "\n"
 
@@ -141,4 +144,4 @@ def _summary(tally: Tally, settings: Settings, *, paint: Paint) -> str:
     if settings.is_strict and tally.warnings:
         line += " (--strict: warnings fail too)"
     style = "accepted" if is_good else "error"
-    return paint(hanging(line, first=0, width=settings.width, indent=INDENT + 2), style) + "\n"
+    return paint(hanging(line, first=0, width=settings.width, indent=HANGING), style) + "\n"

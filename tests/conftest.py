@@ -1,0 +1,23 @@
+"""How all tests run: seeded property tests, and the heaviest ones on demand only."""
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+HEAVY = "ASSAY_HEAVY"
+
+settings.register_profile("seeded", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("unlimited", deadline=None, max_examples=20_000, suppress_health_check=list(HealthCheck))
+settings.load_profile(os.environ.get("ASSAY_HYPOTHESIS", "seeded"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", f"heavy: needs minutes or gigabytes; runs where {HEAVY} is set, as in make fuzz")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    skip = pytest.mark.skip(reason=f"{HEAVY} is not set")
+    for item in items:
+        if item.get_closest_marker("heavy") and not os.environ.get(HEAVY):
+            item.add_marker(skip)

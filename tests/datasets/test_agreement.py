@@ -1,0 +1,268 @@
+"""The fast lanes and the exact rules agree: what a fast lane accepts has no issue, and the same hash (RFC 8785)."""
+
+import hashlib
+import unicodedata
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+import rfc8785
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assay import Report, ValidationConfig, validate
+from assay.core.canonical import canonical_json
+from assay.core.issue import Finding, Path
+from assay.core.json_door import parse_json
+from assay.datasets.batch_v1 import fast as batch_fast
+from assay.datasets.batch_v1.rules import CheckedRecord
+from assay.datasets.checks import Findings, check_flaws
+from assay.datasets.conversation_v1.fast import Lane
+from assay.datasets.conversation_v1.rules import check_document
+from assay.datasets.legal_eval_v1 import fast as legal_fast
+from assay.datasets.legal_eval_v1.rules import check_row
+from tests.mutants import mutant_of
+
+DEFAULT = ValidationConfig()
+RECORDS: tuple[dict[str, Any], ...] = (
+    {"record_id": "bare", "input": {"prompt": "Which tide is the highest?"}},
+    {
+        "record_id": "full",
+        "input": {"prompt": "Name the moon's phases.", "locale": "en"},
+        "reference": {"answer": "New, waxing, full, waning.", "pages": [3, 4.5]},
+        "tags": ["moon", "tides"],
+        "expected": {"max_latency_ms": 2000, "required_criteria": ["accuracy", "clarity"]},
+        "metadata": {"level": 2, "by": {"name": "Zoë", "tags": ["a", {"b": [1.5]}]}},
+    },
+)
+ROWS: tuple[dict[str, Any], ...] = (
+    {
+        "schema_version": "legal_eval_v1",
+        "id": "rubric",
+        "dataset": "leases",
+        "task_type": "rubric_qa",
+        "prompt": "May the tenant sublet?",
+        "rubric": [{"id": "c1", "title": "Consent", "description": "of the landlord", "weight": 2.5}, {"id": "c2", "title": "Form", "weight": -1}],
+        "reference_answers": ["With consent."],
+        "metadata": {"policy_id": "default", "source": {"page": 4}},
+    },
+    {
+        "schema_version": "legal_eval_v1",
+        "id": "reference",
+        "dataset": "leases",
+        "task_type": "reference_qa",
+        "prompt": "May the tenant sublet?",
+        "reference_answers": ["With consent."],
+        "context": "Article 262",
+        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "May the tenant sublet?"}],
+        "attachments": [{"path": "acts/262.pdf", "kind": "pdf", "title": "Article"}],
+        "language": "en",
+    },
+    {
+        "schema_version": "legal_eval_v1",
+        "id": "choice",
+        "dataset": "leases",
+        "task_type": "mcq",
+        "prompt": "May the tenant sublet?",
+        "choices": [{"id": "A", "text": "Yes"}, {"id": "B", "text": "Never"}],
+        "correct_choice_ids": ["A"],
+    },
+)
+TURNS: tuple[dict[str, Any], ...] = (
+    {"turn_id": 1, "speaker": "user", "message": "Any train at six?", "metadata": {"channel": ["phone"]}},
+    {
+        "turn_id": 2,
+        "speaker": "assistant",
+        "assistant_reply": "One at 6:12.",
+        "tool_used": "timetable",
+        "tool_input": {"hour": 6},
+        "tool_output": [{"departs": "6:12"}],
+        "confidence_score": 0.75,
+    },
+    {"turn_id": 3, "speaker": "user", "message": "Thanks"},
+)
+CONFIGS = (
+    DEFAULT,
+    ValidationConfig(strict_mode=True),
+    ValidationConfig(allow_empty_messages=True, min_message_length=4, min_assistant_reply_length=0),
+    ValidationConfig(allowed_tools=["timetable"], require_tool_input=False, require_tool_output=False, check_turn_sequence=False),
+    ValidationConfig(min_turns=2, max_turns=3, max_message_length=20, confidence_score_min=-1, confidence_score_max=0.75),
+    ValidationConfig(min_message_length=0, min_assistant_reply_length=0),
+)
+seeds = st.integers(0, 2**32 - 1)
+EXAMPLES = settings(max_examples=max(settings.default.max_examples, 250))
+
+
+def lane_verdicts(raws: list[bytes], *, suspects: frozenset[int]) -> list[batch_fast.Clean | None]:
+    batches = batch_fast.clean_records([msgspec.Raw(raw) for raw in raws], suspects=suspects)
+    return [verdict for batch in batches for verdict in batch]
+
+
+def exact_record(raw: bytes, index: int) -> tuple[list[Finding], Any]:
+    """Every finding of the exact rules, and the record's value where there is one."""
+    path: Path = ("records", index)
+    document = parse_json(raw)
+    found = Findings()
+    check_flaws(found, document, path)
+    if not document.is_readable:
+        return found, None
+    record = CheckedRecord(document.value, path, DEFAULT)
+    return [*found, *record.found], record.value
+
+
+def exact_row(line: bytes) -> list[Finding]:
+    document = parse_json(line)
+    found = Findings()
+    check_flaws(found, document, ())
+    return [*found, *(check_row(document.value, DEFAULT) if document.is_readable else ())]
+
+
+def rfc8785_digest(value: Any) -> bytes:
+    """RFC 8785 by another hand; it has no integers beyond 2^53, where all digits are kept instead."""
+    try:
+        return hashlib.sha256(rfc8785.dumps(value)).digest()
+    except rfc8785.IntegerDomainError:
+        return hashlib.sha256(canonical_json(value)).digest()
+
+
+def batch_document(records: list[bytes]) -> bytes:
+    return b'{"dataset_id":"d","dataset_version":"1","schema_version":"1.0","records":[' + b",\n".join(records) + b"]}"
+
+
+def found_by_the_exact_rules(records: list[bytes]) -> tuple[set[tuple[int, str, str]], list[bytes]]:
+    """What a plain loop over the records reports, and the hashes of those it accepts."""
+    errors: set[tuple[int, str, str]] = set()
+    ids: set[str] = set()
+    digests: list[bytes] = []
+    for index, raw in enumerate(records):
+        found, value = exact_record(raw, index)
+        bad = {(index, finding.code, str(finding.path)) for finding in found if finding.severity == "error"}
+        record_id = value.get("record_id") if isinstance(value, dict) else None
+        if isinstance(record_id, str) and record_id in ids:
+            bad.add((index, "duplicate_record_id", str(("records", index, "record_id"))))
+        errors |= bad
+        digests += [] if bad else [rfc8785_digest(value)]
+        ids |= set() if bad else {record_id}
+    return errors, digests
+
+
+def digests_of(report: Report) -> list[bytes]:
+    return [bytes.fromhex(case.record_sha256) for case in report.cases]
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_the_fast_lane_takes_a_clean_record(record: dict[str, Any]) -> None:
+    [clean] = lane_verdicts([msgspec.json.encode(record)], suspects=frozenset())
+    assert clean is not None
+    assert (clean.record_id, clean.digest) == (record["record_id"], rfc8785_digest(record))
+
+
+@given(seeds)
+@EXAMPLES
+def test_a_record_that_the_fast_lane_takes_has_no_finding_and_the_hash_of_rfc8785(seed: int) -> None:
+    random = Random(seed)
+    raws = [mutant_of(random.choice(RECORDS), random) for _ in range(8)]
+    verdicts = lane_verdicts(raws, suspects=frozenset())
+    for index, (raw, verdict) in enumerate(zip(raws, verdicts, strict=True)):
+        found, value = exact_record(raw, index)
+        assert verdict is None or (found, verdict.digest) == ([], rfc8785_digest(value))
+
+
+@given(seeds)
+@EXAMPLES
+def test_a_suspect_is_never_taken_by_the_fast_lane(seed: int) -> None:
+    random = Random(seed)
+    raws = [mutant_of(random.choice(RECORDS), random, most=1) for _ in range(4)]
+    suspects = frozenset(position for position in range(4) if random.random() < 0.5)
+    verdicts = lane_verdicts(raws, suspects=suspects)
+    assert [verdicts[position] for position in suspects] == [None] * len(suspects)
+
+
+@given(seeds)
+@EXAMPLES
+def test_a_batch_document_has_the_verdicts_and_hashes_of_a_plain_loop_over_its_records(seed: int) -> None:
+    random = Random(seed)
+    mutants = [mutant_of(random.choice(RECORDS), random) for _ in range(random.randint(1, 4))]
+    records = [raw for raw in mutants if parse_json(raw).is_readable]
+    errors, digests = found_by_the_exact_rules(records)
+    report = validate(batch_document([b'{"record_id":"first","input":{"prompt":"p"}}', *records]), "batch_v1")
+    first = rfc8785_digest({"record_id": "first", "input": {"prompt": "p"}})
+    assert {(issue.index, issue.code) for issue in report.record_errors} == {(index + 1, code) for index, code, _ in errors}
+    assert digests_of(report) == [first, *digests]
+    assert report.dataset_errors == ()
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_the_fast_lane_takes_a_clean_row(row: dict[str, Any]) -> None:
+    assert legal_fast.clean_rows([msgspec.json.encode(row)]) != [None]
+
+
+@given(seeds)
+@EXAMPLES
+def test_a_row_that_the_fast_lane_takes_has_no_finding_but_its_unknown_fields(seed: int) -> None:
+    random = Random(seed)
+    lines = [mutant_of(random.choice(ROWS), random) for _ in range(8)]
+    for line, clean in zip(lines, legal_fast.clean_rows(lines), strict=True):
+        found = [(finding.severity, finding.code, finding.path) for finding in exact_row(line)]
+        assert clean is None or found == [("warning", "unsupported_field", (field,)) for field in clean.unknown]
+
+
+@given(seeds)
+@EXAMPLES
+def test_an_accepted_row_has_the_hash_of_rfc8785(seed: int) -> None:
+    random = Random(seed)
+    line = mutant_of(random.choice(ROWS), random).replace(b"\n", b"")
+    digests = digests_of(validate(line, "legal_eval_v1"))
+    values = [parse_json(line).value for _ in digests]
+    assert digests == [rfc8785_digest(value) for value in values]
+
+
+@pytest.mark.parametrize("config", CONFIGS[:1])
+def test_the_fast_lane_takes_a_clean_conversation(config: ValidationConfig) -> None:
+    assert Lane(config).turns_if_clean(msgspec.json.encode(TURNS)) == len(TURNS)
+
+
+@given(seeds, st.sampled_from(CONFIGS))
+@EXAMPLES
+def test_a_conversation_that_the_fast_lane_takes_has_no_finding(seed: int, config: ValidationConfig) -> None:
+    random = Random(seed)
+    content = mutant_of(list(TURNS), random)
+    turns = Lane(config).turns_if_clean(content)
+    document = parse_json(content)
+    assert turns is None or (turns, list(check_document(document, config))) == (len(document.value), [])
+
+
+@given(seeds)
+@EXAMPLES
+def test_an_accepted_conversation_has_the_hash_of_rfc8785(seed: int) -> None:
+    random = Random(seed)
+    content = mutant_of(list(TURNS), random)
+    digests = digests_of(validate(content, "conversation_v1"))
+    assert digests == [rfc8785_digest(parse_json(content).value) for _ in digests]
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    ["1.0", "1e5", "-0", "-0.0", "1e-7", "5e-324", "1e21", "1e22", "9007199254740991.0", "9007199254740992.0", "9100000000000000.0", "9999999999999998.0", "1e16"],
+)
+def test_a_number_has_the_hash_of_rfc8785_however_it_is_written(spelling: str) -> None:
+    raw = b'{"record_id":"n","input":{"prompt":"p"},"metadata":{"n":' + spelling.encode() + b"}}"
+    expected = rfc8785_digest({"record_id": "n", "input": {"prompt": "p"}, "metadata": {"n": float(spelling)}})
+    assert digests_of(validate(batch_document([raw]), "batch_v1")) == [expected]
+
+
+@pytest.mark.parametrize("literal", ["0." + "1" * 4299, "1" * 4301, "1e400"])
+@pytest.mark.parametrize("contract", ["batch_v1", "legal_eval_v1", "conversation_v1"])
+def test_a_number_that_the_strict_door_refuses_is_refused_in_every_contract(contract: str, literal: str) -> None:
+    documents = {"batch_v1": {"records": [RECORDS[1]]}, "legal_eval_v1": ROWS[0], "conversation_v1": list(TURNS)}
+    content = msgspec.json.encode(documents[contract])
+    marked = content.replace(b'"level":2', b'"level":@').replace(b'"page":4', b'"page":@').replace(b'"hour":6', b'"hour":@')
+    report = validate(marked.replace(b"@", literal.encode()), contract)
+    assert "value_out_of_range" in {issue.code for issue in report.record_errors}
+
+
+def test_text_is_hashed_after_normalising() -> None:
+    raw = '{"record_id":"n","input":{"prompt":"Cafe\u0301"},"metadata":{"Re\u0301":"\u212b"}}'
+    value = parse_json(unicodedata.normalize("NFC", raw)).value
+    assert digests_of(validate(batch_document([raw.encode()]), "batch_v1")) == [rfc8785_digest(value)]

@@ -1,0 +1,226 @@
+"""Inputs made to exhaust a reader: each ends in a clean verdict, in bounded time and memory, in a process of its own."""
+
+import gzip
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+MB = 1 << 20
+HEAD = b'{"dataset_id":"d","dataset_version":"1","schema_version":"1.0","records":['
+GOOD = b'{"record_id":"good","input":{"prompt":"p"}}'
+TURN = b'[{"turn_id":1,"speaker":"user","message":"m","metadata":{"x":'
+ROW = b'{"schema_version":"legal_eval_v1","id":"a","dataset":"d","task_type":"reference_qa","prompt":"p","reference_answers":["x"]'
+MARKS = "\u0316\u0301".encode()
+
+CHILD = """
+import json, resource, sys, time
+from assay import AssayError, validate
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+validate(b'{"version": "1.0.0", "cases": []}', "golden_v1")
+validate(b'- {turn_id: 1, speaker: user, message: caf\\xc3\\xa9}', "conversation_v1")
+validate(b'{"dataset_id": "d", "records": [{"record_id": "\\xe3\\x81\\x82", "input": {"prompt": "p"}}]}', "batch_v1")
+before, start = peak(), time.process_time()
+try:
+    report = validate(sys.argv[1], sys.argv[2])
+    shown = {"outcome": report.outcome, "codes": sorted({issue.code for issue in report.issues}), "issues": len(report.issues)}
+    shown["cases"] = sum(1 for _ in report.cases)
+except AssayError as problem:
+    shown = {"outcome": problem.code, "codes": [], "issues": 0, "cases": 0}
+print(json.dumps({**shown, "seconds": time.process_time() - start, "growth": peak() - before}))
+"""
+
+
+class Bomb(NamedTuple):
+    """How to make it, what to read it as, and what must come out."""
+
+    contract: str
+    pieces: Callable[[], Iterator[bytes]]
+    outcome: str
+    codes: tuple[str, ...] = ()
+    seconds: float = 2
+    growth: float = 300
+    name: str = "bomb.json"
+
+
+def whole(*parts: bytes) -> Callable[[], Iterator[bytes]]:
+    return lambda: iter(parts)
+
+
+def repeated(start: bytes, piece: bytes, times: int, end: bytes) -> Callable[[], Iterator[bytes]]:
+    """Long texts are written block by block."""
+    block = max(1, MB // len(piece))
+
+    def pieces() -> Iterator[bytes]:
+        yield start
+        for at in range(0, times, block):
+            yield piece * min(block, times - at)
+        yield end
+
+    return pieces
+
+
+def numbered(start: bytes, template: str, times: int, end: bytes) -> Callable[[], Iterator[bytes]]:
+    def pieces() -> Iterator[bytes]:
+        yield start
+        for at in range(0, times, 1000):
+            yield ",".join(template % number for number in range(at, min(at + 1000, times))).encode() + (b"," if at + 1000 < times else b"")
+        yield end
+
+    return pieces
+
+
+def packed(unit: bytes, times: int) -> Callable[[], Iterator[bytes]]:
+    """Gzip members may follow each other, so one packed block many times over is a valid bomb."""
+    block = gzip.compress(unit, 9)
+    return lambda: iter([block] * times)
+
+
+LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9))
+MERGES = "m0: &m0 {k: v}\n" + "".join(f"m{n}: &m{n} {{<<: [*m{n - 1}, *m{n - 1}]}}\n" for n in range(1, 30))
+
+BOMBS: dict[str, Bomb] = {
+    "deep-arrays": Bomb("batch_v1", whole(b"[" * 100_000, b"]" * 100_000), "rejected", ("invalid_json",)),
+    "deep-open-arrays": Bomb("conversation_v1", whole(b"[" * 1_000_000), "rejected", ("invalid_json",)),
+    "deep-objects-in-a-record": Bomb(
+        "batch_v1", whole(HEAD, b'{"a":' * 100_000, b"1", b"}" * 100_000, b"]}"), "rejected", ("invalid_json",)
+    ),
+    "deep-metadata-in-a-row": Bomb(
+        "legal_eval_v1", whole(ROW, b',"metadata":', b'{"a":' * 100_000, b"1", b"}" * 100_000, b"}"), "rejected", ("invalid_json",)
+    ),
+    "deep-turn": Bomb("conversation_v1", whole(TURN, b"[" * 900, b"]" * 900, b"}}]"), "rejected", ("invalid_json",)),
+    "deep-golden": Bomb("golden_v1", whole(b'{"version":', b"[" * 100_000), "rejected", ("invalid_json",)),
+    "deep-yaml": Bomb("conversation_v1", whole(b"- " * 100_000), "rejected", ("invalid_yaml",), name="bomb.yaml"),
+    "million-keys-in-the-document": Bomb("batch_v1", numbered(b"{", '"key%07d":1', 1_000_000, b"}"), "rejected", seconds=20, growth=1024),
+    "million-keys-in-metadata": Bomb(
+        "batch_v1", numbered(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"p"},"metadata":{', '"key%07d":1', 1_000_000, b"}}]}"),
+        "accepted_with_record_errors", ("record_too_large",),
+    ),
+    "unknown-fields-of-a-record": Bomb(
+        "batch_v1", numbered(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"p"},', '"key%05d":1', 100_000, b"}]}"),
+        "accepted_with_record_errors", ("record_too_large", "unsupported_field"), seconds=5,
+    ),
+    "unknown-fields-of-a-row": Bomb("legal_eval_v1", numbered(ROW + b",", '"key%05d":1', 20_000, b"}"), "accepted", ("unsupported_field",), seconds=5),
+    "unknown-fields-of-a-bad-row": Bomb(
+        "legal_eval_v1", numbered(ROW + b',"context":1,', '"key%05d":1', 20_000, b"}"), "rejected", ("invalid_field_type", "unsupported_field"),
+        seconds=5,
+    ),
+    "unknown-fields-of-a-turn": Bomb(
+        "conversation_v1", numbered(b'[{"turn_id":1,"speaker":"user",', '"key%05d":1', 100_000, b"}]"), "rejected",
+        ("missing_required_field", "unsupported_field"), seconds=5,
+    ),
+    "unknown-fields-of-a-golden-dataset": Bomb(
+        "golden_v1", numbered(b"{", '"key%06d":1', 100_000, b"}"), "rejected", ("missing_required_field", "unsupported_field"), seconds=5
+    ),
+    "long-float": Bomb(
+        "batch_v1", repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"p"},"metadata":{"n":0.', b"1", 10 * MB, b"}}]}"),
+        "accepted_with_record_errors",
+    ),
+    "long-float-in-a-row": Bomb("legal_eval_v1", repeated(ROW + b',"metadata":{"n":0.', b"1", 10 * MB, b"}}"), "rejected", ("value_out_of_range",)),
+    "long-integer-in-a-turn": Bomb("conversation_v1", repeated(TURN, b"7", 10 * MB, b"}}]"), "rejected", ("value_out_of_range",)),
+    "long-number-in-yaml": Bomb(
+        "conversation_v1", repeated(b"- turn_id: ", b"7", 7 * MB, b"\n"), "rejected", name="bomb.yaml"
+    ),
+    "escapes-in-a-prompt": Bomb(
+        "batch_v1", repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"', b"\\u0041", 5 * MB, b'"}}]}'),
+        "accepted_with_record_errors", ("record_too_large",),
+    ),
+    "escapes-in-a-row": Bomb("legal_eval_v1", repeated(ROW + b',"context":"', b"\\u0041", 5 * MB, b'"}'), "accepted"),
+    "empty-records": Bomb("batch_v1", repeated(HEAD, b"{},", 49_999, b"{}]}"), "rejected", ("all_records_invalid", "missing_required_field"), seconds=5),
+    "flood-of-numbers": Bomb("batch_v1", repeated(HEAD, b"1,", 24 * MB, b"1]}"), "rejected", ("value_out_of_range",), seconds=5),
+    "flood-of-arrays-in-another-member": Bomb(
+        "batch_v1", repeated(b'{"x":[', b"[],", 8 * MB, b"[]]," + HEAD[1:] + GOOD + b"]}"), "rejected", ("invalid_json",), seconds=20, growth=1024
+    ),
+    "flood-of-numbers-in-a-row": Bomb("legal_eval_v1", repeated(ROW + b',"metadata":{"x":[', b"1,", 4 * MB, b"1]}}"), "accepted", seconds=10, growth=600),
+    "flood-of-turns": Bomb("conversation_v1", repeated(b"[", b"{},", 300_000, b"{}]"), "rejected", seconds=20, growth=1024),
+    "flood-of-dashes": Bomb("conversation_v1", repeated(b"", b"- ~\n", MB, b""), "rejected", seconds=10, name="bomb.yaml"),
+    "million-laughs": Bomb("conversation_v1", whole(LAUGHS.encode()), "rejected", ("invalid_yaml",), name="bomb.yaml"),
+    "recursive-alias": Bomb("conversation_v1", whole(b"- &a [*a]\n"), "rejected", ("invalid_yaml",), name="bomb.yaml"),
+    "merge-chain": Bomb("conversation_v1", whole(MERGES.encode()), "rejected", ("invalid_field_type", "invalid_yaml"), name="bomb.yaml"),
+    "lone-surrogates": Bomb(
+        "batch_v1", repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"', b"\\ud800", 16_000_000, b'"}}]}'), "rejected", seconds=5
+    ),
+    "lone-surrogates-in-many-records": Bomb(
+        "batch_v1", repeated(HEAD + GOOD, b',{"record_id":"r","input":{"prompt":"\\ud800"}}', 49_000, b"]}"),
+        "accepted_with_record_errors", ("invalid_encoding",), seconds=20,
+    ),
+    "one-prompt-of-95-mb": Bomb(
+        "batch_v1", repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"', b"x", 95 * MB, b'"}}]}'),
+        "accepted_with_record_errors", ("record_too_large",), seconds=5,
+    ),
+    "one-prompt-of-backslashes": Bomb(
+        "batch_v1", repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"', b"\\\\", 40 * MB, b'"}}]}'),
+        "accepted_with_record_errors", ("record_too_large",), seconds=5,
+    ),
+    "unknown-member-of-95-mb": Bomb(
+        "batch_v1", repeated(b'{"x":"', b"x", 95 * MB, b'",' + HEAD[1:] + GOOD + b"]}"), "accepted", ("unsupported_field",), seconds=20, growth=1024
+    ),
+    "line-of-90-mb": Bomb("legal_eval_v1", repeated(ROW + b',"context":"', b"x", 90 * MB, b'"}'), "accepted", seconds=20, growth=1024, name="b.jsonl"),
+    "bad-line-of-90-mb": Bomb(
+        "legal_eval_v1", repeated(ROW + b',"context":"', b"x", 90 * MB, b""), "rejected", ("invalid_json",), seconds=20, growth=1024, name="b.jsonl"
+    ),
+    "combining-marks": Bomb(
+        "batch_v1", repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"a', MARKS, 60_000, b'"}}]}'),
+        "accepted_with_record_errors", ("invalid_encoding",),
+    ),
+    "combining-marks-in-many-records": Bomb(
+        "batch_v1", repeated(HEAD + GOOD, b',{"record_id":"r","input":{"prompt":"a' + MARKS * 50_000 + b'"}}', 100, b"]}"),
+        "accepted_with_record_errors", ("invalid_encoding",), seconds=20,
+    ),
+    "combining-marks-in-metadata": Bomb(
+        "batch_v1", repeated(HEAD + GOOD + b'],"metadata":{"x":"a', MARKS, MB, b'"}}'), "rejected", ("invalid_encoding", "record_too_large"), seconds=5
+    ),
+    "issues-of-a-golden-dataset": Bomb(
+        "golden_v1", repeated(b'{"version":"1.0.0","cases":[', b"\n{},", 33_000, b"{}]}"), "rejected", ("missing_required_field", "value_out_of_range"),
+        seconds=10,
+    ),
+    "duplicate-keys": Bomb("golden_v1", repeated(b"{", b'"x":1,', 200_000, b'"x":1}'), "rejected", seconds=10),
+    "gzip": Bomb("batch_v1", packed(b" " * 64 * MB, 8), "source_unreadable", name="bomb.json.gz", seconds=5),
+    "damaged-gzip": Bomb("batch_v1", whole(b"\x1f\x8b\x08\x00" + b"\xff" * 1000), "source_unreadable", name="bomb.json.gz"),
+}
+HEAVY: dict[str, Bomb] = {
+    "gzip-of-10-gb": Bomb("legal_eval_v1", packed(b"\n" * 1024 * MB, 10), "source_unreadable", name="bomb.jsonl.gz", seconds=60),
+    "million-unknown-fields": Bomb(
+        "legal_eval_v1", numbered(ROW + b",", '"key%06d":1', 1_000_000, b"}"), "accepted", ("unsupported_field",), seconds=60, growth=2048
+    ),
+    "million-fields-of-a-turn": Bomb(
+        "conversation_v1", numbered(b'[{"turn_id":1,"speaker":"user",', '"key%06d":1', 1_000_000, b"}]"), "rejected", seconds=60, growth=2048
+    ),
+}
+
+
+def exploded(bomb: Bomb, folder: Path) -> dict[str, Any]:
+    """What validation of the bomb said and cost, in a fresh process."""
+    path = folder / bomb.name
+    with path.open("wb") as file:
+        file.writelines(bomb.pieces())
+    finished = subprocess.run(
+        [sys.executable, "-c", CHILD, str(path), bomb.contract], capture_output=True, text=True, timeout=120, check=False
+    )
+    path.unlink()
+    assert finished.returncode == 0, finished.stderr[-2000:]
+    measured: dict[str, Any] = json.loads(finished.stdout)
+    return measured
+
+
+def check(bomb: Bomb, folder: Path) -> None:
+    measured = exploded(bomb, folder)
+    assert measured["outcome"] == bomb.outcome
+    assert set(bomb.codes) <= set(measured["codes"])
+    assert measured["seconds"] < bomb.seconds
+    assert measured["growth"] < bomb.growth
+
+
+@pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS.keys())
+def test_a_bomb_ends_in_a_clean_verdict(bomb: Bomb, tmp_path: Path) -> None:
+    check(bomb, tmp_path)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("bomb", HEAVY.values(), ids=HEAVY.keys())
+def test_a_large_bomb_ends_in_a_clean_verdict(bomb: Bomb, tmp_path: Path) -> None:
+    check(bomb, tmp_path)
