@@ -133,20 +133,20 @@ BOMBS: dict[str, Bomb] = {
     "empty-records": Bomb("batch_v1", repeated(HEAD, b"{},", 49_999, b"{}]}"), "rejected", ("all_records_invalid", "missing_required_field"), seconds=5),
     "flood-of-numbers": Bomb("batch_v1", repeated(HEAD, b"1,", 24 * MB, b"1]}"), "rejected", ("value_out_of_range",), seconds=5),
     "flood-of-arrays-in-another-member": Bomb(
-        "batch_v1", repeated(b'{"x":[', b"[],", 8 * MB, b"[]]," + HEAD[1:] + GOOD + b"]}"), "rejected", ("invalid_json",), seconds=20, growth=1024
+        "batch_v1", repeated(b'{"x":[', b"[],", 8 * MB, b"[]]," + HEAD[1:] + GOOD + b"]}"), "rejected", seconds=20, growth=1024
     ),
     "flood-of-numbers-in-a-row": Bomb("legal_eval_v1", repeated(ROW + b',"metadata":{"x":[', b"1,", 4 * MB, b"1]}}"), "accepted", seconds=10, growth=600),
-    "flood-of-turns": Bomb("conversation_v1", repeated(b"[", b"{},", 300_000, b"{}]"), "rejected", seconds=20, growth=1024),
+    "flood-of-turns": Bomb("conversation_v1", repeated(b"[", b"{},", 60_000, b"{}]"), "rejected", seconds=10),
     "flood-of-dashes": Bomb("conversation_v1", repeated(b"", b"- ~\n", MB, b""), "rejected", seconds=10, name="bomb.yaml"),
     "million-laughs": Bomb("conversation_v1", whole(LAUGHS.encode()), "rejected", ("invalid_yaml",), name="bomb.yaml"),
     "recursive-alias": Bomb("conversation_v1", whole(b"- &a [*a]\n"), "rejected", ("invalid_yaml",), name="bomb.yaml"),
-    "merge-chain": Bomb("conversation_v1", whole(MERGES.encode()), "rejected", ("invalid_field_type", "invalid_yaml"), name="bomb.yaml"),
+    "merge-chain": Bomb("conversation_v1", whole(MERGES.encode()), "rejected", ("invalid_yaml",), name="bomb.yaml"),
     "lone-surrogates": Bomb(
         "batch_v1", repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"', b"\\ud800", 16_000_000, b'"}}]}'), "rejected", seconds=5
     ),
     "lone-surrogates-in-many-records": Bomb(
-        "batch_v1", repeated(HEAD + GOOD, b',{"record_id":"r","input":{"prompt":"\\ud800"}}', 49_000, b"]}"),
-        "accepted_with_record_errors", ("invalid_encoding",), seconds=20,
+        "batch_v1", repeated(HEAD + GOOD, b',{"record_id":"r","input":{"prompt":"\\ud800"}}', 20_000, b"]}"),
+        "accepted_with_record_errors", ("invalid_encoding",), seconds=10,
     ),
     "one-prompt-of-95-mb": Bomb(
         "batch_v1", repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"', b"x", 95 * MB, b'"}}]}'),

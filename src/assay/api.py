@@ -2,7 +2,8 @@
 
 import glob
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from assay.datasets.config import ValidationConfig, check_config, load_config
 from assay.datasets.converters import Conversion, IdStyle, convert_cases, convert_files
 from assay.datasets.converters.report import with_rejected
 from assay.datasets.fixes import Change, fixed
-from assay.datasets.progress import Progress, no_progress
+from assay.datasets.progress import Effort, Progress, no_progress
 from assay.datasets.source import Source, open_source
 
 __all__ = [
@@ -33,6 +34,8 @@ __all__ = [
     "validate",
 ]
 
+PARALLEL_BYTES = 25 << 20
+"""Below this size a second process costs more than it saves."""
 DATASET_SUFFIXES = (".json", ".jsonl", ".ndjson", ".yaml", ".yml", ".gz")
 
 
@@ -43,17 +46,19 @@ def validate(
     config: ValidationConfig | None = None,
     strict: bool = False,
     progress: Progress | None = None,
+    workers: int = 1,
 ) -> Report:
     """The report on a path, bytes or a Python object; raises SourceUnreadable or UsageProblem, never for bad content."""
     opened = _opened(source, contract)
-    report = read(opened, contract, config=_settings(config, strict=strict), progress=progress or no_progress)
+    effort = Effort(progress or no_progress, workers if opened.size >= PARALLEL_BYTES else 1)
+    report = read(opened, contract, config=_settings(config, strict=strict), effort=effort)
     return _without_places(report) if opened.is_object else report
 
 
 def stream(source: Any, contract: str = "auto", *, config: ValidationConfig | None = None) -> Iterator[Case | Issue]:
     """Cases and issues one by one; a JSONL file of any size needs memory for its ids only."""
     opened = _opened(source, contract)
-    yield from stream_source(opened, contract, config=_settings(config, strict=False), progress=no_progress)
+    yield from stream_source(opened, contract, config=_settings(config, strict=False))
 
 
 def _settings(config: ValidationConfig | None, *, strict: bool) -> ValidationConfig:
@@ -105,7 +110,7 @@ def convert_contract(path: str | Path, *, source: str, target: str) -> Conversio
     known = report.contract
     if known is None or report.outcome == "rejected":
         raise UsageProblem(f"'{path}' is no usable {source} dataset", hint=f"see what is wrong with: assay validate {path}")
-    converted = convert_cases(report.cases, source=known, target=contract_named(target))
+    converted = convert_cases(report.cases, source=known, target=contract_named(target), name=str(path))
     return with_rejected(converted, report.record_errors)
 
 
@@ -127,7 +132,7 @@ def fix(source: str | Path, output: str | Path, contract: str = "auto", *, confi
         raise UsageProblem(f"no contract was recognised in '{source}'", hint="name it with --contract")
     corrected = fixed(opened, known)
     try:
-        target.write_bytes(corrected.content)
+        _write_whole(target, corrected.content)
     except OSError as problem:
         raise UsageProblem(
             f"cannot write '{target}': {(problem.strerror or str(problem)).lower()}", hint="choose another place"
@@ -135,20 +140,37 @@ def fix(source: str | Path, output: str | Path, contract: str = "auto", *, confi
     return FixReport(corrected.changes, validate(target, known, config=config))
 
 
-def find_sources(patterns: Sequence[str]) -> tuple[str, ...]:
-    """The files behind paths, globs, folders and `-`; raises UsageProblem or SourceUnreadable."""
+def _write_whole(target: Path, content: bytes) -> None:
+    """The file appears with all its bytes or not at all."""
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        partial.write_bytes(content)
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def find_sources(patterns: Sequence[str], *, on_skip: Callable[[str], None] | None = None) -> tuple[str, ...]:
+    """The files behind paths, globs, folders and `-`; raises UsageProblem or SourceUnreadable.
+
+    Of a folder only files that show a contract count; `on_skip` is told of the others.
+    """
     found: dict[str, None] = {}
     for pattern in patterns:
-        found |= dict.fromkeys(_expanded(pattern))
+        found |= dict.fromkeys(_expanded(pattern, on_skip or _ignore))
     return tuple(found)
 
 
-def _expanded(pattern: str) -> list[str]:
+def _ignore(path: str) -> None:
+    """Nobody asked which files were skipped."""
+
+
+def _expanded(pattern: str, on_skip: Callable[[str], None]) -> list[str]:
     path = Path(pattern)
     if pattern == "-" or path.is_file():
         return [pattern]
     if path.is_dir():
-        return _in_folder(path)
+        return _in_folder(path, on_skip)
     if glob.has_magic(pattern):
         matches = sorted(match for match in glob.glob(pattern, recursive=True) if Path(match).is_file())  # noqa: PTH207  # Path.glob takes no absolute pattern
         if matches:
@@ -159,8 +181,12 @@ def _expanded(pattern: str) -> list[str]:
     raise SourceUnreadable(f"no such file or folder: {pattern!r}", hint=_neighbour(path))
 
 
-def _in_folder(folder: Path) -> list[str]:
-    files = sorted(str(path) for path in folder.rglob("*") if path.is_file() and path.suffix.lower() in DATASET_SUFFIXES)
+def _in_folder(folder: Path, on_skip: Callable[[str], None]) -> list[str]:
+    candidates = sorted(str(path) for path in folder.rglob("*") if path.is_file() and path.suffix.lower() in DATASET_SUFFIXES)
+    files = [path for path in candidates if _shows_contract(path)]
+    for path in candidates:
+        if path not in files:
+            on_skip(path)
     if not files:
         raise UsageProblem(
             f"no datasets in folder {str(folder)!r}", hint=f"looked for files ending in {', '.join(DATASET_SUFFIXES)}"
@@ -168,9 +194,15 @@ def _in_folder(folder: Path) -> list[str]:
     return files
 
 
-def _neighbour(path: Path) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415  # only for a mistyped path
+def _shows_contract(path: str) -> bool:
+    """A file that cannot be read counts, so that validation says why."""
+    try:
+        return resolve_contract(open_source(path), "auto") is not None
+    except SourceUnreadable:
+        return True
 
+
+def _neighbour(path: Path) -> str:
     try:
         names = [entry.name for entry in path.parent.iterdir()]
     except OSError:

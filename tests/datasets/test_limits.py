@@ -94,6 +94,13 @@ def test_a_dataset_has_up_to_50000_records(count: int, outcome: str) -> None:
     assert [(issue.code, issue.path) for issue in report.dataset_errors] == [("value_out_of_range", "records")] * (count - 50_000)
 
 
+def test_only_the_records_count_as_records() -> None:
+    member = '"other":[' + "1," * 60_000 + "1],"
+    records = [f'{{"record_id":"{number}","input":{{"prompt":"{"," * 199_000}"}}}}' for number in range(20)]
+    report = validate(("{" + member + HEAD[1:] + ",".join(records) + "]}").encode(), "batch_v1")
+    assert (report.outcome, [issue.path for issue in report.issues]) == ("accepted", ["other"])
+
+
 @pytest.mark.parametrize("prefix", [b"", b"\xef\xbb\xbf"], ids=["plain", "byte-order-mark"])
 def test_a_payload_has_up_to_100_mb(prefix: bytes) -> None:
     content = (prefix + (HEAD + GOOD + "]}").encode()).ljust(100 * MB)

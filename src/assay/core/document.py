@@ -59,12 +59,12 @@ class Document:
         """Offset of the value at `path`, or of the nearest enclosing value that exists."""
         container = self.value
         found = len(self.text) - len(self.text.lstrip())
-        for step in path:
+        for position, step in enumerate(path, 1):
             offsets = self._offsets(container, step)
             if offsets is None:
                 return found
-            found = offsets[0] if on_key and step == path[-1] else offsets[1]
-            container = container[step]
+            found = offsets[0] if on_key and position == len(path) else offsets[1]
+            container = container[step] if position < len(path) else None
         return found
 
     def _offsets(self, container: Any, step: str | int) -> tuple[int, int] | None:

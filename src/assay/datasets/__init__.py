@@ -10,12 +10,12 @@ from assay.datasets import batch_v1, conversation_v1, golden_v1, legal_eval_v1
 from assay.datasets.checks import nearest
 from assay.datasets.config import ValidationConfig
 from assay.datasets.formats import guess_contract
-from assay.datasets.progress import Progress
+from assay.datasets.progress import ALONE, Effort
 from assay.datasets.source import Source
 
 __all__ = ["CONTRACTS", "contract_named", "read", "resolve_contract", "stream"]
 
-Reader = Callable[[Source, ValidationConfig, Progress], Report]
+Reader = Callable[[Source, ValidationConfig, Effort], Report]
 
 CONTRACTS: dict[ContractId, Reader] = {
     "legal_eval_v1": legal_eval_v1.read,
@@ -26,19 +26,19 @@ CONTRACTS: dict[ContractId, Reader] = {
 """The reader of each contract."""
 
 
-def read(source: Source, contract: str, *, config: ValidationConfig, progress: Progress) -> Report:
+def read(source: Source, contract: str, *, config: ValidationConfig, effort: Effort = ALONE) -> Report:
     """The report on a source; `auto` recognises the contract by its content. Raises UsageProblem for an unknown name."""
     known = resolve_contract(source, contract)
-    return _unknown(source) if known is None else CONTRACTS[known](source, config, progress)
+    return _unknown(source) if known is None else CONTRACTS[known](source, config, effort)
 
 
-def stream(source: Source, contract: str, *, config: ValidationConfig, progress: Progress) -> Iterator[Case | Issue]:
+def stream(source: Source, contract: str, *, config: ValidationConfig) -> Iterator[Case | Issue]:
     """Issues and cases as they are met; in constant memory where the format allows it (JSONL)."""
     known = resolve_contract(source, contract)
     if known == "legal_eval_v1":
         yield from legal_eval_v1.stream(source, config)
         return
-    report = read(source, known or contract, config=config, progress=progress)
+    report = read(source, known or contract, config=config)
     yield from report.issues
     yield from report.cases
 

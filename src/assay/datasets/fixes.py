@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from assay.core.case import ContractId
+from assay.core.document import Document, Place
 from assay.core.issue import Path, path_text
 from assay.core.json_door import parse_json
 from assay.datasets import batch_v1, legal_eval_v1
@@ -74,8 +75,13 @@ def _rewritten(raw: bytes, path: Path, fix: Fix, *, start: int, line: int) -> It
         return
     value, changes = fix(document.value, path)
     if changes:
-        noted = tuple(Change(line, path_text(where), message) for where, message in changes)
+        noted = tuple(_noted(document, where, message, inner=where[len(path) :], line=line) for where, message in changes)
         yield _Piece(start, len(raw), msgspec.json.encode(value), noted)
+
+
+def _noted(document: Document, path: Path, message: str, *, inner: Path, line: int) -> Change:
+    place = document.place(document.offset(inner, on_key=True), start=Place(line, 1))
+    return Change(place.line, path_text(path), message)
 
 
 def _line_pieces(source: Source, fix: Fix) -> Iterator[_Piece]:

@@ -21,7 +21,7 @@ from assay.datasets.checks import (
 )
 from assay.datasets.config import ValidationConfig
 from assay.datasets.placing import Record, placed
-from assay.datasets.progress import Progress
+from assay.datasets.progress import Effort
 from assay.datasets.source import Source
 
 MIN_CASES, MAX_CASES = 5, 20
@@ -34,7 +34,7 @@ _ID = re.compile(r"[a-z0-9-]+\Z")
 _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\Z")
 
 
-def read(source: Source, config: ValidationConfig, progress: Progress) -> Report:
+def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
     """The report on one golden dataset; any error rejects the file, as the contract's own model does."""
     document = parse_json(source.buffer())
     found = Findings()
@@ -43,7 +43,7 @@ def read(source: Source, config: ValidationConfig, progress: Progress) -> Report
     if document.is_readable:
         found += check_document(document.value, config)
         cases = _cases_of(document.value)
-    progress(source.size, source.size)
+    effort.progress(source.size, source.size)
     issues = [placed(finding, document, _record(finding, cases)) for finding in found]
     rejected = {issue.index for issue in issues if issue.severity == "error" and issue.index is not None}
     return Report(

@@ -1,6 +1,7 @@
-"""How readers say how far they are."""
+"""How readers work: with how many processes, and whom they tell how far they are."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 Progress = Callable[[int, int], None]
 """Called with the bytes read so far and the bytes in all."""
@@ -8,3 +9,14 @@ Progress = Callable[[int, int], None]
 
 def no_progress(done: int, total: int) -> None:
     """Nobody watches."""
+
+
+class Effort(NamedTuple):
+    """What a reader may use, and whom it tells how far it is."""
+
+    progress: Progress = no_progress
+    workers: int = 1
+    """Processes for large batch_v1 documents; more than one forks, which a server must not do."""
+
+
+ALONE = Effort()

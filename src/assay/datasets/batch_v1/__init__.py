@@ -12,12 +12,13 @@ from assay.core.issue import Finding, Issue, Path
 from assay.core.json_door import parse_json
 from assay.core.report import Counts, Outcome, Report
 from assay.datasets.batch_v1 import rules
-from assay.datasets.batch_v1.fast import Clean, clean_records
+from assay.datasets.batch_v1.fast import Clean
 from assay.datasets.batch_v1.split import INVALID_REQUEST, PAYLOAD_TOO_LARGE, Split
+from assay.datasets.batch_v1.workers import clean_in_parallel
 from assay.datasets.checks import check_flaws
 from assay.datasets.config import ValidationConfig
 from assay.datasets.placing import Record, placed
-from assay.datasets.progress import Progress
+from assay.datasets.progress import Effort
 from assay.datasets.scan import Cursor
 from assay.datasets.source import Source
 
@@ -31,14 +32,14 @@ class _Id(msgspec.Struct):
     record_id: Any = None
 
 
-def read(source: Source, config: ValidationConfig, progress: Progress) -> Report:
+def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
     """The report on one dataset document."""
     if source.size > rules.MAX_PAYLOAD_BYTES:
         return _too_large(source)
     split = Split(source.buffer())
     reading = _Reading(split, config)
     if len(split.records) <= rules.MAX_RECORDS:
-        reading.check_records(progress)
+        reading.check_records(effort)
     return reading.report(source)
 
 
@@ -65,10 +66,11 @@ class _Reading:
         self.unnormalized: set[int] = set()
         self.cursor = Cursor(split.buffer)
 
-    def check_records(self, progress: Progress) -> None:
+    def check_records(self, effort: Effort) -> None:
         """Every record: clean ones from the fast lane, the others by the exact rules."""
         index = done = 0
-        for verdicts in clean_records(self.split.records, suspects=self.split.patched_records()):
+        suspects = self.split.patched_records()
+        for verdicts in clean_in_parallel(self.split.records, suspects=suspects, workers=effort.workers):
             for verdict in verdicts:
                 if verdict is None:
                     self._check_exactly(index)
@@ -78,7 +80,7 @@ class _Reading:
                     self._accept(index, verdict.record_id, verdict.digest)
                 done += len(memoryview(self.split.records[index]))
                 index += 1
-            progress(done, len(self.split.buffer))
+            effort.progress(done, len(self.split.buffer))
 
     def _accept(self, index: int, record_id: str, digest: bytes) -> None:
         self.first_index[record_id] = index

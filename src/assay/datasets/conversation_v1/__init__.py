@@ -17,20 +17,20 @@ from assay.datasets.conversation_v1.rules import check_document, to_case
 from assay.datasets.conversation_v1.texts import documents_in, has_conversation_lines, whole_document
 from assay.datasets.formats import sniff_format
 from assay.datasets.placing import START, Record, placed
-from assay.datasets.progress import Progress
+from assay.datasets.progress import Effort, Progress
 from assay.datasets.source import BOM, Source, batches, filled_lines
 
 __all__ = ["read"]
 
 
-def read(source: Source, config: ValidationConfig, progress: Progress) -> Report:
+def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
     """The report on one file of turns; a record is a turn."""
     reading = _Reading(config)
     if has_conversation_lines(source):
-        reading.read_lines(source, progress)
+        reading.read_lines(source, effort.progress)
     else:
         reading.read_whole(source)
-    progress(source.size, source.size)
+    effort.progress(source.size, source.size)
     return reading.report(source)
 
 

@@ -22,17 +22,19 @@ def convert_cases(
     target: ContractId,
     dataset_id: str | None = None,
     version: str | None = None,
+    name: str | None = None,
 ) -> Conversion:
     """The cases of contract `source` in the form of `target`, and a report of everything lost or moved on the way.
 
     legal_eval_v1 comes back as `rows`, batch_v1 and golden_v1 as one `document`, named and versioned as the
-    caller says. Raises UsageProblem for a pair that makes no sense and where no valid document is possible.
+    caller says; `name` is what the report calls the source. Raises UsageProblem for a pair that makes no sense
+    and where no valid document is possible.
     """
     convert = PAIRS.get((source, target))
     if convert is None:
         known = ", ".join(f"{before} -> {after}" for before, after in PAIRS)
         raise UsageProblem(f"there is no conversion from {source} to {target}", hint=f"possible: {known}")
-    tally = Tally(source)
+    tally = Tally(name or source)
     outcome = convert(tuple(cases), tally, naming=Naming(dataset_id, version))
     report = summarize(source, target, tallies=[tally])
     if isinstance(outcome, dict):

@@ -16,7 +16,7 @@ from assay.datasets.config import ValidationConfig
 from assay.datasets.legal_eval_v1 import rules
 from assay.datasets.legal_eval_v1.fast import clean_rows
 from assay.datasets.placing import Record, placed
-from assay.datasets.progress import Progress
+from assay.datasets.progress import Effort, Progress
 from assay.datasets.source import Line, Source, batches, filled_lines
 
 __all__ = ["read", "stream"]
@@ -24,10 +24,10 @@ __all__ = ["read", "stream"]
 _SPREAD = "one JSON document over several lines, but legal_eval_v1 has one object per line"
 
 
-def read(source: Source, config: ValidationConfig, progress: Progress) -> Report:
+def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
     """The report on one JSONL file; cases are read again from the source when asked for."""
     reading = _Reading(config)
-    issues = list(reading.issues(source, progress))
+    issues = list(reading.issues(source, effort.progress))
     return reading.report(source, issues)
 
 

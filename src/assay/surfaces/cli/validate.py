@@ -28,6 +28,8 @@ from assay.surfaces.printable import printable
 from assay.surfaces.reporters import FORMATS, Settings, Tally
 
 CONTRACTS = ("auto", *get_args(ContractId))
+MOST_WORKERS = 2
+"""More processes than this gain little: the document is split before, and the report written after."""
 ALIASES = {"console": "text"}
 
 HELP = """Say everything that is wrong with datasets, in one pass.
@@ -62,6 +64,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     output: str
     max_issues: int | None
     strict: bool
+    allow_size: bool
+    workers: int | None
     fix: str | None
     verbose: bool
 
@@ -93,6 +97,13 @@ class Sources(msgspec.Struct, frozen=True):
     help="Issues shown per file; 0 for all.  [default: 20 for text, all for other formats]",
 )
 @click.option("--strict", is_flag=True, help="Warnings fail as errors do; conversations are read in strict mode.")
+@click.option("--allow-size", is_flag=True, help="Accept golden datasets with fewer than 5 or more than 20 cases.")
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Processes for batch_v1 files above 25 MB.  [default: 2 where there are two cores]",
+)
 @click.option("--fix", metavar="OUT", help="Write a copy of the one file with the safe fixes to OUT, and list them.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every finding in full instead of collapsing those that are alike.")
 @click.pass_context
@@ -122,7 +133,7 @@ class Work:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._config = api.load_config(options.config) if options.config else None
+        self._config = _config(options)
         self._meter = Meter()
         self._tally = Tally()
         self._unreadable = 0
@@ -140,7 +151,14 @@ class Work:
 
     def _validate(self, source: str) -> Report:
         options = self._options
-        return api.validate(source, options.contract, config=self._config, strict=options.strict, progress=self._meter.count)
+        return api.validate(
+            source,
+            options.contract,
+            config=self._config,
+            strict=options.strict,
+            progress=self._meter.count,
+            workers=options.workers or min(os.cpu_count() or 1, MOST_WORKERS),
+        )
 
     def fix(self, source: str, target: str) -> None:
         """Write the corrected copy, and the report on it with every change."""
@@ -177,6 +195,15 @@ class Work:
         return exits.VALID if is_good else exits.INVALID
 
 
+def _config(options: Options) -> api.ValidationConfig:
+    config = api.load_config(options.config) if options.config else api.ValidationConfig()
+    return msgspec.structs.replace(config, allow_size=True) if options.allow_size else config
+
+
+def _note_skipped(path: str) -> None:
+    click.echo(f"assay: skipped {printable(path)}: it shows no contract; name the file itself to validate it", err=True)
+
+
 def _find_sources(patterns: Sequence[str]) -> Sources:
     if not patterns:
         raise UsageProblem("no files given", hint="assay validate answers.json, or - for standard input")
@@ -184,7 +211,7 @@ def _find_sources(patterns: Sequence[str]) -> Sources:
     problems: list[AssayError] = []
     for pattern in patterns:
         try:
-            found |= dict.fromkeys(api.find_sources([pattern]))
+            found |= dict.fromkeys(api.find_sources([pattern], on_skip=_note_skipped))
         except (UsageProblem, SourceUnreadable) as problem:
             problems.append(problem)
     return Sources(tuple(found), tuple(problems))
