@@ -32,7 +32,7 @@ format: $(VENV)/dev.stamp ## Format the code and mend what ruff can mend
 	$(RUN) -m ruff check --fix .
 
 bench: $(VENV)/dev.stamp ## Measure validation against other parsers and validators
-	$(RUN) bench/run.py $(ARGS)
+	$(RUN) bench/validate.py $(ARGS)
 
 fuzz: $(VENV)/dev.stamp ## Feed at least 100,000 mutated inputs to the readers
 	@$(PIP) --only-binary :all: --require-hashes -r requirements/fuzz.txt || echo 'atheris has no wheel for this platform; going on without it'

@@ -1,4 +1,4 @@
-"""Conformance vectors (format assay-conformance/1): the bytes that a vector describes, what a report says of them, and the comparison."""
+"""Conformance vectors (format assay-conformance/1): the bytes of a vector, what a report says of them, and the comparison."""
 
 import base64
 import json
@@ -187,7 +187,9 @@ def _unlike(actual: Outcome, expected: Outcome) -> Iterator[str]:
             yield f"{key} is {actual.get(key)!r}, not {expected[key]!r}"
     for key in ("summary", "details"):
         shown = actual.get(key) or {}
-        yield from (f"{key}.{name} is {shown.get(name)!r}" for name, value in expected.get(key, {}).items() if shown.get(name) != value)
+        yield from (
+            f"{key}.{name} is {shown.get(name)!r}" for name, value in expected.get(key, {}).items() if shown.get(name) != value
+        )
     if actual.get("rejected_rows", 0) < expected.get("min_rejected_rows", 0):
         yield f"only {actual['rejected_rows']} rejected rows"
     for name in ("record_errors", "errors"):

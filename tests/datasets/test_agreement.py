@@ -17,6 +17,7 @@ from assay.core.issue import Finding, Path
 from assay.core.json_door import parse_json
 from assay.datasets.batch_v1 import fast as batch_fast
 from assay.datasets.batch_v1.rules import CheckedRecord
+from assay.datasets.batch_v1.workers import clean_in_parallel
 from assay.datasets.checks import Findings, check_flaws
 from assay.datasets.conversation_v1.fast import Lane
 from assay.datasets.conversation_v1.rules import check_document
@@ -43,7 +44,10 @@ ROWS: tuple[dict[str, Any], ...] = (
         "dataset": "leases",
         "task_type": "rubric_qa",
         "prompt": "May the tenant sublet?",
-        "rubric": [{"id": "c1", "title": "Consent", "description": "of the landlord", "weight": 2.5}, {"id": "c2", "title": "Form", "weight": -1}],
+        "rubric": [
+            {"id": "c1", "title": "Consent", "description": "of the landlord", "weight": 2.5},
+            {"id": "c2", "title": "Form", "weight": -1},
+        ],
         "reference_answers": ["With consent."],
         "metadata": {"policy_id": "default", "source": {"page": 4}},
     },
@@ -171,6 +175,18 @@ def test_a_record_that_the_fast_lane_takes_has_no_finding_and_the_hash_of_rfc878
 
 @given(seeds)
 @EXAMPLES
+def test_the_text_of_a_record_spares_checks_and_changes_no_finding(seed: int) -> None:
+    random = Random(seed)
+    documents = [parse_json(mutant_of(random.choice(RECORDS), random)) for _ in range(8)]
+    for document in documents:
+        spared = CheckedRecord(document.value, ("records", 0), DEFAULT, text=document.text)
+        complete = CheckedRecord(document.value, ("records", 0), DEFAULT)
+        assert spared.found == complete.found
+        assert (spared.value, spared.is_normalized) == (complete.value, complete.is_normalized)
+
+
+@given(seeds)
+@EXAMPLES
 def test_a_suspect_is_never_taken_by_the_fast_lane(seed: int) -> None:
     random = Random(seed)
     raws = [mutant_of(random.choice(RECORDS), random, most=1) for _ in range(4)]
@@ -193,6 +209,28 @@ def test_a_batch_document_has_the_verdicts_and_hashes_of_a_plain_loop_over_its_r
     assert report.dataset_errors == ()
 
 
+@pytest.mark.parametrize("workers", [2, 3, 7])
+def test_several_processes_find_what_one_finds(workers: int) -> None:
+    random = Random(workers)
+    raws = [msgspec.Raw(mutant_of(random.choice(RECORDS), random, most=1)) for _ in range(400)]
+    alone = clean_in_parallel(raws, suspects=frozenset({3, 250}), workers=1)
+    together = clean_in_parallel(raws, suspects=frozenset({3, 250}), workers=workers)
+    assert [verdict for batch in together for verdict in batch] == [verdict for batch in alone for verdict in batch]
+
+
+def test_a_large_document_has_one_report_whatever_the_number_of_processes() -> None:
+    """Above 25 MB the work is shared."""
+    random = Random(0)
+    mutants = [mutant_of(RECORDS[1], random, most=1).replace(b"full", b"%d" % number, 1) for number in range(3000)]
+    readable = [raw for raw in mutants if len(raw) < 100_000 and parse_json(raw).is_readable]
+    padding = [b'{"record_id":"p%d","input":{"prompt":"%s"}}' % (number, b"x" * 190_000) for number in range(150)]
+    document = batch_document([record for pair in zip(padding * 20, readable, strict=False) for record in pair])
+    alone, shared = validate(document, "batch_v1"), validate(document, "batch_v1", workers=2)
+    assert len(document) > 25 << 20
+    assert shared.to_dict() == alone.to_dict()
+    assert digests_of(shared) == digests_of(alone)
+
+
 @pytest.mark.parametrize("row", ROWS)
 def test_the_fast_lane_takes_a_clean_row(row: dict[str, Any]) -> None:
     assert legal_fast.clean_rows([msgspec.json.encode(row)]) != [None]
@@ -200,12 +238,13 @@ def test_the_fast_lane_takes_a_clean_row(row: dict[str, Any]) -> None:
 
 @given(seeds)
 @EXAMPLES
-def test_a_row_that_the_fast_lane_takes_has_no_finding_but_its_unknown_fields(seed: int) -> None:
+def test_a_row_that_the_fast_lane_takes_has_no_finding_but_the_warnings_that_it_names(seed: int) -> None:
     random = Random(seed)
     lines = [mutant_of(random.choice(ROWS), random) for _ in range(8)]
     for line, clean in zip(lines, legal_fast.clean_rows(lines), strict=True):
-        found = [(finding.severity, finding.code, finding.path) for finding in exact_row(line)]
-        assert clean is None or found == [("warning", "unsupported_field", (field,)) for field in clean.unknown]
+        found = [(finding.severity, finding.path[0] if finding.path else "") for finding in exact_row(line)]
+        assert clean is None or {severity for severity, _ in found} <= {"warning"}
+        assert clean is None or {field for _, field in found} == set(clean.warned)
 
 
 @given(seeds)
@@ -220,17 +259,17 @@ def test_an_accepted_row_has_the_hash_of_rfc8785(seed: int) -> None:
 
 @pytest.mark.parametrize("config", CONFIGS[:1])
 def test_the_fast_lane_takes_a_clean_conversation(config: ValidationConfig) -> None:
-    assert Lane(config).turns_if_clean(msgspec.json.encode(TURNS)) == len(TURNS)
+    assert Lane(config).accept([msgspec.json.encode(TURNS)]) == [len(TURNS)]
 
 
 @given(seeds, st.sampled_from(CONFIGS))
 @EXAMPLES
 def test_a_conversation_that_the_fast_lane_takes_has_no_finding(seed: int, config: ValidationConfig) -> None:
     random = Random(seed)
-    content = mutant_of(list(TURNS), random)
-    turns = Lane(config).turns_if_clean(content)
-    document = parse_json(content)
-    assert turns is None or (turns, list(check_document(document, config))) == (len(document.value), [])
+    contents = [mutant_of(list(TURNS), random) for _ in range(8)]
+    for content, turns in zip(contents, Lane(config).accept(contents), strict=True):
+        document = parse_json(content)
+        assert turns is None or (turns, list(check_document(document, config))) == (len(document.value), [])
 
 
 @given(seeds)
@@ -244,7 +283,21 @@ def test_an_accepted_conversation_has_the_hash_of_rfc8785(seed: int) -> None:
 
 @pytest.mark.parametrize(
     "spelling",
-    ["1.0", "1e5", "-0", "-0.0", "1e-7", "5e-324", "1e21", "1e22", "9007199254740991.0", "9007199254740992.0", "9100000000000000.0", "9999999999999998.0", "1e16"],
+    [
+        "1.0",
+        "1e5",
+        "-0",
+        "-0.0",
+        "1e-7",
+        "5e-324",
+        "1e21",
+        "1e22",
+        "9007199254740991.0",
+        "9007199254740992.0",
+        "9100000000000000.0",
+        "9999999999999998.0",
+        "1e16",
+    ],
 )
 def test_a_number_has_the_hash_of_rfc8785_however_it_is_written(spelling: str) -> None:
     raw = b'{"record_id":"n","input":{"prompt":"p"},"metadata":{"n":' + spelling.encode() + b"}}"
@@ -252,7 +305,15 @@ def test_a_number_has_the_hash_of_rfc8785_however_it_is_written(spelling: str) -
     assert digests_of(validate(batch_document([raw]), "batch_v1")) == [expected]
 
 
-@pytest.mark.parametrize("literal", ["0." + "1" * 4299, "1" * 4301, "1e400"])
+@pytest.mark.parametrize("contract", ["batch_v1", "legal_eval_v1", "conversation_v1"])
+def test_a_float_of_any_length_is_read_in_every_contract(contract: str) -> None:
+    head = {"dataset_id": "d", "dataset_version": "1", "schema_version": "1.0", "records": [RECORDS[1]]}
+    content = msgspec.json.encode({"batch_v1": head, "legal_eval_v1": ROWS[0], "conversation_v1": list(TURNS)}[contract])
+    marked = content.replace(b'"level":2', b'"level":@').replace(b'"page":4', b'"page":@').replace(b'"hour":6', b'"hour":@')
+    assert validate(marked.replace(b"@", b"0." + b"1" * 5000), contract).outcome == "accepted"
+
+
+@pytest.mark.parametrize("literal", ["1" * 4301, "-" + "1" * 4301, "1e400"], ids=["digits", "negative", "float"])
 @pytest.mark.parametrize("contract", ["batch_v1", "legal_eval_v1", "conversation_v1"])
 def test_a_number_that_the_strict_door_refuses_is_refused_in_every_contract(contract: str, literal: str) -> None:
     documents = {"batch_v1": {"records": [RECORDS[1]]}, "legal_eval_v1": ROWS[0], "conversation_v1": list(TURNS)}
@@ -260,6 +321,14 @@ def test_a_number_that_the_strict_door_refuses_is_refused_in_every_contract(cont
     marked = content.replace(b'"level":2', b'"level":@').replace(b'"page":4', b'"page":@').replace(b'"hour":6', b'"hour":@')
     report = validate(marked.replace(b"@", literal.encode()), contract)
     assert "value_out_of_range" in {issue.code for issue in report.record_errors}
+
+
+@pytest.mark.parametrize("escape", ["\\u0000", "\\u0022x\\u0022:1,\\u0022"])
+@pytest.mark.parametrize("unknown", ["", '"language":"en",'], ids=["plain", "with-an-unknown-field"])
+def test_escapes_that_hide_something_are_seen_in_a_row(escape: str, unknown: str) -> None:
+    line = msgspec.json.encode(ROWS[2]).replace(b"{", b"{" + unknown.encode(), 1).replace(b"Never", escape.encode())
+    [clean] = legal_fast.clean_rows([line])
+    assert clean is None
 
 
 def test_text_is_hashed_after_normalising() -> None:

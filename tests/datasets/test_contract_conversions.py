@@ -169,10 +169,10 @@ def test_metadata_that_had_to_go_altogether_leaves_no_empty_object() -> None:
     ("members", "reason"),
     [
         ({"id": "x" * 129}, "record_id has 129 characters; the limit is 128"),
-        ({"prompt": "x" * 200_001}, "prompt has 200,001 characters; the limit is 200,000"),
-        ({"references": ("x" * 200_001,)}, "answer has 200,001 characters; the limit is 200,000"),
+        ({"prompt": "x" * 200_001}, "input.prompt has 200,001 characters; the limit is 200,000"),
+        ({"references": ("x" * 200_001,)}, "reference.answer has 200,001 characters; the limit is 200,000"),
         ({"prompt": "€" * 100_000}, "the record is 300,111 bytes as compact JSON; the limit is 262,144"),
-        ({"prompt": "a\x0bb"}, "prompt holds the control character U+000B at position 1"),
+        ({"prompt": "a\x0bb"}, "input.prompt holds the control character U+000B at position 1"),
         ({"metadata": {"a": "\ud800"}}, "a text holds an unpaired surrogate"),
     ],
 )
@@ -226,7 +226,7 @@ def test_name_that_batch_v1_does_not_allow_is_refused(naming: dict[str, str], re
 def test_document_without_a_single_record_is_refused_with_the_first_reason() -> None:
     with pytest.raises(UsageProblem, match="nothing could be converted to batch_v1: there are no cases"):
         to_batch()
-    with pytest.raises(UsageProblem, match="nothing could be converted to batch_v1: prompt must not be empty"):
+    with pytest.raises(UsageProblem, match="nothing could be converted to batch_v1: input.prompt must not be empty"):
         to_batch(record(prompt=""))
 
 

@@ -99,4 +99,8 @@ def test_a_valid_file_gives_as_many_cases_as_its_report_says(path: Path) -> None
 def test_every_list_of_issues_stands_beside_its_file(contract: str) -> None:
     lists = [path for path in (FOLDER / contract).rglob("*") if path.name.endswith(BESIDE)]
     assert len(lists) > 0
-    assert [path.name for path in lists if not path.with_name(path.name.removesuffix(".issues.json").removesuffix(".config.yaml")).exists()] == []
+    assert [
+        path.name
+        for path in lists
+        if not path.with_name(path.name.removesuffix(".issues.json").removesuffix(".config.yaml")).exists()
+    ] == []

@@ -133,7 +133,9 @@ def test_bytes_that_are_not_utf8_reject_the_payload_in_a_record_of_any_size(reco
 
 def test_bad_records_are_found_wherever_they_stand_among_many() -> None:
     """Records are looked at in batches; sizes vary so that the cuts fall everywhere."""
-    records = [record("x" * (number * 37 % 5000), metadata={"n": number}).replace('"r"', f'"{number}"', 1) for number in range(2000)]
+    records = [
+        record("x" * (number * 37 % 5000), metadata={"n": number}).replace('"r"', f'"{number}"', 1) for number in range(2000)
+    ]
     bad = [number for number in range(2000) if number % 137 == 0 or number * 37 % 5000 == 0]
     wanted = {number: records[number].replace('"n"', '"\\u0007"') for number in bad}
     report = batch(*(wanted.get(number, text) for number, text in enumerate(records)))
@@ -142,7 +144,7 @@ def test_bad_records_are_found_wherever_they_stand_among_many() -> None:
 
 
 @pytest.mark.parametrize(("literal", "codes"), [("9" * 4300, []), ("9" * 4301, ["value_out_of_range"])])
-def test_a_number_has_up_to_4300_characters(literal: str, codes: list[str]) -> None:
+def test_an_integer_has_up_to_4300_digits(literal: str, codes: list[str]) -> None:
     report = batch('{"record_id":"r","input":{"prompt":"p","n":' + literal + "}}")
     assert [issue.code for issue in report.record_errors] == codes
 

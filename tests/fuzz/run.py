@@ -154,7 +154,13 @@ def run_guided(inputs: int, *, seed: int) -> bool:
 
 
 def _guided(door: str, inputs: int, seed: int) -> bool:
-    options = [f"-runs={inputs}", f"-seed={seed + 1}", f"-artifact_prefix={FAILURES}/{door}-0-guided-", "-max_len=4096", "-timeout=5"]
+    options = [
+        f"-runs={inputs}",
+        f"-seed={seed + 1}",
+        f"-artifact_prefix={FAILURES}/{door}-0-guided-",
+        "-max_len=4096",
+        "-timeout=5",
+    ]
     sys.stderr.write(f"{door} door, coverage-guided, {inputs:,} inputs\n")
     command = [sys.executable, "-m", "tests.fuzz.guided", door, *options]
     finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, errors="replace", check=False)

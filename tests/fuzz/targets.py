@@ -21,7 +21,9 @@ CONFIGS = (
     ValidationConfig(),
     ValidationConfig(),
     ValidationConfig(strict_mode=True, nfc="reject", allow_size=True, null_as_absent=True),
-    ValidationConfig(unknown_fields="warn", allowed_speakers=["user", "system"], allow_empty_messages=True, check_turn_sequence=False),
+    ValidationConfig(
+        unknown_fields="warn", allowed_speakers=["user", "system"], allow_empty_messages=True, check_turn_sequence=False
+    ),
     ValidationConfig(max_turns=2, allowed_tools=["timetable"], require_tool_input=False, confidence_score_max=0.5),
 )
 

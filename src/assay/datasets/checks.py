@@ -3,13 +3,15 @@
 import difflib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from assay.core.document import Document
 from assay.core.issue import Finding, Path, path_text
 
 _TYPE_NAMES = {str: "a string", bool: "a boolean", int: "an integer", float: "a number", dict: "an object", list: "an array"}
 _NUL = "\x00"
+MOST_UNKNOWN = 1000
+MOST_GUESSES = 20
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _CONTROL_IN_NAME = re.compile("[\x00-\x1f\x7f-\x9f]")
 
@@ -120,17 +122,22 @@ def word_at(found: Findings, value: object, path: Path, *, words: Collection[str
     return value
 
 
-def unknown_members(found: Findings, value: Mapping[str, Any], path: Path, *, known: Collection[str]) -> None:
-    """One `unsupported_field` error for each member that is not in `known`."""
-    for key in value:
-        if key not in known:
-            found.add(
-                "unsupported_field",
-                (*path, key),
-                f"{short(key)} is not a field of this object",
-                hint=nearest(key, known),
-                on_key=True,
-            )
+class Unknown(NamedTuple):
+    """A member that the contract does not name."""
+
+    name: str
+    message: str
+    hint: str
+
+
+def unknown_members(value: Mapping[str, Any], known: Collection[str]) -> Iterator[Unknown]:
+    """The members that are not in `known`; of a flood the first thousand, and how many more there are."""
+    names = [name for name in value if name not in known]
+    for name in names[:MOST_UNKNOWN]:
+        # Guessing costs 50 microseconds, and nobody reads a hundred guesses.
+        yield Unknown(name, f"{short(name)} is not a known field", nearest(name, known) if len(names) <= MOST_GUESSES else "")
+    if len(names) > MOST_UNKNOWN:
+        yield Unknown(names[MOST_UNKNOWN], f"{len(names) - MOST_UNKNOWN:,} more fields are not known", "")
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -88,7 +88,7 @@ def _line_pieces(source: Source, fix: Fix) -> Iterator[_Piece]:
     start = len(BOM) if source.buffer()[: len(BOM)] == BOM else 0
     buffer = source.buffer()
     for line in filled_lines(source):
-        content = line.content.rstrip(b"\r\n")
+        content = line.text
         start = buffer.find(content, start)
         yield from _rewritten(content, (), fix, start=start, line=line.number)
         start += len(content)
@@ -99,7 +99,7 @@ def _legal_pieces(source: Source) -> Iterator[_Piece]:
 
 
 def _batch_pieces(source: Source) -> Iterator[_Piece]:
-    split = Split(source.buffer())
+    split = Split(source.buffer(), ValidationConfig())
     cursor = Cursor(split.buffer)
     for index, record in enumerate(split.records):
         start = split.offset(record)

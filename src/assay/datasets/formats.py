@@ -20,9 +20,8 @@ def sniff_format(source: Source) -> Format:
     start = head.lstrip()[:1]
     if start not in (b"[", b"{") or _BARE_KEY.match(head):
         return "yaml"
-    lines = [line for line in head.split(b"\n") if line.strip()]
-    is_lines = len(lines) > 1 and all(_is_json(line) for line in lines[:2])
-    return "jsonl" if is_lines else "json"
+    first, _, rest = head.lstrip().partition(b"\n")
+    return "jsonl" if rest.strip() and _is_json(first) else "json"
 
 
 def _is_json(line: bytes) -> bool:

@@ -18,6 +18,7 @@ from assay.datasets.checks import (
     object_at,
     short,
     string_at,
+    unknown_members,
 )
 from assay.datasets.config import ValidationConfig
 from assay.datasets.placing import Record, placed
@@ -64,7 +65,7 @@ def _cases_of(value: Any) -> list[Any]:
 def _record(finding: Finding, cases: list[Any]) -> Record:
     """The case that a finding is about, or the file."""
     index = finding.path[1] if finding.path[:1] == ("cases",) and len(finding.path) > 1 else None
-    if not isinstance(index, int):
+    if not isinstance(index, int) or index >= len(cases):
         return Record()
     case_id = cases[index].get("id") if type(cases[index]) is dict else None
     return Record(index, case_id if type(case_id) is str else None)
@@ -161,10 +162,8 @@ def _check_unique(found: Findings, case: Any, index: int, first: dict[str, int])
 
 
 def _warn_unknown(found: Findings, value: dict[str, Any], path: Path, *, known: tuple[str, ...]) -> None:
-    for key in value:
-        if key not in known:
-            message = f"{short(key)} is not a field of golden_v1 and is ignored"
-            found.warn("unsupported_field", (*path, key), message, hint=nearest(key, known), on_key=True)
+    for unknown in unknown_members(value, known):
+        found.warn("unsupported_field", (*path, unknown.name), f"{unknown.message} and is ignored", hint=unknown.hint, on_key=True)
 
 
 def _to_cases(document: dict[str, Any], name: str) -> Iterator[Case]:

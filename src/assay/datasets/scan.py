@@ -1,5 +1,6 @@
 """Byte scans over many records at once: cheap tests that may cry wolf but never miss."""
 
+import codecs
 import sys
 import unicodedata
 from collections.abc import Sequence
@@ -146,6 +147,18 @@ def _combining_table() -> npt.NDArray[np.bool_]:
     # No character above plane 1's music and script blocks has a combining class.
     table[[point for point in range(0x300, 0x1F000) if unicodedata.combining(chr(point))]] = True
     return table
+
+
+def first_not_utf8(view: memoryview) -> int | None:
+    """Offset of the first byte that is not UTF-8, found block by block."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    for at in range(0, len(view), _BLOCK):
+        pending = len(decoder.getstate()[0])
+        try:
+            decoder.decode(bytes(view[at : at + _BLOCK]), at + _BLOCK >= len(view))
+        except UnicodeDecodeError as problem:
+            return at - pending + problem.start
+    return None
 
 
 def commas_in(view: memoryview) -> int:

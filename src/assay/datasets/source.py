@@ -33,6 +33,11 @@ class Line(NamedTuple):
     number: int
     content: bytes
 
+    @property
+    def text(self) -> bytes:
+        """The content without its line break."""
+        return self.content.rstrip(b"\r\n")
+
 
 class Source:
     """Something to read that can be read again: its name, its format where the name tells, its bytes."""

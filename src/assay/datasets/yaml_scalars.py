@@ -3,10 +3,10 @@
 import re
 from types import NoneType
 
-from assay.core.json_door import MAX_NUMBER_LENGTH
+from assay.core.json_door import MAX_INTEGER_DIGITS
 
 MAX_HEXADECIMAL_LENGTH = 3500
-"""Characters of one 0x number; its decimal form stays below MAX_NUMBER_LENGTH."""
+"""Characters of one 0x number; its decimal form stays below MAX_INTEGER_DIGITS."""
 
 Scalar = str | int | float | bool | None
 
@@ -57,14 +57,12 @@ def tagged_value(text: str, kind: str) -> Scalar:
 
 
 def _integer(text: str, radix: int) -> int:
-    if len(text) > (MAX_HEXADECIMAL_LENGTH if text.startswith("0x") else MAX_NUMBER_LENGTH):
-        raise NumberTooLarge(f"a number of {len(text):,} characters")
+    if len(text) > (MAX_HEXADECIMAL_LENGTH if text.startswith("0x") else MAX_INTEGER_DIGITS):
+        raise NumberTooLarge(f"an integer of {len(text):,} characters")
     return int(text, radix)
 
 
 def _float(text: str) -> float:
-    if len(text) > MAX_NUMBER_LENGTH:
-        raise NumberTooLarge(f"a number of {len(text):,} characters")
     value = float(text)
     if value in (float("inf"), float("-inf")):
         raise NumberTooLarge(f"{text[:40]} is too large for a 64-bit float")

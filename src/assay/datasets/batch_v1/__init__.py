@@ -8,7 +8,7 @@ import msgspec
 from assay.core.canonical import sha256_hex
 from assay.core.case import Case
 from assay.core.document import Document
-from assay.core.issue import Finding, Issue, Path
+from assay.core.issue import Finding, Issue, Path, path_text
 from assay.core.json_door import parse_json
 from assay.core.report import Counts, Outcome, Report
 from assay.datasets.batch_v1 import rules
@@ -19,7 +19,7 @@ from assay.datasets.checks import check_flaws
 from assay.datasets.config import ValidationConfig
 from assay.datasets.placing import Record, placed
 from assay.datasets.progress import Effort
-from assay.datasets.scan import Cursor
+from assay.datasets.scan import Cursor, first_not_utf8
 from assay.datasets.source import Source
 
 __all__ = ["read"]
@@ -36,7 +36,7 @@ def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
     """The report on one dataset document."""
     if source.size > rules.MAX_PAYLOAD_BYTES:
         return _too_large(source)
-    split = Split(source.buffer())
+    split = Split(source.buffer(), config)
     reading = _Reading(split, config)
     if len(split.records) <= rules.MAX_RECORDS:
         reading.check_records(effort)
@@ -129,6 +129,10 @@ class _Reading:
 
     def _note_huge(self, index: int, path: Path) -> None:
         raw = self.split.records[index]
+        bad_byte = first_not_utf8(memoryview(raw))
+        if bad_byte is not None:
+            self._note_not_utf8(index, path, bad_byte)
+            return
         try:
             record_id = msgspec.json.decode(raw, type=_Id).record_id
         except msgspec.DecodeError:
@@ -139,6 +143,20 @@ class _Reading:
         )
         document = Document(None, bytes(memoryview(raw)[:200]).decode("utf-8", "replace"), {}, ())
         self._note(index, record_id if isinstance(record_id, str) else None, document, [finding])
+
+    def _note_not_utf8(self, index: int, path: Path, offset: int) -> None:
+        place = self.cursor.place(self.split.offset(self.split.records[index]) + offset)
+        message = f"byte {offset:,} of the record is not UTF-8"
+        self.issues.append(
+            Issue(
+                code="invalid_encoding",
+                message=message,
+                path=path_text(path),
+                line=place.line,
+                column=place.column,
+                details=INVALID_REQUEST,
+            )
+        )
 
     def _note_unreadable(self, index: int, path: Path, document: Document) -> None:
         """Too deep for any reader is the record's fault alone; bad bytes make the whole payload unreadable."""

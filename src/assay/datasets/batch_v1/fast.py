@@ -17,7 +17,8 @@ from assay.datasets.scan import Pieces, scan_texts, unlike
 from assay.datasets.source import BATCH_BYTES
 
 _LARGEST_RAW = 8 * rules.MAX_RECORD_BYTES
-_EXACT_INTEGER = 1 << 53
+_LONGEST = 1e16
+"""Below it a whole double is written with just its digits, by orjson as an integer and by RFC 8785."""
 
 _Scalar = str | int | float | bool | None
 _Level5 = dict[str, _Scalar] | list[_Scalar]
@@ -76,10 +77,10 @@ class _Floats:
     def __call__(self, literal: str) -> float | int:
         value = float(literal)
         size = abs(value)
-        if value.is_integer() and size < _EXACT_INTEGER:
+        if value.is_integer() and size < _LONGEST:
             self.integral = True
             return int(value)
-        if not 1e-4 <= size < 1e16:
+        if not 1e-4 <= size < _LONGEST:
             self.exact = False
         return value
 

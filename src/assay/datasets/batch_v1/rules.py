@@ -17,6 +17,7 @@ from assay.datasets.checks import (
     check_controls,
     depth_of,
     integer_at,
+    name_of,
     object_at,
     string_at,
     unknown_members,
@@ -52,7 +53,7 @@ _MOST_GROWTH = 6 * 4
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-def check_head(head: dict[str, Any]) -> Findings:
+def check_head(head: dict[str, Any], config: ValidationConfig) -> Findings:
     """Everything outside the records: identity, version, time, metadata (batch_v1 1.2)."""
     found = Findings()
     for field in ("dataset_id", "dataset_version", "schema_version", "records"):
@@ -70,10 +71,17 @@ def check_head(head: dict[str, Any]) -> Findings:
     if "metadata" in head:
         _check_metadata(found, head["metadata"], ("metadata",), limit=MAX_DATASET_METADATA_BYTES)
         _check_texts(found, head["metadata"], ("metadata",))
-    for key in head:
-        if key not in HEAD_FIELDS:
-            found.warn("unsupported_field", (key,), f"{key!r} is not a field of the dataset document and is ignored", on_key=True)
+    for field in ("dataset_version", "metadata"):
+        _check_normalization(found, head.get(field), (field,), config)
+    for unknown in unknown_members(head, HEAD_FIELDS):
+        found.warn("unsupported_field", (unknown.name,), f"{unknown.message} and is ignored", hint=unknown.hint, on_key=True)
     return found
+
+
+def _check_normalization(found: Findings, value: Any, path: Path, config: ValidationConfig) -> None:
+    normalized = Normalized(found, value, path)
+    if normalized.changed is not None:
+        _note_normalization(found, normalized.changed, config, on_key=normalized.is_name)
 
 
 def _check_dataset_id(found: Findings, value: object) -> None:
@@ -110,6 +118,9 @@ class Normalized:
 
     def __init__(self, found: Findings, value: Any, path: Path) -> None:
         self.changed: Path | None = None
+        """The first text that was not in NFC."""
+        self.is_name = False
+        """That text is the name of a member."""
         self._found = found
         self.value = self._walk(value, path)
 
@@ -125,7 +136,7 @@ class Normalized:
     def _members(self, value: dict[str, Any], path: Path) -> dict[str, Any]:
         members: dict[str, Any] = {}
         for key, member in value.items():
-            name = self._text(key, (*path, key))
+            name = self._text(key, (*path, key), is_name=True)
             if name in members:
                 self._found.add(
                     "invalid_encoding", (*path, key), f"the name {name!r} appears twice in one object after NFC", on_key=True
@@ -133,7 +144,7 @@ class Normalized:
             members[name] = self._walk(member, (*path, key))
         return members
 
-    def _text(self, text: str, path: Path) -> str:
+    def _text(self, text: str, path: Path, *, is_name: bool = False) -> str:
         if text.isascii():
             return text
         if has_combining_run(text):
@@ -142,7 +153,8 @@ class Normalized:
             )
             return _SURROGATES.sub("\ufffd", text)
         if not unicodedata.is_normalized("NFC", text):
-            self.changed = self.changed or path
+            if self.changed is None:
+                self.changed, self.is_name = path, is_name
             text = unicodedata.normalize("NFC", text)
         return _SURROGATES.sub("\ufffd", text)
 
@@ -172,7 +184,7 @@ class CheckedRecord:
         self.value = normalized.value
         if normalized.changed is not None:
             self.is_normalized = False
-            _note_normalization(self.found, normalized.changed, config)
+            _note_normalization(self.found, normalized.changed, config, on_key=normalized.is_name)
 
     @cached_property
     def canonical(self) -> bytes:
@@ -186,12 +198,12 @@ class CheckedRecord:
         return found if type(found) is str else None
 
 
-def _note_normalization(found: Findings, path: Path, config: ValidationConfig) -> None:
+def _note_normalization(found: Findings, path: Path, config: ValidationConfig, *, on_key: bool) -> None:
     hint = "save text in NFC: unicodedata.normalize('NFC', text), or assay validate --fix"
     if config.nfc == "reject":
-        found.add("invalid_encoding", path, f"{path[-1]} is not in Unicode NFC", hint=hint)
+        found.add("invalid_encoding", path, f"{name_of(path)} is not in Unicode NFC", hint=hint, on_key=on_key)
     else:
-        found.warn("not_normalized", path, f"{path[-1]} is not in Unicode NFC and was normalised", hint=hint)
+        found.warn("not_normalized", path, f"{name_of(path)} is not in Unicode NFC and was normalised", hint=hint, on_key=on_key)
 
 
 def _check_record(found: Findings, value: Any, path: Path, config: ValidationConfig) -> None:
@@ -217,12 +229,9 @@ def _check_record(found: Findings, value: Any, path: Path, config: ValidationCon
 
 
 def _check_unknown(found: Findings, value: dict[str, Any], path: Path, *, known: tuple[str, ...], config: ValidationConfig) -> None:
-    if config.unknown_fields == "error":
-        unknown_members(found, value, path, known=known)
-        return
-    for key in value:
-        if key not in known:
-            found.warn("unsupported_field", (*path, key), f"{key!r} is not a field of this object and is ignored", on_key=True)
+    note = found.add if config.unknown_fields == "error" else found.warn
+    for unknown in unknown_members(value, known):
+        note("unsupported_field", (*path, unknown.name), unknown.message, hint=unknown.hint, on_key=True)
 
 
 def _check_input(found: Findings, value: Any, path: Path) -> None:

@@ -12,6 +12,7 @@ from assay.core.issue import Finding, Issue, path_text
 from assay.core.json_door import parse_json
 from assay.datasets.batch_v1 import rules
 from assay.datasets.checks import Findings, check_flaws
+from assay.datasets.config import ValidationConfig
 from assay.datasets.scan import Cursor, address_of, commas_in, lone_surrogates
 from assay.datasets.source import BOM, Buffer
 
@@ -34,7 +35,8 @@ _decode = msgspec.json.Decoder(_Records).decode
 class Split:
     """A document cut into raw records; `issues` tell what is wrong at the dataset level."""
 
-    def __init__(self, buffer: Buffer) -> None:
+    def __init__(self, buffer: Buffer, config: ValidationConfig) -> None:
+        self._config = config
         self.buffer = buffer
         self.start = len(BOM) if buffer[: len(BOM)] == BOM else 0
         self.view = memoryview(buffer)
@@ -92,10 +94,14 @@ class Split:
         if commas_in(self.view) <= _FLOOD_COMMAS:
             return False
         depth = elements = 0
+        name = b""
         for match in _TOKEN.finditer(self.buffer):
-            token = match.group()[:1]
+            token = match.group()
+            if token[:1] == b'"':
+                name = token if depth == 1 else name
+                continue
             depth += (token in b"[{") - (token in b"]}")
-            elements += token == b"," and depth == 2
+            elements += token == b"," and depth == 2 and name == b'"records"'
             if elements >= rules.MAX_RECORDS:
                 return True
         return False
@@ -155,7 +161,7 @@ class Split:
             found.wrong_type((), "an object with dataset_id, dataset_version, schema_version and records", value)
             return
         self.head = value
-        found += rules.check_head(value)
+        found += rules.check_head(value, self._config)
         records = value.get("records", self)
         if type(records) is list and not records and not self.records:
             found.add("value_out_of_range", ("records",), "records is empty; at least one record is needed")

@@ -62,7 +62,7 @@ class _Reading:
         for batch in batches(filled_lines(source)):
             for line, turns in zip(batch, self.lane.accept([line.content for line in batch]), strict=True):
                 if turns is None:
-                    self._check(parse_json(line.content), Place(line.number, 1), conversation=self.conversations)
+                    self._check(parse_json(line.text), Place(line.number, 1), conversation=self.conversations)
                 else:
                     self._count(turns)
                 done += len(line.content)
@@ -74,8 +74,9 @@ class _Reading:
         errors = [item for item in found if item.severity == "error"]
         if errors:
             self.rejected.add(self.conversations)
-        self.bad_turns += len({item.path[0] for item in errors if item.path})
-        self._count(len(document.value) if type(document.value) is list else 0)
+        turns = len(document.value) if type(document.value) is list else 0
+        self.bad_turns += len({item.path[0] for item in errors if item.path}) if turns else 0
+        self._count(turns)
 
     def _count(self, turns: int) -> None:
         self.turns += turns
@@ -114,6 +115,6 @@ def _issue(item: Finding, document: Document, start: Place, *, conversation: int
 
 
 def _turn_id(turns: Any, index: int | None) -> int | None:
-    turn = turns[index] if type(turns) is list and index is not None else None
+    turn = turns[index] if type(turns) is list and index is not None and index < len(turns) else None
     turn_id = turn.get("turn_id") if type(turn) is dict else None
     return turn_id if type(turn_id) is int else None

@@ -10,7 +10,7 @@ from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case, Message, Turn
 from assay.core.document import Document
 from assay.core.issue import Finding, Path
-from assay.datasets.checks import nearest, short, strings_in, type_name
+from assay.datasets.checks import nearest, short, strings_in, type_name, unknown_members
 from assay.datasets.config import ValidationConfig
 
 ErrorType = Literal[
@@ -245,16 +245,16 @@ def _check_confidence(turn: dict[str, Any], path: Path, config: ValidationConfig
 def _check_habits(turn: dict[str, Any], path: Path, config: ValidationConfig) -> Iterator[Finding]:
     """Legal but odd: warnings, and errors in strict mode."""
     for odd in _habits(turn, path, config):
-        yield odd if config.strict_mode else msgspec.structs.replace(odd, severity="warning")
+        severity = "error" if config.strict_mode else "warning"
+        yield msgspec.structs.replace(odd, severity=severity, on_key=odd.code == "unsupported_field")
 
 
 def _habits(turn: dict[str, Any], path: Path, config: ValidationConfig) -> Iterator[Finding]:
-    known = (*config.required_fields, *config.optional_fields)
-    for field in turn:
-        if field not in known and field not in ("turn_id", "speaker"):
-            message = f"{short(field)} is not a known field"
-            hint = nearest(field, known) or "add it to optional_fields"
-            yield finding("invalid_field_value", "Unknown field", (*path, field), message, code="unsupported_field", hint=hint)
+    known = ("turn_id", "speaker", *config.required_fields, *config.optional_fields)
+    for unknown in unknown_members(turn, known):
+        where = (*path, unknown.name)
+        hint = unknown.hint or "add it to optional_fields"
+        yield finding("invalid_field_value", "Unknown field", where, unknown.message, code="unsupported_field", hint=hint)
     speaker = turn.get("speaker")
     for owner, field in SPEAKER_FIELDS.items():
         if field in turn and speaker in list(SPEAKER_FIELDS) and speaker != owner:

@@ -137,7 +137,7 @@ def _note_losses(draft: RecordDraft, tally: Tally, *, moved: Iterable[str], drop
 
 
 def _check_document(document: Row, tally: Tally) -> None:
-    problems = [finding.message for finding in rules.check_head(document) if finding.severity == "error"]
+    problems = [finding.message for finding in rules.check_head(document, ValidationConfig()) if finding.severity == "error"]
     if problems:
         raise UsageProblem(f"this cannot be a batch_v1 document: {'; '.join(problems)}", hint="give another dataset_id or version")
     count = len(document["records"])

@@ -1,7 +1,7 @@
 """legal_eval_v1: one row per line, streamed; a bad line does not stop the file."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -52,7 +52,7 @@ class _Reading:
         self.total = 0
         self.rejected: set[int] = set()
         self._first: dict[str, Place] = {}
-        self._warnings: dict[str, list[Issue]] = {}
+        self._warnings: list[Issue] = []
         self._warned_rows: Counter[str] = Counter()
 
     def issues(self, source: Source, progress: Progress) -> Iterator[Issue]:
@@ -83,12 +83,12 @@ class _Reading:
                 issues += self._check_exactly(line, index)
                 continue
             self._first[clean.id] = Place(line.number, index)
-            for field in clean.warned:
-                self._warn(field, line, index)
+            if clean.warned:
+                self._warn(clean.warned, line, index)
         return issues
 
     def _check_exactly(self, line: Line, index: int) -> list[Issue]:
-        document = parse_json(line.content)
+        document = parse_json(line.text)
         found = Findings()
         check_flaws(found, document, ())
         row_id: str | None = None
@@ -100,8 +100,7 @@ class _Reading:
             self.rejected.add(index)
         elif row_id is not None:
             self._first[row_id] = Place(line.number, index)
-        for field in {str(finding.path[0]) for finding in found if finding.severity == "warning"}:
-            self._warn(field, line, index)
+        self._warn({str(finding.path[0]) for finding in found if finding.severity == "warning"}, line, index)
         record = Record(index, row_id, start=Place(line.number, 1))
         return [placed(finding, document, record) for finding in found if finding.severity == "error"]
 
@@ -111,25 +110,25 @@ class _Reading:
             message = f"id {short(row_id)} was used by row {first.column} (line {first.line})"
             found.add("duplicate_record_id", ("id",), message, hint="ids are unique in a file; keep one of the rows")
 
-    def _warn(self, field: str, line: Line, index: int) -> None:
+    def _warn(self, fields: Iterable[str], line: Line, index: int) -> None:
         """Odd fields tend to be odd in every row: the first place and a count say it all."""
-        self._warned_rows[field] += 1
-        if self._warned_rows[field] == 1:
-            document = parse_json(line.content)
-            record = Record(index, _id_of(document.value), start=Place(line.number, 1))
-            self._warnings[field] = [
-                placed(finding, document, record)
-                for finding in rules.check_row(document.value, self.config)
-                if finding.severity == "warning" and finding.path[0] == field
-            ]
+        new = {field for field in fields if field not in self._warned_rows}
+        self._warned_rows.update(fields)
+        if not new:
+            return
+        document = parse_json(line.text)
+        record = Record(index, _id_of(document.value), start=Place(line.number, 1))
+        for finding in rules.check_row(document.value, self.config):
+            if finding.severity == "warning" and finding.path[0] in new:
+                issue = placed(finding, document, record)
+                self._warnings.append(msgspec.structs.replace(issue, details={"field": finding.path[0]}))
 
     def warnings(self) -> Iterator[Issue]:
         """One warning for each field that is odd somewhere in the file."""
-        for field, issues in self._warnings.items():
-            rows = self._warned_rows[field]
-            for issue in issues:
-                counted = f"{issue.message} (and {rows - 1:,} more rows)" if rows > 1 else issue.message
-                yield msgspec.structs.replace(issue, message=counted, details={"rows": rows})
+        for issue in self._warnings:
+            rows = self._warned_rows[issue.details["field"]] if issue.details else 1
+            counted = f"{issue.message} (and {rows - 1:,} more rows)" if rows > 1 else issue.message
+            yield msgspec.structs.replace(issue, message=counted, details={"rows": rows})
 
     def report(self, source: Source, issues: list[Issue]) -> Report:
         accepted = self.total - len(self.rejected)

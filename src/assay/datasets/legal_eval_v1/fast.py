@@ -31,7 +31,7 @@ class _Criterion(msgspec.Struct):
     id: _Filled
     title: _Filled
     description: str | UnsetType = UNSET
-    weight: float | int | UnsetType = UNSET
+    weight: float | UnsetType = UNSET
 
 
 class _Choice(msgspec.Struct):
@@ -75,7 +75,7 @@ class Clean(msgspec.Struct, frozen=True):
 _AnyRow = _Rubric | _Reference | _Mcq
 _decode = msgspec.json.Decoder(_AnyRow).decode
 _encode = msgspec.json.Encoder().encode
-_ODD_ESCAPE = re.compile(rb"\\\\u00(?:00|22)")
+_ODD_ESCAPE = re.compile(rb"\\u00(?:00|22)")
 
 
 def clean_rows(lines: Sequence[bytes]) -> list[Clean | None]:

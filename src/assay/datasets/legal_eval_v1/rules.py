@@ -16,6 +16,7 @@ from assay.datasets.checks import (
     short,
     string_at,
     type_name,
+    unknown_members,
     word_at,
 )
 from assay.datasets.config import ValidationConfig
@@ -68,14 +69,8 @@ def _misspelt(field: str, members: dict[str, Any]) -> str:
 
 
 def _check_unknown(found: Findings, members: dict[str, Any]) -> None:
-    for key in unknown_fields(members):
-        found.warn(
-            "unsupported_field",
-            (key,),
-            f"{short(key)} is not a field of {SCHEMA_VERSION}",
-            hint=nearest(key, FIELDS) or "move it into metadata",
-            on_key=True,
-        )
+    for unknown in unknown_members(members, FIELDS):
+        found.warn("unsupported_field", (unknown.name,), unknown.message, hint=unknown.hint or "move it into metadata", on_key=True)
 
 
 def unknown_fields(members: dict[str, Any]) -> list[str]:
@@ -249,8 +244,16 @@ def _check_criterion(found: Findings, value: Any, path: Path) -> None:
 def _check_weight(found: Findings, value: Any, path: Path) -> None:
     if type(value) not in (int, float):
         found.add("invalid_field_type", path, f"weight must be a number, not {type_name(value)}")
-    elif not math.isfinite(value):
+    elif not _is_finite(value):
         found.add("value_out_of_range", path, "weight must be a finite number")
+
+
+def _is_finite(value: int | float) -> bool:
+    """True for what a double can hold."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _check_unique(found: Findings, value: Any, path: Path, first: dict[str, int]) -> None:

@@ -1,0 +1,130 @@
+"""Measurements as Markdown: tables, a bar chart in text, and the page docs/explanation/speed.md."""
+
+import datetime
+import importlib.metadata
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+SPEED_PAGE = Path(__file__).parent.parent / "docs" / "explanation" / "speed.md"
+PEERS = ("assay", "msgspec", "orjson", "numpy", "pydantic", "jsonschema-rs", "jsonschema")
+BAR_WIDTH = 48
+
+
+class Bar(NamedTuple):
+    """One bar of a chart."""
+
+    name: str
+    value: float
+
+
+class Target(NamedTuple):
+    """A figure, what it should be at most, and what it is."""
+
+    name: str
+    limit: float
+    value: float | None
+
+
+class Page(NamedTuple):
+    """The parts of a report."""
+
+    targets: str
+    costs: str
+    chart: str
+
+    @property
+    def text(self) -> str:
+        """Everything, for a terminal."""
+        return f"{self.costs}\n\n{self.chart}\n\n{self.targets}"
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table that also reads well as text."""
+    shown = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(headings, *shown, strict=True)]
+    lines = [headings, ["-" * width for width in widths], *shown]
+    return "\n".join(_line(line, widths) for line in lines)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) + " |"
+
+
+def targets_table(targets: Sequence[Target]) -> str:
+    """Targets with a mark where they are met."""
+    rows = [(target.name, f"{target.limit:g}", _figure(target.value), _mark(target)) for target in targets]
+    return table(("what", "at most", "measured", ""), rows)
+
+
+def _figure(value: float | None) -> str:
+    return "not measured" if value is None else f"{value:.2f}"
+
+
+def _mark(target: Target) -> str:
+    return "" if target.value is None else "✓" if target.value <= target.limit else "✗"
+
+
+def bars(values: Sequence[Bar], title: str) -> str:
+    """A bar chart in a code block."""
+    longest = max((bar.value for bar in values), default=1)
+    names = max((len(bar.name) for bar in values), default=0)
+    lines = [f"{bar.name.ljust(names)}  {'█' * max(1, round(bar.value / longest * BAR_WIDTH))} {bar.value:.2f}" for bar in values]
+    return "\n".join(["```text", title, *lines, "```"])
+
+
+def write_page(page: Page, *, repeat: int) -> Path:
+    """The page in the documentation, made anew."""
+    setting = _setting(repeat)
+    text = _PAGE.format(setting=setting, targets=page.targets, costs=page.costs, chart=page.chart)
+    SPEED_PAGE.write_text(text, encoding="utf-8")
+    return SPEED_PAGE
+
+
+_PAGE = """# Speed
+
+What validation costs, beside what people would call otherwise. The figures are ratios within one run on one machine; they
+say little about another machine's seconds and much about its ratios. `make bench` measures them again, `make bench ARGS=--quick`
+in half a minute, and `make bench ARGS=--write` renews this page.
+
+{setting}
+
+## Aims
+
+{targets}
+
+## Costs
+
+{chart}
+
+{costs}
+
+## How it was measured
+
+- The files are generated and the same for everyone (`bench/generate.py`): mixed scripts, code, LaTeX, quotations; three records
+  in ten are written with `\\u` escapes. A bad file has one bad record in fifty and comes with the list of what is wrong in it;
+  "errors found" says how many of them are reported with the right record, code and path.
+- Every figure comes from a process of its own. The tools take turns, and the smallest result of each counts.
+- CPU seconds are user and system time of the process and its children. Parsers and other validators are given bytes that are
+  already in memory, with their schemas compiled; assay is given a path.
+- Peak memory is what the process grew by after its imports, mapped files included, divided by the size of the file.
+- The garbage collector makes up to 40 % of what a parser costs on some versions of Python, so there are two columns for orjson.
+- json, orjson, pydantic and jsonschema check less: none of them sees duplicate names, duplicate ids, control characters,
+  text that is not NFC, or sizes, and none hashes records. One lone surrogate makes most of them refuse the whole file.
+"""
+
+
+def _setting(repeat: int) -> str:
+    versions = ", ".join(f"{name} {_version(name)}" for name in PEERS)
+    today = datetime.datetime.now(tz=datetime.UTC).date()
+    machine = f"{platform.system()} on {platform.machine()}, {os.cpu_count()} cores"
+    return f"Measured on {today} with Python {platform.python_version()}, {machine}; {versions}. The smallest of {repeat} counts."
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "(not installed)"

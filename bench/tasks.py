@@ -1,0 +1,248 @@
+"""One measurement in a process of its own: `python bench/tasks.py TASK FILE` prints what it cost as JSON.
+
+Imports, schemas and the reading of files into memory are not counted for the peers; assay is given a path and pays for everything.
+"""
+
+import gc
+import inspect
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, get_args
+
+Action = Callable[[], Any]
+"""What is measured; returns what it found, as JSON."""
+
+SETTLE_SECONDS = 0.2
+"""Threads that libraries start when they are imported (OpenBLAS) spin for a while; their time is nobody's cost here."""
+Criterion = Literal["accuracy", "clarity", "reasoning", "factuality", "overall"]
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["dataset_id", "dataset_version", "schema_version", "records"],
+    "properties": {
+        "dataset_id": {"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[A-Za-z0-9_.-]*$"},
+        "dataset_version": {"type": "string", "minLength": 1, "maxLength": 64},
+        "schema_version": {"const": "1.0"},
+        "created_at": {"type": "string"},
+        "metadata": {"type": "object"},
+        "records": {"type": "array", "minItems": 1, "maxItems": 50_000, "items": {"$ref": "#/$defs/record"}},
+    },
+    "$defs": {
+        "record": {
+            "type": "object",
+            "required": ["record_id", "input"],
+            "additionalProperties": False,
+            "properties": {
+                "record_id": {"type": "string", "minLength": 1, "maxLength": 128},
+                "input": {
+                    "type": "object",
+                    "required": ["prompt"],
+                    "properties": {"prompt": {"type": "string", "minLength": 1, "maxLength": 200_000}},
+                },
+                "reference": {"type": "object", "properties": {"answer": {"type": "string", "maxLength": 200_000}}},
+                "tags": {"type": "array", "maxItems": 32, "items": {"type": "string", "minLength": 1, "maxLength": 64}},
+                "expected": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {
+                        "max_latency_ms": {"type": "integer", "minimum": 1, "maximum": 120_000},
+                        "required_criteria": {"type": "array", "items": {"enum": list(get_args(Criterion))}},
+                    },
+                },
+                "metadata": {"type": "object"},
+            },
+        }
+    },
+}
+"""batch_v1 as far as JSON Schema can say it."""
+
+
+def json_loads(path: Path) -> Action:
+    """The standard library's parser."""
+    content = path.read_bytes()
+    return lambda: json.loads(content) and None
+
+
+def orjson_loads(path: Path) -> Action:
+    """The parser most people take when speed matters, as it is used: with the garbage collector on."""
+    loads, content = import_module("orjson").loads, path.read_bytes()
+    return lambda: loads(content) and None
+
+
+def orjson_loads_gc_off(path: Path) -> Action:
+    """The same without the garbage collector: the yardstick that holds for every version of Python."""
+    gc.disable()
+    return orjson_loads(path)
+
+
+def pydantic_model(path: Path) -> Action:
+    """A model of the contract, strict, all errors."""
+    pydantic, content = import_module("pydantic"), path.read_bytes()
+    model = _pydantic_dataset(pydantic)
+
+    def action() -> Any:
+        try:
+            model.model_validate_json(content)
+        except pydantic.ValidationError as problem:
+            return {"errors": problem.error_count(), "first": problem.errors()[0]["msg"]}
+        return {"errors": 0}
+
+    return action
+
+
+def _pydantic_dataset(pydantic: Any) -> Any:
+    """Made here, so that the other tasks do not pay for the import."""
+    settings = pydantic.ConfigDict(strict=True, extra="forbid")
+    open_settings = pydantic.ConfigDict(strict=True, extra="allow")
+
+    def text(low: int, high: int) -> Any:
+        return Annotated[str, pydantic.Field(min_length=low, max_length=high)]
+
+    make = pydantic.create_model
+    latency = Annotated[int, pydantic.Field(ge=1, le=120_000)]
+    tags = Annotated[list[text(1, 64)], pydantic.Field(max_length=32)]  # type: ignore[valid-type]  # made by a function
+    prompt = make("Input", __config__=open_settings, prompt=(text(1, 200_000), ...))
+    reference = make("Reference", __config__=open_settings, answer=(text(0, 200_000), ""))
+    expected = make("Expected", __config__=settings, max_latency_ms=(latency, 1), required_criteria=(list[Criterion], []))
+    fields: dict[str, Any] = {"record_id": (text(1, 128), ...), "input": (prompt, ...), "reference": (reference, None)}
+    record = make(
+        "Record", __config__=settings, **fields, tags=(tags, []), expected=(expected, None), metadata=(dict[str, Any], {})
+    )
+    records = Annotated[list[record], pydantic.Field(min_length=1, max_length=50_000)]  # type: ignore[valid-type]
+    head: dict[str, Any] = {"dataset_id": (text(1, 128), ...), "dataset_version": (text(1, 64), ...)}
+    return make("Dataset", __config__=open_settings, **head, schema_version=(Literal["1.0"], ...), records=(records, ...))
+
+
+def jsonschema_rs(path: Path) -> Action:
+    """JSON Schema in Rust, on what orjson reads."""
+    validator, loads = import_module("jsonschema_rs").validator_for(SCHEMA), import_module("orjson").loads
+    content = path.read_bytes()
+    return lambda: {"errors": _count(validator.iter_errors(loads(content)))}
+
+
+def jsonschema_python(path: Path) -> Action:
+    """JSON Schema in Python, as check-jsonschema runs it, on what orjson reads."""
+    validator, loads = import_module("jsonschema").Draft202012Validator(SCHEMA), import_module("orjson").loads
+    content = path.read_bytes()
+    return lambda: {"errors": _count(validator.iter_errors(loads(content)))}
+
+
+def _count(errors: Iterator[object]) -> int:
+    return sum(1 for _ in errors)
+
+
+def orjson_lines(path: Path) -> Action:
+    """orjson on each line, streamed."""
+    loads = import_module("orjson").loads
+
+    def action() -> None:
+        with path.open("rb") as file:
+            for line in file:
+                loads(line)
+
+    return action
+
+
+def assay_validate(path: Path) -> Action:
+    """Everything: all checks, all issues with their places, hashes of batch_v1 records."""
+    validate = import_module("assay").validate
+    return lambda: _counts(validate(path))
+
+
+def assay_two_workers(path: Path) -> Action:
+    """The same with two processes; skipped where this version knows no workers."""
+    validate = import_module("assay").validate
+    if "workers" not in inspect.signature(validate).parameters:
+        raise ModuleNotFoundError("this version has no workers")
+    return lambda: _counts(validate(path, workers=2))
+
+
+def assay_stream(path: Path) -> Action:
+    """Everything, with every case built and hashed."""
+    stream = import_module("assay").stream
+    return lambda: {"values": _count(stream(path))}
+
+
+def assay_truth(path: Path) -> Action:
+    """Which errors of the list beside the file are found, and which are found that are not on it."""
+    validate = import_module("assay").validate
+    lines = path.with_suffix(".truth.jsonl").read_text(encoding="utf-8").splitlines()
+    expected = {tuple(json.loads(line).values()) for line in lines}
+
+    def action() -> dict[str, int]:
+        errors = validate(path).record_errors
+        found = {(issue.index, issue.record_id, issue.code, issue.path) for issue in errors}
+        return {"expected": len(expected), "found": len(expected & found), "beside": len(found - expected)}
+
+    return action
+
+
+def assay_import(_path: Path) -> Action:
+    """`import assay` and the first look at `assay.validate`, which loads what is behind it."""
+    return lambda: import_module("assay").validate and None
+
+
+def _counts(report: Any) -> dict[str, int]:
+    return {"errors": len(report.record_errors) + len(report.dataset_errors), "records": report.counts.total_records}
+
+
+class Task(NamedTuple):
+    """What to import before memory is looked at, and what makes the action."""
+
+    needs: tuple[str, ...]
+    prepare: Callable[[Path], Action]
+
+
+TASKS: dict[str, Task] = {
+    "json.loads": Task((), json_loads),
+    "orjson.loads": Task(("orjson",), orjson_loads),
+    "orjson.loads, GC off": Task(("orjson",), orjson_loads_gc_off),
+    "pydantic": Task(("pydantic",), pydantic_model),
+    "jsonschema-rs": Task(("jsonschema_rs", "orjson"), jsonschema_rs),
+    "jsonschema": Task(("jsonschema", "orjson"), jsonschema_python),
+    "orjson per line": Task(("orjson",), orjson_lines),
+    "assay": Task(("assay.api",), assay_validate),
+    "assay, two workers": Task(("assay.api",), assay_two_workers),
+    "assay, cases and hashes": Task(("assay.api",), assay_stream),
+    "truth": Task(("assay.api",), assay_truth),
+    "import assay": Task((), assay_import),
+}
+
+
+def measured(task: str, path: Path) -> dict[str, Any]:
+    """CPU and wall seconds of a task, how much memory it added to the process at its peak, and what it returned."""
+    try:
+        for name in TASKS[task].needs:
+            import_module(name)
+        memory = _peak()
+        action = TASKS[task].prepare(path)
+        time.sleep(SETTLE_SECONDS)
+        cpu, clock = _cpu(), time.perf_counter()
+        result = action()
+    except ModuleNotFoundError as problem:
+        return {"absent": str(problem)}
+    except ValueError as problem:
+        return {"refused": str(problem)[:120]}
+    return {"cpu": _cpu() - cpu, "wall": time.perf_counter() - clock, "memory": _peak() - memory, "result": result}
+
+
+def _cpu() -> float:
+    usages = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def _peak() -> int:
+    """Bytes of resident memory at the peak, mapped files included."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        # ru_maxrss would start with the peak of the process that started this one.
+        return next(int(line.split()[1]) * 1024 for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+if __name__ == "__main__":
+    print(json.dumps(measured(sys.argv[1], Path(sys.argv[2]))))

@@ -1,0 +1,250 @@
+"""Claims about the JSON door: RFC 8259 and nothing more, every flaw with its place, limits instead of crashes."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.core.document import Flaw, Place
+from assay.core.json_door import MAX_DEPTH, MAX_INTEGER_DIGITS, MAX_TOKENS, parse_json, parse_json_lines
+
+documents = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def only_flaw(text: str | bytes) -> Flaw:
+    [flaw] = parse_json(text).flaws
+    return flaw
+
+
+def refusal(text: str | bytes) -> tuple[str, Place]:
+    """Message and place of the flaw that stopped the reading."""
+    document = parse_json(text)
+    assert document.value is None
+    assert not document.is_readable
+    return document.flaws[-1].message, document.place(document.flaws[-1].offset)
+
+
+def paths_of(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    steps = list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if isinstance(value, list) else []
+    return [path, *(found for step, member in steps for found in paths_of(member, (*path, step)))]
+
+
+@given(documents, st.booleans(), st.sampled_from([None, 0, 2]))
+def test_every_value_is_read_as_the_standard_library_reads_it(value: Any, ascii_only: bool, indent: int | None) -> None:  # noqa: FBT001  # drawn
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
+    document = parse_json(text)
+    assert (document.value, document.flaws) == (json.loads(text), ())
+
+
+@given(documents, st.sampled_from([None, 1]))
+def test_every_value_is_found_where_it_stands(value: Any, indent: int | None) -> None:
+    text = json.dumps(value, indent=indent)
+    document = parse_json(text)
+    for path in paths_of(value):
+        inner, _ = json.JSONDecoder().raw_decode(text[document.offset(path) :])
+        wanted = value
+        for step in path:
+            wanted = wanted[step]
+        assert inner == wanted
+
+
+@given(documents.filter(lambda value: isinstance(value, dict) and value))
+def test_every_name_is_found_where_it_stands(value: dict[str, Any]) -> None:
+    text = json.dumps(value)
+    document = parse_json(text)
+    names = [json.JSONDecoder().raw_decode(text[document.offset((name,), on_key=True) :])[0] for name in value]
+    assert names == list(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("", (1, 1)),
+        (" \n ", (2, 2)),
+        ("[1,", (1, 4)),
+        ("[1 2]", (1, 4)),
+        ("[1,]", (1, 3)),
+        ("[,1]", (1, 2)),
+        ("[1}", (1, 3)),
+        ("{", (1, 2)),
+        ('{"a"}', (1, 5)),
+        ('{"a":}', (1, 6)),
+        ('{"a":1,}', (1, 7)),
+        ('{"a":1]', (1, 7)),
+        ("{a:1}", (1, 2)),
+        ("{'a':1}", (1, 2)),
+        ("{1:2}", (1, 2)),
+        ('"a', (1, 1)),
+        ('["a\nb"]', (1, 4)),
+        ('"\\x"', (1, 2)),
+        ('"\\u12G4"', (1, 3)),
+        ("nul", (1, 1)),
+        ("True", (1, 1)),
+        ("NaN", (1, 1)),
+        ("[-Infinity]", (1, 2)),
+        ("01", (1, 1)),
+        ("-", (1, 1)),
+        ("+1", (1, 1)),
+        (".5", (1, 1)),
+        ("1.", (1, 1)),
+        ("1e", (1, 1)),
+        ("0x10", (1, 1)),
+        ("1_000", (1, 1)),
+        ("٣", (1, 1)),
+        ("1 2", (1, 3)),
+        ("{}\n{}", (2, 1)),
+        ("[1] // note", (1, 5)),
+        ("/* note */ 1", (1, 1)),
+        ("\ufeff1", (1, 1)),
+        ("1\x00", (1, 2)),
+        ("\x0c1", (1, 1)),
+        ("\u00a01", (1, 1)),
+        ("[1]\x1a", (1, 4)),
+    ],
+)
+def test_text_that_is_not_json_is_refused_where_it_goes_wrong(text: str, place: tuple[int, int]) -> None:
+    assert refusal(text)[1] == place
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("[NaN]", "no NaN"),
+        ("[None]", "lower case"),
+        ("{'a': 1}", "double quotes"),
+        ("// x", "no comments"),
+        ("[1,]", "trailing comma"),
+        ("[1", "cut off"),
+        ('["a', "cut off"),
+        ('"\\d"', "allowed escapes"),
+        ('"\t"', "tabs as"),
+        ("{}{}", "JSONL"),
+        ("[" * 300, "flatten"),
+    ],
+)
+def test_a_refusal_says_what_to_do(text: str, hint: str) -> None:
+    assert hint in parse_json(text).flaws[-1].hint
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1"])
+def test_only_utf8_is_read(encoding: str) -> None:
+    document = parse_json('["é"]'.encode(encoding))
+    assert not document.is_readable
+
+
+@pytest.mark.parametrize(
+    ("content", "offset"),
+    [(b'["\xe9"]', 2), (b'["\xc3\xa9\xff"]', 3), (b'["\xed\xa0\x80"]', 2), (b'["\xc0\x80"]', 2), (b"\xef\xbb", 0)],
+)
+def test_the_first_byte_that_is_not_utf8_is_named(content: bytes, offset: int) -> None:
+    flaw = only_flaw(content)
+    assert (flaw.code, flaw.offset, flaw.fatal) == ("invalid_encoding", offset, True)
+
+
+def test_one_byte_order_mark_is_skipped_and_counts_for_no_column() -> None:
+    document = parse_json(b'\xef\xbb\xbf{"a": 1}')
+    assert document.value == {"a": 1}
+    assert document.place(document.offset(("a",))) == (1, 7)
+    assert not parse_json(b"\xef\xbb\xbf\xef\xbb\xbf1").is_readable
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_any_buffer_is_read(kind: Any) -> None:
+    assert parse_json(kind(b'{"a": [true]}')).value == {"a": [True]}
+
+
+def test_a_name_that_appears_twice_is_a_flaw_and_the_first_value_counts() -> None:
+    document = parse_json('{"a": 1, "b": {"x": 1, "\\u0078": 2}, "a": 3, "a": 4}')
+    assert [(flaw.code, flaw.path, document.place(flaw.offset)) for flaw in document.flaws] == [
+        ("invalid_encoding", ("b", "x"), (1, 24)),
+        ("invalid_encoding", ("a",), (1, 38)),
+        ("invalid_encoding", ("a",), (1, 46)),
+    ]
+    assert document.value == {"a": 1, "b": {"x": 1}}
+
+
+@pytest.mark.parametrize("escape", ["\\ud800", "\\udfff", "\\ud800x", "\\ud800\\n", "\\ude00\\ud83d", "\\ud83d\\ud83d\\ude00"])
+def test_an_unpaired_surrogate_is_a_flaw_at_its_string(escape: str) -> None:
+    flaw = only_flaw('{"a": "' + escape + '"}')
+    assert (flaw.code, flaw.path, flaw.offset, flaw.fatal) == ("invalid_encoding", ("a",), 6, False)
+
+
+def test_a_surrogate_pair_is_one_character() -> None:
+    assert parse_json('"\\ud83d\\ude00"').value == "😀"
+    assert parse_json('"\\\\ud83d"').value == "\\ud83d"
+
+
+def test_an_unpaired_surrogate_in_a_name_is_a_flaw_of_its_object() -> None:
+    assert only_flaw('{"a": {"\\udc00": 1}}').path == ("a",)
+
+
+@pytest.mark.parametrize("literal", ["1e309", "-1e309", "1" + "0" * 400 + ".0", "1e99999"])
+def test_a_number_beyond_a_double_is_a_flaw(literal: str) -> None:
+    flaw = only_flaw(f"[{literal}]")
+    assert (flaw.code, flaw.path, flaw.offset) == ("value_out_of_range", (0,), 1)
+
+
+@pytest.mark.parametrize(("literal", "value"), [("1e308", 1e308), ("1e-400", 0.0), ("-0", 0), ("1E+2", 100.0), ("0.10", 0.1)])
+def test_a_number_that_a_double_holds_is_read(literal: str, value: float) -> None:
+    assert parse_json(literal).value == value
+
+
+@pytest.mark.parametrize("literal", ["1" * (MAX_INTEGER_DIGITS + 1), "-" + "9" * (MAX_INTEGER_DIGITS + 1)], ids=["plus", "minus"])
+def test_an_integer_of_too_many_digits_is_a_flaw(literal: str) -> None:
+    flaw = only_flaw(f"[{literal}]")
+    assert (flaw.code, flaw.path, flaw.fatal) == ("value_out_of_range", (0,), False)
+
+
+@pytest.mark.parametrize("literal", ["0." + "1" * 5000, "1e" + "0" * 5000 + "5", "1." + "0" * 100_000], ids=["digits", "power", "zeros"])
+def test_a_float_may_be_written_at_any_length(literal: str) -> None:
+    document = parse_json(literal)
+    assert (document.value, document.flaws) == (float(literal), ())
+
+
+def test_integers_keep_all_their_digits() -> None:
+    digits = "9" * MAX_INTEGER_DIGITS
+    assert parse_json(digits).value == int(digits)
+    assert parse_json("9007199254740993").value == 9007199254740993
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+def test_containers_nest_up_to_the_limit(opening: str, closing: str) -> None:
+    assert parse_json(opening * MAX_DEPTH + "1" + closing * MAX_DEPTH).is_readable
+    message, place = refusal(opening * (MAX_DEPTH + 1) + "1" + closing * (MAX_DEPTH + 1))
+    assert (message, place) == (f"nested deeper than {MAX_DEPTH} levels", (1, len(opening) * MAX_DEPTH + 1))
+
+
+@pytest.mark.heavy
+def test_a_document_has_up_to_two_million_values() -> None:
+    assert refusal("[" + "1," * MAX_TOKENS + "1]")[0] == "more than 2,000,000 values in one document"
+
+
+def test_lines_are_read_one_by_one_and_a_bad_one_is_null() -> None:
+    document = parse_json_lines(b'\xef\xbb\xbf{"a": 1}\r\n\r\n{oops}\n  [1, 2]  \n1 2\n"x')
+    assert document.value == [{"a": 1}, None, [1, 2], None, None]
+    assert [(flaw.path, flaw.code, flaw.fatal, document.place(flaw.offset)) for flaw in document.flaws] == [
+        ((1,), "invalid_json", False, (3, 2)),
+        ((3,), "invalid_json", False, (5, 3)),
+        ((4,), "invalid_json", False, (6, 1)),
+    ]
+
+
+def test_a_value_of_a_line_is_found_in_the_whole_text() -> None:
+    document = parse_json_lines('{"é": 1}\n\n {"a": [5]}\n'.encode())
+    assert document.place(document.offset((1, "a", 0))) == (3, 9)
+
+
+def test_a_value_does_not_go_on_in_the_next_line() -> None:
+    document = parse_json_lines(b'{"a":\n1}\n{"b": 2}\n')
+    assert document.value == [None, None, {"b": 2}]
+    assert [flaw.path for flaw in document.flaws] == [(0,), (1,)]
+
+
+def test_no_lines_are_an_empty_list() -> None:
+    assert parse_json_lines(b"\n \n").value == []

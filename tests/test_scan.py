@@ -1,0 +1,148 @@
+"""Byte scans: they may cry wolf, they never miss; and cursors count lines and columns as one would by hand."""
+
+import json
+import unicodedata
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.core.document import Place
+from assay.datasets.scan import MAX_COMBINING_RUN, Cursor, Pieces, has_combining_run, lone_surrogates, scan_texts, unlike
+
+CONTROLS = {*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0))} - {"\t", "\n", "\r"}
+odd_texts = st.text(
+    st.sampled_from(
+        [
+            *'ab\\"/ {}[]',
+            "\x00",
+            "\b",
+            "\f",
+            "\x1f",
+            "\x7f",
+            "\x80",
+            "\x9f",
+            "\xa0",
+            "é",
+            "e",
+            "\u0301",
+            "\u0316",
+            "\u212b",
+            "日",
+            "😀",
+        ]
+    ),
+    max_size=12,
+)
+
+
+def has_control(text: str) -> bool:
+    return any(character in CONTROLS for character in text)
+
+
+@given(st.lists(odd_texts, min_size=1, max_size=5))
+def test_no_control_character_and_no_text_outside_nfc_is_missed(texts: list[str]) -> None:
+    canonical = [orjson.dumps({"t": text}) for text in texts]
+    scanned = scan_texts(canonical, Pieces(canonical))
+    bad = {at for at, text in enumerate(texts) if has_control(text) or not unicodedata.is_normalized("NFC", text)}
+    assert bad <= scanned.suspect
+    assert set(scanned.astral) == {at for at, text in enumerate(texts) if "😀" in text}
+
+
+@given(st.lists(st.text("ab éß日\n\t\"'/", max_size=12), min_size=1, max_size=5))
+def test_ordinary_text_is_no_suspect(texts: list[str]) -> None:
+    canonical = [orjson.dumps({"t": text}) for text in texts]
+    assert scan_texts(canonical, Pieces(canonical)).suspect == set()
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=5), st.lists(odd_texts, min_size=5, max_size=5))
+def test_a_name_that_appears_twice_is_noticed_among_others(repeats: list[bool], texts: list[str]) -> None:
+    pairs = list(zip(repeats, texts, strict=False))
+    source = [json.dumps({"t": text}).replace("{", '{"t":1,' if twice else "{", 1).encode() for twice, text in pairs]
+    written = [orjson.dumps(orjson.loads(raw)) for raw in source]
+    assert {at for at, (twice, _) in enumerate(pairs) if twice} <= unlike(Pieces(source), Pieces(written))
+
+
+@pytest.mark.parametrize("escape", [b"\\u0022", b"\\u0000"])
+def test_an_escaped_quotation_mark_or_nul_is_noticed(escape: bytes) -> None:
+    source = Pieces([b'{"a":"x"}', b'{"a":"' + escape + b'"}', b'{"a":"\\u0041"}'])
+    assert source.with_odd_escapes() == {1}
+
+
+def test_pieces_that_may_nest_deeply_are_told_apart() -> None:
+    assert Pieces([b"[[{", b"[]", b"", b"{[}"]).deeper_than(1) == {0, 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", False),
+        ("a" + "\u0316" * MAX_COMBINING_RUN, False),
+        ("a" + "\u0316" * (MAX_COMBINING_RUN + 1), True),
+        (("a" + "\u0316" * MAX_COMBINING_RUN) * 3, False),
+        ("\u0301\u0316" * 16, True),
+        ("\U0001d165" * 31, True),
+        ("\u1161" * 40, False),
+        ("😀" * 40, False),
+        ("\ud800" * 40, False),
+    ],
+)
+def test_a_run_of_more_than_thirty_combining_marks_is_found(text: str, expected: bool) -> None:  # noqa: FBT001  # a table's column
+    assert has_combining_run(text) is expected
+
+
+def test_every_combining_mark_counts() -> None:
+    marks = [chr(point) for point in range(0x110000) if unicodedata.combining(chr(point))]
+    assert len(marks) > 800
+    assert [mark for mark in marks if not has_combining_run("a" + mark * 31)] == []
+
+
+@pytest.mark.parametrize(
+    ("content", "offsets"),
+    [
+        (rb'"\ud800"', [1]),
+        (rb'"\uDFFF"', [1]),
+        (rb'"\ud83d\ude00"', []),
+        (rb'"\ude00\ud83d"', [1, 7]),
+        (rb'"\ud83d\ud83d\ude00"', [1]),
+        (rb'"\\ud800"', []),
+        (rb'"\\\ud800"', [3]),
+        (rb'"\ud83d\\ude00"', [1]),
+        (rb'"\ud7ff\ue000"', []),
+        (b"\\ud80", []),
+        (b"", []),
+    ],
+)
+def test_unpaired_surrogate_escapes_are_found(content: bytes, offsets: list[int]) -> None:
+    assert lone_surrogates(content, most=100) == offsets
+
+
+@pytest.mark.parametrize("shift", range(-14, 3))
+def test_a_surrogate_pair_is_no_suspect_across_the_seam_of_two_blocks(shift: int) -> None:
+    block = 1 << 22
+    content = b" " * (block + shift) + b'\\ud83d\\ude00 \\ud83d"'
+    assert lone_surrogates(content, most=100) == [block + shift + 13]
+
+
+def test_the_search_for_surrogates_ends_when_there_are_too_many() -> None:
+    found = lone_surrogates(b"\\ud800" * 2_000_000, most=1000)
+    assert 1000 < len(found) < 1_000_000
+
+
+@given(st.text("ab\n\ré日😀", max_size=60), st.data(), st.booleans())
+def test_a_cursor_counts_lines_and_columns_as_one_would_by_hand(text: str, data: st.DataObject, with_mark: bool) -> None:  # noqa: FBT001  # drawn
+    offsets = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    mark = b"\xef\xbb\xbf" if with_mark else b""
+    cursor = Cursor(mark + text.encode())
+    places = [cursor.place(len(mark) + len(text[:offset].encode())) for offset in offsets]
+    lines = [text[:offset].split("\n") for offset in offsets]
+    assert places == [Place(len(line), len(line[-1]) + 1) for line in lines]
+
+
+def test_a_cursor_counts_across_blocks() -> None:
+    content = ("é" * 3_000_000 + "\n" + "日" * 2_000_000).encode()
+    cursor = Cursor(content)
+    assert cursor.place(6_000_000) == (1, 3_000_001)
+    assert cursor.place(6_000_001) == (2, 1)
+    assert cursor.place(len(content)) == (2, 2_000_001)
