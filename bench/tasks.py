@@ -104,7 +104,7 @@ def _pydantic_dataset(pydantic: Any) -> Any:
 
     make = pydantic.create_model
     latency = Annotated[int, pydantic.Field(ge=1, le=120_000)]
-    tags = Annotated[list[text(1, 64)], pydantic.Field(max_length=32)]  # type: ignore[valid-type]  # made by a function
+    tags = Annotated[list[text(1, 64)], pydantic.Field(max_length=32)]  # type: ignore[misc,valid-type]  # made by a function
     prompt = make("Input", __config__=open_settings, prompt=(text(1, 200_000), ...))
     reference = make("Reference", __config__=open_settings, answer=(text(0, 200_000), ""))
     expected = make("Expected", __config__=settings, max_latency_ms=(latency, 1), required_criteria=(list[Criterion], []))

@@ -18,9 +18,10 @@ ROW = b'{"schema_version":"legal_eval_v1","id":"a","dataset":"d","task_type":"re
 MARKS = "\u0316\u0301".encode()
 
 CHILD = """
-import json, resource, sys, time
+import json, pathlib, re, sys, time
 from assay import AssayError, validate
-def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+# Not getrusage: after a fork it starts from the peak of the parent.
+def peak(): return int(re.search(r"VmHWM:\\s+(\\d+) kB", pathlib.Path("/proc/self/status").read_text()).group(1)) / 1024
 validate(b'{"version": "1.0.0", "cases": []}', "golden_v1")
 validate(b'- {turn_id: 1, speaker: user, message: caf\\xc3\\xa9}', "conversation_v1")
 validate(b'{"dataset_id": "d", "records": [{"record_id": "\\xe3\\x81\\x82", "input": {"prompt": "p"}}]}', "batch_v1")
@@ -97,9 +98,7 @@ BOMBS: dict[str, Bomb] = {
     "deep-turn": Bomb("conversation_v1", whole(TURN, b"[" * 900, b"]" * 900, b"}}]"), "rejected", ("invalid_json",)),
     "deep-golden": Bomb("golden_v1", whole(b'{"version":', b"[" * 100_000), "rejected", ("invalid_json",)),
     "deep-yaml": Bomb("conversation_v1", whole(b"- " * 100_000), "rejected", ("invalid_yaml",), name="bomb.yaml"),
-    "million-keys-in-the-document": Bomb(
-        "batch_v1", numbered(b"{", '"key%07d":1', 1_000_000, b"}"), "rejected", seconds=20, growth=1024
-    ),
+    "unknown-members-of-the-document": Bomb("batch_v1", numbered(b"{", '"key%06d":1', 200_000, b"}"), "rejected", seconds=5),
     "million-keys-in-metadata": Bomb(
         "batch_v1",
         numbered(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"p"},"metadata":{', '"key%07d":1', 1_000_000, b"}}]}"),
@@ -161,10 +160,18 @@ BOMBS: dict[str, Bomb] = {
     ),
     "flood-of-numbers": Bomb("batch_v1", repeated(HEAD, b"1,", 24 * MB, b"1]}"), "rejected", ("value_out_of_range",), seconds=5),
     "flood-of-arrays-in-another-member": Bomb(
-        "batch_v1", repeated(b'{"x":[', b"[],", 8 * MB, b"[]]," + HEAD[1:] + GOOD + b"]}"), "rejected", seconds=20, growth=1024
+        "batch_v1", repeated(b'{"x":[', b"[],", MB, b"[]]," + HEAD[1:] + GOOD + b"]}"), "accepted", seconds=10, growth=600
     ),
     "flood-of-numbers-in-a-row": Bomb(
-        "legal_eval_v1", repeated(ROW + b',"metadata":{"x":[', b"1,", 4 * MB, b"1]}}"), "accepted", seconds=10, growth=600
+        "legal_eval_v1",
+        repeated(ROW + b',"metadata":{"x":[', b"1,", 4 * MB, b"1]}}"),
+        "rejected",
+        ("invalid_json",),
+        seconds=10,
+        growth=600,
+    ),
+    "flood-of-numbers-in-a-turn": Bomb(
+        "conversation_v1", repeated(TURN + b"[", b"1,", 4 * MB, b"1]}}]"), "rejected", ("invalid_json",), seconds=10, growth=600
     ),
     "flood-of-turns": Bomb("conversation_v1", repeated(b"[", b"{},", 60_000, b"{}]"), "rejected", seconds=10),
     "flood-of-dashes": Bomb("conversation_v1", repeated(b"", b"- ~\n", MB, b""), "rejected", seconds=10, name="bomb.yaml"),
@@ -190,6 +197,7 @@ BOMBS: dict[str, Bomb] = {
         "accepted_with_record_errors",
         ("record_too_large",),
         seconds=5,
+        growth=600,
     ),
     "one-prompt-of-backslashes": Bomb(
         "batch_v1",
@@ -197,6 +205,7 @@ BOMBS: dict[str, Bomb] = {
         "accepted_with_record_errors",
         ("record_too_large",),
         seconds=5,
+        growth=600,
     ),
     "unknown-member-of-95-mb": Bomb(
         "batch_v1",
@@ -250,6 +259,13 @@ BOMBS: dict[str, Bomb] = {
     "damaged-gzip": Bomb("batch_v1", whole(b"\x1f\x8b\x08\x00" + b"\xff" * 1000), "source_unreadable", name="bomb.json.gz"),
 }
 HEAVY: dict[str, Bomb] = {
+    "million-members-of-the-document": Bomb(
+        "batch_v1", numbered(b"{", '"key%07d":1', 1_000_000, b"}"), "rejected", seconds=20, growth=1024
+    ),
+    "large-flood-of-arrays-in-another-member": Bomb(
+        "batch_v1", repeated(b'{"x":[', b"[],", 8 * MB, b"[]]," + HEAD[1:] + GOOD + b"]}"), "rejected", seconds=20, growth=1024
+    ),
+    "large-flood-of-turns": Bomb("conversation_v1", repeated(b"[", b"{},", 600_000, b"{}]"), "rejected", seconds=60, growth=2048),
     "gzip-of-10-gb": Bomb("legal_eval_v1", packed(b"\n" * 1024 * MB, 10), "source_unreadable", name="bomb.jsonl.gz", seconds=60),
     "million-unknown-fields": Bomb(
         "legal_eval_v1",

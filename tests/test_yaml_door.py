@@ -113,7 +113,7 @@ def test_quoted_tagged_and_block_text_is_a_string(text: str) -> None:
     assert value_of(text) == "01"
 
 
-@pytest.mark.parametrize("number", ["1e400", "-1e400", "9" * 4301, "0." + "1" * 4300, "0x" + "f" * 3600, "!!float 1e400"])
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "9" * 4301, "0x" + "f" * 3600, "!!float 1e400"])
 def test_a_number_that_no_value_can_hold_is_a_flaw_at_its_place(number: str) -> None:
     flaw = only_flaw(f"a:\n  - {number}")
     assert (flaw.code, flaw.path, flaw.offset, flaw.fatal) == ("value_out_of_range", ("a", 0), 7, False)

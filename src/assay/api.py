@@ -130,7 +130,7 @@ def fix(source: str | Path, output: str | Path, contract: str = "auto", *, confi
     known = resolve_contract(opened, contract)
     if known is None:
         raise UsageProblem(f"no contract was recognised in '{source}'", hint="name it with --contract")
-    corrected = fixed(opened, known)
+    corrected = fixed(opened, known, config)
     try:
         _write_whole(target, corrected.content)
     except OSError as problem:

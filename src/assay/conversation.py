@@ -77,23 +77,26 @@ class AgentDataValidator:
             return result
         for document in conversations:
             self._note(check_text(document), document.value, result)
+            # A line that is no JSON was noted as such; it is no turn of a wrong type on top.
+            unread = {flaw.path[0] for flaw in document.flaws if flaw.path and flaw.code == "invalid_json"}
             if document.is_readable:
-                self._validate(document.value, result)
+                self._validate(document.value, result, unread)
         return result
 
     def validate_data(self, data: Any) -> ValidationResult:
         """The result for a list of turns."""
         result = ValidationResult()
-        self._validate(data, result)
+        self._validate(data, result, set())
         return result
 
-    def _validate(self, turns: Any, result: ValidationResult) -> None:
+    def _validate(self, turns: Any, result: ValidationResult, unread: set[str | int]) -> None:
         self._note(check_shape(turns, self.config), turns, result)
         if not isinstance(turns, list):
             return
         result.total_turns += len(turns)
         for position, turn in enumerate(turns):
-            self._validate_turn(turn, position, result)
+            if position not in unread:
+                self._validate_turn(turn, position, result)
         self._note(check_ids(turns, self.config), turns, result)
 
     def _validate_turn(self, turn: Any, position: int, result: ValidationResult) -> None:
@@ -112,6 +115,8 @@ class AgentDataValidator:
 
 def _turn_id(turns: Any, position: Any) -> int | None:
     """The turn's own id, or its place in the conversation where it has none."""
+    if not isinstance(position, int):
+        return None
     try:
         turn = turns[position]
     except (KeyError, IndexError, TypeError):

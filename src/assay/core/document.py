@@ -102,4 +102,4 @@ def excerpt(text: str, offset: int) -> Excerpt:
     piece = text[start : end if end >= 0 else start + EXCERPT_LENGTH].rstrip("\r")
     if not piece.isprintable():
         piece = "".join(character if character.isprintable() else "·" for character in piece)
-    return Excerpt(piece, offset - start)
+    return Excerpt(piece, min(offset - start, len(piece)))

@@ -35,17 +35,21 @@ _LITERALS = {"true": True, "false": False, "null": None}
 _BOM = b"\xef\xbb\xbf"
 
 
-def parse_json(data: bytes | bytearray | memoryview | mmap | str) -> Document:
-    """The document in `data`; never raises for bad text: a fatal flaw says what and where."""
-    text = decode_utf8(data)
+def parse_json(data: bytes | bytearray | memoryview | mmap | str, *, is_whole: bool = True) -> Document:
+    """The document in `data`; never raises for bad text: a fatal flaw says what and where.
+
+    Only a whole file may begin with a byte order mark; a line of it may not.
+    """
+    text = decode_utf8(data, is_whole=is_whole)
     return text if isinstance(text, Document) else _Reader(text).read()
 
 
-def decode_utf8(data: bytes | bytearray | memoryview | mmap | str) -> str | Document:
+def decode_utf8(data: bytes | bytearray | memoryview | mmap | str, *, is_whole: bool = True) -> str | Document:
     """The text in `data` after its byte order mark, or the unreadable document whose flaw names the first bad byte."""
     if isinstance(data, str):
         return data
-    raw = bytes(data).removeprefix(_BOM)
+    raw = bytes(data)
+    raw = raw.removeprefix(_BOM) if is_whole else raw
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as problem:
@@ -116,6 +120,8 @@ class _Reader:
             marks.append(start)
             try:
                 value, end = self._value(start, (len(values),), 1)
+                if end > match.end():
+                    raise _Stop("the value goes on in the next line", match.end(), "write each value on one line")
                 if self._skip(end) < match.end():
                     raise _Stop("a second value follows on the same line", self._skip(end), "write one value per line")
                 values.append(value)

@@ -19,6 +19,7 @@ from assay.datasets.checks import Findings
 from assay.datasets.config import ValidationConfig
 from assay.datasets.conversation_v1.texts import has_conversation_lines
 from assay.datasets.formats import sniff_format
+from assay.datasets.progress import ALONE
 from assay.datasets.scan import Cursor
 from assay.datasets.source import BOM, Source, filled_lines
 
@@ -38,16 +39,18 @@ class Fixed(msgspec.Struct, frozen=True):
     changes: tuple[Change, ...]
 
 
-Fix = Callable[[Any, Path], tuple[Any, list[tuple[Path, str]]]]
+Edit = tuple[Path, str]
+"""Where something was changed, and how."""
+Fix = Callable[[Any, Path], tuple[Any, list[Edit]]]
 """A record and its path in, the record and its changes out."""
 
 
-def fixed(source: Source, contract: ContractId) -> Fixed:
+def fixed(source: Source, contract: ContractId, config: ValidationConfig | None = None) -> Fixed:
     """The source with every safe fix applied; text that cannot be read stays as it is."""
     content = bytes(source.buffer())
     changes = [Change(1, "", "removed the byte order mark")] if content.startswith(BOM) else []
     content = content.removeprefix(BOM)
-    pieces = list(_PIECES[contract](source))
+    pieces = list(_PIECES[contract](source, _Fixes(source, contract, config or ValidationConfig())))
     offset = len(BOM) if changes else 0
     parts: list[bytes] = []
     at = 0
@@ -94,29 +97,30 @@ def _line_pieces(source: Source, fix: Fix) -> Iterator[_Piece]:
         start += len(content)
 
 
-def _legal_pieces(source: Source) -> Iterator[_Piece]:
-    return _line_pieces(source, _fix_legal)
+def _legal_pieces(source: Source, fixes: "_Fixes") -> Iterator[_Piece]:
+    return _line_pieces(source, fixes.fix_legal)
 
 
-def _batch_pieces(source: Source) -> Iterator[_Piece]:
+def _batch_pieces(source: Source, fixes: "_Fixes") -> Iterator[_Piece]:
     split = Split(source.buffer(), ValidationConfig())
     cursor = Cursor(split.buffer)
     for index, record in enumerate(split.records):
         start = split.offset(record)
         raw = split.original(start, len(memoryview(record)))
-        yield from _rewritten(raw, ("records", index), _fix_batch, start=start, line=cursor.place(start).line)
+        yield from _rewritten(raw, ("records", index), fixes.fix_batch, start=start, line=cursor.place(start).line)
+    split.restore()
 
 
-def _golden_pieces(source: Source) -> Iterator[_Piece]:
-    return _whole_piece(source, _fix_golden)
+def _golden_pieces(source: Source, fixes: "_Fixes") -> Iterator[_Piece]:
+    return _whole_piece(source, fixes.fix_golden)
 
 
-def _conversation_pieces(source: Source) -> Iterator[_Piece]:
+def _conversation_pieces(source: Source, fixes: "_Fixes") -> Iterator[_Piece]:
     if sniff_format(source) == "yaml":
         return iter(())
     if has_conversation_lines(source):
-        return _line_pieces(source, _fix_turns)
-    return _line_pieces(source, _fix_turn) if sniff_format(source) == "jsonl" else _whole_piece(source, _fix_turns)
+        return _line_pieces(source, fixes.fix_turns)
+    return _line_pieces(source, fixes.fix_turn) if sniff_format(source) == "jsonl" else _whole_piece(source, fixes.fix_turns)
 
 
 def _whole_piece(source: Source, fix: Fix) -> Iterator[_Piece]:
@@ -127,68 +131,88 @@ def _whole_piece(source: Source, fix: Fix) -> Iterator[_Piece]:
         yield msgspec.structs.replace(piece, content=pretty)
 
 
-def _fix_legal(row: Any, path: Path) -> tuple[Any, list[tuple[Path, str]]]:
-    if type(row) is not dict:
-        return row, []
-    changes = _trim(row, "id", path)
-    return row, changes + _move_unknown(row, path, legal_eval_v1.rules.FIELDS)
+class _Fixes:
+    """What may be changed in the records of one source."""
+
+    def __init__(self, source: Source, contract: ContractId, config: ValidationConfig) -> None:
+        self._config = config
+        self._ids = (
+            {case.id for case in CONTRACTS_WITH_IDS[contract](source, config, ALONE).cases}
+            if contract in CONTRACTS_WITH_IDS
+            else set()
+        )
+        """An id is not trimmed into that of another record."""
+
+    def fix_legal(self, row: Any, path: Path) -> tuple[Any, list[Edit]]:
+        if type(row) is not dict:
+            return row, []
+        changes = self._trim(row, "id", path)
+        # A policy_id in metadata selects how a row is graded, so none is put there.
+        return row, changes + _move_unknown(row, path, (*legal_eval_v1.rules.FIELDS, "policy_id"))
+
+    def fix_batch(self, record: Any, path: Path) -> tuple[Any, list[Edit]]:
+        if type(record) is not dict:
+            return record, []
+        changes: list[Edit] = []
+        normalized = batch_v1.rules.Normalized(Findings(), record, path)
+        if normalized.changed is not None:
+            record = normalized.value
+            changes.append((normalized.changed, "normalised to Unicode NFC"))
+        changes += self._trim(record, "record_id", path)
+        return record, changes + _move_unknown(record, path, batch_v1.rules.RECORD_FIELDS, accepts=_fits_batch)
+
+    def fix_golden(self, document: Any, path: Path) -> tuple[Any, list[Edit]]:
+        cases = document.get("cases") if type(document) is dict else None
+        changes: list[Edit] = []
+        for index, case in enumerate(cases if type(cases) is list else ()):
+            if type(case) is dict:
+                changes += self._trim(case, "id", (*path, "cases", index))
+        return document, changes
+
+    def fix_turns(self, turns: Any, path: Path) -> tuple[Any, list[Edit]]:
+        changes: list[Edit] = []
+        for index, turn in enumerate(turns if type(turns) is list else ()):
+            changes += self.fix_turn(turn, (*path, index))[1]
+        return turns, changes
+
+    def fix_turn(self, turn: Any, path: Path) -> tuple[Any, list[Edit]]:
+        known = ("turn_id", "speaker", *self._config.required_fields, *self._config.optional_fields)
+        return turn, _move_unknown(turn, path, known) if type(turn) is dict and "metadata" in known else []
+
+    def _trim(self, record: dict[str, Any], field: str, path: Path) -> list[Edit]:
+        value = record.get(field)
+        if type(value) is not str or value == value.rstrip() or not value.strip() or value.rstrip() in self._ids:
+            return []
+        record[field] = value.rstrip()
+        self._ids.add(value.rstrip())
+        return [((*path, field), "removed white space at the end")]
 
 
-def _fix_batch(record: Any, path: Path) -> tuple[Any, list[tuple[Path, str]]]:
-    if type(record) is not dict:
-        return record, []
-    changes: list[tuple[Path, str]] = []
-    normalized = batch_v1.rules.Normalized(Findings(), record, path)
-    if normalized.changed is not None:
-        record = normalized.value
-        changes.append((normalized.changed, "normalised to Unicode NFC"))
-    changes += _trim(record, "record_id", path)
-    return record, changes + _move_unknown(record, path, batch_v1.rules.RECORD_FIELDS)
+def _fits_batch(metadata: dict[str, Any]) -> bool:
+    """Metadata that batch_v1 still takes."""
+    found = Findings()
+    batch_v1.rules.check_metadata(found, metadata, ("metadata",), limit=batch_v1.rules.MAX_RECORD_METADATA_BYTES)
+    return not found
 
 
-def _fix_golden(document: Any, path: Path) -> tuple[Any, list[tuple[Path, str]]]:
-    cases = document.get("cases") if type(document) is dict else None
-    changes: list[tuple[Path, str]] = []
-    for index, case in enumerate(cases if type(cases) is list else ()):
-        if type(case) is dict:
-            changes += _trim(case, "id", (*path, "cases", index))
-    return document, changes
-
-
-def _fix_turns(turns: Any, path: Path) -> tuple[Any, list[tuple[Path, str]]]:
-    changes: list[tuple[Path, str]] = []
-    for index, turn in enumerate(turns if type(turns) is list else ()):
-        changes += _fix_turn(turn, (*path, index))[1]
-    return turns, changes
-
-
-def _fix_turn(turn: Any, path: Path) -> tuple[Any, list[tuple[Path, str]]]:
-    config = ValidationConfig()
-    known = (*config.required_fields, *config.optional_fields)
-    return turn, _move_unknown(turn, path, known) if type(turn) is dict else []
-
-
-def _trim(record: dict[str, Any], field: str, path: Path) -> list[tuple[Path, str]]:
-    value = record.get(field)
-    if type(value) is not str or value == value.rstrip() or not value.strip():
-        return []
-    record[field] = value.rstrip()
-    return [((*path, field), "removed white space at the end")]
-
-
-def _move_unknown(record: dict[str, Any], path: Path, known: tuple[str, ...]) -> list[tuple[Path, str]]:
+def _move_unknown(
+    record: dict[str, Any], path: Path, known: tuple[str, ...], *, accepts: Callable[[dict[str, Any]], bool] | None = None
+) -> list[Edit]:
     metadata = record.get("metadata", {})
     if type(metadata) is not dict:
         return []
     unknown = [key for key in record if key not in known and key not in metadata]
+    moved = metadata | {key: record[key] for key in unknown}
+    if not unknown or not (accepts is None or accepts(moved)):
+        return []
     for key in unknown:
-        metadata[key] = record.pop(key)
-    if unknown:
-        record["metadata"] = metadata
+        del record[key]
+    record["metadata"] = moved
     return [((*path, key), f"moved into metadata.{key}") for key in unknown]
 
 
-_PIECES: dict[ContractId, Callable[[Source], Iterator[_Piece]]] = {
+CONTRACTS_WITH_IDS = {"legal_eval_v1": legal_eval_v1.read, "batch_v1": batch_v1.read}
+_PIECES: dict[ContractId, Callable[[Source, _Fixes], Iterator[_Piece]]] = {
     "legal_eval_v1": _legal_pieces,
     "batch_v1": _batch_pieces,
     "golden_v1": _golden_pieces,

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from assay.core.case import ContractId
-from assay.datasets.source import Format, Source
+from assay.datasets.source import Format, Source, filled_lines
 
 _BARE_KEY = re.compile(rb"[\s\[{-]*[A-Za-z_][A-Za-z0-9_ -]*:(?:\s|$)")
 """A mapping whose first name has no quotes is YAML."""
@@ -20,8 +20,9 @@ def sniff_format(source: Source) -> Format:
     start = head.lstrip()[:1]
     if start not in (b"[", b"{") or _BARE_KEY.match(head):
         return "yaml"
-    first, _, rest = head.lstrip().partition(b"\n")
-    return "jsonl" if rest.strip() and _is_json(first) else "json"
+    lines = filled_lines(source)
+    first, second = next(lines, None), next(lines, None)
+    return "jsonl" if first and second and _is_json(first.content) else "json"
 
 
 def _is_json(line: bytes) -> bool:

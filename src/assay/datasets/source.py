@@ -116,8 +116,8 @@ def open_source(source: str | Path | bytes | bytearray | memoryview, *, name: st
     path = Path(source)
     try:
         return _unpacked(str(source), path.open("rb"))
-    except OSError as problem:
-        reason = (problem.strerror or str(problem)).lower()
+    except (OSError, ValueError) as problem:
+        reason = (getattr(problem, "strerror", None) or str(problem)).lower()
         raise SourceUnreadable(f"cannot read '{path}': {reason}", hint="check the path and its permissions") from problem
 
 

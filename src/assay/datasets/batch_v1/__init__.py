@@ -40,6 +40,7 @@ def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
     reading = _Reading(split, config)
     if len(split.records) <= rules.MAX_RECORDS:
         reading.check_records(effort)
+    split.restore()
     return reading.report(source)
 
 

@@ -69,7 +69,7 @@ def check_head(head: dict[str, Any], config: ValidationConfig) -> Findings:
     if "created_at" in head:
         _check_created_at(found, head["created_at"])
     if "metadata" in head:
-        _check_metadata(found, head["metadata"], ("metadata",), limit=MAX_DATASET_METADATA_BYTES)
+        check_metadata(found, head["metadata"], ("metadata",), limit=MAX_DATASET_METADATA_BYTES)
         _check_texts(found, head["metadata"], ("metadata",))
     for field in ("dataset_version", "metadata"):
         _check_normalization(found, head.get(field), (field,), config)
@@ -224,7 +224,7 @@ def _check_record(found: Findings, value: Any, path: Path, config: ValidationCon
     if "expected" in record:
         _check_expected(found, record["expected"], (*path, "expected"), config)
     if "metadata" in record:
-        _check_metadata(found, record["metadata"], (*path, "metadata"), limit=MAX_RECORD_METADATA_BYTES)
+        check_metadata(found, record["metadata"], (*path, "metadata"), limit=MAX_RECORD_METADATA_BYTES)
     _check_unknown(found, record, path, known=RECORD_FIELDS, config=config)
 
 
@@ -274,7 +274,8 @@ def _check_expected(found: Findings, value: Any, path: Path, config: ValidationC
     _check_unknown(found, members, path, known=EXPECTED_FIELDS, config=config)
 
 
-def _check_metadata(found: Findings, value: Any, path: Path, *, limit: int) -> None:
+def check_metadata(found: Findings, value: Any, path: Path, *, limit: int) -> None:
+    """An object of at most five levels and `limit` bytes."""
     members = object_at(found, value, path)
     if members is None:
         return

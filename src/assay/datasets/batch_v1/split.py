@@ -58,6 +58,13 @@ class Split:
         """Where a raw record begins in the buffer."""
         return address_of(raw) - self._address
 
+    def restore(self) -> None:
+        """Put the original bytes back, for whoever reads the buffer next."""
+        for at, before in self.patched.items():
+            self.view[at : at + len(before)] = before
+        self.patched.clear()
+        self._patched_offsets = []
+
     def patched_records(self) -> frozenset[int]:
         """Indexes of the records that hold an unpaired surrogate."""
         return frozenset(bisect_right(self.records, at, key=self.offset) - 1 for at in self.patched)

@@ -62,7 +62,7 @@ class _Reading:
         for batch in batches(filled_lines(source)):
             for line, turns in zip(batch, self.lane.accept([line.content for line in batch]), strict=True):
                 if turns is None:
-                    self._check(parse_json(line.text), Place(line.number, 1), conversation=self.conversations)
+                    self._check(parse_json(line.text, is_whole=False), Place(line.number, 1), conversation=self.conversations)
                 else:
                     self._count(turns)
                 done += len(line.content)
@@ -107,7 +107,8 @@ class _Reading:
 def _issue(item: Finding, document: Document, start: Place, *, conversation: int | None) -> Issue:
     """`conversation` tells which one of many it is."""
     position = item.path[0] if item.path else None
-    index = position if isinstance(position, int) else None
+    is_turn = isinstance(position, int) and type(document.value) is list and position < len(document.value)
+    index = position if is_turn and isinstance(position, int) else None
     turn_id = _turn_id(document.value, index)
     issue = placed(item, document, Record(index, None if turn_id is None else str(turn_id), start=start))
     path = issue.path if conversation is None else f"[{conversation}]{issue.path}"

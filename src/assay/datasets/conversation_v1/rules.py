@@ -114,6 +114,7 @@ def check_turn(turn: Any, position: int, config: ValidationConfig) -> Iterator[F
         yield _wrong_type("metadata", path, "an object", turn["metadata"])
     yield from _check_habits(turn, path, config)
     yield from _check_characters(turn, path)
+    yield from _check_numbers(turn, path)
 
 
 def _wrong_type(field: str, path: Path, expected: str, value: Any) -> Finding:
@@ -287,6 +288,18 @@ def _check_characters(turn: dict[str, Any], path: Path) -> Iterator[Finding]:
         if "\x00" in text:
             message = f"{where[-1]} holds a NUL character (U+0000)"
             yield finding("content_error", "Invalid character", where, message, code="invalid_encoding", hint="remove it")
+
+
+def _check_numbers(value: Any, path: Path) -> Iterator[Finding]:
+    """YAML can write .nan and .inf, which no JSON value is."""
+    if type(value) is float and not math.isfinite(value) and path[1:] != ("confidence_score",):
+        yield finding("invalid_field_value", "Invalid number", path, f"{path[-1]} is {value}, which JSON does not have")
+    elif type(value) is dict:
+        for key, member in value.items():
+            yield from _check_numbers(member, (*path, key))
+    elif type(value) is list:
+        for index, member in enumerate(value):
+            yield from _check_numbers(member, (*path, index))
 
 
 def check_ids(turns: list[Any], config: ValidationConfig) -> Iterator[Finding]:

@@ -29,6 +29,6 @@ def whole_document(source: Source) -> Document:
 def documents_in(source: Source) -> Iterator[Document]:
     """Every conversation of the source, parsed exactly."""
     if has_conversation_lines(source):
-        yield from (parse_json(line.content) for line in filled_lines(source))
+        yield from (parse_json(line.text, is_whole=False) for line in filled_lines(source))
     else:
         yield whole_document(source)

@@ -1,7 +1,8 @@
 """legal_eval_v1: one row per line, streamed; a bad line does not stop the file."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,32 +17,38 @@ from assay.datasets.config import ValidationConfig
 from assay.datasets.legal_eval_v1 import rules
 from assay.datasets.legal_eval_v1.fast import clean_rows
 from assay.datasets.placing import Record, placed
-from assay.datasets.progress import Effort, Progress
+from assay.datasets.progress import Effort, Progress, no_progress
 from assay.datasets.source import Line, Source, batches, filled_lines
 
 __all__ = ["read", "stream"]
 
+_EMPTY = Issue(code="empty_dataset", severity="warning", message="the file has no rows", hint="write one JSON object per line")
 _SPREAD = "one JSON document over several lines, but legal_eval_v1 has one object per line"
 
 
 def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
     """The report on one JSONL file; cases are read again from the source when asked for."""
     reading = _Reading(config)
-    issues = list(reading.issues(source, effort.progress))
+    issues = [issue for step in reading.steps(source, effort.progress) for issue in step.issues]
     return reading.report(source, issues)
 
 
 def stream(source: Source, config: ValidationConfig) -> Iterator[Case | Issue]:
     """Cases and issues in the order of the file, in constant memory apart from the ids."""
     reading = _Reading(config)
-    for batch in batches(filled_lines(source)):
-        index = reading.total
-        issues = reading.check(batch)
-        yield from issues
-        for position, line in enumerate(batch):
-            if index + position not in reading.rejected:
-                yield _case(line, index + position)
-    yield from reading.warnings()
+    for step in reading.steps(source, no_progress):
+        yield from step.issues
+        for index, line in enumerate(step.lines, step.start):
+            if index not in reading.rejected:
+                yield _case(line, index)
+
+
+class _Step(NamedTuple):
+    """Some lines of the file and what was found in them."""
+
+    issues: list[Issue]
+    lines: Sequence[Line] = ()
+    start: int = 0
 
 
 class _Reading:
@@ -52,26 +59,23 @@ class _Reading:
         self.total = 0
         self.rejected: set[int] = set()
         self._first: dict[str, Place] = {}
-        self._warnings: list[Issue] = []
+        self._warnings: list[tuple[str, Issue]] = []
         self._warned_rows: Counter[str] = Counter()
 
-    def issues(self, source: Source, progress: Progress) -> Iterator[Issue]:
-        """Every issue of the file."""
+    def steps(self, source: Source, progress: Progress) -> Iterator[_Step]:
+        """The whole file, batch by batch."""
         spread = _spread_document(source)
         if spread is not None:
             self.total, self.rejected = 1, {0}
-            yield spread
+            yield _Step([spread])
             return
         done = 0
         for batch in batches(filled_lines(source)):
-            yield from self.check(batch)
+            start = self.total
+            yield _Step(self.check(batch), batch, start)
             done += sum(len(line.content) for line in batch)
             progress(done, source.size)
-        yield from self.warnings()
-        if not self.total:
-            yield Issue(
-                code="empty_dataset", severity="warning", message="the file has no rows", hint="write one JSON object per line"
-            )
+        yield _Step([*self.warnings(), *([] if self.total else [_EMPTY])])
 
     def check(self, batch: list[Line]) -> list[Issue]:
         """The issues of some lines; afterwards `rejected` knows which rows are bad."""
@@ -88,7 +92,7 @@ class _Reading:
         return issues
 
     def _check_exactly(self, line: Line, index: int) -> list[Issue]:
-        document = parse_json(line.text)
+        document = parse_json(line.text, is_whole=False)
         found = Findings()
         check_flaws(found, document, ())
         row_id: str | None = None
@@ -100,7 +104,7 @@ class _Reading:
             self.rejected.add(index)
         elif row_id is not None:
             self._first[row_id] = Place(line.number, index)
-        self._warn({str(finding.path[0]) for finding in found if finding.severity == "warning"}, line, index)
+        self._warn({rules.kind_of(finding) for finding in found if finding.severity == "warning"}, line, index)
         record = Record(index, row_id, start=Place(line.number, 1))
         return [placed(finding, document, record) for finding in found if finding.severity == "error"]
 
@@ -110,23 +114,22 @@ class _Reading:
             message = f"id {short(row_id)} was used by row {first.column} (line {first.line})"
             found.add("duplicate_record_id", ("id",), message, hint="ids are unique in a file; keep one of the rows")
 
-    def _warn(self, fields: Iterable[str], line: Line, index: int) -> None:
-        """Odd fields tend to be odd in every row: the first place and a count say it all."""
-        new = {field for field in fields if field not in self._warned_rows}
-        self._warned_rows.update(fields)
+    def _warn(self, kinds: Iterable[str], line: Line, index: int) -> None:
+        """What is odd in one row tends to be odd in every row: the first place and a count say it all."""
+        new = {kind for kind in kinds if kind not in self._warned_rows}
+        self._warned_rows.update(kinds)
         if not new:
             return
-        document = parse_json(line.text)
+        document = parse_json(line.text, is_whole=False)
         record = Record(index, _id_of(document.value), start=Place(line.number, 1))
         for finding in rules.check_row(document.value, self.config):
-            if finding.severity == "warning" and finding.path[0] in new:
-                issue = placed(finding, document, record)
-                self._warnings.append(msgspec.structs.replace(issue, details={"field": finding.path[0]}))
+            if finding.severity == "warning" and rules.kind_of(finding) in new:
+                self._warnings.append((rules.kind_of(finding), placed(finding, document, record)))
 
     def warnings(self) -> Iterator[Issue]:
-        """One warning for each field that is odd somewhere in the file."""
-        for issue in self._warnings:
-            rows = self._warned_rows[issue.details["field"]] if issue.details else 1
+        """One warning for each kind that is somewhere in the file."""
+        for kind, issue in self._warnings:
+            rows = self._warned_rows[kind]
             counted = f"{issue.message} (and {rows - 1:,} more rows)" if rows > 1 else issue.message
             yield msgspec.structs.replace(issue, message=counted, details={"rows": rows})
 
@@ -144,6 +147,8 @@ class _Reading:
 
     def _cases(self, source: Source) -> Iterator[Case]:
         for index, line in enumerate(filled_lines(source)):
+            if index >= self.total:
+                return
             if index not in self.rejected:
                 yield _case(line, index)
 

@@ -69,7 +69,7 @@ class Clean(msgspec.Struct, frozen=True):
 
     id: str
     warned: tuple[str, ...] = ()
-    """Top-level fields that the exact rules warn of."""
+    """Kinds of warnings that the exact rules have for the row."""
 
 
 _AnyRow = _Rubric | _Reference | _Mcq
@@ -110,7 +110,8 @@ def _with_unknown(line: bytes) -> Clean | None:
         row = msgspec.convert({name: value for name, value in members.items() if name not in unknown}, _AnyRow)
     except (orjson.JSONDecodeError, orjson.JSONEncodeError, msgspec.ValidationError):
         return None
-    return Clean(row.id, (*unknown, *_warned(row))) if _is_clean(row) and _is_flat(row) else None
+    kinds = (f"unsupported_field.{name}" for name in unknown)
+    return Clean(row.id, (*kinds, *_warned(row))) if _is_clean(row) and _is_flat(row) else None
 
 
 def _warned(row: _Row) -> tuple[str, ...]:
@@ -118,7 +119,9 @@ def _warned(row: _Row) -> tuple[str, ...]:
     if row.messages is UNSET:
         return ()
     last = row.messages[-1]
-    return () if last.role == "user" and row.prompt.strip() in last.content else ("messages",)
+    if last.role != "user":
+        return ("suspicious_value.messages.role",)
+    return () if row.prompt.strip() in last.content else ("suspicious_value.messages.content",)
 
 
 def _is_clean(row: Any) -> bool:

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from assay.core.case import Attachment, Case, Choice, Criterion, Message, Task
-from assay.core.issue import Path
+from assay.core.issue import Finding, Path
 from assay.datasets.checks import (
     Findings,
     array_at,
@@ -71,6 +71,11 @@ def _misspelt(field: str, members: dict[str, Any]) -> str:
 def _check_unknown(found: Findings, members: dict[str, Any]) -> None:
     for unknown in unknown_members(members, FIELDS):
         found.warn("unsupported_field", (unknown.name,), unknown.message, hint=unknown.hint or "move it into metadata", on_key=True)
+
+
+def kind_of(finding: Finding) -> str:
+    """What is the same in the warnings of many rows: the code and the names on the path."""
+    return ".".join([finding.code, *(step for step in finding.path if isinstance(step, str))])
 
 
 def unknown_fields(members: dict[str, Any]) -> list[str]:
