@@ -110,7 +110,7 @@ in half a minute, and `make bench ARGS=--write` renews this page.
 - CPU seconds are user and system time of the process and its children. Parsers and other validators are given bytes that are
   already in memory, with their schemas compiled; assay is given a path.
 - Peak memory is what the process grew by after its imports, mapped files included, divided by the size of the file.
-- The garbage collector makes up to 40 % of what a parser costs on some versions of Python, so there are two columns for orjson.
+- What the garbage collector adds to a parser differs between versions of Python, so there are two columns for orjson.
 - json, orjson, pydantic and jsonschema check less: none of them sees duplicate names, duplicate ids, control characters,
   text that is not NFC, or sizes, and none hashes records. One lone surrogate makes most of them refuse the whole file.
 """

@@ -201,7 +201,9 @@ def test_an_integer_of_too_many_digits_is_a_flaw(literal: str) -> None:
     assert (flaw.code, flaw.path, flaw.fatal) == ("value_out_of_range", (0,), False)
 
 
-@pytest.mark.parametrize("literal", ["0." + "1" * 5000, "1e" + "0" * 5000 + "5", "1." + "0" * 100_000], ids=["digits", "power", "zeros"])
+@pytest.mark.parametrize(
+    "literal", ["0." + "1" * 5000, "1e" + "0" * 5000 + "5", "1." + "0" * 100_000], ids=["digits", "power", "zeros"]
+)
 def test_a_float_may_be_written_at_any_length(literal: str) -> None:
     document = parse_json(literal)
     assert (document.value, document.flaws) == (float(literal), ())

@@ -226,7 +226,7 @@ def test_name_that_batch_v1_does_not_allow_is_refused(naming: dict[str, str], re
 def test_document_without_a_single_record_is_refused_with_the_first_reason() -> None:
     with pytest.raises(UsageProblem, match="nothing could be converted to batch_v1: there are no cases"):
         to_batch()
-    with pytest.raises(UsageProblem, match="nothing could be converted to batch_v1: input.prompt must not be empty"):
+    with pytest.raises(UsageProblem, match=r"nothing could be converted to batch_v1: input\.prompt must not be empty"):
         to_batch(record(prompt=""))
 
 

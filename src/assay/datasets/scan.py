@@ -56,6 +56,15 @@ class Pieces:
         """Pieces that may nest deeper: they have more opening brackets and braces."""
         return set(np.flatnonzero(self._counts((self.text & 0xDF) == _BRACKET) > depth).tolist())
 
+    def with_more_values_than(self, values: int) -> set[int]:
+        """Pieces that may hold more values: each but the first follows a comma or begins a container."""
+        large = np.flatnonzero(np.diff(self._bounds) > values).tolist()
+        return {at for at in large if self._separators(at) >= values}
+
+    def _separators(self, position: int) -> int:
+        piece = self.text[self._bounds[position] : self._bounds[position + 1]]
+        return int(np.count_nonzero((piece == _COMMA) | ((piece & 0xDF) == _BRACKET)))
+
     def _counts(self, matches: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
         return np.diff(np.searchsorted(np.flatnonzero(matches), self._bounds))
 

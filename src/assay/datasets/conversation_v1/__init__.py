@@ -14,7 +14,7 @@ from assay.core.report import Counts, Outcome, Report
 from assay.datasets.config import ValidationConfig
 from assay.datasets.conversation_v1.fast import Lane
 from assay.datasets.conversation_v1.rules import check_document, to_case
-from assay.datasets.conversation_v1.texts import documents_in, has_conversation_lines, whole_document
+from assay.datasets.conversation_v1.texts import conversations_in, has_conversation_lines, whole_document
 from assay.datasets.formats import sniff_format
 from assay.datasets.placing import START, Record, placed
 from assay.datasets.progress import Effort, Progress
@@ -99,9 +99,9 @@ class _Reading:
 
     def _cases(self, source: Source) -> Iterator[Case]:
         dataset = PurePath(source.name).stem
-        for index, document in enumerate(documents_in(source)):
+        for index, turns in enumerate(conversations_in(source)):
             if index not in self.rejected:
-                yield to_case(document.value, index, dataset=dataset)
+                yield to_case(turns, index, dataset=dataset)
 
 
 def _issue(item: Finding, document: Document, start: Place, *, conversation: int | None) -> Issue:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from assay.core.json_door import MAX_DEPTH
+from assay.core.json_door import MAX_DEPTH, MAX_TOKENS
 from assay.datasets.checks import depth_of
 from assay.datasets.config import ValidationConfig
 from assay.datasets.scan import Pieces, unlike
@@ -27,6 +27,7 @@ class Lane:
         source = Pieces(conversations)
         bad = unlike(source, Pieces([b"" if turns is None else _encode(turns) for turns in read]))
         bad |= {at for at in source.deeper_than(MAX_DEPTH) if not _is_shallow(read[at] or [])}
+        bad |= source.with_more_values_than(MAX_TOKENS)
         return [None if turns is None or at in bad else len(turns) for at, turns in enumerate(read)]
 
     def _read(self, content: bytes) -> list[Any] | None:

@@ -1,11 +1,14 @@
 """The conversations in a source: one for each document, or one for each line that is an array."""
 
 from collections.abc import Iterator
+from typing import Any
+
+import msgspec
 
 from assay.core.document import Document
 from assay.core.json_door import parse_json, parse_json_lines
 from assay.datasets.formats import sniff_format
-from assay.datasets.source import Source, filled_lines
+from assay.datasets.source import BOM, Source, filled_lines
 from assay.datasets.yaml_door import parse_yaml
 
 
@@ -24,6 +27,23 @@ def whole_document(source: Source) -> Document:
     if shape == "yaml":
         return parse_yaml(content)
     return parse_json_lines(content) if shape == "jsonl" else parse_json(content)
+
+
+def conversations_in(source: Source) -> Iterator[Any]:
+    """The turns of every conversation, read as fast as its text allows; None where it cannot be read."""
+    if has_conversation_lines(source):
+        yield from (_value(line.text) for line in filled_lines(source))
+    elif sniff_format(source) == "json":
+        yield _value(bytes(source.buffer()).removeprefix(BOM))
+    else:
+        yield whole_document(source).value
+
+
+def _value(content: bytes) -> Any:
+    try:
+        return msgspec.json.decode(content)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return parse_json(content, is_whole=False).value
 
 
 def documents_in(source: Source) -> Iterator[Document]:

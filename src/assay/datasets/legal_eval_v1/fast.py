@@ -8,7 +8,7 @@ import msgspec
 import orjson
 from msgspec import UNSET, Meta, UnsetType
 
-from assay.core.json_door import MAX_DEPTH
+from assay.core.json_door import MAX_DEPTH, MAX_TOKENS
 from assay.datasets.checks import depth_of
 from assay.datasets.legal_eval_v1 import rules
 from assay.datasets.scan import Pieces, unlike
@@ -85,6 +85,7 @@ def clean_rows(lines: Sequence[bytes]) -> list[Clean | None]:
     source = Pieces([lines[position] for position in passed])
     bad = unlike(source, Pieces([_encode(rows[position]) for position in passed]))
     bad |= {at for at in source.deeper_than(MAX_DEPTH) if not _is_flat(rows[passed[at]])}
+    bad |= source.with_more_values_than(MAX_TOKENS)
     bad_rows = {passed[at] for at in bad}
     return [
         _with_unknown(line) if row is None else None if position in bad_rows else Clean(row.id, _warned(row))
