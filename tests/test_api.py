@@ -431,4 +431,4 @@ def test_every_public_name_can_be_imported() -> None:
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
-        _ = assay.no_such_name  # type: ignore[attr-defined]
+        _ = assay.no_such_name

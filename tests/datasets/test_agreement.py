@@ -95,7 +95,7 @@ CONFIGS = (
     ValidationConfig(min_message_length=0, min_assistant_reply_length=0),
 )
 seeds = st.integers(0, 2**32 - 1)
-EXAMPLES = settings(max_examples=max(settings.default.max_examples, 250))
+EXAMPLES = settings(max_examples=max(settings().max_examples, 250))
 
 
 def lane_verdicts(raws: list[bytes], *, suspects: frozenset[int]) -> list[batch_fast.Clean | None]:
@@ -147,7 +147,7 @@ def found_by_the_exact_rules(records: list[bytes]) -> tuple[set[tuple[int, str, 
             bad.add((index, "duplicate_record_id", str(("records", index, "record_id"))))
         errors |= bad
         digests += [] if bad else [rfc8785_digest(value)]
-        ids |= set() if bad else {record_id}
+        ids |= set() if bad else {str(record_id)}
     return errors, digests
 
 

@@ -139,7 +139,7 @@ def test_bad_records_are_found_wherever_they_stand_among_many() -> None:
     bad = [number for number in range(2000) if number % 137 == 0 or number * 37 % 5000 == 0]
     wanted = {number: records[number].replace('"n"', '"\\u0007"') for number in bad}
     report = batch(*(wanted.get(number, text) for number, text in enumerate(records)))
-    assert sorted({issue.index for issue in report.record_errors}) == bad
+    assert {issue.index for issue in report.record_errors} == set(bad)
     assert report.counts.accepted_records == 2001 - len(bad)
 
 
