@@ -1,28 +1,28 @@
 """`python -m tests.fuzz.guided json|yaml [libFuzzer options]`: coverage-guided inputs for a door, with atheris."""
 
 import sys
+import tempfile
+from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["assay.core", "assay.datasets"]):
+with atheris.instrument_imports(include=["assay"]):
     from assay import ValidationConfig
     from tests.fuzz.targets import TARGETS, fixtures
 
-DEFAULT = ValidationConfig()
+MAX_SEED = 4096
+"""Bytes of a shipped dataset that is small enough to mutate."""
 
 
 def main() -> None:
     """Does not return: libFuzzer ends the process."""
-    fuzz = TARGETS[sys.argv[1]]
-    contents = [content for content in fixtures(sys.argv[1]) if len(content) < 4096]
-    position = iter(contents)
-
-    def one_input(content: bytes) -> None:
-        # libFuzzer starts from nothing; the shipped datasets come first, so that their coverage guides the rest.
-        fuzz(next(position, content), DEFAULT)
-        fuzz(content, DEFAULT)
-
-    atheris.Setup([sys.argv[0], *sys.argv[2:]], one_input)
+    door = sys.argv[1]
+    corpus = Path(tempfile.mkdtemp(prefix="assay-fuzz-"))
+    for number, content in enumerate(fixtures(door)):
+        if len(content) <= MAX_SEED:
+            (corpus / str(number)).write_bytes(content)
+    config = ValidationConfig()
+    atheris.Setup([sys.argv[0], str(corpus), *sys.argv[2:]], lambda content: TARGETS[door](content, config))
     atheris.Fuzz()
 
 

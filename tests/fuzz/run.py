@@ -164,7 +164,7 @@ def _guided(door: str, inputs: int, seed: int) -> bool:
     sys.stderr.write(f"{door} door, coverage-guided, {inputs:,} inputs\n")
     command = [sys.executable, "-m", "tests.fuzz.guided", door, *options]
     finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, errors="replace", check=False)
-    sys.stderr.write("\n".join(finished.stderr.splitlines()[-3:] if finished.returncode == 0 else [finished.stderr]) + "\n")
+    sys.stderr.write("\n".join(finished.stderr.splitlines()[-1:] if finished.returncode == 0 else [finished.stderr]) + "\n")
     return finished.returncode == 0
 
 
@@ -179,7 +179,7 @@ def main() -> int:
     """Exit code 0 when nothing failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--inputs", type=int, default=105_000, help="mutated inputs, over all targets")
-    parser.add_argument("--guided-inputs", type=int, default=50_000, help="coverage-guided inputs for each door")
+    parser.add_argument("--guided-inputs", type=int, default=200_000, help="coverage-guided inputs for each door")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=list(STAGES))

@@ -79,12 +79,11 @@ def guess_contract(source: Source) -> Guess:
 
 
 def _first_object(source: Source) -> _Top:
-    """The members of the document, of its first line, or of its first element."""
-    line = next((line.content for line in source.lines() if line.content.strip()), b"")
-    for text in (source.head(), line):
-        start = text.lstrip()
+    """The members of the document, of its first line, or of its first element, as far as the source's head goes."""
+    head = source.head().lstrip()
+    for text in (head, head.partition(b"\n")[0]):
         try:
-            decoded = msgspec.json.decode(start, type=_Top | list[_Top])
+            decoded = msgspec.json.decode(text, type=_Top | list[_Top])
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             continue
         if decoded:

@@ -13,13 +13,11 @@ import orjson
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from assay.datasets.batch_v1 import rules
+from assay.datasets.hashing import Floats, has_astral_name
 from assay.datasets.scan import Pieces, scan_texts, unlike
 from assay.datasets.source import BATCH_BYTES
 
 _LARGEST_RAW = 8 * rules.MAX_RECORD_BYTES
-_LONGEST = 1e16
-"""Below it a whole double is written with just its digits, by orjson as an integer and by RFC 8785."""
-
 _Scalar = str | int | float | bool | None
 _Level5 = dict[str, _Scalar] | list[_Scalar]
 _Level4 = dict[str, _Scalar | _Level5] | list[_Scalar | _Level5]
@@ -63,26 +61,7 @@ class Clean(msgspec.Struct, frozen=True):
 
 class _Read(NamedTuple):
     record_id: str
-    value: dict[str, Any]
     canonical: bytes
-
-
-class _Floats:
-    """Makes decoded floats come out of orjson as RFC 8785 writes them, or says that they will not."""
-
-    def __init__(self) -> None:
-        self.integral = False
-        self.exact = True
-
-    def __call__(self, literal: str) -> float | int:
-        value = float(literal)
-        size = abs(value)
-        if value.is_integer() and size < _LONGEST:
-            self.integral = True
-            return int(value)
-        if not 1e-4 <= size < _LONGEST:
-            self.exact = False
-        return value
 
 
 def clean_records(raws: Sequence[Raw], *, suspects: frozenset[int]) -> Iterator[list[Clean | None]]:
@@ -104,7 +83,7 @@ class _Lane:
     def __init__(self, suspects: frozenset[int]) -> None:
         self._suspects = suspects
         self._seen = 0
-        self._floats = _Floats()
+        self._floats = Floats()
         self._decode = msgspec.json.Decoder(dict, float_hook=self._floats).decode
 
     def accept(self, batch: Sequence[Raw]) -> list[Clean | None]:
@@ -130,7 +109,7 @@ class _Lane:
         if len(memoryview(raw)) > _LARGEST_RAW:
             return None
         floats = self._floats
-        floats.integral, floats.exact = False, True
+        floats.reset()
         try:
             record = self._decode(raw)
             typed = msgspec.convert(record, _Record)
@@ -146,7 +125,7 @@ class _Lane:
             and (typed.tags is UNSET or "".join(typed.tags).isprintable())
             and (len(canonical) <= rules.MAX_RECORD_METADATA_BYTES or _has_small_metadata(record))
         )
-        return _Read(typed.record_id, record, canonical) if is_clean else None
+        return _Read(typed.record_id, canonical) if is_clean else None
 
 
 def _bad_positions(raws: Sequence[Raw], read: Sequence[_Read]) -> set[int]:
@@ -155,19 +134,9 @@ def _bad_positions(raws: Sequence[Raw], read: Sequence[_Read]) -> set[int]:
     written = Pieces(canonical)
     scanned = scan_texts(canonical, written)
     # RFC 8785 orders names above U+FFFF differently from orjson.
-    renamed = {position for position in scanned.astral if _has_astral_name(read[position].value)}
+    renamed = {position for position in scanned.astral if has_astral_name(orjson.loads(canonical[position]))}
     return scanned.suspect | renamed | unlike(Pieces(raws), written)
 
 
 def _has_small_metadata(record: dict[str, Any]) -> bool:
     return len(orjson.dumps(record.get("metadata"))) <= rules.MAX_RECORD_METADATA_BYTES
-
-
-def _has_astral_name(value: Any) -> bool:
-    if type(value) is dict:
-        return any(_is_astral(key) or _has_astral_name(member) for key, member in value.items())
-    return type(value) is list and any(_has_astral_name(member) for member in value)
-
-
-def _is_astral(name: str) -> bool:
-    return not name.isascii() and max(name) > "\uffff"

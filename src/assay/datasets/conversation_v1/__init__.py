@@ -99,9 +99,8 @@ class _Reading:
 
     def _cases(self, source: Source) -> Iterator[Case]:
         dataset = PurePath(source.name).stem
-        for index, turns in enumerate(conversations_in(source)):
-            if index not in self.rejected:
-                yield to_case(turns, index, dataset=dataset)
+        for index, conversation in conversations_in(source, self.rejected):
+            yield to_case(conversation.turns, index, dataset=dataset, record_sha256=conversation.record_sha256)
 
 
 def _issue(item: Finding, document: Document, start: Place, *, conversation: int | None) -> Issue:

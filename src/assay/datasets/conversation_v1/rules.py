@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case, Message, Turn
 from assay.core.document import Document
 from assay.core.issue import Finding, Path
@@ -324,7 +323,7 @@ def check_ids(turns: list[Any], config: ValidationConfig) -> Iterator[Finding]:
         expected = turn_id + 1
 
 
-def to_case(turns: list[dict[str, Any]], index: int, *, dataset: str) -> Case:
+def to_case(turns: list[dict[str, Any]], index: int, *, dataset: str, record_sha256: str) -> Case:
     """A valid conversation as a case; what the user said first is its prompt."""
     recorded = tuple(_turn(turn, position) for position, turn in enumerate(turns, 1))
     messages = tuple(
@@ -339,7 +338,7 @@ def to_case(turns: list[dict[str, Any]], index: int, *, dataset: str) -> Case:
         prompt=next((turn.message for turn in recorded if turn.message), ""),
         messages=tuple(message for message in messages if message.content),
         turns=recorded,
-        record_sha256=sha256_hex(canonical_json(turns)),
+        record_sha256=record_sha256,
     )
 
 

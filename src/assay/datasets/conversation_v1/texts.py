@@ -1,13 +1,15 @@
 """The conversations in a source: one for each document, or one for each line that is an array."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Container, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import msgspec
 
+from assay.core.canonical import canonical_json
 from assay.core.document import Document
 from assay.core.json_door import parse_json, parse_json_lines
 from assay.datasets.formats import sniff_format
+from assay.datasets.hashing import Hasher
 from assay.datasets.source import BOM, Source, filled_lines
 from assay.datasets.yaml_door import parse_yaml
 
@@ -29,21 +31,25 @@ def whole_document(source: Source) -> Document:
     return parse_json_lines(content) if shape == "jsonl" else parse_json(content)
 
 
-def conversations_in(source: Source) -> Iterator[Any]:
-    """The turns of every conversation, read as fast as its text allows; None where it cannot be read."""
+class Conversation(NamedTuple):
+    """The turns of one conversation and their hash."""
+
+    turns: Any
+    record_sha256: str
+
+
+def conversations_in(source: Source, rejected: Container[int]) -> Iterator[tuple[int, Conversation]]:
+    """Every conversation but the rejected ones, with its position, read as fast as its text allows."""
     if has_conversation_lines(source):
-        yield from (_value(line.text) for line in filled_lines(source))
+        texts: Iterable[bytes] = (line.text for line in filled_lines(source))
     elif sniff_format(source) == "json":
-        yield _value(bytes(source.buffer()).removeprefix(BOM))
+        texts = [bytes(source.buffer()).removeprefix(BOM)]
     else:
-        yield whole_document(source).value
-
-
-def _value(content: bytes) -> Any:
-    try:
-        return msgspec.json.decode(content)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return parse_json(content, is_whole=False).value
+        texts = [] if 0 in rejected else [canonical_json(whole_document(source).value)]
+    hasher = Hasher()
+    for index, text in enumerate(texts):
+        if index not in rejected:
+            yield index, Conversation(msgspec.json.decode(text), hasher.sha256(text))
 
 
 def documents_in(source: Source) -> Iterator[Document]:

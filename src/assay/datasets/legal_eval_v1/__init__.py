@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case
 from assay.core.document import Place
 from assay.core.issue import Issue
@@ -14,6 +13,7 @@ from assay.core.json_door import parse_json
 from assay.core.report import Counts, Outcome, Report
 from assay.datasets.checks import Findings, check_flaws, short
 from assay.datasets.config import ValidationConfig
+from assay.datasets.hashing import Hasher
 from assay.datasets.legal_eval_v1 import rules
 from assay.datasets.legal_eval_v1.fast import clean_rows
 from assay.datasets.placing import Record, placed
@@ -36,11 +36,12 @@ def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
 def stream(source: Source, config: ValidationConfig) -> Iterator[Case | Issue]:
     """Cases and issues in the order of the file, in constant memory apart from the ids."""
     reading = _Reading(config)
+    hasher = Hasher()
     for step in reading.steps(source, no_progress):
         yield from step.issues
         for index, line in enumerate(step.lines, step.start):
             if index not in reading.rejected:
-                yield _case(line, index)
+                yield _case(line, index, hasher)
 
 
 class _Step(NamedTuple):
@@ -146,16 +147,16 @@ class _Reading:
         )
 
     def _cases(self, source: Source) -> Iterator[Case]:
+        hasher = Hasher()
         for index, line in enumerate(filled_lines(source)):
             if index >= self.total:
                 return
             if index not in self.rejected:
-                yield _case(line, index)
+                yield _case(line, index, hasher)
 
 
-def _case(line: Line, index: int) -> Case:
-    row = msgspec.json.decode(line.content)
-    return rules.to_case(row, index, record_sha256=sha256_hex(canonical_json(row)))
+def _case(line: Line, index: int, hasher: Hasher) -> Case:
+    return rules.to_case(msgspec.json.decode(line.content), index, record_sha256=hasher.sha256(line.content))
 
 
 def _id_of(row: object) -> str | None:

@@ -1,5 +1,6 @@
 """The `assay` command: finds the subcommand, imports only that, and ends with its exit code."""
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
@@ -81,4 +82,6 @@ def program(context: click.Context) -> None:
 
 def main() -> NoReturn:
     """The installed command."""
+    # numpy's linear algebra is not used here, and its threads cost more than the command itself.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     program.main(prog_name="assay")

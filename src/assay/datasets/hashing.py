@@ -1,0 +1,73 @@
+"""The hash of a record at parser speed: orjson writes what RFC 8785 wants, and the few exceptions are found and written by hand."""
+
+import hashlib
+from typing import Any
+
+import msgspec
+import orjson
+
+from assay.core.canonical import canonical_json
+
+_LONGEST = 1e16
+"""Below it a whole double is written with just its digits, by orjson as an integer and by RFC 8785."""
+_ASTRAL_LEADS = tuple(bytes([lead]) for lead in range(0xF0, 0xF5))
+
+
+class Floats:
+    """A decoder's hook that makes floats come out of orjson as RFC 8785 writes them, or says that they will not."""
+
+    def __init__(self) -> None:
+        self.integral = False
+        """A float was read as an integer: `1.0` is written as 1."""
+        self.exact = True
+        """Every float so far is written as RFC 8785 wants."""
+
+    def __call__(self, literal: str) -> float | int:
+        value = float(literal)
+        size = abs(value)
+        if value.is_integer() and size < _LONGEST:
+            self.integral = True
+            return int(value)
+        if not 1e-4 <= size < _LONGEST:
+            self.exact = False
+        return value
+
+    def reset(self) -> None:
+        """Forget what was seen."""
+        self.integral, self.exact = False, True
+
+
+class Hasher:
+    """Turns the JSON text of records into `record_sha256`."""
+
+    def __init__(self) -> None:
+        self._floats = Floats()
+        self._decode = msgspec.json.Decoder(float_hook=self._floats).decode
+
+    def sha256(self, content: bytes) -> str:
+        """The hash of a JSON text that is known to be valid."""
+        self._floats.reset()
+        try:
+            value = self._decode(content)
+            canonical = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        except orjson.JSONEncodeError:
+            return hashlib.sha256(canonical_json(msgspec.json.decode(content))).hexdigest()
+        if not self._floats.exact or (may_be_astral(canonical) and has_astral_name(value)):
+            canonical = canonical_json(msgspec.json.decode(content))
+        return hashlib.sha256(canonical).hexdigest()
+
+
+def may_be_astral(text: bytes) -> bool:
+    """False when no character is above U+FFFF."""
+    return not text.isascii() and any(lead in text for lead in _ASTRAL_LEADS)
+
+
+def has_astral_name(value: Any) -> bool:
+    """True when a name has characters above U+FFFF, which RFC 8785 orders differently from orjson."""
+    if type(value) is dict:
+        return any(_is_astral(key) or has_astral_name(member) for key, member in value.items())
+    return type(value) is list and any(has_astral_name(member) for member in value)
+
+
+def _is_astral(name: str) -> bool:
+    return not name.isascii() and max(name) > "\uffff"
