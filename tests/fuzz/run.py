@@ -12,6 +12,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from random import Random
 from types import FrameType
 from typing import NamedTuple
 
-from tests.fuzz.targets import CONFIGS, TARGETS, make_input
+from tests.fuzz.targets import CONFIGS, TARGETS, fixtures, make_input
 
 ROOT = Path(__file__).parent.parent.parent
 FAILURES = ROOT / "build" / "fuzz"
@@ -29,6 +30,8 @@ MAX_SECONDS = 2.0
 """CPU time of one input."""
 MAX_GROWTH_KB = 300 * 1024
 """Growth of the process's memory by one input."""
+MAX_SEED = 4096
+"""Bytes of a shipped dataset that the coverage-guided stage starts from."""
 CHUNK = 250
 STAGES = ("mutated", "guided", "properties")
 PROPERTIES = ("tests/datasets/test_agreement.py", "tests/test_canonical.py", "tests/test_json_door.py", "tests/test_bombs.py")
@@ -137,7 +140,7 @@ def _save(failure: Failure) -> None:
 
 def replay(path: Path) -> bool:
     """A saved input once more; its name tells the target and the settings."""
-    target, config, _ = path.name.rsplit("-", 2)
+    target, config, _ = path.name.split("-", 2)
     failure = attempt(target, path.read_bytes(), config=int(config))
     sys.stderr.write(failure.trace if failure else "no failure\n")
     return failure is None
@@ -154,16 +157,13 @@ def run_guided(inputs: int, *, seed: int) -> bool:
 
 
 def _guided(door: str, inputs: int, seed: int) -> bool:
-    options = [
-        f"-runs={inputs}",
-        f"-seed={seed + 1}",
-        f"-artifact_prefix={FAILURES}/{door}-0-guided-",
-        "-max_len=4096",
-        "-timeout=5",
-    ]
+    options = [f"-runs={inputs}", f"-seed={seed + 1}", f"-artifact_prefix={FAILURES}/{door}-0-", "-timeout=5"]
     sys.stderr.write(f"{door} door, coverage-guided, {inputs:,} inputs\n")
-    command = [sys.executable, "-m", "tests.fuzz.guided", door, *options]
-    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, errors="replace", check=False)
+    with tempfile.TemporaryDirectory() as corpus:
+        for number, content in enumerate(fixtures(door)):
+            Path(corpus, str(number)).write_bytes(content[:MAX_SEED])
+        command = [sys.executable, "-m", "tests.fuzz.guided", door, corpus, *options]
+        finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, errors="replace", check=False)
     sys.stderr.write("\n".join(finished.stderr.splitlines()[-1:] if finished.returncode == 0 else [finished.stderr]) + "\n")
     return finished.returncode == 0
 

@@ -53,10 +53,6 @@ class Pieces:
         """Quotation marks in each piece."""
         return self._counts(self.text == _QUOTE)
 
-    def deeper_than(self, depth: int) -> set[int]:
-        """Pieces that may nest deeper: they have more opening brackets and braces."""
-        return set(np.flatnonzero(self._counts((self.text & 0xDF) == _BRACKET) > depth).tolist())
-
     def with_more_values_than(self, values: int) -> set[int]:
         """Pieces that may hold more values: each but the first follows a comma or begins a container."""
         large = np.flatnonzero(np.diff(self._bounds) > values).tolist()

@@ -30,20 +30,20 @@ _Text = Annotated[str, Meta(max_length=rules.MAX_TEXT)]
 _Tag = Annotated[str, Meta(min_length=1, max_length=rules.MAX_TAG)]
 
 
-class _Input(msgspec.Struct):
+class _Input(msgspec.Struct, gc=False):
     prompt: Annotated[str, Meta(min_length=1, max_length=rules.MAX_TEXT)]
 
 
-class _Reference(msgspec.Struct):
+class _Reference(msgspec.Struct, gc=False):
     answer: _Text | UnsetType = UNSET
 
 
-class _Expected(msgspec.Struct, forbid_unknown_fields=True):
+class _Expected(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     max_latency_ms: Annotated[int, Meta(ge=1, le=rules.MAX_LATENCY_MS)] | UnsetType = UNSET
     required_criteria: list[Literal["accuracy", "clarity", "reasoning", "factuality", "overall"]] | UnsetType = UNSET
 
 
-class _Record(msgspec.Struct, forbid_unknown_fields=True):
+class _Record(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     record_id: Annotated[str, Meta(min_length=1, max_length=rules.MAX_ID)]
     input: _Input
     reference: _Reference | UnsetType = UNSET
@@ -52,7 +52,7 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
     metadata: _Metadata | UnsetType = UNSET
 
 
-class Clean(msgspec.Struct, frozen=True):
+class Clean(msgspec.Struct, frozen=True, gc=False):
     """What the fast lane knows of an accepted record."""
 
     record_id: str

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from assay.core.json_door import MAX_DEPTH, MAX_TOKENS
-from assay.datasets.checks import depth_of
+from assay.core.json_door import MAX_TOKENS
 from assay.datasets.config import ValidationConfig
 from assay.datasets.scan import Pieces, unlike
+from assay.datasets.shallow import ShallowObject, ShallowValue
 
 _encode = msgspec.json.Encoder().encode
 
@@ -26,7 +26,6 @@ class Lane:
         read = [self._read(content) for content in conversations]
         source = Pieces(conversations)
         bad = unlike(source, Pieces([b"" if turns is None else _encode(turns) for turns in read]))
-        bad |= {at for at in source.deeper_than(MAX_DEPTH) if not _is_shallow(read[at] or [])}
         bad |= source.with_more_values_than(MAX_TOKENS)
         return [None if turns is None or at in bad else len(turns) for at, turns in enumerate(read)]
 
@@ -66,21 +65,12 @@ def _is_clean_tool(turn: Any, config: ValidationConfig) -> bool:
     return has_input and (turn.tool_output is not UNSET or not config.require_tool_output)
 
 
-def _is_shallow(turns: list[Any]) -> bool:
-    """Only values that may be anything can nest deeply."""
-    return all(
-        max(depth_of(turn.tool_input, MAX_DEPTH), depth_of(turn.tool_output, MAX_DEPTH), depth_of(turn.metadata, MAX_DEPTH))
-        <= MAX_DEPTH - 2
-        for turn in turns
-    )
-
-
-class _Spoken(msgspec.Struct, tag_field="speaker", forbid_unknown_fields=True, kw_only=True):
+class _Spoken(msgspec.Struct, gc=False, tag_field="speaker", forbid_unknown_fields=True, kw_only=True):
     turn_id: int
     tool_used: UnsetType = UNSET
     tool_input: UnsetType = UNSET
     tool_output: UnsetType = UNSET
-    metadata: dict[str, Any] | UnsetType = UNSET
+    metadata: ShallowObject | UnsetType = UNSET
     confidence_score: float | UnsetType = UNSET
 
 
@@ -102,20 +92,22 @@ def _decoder(config: ValidationConfig) -> Callable[[bytes], list[Any]] | None:
         tag="user",
         kw_only=True,
         forbid_unknown_fields=True,
+        gc=False,
     )
     assistant = msgspec.defstruct(
         "Assistant",
         [
             ("said", reply, msgspec.field(name="assistant_reply")),
             ("tool_used", str | UnsetType, UNSET),
-            ("tool_input", dict[str, Any] | UnsetType, UNSET),
-            ("tool_output", Any, UNSET),
+            ("tool_input", ShallowObject | UnsetType, UNSET),
+            ("tool_output", ShallowValue | UnsetType, UNSET),
             *any_turn,
         ],
         bases=(_Spoken,),
         tag="assistant",
         kw_only=True,
         forbid_unknown_fields=True,
+        gc=False,
     )
     return msgspec.json.Decoder(list[user | assistant]).decode  # type: ignore[valid-type]  # the types are made from the settings
 

@@ -1,5 +1,6 @@
 """legal_eval_v1: one row per line, streamed; a bad line does not stop the file."""
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -59,7 +60,9 @@ class _Reading:
         self.config = config
         self.total = 0
         self.rejected: set[int] = set()
-        self._first: dict[str, Place] = {}
+        self._first: dict[str, int] = {}
+        self._lines = array("Q")
+        """The line of each row; numbers in an array give the garbage collector nothing to do."""
         self._warnings: list[tuple[str, Issue]] = []
         self._warned_rows: Counter[str] = Counter()
 
@@ -84,10 +87,11 @@ class _Reading:
         for line, clean in zip(batch, clean_rows([line.content for line in batch]), strict=True):
             index = self.total
             self.total += 1
+            self._lines.append(line.number)
             if clean is None or clean.id in self._first:
                 issues += self._check_exactly(line, index)
                 continue
-            self._first[clean.id] = Place(line.number, index)
+            self._first[clean.id] = index
             if clean.warned:
                 self._warn(clean.warned, line, index)
         return issues
@@ -104,7 +108,7 @@ class _Reading:
         if found.has_errors:
             self.rejected.add(index)
         elif row_id is not None:
-            self._first[row_id] = Place(line.number, index)
+            self._first[row_id] = index
         self._warn({rules.kind_of(finding) for finding in found if finding.severity == "warning"}, line, index)
         record = Record(index, row_id, start=Place(line.number, 1))
         return [placed(finding, document, record) for finding in found if finding.severity == "error"]
@@ -112,7 +116,7 @@ class _Reading:
     def _check_duplicate(self, found: Findings, row_id: str | None) -> None:
         if row_id is not None and row_id in self._first:
             first = self._first[row_id]
-            message = f"id {short(row_id)} was used by row {first.column} (line {first.line})"
+            message = f"id {short(row_id)} was used by row {first} (line {self._lines[first]})"
             found.add("duplicate_record_id", ("id",), message, hint="ids are unique in a file; keep one of the rows")
 
     def _warn(self, kinds: Iterable[str], line: Line, index: int) -> None:

@@ -8,38 +8,38 @@ import msgspec
 import orjson
 from msgspec import UNSET, Meta, UnsetType
 
-from assay.core.json_door import MAX_DEPTH, MAX_TOKENS
-from assay.datasets.checks import depth_of
+from assay.core.json_door import MAX_TOKENS
 from assay.datasets.legal_eval_v1 import rules
 from assay.datasets.scan import Pieces, unlike
+from assay.datasets.shallow import ShallowObject
 
 _Filled = Annotated[str, Meta(min_length=1)]
 
 
-class _Message(msgspec.Struct):
+class _Message(msgspec.Struct, gc=False):
     role: Literal["user", "assistant", "system"]
     content: _Filled
 
 
-class _Attachment(msgspec.Struct):
+class _Attachment(msgspec.Struct, gc=False):
     path: _Filled
     kind: str | UnsetType = UNSET
     title: str | UnsetType = UNSET
 
 
-class _Criterion(msgspec.Struct):
+class _Criterion(msgspec.Struct, gc=False):
     id: _Filled
     title: _Filled
     description: str | UnsetType = UNSET
     weight: float | UnsetType = UNSET
 
 
-class _Choice(msgspec.Struct):
+class _Choice(msgspec.Struct, gc=False):
     id: _Filled
     text: _Filled
 
 
-class _Row(msgspec.Struct, tag_field="task_type", kw_only=True, forbid_unknown_fields=True):
+class _Row(msgspec.Struct, gc=False, tag_field="task_type", kw_only=True, forbid_unknown_fields=True):
     schema_version: Literal["legal_eval_v1"]
     id: _Filled
     dataset: _Filled
@@ -47,24 +47,24 @@ class _Row(msgspec.Struct, tag_field="task_type", kw_only=True, forbid_unknown_f
     context: str | UnsetType = UNSET
     messages: list[_Message] | UnsetType = UNSET
     attachments: list[_Attachment] | UnsetType = UNSET
-    metadata: dict[str, Any] | UnsetType = UNSET
+    metadata: ShallowObject | UnsetType = UNSET
 
 
-class _Rubric(_Row, tag="rubric_qa", kw_only=True, forbid_unknown_fields=True):
+class _Rubric(_Row, gc=False, tag="rubric_qa", kw_only=True, forbid_unknown_fields=True):
     rubric: Annotated[list[_Criterion], Meta(min_length=1)]
     reference_answers: list[str] | UnsetType = UNSET
 
 
-class _Reference(_Row, tag="reference_qa", kw_only=True, forbid_unknown_fields=True):
+class _Reference(_Row, gc=False, tag="reference_qa", kw_only=True, forbid_unknown_fields=True):
     reference_answers: Annotated[list[_Filled], Meta(min_length=1)]
 
 
-class _Mcq(_Row, tag="mcq", kw_only=True, forbid_unknown_fields=True):
+class _Mcq(_Row, gc=False, tag="mcq", kw_only=True, forbid_unknown_fields=True):
     choices: Annotated[list[_Choice], Meta(min_length=2)]
     correct_choice_ids: Annotated[list[str], Meta(min_length=1)]
 
 
-class Clean(msgspec.Struct, frozen=True):
+class Clean(msgspec.Struct, frozen=True, gc=False):
     """What the fast lane knows of an accepted row."""
 
     id: str
@@ -72,8 +72,8 @@ class Clean(msgspec.Struct, frozen=True):
     """Kinds of warnings that the exact rules have for the row."""
 
 
-_AnyRow = _Rubric | _Reference | _Mcq
-_decode = msgspec.json.Decoder(_AnyRow).decode
+_TYPES = {"rubric_qa": _Rubric, "reference_qa": _Reference, "mcq": _Mcq}
+_decode = msgspec.json.Decoder(_Rubric | _Reference | _Mcq).decode
 _encode = msgspec.json.Encoder().encode
 _ODD_ESCAPE = re.compile(rb"\\u00(?:00|22)")
 
@@ -84,7 +84,6 @@ def clean_rows(lines: Sequence[bytes]) -> list[Clean | None]:
     passed = [position for position, row in enumerate(rows) if row is not None]
     source = Pieces([lines[position] for position in passed])
     bad = unlike(source, Pieces([_encode(rows[position]) for position in passed]))
-    bad |= {at for at in source.deeper_than(MAX_DEPTH) if not _is_flat(rows[passed[at]])}
     bad |= source.with_more_values_than(MAX_TOKENS)
     bad_rows = {passed[at] for at in bad}
     return [
@@ -108,11 +107,11 @@ def _with_unknown(line: bytes) -> Clean | None:
         unknown = rules.unknown_fields(members) if type(members) is dict else []
         if not unknown or line.count(b'"') != orjson.dumps(members).count(b'"') or _ODD_ESCAPE.search(line):
             return None
-        row = msgspec.convert({name: value for name, value in members.items() if name not in unknown}, _AnyRow)
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError, msgspec.ValidationError):
+        row = msgspec.convert({name: value for name, value in members.items() if name not in unknown}, _TYPES[members["task_type"]])
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError, msgspec.ValidationError, KeyError, TypeError):
         return None
     kinds = (f"unsupported_field.{name}" for name in unknown)
-    return Clean(row.id, (*kinds, *_warned(row))) if _is_clean(row) and _is_flat(row) else None
+    return Clean(row.id, (*kinds, *_warned(row))) if _is_clean(row) else None
 
 
 def _warned(row: _Row) -> tuple[str, ...]:
@@ -154,8 +153,3 @@ def _are_clean_choices(choices: list[_Choice], correct: list[str]) -> bool:
 
 def _has_positive_weight(rubric: list[_Criterion]) -> bool:
     return any([criterion.weight is UNSET or criterion.weight > 0 for criterion in rubric])  # noqa: C419  # faster than a generator
-
-
-def _is_flat(row: Any) -> bool:
-    """Only metadata may be anything, so only it can nest deeply."""
-    return row is not None and depth_of(row.metadata, MAX_DEPTH) < MAX_DEPTH
