@@ -37,7 +37,7 @@ _HIGH, _LOW = _table(b"89abAB"), _table(b"cdefCDEF")
 
 
 class Pieces:
-    """Byte strings that are scanned together, because a scan of half a megabyte costs little more than one of a line."""
+    """Byte strings that are scanned together, because a scan of many costs little more than one of a line."""
 
     def __init__(self, pieces: Sequence[Any]) -> None:
         self.joined = b"".join(pieces)
