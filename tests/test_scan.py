@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.document import Place
-from assay.datasets.scan import MAX_COMBINING_RUN, Cursor, Pieces, has_combining_run, lone_surrogates, scan_texts, unlike
+from assay.datasets.scan import (
+    MAX_COMBINING_RUN,
+    Cursor,
+    Pieces,
+    first_not_utf8,
+    has_combining_run,
+    lone_surrogates,
+    scan_texts,
+    unlike,
+)
 
 CONTROLS = {*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0))} - {"\t", "\n", "\r"}
 odd_texts = st.text(
@@ -70,8 +79,30 @@ def test_an_escaped_quotation_mark_or_nul_is_noticed(escape: bytes) -> None:
     assert source.with_odd_escapes() == {1}
 
 
-def test_pieces_that_may_nest_deeply_are_told_apart() -> None:
-    assert Pieces([b"[[{", b"[]", b"", b"{[}"]).deeper_than(1) == {0, 3}
+@given(
+    st.lists(st.lists(st.integers(0, 3) | st.lists(st.integers(), max_size=3), max_size=6), min_size=1, max_size=4),
+    st.integers(1, 5),
+)
+def test_no_piece_with_more_values_is_missed(documents: list[list[int | list[int]]], limit: int) -> None:
+    counts = [1 + len(value) + sum(len(member) for member in value if isinstance(member, list)) for value in documents]
+    found = Pieces([json.dumps(value).encode() for value in documents]).with_more_values_than(limit)
+    assert {at for at, count in enumerate(counts) if count > limit} <= found
+
+
+@pytest.mark.parametrize(
+    ("content", "offset"),
+    [(b"", None), ("é日😀".encode(), None), (b"abc\xff", 3), (b"\xed\xa0\x80", 0), (b"a\xc3", 1), (b"\xc3\xa9\xe2\x82", 2)],
+    ids=range(6),
+)
+def test_the_first_byte_that_is_not_utf8_is_found(content: bytes, offset: int | None) -> None:
+    assert first_not_utf8(memoryview(content)) == offset
+
+
+@pytest.mark.parametrize("shift", range(-4, 3))
+def test_a_character_across_the_seam_of_two_blocks_is_utf8(shift: int) -> None:
+    content = b"a" * ((1 << 22) + shift) + "😀".encode()
+    assert first_not_utf8(memoryview(content)) is None
+    assert first_not_utf8(memoryview(content[:-1])) == (1 << 22) + shift
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,9 @@ def _expanded(pattern: str, on_skip: Callable[[str], None]) -> list[str]:
 
 
 def _in_folder(folder: Path, on_skip: Callable[[str], None]) -> list[str]:
-    candidates = sorted(str(path) for path in folder.rglob("*") if path.is_file() and path.suffix.lower() in DATASET_SUFFIXES)
+    candidates = sorted(
+        str(path) for path in folder.rglob("*") if (path.is_file() or path.is_symlink()) and path.suffix.lower() in DATASET_SUFFIXES
+    )
     files = [path for path in candidates if _shows_contract(path)]
     for path in candidates:
         if path not in files:
@@ -204,7 +206,7 @@ def _shows_contract(path: str) -> bool:
 
 def _neighbour(path: Path) -> str:
     try:
-        names = [entry.name for entry in path.parent.iterdir()]
+        names = [entry.name for entry in path.parent.iterdir() if entry.name != path.name]
     except OSError:
         return "check the path"
     close = get_close_matches(path.name, names, n=1)

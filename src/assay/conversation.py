@@ -6,7 +6,7 @@ are those of `assay.validate(..., contract="conversation_v1")`; subclasses may a
 
 import enum
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import msgspec
 from assay.core.errors import SourceUnreadable
 from assay.core.issue import Finding
 from assay.datasets.config import ValidationConfig, check_config
-from assay.datasets.conversation_v1.rules import check_ids, check_shape, check_text, check_turn
+from assay.datasets.conversation_v1.rules import check_ids, check_plain, check_shape, check_text, check_turn
 from assay.datasets.conversation_v1.texts import documents_in
 from assay.datasets.source import open_source
 
@@ -80,22 +80,26 @@ class AgentDataValidator:
             # A line that is no JSON was noted as such; it is no turn of a wrong type on top.
             unread = {flaw.path[0] for flaw in document.flaws if flaw.path and flaw.code == "invalid_json"}
             if document.is_readable:
-                self._validate(document.value, result, unread)
+                self._validate(document.value, result, skip=unread)
         return result
 
     def validate_data(self, data: Any) -> ValidationResult:
         """The result for a list of turns."""
         result = ValidationResult()
-        self._validate(data, result, set())
+        turns = enumerate(data) if isinstance(data, list) else ()
+        odd = {position: list(check_plain(turn, (position,))) for position, turn in turns}
+        for problems in odd.values():
+            self._note(problems, data, result)
+        self._validate(data, result, skip={position for position, problems in odd.items() if problems})
         return result
 
-    def _validate(self, turns: Any, result: ValidationResult, unread: set[str | int]) -> None:
+    def _validate(self, turns: Any, result: ValidationResult, *, skip: Collection[str | int]) -> None:
         self._note(check_shape(turns, self.config), turns, result)
         if not isinstance(turns, list):
             return
         result.total_turns += len(turns)
         for position, turn in enumerate(turns):
-            if position not in unread:
+            if position not in skip:
                 self._validate_turn(turn, position, result)
         self._note(check_ids(turns, self.config), turns, result)
 

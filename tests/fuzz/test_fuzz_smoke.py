@@ -40,8 +40,9 @@ def test_no_input_makes_a_reader_fail(target: str) -> None:
         b"[\n\xff\n",
         b"- {turn_id: 1, speaker: user, message: x, metadata: {a: .nan, b: .inf}}",
         b"\x1f\x8b",
+        b'[{"turn_id":' + b"9" * 4300 + b',"speaker":"user","message":"m"},{"turn_id":1,"speaker":"user","message":"m"}]',
     ],
-    ids=range(18),
+    ids=range(19),
 )
 @pytest.mark.parametrize("target", TARGETS)
 def test_inputs_that_once_failed_do_not_fail_again(target: str, content: bytes) -> None:

@@ -53,6 +53,10 @@ class Turn(msgspec.Struct, frozen=True):
     tool_output: Any = None
     confidence_score: float | None = None
     metadata: dict[str, Any] = {}
+    has_tool_output: bool = False
+    """The turn records an output, which may be null."""
+    extra: dict[str, Any] = {}
+    """Members of the turn that have no field of their own here."""
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """Reports: what validation says of one source, with its cases read on demand."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -37,6 +37,8 @@ class Report:
         self.outcome = outcome
         self.counts = counts
         self.issues = tuple(issues)
+        self.head: Mapping[str, Any] = {}
+        """What the document says of itself outside its records: id, version, time, metadata."""
         self._open_cases = open_cases
 
     @property

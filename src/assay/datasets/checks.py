@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from assay.core.document import Document
@@ -101,12 +102,13 @@ def integer_at(found: Findings, value: object, path: Path, *, low: int, high: in
         found.wrong_type(path, "an integer", value)
         return None
     if not low <= value <= high:
-        found.add("value_out_of_range", path, f"{name_of(path)} is {_shown(value)}; allowed is {low:,} to {high:,}")
+        found.add("value_out_of_range", path, f"{name_of(path)} is {shown_integer(value)}; allowed is {low:,} to {high:,}")
         return None
     return value
 
 
-def _shown(value: int) -> str:
+def shown_integer(value: int) -> str:
+    """Digits that fit into a message."""
     return f"{value:,}" if value.bit_length() < 100 else "a very large number"
 
 
@@ -142,7 +144,12 @@ def unknown_members(value: Mapping[str, Any], known: Collection[str]) -> Iterato
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """`did you mean 'prompt'?` or nothing."""
-    close = difflib.get_close_matches(word[:80], list(known), n=1, cutoff=0.6)
+    return _nearest(word[:80], tuple(known))
+
+
+@lru_cache(4096)
+def _nearest(word: str, known: tuple[str, ...]) -> str:
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     if not close:
         folded = word.strip().casefold()
         close = [candidate for candidate in known if candidate.casefold() == folded]
@@ -185,7 +192,9 @@ def check_controls(found: Findings, text: str, path: Path, *, one_line: bool = F
 
 
 def check_flaws(found: Findings, document: Document, path: Path) -> None:
-    """The flaws of the text itself as findings below `path`."""
+    """The flaws of the text itself as findings below `path`; what the rules say of an unreadable number is taken back."""
+    unread = {(*path, *flaw.path) for flaw in document.flaws if flaw.code == "value_out_of_range"}
+    found[:] = [finding for finding in found if finding.severity == "warning" or finding.path not in unread]
     for flaw in document.flaws:
         where = (*path, *flaw.path)
         message = f"{name_of(where)} {flaw.message}" if flaw.message.startswith("holds") else flaw.message

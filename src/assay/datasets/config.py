@@ -51,6 +51,8 @@ class ValidationConfig(msgspec.Struct, kw_only=False):
     """golden_v1: accept fewer than 5 or more than 20 cases."""
 
 
+_LARGEST = 1 << 40
+"""Bounds beyond this, and infinite ones, are no limits."""
 _NESTED = {
     "tools": {
         "allowed_tools": "allowed_tools",
@@ -70,7 +72,9 @@ def check_config(config: ValidationConfig) -> ValidationConfig:
         raise UsageProblem(f"bad setting: {problem}", hint="see docs/reference/contracts.md for the settings") from problem
     problems = [*_bad_ranges(config), *_bad_lists(config)]
     if problems:
-        raise UsageProblem(f"bad settings: {'; '.join(problems)}", hint="every minimum must be at most its maximum")
+        raise UsageProblem(
+            f"bad settings: {'; '.join(problems)}", hint="every minimum must be at most its maximum, and lists must name something"
+        )
     return config
 
 
@@ -81,6 +85,9 @@ def _bad_ranges(config: ValidationConfig) -> list[str]:
         "assistant_reply_length": (config.min_assistant_reply_length, config.max_assistant_reply_length),
         "confidence_score": (config.confidence_score_min, config.confidence_score_max),
     }
+    odd = [f"{name} ({bound}) is out of range" for name, pair in ranges.items() for bound in pair if not abs(bound) < _LARGEST]
+    if odd:
+        return odd
     crossed = [f"min of {name} ({low}) is above its max ({high})" for name, (low, high) in ranges.items() if not low <= high]
     negative = [f"min of {name} ({low}) is negative" for name, (low, _) in ranges.items() if name != "confidence_score" and low < 0]
     return crossed + negative

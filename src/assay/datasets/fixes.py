@@ -15,7 +15,7 @@ from assay.core.issue import Path, path_text
 from assay.core.json_door import parse_json
 from assay.datasets import batch_v1, legal_eval_v1
 from assay.datasets.batch_v1.split import Split
-from assay.datasets.checks import Findings
+from assay.datasets.checks import Findings, nearest
 from assay.datasets.config import ValidationConfig
 from assay.datasets.conversation_v1.texts import has_conversation_lines
 from assay.datasets.formats import sniff_format
@@ -154,8 +154,10 @@ class _Fixes:
         if type(record) is not dict:
             return record, []
         changes: list[Edit] = []
-        normalized = batch_v1.rules.Normalized(Findings(), record, path)
-        if normalized.changed is not None:
+        found = Findings()
+        normalized = batch_v1.rules.Normalized(found, record, path)
+        # Two names that become one, or a run of combining marks, are for a person to solve.
+        if normalized.changed is not None and not found:
             record = normalized.value
             changes.append((normalized.changed, "normalised to Unicode NFC"))
         changes += self._trim(record, "record_id", path)
@@ -201,7 +203,8 @@ def _move_unknown(
     metadata = record.get("metadata", {})
     if type(metadata) is not dict:
         return []
-    unknown = [key for key in record if key not in known and key not in metadata]
+    # A name that looks like a known field is a typing error, which moving would hide.
+    unknown = [key for key in record if key not in known and key not in metadata and not nearest(key, known)]
     moved = metadata | {key: record[key] for key in unknown}
     if not unknown or not (accepts is None or accepts(moved)):
         return []

@@ -1,15 +1,18 @@
 """Which format a source is written in, and which contract its content follows."""
 
 import re
-from typing import Any
 
 import msgspec
 
 from assay.core.case import ContractId
-from assay.datasets.source import Format, Source, filled_lines
+from assay.datasets.source import BOM, Format, Source, filled_lines
 
 _BARE_KEY = re.compile(rb"[\s\[{-]*[A-Za-z_][A-Za-z0-9_ -]*:(?:\s|$)")
 """A mapping whose first name has no quotes is YAML."""
+
+
+_FAR = 8 << 20
+"""How far to look for a member that tells the contract, where the source's head shows none."""
 
 
 def sniff_format(source: Source) -> Format:
@@ -40,63 +43,63 @@ class Guess(msgspec.Struct, frozen=True):
     tried: str = ""
 
 
-class _Top(msgspec.Struct):
-    """The members that tell contracts apart; everything else is skipped unread."""
-
-    schema_version: Any = msgspec.UNSET
-    records: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    dataset_id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    cases: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    task_type: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    turn_id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    speaker: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-
-
-_SIGNS: tuple[tuple[ContractId, re.Pattern[bytes]], ...] = (
-    ("batch_v1", re.compile(rb'"records"\s*:|"dataset_id"\s*:|"record_id"\s*:')),
-    ("golden_v1", re.compile(rb'"cases"\s*:|"user_prompt"\s*:')),
-    ("legal_eval_v1", re.compile(rb'"legal_eval_v1"|"task_type"\s*:')),
-    ("conversation_v1", re.compile(rb'"?(?:turn_id|speaker|assistant_reply)"?\s*:')),
-)
-"""Words that show what a text is meant to be, even if no parser reads it."""
+_NAME_OR_BRACKET = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)(?:"(\s*:)?|\Z)|[\[\]{}]', re.DOTALL)
+"""A string, which may be cut off at the end of the text, or a bracket."""
+_LEGAL_VERSION = re.compile(rb'"schema_version"\s*:\s*"legal_eval_v1"')
+_TURN = re.compile(rb"(?:turn_id|speaker|assistant_reply)[\"']?\s*:")
 _TRIED = "looked for records (batch_v1), cases (golden_v1), task_type (legal_eval_v1), and turn_id or speaker (conversation_v1)"
 
 
 def guess_contract(source: Source) -> Guess:
-    """The contract whose members stand at the top of the source, or whose words appear near its start."""
+    """The contract whose members the first object of the source has."""
     if sniff_format(source) == "yaml":
-        is_turns = _SIGNS[-1][1].search(source.head()) is not None
+        is_turns = _TURN.search(source.head()) is not None
         return (
             Guess("conversation_v1")
             if is_turns
             else Guess(None, "YAML is read for conversation_v1; found neither turn_id nor speaker")
         )
-    contract = _contract_of(_first_object(source))
-    if contract is None:
-        head = source.head()
-        contract = next((contract for contract, sign in _SIGNS if sign.search(head)), None)
+    head = source.head()
+    contract = _contract_of(head)
+    if contract is None and source.size > len(head):
+        contract = _contract_of(bytes(source.buffer()[:_FAR]).removeprefix(BOM))
     return Guess(contract, "" if contract else _TRIED)
 
 
-def _first_object(source: Source) -> _Top:
-    """The members of the document, of its first line, or of its first element, as far as the source's head goes."""
-    head = source.head().lstrip()
-    for text in (head, head.partition(b"\n")[0]):
-        try:
-            decoded = msgspec.json.decode(text, type=_Top | list[_Top])
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            continue
-        if decoded:
-            return decoded[0] if isinstance(decoded, list) else decoded
-    return _Top()
-
-
-def _contract_of(top: _Top) -> ContractId | None:
-    present = {name for name in _Top.__struct_fields__ if getattr(top, name) is not msgspec.UNSET}
-    if present & {"records", "dataset_id"}:
-        return "batch_v1"
-    if "cases" in present:
-        return "golden_v1"
-    if "task_type" in present or top.schema_version == "legal_eval_v1":
+def _contract_of(text: bytes) -> ContractId | None:
+    """A member decides only together with its neighbours: any of them may be an unknown field of another contract."""
+    names = _names(text)
+    if _LEGAL_VERSION.search(text) and "schema_version" in names:
         return "legal_eval_v1"
-    return "conversation_v1" if present & {"turn_id", "speaker"} else None
+    if "records" in names and names & {"dataset_id", "dataset_version", "schema_version"}:
+        return "batch_v1"
+    signs: dict[str, ContractId] = {
+        "turn_id": "conversation_v1",
+        "speaker": "conversation_v1",
+        "task_type": "legal_eval_v1",
+        "cases": "golden_v1",
+        "records": "batch_v1",
+        "dataset_id": "batch_v1",
+        "record_id": "batch_v1",
+        "user_prompt": "golden_v1",
+        "reference_answers": "legal_eval_v1",
+    }
+    return next((contract for name, contract in signs.items() if name in names), None)
+
+
+def _names(text: bytes) -> set[str]:
+    """The names of the first object's members, whether or not the text is whole or right."""
+    names: set[str] = set()
+    depth = level = 0
+    for match in _NAME_OR_BRACKET.finditer(text):
+        token = match.group()
+        if match.group(1) is not None:
+            if match.group(2) and depth == level:
+                names.add(match.group(1).decode("utf-8", "replace"))
+            continue
+        depth += 1 if token in b"[{" else -1
+        if token == b"{" and not level:
+            level = depth
+        if level and depth < level:
+            break
+    return names

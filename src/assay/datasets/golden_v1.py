@@ -38,16 +38,13 @@ _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\Z")
 def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
     """The report on one golden dataset; any error rejects the file, as the contract's own model does."""
     document = parse_json(source.buffer())
-    found = Findings()
+    found = check_document(document.value, config) if document.is_readable else Findings()
     check_flaws(found, document, ())
-    cases: list[Any] = []
-    if document.is_readable:
-        found += check_document(document.value, config)
-        cases = _cases_of(document.value)
+    cases = _cases_of(document.value)
     effort.progress(source.size, source.size)
     issues = [placed(finding, document, _record(finding, cases)) for finding in found]
     rejected = {issue.index for issue in issues if issue.severity == "error" and issue.index is not None}
-    return Report(
+    report = Report(
         path=source.name,
         contract="golden_v1",
         outcome="rejected" if found.has_errors else "accepted",
@@ -55,6 +52,9 @@ def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
         issues=issues,
         open_cases=lambda: iter(()) if found.has_errors else _to_cases(document.value, source.name),
     )
+    if type(document.value) is dict:
+        report.head = {name: member for name, member in document.value.items() if name != "cases"}
+    return report
 
 
 def _cases_of(value: Any) -> list[Any]:

@@ -3,6 +3,7 @@
 import gzip
 import io
 import mmap
+import os
 import sys
 import tempfile
 import weakref
@@ -10,9 +11,12 @@ import zlib
 from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
 from assay.core.errors import SourceUnreadable
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 Format = Literal["json", "jsonl", "yaml"]
 Buffer = bytes | bytearray | mmap.mmap
@@ -79,12 +83,36 @@ class Source:
 
     def lines(self) -> Iterator[Line]:
         """The lines with their line breaks, split at LF alone: U+2028 and friends are text."""
-        self._stream.seek(0)
-        lines = iter(self._stream)
-        for number, content in enumerate(lines, 1):
-            yield Line(number, content.removeprefix(BOM))
-            break
-        yield from map(Line, count(2), lines)
+        with self._reader() as reader:
+            lines = iter(reader)
+            for number, content in enumerate(lines, 1):
+                yield Line(number, content.removeprefix(BOM))
+                break
+            yield from map(Line, count(2), lines)
+
+    def _reader(self) -> BinaryIO:
+        """A reader with a position of its own, so that many may read at once."""
+        if isinstance(self._stream, io.BytesIO):
+            return io.BytesIO(self._stream.getbuffer())
+        return io.BufferedReader(_Window(self._stream.fileno()), _BLOCK)
+
+
+class _Window(io.RawIOBase):
+    """Reads an open file from its start without moving the file's own position."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._offset = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        view = memoryview(buffer).cast("B")
+        block = os.pread(self._descriptor, len(view), self._offset)
+        view[: len(block)] = block
+        self._offset += len(block)
+        return len(block)
 
 
 def filled_lines(source: Source) -> Iterator[Line]:

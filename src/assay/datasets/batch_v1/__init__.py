@@ -186,14 +186,16 @@ class _Reading:
             self.issues.insert(0, _all_failed(total))
             is_rejected = True
         outcome: Outcome = "accepted" if accepted == total else "accepted_with_record_errors"
-        return Report(
+        report = Report(
             path=source.name,
             contract="batch_v1",
             outcome="rejected" if is_rejected else outcome,
             counts=Counts(total, accepted, total - accepted),
             issues=self.issues,
-            open_cases=self._cases,
+            open_cases=(lambda: iter(())) if is_rejected else self._cases,
         )
+        report.head = {name: member for name, member in self.split.head.items() if name != "records"}
+        return report
 
     def _cases(self) -> Iterator[Case]:
         dataset = self.split.head.get("dataset_id", "")

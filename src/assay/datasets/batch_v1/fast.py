@@ -120,7 +120,7 @@ class _Lane:
             len(canonical) <= rules.MAX_RECORD_BYTES
             and floats.exact
             # 2000.0 was read as 2000 above, and max_latency_ms must be written as an integer.
-            and not (floats.integral and typed.expected is not UNSET)
+            and not (floats.integral and typed.expected is not UNSET and typed.expected.max_latency_ms is not UNSET)
             and typed.record_id.isprintable()
             and (typed.tags is UNSET or "".join(typed.tags).isprintable())
             and (len(canonical) <= rules.MAX_RECORD_METADATA_BYTES or _has_small_metadata(record))

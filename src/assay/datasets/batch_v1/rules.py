@@ -62,7 +62,8 @@ def check_head(head: dict[str, Any], config: ValidationConfig) -> Findings:
     if "dataset_id" in head:
         _check_dataset_id(found, head["dataset_id"])
     if "dataset_version" in head:
-        version = string_at(found, head["dataset_version"], ("dataset_version",), low=1, high=MAX_VERSION)
+        normal = Normalized(Findings(), head["dataset_version"], ("dataset_version",)).value
+        version = string_at(found, normal, ("dataset_version",), low=1, high=MAX_VERSION)
         check_controls(found, version or "", ("dataset_version",), one_line=True)
     if "schema_version" in head:
         word_at(found, head["schema_version"], ("schema_version",), words=("1.0",))
@@ -75,6 +76,7 @@ def check_head(head: dict[str, Any], config: ValidationConfig) -> Findings:
         _check_normalization(found, head.get(field), (field,), config)
     for unknown in unknown_members(head, HEAD_FIELDS):
         found.warn("unsupported_field", (unknown.name,), f"{unknown.message} and is ignored", hint=unknown.hint, on_key=True)
+        _check_texts(found, {unknown.name: head[unknown.name]}, ())
     return found
 
 

@@ -155,9 +155,9 @@ class Split:
 
     def _check_head(self, document: Document, *, cut: int, gap: int) -> None:
         found = Findings()
-        check_flaws(found, document, ())
         if document.is_readable:
             self._check_members(found, document.value)
+        check_flaws(found, document, ())
         offsets = [self._offset_of(document, finding, cut=cut, gap=gap) for finding in found]
         cursor = Cursor(self.buffer)
         for offset, finding in sorted(zip(offsets, found, strict=True), key=lambda pair: pair[0]):
@@ -190,6 +190,7 @@ class Split:
                 return
         match = _BYTE_OFFSET.search(problem)
         offset = self.start + int(match.group(1)) if match else len(self.buffer)
+        offset -= "trailing characters" in problem
         message = _BYTE_OFFSET.sub("", problem).removeprefix("JSON is malformed: ")
         hint = "the file looks cut off" if "truncated" in problem else "check the text around this place"
         finding = Finding("invalid_json", (), f"not JSON: {message.lower()}", hint)

@@ -22,7 +22,7 @@ _decode = msgspec.msgpack.Decoder(_Verdicts).decode
 
 def clean_in_parallel(raws: Sequence[Raw], *, suspects: frozenset[int], workers: int) -> Iterator[list[Clean | None]]:
     """As `clean_records`, with `workers` processes; where the system cannot fork, with one."""
-    if workers < 2 or not hasattr(os, "fork"):
+    if workers < 2 or len(raws) < workers or not hasattr(os, "fork"):
         yield from clean_records(raws, suspects=suspects)
         return
     shares = _shares(raws, workers)

@@ -1,15 +1,17 @@
 """The rules of conversation_v1, applied exactly: turns in, findings and cases out."""
 
 import math
+import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
 import msgspec
 
-from assay.core.case import Case, Message, Turn
+from assay.core.case import Case, Message, Role, Turn
 from assay.core.document import Document
 from assay.core.issue import Finding, Path
-from assay.datasets.checks import nearest, short, strings_in, type_name, unknown_members
+from assay.core.json_door import MAX_DEPTH
+from assay.datasets.checks import nearest, short, shown_integer, strings_in, type_name, unknown_members
 from assay.datasets.config import ValidationConfig
 
 ErrorType = Literal[
@@ -24,7 +26,9 @@ ErrorType = Literal[
 
 SPEAKER_FIELDS = {"user": "message", "assistant": "assistant_reply"}
 """The field that carries what a speaker said."""
+_NUMBER_NAMES = {"confidence_score": "Invalid confidence_score", "turn_id": "Invalid turn_id value"}
 _FLAW_NAMES = {"invalid_json": "Invalid JSON", "invalid_yaml": "Invalid YAML"}
+_SURROGATE = re.compile("[\ud800-\udfff]")
 TOOL_FIELDS = ("tool_used", "tool_input", "tool_output")
 _BATCH_CODES: dict[ErrorType, str] = {
     "structure_error": "invalid_field_type",
@@ -46,8 +50,14 @@ def finding(error_type: ErrorType, name: str, path: Path, message: str, *, code:
 def check_document(document: Document, config: ValidationConfig) -> Iterator[Finding]:
     """The flaws of the text and every rule for the one conversation in it."""
     yield from check_text(document)
+    if document.is_readable and document.value is None and document.text.strip() != "null":
+        yield finding(
+            "structure_error", "Empty data", (), "the document is empty", code="value_out_of_range", hint="write a list of turns"
+        )
+        return
     # A line that is no JSON was reported as such; it is no turn of a wrong type on top.
-    unread = {flaw.path for flaw in document.flaws if flaw.code == "invalid_json"}
+    # A number that does not fit was read as 0, which nobody wrote.
+    unread = {flaw.path for flaw in document.flaws if flaw.code in ("invalid_json", "value_out_of_range")}
     if document.is_readable:
         yield from (found for found in check_conversation(document.value, config) if found.path not in unread)
 
@@ -55,8 +65,11 @@ def check_document(document: Document, config: ValidationConfig) -> Iterator[Fin
 def check_text(document: Document) -> Iterator[Finding]:
     """The flaws of the text under the contract's names."""
     for flaw in document.flaws:
+        error_type: ErrorType = "structure_error"
         name = _FLAW_NAMES.get(flaw.code, "Invalid text")
-        found = finding("structure_error", name, flaw.path, flaw.message, code=flaw.code, hint=flaw.hint)
+        if flaw.code == "value_out_of_range":
+            error_type, name = "invalid_field_value", _NUMBER_NAMES.get(str(flaw.path[-1:] and flaw.path[-1]), "Invalid number")
+        found = finding(error_type, name, flaw.path, flaw.message, code=flaw.code, hint=flaw.hint)
         yield msgspec.structs.replace(found, offset=flaw.offset)
 
 
@@ -73,16 +86,6 @@ def check_conversation(turns: Any, config: ValidationConfig) -> Iterator[Finding
 def check_shape(turns: Any, config: ValidationConfig) -> Iterator[Finding]:
     """A list with as many turns as configured."""
     if type(turns) is not list:
-        if turns is None:
-            yield finding(
-                "structure_error",
-                "Empty data",
-                (),
-                "the document is empty",
-                code="value_out_of_range",
-                hint="write a list of turns",
-            )
-            return
         hint = "write the turns as a list at the top of the file" if type(turns) is dict else ""
         yield finding(
             "structure_error", "Invalid root type", (), f"the root must be a list of turns, not {type_name(turns)}", hint=hint
@@ -177,7 +180,7 @@ def _check_text(value: Any, path: Path, config: ValidationConfig) -> Iterator[Fi
     low, high = _bounds(field, config)
     if not value and config.allow_empty_messages:
         return
-    if not value and low > 0:
+    if not value:
         yield finding(
             "content_error",
             "Empty message",
@@ -289,6 +292,23 @@ def _check_characters(turn: dict[str, Any], path: Path) -> Iterator[Finding]:
             yield finding("content_error", "Invalid character", where, message, code="invalid_encoding", hint="remove it")
 
 
+def check_plain(value: Any, path: Path, *, depth: int = 0) -> Iterator[Finding]:
+    """Whether a Python value is JSON at all: names are strings, nothing is too deep, text can be encoded."""
+    if depth > MAX_DEPTH:
+        yield finding("structure_error", "Invalid value", path[:2], f"nested deeper than {MAX_DEPTH} levels, or inside itself")
+    elif type(value) is str and not value.isascii() and _SURROGATE.search(value):
+        yield finding("structure_error", "Invalid text", path, f"{path[-1]} holds an unpaired surrogate", code="invalid_encoding")
+    elif type(value) is dict:
+        for key, member in value.items():
+            if type(key) is str:
+                yield from check_plain(member, (*path, key), depth=depth + 1)
+            else:
+                yield finding("structure_error", "Invalid name", path, f"the name {key!r} must be a string")
+    elif type(value) is list:
+        for index, member in enumerate(value):
+            yield from check_plain(member, (*path, index), depth=depth + 1)
+
+
 def _check_numbers(value: Any, path: Path) -> Iterator[Finding]:
     """YAML can write .nan and .inf, which no JSON value is."""
     if type(value) is float and not math.isfinite(value) and path[1:] != ("confidence_score",):
@@ -313,11 +333,15 @@ def check_ids(turns: list[Any], config: ValidationConfig) -> Iterator[Finding]:
         path: Path = (position, "turn_id")
         if turn_id in seen:
             yield finding(
-                "sequence_error", "Duplicate turn_ids", path, f"turn_id {turn_id} was used before", code="duplicate_record_id"
+                "sequence_error",
+                "Duplicate turn_ids",
+                path,
+                f"turn_id {shown_integer(turn_id)} was used before",
+                code="duplicate_record_id",
             )
             continue
         if config.check_turn_sequence and turn_id != expected:
-            message = f"turn_id is {turn_id}, expected {expected}"
+            message = f"turn_id is {shown_integer(turn_id)}, expected {shown_integer(expected)}"
             yield finding("sequence_error", "Non-sequential turn_ids", path, message, hint="number the turns 1, 2, 3 without gaps")
         seen.add(turn_id)
         expected = turn_id + 1
@@ -342,6 +366,12 @@ def to_case(turns: list[dict[str, Any]], index: int, *, dataset: str, record_sha
     )
 
 
+def _role(turn: Turn) -> Role:
+    if turn.speaker == "system":
+        return "system"
+    return "assistant" if turn.assistant_reply else "user"
+
+
 def _turn(turn: dict[str, Any], position: int) -> Turn:
     return Turn(
         turn_id=turn.get("turn_id", position),
@@ -353,4 +383,6 @@ def _turn(turn: dict[str, Any], position: int) -> Turn:
         tool_output=turn.get("tool_output"),
         confidence_score=turn.get("confidence_score"),
         metadata=turn.get("metadata", {}),
+        has_tool_output="tool_output" in turn,
+        extra={name: member for name, member in turn.items() if name not in Turn.__struct_fields__},
     )

@@ -99,12 +99,12 @@ class _Reading:
     def _check_exactly(self, line: Line, index: int) -> list[Issue]:
         document = parse_json(line.text, is_whole=False)
         found = Findings()
-        check_flaws(found, document, ())
         row_id: str | None = None
         if document.is_readable:
             found += rules.check_row(document.value, self.config)
             row_id = _id_of(document.value)
             self._check_duplicate(found, row_id)
+        check_flaws(found, document, ())
         if found.has_errors:
             self.rejected.add(index)
         elif row_id is not None:
