@@ -15,7 +15,7 @@ import msgspec
 from assay.core.errors import SourceUnreadable
 from assay.core.issue import Finding
 from assay.datasets.config import ValidationConfig, check_config
-from assay.datasets.conversation_v1.rules import check_ids, check_plain, check_shape, check_text, check_turn
+from assay.datasets.conversation_v1.rules import check_ids, check_plain, check_shape, check_text, check_turn, is_empty
 from assay.datasets.conversation_v1.texts import documents_in
 from assay.datasets.source import open_source
 
@@ -79,7 +79,7 @@ class AgentDataValidator:
             self._note(check_text(document), document.value, result)
             # A line that is no JSON was noted as such; it is no turn of a wrong type on top.
             unread = {flaw.path[0] for flaw in document.flaws if flaw.path and flaw.code == "invalid_json"}
-            if document.is_readable:
+            if document.is_readable and not is_empty(document):
                 self._validate(document.value, result, skip=unread)
         return result
 

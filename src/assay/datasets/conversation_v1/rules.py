@@ -50,20 +50,23 @@ def finding(error_type: ErrorType, name: str, path: Path, message: str, *, code:
 def check_document(document: Document, config: ValidationConfig) -> Iterator[Finding]:
     """The flaws of the text and every rule for the one conversation in it."""
     yield from check_text(document)
-    if document.is_readable and document.value is None and document.text.strip() != "null":
-        yield finding(
-            "structure_error", "Empty data", (), "the document is empty", code="value_out_of_range", hint="write a list of turns"
-        )
-        return
     # A line that is no JSON was reported as such; it is no turn of a wrong type on top.
     # A number that does not fit was read as 0, which nobody wrote.
     unread = {flaw.path for flaw in document.flaws if flaw.code in ("invalid_json", "value_out_of_range")}
-    if document.is_readable:
+    if document.is_readable and not is_empty(document):
         yield from (found for found in check_conversation(document.value, config) if found.path not in unread)
+
+
+def is_empty(document: Document) -> bool:
+    """True for YAML that says nothing; a JSON null says null."""
+    return document.is_readable and document.value is None and document.text.strip() != "null"
 
 
 def check_text(document: Document) -> Iterator[Finding]:
     """The flaws of the text under the contract's names."""
+    if is_empty(document):
+        hint = "write a list of turns"
+        yield finding("structure_error", "Empty data", (), "the document is empty", code="value_out_of_range", hint=hint)
     for flaw in document.flaws:
         error_type: ErrorType = "structure_error"
         name = _FLAW_NAMES.get(flaw.code, "Invalid text")
