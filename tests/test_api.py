@@ -122,9 +122,11 @@ def test_a_forced_contract_says_what_is_missing() -> None:
         (ValidationConfig(max_turns="many"), "max_turns"),  # type: ignore[arg-type]
         (ValidationConfig(allowed_speakers=[]), "allowed_speakers"),
         (ValidationConfig(confidence_score_min=2.0), "confidence_score"),
+        (ValidationConfig(confidence_score_max=float("nan")), "confidence_score"),
+        (ValidationConfig(max_turns=10**400), "turns"),
         (ValidationConfig(nfc="maybe"), "nfc"),  # type: ignore[arg-type]
     ],
-    ids=["crossed", "negative", "type", "no-speakers", "score", "word"],
+    ids=["crossed", "negative", "type", "no-speakers", "score", "nan", "huge", "word"],
 )
 def test_settings_that_cannot_work_are_a_usage_problem(config: ValidationConfig, message: str) -> None:
     with pytest.raises(UsageProblem, match=message):

@@ -159,6 +159,13 @@ BOMBS: dict[str, Bomb] = {
         seconds=5,
     ),
     "flood-of-numbers": Bomb("batch_v1", repeated(HEAD, b"1,", 24 * MB, b"1]}"), "rejected", ("value_out_of_range",), seconds=5),
+    "flood-of-numbers-under-an-escaped-name": Bomb(
+        "batch_v1",
+        repeated(HEAD.replace(b"records", b"\\u0072ecords"), b"1,", 12 * MB, b"1]}"),
+        "rejected",
+        ("value_out_of_range",),
+        seconds=10,
+    ),
     "flood-of-arrays-in-another-member": Bomb(
         "batch_v1", repeated(b'{"x":[', b"[],", MB, b"[]]," + HEAD[1:] + GOOD + b"]}"), "accepted", seconds=10, growth=600
     ),

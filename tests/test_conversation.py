@@ -188,6 +188,20 @@ def test_two_results_share_nothing() -> None:
     assert ValidationResult().warnings == []
 
 
+def test_python_values_that_are_no_json_are_structure_errors() -> None:
+    loop: dict[str, Any] = {}
+    loop["self"] = loop
+    for metadata in ({1: 2}, loop, {"k": "half \ud800"}, {"k": [{None: 1}]}):
+        result = AgentDataValidator().validate_data([{**USER, "metadata": metadata}])
+        assert [error.error_type for error in result.errors] == [ErrorType.STRUCTURE_ERROR]
+
+
+def test_the_speaker_system_speaks_as_the_system() -> None:
+    config = ValidationConfig(allowed_speakers=["system", "user"])
+    [case] = validate([{"turn_id": 1, "speaker": "system", "message": "Be brief."}, {**USER, "turn_id": 2}], config=config).cases
+    assert [message.role for message in case.messages] == ["system", "user"]
+
+
 class Polite(AgentDataValidator):
     """A rule of its own on top of ours."""
 

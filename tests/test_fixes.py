@@ -179,8 +179,12 @@ def test_fields_that_the_settings_name_stay(tmp_path: Path) -> None:
         ('{"records": [', "a.json"),
         ('{"id": "a ", "task_type": "mcq", oops}\n', "a.jsonl"),
         ("- {turn_id: 1, speaker: user, message: hi, mood: calm}\n", "a.yaml"),
+        (batch("5", GOOD), "a.json"),
+        (json.dumps(ROW) + "\n[1]\n", "a.jsonl"),
+        ('{"version": "1.0.0", "cases": [5]}', "a.json"),
+        ('{"version": "1.0.0", "cases": 5}', "a.json"),
     ],
-    ids=["clean", "surrogate", "duplicate-key", "cut-off", "broken-line", "yaml"],
+    ids=["clean", "surrogate", "duplicate-key", "cut-off", "broken-line", "yaml", "record", "row", "case", "cases"],
 )
 def test_what_is_not_safe_is_left_as_it_is(content: str, name: str, tmp_path: Path) -> None:
     corrected, report = fixed_copy(content, tmp_path, name=name)

@@ -140,6 +140,7 @@ def test_every_combining_mark_counts() -> None:
         (rb'"\\ud800"', []),
         (rb'"\\\ud800"', [3]),
         (rb'"\ud83d\\ude00"', [1]),
+        (rb'"\\ud83d\ude00"', [8]),
         (rb'"\ud7ff\ue000"', []),
         (b"\\ud80", []),
         (b"", []),

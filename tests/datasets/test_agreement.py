@@ -95,7 +95,7 @@ CONFIGS = (
     ValidationConfig(min_message_length=0, min_assistant_reply_length=0),
 )
 seeds = st.integers(0, 2**32 - 1)
-EXAMPLES = settings(max_examples=max(settings().max_examples, 250))
+EXAMPLES = settings(max_examples=max(settings().max_examples, 200))
 
 
 def lane_verdicts(raws: list[bytes], *, suspects: frozenset[int]) -> list[batch_fast.Clean | None]:

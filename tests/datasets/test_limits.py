@@ -124,6 +124,11 @@ def test_a_record_far_beyond_the_limit_is_named_with_its_id_and_place() -> None:
     assert (issue.line, issue.column) == (1, len(HEAD) + 1)
 
 
+def test_a_record_far_beyond_the_limit_may_be_no_object() -> None:
+    [issue] = batch("[" + "1," * MB * 2 + "1]").record_errors
+    assert (issue.index, issue.record_id) == (0, None)
+
+
 @pytest.mark.parametrize("record_id", [b"r", b"r\xff"])
 def test_bytes_that_are_not_utf8_reject_the_payload_in_a_record_of_any_size(record_id: bytes) -> None:
     huge = b'{"record_id":"' + record_id + b'","input":{"prompt":"' + b"x" * 3 * MB + b'\xff"}},'
@@ -169,6 +174,15 @@ def test_a_message_has_up_to_5000_characters(size: int, errors: Found) -> None:
 def test_a_conversation_has_up_to_100_turns(count: int, errors: Found) -> None:
     turns = [{"turn_id": number, "speaker": "user", "message": "m"} for number in range(1, count + 1)]
     assert errors_of(validate(json.dumps(turns).encode(), "conversation_v1")) == errors
+
+
+@pytest.mark.parametrize("contract", ["batch_v1", "golden_v1", "legal_eval_v1", "conversation_v1"])
+def test_a_thousand_unknown_fields_are_named_and_the_others_counted(contract: str) -> None:
+    fields = {f"field{number:04}": number for number in range(1500)}
+    report = validate([{**fields, "turn_id": 1}] if contract == "conversation_v1" else fields, contract)
+    unknown = [issue for issue in report.issues if issue.code == "unsupported_field"]
+    assert len(unknown) == 1001
+    assert "500 more fields" in unknown[-1].message
 
 
 def test_a_legal_row_has_no_limit_of_its_own() -> None:
