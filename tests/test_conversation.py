@@ -200,6 +200,7 @@ def test_the_speaker_system_speaks_as_the_system() -> None:
     config = ValidationConfig(allowed_speakers=["system", "user"])
     [case] = validate([{"turn_id": 1, "speaker": "system", "message": "Be brief."}, {**USER, "turn_id": 2}], config=config).cases
     assert [message.role for message in case.messages] == ["system", "user"]
+    assert case.prompt == USER["message"]
 
 
 class Polite(AgentDataValidator):
