@@ -187,18 +187,20 @@ def lone_surrogates(buffer: Buffer, *, most: int) -> list[int]:
     for start in range(0, size, _BLOCK):
         # A pair is 12 bytes; a block looks 16 bytes around itself and reports its own escapes only.
         low, high = max(0, start - 16), min(size, start + _BLOCK + 16)
-        at = low + _lone_in(np.frombuffer(buffer[low:high], np.uint8))
-        at = at[(at >= start) & (at < start + _BLOCK)]
-        found += [offset for offset in at.tolist() if _is_escape(buffer, offset)]
+        at = low + _lone_in(np.frombuffer(buffer[low:high], np.uint8), buffer, low)
+        found += at[(at >= start) & (at < start + _BLOCK)].tolist()
         if len(found) > most:
             break
     return found
 
 
-def _lone_in(block: _Bytes) -> npt.NDArray[np.intp]:
-    """Surrogate escapes without their other half, taking every backslash for the start of an escape."""
+def _lone_in(block: _Bytes, buffer: Buffer, start: int) -> npt.NDArray[np.intp]:
+    """Surrogate escapes without their other half in a block that begins at `start`."""
     at = np.flatnonzero(block[:-5] == _BACKSLASH)
     at = at[(block[at + 1] == ord("u")) & ((block[at + 2] | 0x20) == ord("d")) & (_HIGH | _LOW)[block[at + 3]]]
+    doubtful = at[(at == 0) | (block[at - 1] == _BACKSLASH)]
+    escaped = [offset for offset in doubtful.tolist() if not _is_escape(buffer, start + offset)]
+    at = at[~np.isin(at, escaped)]
     is_high = _HIGH[block[at + 3]]
     high, low = at[is_high], at[~is_high]
     lone_high = high[~np.isin(high + 6, low, assume_unique=True)]

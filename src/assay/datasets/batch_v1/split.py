@@ -108,7 +108,8 @@ class Split:
                 name = token if depth == 1 else name
                 continue
             depth += (token in b"[{") - (token in b"]}")
-            elements += token == b"," and depth == 2 and name == b'"records"'
+            # A name with an escape in it may spell records.
+            elements += token == b"," and depth == 2 and (name == b'"records"' or b"\\" in name)
             if elements >= rules.MAX_RECORDS:
                 return True
         return False

@@ -353,16 +353,14 @@ def check_ids(turns: list[Any], config: ValidationConfig) -> Iterator[Finding]:
 def to_case(turns: list[dict[str, Any]], index: int, *, dataset: str, record_sha256: str) -> Case:
     """A valid conversation as a case; what the user said first is its prompt."""
     recorded = tuple(_turn(turn, position) for position, turn in enumerate(turns, 1))
-    messages = tuple(
-        Message("assistant" if turn.assistant_reply else "user", turn.assistant_reply or turn.message) for turn in recorded
-    )
+    messages = tuple(Message(_role(turn), turn.assistant_reply or turn.message) for turn in recorded)
     return Case(
         id=f"conversation-{index + 1}",
         index=index,
         contract="conversation_v1",
         task="conversation",
         dataset=dataset,
-        prompt=next((turn.message for turn in recorded if turn.message), ""),
+        prompt=next((message.content for message in messages if message.role == "user" and message.content), ""),
         messages=tuple(message for message in messages if message.content),
         turns=recorded,
         record_sha256=record_sha256,
