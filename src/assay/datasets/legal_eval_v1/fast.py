@@ -107,7 +107,8 @@ def _with_unknown(line: bytes) -> Clean | None:
         unknown = rules.unknown_fields(members) if type(members) is dict else []
         if not unknown or line.count(b'"') != orjson.dumps(members).count(b'"') or _ODD_ESCAPE.search(line):
             return None
-        row = msgspec.convert({name: value for name, value in members.items() if name not in unknown}, _TYPES[members["task_type"]])
+        known = {name: members[name] for name in rules.FIELDS if name in members}
+        row = msgspec.convert(known, _TYPES[members["task_type"]])
     except (orjson.JSONDecodeError, orjson.JSONEncodeError, msgspec.ValidationError, KeyError, TypeError):
         return None
     kinds = (f"unsupported_field.{name}" for name in unknown)
