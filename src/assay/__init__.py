@@ -3,14 +3,14 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from assay.core.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from assay.api import ValidationConfig, stream, validate
     from assay.core.case import Case
     from assay.core.errors import AssayError, SourceUnreadable, UsageProblem
     from assay.core.issue import Issue
     from assay.core.report import Report
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "validate": "assay.api",

@@ -3,7 +3,10 @@
 AssayError
 ├── UsageProblem        wrong option, setting or argument
 ├── SourceUnreadable    a file that cannot be opened or decompressed
-└── MissingExtra        an optional dependency that is not installed
+├── MissingExtra        an optional dependency that is not installed
+├── StoreUnavailable    what a run keeps cannot be written or read: disk full, read-only folder, damaged file
+├── RunNotFound         no run of that name, or a folder that holds none
+└── RunSealed           a run whose artifacts are written once and stay as they are
 """
 
 
@@ -34,3 +37,21 @@ class MissingExtra(AssayError):
     """An optional dependency that this call needs is not installed."""
 
     code = "missing_extra"
+
+
+class StoreUnavailable(AssayError):
+    """What a run keeps cannot be written or read; nothing was half-written, and the same call works once the cause is gone."""
+
+    code = "store_unavailable"
+
+
+class RunNotFound(AssayError):
+    """There is no such run here."""
+
+    code = "run_not_found"
+
+
+class RunSealed(AssayError):
+    """The run's artifacts are published and cannot be replaced."""
+
+    code = "run_sealed"

@@ -1,42 +1,44 @@
 """Bytes of any contract into cases and issues."""
 
 from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import get_args
 
 from assay.core.case import Case, ContractId
 from assay.core.errors import UsageProblem
 from assay.core.issue import Issue
 from assay.core.report import Counts, Report
-from assay.datasets import batch_v1, conversation_v1, golden_v1, legal_eval_v1
 from assay.datasets.checks import nearest
 from assay.datasets.config import ValidationConfig
 from assay.datasets.formats import guess_contract
 from assay.datasets.progress import ALONE, Effort
 from assay.datasets.source import Source
 
-__all__ = ["CONTRACTS", "contract_named", "read", "resolve_contract", "stream"]
+__all__ = ["CONTRACTS", "contract_named", "read", "reader_of", "resolve_contract", "stream"]
 
 Reader = Callable[[Source, ValidationConfig, Effort], Report]
 
-CONTRACTS: dict[ContractId, Reader] = {
-    "legal_eval_v1": legal_eval_v1.read,
-    "batch_v1": batch_v1.read,
-    "golden_v1": golden_v1.read,
-    "conversation_v1": conversation_v1.read,
-}
-"""The reader of each contract."""
+CONTRACTS: tuple[ContractId, ...] = get_args(ContractId)
+"""Every contract; each is a module of this package with a function `read`."""
+
+
+def reader_of(contract: ContractId) -> Reader:
+    """The reader of a contract, imported now: nobody pays for the three others."""
+    reader: Reader = import_module(f"assay.datasets.{contract}").read
+    return reader
 
 
 def read(source: Source, contract: str, *, config: ValidationConfig, effort: Effort = ALONE) -> Report:
     """The report on a source; `auto` recognises the contract by its content. Raises UsageProblem for an unknown name."""
     known = resolve_contract(source, contract)
-    return _unknown(source) if known is None else CONTRACTS[known](source, config, effort)
+    return _unknown(source) if known is None else reader_of(known)(source, config, effort)
 
 
 def stream(source: Source, contract: str, *, config: ValidationConfig) -> Iterator[Case | Issue]:
     """Issues and cases as they are met; in constant memory where the format allows it (JSONL)."""
     known = resolve_contract(source, contract)
     if known == "legal_eval_v1":
-        yield from legal_eval_v1.stream(source, config)
+        yield from import_module("assay.datasets.legal_eval_v1").stream(source, config)
         return
     report = read(source, known or contract, config=config)
     yield from report.issues

@@ -1,8 +1,8 @@
 """Exit codes, and the one place where an error becomes a line on standard error.
 
-0    everything is valid
-1    something is invalid
-2    could not run: usage, settings, an unreadable source, a report that could not be written
+0    everything is valid; a run reached its gates, or has none
+1    something is invalid; a run missed a gate
+2    could not run: usage, settings, an unreadable source, a report that could not be written, nothing that could be evaluated
 130  interrupted
 141  the reader of our output went away
 """
@@ -10,6 +10,7 @@
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
 
@@ -18,8 +19,8 @@ import click
 from assay.core.errors import AssayError
 from assay.surfaces.printable import printable
 
-VALID = 0
-INVALID = 1
+VALID = GATES_PASSED = 0
+INVALID = GATE_FAILED = 1
 COULD_NOT_RUN = 2
 INTERRUPTED = 130
 OUTPUT_CLOSED = 141
@@ -48,15 +49,19 @@ class Boundary:
         return True
 
 
-def complain(message: str, *, hint: str = "") -> None:
-    """`assay: message` on standard error, and `hint: ...` below it."""
-    lines = [f"assay: {message}", *([f"hint: {hint}"] if hint else [])]
+def complain(message: str, *, hint: str = "", details: Sequence[str] = ()) -> None:
+    """`assay: message` on standard error, below it a line for each detail, and `hint: ...`."""
+    lines = [f"assay: {message}", *(f"  {detail}" for detail in details), *([f"hint: {hint}"] if hint else [])]
     click.echo("\n".join(map(printable, lines)), err=True)
 
 
 def complain_of(error: AssayError) -> None:
-    """The line for an error of ours."""
-    complain(error.message, hint=error.hint)
+    """The line for an error of ours, or one for each problem where it holds several."""
+    problems: Sequence[str] = getattr(error, "problems", ())
+    if len(problems) > 1:
+        complain(f"{len(problems):,} problems", details=problems, hint=error.hint)
+    else:
+        complain(error.message, hint=error.hint)
 
 
 def _explain(error: BaseException) -> int:

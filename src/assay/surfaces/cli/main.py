@@ -16,20 +16,33 @@ from assay.surfaces.cli.exits import COULD_NOT_RUN, Boundary
 COMMANDS: Mapping[str, str] = {
     "validate": "Say everything that is wrong with datasets, in one pass.",
     "convert": "Turn a benchmark's files, or another contract's, into a dataset.",
+    "run": "Ask models, grade their answers, keep the evidence.",
+    "check": "Say everything that would keep a run file from running.",
+    "resume": "Go on with a run that was interrupted.",
+    "cancel": "End a run for good, also from another terminal.",
+    "runs": "List the runs of a folder.",
+    "show": "Show a run, or one of its records.",
+    "retry": "Run the failed records of a run again, as a new run.",
+    "verify": "Say whether a run's files are as they were published.",
+    "replay": "Compute a run's metrics again from its files alone.",
+    "purge": "Remove artifacts whose time of retention is over.",
 }
 """Each command, a module of this package, with its line in the help."""
 
 EXIT_CODES = """\b
 Exit codes:
-  0  everything is valid
-  1  something is invalid
-  2  could not run: bad usage, an unreadable file, a report that could not be written"""
+  0    everything is valid; a run reached its gates, or has none
+  1    something is invalid; a run missed a gate
+  2    could not run: bad usage, an unreadable file, nothing that could be evaluated
+  130  interrupted; `assay resume RUN` goes on with a run"""
 
 EXAMPLES = """\b
 Examples:
   assay validate answers.json
   assay validate 'data/**/*.jsonl' --format github
   assay convert lexam questions.jsonl -o lexam.jsonl
+  assay run golden.json --model openai/gpt-5-mini --judge openai/gpt-5 --pass-rate 0.8
+  assay show latest
   assay COMMAND --help"""
 
 
@@ -74,7 +87,7 @@ class Program(click.Group):
 @click.version_option(__version__, prog_name="assay", message="%(prog)s %(version)s")
 @click.pass_context
 def program(context: click.Context) -> None:
-    """Validate evaluation datasets like a compiler, and convert between formats."""
+    """Validate evaluation datasets like a compiler, run them against models, and keep the evidence."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
         context.exit(COULD_NOT_RUN)

@@ -1,4 +1,4 @@
-"""What every surface calls: sources in, reports out."""
+"""Sources in, reports out."""
 
 import glob
 import json
@@ -13,11 +13,9 @@ from assay.core.case import Case
 from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.core.issue import Issue
 from assay.core.report import Report
-from assay.datasets import contract_named, read, resolve_contract
+from assay.datasets import read, resolve_contract
 from assay.datasets import stream as stream_source
 from assay.datasets.config import ValidationConfig, check_config, load_config
-from assay.datasets.converters import Conversion, IdStyle, convert_cases, convert_files
-from assay.datasets.converters.report import with_rejected
 from assay.datasets.fixes import Change, fixed
 from assay.datasets.progress import Effort, Progress, no_progress
 from assay.datasets.source import Source, open_source
@@ -25,8 +23,6 @@ from assay.datasets.source import Source, open_source
 __all__ = [
     "FixReport",
     "ValidationConfig",
-    "convert_benchmark",
-    "convert_contract",
     "find_sources",
     "fix",
     "load_config",
@@ -97,21 +93,6 @@ def _without_places(report: Report) -> Report:
     report.path = "<object>"
     report.issues = tuple(msgspec.structs.replace(issue, line=None, column=None, excerpt="", caret=0) for issue in report.issues)
     return report
-
-
-def convert_benchmark(name: str, paths: Sequence[str], *, id_style: IdStyle = "stable") -> Conversion:
-    """Rows of legal_eval_v1 from the files of a published benchmark."""
-    return convert_files(name, paths, id_style=id_style)
-
-
-def convert_contract(path: str | Path, *, source: str, target: str) -> Conversion:
-    """The valid cases of a dataset in another contract, with a remark for everything that has no place there."""
-    report = validate(path, source)
-    known = report.contract
-    if known is None or report.outcome == "rejected":
-        raise UsageProblem(f"'{path}' is no usable {source} dataset", hint=f"see what is wrong with: assay validate {path}")
-    converted = convert_cases(report.cases, source=known, target=contract_named(target), name=str(path))
-    return with_rejected(converted, report.record_errors)
 
 
 class FixReport(msgspec.Struct, frozen=True):

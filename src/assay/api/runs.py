@@ -1,0 +1,212 @@
+"""Requests in, runs out: start, resume, cancel, look at, verify."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.core.errors import UsageProblem
+from assay.core.run_result import RunListing, RunResult
+from assay.engine.folders import RunFolders, find_run, run_ids
+from assay.engine.inputs import DatasetInput
+from assay.engine.opened import Run
+from assay.engine.planning import PlannedRuns
+from assay.engine.planning import plan_runs as plan_request
+from assay.engine.recompute import differences
+from assay.engine.request import PlanProblems, RunRequest
+from assay.engine.run import Surroundings
+from assay.engine.run_file import is_run_file
+from assay.engine.run_id import new_run_id
+from assay.engine.runs import cancel as cancel_run
+from assay.engine.runs import list_runs as listed_runs
+from assay.engine.runs import resume as resume_run
+from assay.engine.runs import retry_plan
+from assay.engine.runs import start as start_run
+from assay.engine.tally import Snapshot
+from assay.models import reach_models
+from assay.store.folder import open_run_folder
+from assay.store.retention import purge_run, purgeable
+from assay.store.verify import verify_run
+
+__all__ = [
+    "PlanProblems",
+    "PlannedRuns",
+    "Purged",
+    "Run",
+    "RunRequest",
+    "Snapshot",
+    "cancel",
+    "check",
+    "is_run_file",
+    "list_runs",
+    "open_run",
+    "plan_runs",
+    "purge",
+    "replay",
+    "resume",
+    "retry",
+    "run",
+    "run_async",
+    "verify",
+]
+
+RUNS_DIR = "runs"
+
+Watch = Callable[[Snapshot], None]
+OnBusy = Callable[[int | None], None]
+
+
+class Purged(msgspec.Struct, frozen=True):
+    """What a purge removed from a run, or would remove."""
+
+    run_id: str
+    artifacts: tuple[str, ...]
+
+
+def plan_runs(request: RunRequest, *, environ: Mapping[str, str] | None = None) -> PlannedRuns:
+    """The runs that a request describes; raises PlanProblems with everything that is wrong, before any call."""
+    return plan_request(request, environ=os.environ if environ is None else environ, now=time.time(), new_run_id=new_run_id)
+
+
+def run(
+    source: RunRequest | PlannedRuns | str | Path,
+    *,
+    watch: Watch | None = None,
+    on_busy: OnBusy | None = None,
+    takes_signals: bool = False,
+    **options: Any,
+) -> tuple[RunResult, ...]:
+    """Run a request, its plans, a run file or a dataset, one run for each candidate; an unfinished run of the same id goes on.
+
+    `options` are the members of RunRequest; `model` and `judge` may be used for one model each.
+    """
+    planned = source if isinstance(source, PlannedRuns) else plan_runs(_request(source, options))
+    around = _surroundings(watch, on_busy, takes_signals=takes_signals, inputs=planned.inputs)
+    results: list[RunResult] = []
+    for plan in planned.plans:
+        results.append(start_run(plan, Path(planned.runs_dir), around))
+        if not results[-1].is_finished:
+            break
+    return tuple(results)
+
+
+def _request(source: RunRequest | str | Path, options: dict[str, Any]) -> RunRequest:
+    if isinstance(source, RunRequest):
+        return source
+    for name, member in (("model", "models"), ("judge", "judges")):
+        if name in options:
+            options[member] = (options.pop(name),)
+    unknown = sorted(set(options) - set(RunRequest.__struct_fields__))
+    if unknown:
+        raise UsageProblem(f"unknown option '{unknown[0]}'", hint=f"options: {', '.join(RunRequest.__struct_fields__)}")
+    named = {"run_file": str(source)} if is_run_file(source) else {"datasets": (str(source),)}
+    return RunRequest(**{**options, **named})
+
+
+async def run_async(source: RunRequest | str | Path, **options: Any) -> tuple[RunResult, ...]:
+    """As `run`, for callers that have an event loop of their own: the run works in a thread beside it."""
+    return await asyncio.to_thread(run, source, **options)
+
+
+def resume(
+    run_name: str,
+    *,
+    runs_dir: str | Path = RUNS_DIR,
+    watch: Watch | None = None,
+    on_busy: OnBusy | None = None,
+    takes_signals: bool = False,
+) -> RunResult:
+    """Go on with an unfinished run under the settings that it was started with."""
+    return resume_run(find_run(Path(runs_dir), run_name), _surroundings(watch, on_busy, takes_signals=takes_signals))
+
+
+def cancel(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> RunResult:
+    """Stop a run that may be under way elsewhere; what is finished stays, and everything is sealed. Raises RunSealed."""
+    return cancel_run(find_run(Path(runs_dir), run_name), _surroundings())
+
+
+def retry(
+    run_name: str,
+    *,
+    runs_dir: str | Path = RUNS_DIR,
+    run_id: str | None = None,
+    watch: Watch | None = None,
+    takes_signals: bool = False,
+) -> RunResult:
+    """A new run, linked to the old one, over the records that the old one could not evaluate."""
+    parent = find_run(Path(runs_dir), run_name)
+    return start_run(retry_plan(parent, run_id or new_run_id()), parent.runs_dir, _surroundings(watch, takes_signals=takes_signals))
+
+
+def list_runs(runs_dir: str | Path = RUNS_DIR) -> Iterator[RunListing]:
+    """All runs of a folder, the newest first."""
+    return listed_runs(Path(runs_dir))
+
+
+def open_run(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> Run:
+    """A run to look at, by its id, the beginning of one, `latest`, or the path of its folder; raises RunNotFound."""
+    return Run(find_run(Path(runs_dir), run_name))
+
+
+def verify(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> list[str]:
+    """One line for each artifact of a finished run that is not as it was published; empty when all is well."""
+    return verify_run(_sealed(run_name, runs_dir).sealed)
+
+
+def replay(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> list[str]:
+    """Recompute every metric from the artifacts alone; one line for each that differs."""
+    return differences(open_run_folder(_sealed(run_name, runs_dir).sealed))
+
+
+def _sealed(run_name: str, runs_dir: str | Path) -> RunFolders:
+    folders = find_run(Path(runs_dir), run_name)
+    if not folders.is_sealed:
+        raise UsageProblem(f"run '{folders.run_id}' has not ended", hint=f"go on with it: assay resume {folders.run_id}")
+    return folders
+
+
+def purge(runs_dir: str | Path = RUNS_DIR, *, run_name: str | None = None, reason: str = "", is_dry: bool = False) -> list[Purged]:
+    """Remove artifacts whose time of retention is over; those of one run earlier, when its name and a reason are given."""
+    now = time.time()
+    if run_name is not None:
+        folder = _sealed(run_name, runs_dir).sealed
+        expired = purgeable(folder, now=now)
+        force = bool(reason)
+        return [Purged(folder.name, tuple(expired))] if is_dry else [_purged(folder, now=now, force=force, reason=reason)]
+    folders = (RunFolders(Path(runs_dir), run_id).sealed for run_id in run_ids(Path(runs_dir)))
+    due = [(folder, purgeable(folder, now=now)) for folder in folders if (folder / "run_manifest.json").is_file()]
+    return [
+        Purged(folder.name, tuple(names)) if is_dry else _purged(folder, now=now, force=False, reason="")
+        for folder, names in due
+        if names
+    ]
+
+
+def _purged(folder: Path, *, now: float, force: bool, reason: str) -> Purged:
+    tombstones = purge_run(folder, now=now, force=force, reason=reason)
+    return Purged(folder.name, tuple(tombstone.name for tombstone in tombstones))
+
+
+def check(run_file: str | Path, *, environ: Mapping[str, str] | None = None) -> list[str]:
+    """Everything that would keep a run file from running, unreachable providers included; empty when it may run."""
+    try:
+        planned = plan_runs(RunRequest(run_file=str(run_file)), environ=environ)
+    except PlanProblems as problems:
+        return list(problems.problems)
+    used = os.environ if environ is None else environ
+    found = [problem for plan in planned.plans for problem in asyncio.run(reach_models(plan, environ=used))]
+    return list(dict.fromkeys(found))
+
+
+def _surroundings(
+    watch: Watch | None = None,
+    on_busy: OnBusy | None = None,
+    *,
+    takes_signals: bool = False,
+    inputs: Sequence[DatasetInput] | None = None,
+) -> Surroundings:
+    return Surroundings(environ=os.environ, watch=watch, on_busy=on_busy, takes_signals=takes_signals, inputs=inputs)

@@ -1,0 +1,81 @@
+"""Asks and replies: one request to a model, and what came back."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from assay.core.case import Message
+
+Stage = Literal["candidate", "judge"]
+TRANSIENT_CODES = frozenset({"timeout", "rate_limited", "service_unavailable", "internal_error"})
+"""batch_v1 3.2: only these are tried again."""
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """One request to a model: graders make it, the engine sends it."""
+
+    stage: Stage
+    call_id: str
+    """Names the call within its record, the same in every round: `candidate`, `judge:overall`, `judge:overall:again`."""
+    model: str
+    """Name of one of the plan's models."""
+    messages: tuple[Message, ...]
+    reply_schema: dict[str, Any] | None = None
+    """JSON Schema of the wanted reply, for providers that can be held to one."""
+    is_fresh: bool = False
+    """A stored reply to the same request will not do."""
+
+
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Tokens as the provider counted them; what it did not say is None, never 0."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a model answered."""
+
+    text: str
+    finish_reason: str = ""
+    usage: Usage = Usage()
+    model: str = ""
+    """The model that the provider says has answered."""
+    request_id: str = ""
+    applied: dict[str, Any] = {}
+    """Sampling parameters as they were sent, which may be fewer than were asked for."""
+    flags: tuple[str, ...] = ()
+    """What happened to the reply on its way: `truncated`, `replaced_characters`, `cached`, `prefilled`."""
+    raw: str = ""
+    """The provider's whole body, when the run keeps it."""
+
+
+class ModelFailure(Exception):
+    """A call that brought no reply, classed by what may be done about it."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        http_status: int | None = None,
+        retry_after: float | None = None,
+        request_id: str = "",
+        is_exhausted: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.http_status = http_status
+        self.retry_after = retry_after
+        self.request_id = request_id
+        self.is_exhausted = is_exhausted
+        """The account has no quota left, so that no further call can succeed."""
+
+    @property
+    def is_transient(self) -> bool:
+        """True when the same call may succeed later."""
+        return self.code in TRANSIENT_CODES

@@ -1,0 +1,166 @@
+"""Plans: everything that decides how a run goes, frozen before the first call and hashed."""
+
+import hashlib
+from typing import Any, Literal
+
+import msgspec
+
+from assay.core.canonical import canonical_json
+from assay.core.case import ContractId
+
+ProviderKind = Literal["openai", "openai_responses", "anthropic", "local", "replay", "scripted", "litellm"]
+ResponseSource = Literal["sampled", "prefilled", "part_of_conversation"]
+OnInvalid = Literal["reject", "skip"]
+
+
+class Parameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Sampling parameters; None leaves a value to the provider."""
+
+    temperature: float | None = 0.0
+    top_p: float | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+    reasoning_effort: str | None = None
+    thinking_budget: int | None = None
+    extra_body: dict[str, Any] = {}
+    """Members that are sent as they are."""
+
+
+class ProviderPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a model is reached and how often it may be called."""
+
+    name: str
+    kind: ProviderKind
+    base_url: str = ""
+    key_variable: str = ""
+    """Name of the environment variable that holds the key; the key itself is in no plan."""
+    timeout: float = 120.0
+    """Seconds for one attempt as a whole, not only between two bytes."""
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    headers: dict[str, str] = {}
+    """Extra headers such as a project or region."""
+
+
+class ModelPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One model of a run: the candidate, or a judge."""
+
+    name: str
+    provider: str
+    """Name of one of the plan's providers."""
+    model: str
+    """Exact identifier as the provider knows it."""
+    parameters: Parameters = Parameters()
+
+
+class RetryPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """batch_v1 3.2: three attempts, 2 s and 6 s between them, 20 % more or less."""
+
+    max_attempts: int = 3
+    jitter: float = 0.2
+    base_delay: float = 2.0
+    max_delay: float = 60.0
+    """The longest wait that a provider's Retry-After may cause."""
+
+
+class Gates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a run must reach to pass; None is no gate. All thresholds are inclusive."""
+
+    pass_rate: float | None = None
+    min_score: float | None = None
+    """Mean score on the scale of the dataset: 1-5 for golden_v1 and batch_v1, 0-1 otherwise."""
+    max_error_rate: float | None = None
+
+
+class StageLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Limits on all calls of one stage, beside those of the providers; None is no limit."""
+
+    concurrency: int | None = None
+    requests_per_minute: float | None = None
+
+
+class DatasetPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One dataset of a run, as it was read."""
+
+    path: str
+    contract: ContractId
+    dataset_id: str
+    dataset_version: str
+    schema_version: str
+    sha256: str
+    """Of the file's bytes, unpacked."""
+    name: str = ""
+    split_field: str = ""
+    split_value: str = ""
+    limit: int | None = None
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of one run: one candidate, its judges, its data, its limits."""
+
+    run_id: str
+    datasets: tuple[DatasetPlan, ...]
+    candidate: ModelPlan
+    judges: tuple[ModelPlan, ...] = ()
+    providers: tuple[ProviderPlan, ...] = ()
+    response_source: ResponseSource = "sampled"
+    responses_path: str = ""
+    responses_sha256: str = ""
+    system_prompt: str = ""
+    """Sent to the candidate where the case's policy has none of its own."""
+    retry: RetryPlan = RetryPlan()
+    concurrency: int = 32
+    """Calls in flight at most."""
+    generation: StageLimits = StageLimits()
+    judging: StageLimits = StageLimits()
+    max_cost: float | None = None
+    """US dollars after which no new call is made."""
+    gates: Gates = Gates()
+    slices: tuple[str, ...] = ("tags", "dataset")
+    cluster_key: str = ""
+    pass_threshold: float = 0.7
+    """A normalised score from which a case passes, where its contract has no scale of its own."""
+    case_pass_score: int = 4
+    """A 1-5 score from which a case passes."""
+    on_invalid: OnInvalid = "reject"
+    limit: int | None = None
+    sample: int | None = None
+    seed: int = 0
+    """Of the sample and of resampled intervals."""
+    keep_raw: bool = False
+    """Keep the providers' whole replies in the attempt log, redacted."""
+    cache_dir: str = ""
+    suite: str = ""
+    """Groups the runs of several candidates."""
+    parent_run_id: str = ""
+    """The run whose failed records this one repeats."""
+
+    def models(self) -> tuple[ModelPlan, ...]:
+        """The candidate, then the judges."""
+        return (self.candidate, *self.judges)
+
+
+_OPERATION = ("run_id", "concurrency", "generation", "judging", "suite", "parent_run_id", "cache_dir", "responses_path")
+"""What may differ between the start of a run and its resumption: it changes when and where things happen, not what."""
+
+
+def plan_sha256(plan: Plan) -> str:
+    """The hash of everything in a plan that can change a result."""
+    settings = msgspec.to_builtins(plan)
+    for name in _OPERATION:
+        del settings[name]
+    for provider in settings["providers"]:
+        for name in ("timeout", "requests_per_minute", "tokens_per_minute"):
+            del provider[name]
+    for dataset in settings["datasets"]:
+        del dataset["path"]
+    return hashlib.sha256(canonical_json(settings)).hexdigest()
+
+
+def retry_delay(policy: RetryPlan, failed_round: int, *, chance: float, retry_after: float | None = None) -> float:
+    """Seconds to wait after a failed round; `chance` is uniform in 0..1. Delays are 2, 6, 14, 30 ... seconds."""
+    scheduled = policy.base_delay * ((1 << failed_round) - 1)
+    jittered = scheduled * (1 - policy.jitter + 2 * policy.jitter * chance)
+    return max(jittered, min(retry_after or 0.0, policy.max_delay))

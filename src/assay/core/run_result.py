@@ -1,0 +1,62 @@
+"""What a run comes to, the same for every surface."""
+
+from typing import Any
+
+import msgspec
+
+from assay.core.run_state import TERMINAL, RunCounts, State
+
+
+class GateResult(msgspec.Struct, frozen=True):
+    """Whether the run reached what its plan demands; without gates it passes."""
+
+    passed: bool
+    reasons: tuple[str, ...] = ()
+
+
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A run as it stands: sealed, or still open."""
+
+    run_id: str
+    state: State
+    run_dir: str
+    """Where the artifacts are; for an unfinished run, where its working state is."""
+    counts: RunCounts
+    metrics: dict[str, Any]
+    """The metrics summary; empty for a run that has not ended."""
+    gate: GateResult
+    candidate: str = ""
+    blocked: str = ""
+    """Why a provider took no more calls."""
+
+    @property
+    def is_finished(self) -> bool:
+        """True when the run has ended and its artifacts are sealed."""
+        return self.state in TERMINAL
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain values, in the shape of `assay run --json`."""
+        return {
+            "run_id": self.run_id,
+            "state": self.state,
+            "run_dir": self.run_dir,
+            "counts": msgspec.to_builtins(self.counts),
+            "metrics": self.metrics,
+            "gate": msgspec.to_builtins(self.gate),
+        }
+
+
+class RunListing(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the list of runs."""
+
+    run_id: str
+    state: State
+    created_at: str
+    dataset: str
+    candidate: str
+    total_records: int
+    done_records: int
+    pass_rate: float | None = None
+    score: float | None = None
+    passed: bool | None = None
+    """None without gates or before the end."""

@@ -1,0 +1,64 @@
+"""The states of a run and the counts of its records, as batch_v1 section 3 defines them."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+State = Literal[
+    "queued", "validating", "running", "retrying", "finalizing", "completed", "completed_with_failures", "failed", "cancelled"
+]
+TERMINAL: frozenset[State] = frozenset({"completed", "completed_with_failures", "failed", "cancelled"})
+_NEXT: dict[State, frozenset[State]] = {
+    "queued": frozenset({"validating", "failed", "cancelled"}),
+    "validating": frozenset({"running", "finalizing", "failed", "cancelled"}),
+    "running": frozenset({"retrying", "finalizing", "failed", "cancelled"}),
+    "retrying": frozenset({"finalizing", "failed", "cancelled"}),
+    "finalizing": TERMINAL,
+}
+
+
+def may_follow(state: State, following: State) -> bool:
+    """True when a run may go from one state straight to another."""
+    return following in _NEXT.get(state, frozenset())
+
+
+class RunCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Records of a run: total = evaluated + failed + skipped, valid = total - invalid."""
+
+    total_records: int = 0
+    valid_records: int = 0
+    evaluated_records: int = 0
+    failed_records: int = 0
+    """Invalid, timed out, or without a grade."""
+    skipped_records: int = 0
+    """Valid but never evaluated, the cancelled ones included."""
+    invalid_records: int = 0
+    cancelled_records: int = 0
+
+
+def count_records(by_status: Mapping[str, int]) -> RunCounts:
+    """The counts from the number of records with each record status."""
+    invalid, cancelled = by_status.get("invalid_record", 0), by_status.get("cancelled", 0)
+    total = sum(by_status.values())
+    return RunCounts(
+        total_records=total,
+        valid_records=total - invalid,
+        evaluated_records=by_status.get("evaluated", 0),
+        failed_records=invalid + by_status.get("timeout", 0) + by_status.get("evaluation_error", 0),
+        skipped_records=by_status.get("skipped", 0) + cancelled,
+        invalid_records=invalid,
+        cancelled_records=cancelled,
+    )
+
+
+def final_state(counts: RunCounts, *, is_cancelled: bool = False, is_blocked: bool = False) -> State:
+    """batch_v1 3.3, with the precedence failed, cancelled, completed_with_failures, completed.
+
+    A cancel that arrives when nothing is left to do changes nothing.
+    """
+    if is_blocked:
+        return "failed"
+    if is_cancelled and counts.cancelled_records:
+        return "cancelled"
+    return "completed_with_failures" if counts.failed_records or counts.cancelled_records else "completed"

@@ -1,0 +1,64 @@
+"""The crew: how many records are under way, so that a shard starts when there is work for it, and not before."""
+
+import asyncio
+
+from assay.store.ledger import SHARD_SIZE
+
+MOST_OPEN = 2_000
+"""Records under way at most, those between two rounds included; it bounds memory when a provider is down."""
+
+
+class Crew:
+    """Counts of the records that one worker has in hand."""
+
+    def __init__(self, concurrency: int) -> None:
+        self.open = 0
+        self.waiting = 0
+        """Records between two rounds, which hold no slot."""
+        self.only_retries = asyncio.Event()
+        """Set when no first attempt is left to start and some record is being tried again."""
+        self._first_rounds = 0
+        self._is_complete = False
+        self._wanted = concurrency
+        self._most = max(MOST_OPEN, 4 * concurrency)
+        self._changed = asyncio.Event()
+
+    async def reserve(self) -> None:
+        """Wait until the open records do not keep every slot busy, and make room for one more shard."""
+        while self.open - self.waiting >= self._wanted or self.open >= self._most:
+            self._changed.clear()
+            await self._changed.wait()
+        self.open += SHARD_SIZE
+
+    def admit(self, records: int) -> None:
+        """The shard that room was made for has so many open records."""
+        self.open += records - SHARD_SIZE
+        self._first_rounds += records
+
+    def complete(self) -> None:
+        """No further shard will come."""
+        self._is_complete = True
+        self._look()
+
+    def end_first_round(self) -> None:
+        """One record more has nothing left to start."""
+        self._first_rounds -= 1
+        self._look()
+
+    def pause(self) -> None:
+        """A record begins to wait for its next round."""
+        self.waiting += 1
+        self._changed.set()
+
+    def resume(self) -> None:
+        """A record has waited long enough."""
+        self.waiting -= 1
+
+    def leave(self) -> None:
+        """One record has come to its end."""
+        self.open -= 1
+        self._changed.set()
+
+    def _look(self) -> None:
+        if self._is_complete and not self._first_rounds and self.waiting:
+            self.only_retries.set()

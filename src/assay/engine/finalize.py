@@ -1,0 +1,206 @@
+"""The end of a run: its ledger into eight artifacts. The same ledger gives the same bytes, however often it is asked."""
+
+import platform
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from assay.core.case import Case
+from assay.core.plan import ModelPlan, Plan
+from assay.core.run_state import State, count_records
+from assay.core.version import __version__
+from assay.engine.evidence import Evidence, PredictionLine, cluster_of, facts_of, invalid_facts, iso, slices_of
+from assay.engine.folders import RunFolders
+from assay.grading import templates
+from assay.metrics.facts import Columns
+from assay.metrics.gates import check_gates
+from assay.metrics.golden import EvalResult, EvalRunParameters, eval_result, eval_results
+from assay.metrics.summary import summarize, summarize_slices
+from assay.store.artifacts import Staging
+from assay.store.evidence import AttemptChain, MerkleTree
+from assay.store.ledger import FinishedRecord, Ledger, RecordRow, RunRow
+from assay.store.redact import Redactor
+
+MANIFEST_VERSION = "1"
+_encode = msgspec.json.Encoder().encode
+_decode_case = msgspec.json.Decoder(Case).decode
+
+
+def finalize(ledger: Ledger, folders: RunFolders, *, secrets: Iterable[str] = ()) -> None:
+    """Write, seal and publish the artifacts of a run whose final state is decided; a second time changes nothing."""
+    run = ledger.run()
+    plan = msgspec.json.decode(run.plan, type=Plan)
+    with Staging(folders.active) as staging:
+        artifacts = _Artifacts(plan, staging, Redactor(secrets), started_at=iso(run.states[0][1]))
+        artifacts.write(ledger.finished())
+        staging.seal(artifacts.manifest(run))
+        staging.publish(folders.sealed)
+
+
+class _Artifacts:
+    """The files of one run while they are being written."""
+
+    def __init__(self, plan: Plan, staging: Staging, redactor: Redactor, *, started_at: str) -> None:
+        self._plan = plan
+        self._staging = staging
+        self._redactor = redactor
+        self._started_at = started_at
+        self._chain = AttemptChain()
+        self._tree = MerkleTree()
+        self._facts = Columns()
+        self._golden: list[EvalResult] = []
+        self._summary: dict[str, Any] = {}
+        self._gate: dict[str, Any] = {}
+        self._statuses: dict[str, int] = {}
+
+    def write(self, records: Iterable[FinishedRecord]) -> None:
+        """All artifacts but the manifest, in one pass over the records."""
+        open_lines = self._staging.open_lines
+        self._input = open_lines("input_dataset.json")
+        self._validation = open_lines("record_validation.jsonl")
+        self._predictions = open_lines("predictions.jsonl")
+        self._attempts = open_lines("attempt_logs.jsonl")
+        self._failures = open_lines("failures.jsonl")
+        self._responses = open_lines("responses.jsonl")
+        self._write_records(records)
+        self._write_metrics()
+
+    def _write_records(self, records: Iterable[FinishedRecord]) -> None:
+        self._input.write(_encode(self._input_head())[:-1] + b',"records":[\n')
+        separator = b""
+        for finished in records:
+            evidence = Evidence(finished, self._plan, self._redactor)
+            self._validation.line(_encode(evidence.validation()))
+            if finished.record.case is not None:
+                stored = self._redactor.encoded(msgspec.Raw(finished.record.case))
+                self._input.write(separator + self._input_record(finished.record, stored))
+                separator = b",\n"
+                self._write_evaluated(evidence, _decode_case(stored), finished)
+            else:
+                self._facts.append(invalid_facts(finished.record.position))
+            failure = evidence.failure()
+            if failure is not None:
+                self._failures.line(_encode(failure))
+            self._statuses[evidence.status] = self._statuses.get(evidence.status, 0) + 1
+        self._input.write(b"\n]}\n")
+
+    def _write_evaluated(self, evidence: Evidence, case: Case, finished: FinishedRecord) -> None:
+        """The lines of a record that was valid; the case is the redacted one, so that no slice tells what was redacted."""
+        line = evidence.prediction(case.id, case.dataset)
+        self._predictions.line(_encode(line))
+        self._tree.add(bytes.fromhex(line.record_sha256))
+        for number, attempt in enumerate(finished.attempts, 1):
+            self._attempts.line(self._chain.line(_encode(evidence.attempt(number, attempt))))
+        if line.model_response is not None:
+            row = {"example_id": case.id, "candidate_name": line.candidate_name, "response_text": line.model_response}
+            self._responses.line(_encode(row))
+        self._facts.append(facts_of(line, slices_of(case, self._plan.slices), cluster_of(case, self._plan.cluster_key)))
+        if case.contract == "golden_v1":
+            self._golden.append(_golden_result(line, case))
+
+    def _input_head(self) -> dict[str, Any]:
+        first = self._plan.datasets[0]
+        return {
+            "dataset_id": first.dataset_id,
+            "dataset_version": first.dataset_version,
+            "schema_version": first.schema_version,
+            "contract": first.contract,
+            "datasets": self._plan.datasets,
+        }
+
+    def _input_record(self, record: RecordRow, stored: bytes) -> bytes:
+        """The record as it was evaluated, redacted, beside the hash of the original."""
+        head = _encode({"record_id": self._redactor.text(record.record_id or ""), "record_sha256": record.sha256})
+        return head[:-1] + b',"record":' + stored + b"}"
+
+    def _write_metrics(self) -> None:
+        plan = self._plan
+        summary = summarize(self._facts, seed=plan.seed)
+        verdict = check_gates(plan.gates, summary)
+        self._gate = msgspec.to_builtins(verdict)
+        self._summary = {**summary, "gate": self._gate}
+        self._staging.write("metrics_summary.json", _pretty(self._summary))
+        self._staging.write("metrics_by_slice.json", _pretty(summarize_slices(self._facts, seed=plan.seed)))
+        if self._golden:
+            document = eval_results(plan.run_id, self._started_at, parameters=_golden_parameters(plan), results=self._golden)
+            self._staging.write("eval_results.json", _pretty(document))
+
+    def manifest(self, run: RunRow) -> dict[str, Any]:
+        """What the run was and how it ended; hashes of the artifacts are added when it is sealed."""
+        plan, final = self._plan, msgspec.convert(run.notes["final_state"], State)
+        completed_at = iso(float(run.notes["completed_at"]))
+        states = [{"state": state, "entered_at": iso(at)} for state, at in run.states]
+        first = plan.datasets[0]
+        parameters = plan.candidate.parameters
+        return {
+            "manifest_version": MANIFEST_VERSION,
+            "assay_version": __version__,
+            "run_id": plan.run_id,
+            "status": final,
+            "created_at": states[0]["entered_at"],
+            "started_at": next((state["entered_at"] for state in states if state["state"] == "running"), None),
+            "completed_at": completed_at,
+            "states": [*states, {"state": final, "entered_at": completed_at}],
+            "contract": first.contract,
+            "dataset_id": first.dataset_id,
+            "dataset_version": first.dataset_version,
+            "schema_version": first.schema_version,
+            "counts": msgspec.to_builtins(count_records(self._statuses)),
+            "gate": self._gate,
+            "model": plan.candidate.model,
+            "temperature": parameters.temperature,
+            "top_p": parameters.top_p,
+            "max_new_tokens": parameters.max_tokens,
+            "seed": parameters.seed,
+            "candidate": _model(plan.candidate),
+            "judges": [_model(judge) for judge in plan.judges],
+            "evaluator_version": f"assay {__version__}",
+            "templates": dict(templates()),
+            "plan": self._redactor.value(msgspec.to_builtins(plan)),
+            "plan_sha256": run.plan_sha256,
+            "blocked": run.notes.get("blocked"),
+            "redactions": dict(sorted(self._redactor.counts.items())),
+            "records_merkle_root": self._tree.hexdigest(),
+            "attempt_chain_sha256": self._chain.hexdigest(),
+            "environment": {"python": platform.python_version(), "platform": platform.system()},
+        }
+
+
+def _model(model: ModelPlan) -> dict[str, Any]:
+    return {
+        "name": model.name,
+        "provider": model.provider,
+        "model": model.model,
+        "parameters": msgspec.to_builtins(model.parameters),
+    }
+
+
+def _golden_result(line: PredictionLine, case: Case) -> EvalResult:
+    grade = None if line.raw_score is None else (round(line.raw_score), line.justification or "")
+    error = "" if line.error_code is None else f"{line.error_code}: {line.error_message}"
+    return eval_result(
+        case.id,
+        case.prompt,
+        answer=line.model_response or "",
+        grade=grade,
+        duration_ms=line.total_latency_ms or 0.0,
+        error=error,
+    )
+
+
+def _golden_parameters(plan: Plan) -> EvalRunParameters:
+    gates, parameters = plan.gates, plan.candidate.parameters
+    return EvalRunParameters(
+        assistant_model=plan.candidate.model,
+        judge_model=plan.judges[0].model if plan.judges else "",
+        temperature=parameters.temperature,
+        max_tokens=parameters.max_tokens,
+        dataset_version=plan.datasets[0].dataset_version,
+        **({} if gates.pass_rate is None else {"pass_rate_threshold": gates.pass_rate}),
+        **({} if gates.min_score is None else {"score_threshold": gates.min_score}),
+    )
+
+
+def _pretty(value: Any) -> bytes:
+    return msgspec.json.format(_encode(value), indent=2) + b"\n"

@@ -1,0 +1,138 @@
+"""The datasets of a run: a file is validated once, and its report, bytes and plan stay together."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+from typing import Any
+
+import msgspec
+
+from assay.core.case import Attachment, Case, ContractId
+from assay.core.errors import UsageProblem
+from assay.core.plan import DatasetPlan
+from assay.core.report import Report
+from assay.datasets import read
+from assay.datasets.config import ValidationConfig
+from assay.datasets.progress import ALONE, Effort
+from assay.datasets.source import Source, filled_lines, open_source
+from assay.engine.conversations import replayed
+
+_SCHEMA_VERSIONS: dict[ContractId, str] = {
+    "legal_eval_v1": "legal_eval_v1",
+    "golden_v1": "golden_v1",
+    "conversation_v1": "conversation_v1",
+}
+"""What the contracts without a schema version of their own are called."""
+
+
+class DatasetInput(msgspec.Struct, frozen=True):
+    """One dataset, read and validated."""
+
+    plan: DatasetPlan
+    source: Source
+    report: Report
+
+    @property
+    def broken(self) -> set[int]:
+        """Indexes of the records that broke their contract; of conversations for conversation_v1."""
+        is_conversation = self.plan.contract == "conversation_v1"
+        return {
+            (issue.conversation or 0) if is_conversation else issue.index or 0
+            for issue in self.report.issues
+            if issue.severity == "error"
+        }
+
+
+class Glance(msgspec.Struct, frozen=True):
+    """What selection needs to know of a valid record."""
+
+    index: int
+    id: str
+    task: str
+    metadata: dict[str, Any]
+    attachments: tuple[Attachment, ...] = ()
+
+
+def read_dataset(path: Path, contract: str = "auto", *, effort: Effort = ALONE) -> tuple[Source, Report]:
+    """The source at a path and the one report on it; raises SourceUnreadable and UsageProblem."""
+    source = open_source(path)
+    return source, read(source, contract, config=ValidationConfig(), effort=effort)
+
+
+def dataset_plan(source: Source, report: Report, *, name: str) -> DatasetPlan:
+    """How the plan names a dataset whose contract is known."""
+    assert report.contract is not None
+    sha256 = hashlib.sha256(source.buffer()).hexdigest()
+    version = {"batch_v1": "dataset_version", "golden_v1": "version"}.get(report.contract, "")
+    return DatasetPlan(
+        path=source.name,
+        contract=report.contract,
+        dataset_id=str(report.head["dataset_id"]) if report.contract == "batch_v1" else name,
+        # A file without a version is known by its content, not by a name that outlives it.
+        dataset_version=str(report.head[version]) if version else f"sha256:{sha256[:12]}",
+        schema_version=_SCHEMA_VERSIONS.get(report.contract) or str(report.head["schema_version"]),
+        sha256=sha256,
+        name=name,
+    )
+
+
+def reread(plan: DatasetPlan) -> DatasetInput:
+    """The dataset of an existing plan; raises UsageProblem when the file is not what it was."""
+    source, report = read_dataset(Path(plan.path), plan.contract)
+    if hashlib.sha256(source.buffer()).hexdigest() != plan.sha256:
+        raise UsageProblem(f"'{plan.path}' has changed since the run was planned", hint="bring the file back, or start a new run")
+    return DatasetInput(plan, source, report)
+
+
+def file_stem(path: str) -> str:
+    """The file's name without its endings `.gz` and `.jsonl` or such."""
+    name = PurePath(path).name.removesuffix(".gz")
+    return PurePath(name).stem or name
+
+
+def cases_of(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Case]:
+    """The valid cases; a conversation gives one for each reply, which is the answer where it is taken as recorded."""
+    if dataset.plan.contract == "conversation_v1":
+        return replayed(dataset.report.cases, is_recorded=is_recorded)
+    return dataset.report.cases
+
+
+class _Row(msgspec.Struct):
+    """The members of a legal_eval_v1 row that selection looks at."""
+
+    id: str
+    task_type: str
+    metadata: dict[str, Any] = {}
+    attachments: tuple[Attachment, ...] | None = None
+
+
+_decode_row = msgspec.json.Decoder(_Row).decode
+
+
+def glances(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Glance]:
+    """The valid records at a glance, which for long JSONL files costs a fifth of their cases."""
+    if dataset.plan.contract != "legal_eval_v1":
+        for case in cases_of(dataset, is_recorded=is_recorded):
+            yield Glance(case.index, case.id, case.task, case.metadata)
+        return
+    broken = dataset.broken
+    for index, line in enumerate(filled_lines(dataset.source)):
+        if index not in broken:
+            row = _decode_row(line.content)
+            yield Glance(index, row.id, row.task_type, row.metadata, row.attachments or ())
+
+
+def place_of(dataset: DatasetInput, index: int) -> str:
+    """Where a record stands, as people look for it."""
+    path = shown_path(dataset.plan.path)
+    if dataset.plan.contract == "legal_eval_v1":
+        line = next(line for position, line in enumerate(filled_lines(dataset.source)) if position == index)
+        return f"{path}:{line.number}"
+    member = {"batch_v1": "records", "golden_v1": "cases"}.get(dataset.plan.contract, "conversations")
+    return f"{path} {member}[{index}]"
+
+
+def shown_path(path: str) -> str:
+    """A path as people in this folder would write it."""
+    place = Path(path)
+    return str(place.relative_to(Path.cwd())) if place.is_relative_to(Path.cwd()) else path

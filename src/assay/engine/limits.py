@@ -1,0 +1,174 @@
+"""Limits on calls: slots in flight, rates per provider, a breaker, and what the run may cost."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from assay.core.ask import ModelFailure, Stage, Usage
+from assay.core.plan import Plan, ProviderPlan, StageLimits
+
+HOPELESS = frozenset({"unauthorized", "payment_required", "forbidden", "not_found", "redirect_refused", "certificate_refused"})
+"""Failures that every further call to a provider would repeat."""
+_HOPELESS_CALLS = 5
+"""So many of them, before anything has worked, open the breaker."""
+_CUT_PAUSE = 1.0
+"""Seconds after a cut in which further 429s belong to the same overload."""
+
+
+class Pace:
+    """A steady rate with a burst of one second (generic cell rate algorithm); may be charged after the fact."""
+
+    def __init__(self, per_minute: float | None) -> None:
+        self._interval = 60.0 / per_minute if per_minute else 0.0
+        self._burst = 1.0
+        self._due = 0.0
+
+    def wait(self, now: float) -> float:
+        """Seconds until the next unit may be used."""
+        return max(0.0, self._due - self._burst - now) if self._interval else 0.0
+
+    def charge(self, now: float, units: float = 1.0) -> None:
+        """Use so many units."""
+        if self._interval:
+            self._due = max(self._due, now) + units * self._interval
+
+
+class Lane:
+    """The way to one provider: how many calls are in flight, how many may be, and whether there is any point."""
+
+    def __init__(self, provider: ProviderPlan, cap: int) -> None:
+        self.provider = provider
+        self.cap = cap
+        self.limit = float(cap)
+        """Calls that may be in flight now: one more for every full round of successes, half after a 429."""
+        self.in_flight = 0
+        self.requests = Pace(provider.requests_per_minute)
+        self.tokens = Pace(provider.tokens_per_minute)
+        self.broken: ModelFailure | None = None
+        """Why no further call is made."""
+        self._successes = 0
+        self._hopeless = 0
+        self._cut_at = float("-inf")
+
+    def succeeded(self, usage: Usage, now: float) -> None:
+        """A call brought a reply."""
+        self._successes += 1
+        if self.limit < self.cap:
+            self.limit = min(float(self.cap), self.limit + 1.0 / self.limit)
+        if usage.total_tokens:
+            self.tokens.charge(now, usage.total_tokens)
+
+    def failed(self, failure: ModelFailure, now: float) -> None:
+        """A call brought no reply: slow down, or give up on the provider."""
+        if failure.is_exhausted:
+            self.broken = failure
+        elif failure.code == "rate_limited" and now - self._cut_at > _CUT_PAUSE:
+            self._cut_at = now
+            self.limit = max(1.0, self.limit / 2)
+        elif failure.code in HOPELESS and not self._successes:
+            self._hopeless += 1
+            if self._hopeless >= _HOPELESS_CALLS:
+                self.broken = failure
+
+
+class StageLane:
+    """All calls of one stage, whichever provider they go to."""
+
+    def __init__(self, limits: StageLimits, cap: int) -> None:
+        self.cap = min(cap, limits.concurrency or cap)
+        self.in_flight = 0
+        self.requests = Pace(limits.requests_per_minute)
+
+
+class Gate:
+    """Where the calls of one stage to one provider wait for their turn."""
+
+    def __init__(self, lane: Lane, stage: StageLane) -> None:
+        self.lane = lane
+        self.stage = stage
+        self.waiting: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def has_room(self) -> bool:
+        """True when neither the provider nor the stage has all the calls it may have."""
+        return self.lane.in_flight < int(self.lane.limit) and self.stage.in_flight < self.stage.cap
+
+    def wait(self, now: float) -> float:
+        """Seconds until the rates allow one more call."""
+        return max(self.lane.requests.wait(now), self.lane.tokens.wait(now), self.stage.requests.wait(now))
+
+    def charge(self, now: float) -> None:
+        """One call is made."""
+        self.lane.requests.charge(now)
+        self.stage.requests.charge(now)
+
+
+class Limits:
+    """Who may call now: a hard cap over everything, and a gate for each stage and provider."""
+
+    def __init__(self, plan: Plan, *, clock: Callable[[], float]) -> None:
+        self._free = plan.concurrency
+        self._clock = clock
+        self._lanes = {provider.name: Lane(provider, plan.concurrency) for provider in plan.providers}
+        self._stages: dict[Stage, StageLane] = {
+            "candidate": StageLane(plan.generation, plan.concurrency),
+            "judge": StageLane(plan.judging, plan.concurrency),
+        }
+        self._gates: list[Gate] = []
+
+    def gate(self, provider: str, stage: Stage) -> Gate:
+        """A new gate for the calls of a model."""
+        gate = Gate(self._lanes[provider], self._stages[stage])
+        self._gates.append(gate)
+        return gate
+
+    def broken(self) -> ModelFailure | None:
+        """Why a provider takes no more calls, when there is one."""
+        return next((lane.broken for lane in self._lanes.values() if lane.broken is not None), None)
+
+    async def enter(self, gate: Gate) -> None:
+        """Take a slot, waiting for one and for the rates."""
+        if gate.waiting or not self._free or not gate.has_room:
+            await self._queue(gate)
+        else:
+            self._take(gate)
+        now = self._clock()
+        wait = gate.wait(now)
+        gate.charge(now)
+        if wait > 0:
+            await self._pace(gate, wait)
+
+    async def _queue(self, gate: Gate) -> None:
+        slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        gate.waiting.append(slot)
+        try:
+            await slot
+        except asyncio.CancelledError:
+            if slot.done() and not slot.cancelled():
+                self.leave(gate)
+            raise
+
+    async def _pace(self, gate: Gate, seconds: float) -> None:
+        try:
+            await asyncio.sleep(seconds)
+        except asyncio.CancelledError:
+            self.leave(gate)
+            raise
+
+    def leave(self, gate: Gate) -> None:
+        """Give the slot back to whoever waits."""
+        self._free += 1
+        gate.lane.in_flight -= 1
+        gate.stage.in_flight -= 1
+        # Judges first: a record that is nearly done is worth more than one that is not begun.
+        for waiting in reversed(self._gates):
+            while self._free and waiting.waiting and waiting.has_room:
+                slot = waiting.waiting.popleft()
+                if not slot.done():
+                    self._take(waiting)
+                    slot.set_result(None)
+
+    def _take(self, gate: Gate) -> None:
+        self._free -= 1
+        gate.lane.in_flight += 1
+        gate.stage.in_flight += 1

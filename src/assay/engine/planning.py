@@ -1,0 +1,351 @@
+"""Requests into plans: everything that can be known before the first call is checked here, and told all at once."""
+
+import hashlib
+import re
+import time
+from collections.abc import Callable, Container, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from assay.core.case import ContractId
+from assay.core.errors import SourceUnreadable, UsageProblem
+from assay.core.issue import Path as Steps
+from assay.core.plan import Gates, ModelPlan, OnInvalid, Plan, ResponseSource, RetryPlan, StageLimits
+from assay.core.report import Report
+from assay.engine.attachments import check_attachments, folder_of
+from assay.engine.conversations import unanswered_turns
+from assay.engine.inputs import DatasetInput, dataset_plan, file_stem, read_dataset, shown_path
+from assay.engine.providers import BadName, model_plan, used_providers
+from assay.engine.request import PlanProblems, RunRequest, Settings
+from assay.engine.responses import ResponseFile, listed, load_responses
+from assay.engine.run_file import DatasetEntry, ProviderEntry
+from assay.engine.selection import Rules, rules_of, split_text
+from assay.engine.survey import Survey, survey
+from assay.models import check_models
+
+RECORDED = "recorded"
+"""What the speaker of a recorded conversation is called where no candidate is named."""
+_ON_INVALID: dict[ContractId, OnInvalid] = {"batch_v1": "skip"}
+"""batch_v1 goes on with the valid records; every other contract wants a file without a fault."""
+_HIGHEST: dict[ContractId, int] = {"legal_eval_v1": 1}
+"""Highest score of the contracts that do not score 1-5."""
+
+
+class PlannedRuns(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs of one request: one plan for each candidate, over the same datasets."""
+
+    plans: tuple[Plan, ...]
+    runs_dir: str
+    inputs: tuple[DatasetInput, ...]
+    """The datasets as they were validated; `prepared_records` takes them instead of reading the files again."""
+    valid_records: int
+    invalid_records: int
+    notes: tuple[str, ...] = ()
+    """What does not keep a run from starting, but should be known."""
+
+    @property
+    def suite(self) -> str:
+        """The id that groups the runs of several candidates; empty for one."""
+        return self.plans[0].suite
+
+
+def plan_runs(request: RunRequest, *, environ: Mapping[str, str], now: float, new_run_id: Callable[[], str]) -> PlannedRuns:
+    """The runs that a request describes; raises PlanProblems with everything that is wrong, SourceUnreadable without a run file."""
+    planner = _Planner(Settings(request), environ)
+    planner.read_datasets()
+    planner.name_models()
+    planner.load_responses()
+    plans = planner.plans(_suite_of(planner.candidates, now), new_run_id)
+    surveyed = planner.survey(plans)
+    problems = [*planner.settings.problems, *(problem for plan in plans for problem in check_models(plan, environ=environ))]
+    if problems or surveyed is None:
+        raise PlanProblems(list(dict.fromkeys(problems)))
+    return PlannedRuns(
+        plans=plans,
+        runs_dir=str(planner.runs_dir),
+        inputs=tuple(planner.inputs),
+        valid_records=surveyed.valid,
+        invalid_records=surveyed.broken,
+        notes=(*planner.notes, *surveyed.notes),
+    )
+
+
+def _suite_of(candidates: list[ModelPlan], now: float) -> str:
+    if len(candidates) < 2:
+        return ""
+    names = hashlib.sha256("\n".join(candidate.name for candidate in candidates).encode()).hexdigest()[:8]
+    return time.strftime("suite_%Y%m%dT%H%M%SZ_", time.gmtime(now)) + names
+
+
+class _Planner:
+    """The parts of the plans while they come together."""
+
+    def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
+        self.settings = settings
+        self.inputs: list[DatasetInput] = []
+        self.candidates: list[ModelPlan] = []
+        self.judges: list[ModelPlan] = []
+        self.notes: list[str] = []
+        self._environ = environ
+        self._declared = self._providers()
+        self._responses: ResponseFile | None = None
+        run = settings.value.run
+        self.runs_dir = (
+            (settings.folder(("run", "runs_dir")) / run.runs_dir).absolute() if run.runs_dir else Path("runs").absolute()
+        )
+
+    def _providers(self) -> dict[str, ProviderEntry]:
+        providers = self.settings.value.providers
+        self._check_unique("providers", [(("providers", index), entry.name) for index, entry in enumerate(providers)])
+        return {entry.name: entry for entry in providers}
+
+    def _check_unique(self, section: str, names: Iterable[tuple[Steps, str]]) -> None:
+        first: set[str] = set()
+        for path, name in names:
+            if name in first:
+                self.settings.add(path, f"the name '{name}' is taken by an earlier entry of {section}")
+            first.add(name)
+
+    # Datasets
+
+    def read_datasets(self) -> None:
+        """Validate every dataset once."""
+        entries = self.settings.datasets()
+        if not entries and not self.settings.is_wrong(("datasets",)):
+            is_given = bool(self.settings.value.datasets)
+            self.settings.add(("datasets",), "every dataset is disabled" if is_given else "no dataset is named")
+        for path, entry in entries:
+            self._read_dataset(path, entry)
+        self._check_unique("datasets", [(("datasets",), dataset.plan.name) for dataset in self.inputs])
+        self._check_scale()
+
+    def _read_dataset(self, path: Steps, entry: DatasetEntry) -> None:
+        if entry.path == "-":
+            self.settings.add(path, "a run cannot be read from standard input, because it must be able to go on after a crash")
+            return
+        if bool(entry.split_field) != bool(split_text(entry.split_value)):
+            self.settings.add(path, "split_field and split_value belong together")
+        try:
+            source, report = read_dataset((self.settings.folder(path) / entry.path).absolute(), entry.contract or "auto")
+        except (SourceUnreadable, UsageProblem) as problem:
+            self.settings.add(path, problem.message)
+            return
+        if report.contract is None or self._is_refused(path, report):
+            self._list_errors(report)
+            return
+        plan = msgspec.structs.replace(
+            dataset_plan(source, report, name=entry.name or self._free_name(source.name)),
+            split_field=entry.split_field,
+            split_value=split_text(entry.split_value),
+            limit=entry.limit,
+        )
+        self.inputs.append(DatasetInput(plan, source, report))
+        unanswered = unanswered_turns(report.cases) if report.contract == "conversation_v1" else 0
+        if unanswered:
+            self.notes.append(f"{unanswered:,} user turn(s) of '{plan.name}' have no reply and are not evaluated")
+        if report.warnings:
+            self.notes.append(f"'{plan.name}' has {len(report.warnings):,} warning(s); see: assay validate {entry.path}")
+
+    def _free_name(self, path: str) -> str:
+        """The name of the file, with its folder where another dataset has that name."""
+        stem = file_stem(path)
+        return f"{Path(path).parent.name}/{stem}" if any(dataset.plan.name == stem for dataset in self.inputs) else stem
+
+    def _is_refused(self, path: Steps, report: Report) -> bool:
+        if report.outcome == "rejected":
+            self.settings.add(path, f"'{shown_path(report.path)}' is not usable as {report.contract}:")
+            return True
+        rejected = report.counts.rejected_records
+        if not rejected or self._on_invalid(report.contract) == "skip":
+            return False
+        ways = "correct them, or leave them out with on_invalid: skip (--on-invalid skip)"
+        self.settings.add(path, f"'{shown_path(report.path)}' has {rejected:,} invalid record(s); {ways}:")
+        return True
+
+    def _on_invalid(self, contract: ContractId | None) -> OnInvalid:
+        return self.settings.value.on_invalid or (_ON_INVALID.get(contract, "reject") if contract else "reject")
+
+    def _list_errors(self, report: Report) -> None:
+        errors = [issue for issue in report.issues if issue.severity == "error"]
+        path = shown_path(report.path)
+        lines = (f"{path}:{issue.line or 1}:{issue.column or 1}: {issue.code}: {issue.message}" for issue in errors)
+        self.settings.problems += listed(list(lines))
+
+    def _check_scale(self) -> None:
+        score = self.settings.value.gates.min_score
+        highest = {_HIGHEST.get(dataset.plan.contract, 5) for dataset in self.inputs}
+        if score is None or not highest:
+            return
+        if len(highest) > 1:
+            self.settings.add(
+                ("gates", "min_score"), "the datasets have different scales (0-1 and 1-5), so that no mean score is one"
+            )
+        elif score > max(highest) or (score < 1 and highest == {5}):
+            self.settings.add(
+                ("gates", "min_score"), f"{score:g} is not on the scale {'0-1' if highest == {1} else '1-5'} of the datasets"
+            )
+
+    # Models
+
+    def name_models(self) -> None:
+        """Candidates and judges by the names that the run file or the options give them."""
+        self.candidates = self._models("candidates")
+        self.judges = self._models("judges")
+        for judge in self.judges:
+            if any(judge.name == candidate.name and judge != candidate for candidate in self.candidates):
+                self.settings.add(("judges",), f"a candidate with other parameters is called '{judge.name}' too; give one a name")
+        if any(dataset.plan.contract == "golden_v1" for dataset in self.inputs):
+            warm = [model.name for model in (*self.candidates, *self.judges) if model.parameters.temperature]
+            self.notes += [f"golden_v1 wants temperature 0, which '{name}' does not have" for name in warm]
+
+    def _models(self, section: str) -> list[ModelPlan]:
+        named: list[tuple[Steps, ModelPlan]] = []
+        for path, entry in self.settings.models(section):
+            try:
+                named.append((path, model_plan(entry, self._declared, folder=self.settings.folder(path))))
+            except BadName as problem:
+                self.settings.add((*path, "provider" if entry.provider else "model"), str(problem))
+        self._check_unique(section, [(path, model.name) for path, model in named])
+        return [model for _, model in named]
+
+    # Answers
+
+    @property
+    def _source(self) -> ResponseSource:
+        run = self.settings.value.run
+        contracts = {dataset.plan.contract for dataset in self.inputs}
+        is_recorded = contracts == {"conversation_v1"} and not self.settings.value.candidates
+        return run.response_source or ("prefilled" if run.responses else "part_of_conversation" if is_recorded else "sampled")
+
+    def load_responses(self) -> None:
+        """The given answers, where there are any, and the candidates that they name."""
+        run, source = self.settings.value.run, self._source
+        if source == "sampled" and run.responses:
+            self.settings.add(("run", "response_source"), "responses are given, but the response source is 'sampled'")
+        elif source == "prefilled" and not run.responses:
+            self.settings.add(("run", "response_source"), "the response source 'prefilled' needs a file: responses (--responses)")
+        elif source != "sampled" and run.responses:
+            self._load_file(run.responses)
+        elif source == "part_of_conversation":
+            self._take_recorded()
+        is_known_wrong = self.settings.is_wrong(("candidates",)) or self.settings.value.candidates
+        if not self.candidates and not is_known_wrong and source == "sampled":
+            self.settings.add(("candidates",), "no candidate is named; add candidates (--model provider/model)")
+
+    def _load_file(self, path: str) -> None:
+        place: Steps = ("run", "responses")
+        try:
+            self._responses = load_responses((self.settings.folder(place) / path).absolute())
+        except SourceUnreadable as problem:
+            self.settings.add(place, problem.message)
+            return
+        self.settings.problems += listed(self._responses.problems)
+        names = list(self._responses.by_candidate)
+        if names == [""] and len(self.candidates) > 1:
+            self.settings.add(place, "an object of record id and text answers for one candidate, and the run has several")
+        elif self.candidates or self.settings.value.candidates:
+            self._name_strangers(names)
+        elif len(names) == 1:
+            self.candidates = [_given(names[0] or Path(path).stem)]
+        elif names:
+            self.settings.add(place, f"the file has answers of {', '.join(names)}; name the candidates of this run")
+
+    def _name_strangers(self, names: list[str]) -> None:
+        """Answers under a name that nobody has in this run are probably the ones that will be missed."""
+        missing = [model.name for model in self.candidates if model.name not in names and names != [""]]
+        if missing and names:
+            known = ", ".join(f"'{name}'" for name in names)
+            self.settings.add(("run", "responses"), f"the file has no answers of '{missing[0]}', but of {known}")
+
+    def _take_recorded(self) -> None:
+        if any(dataset.plan.contract != "conversation_v1" for dataset in self.inputs):
+            self.settings.add(("run", "response_source"), "only conversation_v1 has recorded replies; name a file of responses")
+        self.candidates = self.candidates or [_given(RECORDED)]
+
+    # Plans
+
+    def plans(self, suite: str, new_run_id: Callable[[], str]) -> tuple[Plan, ...]:
+        """One plan for each candidate."""
+        wanted = self.settings.value.run.id
+        ids = _run_ids(wanted, self.candidates) if wanted else [new_run_id() for _ in self.candidates]
+        return tuple(self._plan(run_id, candidate, suite=suite) for run_id, candidate in zip(ids, self.candidates, strict=True))
+
+    def _plan(self, run_id: str, candidate: ModelPlan, *, suite: str) -> Plan:
+        value, run = self.settings.value, self.settings.value.run
+        return Plan(
+            run_id=run_id,
+            datasets=tuple(dataset.plan for dataset in self.inputs),
+            candidate=candidate,
+            judges=tuple(self.judges),
+            providers=used_providers((candidate, *self.judges), self._declared, environ=self._environ),
+            response_source=self._source,
+            responses_path=self._responses.path if self._responses else "",
+            responses_sha256=self._responses.sha256 if self._responses else "",
+            system_prompt=run.system_prompt,
+            retry=RetryPlan(
+                max_attempts=value.retry.max_attempts, base_delay=value.retry.base_delay, max_delay=value.retry.max_delay
+            ),
+            concurrency=run.concurrency,
+            generation=StageLimits(concurrency=run.generation.concurrency, requests_per_minute=run.generation.requests_per_minute),
+            judging=StageLimits(concurrency=run.judging.concurrency, requests_per_minute=run.judging.requests_per_minute),
+            max_cost=value.max_cost,
+            gates=Gates(
+                pass_rate=value.gates.pass_rate, min_score=value.gates.min_score, max_error_rate=value.gates.max_error_rate
+            ),
+            slices=value.slices,
+            cluster_key=value.cluster_key,
+            pass_threshold=run.pass_threshold,
+            case_pass_score=run.case_pass_score,
+            on_invalid="skip" if any(self._on_invalid(dataset.plan.contract) == "skip" for dataset in self.inputs) else "reject",
+            limit=value.limit,
+            sample=value.sample,
+            seed=value.seed,
+            keep_raw=run.keep_raw,
+            cache_dir=self._cache_dir(),
+            suite=suite,
+        )
+
+    def _cache_dir(self) -> str:
+        cache = self.settings.value.cache
+        if cache is None or not cache.enabled:
+            return ""
+        return str((self.settings.folder(("cache",)) / cache.folder).absolute() if cache.folder else self.runs_dir / ".cache")
+
+    # Records
+
+    def survey(self, plans: tuple[Plan, ...]) -> Survey | None:
+        """A look at the selected records; None where the datasets cannot even be read."""
+        if not self.inputs:
+            return None
+        rules = rules_of(plans[0]) if plans else Rules(tuple(dataset.plan for dataset in self.inputs))
+        surveyed = survey(rules, self.inputs, answers=self._answers())
+        self.settings.problems += surveyed.problems
+        if surveyed.needs_judge and not self.judges and not self.settings.is_wrong(("judges",)) and not self.settings.value.judges:
+            names = ", ".join(f"'{dataset.plan.name}' ({dataset.plan.contract})" for dataset in self.inputs)
+            self.settings.add(("judges",), f"{names} cannot be graded without a judge; add judges (--judge provider/model)")
+        for number, dataset in enumerate(self.inputs):
+            used = [use.attachment for use in surveyed.attachments if use.dataset == number]
+            self.settings.problems += listed(
+                [f"{shown_path(dataset.plan.path)}: {problem}" for problem in check_attachments(folder_of(dataset.plan), used)]
+            )
+        return surveyed
+
+    def _answers(self) -> dict[str, Container[str]]:
+        """What every candidate has an answer for; recorded replies are there by their nature."""
+        responses = self._responses
+        return {model.name: responses.of(model.name) for model in self.candidates} if responses and responses.by_candidate else {}
+
+
+def _given(name: str) -> ModelPlan:
+    """A candidate whose answers are given: nobody is asked, so it has no provider."""
+    return ModelPlan(name=name, provider="", model=name)
+
+
+def _run_ids(wanted: str, candidates: list[ModelPlan]) -> list[str]:
+    """The wanted id; several candidates share it as a beginning."""
+    if len(candidates) == 1:
+        return [wanted]
+    names = [re.sub(r"[^A-Za-z0-9_.-]+", "-", candidate.name).strip("-.") for candidate in candidates]
+    clash = len(set(names)) < len(names)
+    return [f"{wanted}-{f'{number}-' if clash else ''}{name}"[:128] for number, name in enumerate(names, 1)]

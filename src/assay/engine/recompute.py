@@ -1,0 +1,60 @@
+"""Metrics recomputed from the artifacts alone, to be compared with those that were published."""
+
+from typing import Any
+
+import msgspec
+
+from assay.core.case import Case
+from assay.core.plan import Plan
+from assay.engine.evidence import PredictionLine, cluster_of, facts_of, invalid_facts, slices_of
+from assay.metrics.facts import Columns
+from assay.metrics.gates import check_gates
+from assay.metrics.summary import summarize, summarize_slices
+from assay.store.folder import RunFolder
+
+_decode_prediction = msgspec.json.Decoder(PredictionLine, strict=True)
+
+
+def recompute(run: RunFolder) -> dict[str, dict[str, Any]]:
+    """The metrics documents by file name, from the predictions, the input and the validation results."""
+    plan = msgspec.convert(run.manifest["plan"], Plan)
+    columns = _columns(run, plan)
+    summary = summarize(columns, seed=plan.seed)
+    gate = msgspec.to_builtins(check_gates(plan.gates, summary))
+    return {
+        "metrics_summary.json": {**summary, "gate": gate},
+        "metrics_by_slice.json": summarize_slices(columns, seed=plan.seed),
+    }
+
+
+def _columns(run: RunFolder, plan: Plan) -> Columns:
+    """The facts of all records in their order, as they were when the run was sealed."""
+    cases = (msgspec.convert(entry["record"], Case) for entry in run.document("input_dataset.json")["records"])
+    predictions = run.lines("predictions.jsonl")
+    columns = Columns()
+    for line in run.lines("record_validation.jsonl"):
+        if line["result"] == "rejected":
+            columns.append(invalid_facts(line["index"]))
+            continue
+        prediction, case = msgspec.convert(next(predictions), PredictionLine), next(cases)
+        columns.append(facts_of(prediction, slices_of(case, plan.slices), cluster_of(case, plan.cluster_key)))
+    return columns
+
+
+def differences(run: RunFolder) -> list[str]:
+    """One line for each figure that is not what its records give; empty when everything is."""
+    found: list[str] = []
+    for name, computed in recompute(run).items():
+        _compare(run.document(name), msgspec.json.decode(msgspec.json.encode(computed)), name, found)
+    return found
+
+
+def _compare(stored: Any, computed: Any, path: str, found: list[str]) -> None:
+    if isinstance(stored, dict) and isinstance(computed, dict):
+        for name in sorted({*stored, *computed}):
+            _compare(stored.get(name), computed.get(name), f"{path}: {name}" if path.endswith("json") else f"{path}.{name}", found)
+    elif isinstance(stored, list) and isinstance(computed, list) and len(stored) == len(computed):
+        for index, (one, other) in enumerate(zip(stored, computed, strict=True)):
+            _compare(one, other, f"{path}[{index}]", found)
+    elif stored != computed:
+        found.append(f"{path} is {stored!r}, but the records give {computed!r}")

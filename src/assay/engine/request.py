@@ -1,0 +1,155 @@
+"""What somebody asks for, as options or in a run file, into one value whose every member still knows where it was said."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.core.errors import UsageProblem
+from assay.core.issue import Finding
+from assay.core.issue import Path as Steps
+from assay.core.plan import OnInvalid, ResponseSource
+from assay.datasets.checks import Findings
+from assay.engine.run_file import (
+    DatasetEntry,
+    LoadedRunFile,
+    ModelEntry,
+    RunFile,
+    issue_of,
+    load_run_file,
+    read_members,
+)
+
+
+class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of `assay run`; what is given here counts more than what the run file says."""
+
+    run_file: str = ""
+    datasets: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    judges: tuple[str, ...] = ()
+    responses: str = ""
+    response_source: ResponseSource | None = None
+    runs_dir: str = ""
+    run_id: str = ""
+    concurrency: int | None = None
+    limit: int | None = None
+    sample: int | None = None
+    seed: int | None = None
+    max_cost: float | None = None
+    on_invalid: OnInvalid | None = None
+    pass_rate: float | None = None
+    min_score: float | None = None
+    max_error_rate: float | None = None
+
+
+_SEATS: dict[str, Steps] = {
+    "datasets": ("datasets",),
+    "models": ("candidates",),
+    "judges": ("judges",),
+    "responses": ("run", "responses"),
+    "response_source": ("run", "response_source"),
+    "runs_dir": ("run", "runs_dir"),
+    "run_id": ("run", "id"),
+    "concurrency": ("run", "concurrency"),
+    "limit": ("limit",),
+    "sample": ("sample",),
+    "seed": ("seed",),
+    "max_cost": ("max_cost",),
+    "on_invalid": ("on_invalid",),
+    "pass_rate": ("gates", "pass_rate"),
+    "min_score": ("gates", "min_score"),
+    "max_error_rate": ("gates", "max_error_rate"),
+}
+"""Where each option sits in a run file."""
+_ARGUMENTS = {"datasets": "DATASET", "models": "--model", "judges": "--judge"}
+
+
+class PlanProblems(UsageProblem):
+    """Everything that keeps a run from being started, found before any call."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        count = f"{len(problems)} problems: " if len(problems) > 1 else ""
+        super().__init__(count + "; ".join(problems), hint="nothing was called; correct these and try again")
+
+
+class Settings:
+    """The merged settings of a request, and the place in a file or the option that each of them comes from."""
+
+    def __init__(self, request: RunRequest) -> None:
+        self.problems: list[str] = []
+        self._wrong: set[Steps] = set()
+        self._options = {_SEATS[name]: name for name in _SEATS if getattr(request, name) not in ("", (), None)}
+        self._loaded = load_run_file(request.run_file) if request.run_file else None
+        given = {seat: getattr(request, name) for seat, name in self._options.items()}
+        self.value = self._merged(_nested(given))
+
+    def _merged(self, options: dict[str, Any]) -> RunFile:
+        found = Findings()
+        members = read_members(options, found)
+        in_file = self._loaded.members if self._loaded else {}
+        if self._loaded:
+            self._note(self._loaded.findings, self._loaded)
+        self._note(found, None)
+        merged = {**in_file, **members}
+        for section in ("run", "gates"):
+            merged[section] = {**in_file.get(section, {}), **members.get(section, {})}
+        for section in ("providers", "slices"):
+            merged[section] = [entry for entry in merged.get(section, getattr(RunFile(), section)) if entry]
+        return msgspec.convert(merged, RunFile)
+
+    def _note(self, findings: Sequence[Finding], loaded: LoadedRunFile | None) -> None:
+        for finding in findings:
+            self._wrong |= {finding.path[:length] for length in range(len(finding.path) + 1)}
+            hint = f" ({finding.hint})" if finding.hint else ""
+            where = self.place(finding.path) if loaded is None else f"{_place(loaded, finding)}: "
+            self.problems.append(f"{where}{finding.message}{hint}")
+
+    def add(self, path: Steps, message: str) -> None:
+        """Note a problem with the setting at a path."""
+        self.problems.append(f"{self.place(path)}{message}")
+
+    def is_wrong(self, path: Steps) -> bool:
+        """True when something at or below the path was refused already, so that its absence means nothing."""
+        return path in self._wrong
+
+    def place(self, path: Steps) -> str:
+        """The option or the place in the run file that a setting comes from, as the beginning of a sentence."""
+        option = self._option(path)
+        if option:
+            return _ARGUMENTS.get(option, "--" + option.replace("_", "-")) + ": "
+        return f"{_place(self._loaded, Finding('', path, ''))}: " if self._loaded else ""
+
+    def folder(self, path: Steps) -> Path:
+        """The folder that a path at this place is relative to."""
+        return Path() if self._loaded is None or self._option(path) else Path(self._loaded.path).parent
+
+    def _option(self, path: Steps) -> str:
+        return self._options.get(path[:1]) or self._options.get(path[:2]) or ""
+
+    def datasets(self) -> list[tuple[Steps, DatasetEntry]]:
+        """The enabled datasets with their places; wrong entries are left out."""
+        entries = [entry if isinstance(entry, DatasetEntry) else DatasetEntry(path=entry) for entry in self.value.datasets]
+        return [(("datasets", index), entry) for index, entry in enumerate(entries) if entry.path and entry.enabled]
+
+    def models(self, section: str) -> list[tuple[Steps, ModelEntry]]:
+        """The candidates or judges with their places; wrong entries are left out."""
+        given: tuple[ModelEntry | str, ...] = getattr(self.value, section)
+        entries = [entry if isinstance(entry, ModelEntry) else ModelEntry(model=entry) for entry in given]
+        return [((section, index), entry) for index, entry in enumerate(entries) if entry.model]
+
+
+def _nested(given: dict[Steps, Any]) -> dict[str, Any]:
+    """Options as the members of a run file."""
+    members: dict[str, Any] = {}
+    for seat, value in given.items():
+        section = members if len(seat) == 1 else members.setdefault(str(seat[0]), {})
+        section[str(seat[-1])] = list(value) if isinstance(value, tuple) else value
+    return members
+
+
+def _place(loaded: LoadedRunFile, finding: Finding) -> str:
+    issue = issue_of(loaded, finding)
+    return f"{loaded.path}:{issue.line}:{issue.column}"

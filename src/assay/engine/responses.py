@@ -1,0 +1,247 @@
+"""Answers that are given instead of sampled: a file of responses, an earlier run, or the recorded conversation."""
+
+import hashlib
+import mmap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.core.ask import Reply
+from assay.core.document import Document
+from assay.core.errors import UsageProblem
+from assay.core.json_door import parse_json
+from assay.core.plan import Plan
+from assay.datasets.checks import short, type_name
+from assay.datasets.formats import sniff_format
+from assay.datasets.source import BOM, Source, open_source
+from assay.engine.conversations import recorded_replies
+from assay.engine.inputs import reread, shown_path
+
+EXPORT = "responses.jsonl"
+"""The file of a finished run that holds its answers."""
+FIRST = 10
+_MEMBERS = ("example_id", "candidate_name", "response_text")
+_MARKS = tuple(f'"{name}"'.encode() for name in _MEMBERS)
+_REPLACED = str.maketrans({"\x00": "\ufffd"} | {chr(code): "\ufffd" for code in range(0xD800, 0xE000)})
+"""NUL and unpaired surrogates have no place in any store."""
+
+
+class _Row(msgspec.Struct):
+    """One line of a response file; what else it holds is nobody's business here."""
+
+    example_id: str
+    candidate_name: str
+    response_text: str
+
+
+_decode_row = msgspec.json.Decoder(_Row).decode
+
+
+class Responses:
+    """The answers of one candidate by record id; texts are read from the file when they are asked for."""
+
+    def __init__(self, texts: Mapping[str, str] | None = None, *, buffer: bytes | bytearray | mmap.mmap = b"") -> None:
+        self._texts = dict(texts or {})
+        self._lines: dict[str, tuple[int, int]] = {}
+        self._buffer = buffer
+
+    def __contains__(self, case_id: object) -> bool:
+        return case_id in self._lines or case_id in self._texts
+
+    def __len__(self) -> int:
+        return len(self._lines) + len(self._texts)
+
+    def text_for(self, case_id: str) -> str:
+        """The answer as it can be stored; raises KeyError where there is none."""
+        return self.reply_for(case_id).text
+
+    def reply_for(self, case_id: str) -> Reply:
+        """The answer as a reply, flagged as given; NUL and unpaired surrogates are replaced, which is flagged too."""
+        given = self._given(case_id)
+        text = given if given.isascii() and "\x00" not in given else given.translate(_REPLACED)
+        return Reply(text=text, flags=("prefilled", "replaced_characters") if text != given else ("prefilled",))
+
+    def _given(self, case_id: str) -> str:
+        if case_id not in self._lines:
+            return self._texts[case_id]
+        start, end = self._lines[case_id]
+        row = _quick(self._buffer[start:end])
+        return row.response_text if row else str(parse_json(self._buffer[start:end], is_whole=False).value["response_text"])
+
+    def add_line(self, case_id: str, start: int, end: int) -> None:
+        """Note where a response stands in the file."""
+        self._lines[case_id] = (start, end)
+
+    def add_text(self, case_id: str, text: str) -> None:
+        """Keep a response."""
+        self._texts[case_id] = text
+
+
+class ResponseFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of responses: the answers of each candidate in it, and what is wrong with the rest."""
+
+    path: str
+    sha256: str
+    by_candidate: Mapping[str, Responses]
+    """Answers by candidate; the only ones of a JSON object, which names no candidate, are under the empty name."""
+    problems: tuple[str, ...]
+
+    def of(self, candidate: str) -> Responses:
+        """The answers of a candidate, none if it is not in the file."""
+        return self.by_candidate.get(candidate) or self.by_candidate.get("") or Responses()
+
+
+def load_responses(path: str | Path) -> ResponseFile:
+    """The responses in a JSONL file, a JSON list, a JSON object of id and text, or the folder of a run. Raises SourceUnreadable."""
+    place = Path(path)
+    source = open_source(place / EXPORT if place.is_dir() else place)
+    reading = _Reading(source)
+    if sniff_format(source) == "jsonl":
+        reading.read_lines()
+    else:
+        reading.read_document()
+    return ResponseFile(
+        path=source.name,
+        sha256=hashlib.sha256(source.buffer()).hexdigest(),
+        by_candidate=reading.by_candidate,
+        problems=tuple(reading.problems),
+    )
+
+
+def open_responses(plan: Plan) -> Callable[[str], Reply] | None:
+    """The given answers of a plan by record id; None where the candidate is asked. Raises UsageProblem for a changed file."""
+    if plan.response_source == "sampled":
+        return None
+    if not plan.responses_path:
+        return recorded_responses(plan).reply_for
+    loaded = load_responses(plan.responses_path)
+    if loaded.sha256 != plan.responses_sha256:
+        raise UsageProblem(
+            f"'{plan.responses_path}' has changed since the run was planned", hint="bring the file back, or start a new run"
+        )
+    return loaded.of(plan.candidate.name).reply_for
+
+
+def recorded_responses(plan: Plan) -> Responses:
+    """The recorded replies of the plan's conversations."""
+    texts: dict[str, str] = {}
+    for dataset in plan.datasets:
+        if dataset.contract == "conversation_v1":
+            texts |= recorded_replies(reread(dataset).report.cases)
+    return Responses(texts)
+
+
+class _Reading:
+    """The rows of one response file on their way to candidates."""
+
+    def __init__(self, source: Source) -> None:
+        self._name = shown_path(source.name)
+        self._buffer = source.buffer()
+        self._first: dict[tuple[str, str], str] = {}
+        self.by_candidate: dict[str, Responses] = {}
+        self.problems: list[str] = []
+
+    def read_lines(self) -> None:
+        """A file with a row on each line; its texts stay in the file."""
+        for number, (start, end) in enumerate(_lines(self._buffer), 1):
+            content = self._buffer[start:end]
+            if not content.strip():
+                continue
+            row = _quick(content) or self._checked(parse_json(content, is_whole=False), f"{self._name}:{number}")
+            if row is not None and self._is_new(row, f"line {number}", f"{self._name}:{number}"):
+                self._of(row.candidate_name).add_line(row.example_id, start, end)
+
+    def read_document(self) -> None:
+        """One JSON document: a list of rows, or an object of id and text."""
+        document = parse_json(bytes(self._buffer))
+        if document.flaws:
+            self.problems += [self._flaw_text(document, flaw.offset, flaw.message) for flaw in document.flaws]
+        elif isinstance(document.value, dict) and not {"example_id", "response_text"} & set(document.value):
+            self._read_object(document)
+        elif isinstance(document.value, list):
+            self._read_list(document)
+        else:
+            self.problems.append(f"{self._name}: neither rows of {', '.join(_MEMBERS)} nor an object of record id and text")
+
+    def _read_object(self, document: Document) -> None:
+        for case_id, text in document.value.items():
+            if isinstance(text, str):
+                self._of("").add_text(case_id, text)
+            else:
+                message = f"the response of {short(case_id)} must be a string, not {type_name(text)}"
+                self.problems.append(self._flaw_text(document, document.offset((case_id,)), message))
+
+    def _read_list(self, document: Document) -> None:
+        for index, value in enumerate(document.value):
+            line = document.place(document.offset((index,))).line
+            where = f"{self._name}:{line}"
+            row = self._row(value, where)
+            if row is not None and self._is_new(row, f"line {line}", where):
+                self._of(row.candidate_name).add_text(row.example_id, row.response_text)
+
+    def _of(self, candidate: str) -> Responses:
+        return self.by_candidate.setdefault(candidate, Responses(buffer=self._buffer))
+
+    def _is_new(self, row: _Row, place: str, where: str) -> bool:
+        pair = (row.candidate_name, row.example_id)
+        first = self._first.setdefault(pair, place)
+        if first != place:
+            self.problems.append(f"{where}: a second response of {short(pair[0])} to {short(pair[1])}; the first is on {first}")
+        return first == place
+
+    def _checked(self, document: Document, where: str) -> _Row | None:
+        """A row whose text the quick way did not take. An unpaired surrogate is a flaw of the answer, not of the file."""
+        fatal = [flaw.message for flaw in document.flaws if flaw.fatal or "surrogate" not in flaw.message]
+        self.problems += [f"{where}: {message}" for message in fatal]
+        return None if fatal else self._row(document.value, where)
+
+    def _row(self, value: Any, where: str) -> _Row | None:
+        if not isinstance(value, dict):
+            self.problems.append(f"{where}: a row must be an object, not {type_name(value)}")
+            return None
+        wrong = list(_wrong_members(value))
+        self.problems += [f"{where}: {problem}" for problem in wrong]
+        return None if wrong else _Row(*(value[name] for name in _MEMBERS))
+
+    def _flaw_text(self, document: Document, offset: int, message: str) -> str:
+        place = document.place(offset)
+        return f"{self._name}:{place.line}:{place.column}: {message}"
+
+
+def _wrong_members(row: Mapping[str, Any]) -> Iterator[str]:
+    for name in _MEMBERS:
+        if name not in row:
+            yield f"{name} is missing"
+        elif not isinstance(row[name], str):
+            yield f"{name} must be a string, not {type_name(row[name])}"
+        elif name != "response_text" and not row[name].strip():
+            yield f"{name} is empty"
+
+
+def _quick(content: bytes | bytearray) -> _Row | None:
+    """The row in a line that is beyond doubt: right types, and each name once."""
+    if any(content.count(mark) != 1 for mark in _MARKS):
+        return None
+    try:
+        row = _decode_row(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return row if row.example_id.strip() and row.candidate_name.strip() else None
+
+
+def _lines(buffer: bytes | bytearray | mmap.mmap) -> Iterator[tuple[int, int]]:
+    """Start and end of every line."""
+    start = len(BOM) if buffer[: len(BOM)] == BOM else 0
+    while start < len(buffer):
+        end = buffer.find(b"\n", start)
+        end = len(buffer) if end < 0 else end
+        yield start, end
+        start = end + 1
+
+
+def listed(problems: Sequence[str]) -> list[str]:
+    """The first problems and how many more there are."""
+    more = len(problems) - FIRST
+    return [*problems[:FIRST], f"... and {more:,} more like these"] if more > 0 else list(problems)

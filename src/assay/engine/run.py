@@ -1,0 +1,340 @@
+"""One run: from its plan through its states to sealed artifacts, or to a ledger that another process goes on with."""
+
+import asyncio
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from assay.core.errors import RunSealed, UsageProblem
+from assay.core.outcome import Cancelled
+from assay.core.plan import ModelPlan, Plan, plan_sha256
+from assay.core.run_state import State, count_records, final_state
+from assay.engine.attachments import attachment_reader
+from assay.engine.case import Room, Route
+from assay.engine.crew import Crew
+from assay.engine.evidence import failed_hashes
+from assay.engine.finalize import finalize
+from assay.engine.folders import RunFolders
+from assay.engine.inputs import DatasetInput
+from assay.engine.journal import Journal
+from assay.engine.limits import Limits
+from assay.engine.local import run_local
+from assay.engine.responses import open_responses
+from assay.engine.selection import prepared_records
+from assay.engine.tally import Snapshot, Tally
+from assay.grading import GradingSettings
+from assay.models import Model, open_models
+from assay.models.address import request_addressing
+from assay.models.prices import pricing
+from assay.store.cache import ReplyCache
+from assay.store.folder import open_run_folder
+from assay.store.ledger import Ledger, RecordRow
+from assay.store.lock import RunLock
+from assay.store.sqlite import create_ledger, open_ledger
+
+LOCK_PATIENCE = 60.0
+REFRESH = 0.25
+"""Seconds between two snapshots for whoever watches."""
+
+
+class Surroundings(msgspec.Struct, kw_only=True):
+    """What a run takes from outside: environment, clock, somebody who watches, signals."""
+
+    environ: Mapping[str, str]
+    clock: Callable[[], float] = time.time
+    watch: Callable[[Snapshot], None] | None = None
+    on_busy: Callable[[int | None], None] | None = None
+    """Told once, with a process id, when another process works on the run and this one waits."""
+    inputs: Sequence[DatasetInput] | None = None
+    """The datasets, where somebody has just read them."""
+    takes_signals: bool = False
+    """Ctrl-C and SIGTERM drain the run; a second one stops it at once."""
+
+
+class Interrupted(Exception):
+    """The run was stopped before its end and can be resumed."""
+
+
+def open_or_create(plan: Plan, folders: RunFolders, *, at: float) -> None:
+    """Make the run durable in state `queued`; an unfinished run with the same settings is left as it is."""
+    if folders.ledger.is_file():
+        _check_same(open_ledger(folders.ledger), plan)
+        return
+    folders.active.mkdir(mode=0o700, parents=True, exist_ok=True)
+    create_ledger(folders.ledger, plan=msgspec.json.encode(plan), plan_sha256=plan_sha256(plan), at=at).close()
+
+
+def _check_same(ledger: Ledger, plan: Plan) -> None:
+    try:
+        row = ledger.run()
+    finally:
+        ledger.close()
+    if row.plan_sha256 != plan_sha256(plan):
+        raise UsageProblem(
+            f"run '{plan.run_id}' was started with other settings{_difference(row.plan, plan)}",
+            hint="repeat it with the same settings, go on with `assay resume`, or choose another --run-id",
+        )
+
+
+def _difference(stored: bytes, plan: Plan) -> str:
+    before, now = msgspec.json.decode(stored), msgspec.to_builtins(plan)
+    names = [name for name in now if before.get(name) != now[name] and name != "concurrency"]
+    return f" ({', '.join(names)})" if names else ""
+
+
+def drive(folders: RunFolders, surroundings: Surroundings) -> None:
+    """Bring the run to its sealed end; raises Interrupted or StoreUnavailable, and then it can be resumed."""
+    lock = RunLock(folders.active)
+    if not lock.try_acquire():
+        if surroundings.on_busy is not None:
+            surroundings.on_busy(lock.holder())
+        while not lock.wait(LOCK_PATIENCE):
+            pass
+    try:
+        if folders.is_sealed:
+            _clear(folders)
+            return
+        ledger = open_ledger(folders.ledger)
+        try:
+            _Drive(ledger, folders, surroundings).to_the_end()
+        finally:
+            ledger.close()
+        _clear(folders)
+    finally:
+        lock.release()
+
+
+def _clear(folders: RunFolders) -> None:
+    """A sealed run needs its working state no more; the originals in it are gone with it."""
+    shutil.rmtree(folders.active, ignore_errors=True)
+    with suppress(OSError):
+        folders.active.parent.rmdir()
+
+
+class _Drive:
+    """The states of one run, from whichever it is in."""
+
+    def __init__(self, ledger: Ledger, folders: RunFolders, surroundings: Surroundings) -> None:
+        self._ledger = ledger
+        self._folders = folders
+        self._surroundings = surroundings
+        self.plan = msgspec.json.decode(ledger.run().plan, type=Plan)
+        self._blocked = ""
+
+    def to_the_end(self) -> None:
+        if self._state == "queued":
+            self._enter("validating")
+        if self._state == "validating":
+            self._ledger.replace_records(self._records())
+            self._enter("running")
+        if self._state in ("running", "retrying"):
+            self._evaluate()
+        if self._state != "finalizing":
+            self._decide()
+        finalize(self._ledger, self._folders, secrets=_secrets(self.plan, self._surroundings.environ))
+        self._enter(_final_of(self._ledger))
+
+    def _records(self) -> Iterator[RecordRow]:
+        """The input of the run; a retry takes the records that its parent could not evaluate."""
+        records = prepared_records(self.plan, self._surroundings.inputs)
+        if not self.plan.parent_run_id:
+            return records
+        parent = open_run_folder(self._folders.runs_dir / self.plan.parent_run_id)
+        return _among(records, failed_hashes(parent))
+
+    @property
+    def _state(self) -> State:
+        return self._ledger.run().state
+
+    def _enter(self, state: State) -> None:
+        if not self._ledger.set_state(self._state, state, at=self._surroundings.clock()):
+            raise RunSealed(f"run '{self.plan.run_id}' was taken over by another process", hint="look at it with: assay runs")
+
+    def _evaluate(self) -> None:
+        """Evaluate what is open; raises Interrupted when it was stopped with something left."""
+        loop_factory = _loop_factory()
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            evaluation = Evaluation(self._ledger, self.plan, self._surroundings, folder=self._folders.active)
+            with _as_interrupted():
+                runner.run(evaluation.run())
+        self._blocked = evaluation.blocked
+        if evaluation.is_interrupted and not self._ledger.run().is_cancel_requested:
+            raise Interrupted
+
+    def _decide(self) -> None:
+        """Fix the final state and its time before anything is published, so that a repetition publishes the same."""
+        is_cancelled = self._ledger.run().is_cancel_requested
+        if is_cancelled:
+            self._ledger.close_open(Cancelled(message="the run was cancelled"))
+        counts = count_records(self._ledger.counts())
+        is_blocked = bool(self._blocked) and not counts.evaluated_records
+        self._ledger.set_note("final_state", final_state(counts, is_cancelled=is_cancelled, is_blocked=is_blocked))
+        self._ledger.set_note("completed_at", repr(self._surroundings.clock()))
+        if self._blocked:
+            self._ledger.set_note("blocked", self._blocked)
+        self._enter("finalizing")
+
+
+def _among(records: Iterable[RecordRow], hashes: frozenset[str]) -> Iterator[RecordRow]:
+    kept = (record for record in records if record.sha256 in hashes)
+    return (msgspec.structs.replace(record, position=position) for position, record in enumerate(kept))
+
+
+def _final_of(ledger: Ledger) -> State:
+    state: State = msgspec.convert(ledger.run().notes["final_state"], State)
+    return state
+
+
+def _secrets(plan: Plan, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The keys that this run uses: they are redacted wherever they turn up."""
+    keys = (environ.get(provider.key_variable, "") for provider in plan.providers if provider.key_variable)
+    return tuple(key for key in keys if key)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop  # noqa: PLC0415  # an extra: faster where it is installed
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+@contextmanager
+def _as_interrupted() -> Iterator[None]:
+    try:
+        yield
+    except asyncio.CancelledError as end:
+        raise Interrupted from end
+
+
+class Evaluation:
+    """The asynchronous part of a run: every open record of the ledger to its outcome."""
+
+    def __init__(self, ledger: Ledger, plan: Plan, surroundings: Surroundings, *, folder: Path) -> None:
+        self._ledger = ledger
+        self._plan = plan
+        self._surroundings = surroundings
+        self._folder = folder
+        self._state: State = ledger.run().state
+        self.is_interrupted = False
+        self.blocked = ""
+        """Why a provider took no more calls."""
+
+    async def run(self) -> None:
+        """Returns when no record is open or the run is to stop."""
+        loop = asyncio.get_running_loop()
+        stop = asyncio.Event()
+        journal = Journal(self._ledger, on_cancel=partial(loop.call_soon_threadsafe, stop.set))
+        try:
+            async with open_models(self._plan, environ=self._surroundings.environ) as models:
+                room = await self._room(journal, models, stop)
+                with _Signals(self, stop) if self._surroundings.takes_signals else nullcontext():
+                    await self._work(room)
+        finally:
+            journal.close()
+
+    async def _work(self, room: Room) -> None:
+        watcher = asyncio.create_task(self._report(room))
+        try:
+            await run_local(room, on_retrying=partial(self._enter_retrying, room.journal))
+        finally:
+            watcher.cancel()
+            self._show(room)
+        broken = room.limits.broken()
+        self.blocked = broken.message if broken is not None else ""
+
+    async def _room(self, journal: Journal, models: Mapping[str, Model], stop: asyncio.Event) -> Room:
+        plan, surroundings = self._plan, self._surroundings
+        limits = Limits(plan, clock=surroundings.clock)
+        counts = await journal.call(self._ledger.counts)
+        spent = await journal.call(_spent, self._ledger) if plan.max_cost is not None else 0.0
+        opened = counts.pop("open", 0)
+        tally = Tally(sum(counts.values()) + opened, counts, started=surroundings.clock(), cost=spent)
+        return Room(
+            plan=plan,
+            settings=_grading_settings(plan),
+            routes={
+                model.name: _route(plan, model, models[model.name], limits=limits, environ=surroundings.environ)
+                for model in plan.models()
+                if model.name in models
+            },
+            journal=journal,
+            limits=limits,
+            tally=tally,
+            crew=Crew(plan.concurrency),
+            stop=stop,
+            attachments=attachment_reader(plan),
+            responses=open_responses(plan),
+            cache=ReplyCache(Path(plan.cache_dir)) if plan.cache_dir else None,
+            clock=surroundings.clock,
+        )
+
+    async def _enter_retrying(self, journal: Journal) -> None:
+        if await journal.call(self._ledger.set_state, "running", "retrying", at=self._surroundings.clock()):
+            self._state = "retrying"
+
+    async def _report(self, room: Room) -> None:
+        while True:
+            self._show(room)
+            await asyncio.sleep(REFRESH)
+
+    def _show(self, room: Room) -> None:
+        if self._surroundings.watch is not None:
+            now, is_stopping = self._surroundings.clock(), room.stop.is_set()
+            self._surroundings.watch(room.tally.snapshot(self._state, now, waiting=room.crew.waiting, is_stopping=is_stopping))
+
+
+class _Signals:
+    """The first signal drains the run, the second ends it at once."""
+
+    def __init__(self, evaluation: Evaluation, stop: asyncio.Event) -> None:
+        self._evaluation = evaluation
+        self._stop = stop
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+
+    def __enter__(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._loop.add_signal_handler(number, self._on_signal)
+
+    def __exit__(self, *_: object) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._loop.remove_signal_handler(number)
+
+    def _on_signal(self) -> None:
+        if self._evaluation.is_interrupted and self._task is not None:
+            self._task.cancel()
+        self._evaluation.is_interrupted = True
+        self._stop.set()
+
+
+def _grading_settings(plan: Plan) -> GradingSettings:
+    return GradingSettings(
+        candidate=plan.candidate.name,
+        judges=tuple(judge.name for judge in plan.judges),
+        system_prompt=plan.system_prompt,
+        pass_threshold=plan.pass_threshold,
+        case_pass_score=plan.case_pass_score,
+    )
+
+
+def _route(plan: Plan, model: ModelPlan, opened: Model, *, limits: Limits, environ: Mapping[str, str]) -> Route:
+    provider = next(provider for provider in plan.providers if provider.name == model.provider)
+    return Route(
+        model=opened,
+        gate=limits.gate(model.provider, "candidate" if model is plan.candidate else "judge"),
+        address=request_addressing(provider, model),
+        cost=pricing(provider, model, environ=environ),
+    )
+
+
+def _spent(ledger: Ledger) -> float:
+    """What the run has cost before it was interrupted."""
+    return sum(attempt.cost or 0.0 for record in ledger.finished() for attempt in record.attempts)

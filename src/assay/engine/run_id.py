@@ -1,0 +1,25 @@
+"""Run ids: sortable by time, safe as folder names."""
+
+import re
+import secrets
+import time
+
+from assay.core.errors import UsageProblem
+
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", re.ASCII)
+
+
+def new_run_id() -> str:
+    """`run_` and a ULID: 48 bits of milliseconds and 80 bits of chance, in Crockford's base 32."""
+    number = (time.time_ns() // 1_000_000 << 80) | secrets.randbits(80)
+    return "run_" + "".join(_ALPHABET[number >> shift & 31] for shift in range(125, -5, -5))
+
+
+def check_run_id(run_id: str) -> str:
+    """The id itself, or UsageProblem when it could not name a folder."""
+    if _SAFE.fullmatch(run_id) is None:
+        raise UsageProblem(
+            f"{run_id!r} cannot be a run id", hint="use up to 128 letters, digits, dots, dashes and underscores, no dot first"
+        )
+    return run_id

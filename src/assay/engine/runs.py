@@ -1,0 +1,165 @@
+"""Runs as their users name them: start, resume, cancel, list, look at, repeat."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from assay.core.errors import RunSealed, UsageProblem
+from assay.core.plan import Plan, plan_sha256
+from assay.core.run_result import GateResult, RunListing, RunResult
+from assay.core.run_state import RunCounts, count_records
+from assay.engine.evidence import failed_hashes, iso
+from assay.engine.folders import RunFolders, folders_of, run_ids
+from assay.engine.run import Interrupted, Surroundings, drive, open_or_create
+from assay.store.folder import open_run_folder
+from assay.store.lock import RunLock
+from assay.store.sqlite import open_ledger
+
+
+def start(plan: Plan, runs_dir: Path, surroundings: Surroundings) -> RunResult:
+    """Run a plan to its end, or go on with the unfinished run of that id; a finished one with the same settings stays as it is."""
+    folders = folders_of(runs_dir, plan.run_id)
+    if folders.is_sealed:
+        _check_same_as_sealed(folders, plan)
+        return result_of(folders)
+    open_or_create(plan, folders, at=surroundings.clock())
+    return _driven(folders, surroundings)
+
+
+def _check_same_as_sealed(folders: RunFolders, plan: Plan) -> None:
+    manifest = open_run_folder(folders.sealed).manifest
+    if manifest["plan_sha256"] != plan_sha256(plan):
+        raise RunSealed(
+            f"run '{plan.run_id}' has ended, and was made with other settings",
+            hint="artifacts are written once: choose another --run-id",
+        )
+
+
+def resume(folders: RunFolders, surroundings: Surroundings) -> RunResult:
+    """Go on with an unfinished run under the settings that it was started with."""
+    return result_of(folders) if folders.is_sealed else _driven(folders, surroundings)
+
+
+def _driven(folders: RunFolders, surroundings: Surroundings) -> RunResult:
+    try:
+        drive(folders, surroundings)
+    except Interrupted:
+        return result_of(folders)
+    return result_of(folders)
+
+
+def cancel(folders: RunFolders, surroundings: Surroundings) -> RunResult:
+    """Ask the process that works on the run to stop; without one, seal what there is. Raises RunSealed for a run that has ended."""
+    if folders.is_sealed:
+        result = result_of(folders)
+        if result.state == "cancelled":
+            return result
+        raise RunSealed(f"run '{folders.run_id}' has ended: {result.state}", hint="there is nothing left to cancel")
+    ledger = open_ledger(folders.ledger)
+    try:
+        ledger.request_cancel()
+    finally:
+        ledger.close()
+    lock = RunLock(folders.active)
+    if lock.try_acquire():
+        lock.release()
+        drive(folders, surroundings)
+    return result_of(folders)
+
+
+def retry_plan(folders: RunFolders, run_id: str) -> Plan:
+    """The plan of a new run over the records that a finished run could not evaluate."""
+    if not folders.is_sealed:
+        raise UsageProblem(f"run '{folders.run_id}' has not ended", hint=f"go on with it: assay resume {folders.run_id}")
+    run = open_run_folder(folders.sealed)
+    plan = msgspec.convert(run.manifest["plan"], Plan)
+    if not failed_hashes(run):
+        raise UsageProblem(f"run '{folders.run_id}' has no failed records", hint="there is nothing to repeat")
+    return msgspec.structs.replace(plan, run_id=run_id, parent_run_id=folders.run_id)
+
+
+def result_of(folders: RunFolders) -> RunResult:
+    """The run as it stands."""
+    return _sealed_result(folders) if folders.is_sealed else _active_result(folders)
+
+
+def _sealed_result(folders: RunFolders) -> RunResult:
+    run = open_run_folder(folders.sealed)
+    manifest = run.manifest
+    metrics = run.document("metrics_summary.json")
+    return RunResult(
+        run_id=manifest["run_id"],
+        state=manifest["status"],
+        run_dir=str(folders.sealed),
+        counts=msgspec.convert(manifest["counts"], RunCounts),
+        metrics=metrics,
+        gate=msgspec.convert(manifest["gate"], GateResult),
+        candidate=manifest["candidate"]["name"],
+        blocked=manifest.get("blocked") or "",
+    )
+
+
+def _active_result(folders: RunFolders) -> RunResult:
+    ledger = open_ledger(folders.ledger)
+    try:
+        row, by_status = ledger.run(), ledger.counts()
+    finally:
+        ledger.close()
+    plan = msgspec.json.decode(row.plan, type=Plan)
+    opened = by_status.pop("open", 0)
+    counts = count_records({**by_status, "skipped": by_status.get("skipped", 0) + opened})
+    return RunResult(
+        run_id=plan.run_id,
+        state=row.state,
+        run_dir=str(folders.active),
+        counts=counts,
+        metrics={},
+        gate=GateResult(False, ("the run has not ended",)),
+        candidate=plan.candidate.name,
+    )
+
+
+def list_runs(runs_dir: Path) -> Iterator[RunListing]:
+    """All runs, the newest first."""
+    for run_id in reversed(run_ids(runs_dir)):
+        folders = RunFolders(runs_dir, run_id)
+        yield _sealed_listing(folders) if folders.is_sealed else _active_listing(folders)
+
+
+def _sealed_listing(folders: RunFolders) -> RunListing:
+    run = open_run_folder(folders.sealed)
+    manifest = run.manifest
+    counts = manifest["counts"]
+    metrics = run.document("metrics_summary.json")
+    return RunListing(
+        run_id=manifest["run_id"],
+        state=manifest["status"],
+        created_at=manifest["created_at"],
+        dataset=manifest["dataset_id"],
+        candidate=manifest["candidate"]["name"],
+        total_records=counts["total_records"],
+        done_records=counts["total_records"],
+        pass_rate=metrics["pass_rate"],
+        score=metrics["raw_score_mean"],
+        passed=manifest["gate"]["passed"] if manifest["plan"].get("gates") else None,
+    )
+
+
+def _active_listing(folders: RunFolders) -> RunListing:
+    ledger = open_ledger(folders.ledger)
+    try:
+        row, by_status = ledger.run(), ledger.counts()
+    finally:
+        ledger.close()
+    plan = msgspec.json.decode(row.plan, type=Plan)
+    total = sum(by_status.values())
+    return RunListing(
+        run_id=plan.run_id,
+        state=row.state,
+        created_at=iso(row.states[0][1]),
+        dataset=plan.datasets[0].dataset_id,
+        candidate=plan.candidate.name,
+        total_records=total,
+        done_records=total - by_status.get("open", 0),
+    )

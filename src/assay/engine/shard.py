@@ -1,0 +1,35 @@
+"""One shard: the same function on every engine brings the open records of a shard to their outcomes."""
+
+import asyncio
+
+from assay.engine.case import Room, run_case
+from assay.store.ledger import Claim, Fenced, OpenRecord
+
+
+async def run_shard(shard: int, room: Room, *, owner: str) -> None:
+    """Claim a shard that the crew has room for and run its open records; ends early when another worker takes it over.
+
+    Raises StoreUnavailable when the ledger cannot be written; the records then stay open.
+    """
+    journal = room.journal
+    claim = await journal.call(journal.ledger.claim, shard, owner=owner)
+    opened = await journal.call(journal.ledger.open_records, shard)
+    room.crew.admit(len(opened))
+    # Nothing is cancelled: a record that cannot go on ends by itself, and what it has paid for is kept.
+    ends = await asyncio.gather(*(_run_one(record, claim, room) for record in opened), return_exceptions=True)
+    for end in ends:
+        if isinstance(end, BaseException) and not isinstance(end, Fenced):
+            raise end
+
+
+async def _run_one(record: OpenRecord, claim: Claim, room: Room) -> None:
+    try:
+        await run_case(record, claim, room)
+    except Fenced:
+        raise
+    except BaseException:
+        # A ledger that cannot be written ends the work of every record: each further call would be paid for in vain.
+        room.stop.set()
+        raise
+    finally:
+        room.crew.leave()

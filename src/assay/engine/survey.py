@@ -1,0 +1,139 @@
+"""One look at all selected records before any call: what they need, and what is missing."""
+
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from assay.core.case import Attachment
+from assay.datasets.checks import short
+from assay.engine.inputs import DatasetInput, Glance, glances, place_of
+from assay.engine.selection import Rules, Selector, member, merged, selector_for, split_text
+
+FIRST = 10
+"""Missing answers, duplicates and split values that a problem lists before it only counts them."""
+
+
+class AttachmentUse(NamedTuple):
+    """An attachment and the first record that names it."""
+
+    dataset: int
+    attachment: Attachment
+    record_id: str
+
+
+class Survey(msgspec.Struct, frozen=True, kw_only=True):
+    """What the selected records are like."""
+
+    valid: int
+    broken: int
+    needs_judge: bool
+    attachments: tuple[AttachmentUse, ...]
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def survey(rules: Rules, inputs: Sequence[DatasetInput], *, answers: Mapping[str, Container[str]]) -> Survey:
+    """The selected records at a glance; `answers` has the ids that each candidate has an answer for, where they are given."""
+    look = _Look(rules, inputs, answers)
+    selector = selector_for(rules, inputs)
+    for number, dataset in enumerate(inputs):
+        for entry in merged(glances(dataset, is_recorded=rules.is_recorded), dataset.broken):
+            if selector.is_full:
+                break
+            if isinstance(entry, int):
+                look.broken += selector.takes(number, None, None)
+            else:
+                look.at(number, entry, is_taken=selector.takes(number, entry.id, entry.metadata))
+    return look.survey(selector)
+
+
+class _Look:
+    """What was seen so far; of the records themselves only ids are kept, and those only where several datasets may clash."""
+
+    def __init__(self, rules: Rules, inputs: Sequence[DatasetInput], answers: Mapping[str, Container[str]]) -> None:
+        self._rules = rules
+        self._inputs = inputs
+        self._answers = answers
+        self._first: dict[str, tuple[int, int]] = {}
+        self._attachments: dict[tuple[int, str], AttachmentUse] = {}
+        self._split_values: Counter[tuple[int, str]] = Counter()
+        self._duplicates: list[str] = []
+        self._duplicate_count = 0
+        self._missing: list[str] = []
+        self._missing_count = 0
+        self._of_dataset: Counter[int] = Counter()
+        self._needs_judge = False
+        self.broken = 0
+
+    def at(self, number: int, glance: Glance, *, is_taken: bool) -> None:
+        """Look at one valid record."""
+        field = self._rules.datasets[number].split_field
+        if field and len(self._split_values) < FIRST:
+            self._split_values[number, split_text(member(glance.metadata, field))] += 1
+        if not is_taken:
+            return
+        self._of_dataset[number] += 1
+        self._needs_judge = self._needs_judge or glance.task != "mcq"
+        for attachment in glance.attachments:
+            self._attachments.setdefault((number, attachment.path), AttachmentUse(number, attachment, glance.id))
+        if len(self._inputs) > 1:
+            self._look_for_duplicate(number, glance)
+        for candidate, answered in self._answers.items():
+            if glance.id not in answered:
+                self._missing_count += 1
+                self._missing += [f"({candidate}, {glance.id})"] if len(self._missing) < FIRST else []
+
+    def _look_for_duplicate(self, number: int, glance: Glance) -> None:
+        first = self._first.setdefault(glance.id, (number, glance.index))
+        if first != (number, glance.index):
+            self._duplicate_count += 1
+            if len(self._duplicates) < FIRST:
+                places = f"{place_of(self._inputs[first[0]], first[1])} and {place_of(self._inputs[number], glance.index)}"
+                self._duplicates.append(f"the id {short(glance.id)} stands in {places}; ids are unique in a run")
+
+    def survey(self, selector: Selector) -> Survey:
+        """Everything that was seen, in words."""
+        return Survey(
+            valid=self._of_dataset.total(),
+            broken=self.broken,
+            needs_judge=self._needs_judge,
+            attachments=tuple(self._attachments.values()),
+            problems=(*self._empty_datasets(), *self._clashes(), *self._gaps()),
+            notes=tuple(self._notes(selector)),
+        )
+
+    def _empty_datasets(self) -> list[str]:
+        """Where nothing is left of the run, every dataset says why."""
+        if self._of_dataset:
+            return []
+        return [
+            f"nothing is selected of '{dataset.name}': {self._reason(number)}"
+            for number, dataset in enumerate(self._rules.datasets)
+        ]
+
+    def _reason(self, number: int) -> str:
+        plan = self._rules.datasets[number]
+        if not plan.split_field:
+            return "it has no valid records" if not self.broken else "the limit takes in only records that are invalid"
+        values = [short(value) for dataset, value in self._split_values if dataset == number]
+        found = f"it has {', '.join(values)}" if values else "it has no valid records"
+        return f"no record has metadata.{plan.split_field} = {short(plan.split_value)}; {found}"
+
+    def _clashes(self) -> list[str]:
+        more = self._duplicate_count - len(self._duplicates)
+        return self._duplicates + ([f"{more:,} more ids stand in two datasets"] if more else [])
+
+    def _gaps(self) -> list[str]:
+        if not self._missing_count:
+            return []
+        more = self._missing_count - len(self._missing)
+        listed = ", ".join(self._missing) + (f" and {more:,} more" if more else "")
+        return [f"no response for {self._missing_count:,} of the selected (candidate, record) pairs: {listed}"]
+
+    def _notes(self, selector: Selector) -> list[str]:
+        return [
+            f"{count:,} invalid records of '{self._rules.datasets[number].name}' belong to no split or sample and are left out"
+            for number, count in sorted(selector.left_out.items())
+        ]

@@ -1,0 +1,95 @@
+"""The tally of a run under way: what a progress display shows."""
+
+from array import array
+from collections import Counter
+
+import msgspec
+
+from assay.core.outcome import Attempt, Outcome, record_status
+
+_LATENCIES = 4096
+"""Enough for a p95 that does not jump; the newest replace the oldest."""
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The tally at one moment."""
+
+    state: str
+    total: int
+    done: int
+    by_status: dict[str, int]
+    errors: dict[str, int]
+    """Failed attempts by code."""
+    calls: int
+    in_flight: int
+    waiting: int
+    """Records between two rounds."""
+    cost: float
+    unknown_costs: int
+    """Calls whose price is not known."""
+    p50_ms: float | None
+    p95_ms: float | None
+    elapsed_s: float
+    is_stopping: bool = False
+    """No new record is begun; calls in flight are waited for."""
+
+
+class Tally:
+    """Counts as they change; cheap to update, read a few times a second."""
+
+    def __init__(self, total: int, by_status: dict[str, int], *, started: float, cost: float = 0.0) -> None:
+        self.total = total
+        self.by_status = Counter(by_status)
+        self.errors: Counter[str] = Counter()
+        self.calls = self.in_flight = self.unknown_costs = 0
+        self.cost = cost
+        self._started = started
+        self._latencies = array("d")
+
+    @property
+    def done(self) -> int:
+        """Records with an outcome."""
+        return self.by_status.total()
+
+    def add_attempt(self, attempt: Attempt) -> None:
+        """One call has come back."""
+        self.calls += 1
+        if attempt.error_code:
+            self.errors[attempt.error_code] += 1
+            return
+        if attempt.cost is None:
+            self.unknown_costs += 1
+        else:
+            self.cost += attempt.cost
+        if len(self._latencies) < _LATENCIES:
+            self._latencies.append(attempt.latency_ms)
+        else:
+            self._latencies[self.calls % _LATENCIES] = attempt.latency_ms
+
+    def add_outcome(self, outcome: Outcome) -> None:
+        """One record has come to its end."""
+        self.by_status[record_status(outcome)] += 1
+
+    def snapshot(self, state: str, now: float, *, waiting: int = 0, is_stopping: bool = False) -> Snapshot:
+        """The tally at this moment."""
+        latencies = sorted(self._latencies)
+        return Snapshot(
+            state=state,
+            total=self.total,
+            done=self.done,
+            by_status=dict(self.by_status),
+            errors=dict(self.errors),
+            calls=self.calls,
+            in_flight=self.in_flight,
+            waiting=waiting,
+            cost=self.cost,
+            unknown_costs=self.unknown_costs,
+            p50_ms=_at(latencies, 0.50),
+            p95_ms=_at(latencies, 0.95),
+            elapsed_s=now - self._started,
+            is_stopping=is_stopping,
+        )
+
+
+def _at(ordered: list[float], share: float) -> float | None:
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None

@@ -1,0 +1,189 @@
+"""Questions to one or several judges: asked side by side, asked again once, every vote kept."""
+
+import hashlib
+from collections.abc import Generator
+from statistics import median_low
+
+import msgspec
+
+from assay.core.ask import Ask, Reply
+from assay.core.case import Message
+from assay.core.outcome import GradingFailure, Score
+from assay.grading.templates import fill, load_template
+from assay.grading.verdict import Refusal, Shape, Verdict, read_verdict, reply_schema, salvage_verdict
+
+Judging = Generator[tuple[Ask, ...], tuple[Reply, ...], tuple["Finding", ...]]
+ASKED_AGAIN = "asked_again"
+DISAGREE = "judges_disagree"
+_MARK_LENGTH = 16
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing to ask every judge about one answer."""
+
+    criterion: str
+    template_id: str
+    blocks: dict[str, str]
+    """Texts by the template's slots; an empty text leaves its block out."""
+    shape: Shape
+    weight: float = 1.0
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The candidate's text and the record that it belongs to."""
+
+    text: str
+    record_sha256: str
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """What the judges together say to one question."""
+
+    value: float
+    """The middle vote, the lower one of two; so a tie on a criterion is not met."""
+    votes: tuple[Verdict, ...]
+    scores: tuple[Score, ...]
+
+    @property
+    def is_split(self) -> bool:
+        """True when not all judges say the same."""
+        return len({vote.value for vote in self.votes}) > 1
+
+
+def ask_judges(questions: tuple[Question, ...], judges: tuple[str, ...], *, answer: Answer) -> Judging:
+    """Every question to every judge; raises GradingFailure when a judge gives no verdict even when asked again."""
+    if not judges:
+        raise GradingFailure("judge_missing", "the case needs a judge and the run has none")
+    calls = [_Call(question, judge, answer, is_panel=len(judges) > 1) for question in questions for judge in judges]
+    replies = yield tuple(call.ask() for call in calls)
+    for call, reply in zip(calls, replies, strict=True):
+        call.hear(reply)
+    refused = [call for call in calls if call.verdict is None]
+    if refused:
+        replies = yield tuple(call.ask_again() for call in refused)
+        for call, reply in zip(refused, replies, strict=True):
+            call.hear_again(reply)
+    size = len(judges)
+    return tuple(_finding(calls[start : start + size]) for start in range(0, len(calls), size))
+
+
+class _Call:
+    """One question to one judge while it is being answered."""
+
+    def __init__(self, question: Question, judge: str, answer: Answer, *, is_panel: bool) -> None:
+        self.question = question
+        self.judge = judge
+        self.answer = answer
+        self.call_id = f"judge:{_quoted(question.criterion)}" + (f"@{_quoted(judge)}" if is_panel else "")
+        self.texts: list[str] = []
+        self.refusal = Refusal("")
+        self.verdict: Verdict | None = None
+
+    def ask(self) -> Ask:
+        return Ask(
+            stage="judge",
+            call_id=self.call_id,
+            model=self.judge,
+            messages=judge_messages(self.question, self.answer, call_id=self.call_id),
+            reply_schema=reply_schema(self.question.shape),
+        )
+
+    def ask_again(self) -> Ask:
+        first = self.ask()
+        system, user = first.messages
+        reminder = fill(load_template("ask_again/1").text.rstrip("\n"), {"reason": self.refusal.reason})
+        messages = (system, Message("user", user.content + reminder))
+        return msgspec.structs.replace(first, call_id=f"{self.call_id}:again", messages=messages, is_fresh=True)
+
+    def hear(self, reply: Reply) -> None:
+        self.texts.append(reply.text)
+        read = read_verdict(reply.text, self.question.shape, answer=self.answer.text)
+        if isinstance(read, Refusal):
+            self.refusal = read
+        else:
+            self.verdict = read
+
+    def hear_again(self, reply: Reply) -> None:
+        self.hear(reply)
+        verdict = self.verdict or self._salvaged()
+        if verdict is None:
+            raise GradingFailure(
+                "judge_parse_error", f"{self.call_id}: {self.judge!r} gave no verdict, twice: {self.refusal.reason}"
+            )
+        self.verdict = msgspec.structs.replace(verdict, flags=(ASKED_AGAIN, *verdict.flags))
+
+    def _salvaged(self) -> Verdict | None:
+        """What can be saved of the two replies, unless they contradict each other."""
+        saved = [salvage_verdict(text, self.question.shape, answer=self.answer.text) for text in reversed(self.texts)]
+        verdicts = [verdict for verdict in saved if verdict is not None]
+        return verdicts[0] if len({verdict.value for verdict in verdicts}) == 1 else None
+
+
+def judge_messages(question: Question, answer: Answer, *, call_id: str) -> tuple[Message, Message]:
+    """The judge's prompt; every text that is not ours stands in a block between marks that the text cannot contain."""
+    blocks = {**question.blocks, "answer": answer.text}
+    mark = _mark(answer, call_id, texts=tuple(blocks.values()))
+    slots = {name: _block(name, text, mark=mark) for name, text in blocks.items()}
+    if not answer.text:
+        slots["answer"] = _block("answer", "(the answer is empty)", mark=mark)
+    template = load_template(question.template_id)
+    return Message("system", fill(template.system, {"mark": mark})), Message("user", fill(template.user, slots))
+
+
+def _block(name: str, text: str, *, mark: str) -> str:
+    return f"[{mark} {name} begins]\n{text}\n[{mark} {name} ends]\n\n" if text else ""
+
+
+def _mark(answer: Answer, call_id: str, *, texts: tuple[str, ...]) -> str:
+    """A code that differs from call to call and is the same whenever the same call is made again."""
+    seed = "\0".join((answer.record_sha256, call_id, answer.text))
+    while True:
+        seed = hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()
+        mark = seed[:_MARK_LENGTH]
+        if not any(mark in text for text in texts):
+            return mark
+
+
+def _quoted(name: str) -> str:
+    """A name without the characters that structure a call id."""
+    return name.replace("%", "%25").replace(":", "%3A").replace("@", "%40")
+
+
+def _finding(calls: list[_Call]) -> Finding:
+    question = calls[0].question
+    votes = tuple(call.verdict for call in calls if call.verdict is not None)
+    scores = tuple(_score(question, vote, judge=call.judge) for call, vote in zip(calls, votes, strict=True))
+    return Finding(value=median_low(vote.value for vote in votes), votes=votes, scores=scores)
+
+
+def _score(question: Question, vote: Verdict, *, judge: str) -> Score:
+    return Score(
+        criterion=question.criterion,
+        score=vote.value,
+        scale=question.shape.scale,
+        normalized=normalized(vote.value, scale=question.shape.scale),
+        weight=question.weight,
+        justification=vote.reason,
+        judge=judge,
+        flags=vote.flags,
+    )
+
+
+def normalized(value: float, *, scale: str) -> float:
+    """A score of its scale as 0..1."""
+    return (value - 1) / 4 if scale == "1-5" else value
+
+
+def panel_flags(findings: tuple[Finding, ...]) -> tuple[str, ...]:
+    """What happened on the way to the findings, each thing once."""
+    raised = [flag for finding in findings for vote in finding.votes for flag in vote.flags]
+    split = [DISAGREE] if any(finding.is_split for finding in findings) else []
+    return tuple(dict.fromkeys([*raised, *split]))
+
+
+def panel_reasons(findings: tuple[Finding, ...]) -> str:
+    """One judge's words on one question as they are; otherwise each with what it is about."""
+    scores = [score for finding in findings for score in finding.scores]
+    if len(scores) == 1:
+        return scores[0].justification
+    return "\n".join(f"{score.criterion} ({score.judge}): {score.score:g}. {score.justification}" for score in scores)

@@ -1,0 +1,55 @@
+"""Versioned prompt templates: their texts, their hashes, and slots that are filled in one pass."""
+
+import hashlib
+import re
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+_FOLDER = Path(__file__).parent / "prompts"
+_SLOT = re.compile(r"\{\{(\w+)\}\}")
+_PARTS = "=== user ===\n"
+
+TEMPLATE_IDS = (
+    "mcq_answer/1",
+    "mcq_one/1",
+    "mcq_several/1",
+    "judge_1_5/1",
+    "judge_criterion/1",
+    "judge_reference/1",
+    "ask_again/1",
+    "criterion_overall/1",
+    "criterion_accuracy/1",
+    "criterion_clarity/1",
+    "criterion_reasoning/1",
+    "criterion_factuality/1",
+)
+"""A template never changes: another text is another version, with a file of its own."""
+
+
+class Template(msgspec.Struct, frozen=True):
+    """One prompt text with slots written as `{{name}}`."""
+
+    id: str
+    text: str
+    sha256: str
+    system: str
+    """The system message of a judge's prompt; the whole text of any other template."""
+    user: str
+    """The user message of a judge's prompt."""
+
+
+@cache
+def load_template(template_id: str) -> Template:
+    """The template with this id and version; raises KeyError when there is none."""
+    if template_id not in TEMPLATE_IDS:
+        raise KeyError(template_id)
+    text = (_FOLDER / f"{template_id.replace('/', '_')}.txt").read_text(encoding="utf-8")
+    system, _, user = text.partition(_PARTS)
+    return Template(template_id, text, hashlib.sha256(text.encode()).hexdigest(), system.rstrip("\n"), user.rstrip("\n"))
+
+
+def fill(text: str, slots: dict[str, str]) -> str:
+    """The text with its slots filled; what looks like a slot inside a filling stays as it is."""
+    return _SLOT.sub(lambda slot: slots[slot.group(1)], text)

@@ -1,0 +1,18 @@
+"""A case as the texts that a judge is shown."""
+
+from assay.core.case import Case
+
+
+def task_text(case: Case) -> str:
+    """The prompt, or the whole conversation with who said what."""
+    if not case.messages:
+        return case.prompt
+    return "\n\n".join(f"[{message.role}]\n{message.content}" for message in case.messages)
+
+
+def reference_text(case: Case) -> str:
+    """The reference answers, numbered where there are several; empty without one."""
+    references = [reference for reference in case.references if reference]
+    if len(references) < 2:
+        return "".join(references)
+    return "\n\n".join(f"({number})\n{reference}" for number, reference in enumerate(references, 1))

@@ -1,0 +1,59 @@
+"""Gates: whether a run's summary reaches what its plan demands, and why not."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from assay.core.plan import Gates
+
+_TOLERANCE = 1e-9
+"""Rounding in the last digits decides no gate."""
+
+
+class GateVerdict(msgspec.Struct, frozen=True):
+    """The decision and every reason against it."""
+
+    passed: bool
+    reasons: tuple[str, ...] = ()
+
+
+def check_gates(gates: Gates, summary: Mapping[str, Any]) -> GateVerdict:
+    """The decision on a summary as `measure` makes it; thresholds are inclusive, and what is undefined does not pass.
+
+    Records without a score are in no mean and no pass rate, so the error rate is their gate: failed and cancelled
+    records as a share of all records.
+    """
+    found = (
+        _at_least("pass rate", summary["pass_rate"], gates.pass_rate),
+        _at_least("mean score", summary["raw_score_mean"], gates.min_score, why_undefined=_why_no_mean(summary)),
+        _at_most("error rate", summary["error_rate"], gates.max_error_rate),
+    )
+    reasons = tuple(reason for reason in found if reason)
+    return GateVerdict(not reasons, reasons)
+
+
+def _at_least(name: str, value: float | None, limit: float | None, *, why_undefined: str = "no record was evaluated") -> str:
+    if limit is None:
+        return ""
+    if value is None:
+        return f"{name} is undefined: {why_undefined}"
+    return f"{name} {_against(value, limit)[0]} is below {_against(value, limit)[1]}" if value < limit - _TOLERANCE else ""
+
+
+def _at_most(name: str, value: float | None, limit: float | None) -> str:
+    if limit is None:
+        return ""
+    if value is None:
+        return f"{name} is undefined: the run has no records"
+    return f"{name} {_against(value, limit)[0]} is above {_against(value, limit)[1]}" if value > limit + _TOLERANCE else ""
+
+
+def _why_no_mean(summary: Mapping[str, Any]) -> str:
+    return "records were graded on different scales" if summary["n_scored"] else "no record was evaluated"
+
+
+def _against(value: float, limit: float) -> tuple[str, str]:
+    """Both numbers with as many digits as it takes to tell them apart, at least two."""
+    digits = next((digits for digits in range(2, 9) if f"{value:.{digits}f}" != f"{limit:.{digits}f}"), 9)
+    return f"{value:.{digits}f}", f"{limit:.{digits}f}"

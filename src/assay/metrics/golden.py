@@ -1,0 +1,97 @@
+"""golden_v1's own result document, `eval_results.json`: an EvalRun with the contract's field names and formulas."""
+
+from collections.abc import Iterable, Sequence
+from math import fsum
+from typing import Any
+
+import msgspec
+
+Json = dict[str, Any]
+PASS_SCORE = 4
+"""golden_v1: a case has passed if and only if its score is at least 4."""
+
+
+class EvalResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One case of a golden dataset after its run; score and passed are None only where `error` says why."""
+
+    case_id: str
+    user_prompt: str
+    assistant_response: str
+    score: int | None
+    passed: bool | None
+    justification: str
+    duration_ms: int
+    """Of assistant and judge together, at least 1."""
+    error: str | None = None
+
+    def to_json(self, *, is_filled: bool = False) -> Json:
+        """The entity as the contract names it; a filled one has score 1 for an error, for readers that demand a number."""
+        found: Json = msgspec.to_builtins(self)
+        if self.error is None:
+            del found["error"]
+        return {**found, "score": 1, "passed": False} if is_filled and self.score is None else found
+
+
+class EvalRunParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the run as golden_v1 names them."""
+
+    assistant_model: str
+    judge_model: str
+    temperature: float | None
+    max_tokens: int | None
+    dataset_version: str
+    pass_rate_threshold: float = 0.8
+    score_threshold: float = 3.5
+
+
+def eval_result(
+    case_id: str, user_prompt: str, *, answer: str = "", grade: tuple[int, str] | None = None, duration_ms: float, error: str = ""
+) -> EvalResult:
+    """The result of one case: graded with (score, justification), or the error that left it without a grade."""
+    score, justification = grade or (None, "")
+    return EvalResult(
+        case_id=case_id,
+        user_prompt=user_prompt,
+        assistant_response=answer,
+        score=score,
+        passed=None if score is None else score >= PASS_SCORE,
+        justification=justification,
+        duration_ms=max(1, round(duration_ms)),
+        error=(error or "no grade") if score is None else None,
+    )
+
+
+def eval_results(
+    run_id: str, timestamp: str, *, parameters: EvalRunParameters, results: Iterable[EvalResult], is_filled: bool = False
+) -> Json:
+    """The whole document: parameters, metrics by the contract's formulas, and the result of every case."""
+    kept = tuple(results)
+    return {
+        "run_id": run_id,
+        "timestamp": timestamp,
+        "parameters": msgspec.to_builtins(parameters),
+        "metrics": eval_run_metrics([result.score for result in kept], parameters),
+        "results": [result.to_json(is_filled=is_filled) for result in kept],
+    }
+
+
+def eval_run_metrics(scores: Sequence[int | None], parameters: EvalRunParameters) -> Json:
+    """EvalRunMetrics of the scores of all cases, None for a case that errored: errors leave the denominators."""
+    graded = [score for score in scores if score is not None]
+    passed = sum(score >= PASS_SCORE for score in graded)
+    pass_rate = passed / len(graded) if graded else None
+    average = fsum(graded) / len(graded) if graded else None
+    return {
+        "total_cases": len(scores),
+        "passed_cases": passed,
+        "failed_cases": len(graded) - passed,
+        "error_cases": len(scores) - len(graded),
+        "pass_rate": pass_rate,
+        "average_score": average,
+        "overall_passed": (
+            pass_rate is not None
+            and average is not None
+            and pass_rate >= parameters.pass_rate_threshold
+            and average >= parameters.score_threshold
+        ),
+    }

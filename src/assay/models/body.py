@@ -1,0 +1,51 @@
+"""Request bodies: everything that is the same for all asks of a model is encoded once."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from assay.core.case import Message
+from assay.models.endpoint import Endpoint
+
+_encode = msgspec.json.Encoder().encode
+_OPENAI_REASONING = re.compile(r"(o\d|gpt-5(?!.*chat))")
+
+
+class BodyWriter:
+    """Bodies that differ in their messages only: the rest is bytes from the start."""
+
+    def __init__(self, before: Mapping[str, Any], name: str, after: Mapping[str, Any]) -> None:
+        head = _encode(before)[:-1]
+        self._head = head + (b"," if before else b"") + _encode(name) + b":"
+        self._after = _encode(after)
+        self._tail = b"," + self._after[1:] if after else b"}"
+
+    def write(self, messages: Sequence[Message], extra: Mapping[str, Any] | None = None) -> bytes:
+        """The body for these messages, with members that only this ask has."""
+        body = self._head + _encode(messages)
+        if not extra:
+            return body + self._tail
+        return body + b"," + _encode(extra)[1:-1] + self._tail
+
+
+def applied_parameters(known: Mapping[str, Any], extra_body: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that are sent: those with a value, and the plan's own members, which win."""
+    return {**{name: value for name, value in known.items() if value is not None}, **extra_body}
+
+
+def openai_headers(endpoint: Endpoint) -> dict[str, str]:
+    """The key as OpenAI-compatible servers want it; none where there is none."""
+    return {"Authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
+
+
+def refuses_sampling(model: str) -> bool:
+    """OpenAI's reasoning models answer a temperature with an error, so that it is not sent; the reply records that."""
+    return _OPENAI_REASONING.match(model.rpartition("/")[2]) is not None
+
+
+def schema_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON Schema as structured output wants it; strict only where the schema closes its objects, as strict demands."""
+    named = {"name": re.sub(r"\W", "_", str(schema.get("title", "reply")))[:64], "schema": dict(schema)}
+    return {**named, "strict": True} if schema.get("additionalProperties") is False else named

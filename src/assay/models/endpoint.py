@@ -1,0 +1,172 @@
+"""Where a provider is reached: address, headers, key and proxy, from the plan and the environment."""
+
+import asyncio
+import re
+import ssl
+from collections.abc import Mapping
+from urllib.parse import SplitResult, urlsplit
+from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # documented in its source, not in its stubs
+
+import msgspec
+
+from assay.core.errors import UsageProblem
+from assay.core.plan import ProviderKind, ProviderPlan
+
+HTTP_KINDS: frozenset[ProviderKind] = frozenset({"openai", "openai_responses", "anthropic"})
+CONNECT_SECONDS = 10.0
+"""How long a provider may take to accept a connection when it is only looked for."""
+
+_SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
+
+
+class Vendor(msgspec.Struct, frozen=True):
+    """What is true of a vendor's own service."""
+
+    url: str
+    url_variable: str
+    key_variable: str
+
+
+_OPENAI = Vendor("https://api.openai.com/v1", "OPENAI_BASE_URL", "OPENAI_API_KEY")
+_ANTHROPIC = Vendor("https://api.anthropic.com/v1", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")
+_VENDORS: dict[ProviderKind, Vendor] = {"openai": _OPENAI, "openai_responses": _OPENAI, "anthropic": _ANTHROPIC}
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One provider as HTTP sees it. Never written anywhere: it holds the key."""
+
+    provider: str
+    kind: ProviderKind
+    url: str
+    """The address that paths are added to."""
+    key: str = ""
+    headers: dict[str, str] = {}
+    timeout: float = 120.0
+    proxy: str = ""
+    is_vendor: bool = False
+    """The vendor's own host, whose abilities are known."""
+
+    def secrets(self) -> tuple[str, ...]:
+        """What must not appear in any message: the key, and values of headers that look like one."""
+        values = [value for name, value in self.headers.items() if _SECRET_HEADER.search(name)]
+        return tuple(secret for secret in (self.key, *values) if secret)
+
+    def at(self, path: str) -> str:
+        """The address of one of the provider's paths."""
+        parts = urlsplit(self.url)
+        return parts._replace(path=parts.path.rstrip("/") + path).geturl()
+
+
+def resolve_endpoint(provider: ProviderPlan, environ: Mapping[str, str]) -> Endpoint:
+    """Where and how to reach an HTTP provider; raises UsageProblem for the first of its `endpoint_problems`."""
+    problems = endpoint_problems(provider, environ)
+    if problems:
+        raise UsageProblem(problems[0])
+    url = _url(provider, environ)
+    variable = _key_variable(provider, environ)
+    return Endpoint(
+        provider=provider.name,
+        kind=provider.kind,
+        url=url,
+        key=environ.get(variable, "").strip() if variable else "",
+        headers={name: _header_value(value, environ) for name, value in provider.headers.items()},
+        timeout=provider.timeout,
+        proxy=_proxy(urlsplit(url), environ),
+        is_vendor=_is_vendor(provider, url),
+    )
+
+
+def endpoint_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[str]:
+    """Why a provider cannot be called as planned, one sentence each; no sentence holds a key."""
+    broken = _url_problems(provider, _url(provider, environ))
+    return broken or [*_key_problems(provider, environ), *_header_problems(provider, environ)]
+
+
+async def open_socket(endpoint: Endpoint) -> str:
+    """The sentence on a host that takes no connection, or nothing; no request is sent."""
+    target = urlsplit(endpoint.proxy or endpoint.url)
+    port = target.port or (443 if target.scheme == "https" else 80)
+    context = ssl.create_default_context() if target.scheme == "https" else None
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            _, writer = await asyncio.open_connection(target.hostname, port, ssl=context)
+    except TimeoutError:
+        return (
+            f"the provider '{endpoint.provider}' did not accept a connection to {target.hostname}:{port} in {CONNECT_SECONDS:g} s"
+        )
+    except OSError as problem:
+        return f"the provider '{endpoint.provider}' cannot be reached at {target.hostname}:{port}: {problem.strerror or problem}"
+    writer.transport.abort()
+    return ""
+
+
+def _url(provider: ProviderPlan, environ: Mapping[str, str]) -> str:
+    vendor = _VENDORS[provider.kind]
+    url = provider.base_url or environ.get(vendor.url_variable, "").strip() or vendor.url
+    # Anthropic's own tools write the address without the version that all of its paths begin with.
+    is_bare = provider.kind == "anthropic" and url.count("/") == 2 + url.endswith("/")
+    return f"{url.rstrip('/')}/v1" if is_bare else url
+
+
+def _is_vendor(provider: ProviderPlan, url: str) -> bool:
+    return urlsplit(url).hostname == urlsplit(_VENDORS[provider.kind].url).hostname
+
+
+def _key_variable(provider: ProviderPlan, environ: Mapping[str, str]) -> str:
+    """The vendor's variable is not read for a host that the plan names: one host's key is not sent to another."""
+    if provider.key_variable:
+        return provider.key_variable
+    is_own_host = not provider.base_url or _is_vendor(provider, _url(provider, environ))
+    return _VENDORS[provider.kind].key_variable if is_own_host else ""
+
+
+def _header_value(value: str, environ: Mapping[str, str]) -> str:
+    """A value such as `$TEAM_KEY` stands for an environment variable, so that no secret is in a plan."""
+    return environ.get(value[1:], "").strip() if value.startswith("$") else value
+
+
+def _proxy(target: SplitResult, environ: Mapping[str, str]) -> str:
+    """The proxy of the environment, as curl and requests understand it."""
+    excluded = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+    if proxy_bypass_environment(target.hostname or "", {"no": excluded}):
+        return ""
+    name = f"{target.scheme}_proxy"
+    # An upper-case HTTP_PROXY can be set by a request header where this runs as CGI; everyone ignores it there.
+    upper = "" if name == "http_proxy" and "REQUEST_METHOD" in environ else environ.get(name.upper(), "")
+    return environ.get(name) or upper
+
+
+def _url_problems(provider: ProviderPlan, url: str) -> list[str]:
+    try:
+        parts = urlsplit(url)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        return [f"the base_url of provider '{provider.name}' is not a URL"]
+    if parts.username or parts.password:
+        return [f"the base_url of provider '{provider.name}' holds a user name or password; name a key variable instead"]
+    return [] if is_usable else [f"the base_url '{url}' of provider '{provider.name}' is not an http or https address"]
+
+
+def _key_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[str]:
+    variable = _key_variable(provider, environ)
+    key = environ.get(variable, "").strip() if variable else ""
+    if key and not (key.isascii() and key.isprintable()):
+        return [f"the environment variable {variable} holds characters that no key has"]
+    is_needed = bool(provider.key_variable) or _is_vendor(provider, _url(provider, environ))
+    if is_needed and not key:
+        return [f"the environment variable {variable} with the key of provider '{provider.name}' is not set"]
+    return []
+
+
+def _header_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[str]:
+    problems = []
+    for name, value in provider.headers.items():
+        if value.startswith("$") and not environ.get(value[1:]):
+            problems.append(
+                f"the environment variable {value[1:]} for the header {name!r} of provider '{provider.name}' is not set"
+            )
+        elif not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(_header_value(value, environ))):
+            problems.append(f"the header {name!r} of provider '{provider.name}' cannot be sent")
+    return problems

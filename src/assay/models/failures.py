@@ -1,0 +1,209 @@
+"""The one table of what can go wrong in a call: HTTP statuses, providers' error words and exceptions into failure codes.
+
+Codes that are tried again: timeout, rate_limited, service_unavailable, internal_error. All others are final.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import msgspec
+
+from assay.core.ask import ModelFailure
+
+MAX_MESSAGE = 500
+"""Characters of a provider's own words that are kept."""
+
+STATUS_CODES: dict[int, str] = {
+    400: "invalid_request",
+    401: "unauthorized",
+    402: "payment_required",
+    403: "forbidden",
+    404: "not_found",
+    408: "timeout",
+    409: "conflict",
+    413: "request_too_large",
+    422: "invalid_request",
+    425: "service_unavailable",
+    429: "rate_limited",
+    500: "internal_error",
+}
+ERROR_WORDS: dict[str, str] = {
+    "api_error": "internal_error",
+    "authentication_error": "unauthorized",
+    "billing_error": "payment_required",
+    "content_filter": "content_filtered",
+    "content_policy_violation": "content_filtered",
+    "context_length_exceeded": "context_too_long",
+    "insufficient_quota": "rate_limited",
+    "internal_server_error": "internal_error",
+    "invalid_api_key": "unauthorized",
+    "invalid_prompt": "content_filtered",
+    "invalid_request_error": "invalid_request",
+    "model_not_found": "not_found",
+    "not_found_error": "not_found",
+    "overloaded_error": "service_unavailable",
+    "permission_error": "forbidden",
+    "rate_limit_error": "rate_limited",
+    "rate_limit_exceeded": "rate_limited",
+    "request_too_large": "request_too_large",
+    "server_error": "internal_error",
+    "server_is_overloaded": "service_unavailable",
+    "timeout_error": "timeout",
+    "unsupported_parameter": "parameter_refused",
+    "unsupported_value": "parameter_refused",
+}
+"""Values of `code` and `type` in an error object; the more exact `code` is looked at first."""
+EXCEPTION_CODES: dict[str, str] = {
+    "ServerTimeoutError": "timeout",
+    "TimeoutError": "timeout",
+    "ClientConnectorCertificateError": "certificate_refused",
+    "ClientConnectorSSLError": "service_unavailable",
+    "InvalidURL": "invalid_request",
+    "ClientError": "service_unavailable",
+    "OSError": "service_unavailable",
+}
+"""By name of the exception's class, then of its parents."""
+CAUSE_CODES: dict[str, str] = {
+    "LineTooLong": "service_unavailable",
+    "PayloadEncodingError": "service_unavailable",
+    "BadHttpMessage": "internal_error",
+}
+"""By name of what lies behind an exception: how a reply broke the rules of HTTP."""
+_EXACT_WORDS = frozenset({"content_filtered", "context_too_long", "parameter_refused"})
+"""What an error object may make of a status that says less."""
+_EXHAUSTED_WORDS = frozenset({"insufficient_quota", "billing_error", "billing_hard_limit_reached", "credit_balance_too_low"})
+_EXHAUSTED_PHRASES = ("exceeded your current quota", "credit balance is too low")
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer that is none: its status, its body and what its headers say."""
+
+    provider: str
+    status: int
+    body: Any = None
+    """The body as JSON, or as text where it is none."""
+    headers: Mapping[str, str] = {}
+
+
+def status_failure(refusal: Refusal) -> ModelFailure:
+    """The failure that a status other than success stands for."""
+    error = _error_object(refusal.body)
+    code = _status_code(refusal.status)
+    word_code = _word_code(error)
+    if not 300 <= refusal.status < 400 and word_code in _EXACT_WORDS:
+        code = word_code
+    return ModelFailure(
+        code,
+        shorten(f"HTTP {refusal.status} from '{refusal.provider}': {_wording(error, refusal.body) or 'no explanation'}"),
+        http_status=refusal.status,
+        retry_after=parse_retry_after(refusal.headers),
+        request_id=request_id_of(refusal.headers),
+        is_exhausted=refusal.status == 402 or _is_exhausted(error),
+    )
+
+
+def error_failure(refusal: Refusal) -> ModelFailure:
+    """The failure of an error that came with a status of success; without a known word it may be tried again."""
+    error = _error_object(refusal.body)
+    return ModelFailure(
+        _word_code(error) or _numeric_code(error) or "internal_error",
+        shorten(f"an error inside the reply of '{refusal.provider}': {_wording(error, refusal.body) or 'no explanation'}"),
+        http_status=refusal.status,
+        retry_after=parse_retry_after(refusal.headers),
+        request_id=request_id_of(refusal.headers),
+        is_exhausted=_is_exhausted(error),
+    )
+
+
+def exception_failure(problem: BaseException, *, provider: str) -> ModelFailure:
+    """The failure that an exception of the network or of a client library stands for."""
+    names = _class_names(problem)
+    causes = [name for cause in _causes(problem) for name in _class_names(cause)]
+    code = next((CAUSE_CODES[name] for name in causes if name in CAUSE_CODES), "")
+    code = code or next((EXCEPTION_CODES[name] for name in names if name in EXCEPTION_CODES), "internal_error")
+    return ModelFailure(code, shorten(f"'{provider}' gave no answer: {str(problem) or names[0]}"))
+
+
+def shorten(text: str) -> str:
+    """The text as far as it is kept, in one line that every artifact can hold."""
+    clean = " ".join(text.encode("utf-8", "replace").decode().replace("\x00", "\ufffd").split())
+    return clean if len(clean) <= MAX_MESSAGE else f"{clean[: MAX_MESSAGE - 1]}…"
+
+
+def request_id_of(headers: Mapping[str, str]) -> str:
+    """The provider's name for the request, from its headers."""
+    return headers.get("x-request-id") or headers.get("request-id") or ""
+
+
+def parse_retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait from either form of Retry-After; None for nonsense and for negative numbers."""
+    value = headers.get("retry-after", "").strip()
+    try:
+        seconds = float(value)
+    except ValueError:
+        return _seconds_until(value)
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+
+
+def _class_names(problem: BaseException) -> list[str]:
+    return [kind.__name__ for kind in type(problem).__mro__]
+
+
+def _causes(problem: BaseException) -> Iterator[BaseException]:
+    cause = problem.__cause__
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__
+
+
+def _seconds_until(date: str) -> float | None:
+    try:
+        moment = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (aware - datetime.now(UTC)).total_seconds())
+
+
+def _status_code(status: int) -> str:
+    if status in STATUS_CODES:
+        return STATUS_CODES[status]
+    if status >= 500:
+        return "service_unavailable"
+    return "redirect_refused" if 300 <= status < 400 else "refused"
+
+
+def _error_object(body: Any) -> dict[str, Any]:
+    """The error inside a body: `{"error": {...}}`, `{"error": "..."}`, or the body itself."""
+    error = body.get("error", body) if isinstance(body, dict) else {}
+    if isinstance(error, dict):
+        return error
+    return {"message": error} if isinstance(error, str) else {}
+
+
+def _word_code(error: Mapping[str, Any]) -> str:
+    words = [word for word in (error.get("code"), error.get("type"), error.get("status")) if isinstance(word, str)]
+    return next((ERROR_WORDS[word] for word in words if word in ERROR_WORDS), "")
+
+
+def _numeric_code(error: Mapping[str, Any]) -> str:
+    """Some gateways put the status that they received into the error."""
+    status = error.get("code")
+    is_status = isinstance(status, int) and not isinstance(status, bool) and 400 <= status < 600
+    return _status_code(status) if is_status and isinstance(status, int) else ""
+
+
+def _is_exhausted(error: Mapping[str, Any]) -> bool:
+    message = error.get("message")
+    has_phrase = isinstance(message, str) and any(phrase in message.lower() for phrase in _EXHAUSTED_PHRASES)
+    return has_phrase or any(word in _EXHAUSTED_WORDS for word in (error.get("code"), error.get("type")) if isinstance(word, str))
+
+
+def _wording(error: Mapping[str, Any], body: Any) -> str:
+    message = error.get("message") or error.get("detail")
+    if isinstance(message, str):
+        return message
+    return body if isinstance(body, str) else msgspec.json.encode(body).decode() if body is not None else ""

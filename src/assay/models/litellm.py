@@ -1,0 +1,96 @@
+"""Every other provider, through LiteLLM: an optional extra that is loaded only when a plan names it."""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from assay.core.ask import Ask, ModelFailure, Reply
+from assay.core.errors import MissingExtra
+from assay.core.plan import ModelPlan
+from assay.models.body import applied_parameters
+from assay.models.failures import Refusal, error_failure, exception_failure, status_failure
+from assay.models.openai_chat import Completion, completion_reply
+from assay.models.opening import Maker, Opening
+from assay.models.transport import Exchanged
+
+SHORTEST_SECRET = 8
+"""A shorter value of a variable with a secret's name is part of ordinary words."""
+
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
+_NAMES = ("temperature", "top_p", "frequency_penalty", "presence_penalty", "max_tokens", "seed", "reasoning_effort")
+
+
+@asynccontextmanager
+async def open_provider(opening: Opening) -> AsyncIterator[Maker]:
+    """LiteLLM, ready to call any model it knows; raises MissingExtra. Its keys come from its own environment variables."""
+    try:
+        library = import_module("litellm")
+        errors = import_module("openai").OpenAIError
+    except ImportError:
+        raise MissingExtra("this provider needs LiteLLM", hint="pip install 'assay[litellm]'") from None
+    yield lambda model: LiteLLMModel(opening, model, library=library, errors=errors)
+
+
+class LiteLLMModel:
+    """One model behind LiteLLM."""
+
+    def __init__(self, opening: Opening, model: ModelPlan, *, library: Any, errors: type[Exception]) -> None:
+        self._opening = opening
+        self._model = model.model
+        self._library = library
+        self._errors = errors
+        self._applied = _parameters(model)
+        self._settings = _settings(opening)
+
+    async def reply(self, ask: Ask) -> Reply:
+        """One attempt at one ask; raises ModelFailure. LiteLLM's own retries are off: every attempt is ours to log."""
+        messages = msgspec.to_builtins(ask.messages)
+        try:
+            answer = await self._library.acompletion(model=self._model, messages=messages, **self._applied, **self._settings)
+        except (self._errors, TimeoutError, OSError) as problem:
+            raise self._failure(problem) from None
+        completion = msgspec.convert(answer.model_dump(), Completion, strict=False)
+        raw = answer.model_dump_json() if self._opening.keep_raw else ""
+        return completion_reply(Exchanged(completion, "", False, raw), self._applied, refused=self._refused)
+
+    def _failure(self, problem: Exception) -> ModelFailure:
+        provider = self._opening.provider.name
+        status = getattr(problem, "status_code", None)
+        if not isinstance(status, int):
+            return self._without_secrets(exception_failure(problem, provider=provider))
+        headers = getattr(getattr(problem, "response", None), "headers", None) or {}
+        return self._without_secrets(status_failure(Refusal(provider=provider, status=status, body=str(problem), headers=headers)))
+
+    def _refused(self, body: Any, request_id: str) -> ModelFailure:
+        refusal = Refusal(provider=self._opening.provider.name, status=200, body=body, headers={"x-request-id": request_id})
+        return self._without_secrets(error_failure(refusal))
+
+    def _without_secrets(self, failure: ModelFailure) -> ModelFailure:
+        for name, value in self._opening.environ.items():
+            if _SECRET_NAME.search(name) and len(value) >= SHORTEST_SECRET:
+                failure.message = failure.message.replace(value, "[key]")
+        failure.args = (failure.message,)
+        return failure
+
+
+def _settings(opening: Opening) -> dict[str, Any]:
+    provider = opening.provider
+    key = opening.environ.get(provider.key_variable, "") if provider.key_variable else ""
+    given = {"api_base": provider.base_url, "api_key": key, "extra_headers": dict(provider.headers)}
+    return {
+        "timeout": provider.timeout,
+        "num_retries": 0,
+        "max_retries": 0,
+        **{name: value for name, value in given.items() if value},
+    }
+
+
+def _parameters(model: ModelPlan) -> dict[str, Any]:
+    wanted = model.parameters
+    known = {name: getattr(wanted, name) for name in _NAMES}
+    thinking = {"type": "enabled", "budget_tokens": wanted.thinking_budget} if wanted.thinking_budget else None
+    return applied_parameters({**known, "thinking": thinking}, wanted.extra_body)

@@ -1,0 +1,144 @@
+"""OpenAI's responses: the same models as chat completions, with reasoning as a part of its own."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+from yarl import URL
+
+from assay.core.ask import Ask, Reply, Usage
+from assay.core.plan import ModelPlan
+from assay.models.answers import Answered, reply_of
+from assay.models.body import BodyWriter, applied_parameters, openai_headers, refuses_sampling, schema_format
+from assay.models.endpoint import resolve_endpoint
+from assay.models.opening import Maker, Opening
+from assay.models.transport import Exchanged, Transport, open_transport
+
+_INCOMPLETE = {"max_output_tokens": "length", "max_tokens": "length", "content_filter": "content_filter"}
+
+
+class _InputDetails(msgspec.Struct, frozen=True):
+    cached_tokens: int | None = None
+
+
+class _OutputDetails(msgspec.Struct, frozen=True):
+    reasoning_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct, frozen=True):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = None
+    input_tokens_details: _InputDetails | None = None
+    output_tokens_details: _OutputDetails | None = None
+
+
+class _Part(msgspec.Struct, frozen=True):
+    type: str = ""
+    text: str | None = None
+    refusal: str | None = None
+
+
+class _Item(msgspec.Struct, frozen=True):
+    type: str = ""
+    content: list[_Part] | None = None
+
+
+class _Incomplete(msgspec.Struct, frozen=True):
+    reason: str | None = None
+
+
+class _Response(msgspec.Struct, frozen=True):
+    output: list[_Item] | None = None
+    status: str | None = None
+    usage: _Usage | None = None
+    id: str | None = None
+    model: str | None = None
+    error: Any = None
+    incomplete_details: _Incomplete | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Response)
+
+
+@asynccontextmanager
+async def open_provider(opening: Opening) -> AsyncIterator[Maker]:
+    """A provider of the responses API, ready to make its models."""
+    endpoint = resolve_endpoint(opening.provider, opening.environ)
+    async with open_transport(endpoint, headers=openai_headers(endpoint), keep_raw=opening.keep_raw) as transport:
+        yield lambda model: ResponsesModel(transport, model)
+
+
+class ResponsesModel:
+    """One model behind the responses API."""
+
+    def __init__(self, transport: Transport, model: ModelPlan) -> None:
+        self._transport = transport
+        self._url = URL(transport.endpoint.at("/responses"), encoded=True)
+        self._applied = _parameters(model, is_vendor=transport.endpoint.is_vendor)
+        self._takes_schema = "text" not in self._applied
+        # Evaluation data is not left on the provider's side unless the plan says so.
+        stored = {} if "store" in self._applied else {"store": False}
+        self._body = BodyWriter({"model": model.model, **stored}, "input", self._applied)
+
+    async def reply(self, ask: Ask) -> Reply:
+        """One attempt at one ask; raises ModelFailure."""
+        extra = _text_format(ask.reply_schema) if self._takes_schema and ask.reply_schema else None
+        exchanged = await self._transport.post(self._url, self._body.write(ask.messages, extra), decoder=_DECODER)
+        return self._reply(exchanged, {**self._applied, **extra} if extra else self._applied)
+
+    def _reply(self, exchanged: Exchanged[_Response], applied: dict[str, Any]) -> Reply:
+        response = exchanged.value
+        request_id = exchanged.request_id or response.id or ""
+        if response.error or response.output is None:
+            raise self._transport.refused({"error": response.error or "it has no output"}, request_id)
+        parts = [part for item in response.output if item.type == "message" for part in item.content or ()]
+        answered = Answered(
+            text="".join(part.text or part.refusal or "" for part in parts) if parts else None,
+            finish_reason=_finish_reason(response),
+            usage=_usage(response.usage),
+            model=response.model or "",
+            request_id=request_id,
+            is_refusal=any(part.refusal for part in parts),
+        )
+        return reply_of(answered, exchanged, applied)
+
+
+def _finish_reason(response: _Response) -> str:
+    reason = (response.incomplete_details.reason if response.incomplete_details else None) or ""
+    if reason:
+        return _INCOMPLETE.get(reason, reason)
+    return "stop" if response.status in (None, "completed") else str(response.status)
+
+
+def _usage(usage: _Usage | None) -> Usage:
+    if usage is None:
+        return Usage()
+    details, output = usage.input_tokens_details, usage.output_tokens_details
+    return Usage(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        total_tokens=usage.total_tokens,
+        cached_tokens=details.cached_tokens if details else None,
+        reasoning_tokens=output.reasoning_tokens if output else None,
+    )
+
+
+def _parameters(model: ModelPlan, *, is_vendor: bool) -> dict[str, Any]:
+    """The responses API has neither seed nor penalties; what is not sent is not among the applied parameters."""
+    wanted = model.parameters
+    samples = not (is_vendor and refuses_sampling(model.model))
+    return applied_parameters(
+        {
+            "temperature": wanted.temperature if samples else None,
+            "top_p": wanted.top_p if samples else None,
+            "max_output_tokens": wanted.max_tokens,
+            "reasoning": {"effort": wanted.reasoning_effort} if wanted.reasoning_effort else None,
+        },
+        wanted.extra_body,
+    )
+
+
+def _text_format(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"text": {"format": {"type": "json_schema", **schema_format(schema)}}}

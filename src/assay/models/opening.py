@@ -1,0 +1,30 @@
+"""What a provider gets to open itself, and what it gives back."""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from assay.core.ask import Ask, Reply
+from assay.core.plan import ModelPlan, ProviderPlan
+
+
+class Model(Protocol):
+    """Something that answers asks."""
+
+    async def reply(self, ask: Ask) -> Reply:
+        """One attempt at one ask; raises ModelFailure."""
+        ...
+
+
+Maker = Callable[[ModelPlan], Model]
+"""An open provider: makes the model that a plan describes."""
+
+
+class Opening(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that opening a provider depends on."""
+
+    provider: ProviderPlan
+    environ: Mapping[str, str]
+    keep_raw: bool = False
+    """Keep the provider's whole bodies in the replies."""

@@ -1,0 +1,116 @@
+"""Recorded replies: `replay/FILE` answers from a JSONL file, and asks nobody.
+
+A line is `{"messages_sha256": ..., "reply": {"text": ...}}`; `request_sha256` may stand beside or instead of it, `model`
+limits it to the model of that name, and `response_text` may stand for a reply that is only text. Lines of a run's
+attempt log that brought no reply are passed over. Of several replies to one request, the first counts.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from assay.core.ask import Ask, ModelFailure, Reply
+from assay.core.errors import SourceUnreadable, UsageProblem
+from assay.core.plan import ModelPlan
+from assay.models.address import messages_sha256, request_addressing
+from assay.models.opening import Maker, Opening
+
+MOST_PROBLEMS = 3
+"""Bad lines of a file that are named."""
+
+
+class Recording(msgspec.Struct, frozen=True):
+    """The replies of one file, and the lines of it that are none."""
+
+    replies: Mapping[tuple[str, str], Reply]
+    """By hash and name of the model; an empty name answers for every model."""
+    problems: tuple[str, ...] = ()
+
+
+class _Line(msgspec.Struct, frozen=True):
+    messages_sha256: str = ""
+    request_sha256: str = ""
+    model: str = ""
+    reply: Reply | None = None
+    response_text: str | None = None
+    error_code: str | None = None
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+
+
+@asynccontextmanager
+async def open_provider(opening: Opening) -> AsyncIterator[Maker]:
+    """Recorded replies need nothing but their file, which is read when its model is made."""
+
+    def make(model: ModelPlan) -> ReplayModel:
+        recording = read_recording(Path(model.model))
+        if recording.problems:
+            raise UsageProblem(recording.problems[0])
+        return ReplayModel(opening, model, recording=recording)
+
+    yield make
+
+
+def replay_problems(path: str) -> list[str]:
+    """Why a file of recorded replies cannot be used, one sentence each."""
+    try:
+        return list(read_recording(Path(path)).problems)
+    except SourceUnreadable as problem:
+        return [problem.message]
+
+
+def read_recording(path: Path) -> Recording:
+    """The replies in a file; raises SourceUnreadable when there is no such file."""
+    replies: dict[tuple[str, str], Reply] = {}
+    problems: list[str] = []
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as problem:
+        raise SourceUnreadable(f"the recorded replies '{path}' cannot be read: {problem.strerror}") from None
+    for number, line in enumerate(lines, 1):
+        flaw = _add(line, replies) if line.strip() else ""
+        if flaw:
+            problems.append(f"line {number} of the recorded replies '{path}' {flaw}")
+    if not replies and not problems:
+        problems.append(f"the file '{path}' holds no recorded replies")
+    return Recording(replies, tuple(problems[:MOST_PROBLEMS]))
+
+
+def _add(raw: bytes, replies: dict[tuple[str, str], Reply]) -> str:
+    """Note the reply of one line; returns what is wrong with it."""
+    try:
+        line = _decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        return f"cannot be read: {problem}"
+    reply = Reply(text=line.response_text) if line.reply is None and line.response_text is not None else line.reply
+    if reply is None:
+        return "" if line.error_code else "has neither a reply nor an error"
+    hashes = [sha256 for sha256 in (line.request_sha256, line.messages_sha256) if sha256]
+    if not hashes:
+        return "has neither messages_sha256 nor request_sha256"
+    for sha256 in hashes:
+        replies.setdefault((sha256, line.model), reply)
+        replies.setdefault((sha256, ""), reply)
+    return ""
+
+
+class ReplayModel:
+    """A model that says again what was said before."""
+
+    def __init__(self, opening: Opening, model: ModelPlan, *, recording: Recording) -> None:
+        self._name = model.name
+        self._path = model.model
+        self._replies = recording.replies
+        self._request_sha256 = request_addressing(opening.provider, model)
+
+    async def reply(self, ask: Ask) -> Reply:
+        """The recorded reply to the ask; raises ModelFailure, with its hash, where there is none."""
+        sha256 = messages_sha256(ask.messages)
+        for address in (self._request_sha256(ask), sha256):
+            for model in (self._name, ""):
+                if (address, model) in self._replies:
+                    return self._replies[address, model]
+        raise ModelFailure("no_recorded_reply", f"'{self._path}' has no reply to the messages with sha256 {sha256}")

@@ -1,0 +1,106 @@
+"""Finished runs, read back: the manifest, documents and lines of a run folder, and what retention has left of them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.core.errors import RunNotFound, StoreUnavailable
+from assay.store.artifacts import MANIFEST, read_pieces
+
+TOMBSTONES = "purged.json"
+"""Lists the artifacts that retention has removed; the only file that comes into a run folder after it was published."""
+
+TOMBSTONES_OWN_HASH = "purged_sha256"
+"""Member of that file: SHA-256 of its canonical JSON without this member."""
+
+
+class Tombstone(msgspec.Struct, frozen=True):
+    """What is left of an artifact that retention has removed."""
+
+    name: str
+    sha256: str
+    bytes: int
+    lines: int
+    purged_at: str
+    """UTC, as 2026-01-31T12:00:00Z."""
+    reason: str
+
+
+class _Purged(msgspec.Struct):
+    purged: tuple[Tombstone, ...]
+
+
+class RunFolder:
+    """A published run."""
+
+    def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
+        self.path = path
+        self.manifest = manifest
+
+    def document(self, name: str) -> Any:
+        """A JSON artifact; raises RunNotFound when it is not there any more."""
+        path = self._existing(name)
+        return decoded(b"".join(read_pieces(path)), path)
+
+    def lines(self, name: str) -> Iterator[dict[str, Any]]:
+        """The objects of a JSONL artifact, one at a time; raises RunNotFound when it is not there any more."""
+        path = self._existing(name)
+        for line in split_lines(read_pieces(path)):
+            yield decoded(line, path)
+
+    def purged(self) -> tuple[Tombstone, ...]:
+        """What retention has removed so far."""
+        return read_tombstones(self.path)
+
+    def _existing(self, name: str) -> Path:
+        path = self.path / name
+        if not path.is_file():
+            is_purged = any(tombstone.name == name for tombstone in self.purged())
+            raise RunNotFound(
+                f'"{path}" {"was removed by retention" if is_purged else "is missing"}', hint="`assay verify` names what is left"
+            )
+        return path
+
+
+def open_run_folder(path: Path) -> RunFolder:
+    """A published run; raises RunNotFound when the folder holds none."""
+    return RunFolder(path, decoded(read_manifest(path), path / MANIFEST))
+
+
+def read_manifest(path: Path) -> bytes:
+    """The manifest of a run folder as it is; raises RunNotFound when there is none."""
+    manifest = path / MANIFEST
+    if not manifest.is_file():
+        raise RunNotFound(f'there is no finished run at "{path}"', hint="`assay runs` lists the runs of a folder")
+    return b"".join(read_pieces(manifest))
+
+
+def read_tombstones(path: Path) -> tuple[Tombstone, ...]:
+    """What retention has removed from a run folder; raises StoreUnavailable when the list is damaged."""
+    file = path / TOMBSTONES
+    if not file.is_file():
+        return ()
+    try:
+        return msgspec.json.decode(b"".join(read_pieces(file)), type=_Purged).purged
+    except ValueError as problem:
+        raise StoreUnavailable(f'"{file}" is damaged: {problem}', hint="restore it from a copy") from problem
+
+
+def decoded(text: bytes, path: Path) -> Any:
+    """JSON of a run folder; raises StoreUnavailable when it is none."""
+    try:
+        return msgspec.json.decode(text)
+    except ValueError as problem:
+        raise StoreUnavailable(f'"{path}" is damaged: {problem}', hint="`assay verify` names what was changed") from problem
+
+
+def split_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Lines without their newlines; what follows the last newline is a line too."""
+    rest = b""
+    for piece in pieces:
+        *whole, rest = (rest + piece).split(b"\n")
+        yield from whole
+    if rest:
+        yield rest

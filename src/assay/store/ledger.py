@@ -1,0 +1,120 @@
+"""The ledger: the durable truth of a run. Everything else, artifacts included, is computed from it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+import msgspec
+
+from assay.core.outcome import Attempt, Outcome
+from assay.core.run_state import State
+
+SHARD_SIZE = 250
+"""Records in a shard, the unit that an engine hands out."""
+
+
+class RecordRow(msgspec.Struct, frozen=True):
+    """One record of the input: a case to evaluate, or what is wrong with it."""
+
+    position: int
+    """Zero-based over all datasets of the run, in their order."""
+    record_id: str | None
+    sha256: str
+    case: bytes | None
+    """The Case as JSON; None for a record that broke its contract."""
+    issues: bytes = b""
+    """Its errors and warnings as a JSON array; empty when there are none."""
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """What one commit adds for one record: attempts, and its outcome when it has come to an end."""
+
+    position: int
+    attempts: tuple[Attempt, ...] = ()
+    outcome: Outcome | None = None
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """The right to append to a shard until somebody else claims it."""
+
+    shard: int
+    epoch: int
+
+
+class OpenRecord(msgspec.Struct, frozen=True):
+    """A record without an outcome and what was already tried for it."""
+
+    position: int
+    case: bytes
+    attempts: tuple[Attempt, ...] = ()
+
+
+class FinishedRecord(msgspec.Struct, frozen=True):
+    """Everything that the ledger knows of one record."""
+
+    record: RecordRow
+    attempts: tuple[Attempt, ...]
+    outcome: Outcome | None
+
+
+class RunRow(msgspec.Struct, frozen=True):
+    """The run itself: its plan, where it stands, when it got there."""
+
+    plan: bytes
+    """The Plan as JSON."""
+    plan_sha256: str
+    state: State
+    states: tuple[tuple[State, float], ...]
+    """Every state that was entered, with its time."""
+    is_cancel_requested: bool
+    notes: dict[str, str]
+    """Small facts that must survive a crash, such as the final state while it is being published."""
+
+
+class Fenced(Exception):
+    """Another worker has claimed the shard; what this one wanted to append is refused."""
+
+
+class Ledger(Protocol):
+    """The tables of one run; every method is one durable transaction. Not safe for use from two threads at once."""
+
+    def run(self) -> RunRow:
+        """The run's row."""
+
+    def set_state(self, old: State, new: State, *, at: float) -> bool:
+        """Go from one state to the next; False when the run is not in `old` any more."""
+
+    def set_note(self, name: str, value: str) -> None:
+        """Keep a small fact."""
+
+    def request_cancel(self) -> None:
+        """Ask whoever works on the run to stop."""
+
+    def replace_records(self, rows: Iterable[RecordRow]) -> int:
+        """Write the whole input anew, in one transaction; returns the number of records."""
+
+    def shards(self) -> Sequence[int]:
+        """The shards that have records without an outcome."""
+
+    def claim(self, shard: int, *, owner: str) -> Claim:
+        """Take a shard, which ends every earlier claim to it."""
+
+    def open_records(self, shard: int) -> list[OpenRecord]:
+        """The shard's records that have no outcome, in order."""
+
+    def append(self, claim: Claim, entries: Sequence[Entry]) -> bool:
+        """Append attempts and outcomes; True when a cancel was requested. Raises Fenced, and then nothing was appended.
+
+        An outcome that a record already has is kept: the first one counts.
+        """
+
+    def close_open(self, outcome: Outcome) -> int:
+        """Give every record without an outcome this one; returns how many there were."""
+
+    def counts(self) -> dict[str, int]:
+        """Records by record status; those without an outcome are counted as `open`."""
+
+    def finished(self) -> Iterator[FinishedRecord]:
+        """All records in order, each with its attempts and outcome, in constant memory."""
+
+    def close(self) -> None:
+        """Let go of the database."""

@@ -1,0 +1,72 @@
+"""The lock on a run: one process drives it, and the kernel lets go when that process dies."""
+
+import fcntl
+import os
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from assay.core.errors import StoreUnavailable
+from assay.store.failures import disk_errors
+
+LOCK_FILE = "run.lock"
+
+
+class RunLock:
+    """An exclusive right to drive the run whose working folder this is; nothing needs to be cleaned up after a crash."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / LOCK_FILE
+        self._handle: int | None = None
+
+    def try_acquire(self) -> bool:
+        """Take the lock; False when another process, or another RunLock of this one, has it."""
+        assert self._handle is None, "the lock is held"
+        with disk_errors(self._path):
+            handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, str(os.getpid()).encode(), 0)
+            except OSError as problem:
+                os.close(handle)
+                if isinstance(problem, BlockingIOError):
+                    return False
+                raise
+        self._handle = handle
+        return True
+
+    def wait(self, seconds: float, *, poll: float = 0.1) -> bool:
+        """Try until the lock is free or the time is up; True when it was taken."""
+        end = time.monotonic() + seconds
+        while not self.try_acquire():
+            if time.monotonic() >= end:
+                return False
+            time.sleep(poll)
+        return True
+
+    def holder(self) -> int | None:
+        """The process id that the last holder has left, for messages; None when there is none."""
+        try:
+            text = self._path.read_bytes()
+        except OSError:
+            return None
+        return int(text) if text.isdigit() else None
+
+    def release(self) -> None:
+        """Let the next one drive; the file stays, since removing it would let two hold it."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def __enter__(self) -> Self:
+        """Take the lock or raise StoreUnavailable with the holder's process id."""
+        if not self.try_acquire():
+            raise StoreUnavailable(
+                f'process {self.holder()} works on the run in "{self._path.parent}"', hint="wait for it, or stop it and try again"
+            )
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
+        self.release()

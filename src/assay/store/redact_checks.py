@@ -1,0 +1,85 @@
+"""Arithmetic behind the redaction rules: what looks like a card, an account, a phone number or a key, and what only seems to."""
+
+import math
+import re
+from collections import Counter
+
+# ISO 13616: the length of an account number by country.
+_IBANS = """
+AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DK18 DO28 EE20 EG29
+ES24 FI18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20
+LB28 LC32 LI21 LT20 LU20 LV21 LY25 MC27 MD24 ME22 MK19 MR27 MT31 MU30 NL18 NO15 PK24 PL28 PS29 PT25
+QA29 RO24 RS22 SA24 SC31 SE24 SI19 SK24 SM27 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20
+"""
+_IBAN_LENGTHS = {entry[:2]: int(entry[2:]) for entry in _IBANS.split()}
+# ISO/IEC 7812: Visa, Mastercard, American Express, Discover, JCB, Diners Club, UnionPay, Maestro.
+_CARD_ISSUERS = re.compile(
+    r"4|5[0-8]|2(?:22[1-9]|2[3-9]|[3-6]|7[01]|720)|3[47]|6(?:011|4[4-9]|5|2|7)|35(?:2[89]|[3-8])|3(?:0|6|8|9)"
+)
+_PLACEHOLDER = re.compile(
+    r"(?i)(?:none|null|true|false|undefined|required|optional|string|str|bytes|str\?|any|your\b.*|my\b.*|<.*|\$.*|\{.*|%[sd(].*|\*+|x+|\.+|-+|…)"
+)
+_ESCAPE = re.compile(r"\\+u[0-9a-fA-F]{4}")
+_CODE_NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_THOUSANDS = re.compile(r"\+\d{1,3}(?:[. \u00a0\u202f]\d{3})+")
+
+
+def digits_of(text: str) -> str:
+    """The ASCII digits of a text, those of escapes left out."""
+    return "".join(character for character in _ESCAPE.sub("", text) if "0" <= character <= "9")
+
+
+def is_card_number(text: str) -> bool:
+    """True for 13 to 19 digits of a known issuer with a right check digit (ISO/IEC 7812)."""
+    digits = digits_of(text)
+    if not 13 <= len(digits) <= 19 or not _CARD_ISSUERS.match(digits):
+        return False
+    doubled = (int(digit) * 2 for digit in digits[-2::-2])
+    return (sum(map(int, digits[-1::-2])) + sum(double - 9 * (double > 9) for double in doubled)) % 10 == 0
+
+
+def iban_length(text: str) -> int:
+    """How many characters of the text, separators included, are an account number with right check digits (ISO 13616); else 0."""
+    wanted = _IBAN_LENGTHS.get(text[:2], 0)
+    places = [place for place, character in enumerate(text) if character.isalnum()][:wanted]
+    if not wanted or len(places) < wanted:
+        return 0
+    compact = "".join(text[place] for place in places)
+    number = "".join(str(int(character, 36)) for character in compact[4:] + compact[:4])
+    return places[-1] + 1 if int(number) % 97 == 1 else 0
+
+
+def is_social_security_number(text: str) -> bool:
+    """True for nine digits that the United States can have issued, taxpayer numbers included."""
+    digits = digits_of(text)
+    area, group, serial = digits[:3], digits[3:5], digits[5:]
+    is_taxpayer = area[:1] == "9" and group >= "50"
+    return len(digits) == 9 and area not in ("000", "666") and (area < "900" or is_taxpayer) and group != "00" and serial != "0000"
+
+
+def is_phone_number(text: str) -> bool:
+    """True for 8 to 15 digits (E.164) that are not an amount with separators of thousands."""
+    return 8 <= len(digits_of(text)) <= 15 and not _THOUSANDS.fullmatch(text)
+
+
+def is_random(text: str, *, length: int = 16) -> bool:
+    """True for text that nobody writes by hand: long, with digits and letters, and hardly any repetition."""
+    if len(text) < length or not any(map(str.isdigit, text)) or not any(map(str.isalpha, text)):
+        return False
+    counts = Counter(text)
+    return -sum(n / len(text) * math.log2(n / len(text)) for n in counts.values()) >= 3.0
+
+
+def has_random_part(text: str) -> bool:
+    """True when one of the parts between hyphens and underscores is a key rather than a word."""
+    return any(len(part) >= 12 and any(map(str.isdigit, part)) for part in re.split("[-_]", text)) or is_random(text, length=32)
+
+
+def is_placeholder(text: str) -> bool:
+    """True for what stands where a secret would be: null, <your key>, ${KEY}, settings.key, an earlier redaction."""
+    return text.startswith("[REDACTED") or bool(_PLACEHOLDER.fullmatch(text) or _CODE_NAME.fullmatch(text))
+
+
+def is_chosen_secret(text: str) -> bool:
+    """True for what people choose as a password: at least six characters, not only letters."""
+    return len(text) >= 6 and not text.isalpha() and any(map(str.isalnum, text)) and not is_placeholder(text)

@@ -1,0 +1,138 @@
+"""Retention: which artifacts of a run may go, and the tombstones and audit lines that stay when they do."""
+
+import os
+from collections.abc import Collection
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from assay.core.errors import UsageProblem
+from assay.store.artifacts import EXPORTS, ArtifactHash
+from assay.store.evidence import self_hashed
+from assay.store.failures import disk_errors, sync_folder
+from assay.store.folder import TOMBSTONES, TOMBSTONES_OWN_HASH, Tombstone, open_run_folder, read_tombstones
+
+RAW_DAYS = 30
+AGGREGATE_DAYS = 180
+"""batch_v1 4.3: minimum retention of raw artifacts and of aggregate summaries."""
+
+RAW = ("predictions.jsonl", "attempt_logs.jsonl", "input_dataset.json", "record_validation.jsonl", "failures.jsonl", *EXPORTS)
+AGGREGATE = ("metrics_summary.json", "metrics_by_slice.json")
+"""The manifest is neither: it stays for good, beside the tombstones."""
+
+AUDIT_FILE = "audit.jsonl"
+"""Beside the run folders: who removed what, when and why."""
+
+_DAY = 86400.0
+
+
+class RetentionPolicy(msgspec.Struct, frozen=True):
+    """Days for which artifacts are kept after the end of their run; more than the contract asks for, never less."""
+
+    raw_days: float = RAW_DAYS
+    aggregate_days: float = AGGREGATE_DAYS
+
+    def __post_init__(self) -> None:
+        if self.raw_days < RAW_DAYS or self.aggregate_days < AGGREGATE_DAYS:
+            raise UsageProblem(
+                f"retention of {self.raw_days:g} and {self.aggregate_days:g} days is too short",
+                hint=f"raw artifacts are kept at least {RAW_DAYS} days, aggregates {AGGREGATE_DAYS}",
+            )
+
+
+_CONTRACT = RetentionPolicy()
+
+
+def purgeable(run_dir: Path, *, now: float, policy: RetentionPolicy = _CONTRACT) -> list[str]:
+    """Names of the artifacts that are still there and whose time is over; `now` is in seconds since 1970."""
+    age = (now - _ended_at(run_dir)) / _DAY
+    expired = (RAW if age >= policy.raw_days else ()) + (AGGREGATE if age >= policy.aggregate_days else ())
+    return _present(run_dir, expired)
+
+
+def purge_run(
+    run_dir: Path, *, now: float, policy: RetentionPolicy = _CONTRACT, force: bool = False, reason: str = ""
+) -> tuple[Tombstone, ...]:
+    """Remove what has expired, or with `force` and a reason everything but the manifest; returns the new tombstones.
+
+    The audit line comes first, then the tombstones, then the files: a purge that is cut off can be repeated, and nothing is gone
+    without a trace. Raises UsageProblem when nothing may go.
+    """
+    expired = purgeable(run_dir, now=now, policy=policy)
+    names = _present(run_dir, RAW + AGGREGATE) if force else expired
+    if force and not reason.strip():
+        raise UsageProblem("an early purge needs a reason", hint="give one with --reason; it is written to the audit log")
+    if not names:
+        raise UsageProblem(f'nothing in "{run_dir}" may be removed yet', hint=_when(run_dir, policy))
+    at, reason = _utc(now), reason or "retention"
+    tombstones = _tombstones(run_dir, names, at=at, reason=reason)
+    _audit(run_dir, {"at": at, "action": "purge", "artifacts": names, "is_early": set(names) > set(expired), "reason": reason})
+    _add_tombstones(run_dir, tombstones)
+    with disk_errors(run_dir):
+        for tombstone in tombstones:
+            (run_dir / tombstone.name).unlink(missing_ok=True)
+    sync_folder(run_dir)
+    return tombstones
+
+
+def _ended_at(run_dir: Path) -> float:
+    manifest = open_run_folder(run_dir).manifest
+    stamp = manifest.get("completed_at") or manifest.get("created_at")
+    try:
+        return datetime.fromisoformat(str(stamp)).timestamp()
+    except ValueError:
+        raise UsageProblem(
+            f'the manifest in "{run_dir}" does not say when the run ended', hint="`assay verify` shows what was changed"
+        ) from None
+
+
+def _present(run_dir: Path, names: Collection[str]) -> list[str]:
+    return [name for name in names if (run_dir / name).exists()]
+
+
+def _when(run_dir: Path, policy: RetentionPolicy) -> str:
+    ended = _ended_at(run_dir)
+    raw, aggregate = _utc(ended + policy.raw_days * _DAY), _utc(ended + policy.aggregate_days * _DAY)
+    return f"raw artifacts may go from {raw}, aggregates from {aggregate}; earlier only with --force and a --reason"
+
+
+def _utc(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _tombstones(run_dir: Path, names: Collection[str], *, at: str, reason: str) -> tuple[Tombstone, ...]:
+    """Tombstones with the hashes that the manifest has; a file that it does not name is no artifact and is left alone."""
+    hashes = msgspec.convert(open_run_folder(run_dir).manifest["artifacts"], dict[str, ArtifactHash])
+    known = [(name, hashes[name]) for name in names if name in hashes]
+    return tuple(Tombstone(name, found.sha256, found.bytes, found.lines, at, reason) for name, found in known)
+
+
+def _audit(run_dir: Path, entry: dict[str, object]) -> None:
+    path = run_dir.parent / AUDIT_FILE
+    line = msgspec.json.encode({"run_id": run_dir.name, **entry}) + b"\n"
+    with disk_errors(path):
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(handle, line)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _add_tombstones(run_dir: Path, tombstones: Collection[Tombstone]) -> None:
+    """Replace the list of tombstones by a longer one in one step."""
+    earlier = {tombstone.name: tombstone for tombstone in read_tombstones(run_dir)}
+    merged = {**{tombstone.name: tombstone for tombstone in tombstones}, **earlier}
+    document = {"purged": msgspec.to_builtins(list(merged.values()))}
+    # Written beside the run folder, so that a purge that is cut off leaves no strange file in it.
+    new = run_dir.parent / f".{run_dir.name}.{TOMBSTONES}"
+    with disk_errors(new):
+        new.unlink(missing_ok=True)
+        with new.open("wb") as file:
+            file.write(self_hashed(document, TOMBSTONES_OWN_HASH))
+            file.flush()
+            os.fchmod(file.fileno(), 0o444)
+            os.fsync(file.fileno())
+        new.replace(run_dir / TOMBSTONES)
+    sync_folder(run_dir)

@@ -1,0 +1,344 @@
+"""The ledger of one run in one SQLite file."""
+
+import os
+import secrets
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
+from assay.core.outcome import Attempt, Invalid, Outcome, record_status
+from assay.core.run_state import State
+from assay.store.failures import database_errors, disk_errors, sync_folder
+from assay.store.ledger import SHARD_SIZE, Claim, Entry, Fenced, FinishedRecord, OpenRecord, RecordRow, RunRow
+
+FORMAT = 1
+"""Version of the tables, kept in the file's user_version."""
+
+BUSY_SECONDS = 10.0
+"""How long a transaction waits for another process before it gives up."""
+
+# Attempts are appended under a running number with an index by record: half the cost of keeping their bodies sorted by record.
+_TABLES = """
+CREATE TABLE run(plan BLOB, plan_sha256 TEXT, state TEXT, records INTEGER, is_cancel_requested INTEGER);
+CREATE TABLE state(seq INTEGER PRIMARY KEY, state TEXT, at REAL);
+CREATE TABLE note(name TEXT PRIMARY KEY, value TEXT);
+CREATE TABLE record(position INTEGER PRIMARY KEY, record_id TEXT, sha256 TEXT, case_json BLOB, issues BLOB);
+CREATE TABLE shard(shard INTEGER PRIMARY KEY, epoch INTEGER, owner TEXT);
+CREATE TABLE attempt(seq INTEGER PRIMARY KEY, position INTEGER, body BLOB);
+CREATE INDEX attempt_by_position ON attempt(position);
+CREATE TABLE outcome(position INTEGER PRIMARY KEY, status TEXT, body BLOB);
+"""
+_INSERT_OUTCOME = "INSERT INTO outcome VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+
+_encode = msgspec.json.Encoder().encode
+_decode_attempt = msgspec.json.Decoder(Attempt).decode
+_decode_outcome: msgspec.json.Decoder[Outcome] = msgspec.json.Decoder(Outcome)
+
+
+class _Finding(msgspec.Struct):
+    """What the ledger needs to know of an issue."""
+
+    code: str = "invalid_record"
+    message: str = ""
+    severity: str = "error"
+
+
+_decode_findings = msgspec.json.Decoder(list[_Finding]).decode
+
+
+def create_ledger(path: Path, *, plan: bytes, plan_sha256: str, at: float) -> "SqliteLedger":
+    """A new run in state `queued`, in a file that only its owner can read; raises UsageProblem when there is a run already.
+
+    The file gets its name when it is complete: one that exists is a run, whenever its creation was cut off.
+    """
+    new = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    with disk_errors(path):
+        os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        try:
+            _write_run(new, path, plan=plan, plan_sha256=plan_sha256, at=at)
+            _give_name(new, path)
+        finally:
+            for leftover in path.parent.glob(f"{new.name}*"):
+                leftover.unlink()
+    sync_folder(path.parent)
+    return open_ledger(path)
+
+
+def _write_run(new: Path, path: Path, *, plan: bytes, plan_sha256: str, at: float) -> None:
+    """The tables of a run, in the new file; what goes wrong is told of the path that it will have."""
+    ledger = SqliteLedger(path, _connect(new))
+    try:
+        with database_errors(path):
+            # Only a file without tables can change its page size; 8 KiB pages hold the usual rows without overflow.
+            ledger.database.execute("PRAGMA page_size = 8192")
+            ledger.database.execute("PRAGMA journal_mode = WAL")
+        with ledger.transaction() as database:
+            for statement in _TABLES.strip().splitlines():
+                database.execute(statement)
+            database.execute("INSERT INTO run VALUES (?, ?, 'queued', 0, 0)", (plan, plan_sha256))
+            database.execute("INSERT INTO state(state, at) VALUES ('queued', ?)", (at,))
+            database.execute(f"PRAGMA user_version = {FORMAT}")
+    finally:
+        ledger.close()
+
+
+def _give_name(new: Path, path: Path) -> None:
+    """Unlike a rename, a link never replaces what is there."""
+    try:
+        path.hardlink_to(new)
+    except FileExistsError:
+        raise UsageProblem(f'"{path}" holds a run already', hint="resume that run, or choose another run id") from None
+    except PermissionError:
+        # Some file systems have no links.
+        new.rename(path)
+
+
+def open_ledger(path: Path) -> "SqliteLedger":
+    """The ledger of an existing run; raises RunNotFound when there is none."""
+    if not path.is_file():
+        raise RunNotFound(f'there is no run at "{path}"', hint="`assay runs` lists the runs of a folder")
+    database = _connect(path)
+    found = _format(database)
+    if found == FORMAT:
+        return SqliteLedger(path, database)
+    database.close()
+    raise StoreUnavailable(f'"{path}" has format {found}, this version reads {FORMAT}', hint="use the version that started the run")
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """A connection without implicit transactions, for use in any one thread at a time."""
+    with database_errors(path):
+        database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        try:
+            database.execute("PRAGMA synchronous = FULL")
+            # The log of a large input does not keep its size for the rest of the run.
+            database.execute("PRAGMA journal_size_limit = 16777216")
+            _format(database)  # a file that is no database is found out here
+        except sqlite3.Error:
+            database.close()
+            raise
+    return database
+
+
+def _format(database: sqlite3.Connection) -> int:
+    return int(database.execute("PRAGMA user_version").fetchone()[0])
+
+
+class SqliteLedger:
+    """The tables of one run; every method is one durable transaction."""
+
+    def __init__(self, path: Path, database: sqlite3.Connection) -> None:
+        self.path = path
+        self.database = database
+
+    @contextmanager
+    def transaction(self, kind: str = "IMMEDIATE") -> Iterator[sqlite3.Connection]:
+        """All or nothing of what is executed inside; raises StoreUnavailable when the database cannot do it."""
+        database = self.database
+        with database_errors(self.path):
+            database.execute(f"BEGIN {kind}")
+            try:
+                yield database
+                database.execute("COMMIT")
+            finally:
+                if database.in_transaction:
+                    # When this fails too, the first problem is the one to tell.
+                    with suppress(sqlite3.Error):
+                        database.execute("ROLLBACK")
+
+    def run(self) -> RunRow:
+        """The run's row."""
+        with self.transaction("DEFERRED") as database:
+            plan, sha256, state, is_cancelled = database.execute(
+                "SELECT plan, plan_sha256, state, is_cancel_requested FROM run"
+            ).fetchone()
+            states = database.execute("SELECT state, at FROM state ORDER BY seq").fetchall()
+            notes = database.execute("SELECT name, value FROM note").fetchall()
+        return RunRow(plan, sha256, state, tuple(states), bool(is_cancelled), dict(notes))
+
+    def set_state(self, old: State, new: State, *, at: float) -> bool:
+        """Go from one state to the next; False when the run is not in `old` any more."""
+        with self.transaction() as database:
+            is_changed = database.execute("UPDATE run SET state = ? WHERE state = ?", (new, old)).rowcount == 1
+            if is_changed:
+                database.execute("INSERT INTO state(state, at) VALUES (?, ?)", (new, at))
+        return is_changed
+
+    def set_note(self, name: str, value: str) -> None:
+        """Keep a small fact."""
+        with self.transaction() as database:
+            database.execute("INSERT INTO note VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value", (name, value))
+
+    def request_cancel(self) -> None:
+        """Ask whoever works on the run to stop."""
+        with self.transaction() as database:
+            database.execute("UPDATE run SET is_cancel_requested = 1")
+
+    def replace_records(self, rows: Iterable[RecordRow]) -> int:
+        """Write the whole input anew, in one transaction; returns the number of records.
+
+        A record that broke its contract gets its outcome here: the first of its errors.
+        """
+        with self.transaction() as database:
+            for table in ("record", "shard", "attempt", "outcome"):
+                database.execute(f"DELETE FROM {table}")
+            invalid: list[tuple[int, str, bytes]] = []
+            records = database.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?)", _record_values(rows, invalid)).rowcount
+            database.executemany(_INSERT_OUTCOME, invalid)
+            database.execute("UPDATE run SET records = ?", (max(records, 0),))
+        return max(records, 0)
+
+    def shards(self) -> Sequence[int]:
+        """The shards that have records without an outcome."""
+        with self.transaction("DEFERRED") as database:
+            (records,) = database.execute("SELECT records FROM run").fetchone()
+            finished = Counter(
+                dict(
+                    database.execute("SELECT position / ? AS shard, count(*) FROM outcome GROUP BY shard", (SHARD_SIZE,)).fetchall()
+                )
+            )
+        starts = range(0, records, SHARD_SIZE)
+        return [shard for shard, start in enumerate(starts) if finished[shard] < min(SHARD_SIZE, records - start)]
+
+    def claim(self, shard: int, *, owner: str) -> Claim:
+        """Take a shard, which ends every earlier claim to it."""
+        with self.transaction() as database:
+            database.execute(
+                "INSERT INTO shard VALUES (?, 1, ?) ON CONFLICT DO UPDATE SET epoch = epoch + 1, owner = excluded.owner",
+                (shard, owner),
+            )
+            (epoch,) = database.execute("SELECT epoch FROM shard WHERE shard = ?", (shard,)).fetchone()
+        return Claim(shard, epoch)
+
+    def open_records(self, shard: int) -> list[OpenRecord]:
+        """The shard's records that have no outcome, in order."""
+        start = shard * SHARD_SIZE
+        span = (start, start + SHARD_SIZE - 1)
+        with self.transaction("DEFERRED") as database:
+            cases = database.execute(
+                "SELECT position, case_json FROM record WHERE position BETWEEN ? AND ?"
+                " AND position NOT IN (SELECT position FROM outcome WHERE position BETWEEN ? AND ?) ORDER BY position",
+                span + span,
+            ).fetchall()
+            tried = database.execute(
+                "SELECT position, body FROM attempt WHERE position BETWEEN ? AND ? ORDER BY position, seq", span
+            ).fetchall()
+        attempts = _Groups(iter(tried))
+        with self._decoding():
+            return [OpenRecord(position, case, _attempts(attempts.of(position))) for position, case in cases]
+
+    def append(self, claim: Claim, entries: Sequence[Entry]) -> bool:
+        """Append attempts and outcomes; True when a cancel was requested. Raises Fenced, and then nothing was appended.
+
+        An outcome that a record already has is kept: the first one counts.
+        """
+        attempts = [(entry.position, _encode(attempt)) for entry in entries for attempt in entry.attempts]
+        outcomes = [_outcome_values(entry.position, entry.outcome) for entry in entries if entry.outcome is not None]
+        with self.transaction() as database:
+            epoch = database.execute("SELECT epoch FROM shard WHERE shard = ?", (claim.shard,)).fetchone()
+            if epoch != (claim.epoch,):
+                raise Fenced(f"shard {claim.shard} was taken over")
+            database.executemany("INSERT INTO attempt(position, body) VALUES (?, ?)", attempts)
+            database.executemany(_INSERT_OUTCOME, outcomes)
+            (is_cancelled,) = database.execute("SELECT is_cancel_requested FROM run").fetchone()
+        return bool(is_cancelled)
+
+    def close_open(self, outcome: Outcome) -> int:
+        """Give every record without an outcome this one; returns how many there were."""
+        _, status, body = _outcome_values(0, outcome)
+        with self.transaction() as database:
+            return database.execute(
+                "INSERT INTO outcome SELECT position, ?, ? FROM record WHERE position NOT IN (SELECT position FROM outcome)",
+                (status, body),
+            ).rowcount
+
+    def counts(self) -> dict[str, int]:
+        """Records by record status; those without an outcome are counted as `open`."""
+        with self.transaction("DEFERRED") as database:
+            (records,) = database.execute("SELECT records FROM run").fetchone()
+            by_status = dict(database.execute("SELECT status, count(*) FROM outcome GROUP BY status").fetchall())
+        return {**by_status, "open": records - sum(by_status.values())}
+
+    def finished(self) -> Iterator[FinishedRecord]:
+        """All records in order, each with its attempts and outcome, in constant memory.
+
+        It reads the state of the moment through a connection of its own, so that the ledger can be written meanwhile.
+        """
+        database = _connect(self.path)
+        try:
+            with database_errors(self.path), self._decoding():
+                yield from _merged(database)
+        finally:
+            database.close()
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.database.close()
+
+    @contextmanager
+    def _decoding(self) -> Iterator[None]:
+        try:
+            yield
+        except msgspec.DecodeError as problem:
+            raise StoreUnavailable(
+                f'"{self.path}" holds a damaged row: {problem}', hint="restore the file from a copy"
+            ) from problem
+
+
+def _record_values(rows: Iterable[RecordRow], invalid: list[tuple[int, str, bytes]]) -> Iterator[tuple[Any, ...]]:
+    """Rows for the record table, one at a time; the outcomes of the invalid ones are collected on the way."""
+    for expected, row in enumerate(rows):
+        assert row.position == expected, "positions count the records from 0 without a gap"
+        if row.case is None:
+            invalid.append(_outcome_values(row.position, _invalid(row.issues)))
+        yield row.position, row.record_id, row.sha256, row.case, row.issues
+
+
+def _invalid(issues: bytes) -> Invalid:
+    findings = _decode_findings(issues or b"[]")
+    first = next((finding for finding in findings if finding.severity == "error"), _Finding())
+    return Invalid(code=first.code, message=first.message)
+
+
+def _outcome_values(position: int, outcome: Outcome) -> tuple[int, str, bytes]:
+    return position, record_status(outcome), _encode(outcome)
+
+
+def _attempts(bodies: Iterable[bytes]) -> tuple[Attempt, ...]:
+    return tuple(map(_decode_attempt, bodies))
+
+
+def _merged(database: sqlite3.Connection) -> Iterator[FinishedRecord]:
+    """Three cursors side by side, each in order of position."""
+    database.execute("BEGIN")
+    attempts = _Groups(database.execute("SELECT position, body FROM attempt ORDER BY position, seq"))
+    outcomes = _Groups(database.execute("SELECT position, body FROM outcome ORDER BY position"))
+    for values in database.execute("SELECT position, record_id, sha256, case_json, issues FROM record ORDER BY position"):
+        record = RecordRow(*values)
+        ends = outcomes.of(record.position)
+        yield FinishedRecord(record, _attempts(attempts.of(record.position)), _decode_outcome.decode(ends[0]) if ends else None)
+
+
+class _Groups:
+    """Rows of (position, body) in order, taken one position at a time."""
+
+    def __init__(self, rows: Iterator[tuple[int, bytes]]) -> None:
+        self._rows = rows
+        self._next = next(rows, None)
+
+    def of(self, position: int) -> list[bytes]:
+        """The bodies of a position; positions must be asked for in order, and those passed over are skipped."""
+        bodies: list[bytes] = []
+        row = self._next
+        while row is not None and row[0] <= position:
+            if row[0] == position:
+                bodies.append(row[1])
+            row = next(self._rows, None)
+        self._next = row
+        return bodies

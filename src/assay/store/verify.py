@@ -1,0 +1,131 @@
+"""Verification: whether everything in a run folder is as it was published."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from assay.core.errors import StoreUnavailable
+from assay.store.artifacts import MANIFEST, OWN_HASH, ArtifactHash, read_pieces
+from assay.store.evidence import AttemptChain, MerkleTree, has_own_hash
+from assay.store.failures import disk_errors
+from assay.store.folder import TOMBSTONES, TOMBSTONES_OWN_HASH, read_manifest, read_tombstones, split_lines
+
+
+class Evidence(msgspec.Struct):
+    """The members of the manifest that everything else is checked against."""
+
+    artifacts: dict[str, ArtifactHash]
+    records_merkle_root: str
+    """merkle_root over `record_sha256` of predictions.jsonl, in its order."""
+    attempt_chain_sha256: str
+    """`chain_sha256` of the last line of attempt_logs.jsonl; 64 zeros when it has no line."""
+
+
+class _Prediction(msgspec.Struct):
+    record_sha256: str
+
+
+_decode_prediction = msgspec.json.Decoder(_Prediction).decode
+
+Check = Callable[[Iterator[bytes], Evidence], str | None]
+
+
+def verify_run(path: Path) -> list[str]:
+    """One line for each file of a run folder that is not as it was published; empty when all is well.
+
+    An artifact that retention has removed is well when its tombstone agrees with the manifest. Raises RunNotFound for a folder
+    without a run, StoreUnavailable when a file cannot be read.
+    """
+    manifest = read_manifest(path)
+    problems = [] if has_own_hash(manifest, OWN_HASH) else [f"{MANIFEST}: was changed, its own hash differs"]
+    try:
+        evidence = msgspec.json.decode(manifest, type=Evidence)
+    except ValueError as problem:
+        return [f"{MANIFEST}: was changed, it cannot be read: {problem}"]
+    with disk_errors(path):
+        present = {entry.name for entry in path.iterdir()}
+    purged = {
+        name for name, sha256 in _purged(path).items() if name in evidence.artifacts and evidence.artifacts[name].sha256 == sha256
+    }
+    for name in sorted(evidence.artifacts):
+        if name in present:
+            problems += _changes(path / name, evidence)
+        elif name not in purged:
+            problems.append(f"{name}: is missing")
+    if TOMBSTONES in present and not has_own_hash((path / TOMBSTONES).read_bytes(), TOMBSTONES_OWN_HASH):
+        problems.append(f"{TOMBSTONES}: was changed, its own hash differs")
+    extra = present - {*evidence.artifacts, MANIFEST, TOMBSTONES}
+    return problems + [f"{name}: is not part of the run" for name in sorted(extra)]
+
+
+def _purged(path: Path) -> dict[str, str]:
+    """Hashes of removed artifacts by name; a damaged list counts as none, and is named on its own."""
+    try:
+        return {tombstone.name: tombstone.sha256 for tombstone in read_tombstones(path)}
+    except StoreUnavailable:
+        return {}
+
+
+def _changes(path: Path, evidence: Evidence) -> Iterator[str]:
+    """What is wrong with one file; it is read once."""
+    if not path.is_file() or path.is_symlink():
+        yield f"{path.name}: is not a regular file"
+        return
+    expected, meter = evidence.artifacts[path.name], _Meter(path)
+    detail = _CHECKS.get(path.name, _drain)(meter.pieces(), evidence)
+    if meter.measured() != expected:
+        yield f"{path.name}: was changed, its SHA-256, bytes or lines differ from the manifest"
+    if detail:
+        yield f"{path.name}: {detail}"
+
+
+class _Meter:
+    """Hashes and counts a file while somebody else reads it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._sha256 = hashlib.sha256()
+        self._bytes = 0
+        self._lines = 0
+
+    def pieces(self) -> Iterator[bytes]:
+        for piece in read_pieces(self._path):
+            self._sha256.update(piece)
+            self._bytes += len(piece)
+            self._lines += piece.count(b"\n")
+            yield piece
+
+    def measured(self) -> ArtifactHash:
+        return ArtifactHash(self._sha256.hexdigest(), self._bytes, self._lines)
+
+
+def _drain(pieces: Iterator[bytes], _: Evidence) -> None:
+    for _piece in pieces:
+        pass
+
+
+def _check_chain(pieces: Iterator[bytes], evidence: Evidence) -> str | None:
+    chain, broken = AttemptChain(), 0
+    for number, line in enumerate(split_lines(pieces), start=1):
+        if not broken and not chain.follows(line):
+            broken = number
+    if broken:
+        return f"line {broken} breaks the hash chain"
+    return None if chain.hexdigest() == evidence.attempt_chain_sha256 else "its last line is not the end of the hash chain"
+
+
+def _check_records(pieces: Iterator[bytes], evidence: Evidence) -> str | None:
+    tree, broken = MerkleTree(), 0
+    for number, line in enumerate(split_lines(pieces), start=1):
+        try:
+            tree.add(bytes.fromhex(_decode_prediction(line).record_sha256))
+        except ValueError:
+            broken = broken or number
+    if broken:
+        return f"line {broken} has no record_sha256"
+    return None if tree.hexdigest() == evidence.records_merkle_root else "its records do not have the Merkle root of the manifest"
+
+
+_CHECKS: dict[str, Check] = {"attempt_logs.jsonl": _check_chain, "predictions.jsonl": _check_records}

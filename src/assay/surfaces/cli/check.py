@@ -1,0 +1,53 @@
+"""`assay check`: everything that would keep a run file from running, without running it."""
+
+import click
+
+from assay import api
+from assay.core.errors import SourceUnreadable
+from assay.surfaces.cli import exits
+from assay.surfaces.cli.run_options import json_option, write_json, write_text
+from assay.surfaces.printable import printable
+
+HELP = """Say everything that would keep a run file from running, without evaluating anything.
+
+Settings, datasets, given answers and attachments are checked as `assay run` does before its first call; beyond that, whether the
+keys of the providers that this run uses are there, and whether those providers can be reached.
+"""
+
+EPILOG = """\b
+Examples:
+  assay check nightly.yaml
+  assay check nightly.yaml --json
+
+\b
+Exit codes:
+  0  ready to run
+  2  it could not run; every reason is listed"""
+
+
+@click.command("check", help=HELP, epilog=EPILOG)
+@click.argument("run_file", metavar="RUNFILE")
+@json_option
+@click.pass_context
+def command(context: click.Context, /, run_file: str, *, is_json: bool) -> None:
+    """Entry of the command; see HELP."""
+    problems = _problems(run_file)
+    if is_json:
+        write_json({"run_file": run_file, "is_ready": not problems, "problems": problems})
+    else:
+        write_text(f"{printable(line)}\n" for line in _lines(run_file, problems))
+    context.exit(exits.COULD_NOT_RUN if problems else exits.VALID)
+
+
+def _problems(run_file: str) -> list[str]:
+    """A file that cannot be read at all is no list of problems but one line, as for every command."""
+    if run_file == "-":
+        raise SourceUnreadable("a run file is not read from standard input", hint="name a file")
+    return api.check(run_file)
+
+
+def _lines(run_file: str, problems: list[str]) -> list[str]:
+    if not problems:
+        return [f"{run_file} · ready to run"]
+    count = "1 problem" if len(problems) == 1 else f"{len(problems):,} problems"
+    return [f"{run_file} · {count}", *(f"  {problem}" for problem in problems)]

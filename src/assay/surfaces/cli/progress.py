@@ -1,0 +1,180 @@
+"""How a run is going, on standard error: a live display on a terminal, a plain line now and then elsewhere."""
+
+from collections import deque
+from types import TracebackType
+from typing import Self
+
+import click
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from assay import api
+from assay.core.errors import StoreUnavailable
+from assay.surfaces.printable import printable
+from assay.surfaces.reporters.run_numbers import dollars, duration, latency, percent
+from assay.surfaces.reporters.wording import counted
+
+LINE_EVERY = 5.0
+"""Seconds between two plain lines at least."""
+WINDOW = 30.0
+"""Seconds over which the rate is taken."""
+MAX_CODES = 4
+"""Error codes that are named; the others are added up."""
+NAME_LIMIT = 60
+BAR_WIDTH = 32
+_DONE_WORDS = {"evaluated": "evaluated", "evaluation_error": "failed", "timeout": "timed out", "invalid_record": "invalid"}
+
+
+class RunProgress:
+    """Shows one run while it is under way; `watch` takes each snapshot."""
+
+    def __init__(self, name: str, *, console: Console | None = None, is_quiet: bool = False, resume: str = "") -> None:
+        self._name = printable(name, limit=NAME_LIMIT)
+        self._resume = resume
+        self._console = console or Console(stderr=True, highlight=False)
+        self._is_quiet = is_quiet
+        self._pace = Pace()
+        self._live: Live | None = None
+        self._last: api.Snapshot | None = None
+        self._said_at = 0.0
+        self._has_said_stopping = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._live is not None:
+            self._live.stop()
+        if self._last is not None and not self._console.is_terminal:
+            self._say(self._last)
+        if isinstance(error, KeyboardInterrupt | StoreUnavailable) and self._resume:
+            click.echo(f"assay: nothing that is done is lost; go on with: {printable(self._resume)}", err=True)
+
+    def announce(self, what: str) -> None:
+        """Name the run before anything happens, so that a log says how to go on with it; a terminal shows it anyway."""
+        if not self._is_quiet and not self._console.is_terminal:
+            click.echo(f"run {self._name} · {printable(what)}", err=True)
+
+    def watch(self, now: api.Snapshot) -> None:
+        """Show the run as it stands now."""
+        if self._is_quiet:
+            return
+        self._pace.note(now)
+        self._last = now
+        if self._console.is_terminal:
+            self._draw(now)
+        elif now.is_stopping and not self._has_said_stopping:
+            self._has_said_stopping = True
+            self._say(now)
+        elif now.elapsed_s - self._said_at >= LINE_EVERY:
+            self._say(now)
+
+    def wait_for_other(self, process_id: int | None) -> None:
+        """Another process works on the run, and this one waits until it has ended."""
+        who = f"process {process_id}" if process_id else "another process"
+        click.echo(f"assay: {who} works on {self._name}; waiting for it", err=True)
+
+    def _draw(self, now: api.Snapshot) -> None:
+        if self._live is None:
+            self._live = Live(
+                console=self._console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
+            )
+            self._live.start()
+        self._live.update(display(self._name, now, self._pace), refresh=True)
+
+    def _say(self, now: api.Snapshot) -> None:
+        self._said_at = now.elapsed_s
+        click.echo(plain_line(now, self._pace), err=True)
+
+
+class Pace:
+    """Records per second over the last half minute."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def note(self, now: api.Snapshot) -> None:
+        """One more snapshot."""
+        self._seen.append((now.elapsed_s, now.done))
+        while len(self._seen) > 2 and now.elapsed_s - self._seen[1][0] >= WINDOW:
+            self._seen.popleft()
+
+    @property
+    def rate(self) -> float | None:
+        """None until something is done."""
+        if not self._seen:
+            return None
+        (start, before), (end, after) = self._seen[0], self._seen[-1]
+        return (after - before) / (end - start) if after > before and end > start else None
+
+    def seconds_left(self, now: api.Snapshot) -> float | None:
+        """How long the rest takes at this rate."""
+        rate = self.rate
+        return None if rate is None else (now.total - now.done) / rate
+
+
+def plain_line(now: api.Snapshot, pace: Pace) -> str:
+    """The run in one line of a log."""
+    words = [f"{_state(now)}{now.done:,}/{now.total:,} records", percent(now.done, now.total), *_speed(now, pace), *_records(now)]
+    return " · ".join([*words, *_calls(now), *_errors(now)])
+
+
+def display(name: str, now: api.Snapshot, pace: Pace) -> RenderableType:
+    """The run on a terminal: a bar, and below it what there is to know."""
+    head = Table.grid(padding=(0, 1))
+    head.add_row(
+        Text(name, style="bold"),
+        ProgressBar(total=max(now.total, 1), completed=now.done, width=BAR_WIDTH),
+        Text(f"{now.done:,}/{now.total:,}"),
+        Text(percent(now.done, now.total)),
+        Text(" · ".join(_speed(now, pace)), style="dim"),
+    )
+    lines: list[RenderableType] = [head, Text("  " + " · ".join([*_under_way(now), *_records(now)]))]
+    lines.append(Text("  " + " · ".join(_calls(now)), style="dim"))
+    errors = " · ".join(_errors(now))
+    lines += [Text("  " + errors, style="yellow")] if errors else []
+    if now.is_stopping:
+        lines.append(Text("  stopping: waiting for the calls in flight; Ctrl-C again stops at once", style="bold yellow"))
+    return Group(*lines)
+
+
+def _state(now: api.Snapshot) -> str:
+    if now.is_stopping:
+        return "stopping · "
+    return "" if now.state == "running" else f"{now.state} · "
+
+
+def _speed(now: api.Snapshot, pace: Pace) -> list[str]:
+    rate, left = pace.rate, pace.seconds_left(now)
+    parts = [f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s"] if rate is not None else []
+    parts += [f"{duration(left)} left"] if left and now.done < now.total else []
+    return [*parts, f"{duration(now.elapsed_s)} so far"] if now.done < now.total else [*parts, duration(now.elapsed_s)]
+
+
+def _under_way(now: api.Snapshot) -> list[str]:
+    state = "" if now.state == "running" else now.state
+    waiting = f"{now.waiting:,} waiting for a retry" if now.waiting else ""
+    return [part for part in (state, f"{now.in_flight:,} calls in flight", waiting) if part]
+
+
+def _records(now: api.Snapshot) -> list[str]:
+    return [f"{count:,} {_DONE_WORDS.get(status, status)}" for status, count in sorted(now.by_status.items()) if count]
+
+
+def _calls(now: api.Snapshot) -> list[str]:
+    parts = [counted(now.calls, "call")]
+    if now.p50_ms is not None:
+        parts.append(f"p50 {latency(now.p50_ms)}, p95 {latency(now.p95_ms)}")
+    unknown = f"{counted(now.unknown_costs, 'call')} of unknown price" if now.unknown_costs else ""
+    known = dollars(now.cost) if now.cost or not unknown else ""
+    return [*parts, " + ".join(part for part in (known, unknown) if part)]
+
+
+def _errors(now: api.Snapshot) -> list[str]:
+    ordered = sorted(now.errors.items(), key=lambda item: (-item[1], item[0]))
+    named = [f"{printable(code, limit=NAME_LIMIT)} {count:,}" for code, count in ordered[:MAX_CODES]]
+    rest = sum(count for _, count in ordered[MAX_CODES:])
+    return [f"errors: {', '.join([*named, *([f'others {rest:,}'] if rest else [])])}"] if ordered else []

@@ -1,0 +1,86 @@
+"""`assay purge`: removes artifacts whose time of retention is over, and leaves a trace of each."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import click
+import msgspec
+
+from assay import api
+from assay.core.errors import UsageProblem
+from assay.surfaces.cli import exits
+from assay.surfaces.cli.run_options import json_option, runs_dir_option, write_json, write_text
+from assay.surfaces.printable import printable
+from assay.surfaces.reporters.wording import counted
+
+HELP = """Remove artifacts whose time of retention is over: raw ones after 30 days, aggregates after 180.
+
+The manifest stays for good, with a tombstone for each file that went, and a line in `audit.jsonl` says what was removed and why.
+Nothing goes earlier, unless RUN is named with --force and a --reason.
+"""
+
+EPILOG = """\b
+Examples:
+  assay purge --dry-run
+  assay purge
+  assay purge nightly-2026-11-15 --force --reason "erasure request 17"
+
+\b
+Exit codes:
+  0  done, even if there was nothing to remove
+  2  could not run: no such run, too early, or no reason given"""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The command's arguments as given."""
+
+    run: str | None
+    force: bool
+    reason: str
+    dry_run: bool
+    runs_dir: str
+    is_json: bool
+
+
+@click.command("purge", help=HELP, epilog=EPILOG)
+@click.argument("run", required=False)
+@click.option("--force", is_flag=True, help="Remove the artifacts of RUN before their time; needs a reason.")
+@click.option("--reason", metavar="TEXT", default="", help="Why they are removed early; kept in the audit log.")
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, remove nothing.")
+@runs_dir_option
+@json_option
+@click.pass_context
+def command(context: click.Context, /, **given: Any) -> None:
+    """Entry of the command; see HELP."""
+    context.exit(purge(msgspec.convert(given, Options)))
+
+
+def purge(options: Options) -> int:
+    """Remove what the options name, and say what went."""
+    _check(options)
+    purged = api.purge(options.runs_dir, run_name=options.run, reason=options.reason, is_dry=options.dry_run)
+    found = [entry for entry in purged if entry.artifacts]
+    if options.is_json:
+        runs = [{"run_id": entry.run_id, "artifacts": list(entry.artifacts)} for entry in found]
+        write_json({"is_dry_run": options.dry_run, "purged": runs})
+    else:
+        write_text(_lines(found, is_dry=options.dry_run))
+    return exits.VALID
+
+
+def _check(options: Options) -> None:
+    if options.force and options.run is None:
+        raise UsageProblem("--force needs a run", hint="name the run whose artifacts must go early")
+    if options.force and not options.reason.strip():
+        raise UsageProblem("--force needs a --reason", hint="it is kept in the audit log")
+    if options.reason and not options.force:
+        raise UsageProblem("--reason is for --force", hint="what has expired is removed without a reason")
+
+
+def _lines(purged: Iterable[api.Purged], *, is_dry: bool) -> Iterator[str]:
+    files = runs = 0
+    for entry in purged:
+        yield f"{printable(entry.run_id)} · {', '.join(map(printable, entry.artifacts))}\n"
+        files, runs = files + len(entry.artifacts), runs + 1
+    verb = "would be removed" if is_dry else "removed"
+    yield f"{counted(files, 'file')} of {counted(runs, 'run')} {verb}\n"

@@ -1,0 +1,53 @@
+"""`assay resume`: goes on with a run that was interrupted, under the settings that it was started with."""
+
+from typing import Any
+
+import click
+
+from assay import api
+from assay.surfaces.cli.progress import RunProgress
+from assay.surfaces.cli.run_options import RUN, Shown, command_line, conclude, json_option, runs_dir_option
+
+HELP = """Go on with a run that was interrupted, under the settings that it was started with.
+
+RUN is an id, a unique beginning of one, `latest`, or the path of a run's folder. What is finished is not done again: an answer that
+was paid for is kept, and only what is missing is asked. A run that has ended is shown as it is.
+"""
+
+EPILOG = """\b
+Examples:
+  assay resume latest
+  assay resume nightly-2026-11-15 --json
+
+\b
+Exit codes:
+  0    every gate was reached, or there is none
+  1    a gate was missed
+  2    could not run, or nothing could be evaluated
+  130  interrupted again, or cancelled"""
+
+
+@click.command("resume", help=HELP, epilog=EPILOG)
+@RUN
+@runs_dir_option
+@json_option
+@click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
+@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
+@click.pass_context
+def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
+    """Entry of the command; see HELP."""
+    shown = Shown(runs_dir=runs_dir, is_json=given["is_json"], is_verbose=given["verbose"], is_quiet=given["quiet"])
+    context.exit(resume(run, shown))
+
+
+def resume(run: str, shown: Shown) -> int:
+    """Bring the run to its end and say how it went as an exit code."""
+    opened = api.open_run(run, runs_dir=shown.runs_dir).result
+    again = command_line("resume", opened.run_id, shown=shown)
+    with RunProgress(opened.run_id, is_quiet=shown.is_quiet, resume=again) as progress:
+        if not opened.is_finished:
+            progress.announce(f"{opened.counts.total_records:,} records · {opened.candidate}")
+        result = api.resume(
+            opened.run_id, runs_dir=shown.runs_dir, watch=progress.watch, on_busy=progress.wait_for_other, takes_signals=True
+        )
+    return conclude([result], shown)

@@ -1,0 +1,51 @@
+"""`assay retry`: a new run over the records that a finished run could not evaluate."""
+
+from typing import Any
+
+import click
+
+from assay import api
+from assay.surfaces.cli.progress import RunProgress
+from assay.surfaces.cli.run_options import RUN, Shown, command_line, conclude, json_option, runs_dir_option
+
+HELP = """Run the records again that a finished run could not evaluate, as a new run that names the old one.
+
+Taken are the records that timed out, failed, were skipped or cancelled; answers that were graded and did not pass stay as they
+are. The old run is not changed. RUN is an id, a unique beginning of one, `latest`, or the path of a run's folder.
+"""
+
+EPILOG = """\b
+Examples:
+  assay retry latest
+  assay retry nightly-2026-11-15 --run-id nightly-2026-11-15-again
+
+\b
+Exit codes:
+  0    every gate was reached, or there is none
+  1    a gate was missed
+  2    could not run, or nothing could be evaluated
+  130  interrupted or cancelled; `assay resume RUN` goes on with an interrupted run"""
+
+
+@click.command("retry", help=HELP, epilog=EPILOG)
+@RUN
+@click.option("--run-id", metavar="ID", help="Name the new run.")
+@runs_dir_option
+@json_option
+@click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
+@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
+@click.pass_context
+def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
+    """Entry of the command; see HELP."""
+    shown = Shown(runs_dir=runs_dir, is_json=given["is_json"], is_verbose=given["verbose"], is_quiet=given["quiet"])
+    context.exit(retry(run, given["run_id"], shown=shown))
+
+
+def retry(run: str, run_id: str | None, *, shown: Shown) -> int:
+    """Run what the old run could not evaluate, and say how it went as an exit code."""
+    parent = api.open_run(run, runs_dir=shown.runs_dir).result
+    again = command_line("resume", run_id or "latest", shown=shown)
+    with RunProgress(run_id or f"retry of {parent.run_id}", is_quiet=shown.is_quiet, resume=again) as progress:
+        progress.announce(f"the failed records of {parent.run_id} · {parent.candidate}")
+        result = api.retry(parent.run_id, runs_dir=shown.runs_dir, run_id=run_id, watch=progress.watch, takes_signals=True)
+    return conclude([result], shown)

@@ -1,0 +1,188 @@
+"""`assay run`: a dataset and models, or a run file, into runs with sealed evidence, a report and an exit code."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import click
+import msgspec
+
+from assay import api
+from assay.core.errors import SourceUnreadable, UsageProblem
+from assay.core.run_result import RunResult
+from assay.surfaces.cli import exits
+from assay.surfaces.cli.progress import RunProgress
+from assay.surfaces.cli.run_options import (
+    Shown,
+    command_line,
+    conclude,
+    json_option,
+    runs_dir_option,
+    text_settings,
+    write_json,
+    write_text,
+)
+from assay.surfaces.printable import printable
+from assay.surfaces.reporters.run_plan import plan_document, plan_text
+from assay.surfaces.reporters.wording import counted
+
+HELP = """Ask models, grade their answers, and leave the complete evidence in a folder.
+
+\b
+assay run DATASET... --model PROVIDER/MODEL [--judge PROVIDER/MODEL]
+assay run RUNFILE
+
+A run file (YAML) says everything that the options say and more; options given beside it win. Everything that is wrong with the
+settings is said at once, before any call. Ctrl-C once waits for the calls in flight and leaves a run that can be resumed; twice
+stops at once.
+"""
+
+EPILOG = """\b
+Examples:
+  assay run golden.json --model openai/gpt-5-mini --judge openai/gpt-5 --pass-rate 0.8 --min-score 3.5
+  assay run questions.jsonl --model local/smollm2 --limit 20
+  assay run answers.json --responses responses.jsonl --judge anthropic/claude-sonnet-4-5
+  assay run nightly.yaml --run-id nightly-2026-11-15 --json
+  assay run nightly.yaml --dry-run
+
+\b
+Exit codes:
+  0    every gate was reached, or there is none
+  1    a gate was missed
+  2    could not run, or nothing could be evaluated
+  130  interrupted or cancelled; `assay resume RUN` goes on with an interrupted run"""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The command's arguments as given."""
+
+    sources: tuple[str, ...]
+    model: tuple[str, ...]
+    judge: tuple[str, ...]
+    responses: str | None
+    runs_dir: str | None
+    run_id: str | None
+    concurrency: int | None
+    limit: int | None
+    sample: int | None
+    seed: int | None
+    max_cost: float | None
+    on_invalid: Literal["reject", "skip"] | None
+    pass_rate: float | None
+    min_score: float | None
+    max_error_rate: float | None
+    dry_run: bool
+    is_json: bool
+    quiet: bool
+    verbose: bool
+
+
+_RATE = click.FloatRange(0, 1)
+_COUNT = click.IntRange(min=1)
+
+
+@click.command("run", help=HELP, epilog=EPILOG)
+@click.argument("sources", nargs=-1, metavar="DATASET...|RUNFILE")
+@click.option("--model", multiple=True, metavar="PROVIDER/MODEL", help="A candidate; several are run one after the other.")
+@click.option("--judge", multiple=True, metavar="PROVIDER/MODEL", help="A judge; several vote.")
+@click.option(
+    "--responses", metavar="FILE", help="Grade the answers of this file, or of an earlier run's folder; asks no candidate."
+)
+@runs_dir_option
+@click.option("--run-id", metavar="ID", help="Name the run; an unfinished run of that name and the same settings goes on.")
+@click.option("--concurrency", type=_COUNT, metavar="N", help="Calls in flight at most.  [default: 32]")
+@click.option("--limit", type=_COUNT, metavar="N", help="Take the first N records.")
+@click.option("--sample", type=_COUNT, metavar="N", help="Take N records at random, the same ones for the same seed.")
+@click.option("--seed", type=int, metavar="S", help="Seed of the sample and of resampled intervals.  [default: 0]")
+@click.option("--max-cost", type=click.FloatRange(min=0), metavar="X", help="US dollars after which no new call is made.")
+@click.option(
+    "--on-invalid",
+    type=click.Choice(("reject", "skip")),
+    help="With invalid records: do not start, or evaluate the valid ones.  [default: skip for batch_v1, else reject]",
+)
+@click.option("--pass-rate", type=_RATE, metavar="X", help="Gate: share of evaluated records that must pass.")
+@click.option("--min-score", type=click.FloatRange(0, 5), metavar="X", help="Gate: mean score on the dataset's scale.")
+@click.option("--max-error-rate", type=_RATE, metavar="X", help="Gate: share of records that may be left without a score.")
+@click.option("--dry-run", is_flag=True, help="Check everything, show the plan, call nobody.")
+@json_option
+@click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
+@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
+@click.pass_context
+def command(context: click.Context, /, **given: Any) -> None:
+    """Entry of the command; see HELP."""
+    # The default of --runs-dir must not win over the run file; a folder that was named, on the line or in the environment, does.
+    if context.get_parameter_source("runs_dir") is click.core.ParameterSource.DEFAULT:
+        given["runs_dir"] = None
+    context.exit(run(msgspec.convert(given, Options)))
+
+
+def run(options: Options) -> int:
+    """Plan and run what the options name, show it, and say how it went as an exit code."""
+    planned = api.plan_runs(_request(options))
+    if options.dry_run:
+        if options.is_json:
+            write_json(plan_document(planned))
+        else:
+            write_text(plan_text(planned, text_settings(is_verbose=options.verbose)))
+        return exits.GATES_PASSED
+    shown = Shown(runs_dir=planned.runs_dir, is_json=options.is_json, is_verbose=options.verbose, is_quiet=options.quiet)
+    if not options.quiet:
+        for note in planned.notes:
+            click.echo(f"assay: {printable(note)}", err=True)
+    return conclude(_run_each(planned, shown), shown)
+
+
+def _request(options: Options) -> api.RunRequest:
+    run_files, datasets = _told_apart(options.sources)
+    if len(run_files) > 1:
+        raise UsageProblem(f"two run files are named: '{run_files[0]}' and '{run_files[1]}'", hint="run them one after the other")
+    if not options.sources:
+        raise UsageProblem("nothing to run", hint="assay run DATASET --model PROVIDER/MODEL, or assay run RUNFILE")
+    same = {name: getattr(options, name) for name in ("concurrency", "limit", "sample", "seed", "max_cost", "on_invalid")}
+    gates = {name: getattr(options, name) for name in ("pass_rate", "min_score", "max_error_rate")}
+    return api.RunRequest(
+        run_file=run_files[0] if run_files else "",
+        datasets=tuple(datasets),
+        models=options.model,
+        judges=options.judge,
+        responses=options.responses or "",
+        runs_dir=options.runs_dir or "",
+        run_id=options.run_id or "",
+        **same,
+        **gates,
+    )
+
+
+def _told_apart(sources: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Run files and datasets; a source that cannot be read counts as a dataset, whose reader says why."""
+    run_files: list[str] = []
+    datasets: list[str] = []
+    for source in sources:
+        (run_files if _is_run_file(source) else datasets).append(source)
+    return run_files, datasets
+
+
+def _is_run_file(source: str) -> bool:
+    try:
+        return source != "-" and api.is_run_file(source)
+    except SourceUnreadable:
+        return False
+
+
+def _run_each(planned: api.PlannedRuns, shown: Shown) -> list[RunResult]:
+    """One run after the other; the first that is stopped is the last."""
+    results: list[RunResult] = []
+    for plan in planned.plans:
+        one = msgspec.structs.replace(planned, plans=(plan,))
+        records = counted(planned.valid_records, "record")
+        with announced(plan.run_id, f"{records} · {plan.candidate.name}", shown=shown) as progress:
+            results += api.run(one, watch=progress.watch, on_busy=progress.wait_for_other, takes_signals=True)
+        if not results[-1].is_finished:
+            break
+    return results
+
+
+def announced(run_id: str, what: str, *, shown: Shown) -> RunProgress:
+    """The display of a run that is about to start; where it is no terminal, a line names the run before anything happens."""
+    progress = RunProgress(run_id, is_quiet=shown.is_quiet, resume=command_line("resume", run_id, shown=shown))
+    progress.announce(what)
+    return progress

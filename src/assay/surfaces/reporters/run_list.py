@@ -1,0 +1,52 @@
+"""The list of runs as a table."""
+
+from collections.abc import Iterator, Sequence
+
+from assay.core.run_result import RunListing
+from assay.core.run_state import TERMINAL
+from assay.surfaces.printable import printable
+from assay.surfaces.reporters.paint import painter
+from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal
+from assay.surfaces.reporters.run_table import Cell, Column, Row, table
+from assay.surfaces.reporters.run_text import STATE_STYLES
+from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.wording import counted
+
+NAME_LIMIT = 32
+
+_COLUMNS = (
+    Column("run"),
+    Column("started"),
+    Column("state"),
+    Column("dataset"),
+    Column("candidate"),
+    Column("records", is_number=True),
+    Column("pass rate", is_number=True),
+    Column("score", is_number=True),
+    Column("gates"),
+)
+
+
+def runs_text(runs: Sequence[RunListing], settings: Settings) -> Iterator[str]:
+    """One line for each run, and how many there are."""
+    paint = painter(is_coloured=settings.is_coloured)
+    if runs:
+        yield from table(_COLUMNS, [_row(run) for run in runs], paint=paint, width=settings.width)
+        yield "\n"
+    unfinished = sum(run.state not in TERMINAL for run in runs)
+    yield counted(len(runs), "run") + (f" · {unfinished:,} unfinished" if unfinished else "") + "\n"
+
+
+def _row(run: RunListing) -> Row:
+    is_done = run.done_records == run.total_records
+    return (
+        printable(run.run_id),
+        printable(run.created_at[:16].replace("T", " ")),
+        Cell(run.state.replace("_", " "), STATE_STYLES.get(run.state, "warning")),
+        printable(run.dataset, limit=NAME_LIMIT),
+        printable(run.candidate, limit=NAME_LIMIT),
+        f"{run.total_records:,}" if is_done else f"{run.done_records:,}/{run.total_records:,}",
+        decimal(run.pass_rate),
+        decimal(run.score),
+        {True: Cell("pass", "accepted"), False: Cell("fail", "error"), None: Cell(UNKNOWN)}[run.passed],
+    )

@@ -1,0 +1,106 @@
+"""What a run would do: its datasets, models, limits and gates, without a call."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from assay import api
+from assay.core.plan import DatasetPlan, ModelPlan, Plan
+from assay.surfaces.printable import printable
+from assay.surfaces.reporters.paint import hanging, painter
+from assay.surfaces.reporters.run_numbers import dollars
+from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.wording import counted
+
+LABEL = 12
+TEXT_LIMIT = 400
+_SOURCES = {"sampled": "asked now", "prefilled": "answers from {path}", "part_of_conversation": "recorded answers"}
+
+
+def plan_document(planned: api.PlannedRuns) -> dict[str, Any]:
+    """The plans as plain values; there is no key in them."""
+    return {
+        "runs_dir": planned.runs_dir,
+        "valid_records": planned.valid_records,
+        "invalid_records": planned.invalid_records,
+        "notes": list(planned.notes),
+        "plans": [msgspec.to_builtins(plan) for plan in planned.plans],
+    }
+
+
+def plan_text(planned: api.PlannedRuns, settings: Settings) -> Iterator[str]:
+    """The plan for people."""
+    paint = painter(is_coloured=settings.is_coloured)
+    yield paint("dry run", "strong") + " · nothing was called\n"
+    for label, text in _lines(planned):
+        words = hanging(printable(text, limit=TEXT_LIMIT), first=LABEL, width=settings.width, indent=LABEL)
+        yield f"{paint(f'{label:{LABEL}}', 'quiet')}{words}\n"
+
+
+def _lines(planned: api.PlannedRuns) -> Iterator[tuple[str, str]]:
+    first = planned.plans[0]
+    for dataset in first.datasets:
+        yield "dataset", _dataset(dataset)
+    yield "records", _records(planned, first)
+    for plan in planned.plans:
+        source = _SOURCES[plan.response_source].format(path=plan.responses_path)
+        yield "candidate", f"{_model(plan.candidate)} · {source} · run {plan.run_id}"
+    for judge in first.judges:
+        yield "judge", _model(judge)
+    yield "calls", _calls(planned)
+    yield "limits", _limits(first)
+    yield "gates", ", ".join(_gates(first)) or "none"
+    yield "runs in", planned.runs_dir
+    for note in planned.notes:
+        yield "note", note
+
+
+def _dataset(dataset: DatasetPlan) -> str:
+    split = f" · only {dataset.split_field} = {dataset.split_value}" if dataset.split_field else ""
+    limit = f" · the first {dataset.limit:,}" if dataset.limit else ""
+    return f"{dataset.name or dataset.dataset_id} · {dataset.dataset_version} · {dataset.contract}{split}{limit} · {dataset.path}"
+
+
+def _records(planned: api.PlannedRuns, plan: Plan) -> str:
+    parts = [f"{planned.valid_records:,} to evaluate"]
+    parts += [f"{planned.invalid_records:,} invalid"] if planned.invalid_records else []
+    parts += [f"a sample of {plan.sample:,} with seed {plan.seed}"] if plan.sample else []
+    parts += [f"the first {plan.limit:,}"] if plan.limit else []
+    return " · ".join(parts)
+
+
+def _model(model: ModelPlan) -> str:
+    address = f"{model.provider}/{model.model}" if model.provider else ""
+    given = {name: value for name, value in msgspec.to_builtins(model.parameters).items() if value not in (None, {})}
+    parameters = (
+        f"{name.replace('_', ' ')} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in given.items()
+    )
+    return " · ".join(part for part in (model.name, address if address != model.name else "", *parameters) if part)
+
+
+def _calls(planned: api.PlannedRuns) -> str:
+    """Calls without retries; how many judge calls a rubric takes depends on its criteria."""
+    sampled = sum(plan.response_source == "sampled" for plan in planned.plans) * planned.valid_records
+    judges = len(planned.plans[0].judges)
+    judged = f"at least {judges * planned.valid_records * len(planned.plans):,} of judges" if judges else "none of judges"
+    return f"{counted(sampled, 'call')} of candidates · {judged}, before any retry"
+
+
+def _limits(plan: Plan) -> str:
+    parts = [f"{plan.concurrency:,} calls in flight", f"{plan.retry.max_attempts} attempts per record"]
+    parts += [f"no new call after {dollars(plan.max_cost)}"] if plan.max_cost is not None else []
+    for provider in plan.providers:
+        parts += [f"{provider.name} {provider.requests_per_minute:g} calls a minute"] if provider.requests_per_minute else []
+        parts += [f"{provider.name} {provider.tokens_per_minute:g} tokens a minute"] if provider.tokens_per_minute else []
+    return " · ".join(parts)
+
+
+def _gates(plan: Plan) -> list[str]:
+    gates = plan.gates
+    named = (
+        ("pass rate at least", gates.pass_rate),
+        ("mean score at least", gates.min_score),
+        ("error rate at most", gates.max_error_rate),
+    )
+    return [f"{words} {limit:.2f}" for words, limit in named if limit is not None]

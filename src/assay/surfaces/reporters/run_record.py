@@ -1,0 +1,135 @@
+"""One record of a run: what was asked, what was answered, how it was judged, and every attempt."""
+
+from collections.abc import Iterator, Sequence
+
+from assay.surfaces.printable import printable, printable_lines
+from assay.surfaces.reporters.paint import Paint, hanging, painter
+from assay.surfaces.reporters.run_numbers import UNKNOWN, dollars, latency
+from assay.surfaces.reporters.run_table import Cell, Column, Row, table
+from assay.surfaces.reporters.run_text import NAME_LIMIT, score_text, verdict
+from assay.surfaces.reporters.run_view import Json
+from assay.surfaces.reporters.settings import Settings
+
+INDENT = 4
+TEXT_LIMIT = 4_000
+"""Characters of a prompt or an answer that are shown unless all are asked for."""
+UNREADABLE_VERDICT = "judge_parse_error"
+"""The error for which one wants to see what the judge said."""
+_ATTEMPT_COLUMNS = (
+    Column("attempt", is_number=True),
+    Column("stage"),
+    Column("call"),
+    Column("model"),
+    Column("latency", is_number=True),
+    Column("tokens", is_number=True),
+    Column("cost", is_number=True),
+    Column("what came back"),
+)
+
+
+def record_text(record: Json, settings: Settings) -> Iterator[str]:
+    """The record as one reads it: question, reference, answer, scores, attempts."""
+    paint = painter(is_coloured=settings.is_coloured)
+    if "failure" in record:
+        yield from _failure(record["failure"], settings, paint=paint)
+        return
+    asked, found = record["input"], record["prediction"]
+    yield _heading(found, paint)
+    for title, text in _texts(asked, found):
+        yield from _section(title, text, settings, paint=paint)
+    if found["evaluator_scores"]:
+        yield "\n"
+        yield from _scores(found["evaluator_scores"], settings, paint=paint)
+    yield "\n"
+    rows = [_attempt_row(attempt) for attempt in record["attempts"]]
+    yield from table(_ATTEMPT_COLUMNS, rows, paint=paint, width=settings.width)
+    if settings.is_verbose or found["error_code"] == UNREADABLE_VERDICT:
+        for attempt in record["attempts"]:
+            yield from _section(f"reply · {attempt['call_id']}", attempt.get("response") or "", settings, paint=paint)
+
+
+def _failure(failure: Json, settings: Settings, *, paint: Paint) -> Iterator[str]:
+    """A record that was never sent anywhere."""
+    yield f"{paint(printable(failure['record_id'], limit=NAME_LIMIT), 'strong')} · {paint(printable(failure['status']), 'error')}\n"
+    yield from _section("error", f"{failure['code']}: {failure['message']}", settings, paint=paint)
+
+
+def _heading(found: Json, paint: Paint) -> str:
+    mark = verdict(found)
+    score = f" · score {score_text(found)} on {found['scale']}" if found["raw_score"] is not None else ""
+    name = paint(printable(found["record_id"], limit=NAME_LIMIT), "strong")
+    return f"{name} · {paint(mark.text, mark.style)}{score} · {printable(found['candidate_name'], limit=NAME_LIMIT)}\n"
+
+
+def _texts(asked: Json, found: Json) -> Iterator[tuple[str, str]]:
+    messages = asked.get("messages") or ()
+    for message in messages:
+        yield f"message · {message['role']}", message["content"]
+    yield "prompt", "" if messages and messages[-1]["content"] == asked.get("prompt") else asked.get("prompt", "")
+    yield "context", asked.get("model_context") or ""
+    yield "choices", "\n".join(f"{choice['id']}. {choice['text']}" for choice in asked.get("choices") or ())
+    yield "correct", ", ".join(asked.get("correct_choice_ids") or ())
+    yield "rubric", "\n".join(_criterion(criterion) for criterion in asked.get("criteria") or ())
+    yield "reference", "\n\n".join(asked.get("references") or ())
+    yield "notes", asked.get("notes") or ""
+    yield "answer", found["model_response"] or ""
+    yield "chosen", ", ".join(found["selected_choice_ids"])
+    is_told_below = any(score.get("justification") == found["justification"] for score in found["evaluator_scores"])
+    yield "justification", "" if is_told_below else found["justification"] or ""
+    yield "failure", found["label"] or ""
+    yield "error", f"{found['error_code']}: {found['error_message']}" if found["error_code"] else ""
+    yield "flags", ", ".join(found["flags"])
+
+
+def _criterion(criterion: Json) -> str:
+    weight = criterion.get("weight", 1)
+    return f"{criterion['title']} (weight {weight:g})" if weight != 1 else str(criterion["title"])
+
+
+def _section(title: str, text: str, settings: Settings, *, paint: Paint) -> Iterator[str]:
+    if not text:
+        return
+    yield f"\n{paint(printable(title), 'quiet')}\n"
+    is_cut = len(text) > TEXT_LIMIT and not settings.is_verbose
+    for line in printable_lines(text[:TEXT_LIMIT] if is_cut else text).split("\n"):
+        yield f"{'':{INDENT}}{hanging(line, first=INDENT, width=settings.width, indent=INDENT)}".rstrip() + "\n"
+    if is_cut:
+        yield f"{'':{INDENT}}{paint(f'… and {len(text) - TEXT_LIMIT:,} more characters (--verbose shows all)', 'quiet')}\n"
+
+
+def _scores(scores: Sequence[Json], settings: Settings, *, paint: Paint) -> Iterator[str]:
+    columns = (Column("criterion"), Column("score", is_number=True), Column("scale"), Column("judge"), Column("justification"))
+    rows = [
+        (
+            printable(score["criterion"], limit=NAME_LIMIT),
+            f"{score['score']:g}",
+            score["scale"],
+            printable(score.get("judge") or UNKNOWN, limit=NAME_LIMIT),
+            printable(score.get("justification", ""), limit=None if settings.is_verbose else TEXT_LIMIT),
+        )
+        for score in scores
+    ]
+    yield from table(columns, rows, paint=paint, width=settings.width)
+
+
+def _attempt_row(attempt: Json) -> Row:
+    tokens, cost = attempt["total_tokens"], attempt["cost"]
+    return (
+        f"{attempt['attempt']}",
+        f"{attempt['stage']}, round {attempt['record_attempt']}",
+        printable(attempt["call_id"], limit=NAME_LIMIT),
+        printable(attempt["model"], limit=NAME_LIMIT),
+        latency(attempt["latency_ms"]),
+        UNKNOWN if tokens is None else f"{tokens:,}",
+        UNKNOWN if cost is None else dollars(cost),
+        _came_back(attempt),
+    )
+
+
+def _came_back(attempt: Json) -> Cell:
+    if not attempt["error_code"]:
+        return Cell(printable(attempt["finish_reason"] or "answered", limit=NAME_LIMIT))
+    status = f" (HTTP {attempt['http_status']})" if attempt["http_status"] else ""
+    waited = f"; waited {attempt['wait_s']:.1f} s" if attempt["wait_s"] else ""
+    words = f"{attempt['error_code']}{status}: {attempt['error_message'] or ''}{waited}"
+    return Cell(printable(words, limit=NAME_LIMIT * 2), "error")

@@ -1,0 +1,258 @@
+"""The report on one run for people: what was asked, what came out, whether it is enough and why, and what to do next."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.cells import cell_len
+
+from assay.surfaces.printable import printable
+from assay.surfaces.reporters.paint import Paint, hanging, painter
+from assay.surfaces.reporters.run_numbers import UNKNOWN, bar, decimal, dollars, duration, latency, with_interval
+from assay.surfaces.reporters.run_table import Cell, Column, Row, table
+from assay.surfaces.reporters.run_view import FailureGroup, Json, RunView
+from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.wording import counted
+
+LABEL = 12
+"""Columns of the labels at the left."""
+ID_LIMIT = 48
+NAME_LIMIT = 120
+TEXT_LIMIT = 400
+MAX_GROUPS = 8
+"""Kinds of failures that are listed; the artifacts have them all."""
+
+STATE_STYLES = {
+    "completed": "accepted",
+    "completed_with_failures": "warning",
+    "failed": "error",
+    "cancelled": "error",
+}
+_GATES = (("pass_rate", "pass rate", "pass_rate", "at least"), ("min_score", "mean score", "raw_score_mean", "at least"))
+_MOST = ("max_error_rate", "error rate", "error_rate", "at most")
+
+
+def run_text(view: RunView, settings: Settings, *, commands: Sequence[str] = ()) -> Iterator[str]:
+    """The whole report; `commands` are what the reader may want to call next."""
+    paint = painter(is_coloured=settings.is_coloured)
+    yield _heading(view, paint)
+    yield from subject_lines(view, settings, paint=paint)
+    if view.cases:
+        yield "\n"
+        yield from _cases(view, settings, paint=paint)
+    yield "\n"
+    yield from _figures(view, settings, paint=paint)
+    if view.failures:
+        yield "\n"
+        yield from failure_lines(view.failures, settings, paint=paint)
+    yield "\n"
+    yield from gate_lines(view, settings, paint=paint)
+    yield _labelled("artifacts" if view.result.is_finished else "kept in", printable(view.result.run_dir), paint=paint)
+    for number, command in enumerate(commands):
+        yield _labelled("" if number else "next", printable(command), paint=paint)
+
+
+def _heading(view: RunView, paint: Paint) -> str:
+    result = view.result
+    state = paint(result.state.replace("_", " "), STATE_STYLES.get(result.state, "warning"))
+    return f"{paint(printable(result.run_id), 'strong')} · {state}\n"
+
+
+def subject_lines(view: RunView, settings: Settings, *, paint: Paint, is_one: bool = True) -> Iterator[str]:
+    """Dataset, candidate and judge, each on a line."""
+    for dataset in view.plan.get("datasets", ()):
+        words = [dataset["name"] or dataset["dataset_id"], dataset["dataset_version"], dataset["contract"]]
+        yield _labelled("dataset", _joined(words), paint=paint, settings=settings)
+    if is_one:
+        yield _labelled("candidate", _model(view.plan["candidate"], view.plan), paint=paint, settings=settings)
+    for judge in view.plan.get("judges", ()):
+        yield _labelled("judge", _model(judge, {}), paint=paint, settings=settings)
+    if view.plan.get("parent_run_id"):
+        yield _labelled("repeats", f"the failed records of {printable(view.plan['parent_run_id'])}", paint=paint)
+
+
+def _model(model: Json, plan: Json) -> str:
+    """`gpt · openai/gpt-5-mini · temperature 0`."""
+    address = f"{model['provider']}/{model['model']}" if model["provider"] else ""
+    given = model.get("parameters") or {}
+    parameters = [f"{name.replace('_', ' ')} {_plain(value)}" for name, value in given.items() if value not in (None, {})]
+    source = {"prefilled": "answers from a file", "part_of_conversation": "recorded answers"}.get(
+        plan.get("response_source", ""), ""
+    )
+    return _joined([model["name"], address if address != model["name"] else "", source, *parameters])
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _joined(words: Sequence[Any]) -> str:
+    return " · ".join(printable(str(word), limit=NAME_LIMIT) for word in words if word != "")
+
+
+def _labelled(label: str, text: str, *, paint: Paint, settings: Settings | None = None) -> str:
+    width = settings.width if settings else None
+    return (
+        f"{paint(f'{label:{LABEL}}', 'quiet') if label else ' ' * LABEL}{hanging(text, first=LABEL, width=width, indent=LABEL)}\n"
+    )
+
+
+# Cases
+
+
+def _cases(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str]:
+    columns = (Column("record"), Column("score", is_number=True), Column("result"), Column("why"))
+    rows = [case_row(case, is_verbose=settings.is_verbose) for case in view.cases]
+    yield from table(columns, rows, paint=paint, width=settings.width)
+    if view.omitted_cases > 0:
+        yield paint(f"… and {counted(view.omitted_cases, 'more record')} (--verbose lists all)", "quiet") + "\n"
+
+
+def case_row(case: Json, *, is_verbose: bool) -> Row:
+    """Id, score, verdict and the reason for it."""
+    why = case["justification"] if case["error_code"] is None else f"{case['error_code']}: {case['error_message']}"
+    limit = None if is_verbose else TEXT_LIMIT
+    return (printable(case["record_id"], limit=ID_LIMIT), score_text(case), verdict(case), printable(why or "", limit=limit))
+
+
+def score_text(case: Json) -> str:
+    """The score on its own scale; a dash without one."""
+    raw = case["raw_score"]
+    return UNKNOWN if raw is None else f"{raw:g}" if case["scale"] == "1-5" else decimal(raw)
+
+
+def verdict(case: Json) -> Cell:
+    """pass, fail, or the error that left the record without a grade."""
+    if case["status"] == "evaluated":
+        return Cell("pass", "accepted") if case["passed"] else Cell("fail", "error")
+    return Cell("error" if case["status"] in ("evaluation_error", "timeout") else case["status"], "warning")
+
+
+# Figures
+
+
+def _figures(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str]:
+    metrics = view.result.metrics
+    yield _labelled("records", record_counts(view), paint=paint, settings=settings)
+    if not metrics:
+        return
+    n = metrics["n_scored"]
+    rate = with_interval(metrics["pass_rate"], metrics["pass_rate_interval"])
+    yield _labelled("pass rate", f"{rate} · {metrics['pass_count']:,} of {n:,}" if n else UNKNOWN, paint=paint)
+    yield from _scores(metrics, paint)
+    yield _labelled("time", _times(view.seconds, metrics["latency_ms"]), paint=paint, settings=settings)
+    yield _labelled("tokens", _tokens(metrics["tokens"]), paint=paint, settings=settings)
+    yield _labelled("cost", cost_text(metrics["cost_usd"]), paint=paint, settings=settings)
+
+
+def record_counts(view: RunView) -> str:
+    """`500 in total · 490 evaluated · 8 failed (3 timeout, 5 rate_limited) · 2 skipped`."""
+    counts = view.result.counts
+    done = counts.evaluated_records + counts.failed_records
+    if not view.result.is_finished:
+        return f"{counts.total_records:,} in total · {done:,} done · {counts.total_records - done:,} to go"
+    parts = [f"{counts.total_records:,} in total", f"{counts.evaluated_records:,} evaluated", f"{counts.failed_records:,} failed"]
+    parts += [f"{counts.invalid_records:,} of them invalid"] if counts.invalid_records else []
+    parts += [f"{counts.skipped_records:,} skipped"] if counts.skipped_records else []
+    parts += [f"{counts.cancelled_records:,} of them cancelled"] if counts.cancelled_records else []
+    return " · ".join(parts)
+
+
+def _scores(metrics: Json, paint: Paint) -> Iterator[str]:
+    mean = with_interval(metrics["raw_score_mean"], metrics["raw_score_mean_interval"])
+    if metrics["scale"]:
+        yield _labelled("mean score", f"{mean} · scale {metrics['scale']}", paint=paint)
+    elif metrics["n_scored"]:
+        mean = with_interval(metrics["score_mean"], metrics["score_mean_interval"])
+        yield _labelled("mean score", f"{mean} · several scales, each brought to 0-1", paint=paint)
+    for scale, levels in metrics["score_distribution"].items():
+        title = f"scores {scale}" if len(metrics["score_distribution"]) > 1 else "scores"
+        yield from _distribution(title, levels, paint)
+
+
+def _distribution(title: str, levels: Sequence[Json], paint: Paint) -> Iterator[str]:
+    names = [f"{level['score']:g}" if "score" in level else f"{level['from']:.2f}-{level['to']:.2f}" for level in levels]
+    largest = max((level["count"] for level in levels), default=0)
+    longest = max(map(len, names), default=0)
+    for number, (name, level) in enumerate(zip(names, levels, strict=True)):
+        shown = bar(level["count"], largest)
+        line = f"{name:>{longest}}  {shown}{' ' if shown else ''}{level['count']:,}"
+        yield _labelled("" if number else title, line, paint=paint)
+
+
+def _times(seconds: float | None, latencies: Json) -> str:
+    parts = [] if seconds is None else [duration(seconds)]
+    parts += [
+        f"{name.replace('_', ' ')} p50 {latency(found['p50'])}, p95 {latency(found['p95'])}"
+        for name, found in latencies.items()
+        if found["n"]
+    ]
+    return " · ".join(parts) or UNKNOWN
+
+
+def _tokens(tokens: Json) -> str:
+    """Those of the candidate; a judge's are in its attempts."""
+    known = [f"{found['sum']:,} {name}" for name, found in tokens.items() if found["sum"] is not None]
+    unknown = tokens["total"]["n_unknown"]
+    return " · ".join([*known, *([f"{counted(unknown, 'record')} without a count"] if unknown else [])]) or UNKNOWN
+
+
+def cost_text(cost: Json) -> str:
+    """What the calls cost, and how many records have no known price."""
+    unknown = f"{counted(cost['n_unknown'], 'record')} of unknown price" if cost["n_unknown"] else ""
+    known = dollars(cost["sum"]) if cost["sum"] is not None else ""
+    return " + ".join(part for part in (known, unknown) if part) or UNKNOWN
+
+
+def failure_lines(groups: Sequence[FailureGroup], settings: Settings, *, paint: Paint) -> Iterator[str]:
+    """What went wrong how often, with the first records of each kind."""
+    if not groups:
+        return
+    shown = groups if settings.is_verbose else groups[:MAX_GROUPS]
+    rows = [_group_row(group) for group in shown]
+    columns = (Column("failures", is_number=True), Column("why"), Column("records"))
+    yield from table(columns, rows, paint=paint, width=settings.width)
+    omitted = sum(group.count for group in groups[len(shown) :])
+    if omitted:
+        yield paint(f"… and {counted(omitted, 'more failure')} (--verbose lists all kinds)", "quiet") + "\n"
+
+
+def _group_row(group: FailureGroup) -> Row:
+    ids = ", ".join(printable(record_id, limit=ID_LIMIT) for record_id in group.record_ids)
+    more = group.count - len(group.record_ids)
+    return (
+        f"{group.count:,}",
+        Cell(printable(group.word, limit=ID_LIMIT), "warning" if group.is_error else "error"),
+        f"{ids} and {more:,} more" if more else ids,
+    )
+
+
+# The decision
+
+
+def gate_lines(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str]:
+    """Whether the run is good enough, and every reason for it."""
+    result, gates = view.result, view.plan.get("gates") or {}
+    if result.blocked:
+        yield _decision("BLOCKED", f"a provider takes no more calls: {result.blocked}", settings, paint=paint)
+    if not result.is_finished:
+        yield _decision("UNFINISHED", "the run can be resumed; nothing that is done is done again", settings, paint=paint)
+    elif not result.counts.evaluated_records:
+        yield _decision("NO RESULT", "nothing could be evaluated", settings, paint=paint)
+    elif not result.gate.passed:
+        for reason in result.gate.reasons:
+            yield _decision("FAIL", reason, settings, paint=paint)
+    elif gates:
+        yield _decision("PASS", ", ".join(_reached(gates, result.metrics)), settings, paint=paint)
+    else:
+        yield _labelled("gates", "none set (--pass-rate, --min-score and --max-error-rate set them)", paint=paint)
+
+
+def _reached(gates: Json, metrics: Json) -> list[str]:
+    reached = ((name, metrics[member], gates.get(gate), word) for gate, name, member, word in (*_GATES, _MOST))
+    return [f"{name} {decimal(value)} ({word} {decimal(limit)})" for name, value, limit, word in reached if limit is not None]
+
+
+def _decision(word: str, reason: str, settings: Settings, *, paint: Paint) -> str:
+    style = "accepted" if word == "PASS" else "warning" if word == "UNFINISHED" else "error"
+    text = hanging(printable(reason, limit=TEXT_LIMIT), first=LABEL, width=settings.width, indent=LABEL)
+    return f"{paint(word, style)}{' ' * max(1, LABEL - cell_len(word))}{text}\n"

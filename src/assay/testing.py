@@ -1,0 +1,186 @@
+"""For tests of your own: models that answer by script, a provider on loopback, and small valid datasets."""
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from assay.core.ask import ModelFailure, Reply
+from assay.core.case import ContractId
+from assay.models.scripted import Answer, Script, ScriptedModel, named_script
+
+__all__ = [
+    "Answer",
+    "ModelFailure",
+    "Reply",
+    "Script",
+    "ScriptedModel",
+    "StubProvider",
+    "StubReply",
+    "example_dataset",
+    "named_script",
+]
+
+
+class StubReply(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole HTTP reply of a stub provider."""
+
+    status: int = 200
+    body: Any = None
+    """JSON, or bytes that are sent as they are."""
+    headers: Mapping[str, str] = {}
+
+
+class StubRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that a stub provider received."""
+
+    path: str
+    headers: Mapping[str, str]
+    """By lower-case name."""
+    body: Any
+
+
+StubAnswer = str | StubReply
+StubScript = Callable[[StubRequest], StubAnswer]
+
+
+class StubProvider:
+    """A provider on loopback that speaks chat completions, responses and messages, for the time of a `with` block.
+
+    It answers with a text, with the texts of a list in their order, or with what a function makes of the request.
+    """
+
+    def __init__(self, answers: str | Sequence[StubAnswer] | StubScript = "The answer is 4.") -> None:
+        self._script = _stub_script(answers)
+        self._lock = threading.Lock()
+        self.requests: list[StubRequest] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _exchange_for(self))
+        self._server.daemon_threads = True
+
+    @property
+    def base_url(self) -> str:
+        """What a plan's provider has as its base_url."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    def answer(self, request: StubRequest) -> StubReply:
+        """Note a request and say what is sent back."""
+        with self._lock:
+            self.requests.append(request)
+            said = self._script(request)
+        return said if isinstance(said, StubReply) else StubReply(body=_completion(request, said))
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def example_dataset(contract: ContractId) -> bytes:
+    """A small valid dataset of a contract: JSON Lines for legal_eval_v1, otherwise one JSON document."""
+    if contract == "legal_eval_v1":
+        return b"".join(json.dumps(row).encode() + b"\n" for row in _EXAMPLES[contract])
+    return json.dumps(_EXAMPLES[contract], indent=2).encode()
+
+
+def _stub_script(answers: str | Sequence[StubAnswer] | StubScript) -> StubScript:
+    if isinstance(answers, str):
+        return lambda _: answers
+    if callable(answers):
+        return answers
+    left = iter(answers)
+    return lambda _: next(left, StubReply(status=500, body={"error": {"message": "the stub has no answer left"}}))
+
+
+def _exchange_for(provider: StubProvider) -> type[BaseHTTPRequestHandler]:
+    class Exchange(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            reply = provider.answer(StubRequest(path=self.path, headers=headers, body=json.loads(body)))
+            sent = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+            self.send_response(reply.status)
+            for name, value in {"Content-Type": "application/json", "Content-Length": str(len(sent)), **reply.headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(sent)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the parent's names
+            """Say nothing on standard error."""
+
+    return Exchange
+
+
+def _completion(request: StubRequest, text: str) -> dict[str, Any]:
+    """The text as the API of the request's path would wrap it."""
+    model = request.body.get("model", "stub") if isinstance(request.body, dict) else "stub"
+    if request.path.endswith("/messages"):
+        usage = {"input_tokens": 40, "output_tokens": 12}
+        return {
+            "id": "msg_stub",
+            "model": model,
+            "content": [{"type": "text", "text": text}],
+            "stop_reason": "end_turn",
+            "usage": usage,
+        }
+    usage = {"prompt_tokens": 40, "completion_tokens": 12, "total_tokens": 52}
+    if request.path.endswith("/responses"):
+        usage = {"input_tokens": 40, "output_tokens": 12, "total_tokens": 52}
+        output = [{"type": "message", "content": [{"type": "output_text", "text": text}]}]
+        return {"id": "resp_stub", "model": model, "status": "completed", "output": output, "usage": usage}
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    return {"id": "chatcmpl-stub", "model": model, "choices": [choice], "usage": usage}
+
+
+_QUESTIONS = ("What is 2 + 2?", "What is 3 + 4?", "What is 9 - 4?", "What is 6 x 7?", "What is 8 / 2?")
+_ANSWERS = ("4", "7", "5", "42", "4")
+_PAIRS = tuple(zip(_QUESTIONS, _ANSWERS, strict=True))
+_EXAMPLES: dict[ContractId, Any] = {
+    "batch_v1": {
+        "dataset_id": "sums",
+        "dataset_version": "1",
+        "schema_version": "1.0",
+        "created_at": "2026-01-01T00:00:00Z",
+        "records": [
+            {
+                "record_id": f"sum-{number}",
+                "input": {"prompt": question},
+                "reference": {"answer": answer},
+                "expected": {"required_criteria": ["overall"]},
+            }
+            for number, (question, answer) in enumerate(_PAIRS, 1)
+        ],
+    },
+    "golden_v1": {
+        "version": "1.0.0",
+        "cases": [
+            {"id": f"sum-{number}", "user_prompt": question, "rubric": f"Says that the result is {answer}."}
+            for number, (question, answer) in enumerate(_PAIRS, 1)
+        ],
+    },
+    "legal_eval_v1": [
+        {
+            "schema_version": "legal_eval_v1",
+            "id": f"sums:{number}",
+            "dataset": "sums",
+            "task_type": "mcq",
+            "prompt": question,
+            "choices": [{"id": "A", "text": answer}, {"id": "B", "text": "none of these"}],
+            "correct_choice_ids": ["A"],
+        }
+        for number, (question, answer) in enumerate(_PAIRS, 1)
+    ],
+    "conversation_v1": [
+        {"turn_id": 1, "speaker": "user", "message": _QUESTIONS[0]},
+        {"turn_id": 2, "speaker": "assistant", "assistant_reply": _ANSWERS[0]},
+    ],
+}

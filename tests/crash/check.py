@@ -1,0 +1,63 @@
+"""What must be true of a run that was killed, whenever that was."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from assay import api
+from assay.engine.evidence import VOLATILE_FIELDS
+from tests.crash.job import Job
+from tests.crash.provider import CountingProvider
+
+Artifacts = dict[str, Any]
+
+
+def problems_of(job: Job, run_id: str, expected: Artifacts) -> list[str]:
+    """Everything that is wrong with a finished run; `expected` is what an uninterrupted one left."""
+    folder = job.runs / run_id
+    if not (folder / "run_manifest.json").is_file():
+        return ["the run has no manifest"]
+    found = [f"verify: {line}" for line in api.verify(run_id, runs_dir=job.runs)]
+    found += [f"replay: {line}" for line in api.replay(run_id, runs_dir=job.runs)]
+    found += [f"left over: {path}" for path in (job.runs / ".active").glob(f"{run_id}/**/*")]
+    found += _not_once(folder / "predictions.jsonl")
+    found += _differences(stable_artifacts(folder), expected)
+    return found
+
+
+def _not_once(path: Path) -> list[str]:
+    counts = Counter(json.loads(line)["record_id"] for line in path.read_text().splitlines())
+    return [f"{record_id} has {count} results" for record_id, count in counts.items() if count != 1]
+
+
+def stable_artifacts(folder: Path) -> Artifacts:
+    """All artifacts of a run without what may differ between two runs with the same replies."""
+    return {path.name: _stable(_content(path)) for path in sorted(folder.iterdir())}
+
+
+def _content(path: Path) -> Any:
+    text = path.read_text()
+    return [json.loads(line) for line in text.splitlines()] if path.suffix == ".jsonl" else json.loads(text)
+
+
+def _stable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _stable(member) for name, member in value.items() if name not in VOLATILE_FIELDS}
+    return [_stable(member) for member in value] if isinstance(value, list) else value
+
+
+def _differences(value: Any, expected: Any, path: str = "") -> list[str]:
+    if isinstance(value, dict) and isinstance(expected, dict):
+        names = sorted({*value, *expected})
+        return [line for name in names for line in _differences(value.get(name), expected.get(name), f"{path}/{name}")]
+    if isinstance(value, list) and isinstance(expected, list) and len(value) == len(expected):
+        pairs = enumerate(zip(value, expected, strict=True))
+        return [line for index, (one, other) in pairs for line in _differences(one, other, f"{path}[{index}]")]
+    return [] if value == expected else [f"{path} is {value!r} instead of {expected!r}"]
+
+
+def repeated_calls(provider: CountingProvider, calls: Counter[tuple[str, str]]) -> int:
+    """Calls beyond those of an uninterrupted run; negative when one was left out."""
+    missing = calls - provider.calls
+    return -missing.total() if missing else (provider.calls - calls).total()

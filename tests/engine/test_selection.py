@@ -1,0 +1,181 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from assay.core.case import Case
+from assay.core.errors import UsageProblem
+from assay.core.plan import Plan
+from assay.engine.request import RunRequest
+from assay.engine.selection import prepared_records
+from assay.store.ledger import RecordRow
+from tests.engine.run_settings import JUDGE, batch_record, mcq_row, planned, problems_of, write_batch, write_rows
+
+BROKEN: dict[str, Any] = {"correct_choice_ids": ["Z"]}
+
+
+def rows_of(request: RunRequest) -> list[RecordRow]:
+    runs = planned(request)
+    return list(prepared_records(runs.plans[0], runs.inputs))
+
+
+def ids_of(request: RunRequest) -> list[str | None]:
+    return [row.record_id for row in rows_of(request)]
+
+
+def run_file(folder: Path, text: str) -> RunRequest:
+    path = folder / "run.yaml"
+    path.write_text(f"candidates: [scripted/echo]\njudges: [{JUDGE}]\n{text}\n")
+    return RunRequest(run_file=str(path))
+
+
+def law(folder: Path, *rows: dict[str, Any], **options: Any) -> RunRequest:
+    return RunRequest(datasets=(str(write_rows(folder / "law.jsonl", *rows)),), models=("scripted/echo",), **options)
+
+
+def test_records_become_rows_in_the_order_of_the_run(tmp_path: Path) -> None:
+    write_rows(tmp_path / "b.jsonl", mcq_row("b1"), mcq_row("b2"))
+    write_rows(tmp_path / "a.jsonl", mcq_row("a1"))
+    rows = rows_of(run_file(tmp_path, "datasets: [b.jsonl, a.jsonl]"))
+    assert [(row.position, row.record_id) for row in rows] == [(0, "b1"), (1, "b2"), (2, "a1")]
+    case = msgspec.json.decode(rows[2].case or b"", type=Case)
+    assert (case.id, case.index, case.task, case.record_sha256) == ("a1", 0, "mcq", rows[2].sha256)
+
+
+def test_a_broken_record_keeps_its_place_and_its_issues(tmp_path: Path) -> None:
+    rows = rows_of(law(tmp_path, mcq_row("a"), mcq_row("b", **BROKEN), mcq_row("c"), on_invalid="skip"))
+    assert [(row.record_id, row.case is None) for row in rows] == [("a", False), ("b", True), ("c", False)]
+    (issue,) = json.loads(rows[1].issues)
+    assert (issue["code"], issue["index"], issue["line"], issue["severity"]) == ("invalid_enum_value", 1, 2, "error")
+
+
+def test_warnings_go_with_the_record_that_has_them(tmp_path: Path) -> None:
+    (row,) = rows_of(law(tmp_path, mcq_row("a", colour="red")))
+    assert row.case is not None
+    assert [issue["severity"] for issue in json.loads(row.issues)] == ["warning"]
+
+
+def test_the_records_of_a_plan_are_the_same_when_they_are_read_anew(tmp_path: Path) -> None:
+    runs = planned(law(tmp_path, *(mcq_row(f"r{n}") for n in range(30)), sample=7, seed=5))
+    assert list(prepared_records(runs.plans[0])) == list(prepared_records(runs.plans[0], runs.inputs))
+
+
+def test_a_dataset_that_has_changed_is_refused(tmp_path: Path) -> None:
+    runs = planned(law(tmp_path, mcq_row("a")))
+    write_rows(tmp_path / "law.jsonl", mcq_row("b"))
+    with pytest.raises(UsageProblem, match="has changed since the run was planned"):
+        next(prepared_records(runs.plans[0]))
+
+
+def test_a_limit_counts_broken_records(tmp_path: Path) -> None:
+    request = law(tmp_path, mcq_row("a"), mcq_row("b", **BROKEN), mcq_row("c"), on_invalid="skip", limit=2)
+    assert ids_of(request) == ["a", "b"]
+    assert (planned(request).valid_records, planned(request).invalid_records) == (1, 1)
+
+
+def test_limits_of_datasets_and_of_the_run_work_together(tmp_path: Path) -> None:
+    write_rows(tmp_path / "a.jsonl", *(mcq_row(f"a{n}") for n in range(5)))
+    write_rows(tmp_path / "b.jsonl", *(mcq_row(f"b{n}") for n in range(5)))
+    assert ids_of(run_file(tmp_path, "datasets: [{path: a.jsonl, limit: 2}, b.jsonl]\nlimit: 4")) == ["a0", "a1", "b0", "b1"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "ids"),
+    [
+        ("split", "test", ["a", "d"]),
+        ("year", "2024", ["b"]),
+        ("is_hard", "true", ["b"]),
+        ("topic.area", "tax", ["c"]),
+        ("kinds", "x", ["c"]),
+    ],
+)
+def test_a_split_takes_records_by_their_metadata(tmp_path: Path, field: str, value: str, ids: list[str]) -> None:
+    metadata = [
+        {"split": "test"},
+        {"year": 2024, "is_hard": True},
+        {"topic": {"area": "tax"}, "kinds": ["x", "y"]},
+        {"split": "test"},
+    ]
+    write_rows(tmp_path / "law.jsonl", *(mcq_row(name, metadata=members) for name, members in zip("abcd", metadata, strict=True)))
+    text = f"datasets: [{{path: law.jsonl, split_field: {field}, split_value: {value}}}]"
+    assert ids_of(run_file(tmp_path, text)) == ids
+
+
+def test_a_split_leaves_broken_records_out_and_says_so(tmp_path: Path) -> None:
+    write_rows(tmp_path / "law.jsonl", mcq_row("a", metadata={"split": "test"}), mcq_row("b", **BROKEN))
+    request = run_file(tmp_path, "datasets: [{path: law.jsonl, split_field: split, split_value: test}]\non_invalid: skip")
+    assert ids_of(request) == ["a"]
+    assert planned(request).notes == ("1 invalid records of 'law' belong to no split or sample and are left out",)
+
+
+def test_an_empty_split_is_a_problem_that_names_what_there_is(tmp_path: Path) -> None:
+    write_rows(tmp_path / "law.jsonl", mcq_row("a", metadata={"split": "dev"}))
+    (problem,) = problems_of(run_file(tmp_path, "datasets: [{path: law.jsonl, split_field: split, split_value: test}]"))
+    assert problem == "nothing is selected of 'law': no record has metadata.split = 'test'; it has 'dev'"
+
+
+def test_a_split_needs_both_of_its_keys(tmp_path: Path) -> None:
+    write_rows(tmp_path / "law.jsonl", mcq_row("a"))
+    problems = problems_of(run_file(tmp_path, "datasets: [{path: law.jsonl, split_value: test}]"))
+    assert [problem.rpartition(": ")[2] for problem in problems] == ["split_field and split_value belong together"]
+
+
+def test_a_file_without_rows_selects_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "law.jsonl"
+    path.write_text("\n")
+    request = RunRequest(datasets=(str(path),), models=("scripted/echo",))
+    assert len(problems_of(request)) == 1
+
+
+def test_a_sample_does_not_depend_on_the_order_of_records(tmp_path: Path) -> None:
+    rows = [mcq_row(f"r{n}") for n in range(40)]
+    forwards = ids_of(law(tmp_path, *rows, sample=10, seed=1))
+    backwards = ids_of(law(tmp_path, *reversed(rows), sample=10, seed=1))
+    assert len(forwards) == 10
+    assert forwards == backwards[::-1]
+
+
+def test_another_seed_takes_another_sample(tmp_path: Path) -> None:
+    rows = [mcq_row(f"r{n}") for n in range(40)]
+    assert ids_of(law(tmp_path, *rows, sample=10, seed=1)) != ids_of(law(tmp_path, *rows, sample=10, seed=2))
+
+
+def test_a_sample_keeps_the_order_of_the_file(tmp_path: Path) -> None:
+    taken = ids_of(law(tmp_path, *(mcq_row(f"r{n:02}") for n in range(40)), sample=10))
+    assert taken == sorted(taken, key=str)
+
+
+def test_an_id_in_two_datasets_is_an_error_with_both_places(tmp_path: Path) -> None:
+    write_rows(tmp_path / "a.jsonl", mcq_row("x"), mcq_row("same"))
+    write_batch(tmp_path / "b.json", batch_record("same"))
+    (problem,) = problems_of(run_file(tmp_path, "datasets: [a.jsonl, b.json]"))
+    assert problem == f"the id 'same' stands in {tmp_path}/a.jsonl:2 and {tmp_path}/b.json records[0]; ids are unique in a run"
+
+
+def conversation(folder: Path, **options: Any) -> Plan:
+    talk = [
+        {"turn_id": 1, "speaker": "user", "message": "Hi"},
+        {"turn_id": 2, "speaker": "assistant", "assistant_reply": "Hello"},
+        {"turn_id": 3, "speaker": "user", "message": "More"},
+        {"turn_id": 4, "speaker": "assistant", "assistant_reply": "Gladly"},
+    ]
+    path = folder / "talks.jsonl"
+    path.write_text(json.dumps(talk) + "\n" + json.dumps(talk) + "\n")
+    return planned(RunRequest(datasets=(str(path),), judges=(JUDGE,), **options)).plans[0]
+
+
+def test_a_recorded_conversation_is_one_case_for_each_reply(tmp_path: Path) -> None:
+    cases = [msgspec.json.decode(row.case or b"", type=Case) for row in prepared_records(conversation(tmp_path))]
+    assert [(case.contract, case.task, case.prompt, len(case.messages)) for case in cases] == [
+        ("conversation_v1", "open", "Hi", 1),
+        ("conversation_v1", "open", "More", 3),
+    ]
+    assert [case.references for case in cases] == [(), ()]
+
+
+def test_a_candidate_that_is_asked_anew_has_the_recorded_reply_as_reference(tmp_path: Path) -> None:
+    plan = conversation(tmp_path, models=("scripted/echo",))
+    cases = [msgspec.json.decode(row.case or b"", type=Case) for row in prepared_records(plan)]
+    assert [(case.task, case.references) for case in cases] == [("reference", ("Hello",)), ("reference", ("Gladly",))]

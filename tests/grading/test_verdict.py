@@ -1,0 +1,191 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.core.outcome import GradingFailure
+from assay.grading.verdict import CRITERION, FIVE_POINT, TENTHS, Refusal, Verdict, read_verdict, salvage_verdict
+from tests.grading.driving import GOOD, drive, golden_case, judged
+
+
+def read(text: str, answer: str = "The answer is 4."):
+    return read_verdict(text, FIVE_POINT, answer=answer)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD,
+        f"  {GOOD}\n",
+        f"\ufeff{GOOD}",
+        f"```json\n{GOOD}\n```",
+        f"```\n{GOOD}\n```",
+        f"My verdict:\n```json\n{GOOD}\n```\nThank you.",
+        f"<think>Perhaps a 5? No.</think>\n{GOOD}",
+        '{"justification": "Right, a little long.", "score": 4}',
+        '{"score": 4, "justification": "Right, a little long.", "passed": false, "confidence": 0.1}',
+    ],
+)
+def test_a_verdict_is_read_from(text: str) -> None:
+    assert read(text) == Verdict(value=4.0, reason="Right, a little long.")
+
+
+@pytest.mark.parametrize("score", ["0", "6", "-1", "4.0", "4.5", '"4"', "null", "true", "[4]", "{}", "1e999", "9" * 5000])
+def test_a_score_off_the_scale_is_no_verdict(score: str) -> None:
+    assert isinstance(read(f'{{"score": {score}, "justification": "x"}}'), Refusal)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "   ",
+        "4",
+        "I would give this a 5.",
+        "score: 4\njustification: ok",
+        '{"score": 4}',
+        '{"score": 4, "justification": ""}',
+        '{"score": 4, "justification": " "}',
+        '{"score": 4, "justification": 7}',
+        '{"justification": "5 out of 5"}',
+        '{"Score": 4, "Justification": "x"}',
+        "{'score': 4, 'justification': 'x'}",
+        '{"score": NaN, "justification": "x"}',
+        '{"score": 1, "score": 5, "justification": "x"}',
+        '{"score": 4, "justification": "x", "justification": "y"}',
+        '[{"score": 4, "justification": "x"}]',
+        '{"score": 1, "justification": "a"}\n{"score": 5, "justification": "b"}',
+        '```\n{"score": 1, "justification": "a"}\n```\n```\n{"score": 5, "justification": "b"}\n```',
+        '{"score": 4, "justification": "cut',
+        f"{GOOD}\nHope this helps!",
+        "{" * 10_000,
+        '{"score": 4, "justification": "' + "y" * 300_000 + '"}',
+    ],
+)
+def test_nothing_else_is_a_verdict(text: str) -> None:
+    assert isinstance(read(text), Refusal)
+
+
+def test_raw_line_breaks_in_the_justification_are_mended() -> None:
+    assert read('{"score": 3, "justification": "one\ntwo\tthree"}') == Verdict(value=3.0, reason="one\ntwo\tthree")
+
+
+def test_characters_that_cannot_be_stored_are_replaced() -> None:
+    assert read('{"score": 3, "justification": "a\\u0000b\\ud800"}') == Verdict(value=3.0, reason="a\ufffdb\ufffd")
+
+
+def test_the_judge_may_name_what_is_wrong_in_our_words_only() -> None:
+    assert read('{"score": 2, "justification": "x", "label": "hallucinated_fact"}').label == "hallucinated_fact"
+    assert read('{"score": 2, "justification": "x", "label": "nonsense"}').label == ""
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        GOOD,
+        f"The answer is 4.\n\n{GOOD}",
+        f"```json\n{GOOD}\n```",
+        '{"score":4,"justification":"Right, a little long."}',
+        '{"justification": "Right, a little long.", "score": 4}',
+    ],
+)
+def test_what_stands_in_the_answer_is_no_verdict_on_it(answer: str) -> None:
+    assert read(GOOD, answer) == Refusal("it repeats the text that was to be judged")
+    assert isinstance(read(answer, answer), Refusal)
+    assert salvage_verdict(answer, FIVE_POINT, answer=answer) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("0", 0.0), ("1", 1.0), ("0.7", 0.7), ("0.25", 0.3), ("0.35", 0.4), ("0.649", 0.6)],
+)
+def test_tenths_are_rounded_half_up(text: str, value: float) -> None:
+    assert read_verdict(f'{{"score": {text}, "justification": "x"}}', TENTHS, answer="").value == value
+
+
+@pytest.mark.parametrize("text", ["-0.1", "1.1", "85", "true", '"0.5"', "1e999"])
+def test_a_share_outside_of_0_to_1_is_no_verdict(text: str) -> None:
+    assert isinstance(read_verdict(f'{{"score": {text}, "justification": "x"}}', TENTHS, answer=""), Refusal)
+
+
+def test_a_criterion_is_met_or_not() -> None:
+    assert read_verdict('{"explanation": "x", "criteria_met": true}', CRITERION, answer="").value == 1.0
+    assert isinstance(read_verdict('{"explanation": "x", "criteria_met": 1}', CRITERION, answer=""), Refusal)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"score": 4, "justification": "cut off in the', 4.0),
+        (f"{GOOD}\nHope this helps!", 4.0),
+        ('```json\n{"score": 2, "justification": "cut', 2.0),
+        ('{"score": 4, "justification": ""}', 4.0),
+    ],
+)
+def test_an_unambiguous_beginning_is_salvaged_and_flagged(text: str, value: float) -> None:
+    saved = salvage_verdict(text, FIVE_POINT, answer="")
+    assert saved is not None
+    assert (saved.value, saved.flags) == (value, ("salvaged",))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"score": 4',
+        '{"score": 4, "justifica',
+        '{"score": 9, "justification": "cut',
+        '{"score": "4", "justification": "cut',
+        '{"score": 1, "score": 5, "justification": "x',
+        '{"score": 1, "justification": "a"}\n{"score": 5, "justification": "b"}',
+        'Well: {"score": 4, "justification": "cut',
+        "4",
+    ],
+)
+def test_nothing_ambiguous_is_salvaged(text: str) -> None:
+    assert salvage_verdict(text, FIVE_POINT, answer="") is None
+
+
+def test_a_bad_reply_is_asked_for_again_with_the_reason() -> None:
+    driven = drive(golden_case(), judged(["I give a 5.", GOOD]))
+    again = driven.asks["judge:rubric:again"]
+    assert again.is_fresh
+    assert again.messages[-1].content.startswith(driven.asks["judge:rubric"].messages[-1].content)
+    assert "could not be used: it is not one JSON object." in again.messages[-1].content
+    assert (driven.grade.raw_score, driven.grade.flags) == (4.0, ("asked_again",))
+
+
+def test_what_is_left_after_two_bad_replies_is_salvaged_and_flagged() -> None:
+    grade = drive(golden_case(), judged(["nothing", '{"score": 2, "justification": "too sh'])).grade
+    assert (grade.raw_score, grade.passed, grade.flags) == (2.0, False, ("asked_again", "salvaged"))
+    assert grade.scores[0].flags == ("asked_again", "salvaged")
+
+
+def test_two_broken_replies_that_disagree_give_no_score() -> None:
+    replies = ['{"score": 2, "justification": "too sh', '{"score": 5, "justification": "perf']
+    with pytest.raises(GradingFailure) as failure:
+        drive(golden_case(), judged(replies))
+    assert failure.value.code == "judge_parse_error"
+
+
+def test_a_judge_that_never_gives_a_verdict_fails_the_record() -> None:
+    with pytest.raises(GradingFailure) as failure:
+        drive(golden_case(), judged("I would give this a 5."))
+    assert failure.value.code == "judge_parse_error"
+    assert "judge:rubric" in failure.value.message
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["score", "justification", "label", "x"]), st.one_of(st.integers(0, 6), st.text(), st.none(), st.booleans())
+    )
+)
+def test_compact_and_spelled_out_verdicts_are_read_alike(members: dict[str, object]) -> None:
+    """Escapes take the exact reader; plain text may take a quicker one."""
+    assert read(json.dumps(members, ensure_ascii=False)) == read(json.dumps({**members, "extra": "\n"}))
+
+
+@given(st.text(max_size=200), st.text(max_size=200))
+def test_any_reply_is_a_verdict_on_the_scale_or_refused(text: str, answer: str) -> None:
+    found = read(text, answer)
+    assert isinstance(found, Refusal) or found.value in (1, 2, 3, 4, 5)

@@ -1,0 +1,96 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.metrics.intervals import cluster_interval, mean_interval, percentile, student_quantile, wilson
+
+Z = 1.959963984540054
+
+
+@pytest.mark.parametrize(("successes", "n"), [(1, 10), (8, 10), (37, 120), (81, 263), (40_000, 50_000)])
+def test_wilson_ends_solve_its_quadratic_equation(successes: int, n: int) -> None:
+    found = wilson(successes, n)
+    assert found is not None
+    for end in (found.low, found.high):
+        assert math.isclose((successes / n - end) ** 2, Z**2 * end * (1 - end) / n, rel_tol=1e-9)
+
+
+def test_wilson_without_failures_or_successes_reaches_the_end() -> None:
+    none, all_of_them = wilson(0, 10), wilson(10, 10)
+    assert none is not None
+    assert all_of_them is not None
+    assert (none.low, all_of_them.high) == (0.0, 1.0)
+    assert none.high == pytest.approx(Z**2 / (10 + Z**2))
+    assert all_of_them.low == pytest.approx(10 / (10 + Z**2))
+
+
+def test_no_trials_have_no_interval() -> None:
+    assert wilson(0, 0) is None
+
+
+@given(st.integers(1, 5000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_wilson_holds_the_rate_within_0_and_1(drawn: tuple[int, int]) -> None:
+    successes, n = drawn
+    found = wilson(successes, n)
+    assert found is not None
+    assert 0 <= found.low <= successes / n <= found.high <= 1
+
+
+def test_a_bootstrap_agrees_with_the_normal_approximation_for_many_records() -> None:
+    values = np.repeat([1.0, 2.0, 3.0, 4.0, 5.0], [100, 200, 300, 250, 150])
+    found = mean_interval(values, seed=(1,))
+    half = 1.959964 * values.std() / math.sqrt(len(values))
+    assert found is not None
+    assert (found.method, found.resamples) == ("bootstrap", 10_000)
+    assert found.low == pytest.approx(values.mean() - half, abs=0.01)
+    assert found.high == pytest.approx(values.mean() + half, abs=0.01)
+
+
+def test_many_different_values_get_students_t() -> None:
+    values = np.arange(300.0)
+    found = mean_interval(values, seed=(1,))
+    half = student_quantile(299) * math.sqrt(values.var(ddof=1) / 300)
+    assert found is not None
+    assert (found.method, found.low, found.high) == ("t", pytest.approx(149.5 - half), pytest.approx(149.5 + half))
+
+
+@pytest.mark.parametrize("values", [[], [0.5]])
+def test_fewer_than_two_values_have_no_interval(values: list[float]) -> None:
+    assert mean_interval(np.array(values), seed=(0,)) is None
+
+
+def test_equal_values_have_an_interval_without_width() -> None:
+    found = mean_interval(np.full(9, 0.25), seed=(0,))
+    assert found is not None
+    assert (found.low, found.high) == (0.25, 0.25)
+
+
+@pytest.mark.parametrize("freedom", [*range(1, 21), 30, 60, 120, 1000])
+def test_students_t_leaves_two_and_a_half_percent_on_each_side(freedom: int) -> None:
+    """The density is integrated up to the quantile."""
+    places = np.linspace(0.0, student_quantile(freedom), 200_001)
+    constant = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
+    density = constant * (1 + places**2 / freedom) ** (-(freedom + 1) / 2)
+    area = float((density[:-1] + density[1:]).sum() / 2 * (places[1] - places[0]))
+    assert area == pytest.approx(0.475, abs=1e-6)
+
+
+def test_clusters_of_one_record_give_the_ordinary_interval() -> None:
+    values = np.array([0.0, 1.0, 0.0, 1.0, 1.0, 0.5])
+    found = cluster_interval(values, np.arange(6, dtype=np.int32))
+    half = student_quantile(5) * values.std(ddof=1) / math.sqrt(6)
+    assert found is not None
+    assert (found.low, found.high) == (pytest.approx(values.mean() - half), pytest.approx(values.mean() + half))
+
+
+def test_one_cluster_has_no_interval() -> None:
+    assert cluster_interval(np.array([0.0, 1.0]), np.array([7, 7], dtype=np.int32)) is None
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50), st.floats(0, 1))
+def test_percentiles_are_numpys_linear_ones(values: list[float], share: float) -> None:
+    ordered = np.sort(np.array(values))
+    assert percentile(ordered, share) == pytest.approx(float(np.quantile(ordered, share)), rel=1e-9, abs=1e-6)

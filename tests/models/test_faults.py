@@ -1,0 +1,167 @@
+"""How every kind of broken reply is classed, on real sockets."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from assay.core.ask import ModelFailure
+from tests.models.asking import KEY, ask_of, class_of, plan_of, provider_of, replies_to, reply_to
+from tests.models.faulty_provider import (
+    Play,
+    chunked,
+    completion,
+    drip,
+    endless,
+    faulty_provider,
+    gzipped,
+    http,
+    send,
+    send_and_close,
+    send_and_hang,
+    send_and_reset,
+    send_late,
+)
+
+TIMEOUT = 0.5
+OK = http(completion())
+FAULTS: dict[str, tuple[Play, str]] = {
+    "plain": (send(OK), "ok"),
+    "one byte at a time": (drip(OK, 0.0005), "ok"),
+    "chunked": (send(chunked(completion())), "ok"),
+    "gzip": (send(gzipped(completion())), "ok"),
+    "text/plain": (send(OK.replace(b"application/json", b"text/plain")), "ok"),
+    "byte order mark": (send(http(b"\xef\xbb\xbf" + completion())), "ok"),
+    "usage is nonsense": (send(http(completion().replace(b'{"prompt_tokens": 5}', b'"many"'))), "ok"),
+    "1,000 interim replies": (send(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, OK), "ok"),
+    "ten megabytes": (send(http(completion("x" * 10_000_000))), "ok"),
+    "an empty answer": (send(http(completion(""))), "ok"),
+    "no answer": (send_and_hang(b""), "timeout"),
+    "half an answer": (send_and_hang(OK[:-20]), "timeout"),
+    "headers without end": (drip(b"HTTP/1.1 200 OK\r\nX-Slow: " + b"a" * 100, 0.02), "timeout"),
+    "a body without end, slowly": (drip(OK, 0.02), "timeout"),
+    "408": (send(http(b"{}", status=408)), "timeout"),
+    "closed without a word": (send_and_close(b""), "service_unavailable"),
+    "reset": (send_and_reset(b""), "service_unavailable"),
+    "reset in the body": (send_and_reset(OK[:-20]), "service_unavailable"),
+    "length too long": (send_and_close(http(completion(), length=5000)), "service_unavailable"),
+    "huge header": (send(http(completion(), headers=f"X-Big: {'a' * 1_000_000}\r\n")), "service_unavailable"),
+    "503": (send(http(b"{}", status=503)), "service_unavailable"),
+    "529": (send(http(b"{}", status=529)), "service_unavailable"),
+    "425": (send(http(b"{}", status=425)), "service_unavailable"),
+    "429": (send(http(b"{}", status=429)), "rate_limited"),
+    "length too short": (send(http(completion(), length=len(completion()) - 20)), "internal_error"),
+    "not HTTP": (send(b"220 mail.example ESMTP\r\n\r\n"), "internal_error"),
+    "500 in HTML": (send(http(b"<html>oops</html>", status=500)), "internal_error"),
+    "cut JSON": (send(http(completion()[:-20])), "internal_error"),
+    "NaN": (send(http(completion().replace(b"5", b"NaN"))), "internal_error"),
+    "deep JSON": (send(http(b"[" * 100_000)), "internal_error"),
+    "not UTF-8": (send(http(completion().replace(b'"4"', b'"\xff"'))), "internal_error"),
+    "empty body": (send(http(b"")), "internal_error"),
+    "HTML": (send(http(b"<html>login</html>")), "internal_error"),
+    "another shape": (send(http(b'{"choices": "none"}')), "internal_error"),
+    "no choices at all": (send(http(b"{}")), "internal_error"),
+    "broken gzip": (send(gzipped(completion()).replace(b"\x1f\x8b", b"\x1f\x8c")), "internal_error"),
+    "unknown encoding": (send(http(completion(), headers="Content-Encoding: br\r\n")), "internal_error"),
+    "an error with 200": (send(http(b'{"error": {"type": "server_error", "message": "oops"}}')), "internal_error"),
+    "a refusal with 200": (send(http(b'{"error": {"code": "model_not_found", "message": "no"}}')), "permanent"),
+    "a gateway's 429 with 200": (send(http(b'{"error": {"code": 429, "message": "slow down"}}')), "rate_limited"),
+    "choices []": (send(http(b'{"choices": []}')), "permanent"),
+    "content null": (send(http(completion().replace(b'"4"', b"null"))), "permanent"),
+    "filtered": (send(http(completion("", "content_filter"))), "permanent"),
+    "endless": (endless, "permanent"),
+    "gzip bomb": (send(gzipped(bytes(200_000_000))), "permanent"),
+    "400": (send(http(b"{}", status=400)), "permanent"),
+    "401": (send(http(b"{}", status=401)), "permanent"),
+    "418": (send(http(b"{}", status=418)), "permanent"),
+    "redirect": (send(http(b"{}", status=302, headers="Location: http://127.0.0.2:1/steal\r\n")), "permanent"),
+}
+ARSENAL = Path(os.environ.get("ASSAY_ARSENAL", ""))
+HAS_ARSENAL = bool(os.environ.get("ASSAY_ARSENAL")) and (ARSENAL / "stub_provider.py").is_file()
+ARSENAL_FAULTS: list[dict[str, Any]] = (
+    msgspec.json.decode((ARSENAL / "provider_faults.json").read_bytes())["items"] if HAS_ARSENAL else []
+)
+ARSENAL_TIMEOUT = 3.0
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_classed_by_what_can_be_done_about_it(fault: str) -> None:
+    play, expected = FAULTS[fault]
+    timeout = TIMEOUT if expected == "timeout" else 30.0
+    with faulty_provider(play) as url:
+        assert class_of(plan_of(provider_of("openai", url, timeout=timeout))) == expected
+
+
+def test_a_closed_port_is_a_service_that_is_unavailable() -> None:
+    with faulty_provider(send(OK)) as url:
+        pass
+    assert class_of(plan_of(provider_of("openai", url))) == "service_unavailable"
+
+
+@pytest.mark.parametrize("awkward", [rb'"a\ud800b"', rb'"a\u0000b"'])
+def test_characters_that_no_text_may_hold_are_replaced_and_flagged(awkward: bytes) -> None:
+    with faulty_provider(send(http(completion().replace(b'"4"', awkward)))) as url:
+        reply = reply_to(plan_of(provider_of("openai", url)))
+    assert (reply.text, reply.flags) == ("a\ufffdb", ("replaced_characters",))
+
+
+def test_a_second_answer_that_nobody_asked_for_answers_no_other_request() -> None:
+    with faulty_provider(send_late(OK, http(completion("stale")), 0.1), drip(http(completion("fresh")), 0.002)) as url:
+        plan = plan_of(provider_of("openai", url))
+        replies = replies_to(plan, ask_of(), times=3, pause=0.3)
+    assert [reply.text for reply in replies] == ["4", "fresh", "fresh"]
+
+
+def test_an_answer_that_comes_after_the_deadline_answers_no_other_request() -> None:
+    late = send_late(b"", http(completion("late")), TIMEOUT + 0.2)
+    with faulty_provider(late, send(http(completion("in time")))) as url:
+        plan = plan_of(provider_of("openai", url, timeout=TIMEOUT))
+        assert class_of(plan, attempts=2) == "ok"
+        assert reply_to(plan).text == "in time"
+
+
+def test_a_provider_that_repeats_the_key_gets_it_into_no_message() -> None:
+    body = f'{{"error": {{"message": "bad key {KEY} in Bearer {KEY}"}}}}'.encode()
+    with faulty_provider(send(http(body, status=401, headers=f"x-request-id: {KEY}\r\n"))) as url:
+        plan = plan_of(provider_of("openai", url, key_variable="TEST_KEY"))
+        with pytest.raises(ModelFailure) as caught:
+            reply_to(plan)
+    assert KEY not in f"{caught.value} {caught.value.message} {caught.value.request_id}"
+    assert "bad key [key] in Bearer [key]" in caught.value.message
+
+
+def test_a_provider_that_repeats_the_key_in_an_answer_gets_it_into_no_reply() -> None:
+    with faulty_provider(send(http(completion(f"your key is {KEY}")))) as url:
+        reply = reply_to(plan_of(provider_of("openai", url, key_variable="TEST_KEY"), keep_raw=True))
+    assert reply.text == "your key is [key]"
+    assert KEY not in reply.raw
+
+
+def test_long_explanations_are_shortened() -> None:
+    with faulty_provider(send(http(b"x" * 100_000, status=500))) as url, pytest.raises(ModelFailure) as caught:
+        reply_to(plan_of(provider_of("openai", url)))
+    assert len(caught.value.message) == 500
+
+
+@pytest.fixture(scope="module")
+def arsenal_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    log = tmp_path_factory.mktemp("arsenal") / "calls.jsonl"
+    command = [sys.executable, "-W", "ignore", str(ARSENAL / "stub_provider.py"), "--log", str(log)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={"CLIENT_TIMEOUT_S": str(ARSENAL_TIMEOUT)}) as stub:
+        assert stub.stdout is not None
+        yield f"http://127.0.0.1:{int(stub.stdout.readline())}/v1"
+        stub.kill()
+
+
+@pytest.mark.skipif(not HAS_ARSENAL, reason="ASSAY_ARSENAL does not name a folder of provider faults")
+@pytest.mark.parametrize("fault", ARSENAL_FAULTS, ids=lambda fault: fault["id"])
+def test_a_fault_of_the_arsenal_is_classed_as_listed(fault: dict[str, Any], arsenal_url: str) -> None:
+    timeout = ARSENAL_TIMEOUT if fault["expected"]["class"] == "timeout" else 60.0
+    plan = plan_of(provider_of("openai", arsenal_url, timeout=timeout))
+    asked = ask_of(f"[[fault:{fault['id']}]][[key:{fault['id']}]]")
+    assert class_of(plan, asked, attempts=fault["expected"].get("attempts", 1)) == fault["expected"]["class"]

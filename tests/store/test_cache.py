@@ -1,0 +1,98 @@
+"""The cache of replies: shared, private to its owner, and without failures."""
+
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+
+from assay.core.ask import Reply, Usage
+from assay.core.errors import StoreUnavailable
+from assay.store.cache import CACHE_FILE, FLUSH_AFTER, ReplyCache, sample_key
+from tests.store.samples import full_disk
+
+REPLY = Reply(text="yes", finish_reason="stop", usage=Usage(input_tokens=3), applied={"temperature": 0.0})
+
+
+def test_a_reply_is_found_again_by_another_process(tmp_path: Path) -> None:
+    first = ReplyCache(tmp_path / "cache")
+    first.put("a", REPLY)
+    assert (first.get("a"), first.get("b")) == (REPLY, None)
+    first.close()
+    second = ReplyCache(tmp_path / "cache")
+    assert second.get("a") == REPLY
+    second.close()
+
+
+def test_two_caches_share_one_file_while_both_are_open(tmp_path: Path) -> None:
+    first, second = ReplyCache(tmp_path), ReplyCache(tmp_path)
+    for number in range(FLUSH_AFTER):
+        first.put(f"a{number}", REPLY)
+        second.put(f"b{number}", REPLY)
+    assert (first.get("b0"), second.get("a0")) == (REPLY, REPLY)
+    first.close()
+    second.close()
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_an_empty_answer_is_not_kept(text: str, tmp_path: Path) -> None:
+    cache = ReplyCache(tmp_path)
+    cache.put("a", Reply(text=text))
+    cache.close()
+    again = ReplyCache(tmp_path)
+    assert again.get("a") is None
+    again.close()
+
+
+def test_samples_of_one_request_are_kept_apart() -> None:
+    assert len({sample_key("ab"), sample_key("ab", sample=1), sample_key("ab", sample=2)}) == 3
+
+
+def test_only_the_owner_can_read_the_cache(tmp_path: Path) -> None:
+    cache = ReplyCache(tmp_path / "cache")
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "cache").iterdir()}
+    assert (modes, stat.S_IMODE((tmp_path / "cache").stat().st_mode)) == ({0o600}, 0o700)
+    cache.close()
+
+
+def test_a_damaged_entry_counts_as_none(tmp_path: Path) -> None:
+    cache = ReplyCache(tmp_path)
+    cache.put("a", REPLY)
+    cache.flush()
+    with sqlite3.connect(tmp_path / CACHE_FILE) as database:
+        database.execute("UPDATE reply SET body = x'00'")
+    database.close()
+    assert cache.get("a") is None
+    cache.close()
+
+
+def test_a_cache_that_cannot_be_used_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StoreUnavailable, match="Not a directory"):
+        ReplyCache(tmp_path / "file" / "cache")
+    (tmp_path / CACHE_FILE).write_bytes(b"not a database" * 1000)
+    with pytest.raises(StoreUnavailable, match="not a database"):
+        ReplyCache(tmp_path)
+
+
+def test_a_full_disk_loses_nothing_that_waits(tmp_path: Path) -> None:
+    cache = ReplyCache(tmp_path)
+    cache.put("a", REPLY)
+    with full_disk(), pytest.raises(StoreUnavailable, match="cannot use"):
+        cache.flush()
+    cache.close()
+    again = ReplyCache(tmp_path)
+    assert again.get("a") == REPLY
+    again.close()
+
+
+def test_what_cannot_be_written_goes_on_waiting(tmp_path: Path) -> None:
+    cache, other = ReplyCache(tmp_path, busy_seconds=0.01), ReplyCache(tmp_path)
+    other.database.execute("BEGIN IMMEDIATE")
+    cache.put("a", REPLY)
+    with pytest.raises(StoreUnavailable, match="locked"):
+        cache.flush()
+    other.database.execute("ROLLBACK")
+    cache.close()
+    assert other.get("a") == REPLY
+    other.close()

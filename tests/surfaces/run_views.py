@@ -1,0 +1,171 @@
+"""Runs made by hand, as reports see them."""
+
+from typing import Any
+
+from assay.core.run_result import GateResult, RunResult
+from assay.core.run_state import RunCounts, State
+from assay.surfaces.reporters.run_view import RunView, grouped
+from tests.surfaces.conftest import HOSTILE
+
+Json = dict[str, Any]
+
+COUNTS = RunCounts(total_records=6, valid_records=5, evaluated_records=4, failed_records=2, skipped_records=0, invalid_records=1)
+INTERVAL = {"low": 0.3, "high": 0.954, "level": 0.95, "method": "wilson", "n": 4}
+
+
+def amount(total: float | None, *, unknown: int = 0) -> Json:
+    return {"sum": total, "mean": None, "n_known": 4, "n_unknown": unknown}
+
+
+def latencies(p50: float | None, p95: float | None) -> Json:
+    return {"n": 0 if p50 is None else 4, "p50": p50, "p95": p95, "mean": p50, "max": p95}
+
+
+METRICS: Json = {
+    "n_scored": 4,
+    "error_rate": 0.3333,
+    "pass_count": 3,
+    "pass_rate": 0.75,
+    "pass_rate_interval": INTERVAL,
+    "scale": "1-5",
+    "score_mean": 0.6875,
+    "score_mean_interval": {**INTERVAL, "low": 0.25, "high": 1.0},
+    "raw_score_mean": 3.75,
+    "raw_score_mean_interval": {**INTERVAL, "low": 2.0, "high": 5.0},
+    "score_distribution": {
+        "1-5": [{"score": float(level), "count": count} for level, count in zip(range(1, 6), (0, 1, 0, 1, 2), strict=True)]
+    },
+    "latency_ms": {"model": latencies(812.4, 2140.0), "judge": latencies(1100.0, 4000.0), "end_to_end": latencies(None, None)},
+    "tokens": {"input": amount(1204), "output": amount(603), "total": amount(1807, unknown=1), "cached": amount(None)},
+    "cost_usd": amount(0.01234, unknown=1),
+}
+
+
+def manifest(**changes: Any) -> Json:
+    plan = {
+        "datasets": [{"name": "assistant", "dataset_id": "assistant", "dataset_version": "1.2.0", "contract": "golden_v1"}],
+        "candidate": {"name": "small", "provider": "openai", "model": "gpt-5-mini", "parameters": {"temperature": 0.0}},
+        "judges": [{"name": "openai/gpt-5", "provider": "openai", "model": "gpt-5", "parameters": {"max_tokens": 400}}],
+        "response_source": "sampled",
+        "gates": {"pass_rate": 0.8},
+    }
+    times = {"started_at": "2026-11-15T10:00:00.000Z", "completed_at": "2026-11-15T10:03:05.000Z"}
+    return {"contract": "golden_v1", "plan": {**plan, **changes}, **times}
+
+
+def prediction(record_id: str, score: int | None, why: str, **changes: Any) -> Json:
+    """A line of predictions.jsonl, with what a report reads of it."""
+    return {
+        "record_id": record_id,
+        "candidate_name": "small",
+        "status": "evaluated" if score is not None else "evaluation_error",
+        "raw_score": score,
+        "scale": "1-5",
+        "passed": None if score is None else score >= 4,
+        "justification": why,
+        "error_code": None if score is not None else "rate_limited",
+        "error_message": None if score is not None else why,
+        "model_response": "No: 2100 is not divisible by 400.",
+        "evaluator_scores": [],
+        "selected_choice_ids": [],
+        "label": None,
+        "flags": [],
+        **changes,
+    }
+
+
+def failure(record_id: str | None, kind: str, word: str, *, index: int = 0) -> Json:
+    return {"record_id": record_id, "index": index, "kind": kind, "code": word, "taxonomy_label": word}
+
+
+def attempt(number: int, stage: str, **changes: Any) -> Json:
+    return {
+        "attempt": number,
+        "stage": stage,
+        "record_attempt": 1,
+        "call_id": stage,
+        "model": "small",
+        "latency_ms": 812.4,
+        "total_tokens": 52,
+        "cost": 0.0012,
+        "error_code": None,
+        "error_message": None,
+        "http_status": None,
+        "wait_s": None,
+        "finish_reason": "stop",
+        "response": None,
+        **changes,
+    }
+
+
+def result(run_id: str, *reasons: str, state: State = "completed_with_failures", **changes: Any) -> RunResult:
+    given: Json = {"counts": COUNTS, "metrics": METRICS, "candidate": "small", **changes}
+    return RunResult(run_id=run_id, state=state, run_dir=f"runs/{run_id}", gate=GateResult(not reasons, reasons), **given)
+
+
+CASES = (
+    prediction("unit-conversion", 5, "States 473 ml and keeps to one sentence."),
+    prediction("leap-year", 2, "Says yes. A century year must be divisible by 400, and 2100 is not, so the answer is wrong."),
+    prediction("plan-dinner", 4, "Vegetarian and quick; the shopping list lacks the salt."),
+    prediction("unknown-fact", 5, "Admits that it cannot know."),
+    prediction("tone-apology", None, "the provider said: slow down"),
+)
+FAILURES = grouped(
+    [
+        failure(None, "error", "missing_required_field", index=2),
+        failure("leap-year", "not_passed", "incorrect_answer"),
+        *(failure(f"tone-{number}", "error", "rate_limited") for number in range(5)),
+    ]
+)
+
+
+def golden_view() -> RunView:
+    """A golden dataset, a gate that was missed, failures of all kinds."""
+    missed = result("nightly-1", "pass rate 0.75 is below 0.80")
+    return RunView(result=missed, manifest=manifest(), failures=FAILURES, cases=CASES)
+
+
+def other_view() -> RunView:
+    """The same dataset with a candidate that reached its gates."""
+    counts = RunCounts(total_records=6, valid_records=6, evaluated_records=6)
+    reached = {**METRICS, "pass_rate": 1.0, "pass_count": 6, "n_scored": 6, "cost_usd": amount(None, unknown=6)}
+    cases = tuple(prediction(case["record_id"], 5, "Good.") for case in CASES)
+    good = result("nightly-2", state="completed", counts=counts, metrics=reached, candidate="large")
+    return RunView(result=good, manifest=manifest(), cases=cases)
+
+
+def hostile_view() -> RunView:
+    """Every text that a model or a user has a hand in is an attack on the terminal."""
+    candidate = {"name": HOSTILE, "provider": HOSTILE, "model": HOSTILE, "parameters": {"reasoning_effort": HOSTILE}}
+    datasets = [{"name": HOSTILE, "dataset_id": HOSTILE, "dataset_version": HOSTILE, "contract": "golden_v1"}]
+    return RunView(
+        result=result(HOSTILE, HOSTILE, blocked=HOSTILE, candidate=HOSTILE),
+        manifest=manifest(candidate=candidate, datasets=datasets, parent_run_id=HOSTILE),
+        failures=grouped([failure(HOSTILE, "error", HOSTILE)]),
+        cases=(prediction(HOSTILE, 3, HOSTILE), prediction(HOSTILE, None, HOSTILE)),
+    )
+
+
+def unfinished_view() -> RunView:
+    counts = RunCounts(total_records=500, valid_records=500, evaluated_records=120, failed_records=3, skipped_records=377)
+    open_result = result("nightly-3", "the run has not ended", state="running", counts=counts, metrics={})
+    return RunView(result=open_result, manifest={"plan": manifest()["plan"]})
+
+
+def record() -> Json:
+    """One record with a rubric, a retried call and a judge's score."""
+    score = {"criterion": "rubric", "score": 2.0, "scale": "1-5", "judge": "openai/gpt-5", "justification": "Says yes."}
+    limited = {"error_code": "rate_limited", "error_message": "slow down", "http_status": 429, "wait_s": 2.2, "total_tokens": None}
+    return {
+        "input": {
+            "prompt": "Is 2100 a leap year?\nWhy?",
+            "criteria": [{"id": "rubric", "title": "Says no, and why.", "weight": 1}],
+            "notes": "Ask again next year.",
+        },
+        "prediction": prediction("leap-year", 2, "Says yes.", evaluator_scores=[score], label="incorrect_answer"),
+        "attempts": [
+            attempt(1, "candidate", cost=None, finish_reason=None, **limited),
+            attempt(2, "candidate", record_attempt=2),
+            attempt(3, "judge", record_attempt=2, model="openai/gpt-5", latency_ms=None, response='{"score": 2}'),
+        ],
+    }

@@ -1,0 +1,247 @@
+"""`assay run` and `assay resume` through their entry, with scripted models."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from assay.surfaces.cli.main import program
+from assay.testing import example_dataset
+
+ASSAY = [sys.executable, "-m", "assay"]
+GOLDEN = ("golden.json", "--model", "scripted/echo")
+RUN_FILE = """
+datasets: [golden.json]
+candidates: [scripted/echo]
+judges: [scripted/judge-5]
+gates: {pass_rate: 0.8}
+run: {id: filed, runs_dir: kept}
+"""
+
+
+def assay(*arguments: str) -> Result:
+    return CliRunner().invoke(program, arguments, prog_name="assay")
+
+
+def document(result: Result) -> Any:
+    return json.loads(result.stdout)
+
+
+def wait_for(path: Path, *, seconds: float = 30) -> None:
+    """Return when the file is there."""
+    deadline = time.monotonic() + seconds
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with a dataset of each kind, one of them with an invalid record, and a run file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ASSAY_RUNS_DIR", raising=False)
+    Path("golden.json").write_bytes(example_dataset("golden_v1"))
+    Path("questions.jsonl").write_bytes(example_dataset("legal_eval_v1"))
+    batch = json.loads(example_dataset("batch_v1"))
+    batch["records"][1]["input"] = {}
+    Path("batch.json").write_text(json.dumps(batch), encoding="utf-8")
+    Path("run.yaml").write_text(RUN_FILE, encoding="utf-8")
+    return tmp_path
+
+
+def test_a_run_ends_with_a_report_and_eight_artifacts() -> None:
+    result = assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--run-id", "first", "--pass-rate", "0.8")
+    assert result.exit_code == 0
+    assert "pass rate   1.00 [0.57, 1.00] · 5 of 5\n" in result.stdout
+    assert "PASS        pass rate 1.00 (at least 0.80)\n" in result.stdout
+    assert len([path for path in Path("runs/first").iterdir() if path.name not in ("responses.jsonl", "eval_results.json")]) == 8
+
+
+def test_golden_cases_are_listed_with_score_verdict_and_reason() -> None:
+    lines = assay("run", *GOLDEN, "--judge", "scripted/judge-2").stdout.splitlines()
+    assert "sum-1       2  fail    The script gives every answer the score 2." in lines
+
+
+def test_other_records_are_listed_on_request_only() -> None:
+    options = ("questions.jsonl", "--model", "scripted/mcq-first")
+    assert "sums:1" not in assay("run", *options).stdout
+    assert "sums:1" in assay("run", *options, "--verbose").stdout
+
+
+def test_json_is_one_document_with_progress_beside_it() -> None:
+    result = assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--run-id", "first", "--json")
+    assert list(document(result)) == ["run_id", "state", "run_dir", "counts", "metrics", "gate"]
+    assert document(result)["counts"]["evaluated_records"] == 5
+    assert document(result)["gate"] == {"passed": True, "reasons": []}
+    assert result.stderr.startswith("run first · 5 records · scripted/echo\n5/5 records · 100 % · ")
+
+
+def test_a_quiet_run_keeps_standard_error_empty() -> None:
+    assert assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--quiet").stderr == ""
+
+
+def test_a_missed_gate_exits_1_and_says_why() -> None:
+    result = assay("run", *GOLDEN, "--judge", "scripted/judge-2", "--pass-rate", "0.8", "--min-score", "3.5")
+    assert result.exit_code == 1
+    assert "FAIL        pass rate 0.00 is below 0.80\nFAIL        mean score 2.00 is below 3.50\n" in result.stdout
+
+
+def test_a_run_without_any_grade_exits_2() -> None:
+    result = assay("run", "golden.json", "--model", "scripted/fail-invalid_request", "--judge", "scripted/judge-4")
+    assert result.exit_code == 2
+    assert "NO RESULT   nothing could be evaluated\n" in result.stdout
+
+
+def test_several_candidates_stand_side_by_side() -> None:
+    result = assay("run", *GOLDEN, "--model", "scripted/empty", "--judge", "scripted/judge-4", "--run-id", "both")
+    assert result.exit_code == 0
+    assert [line.split()[0] for line in result.stdout.splitlines() if " completed " in line] == ["scripted/echo", "scripted/empty"]
+
+
+def test_json_of_several_candidates_is_a_list_of_runs() -> None:
+    result = assay("run", *GOLDEN, "--model", "scripted/empty", "--judge", "scripted/judge-4", "--run-id", "both", "--json")
+    assert [run["run_id"] for run in document(result)["runs"]] == ["both-scripted-echo", "both-scripted-empty"]
+
+
+def test_a_dry_run_shows_the_plan_and_leaves_nothing_behind() -> None:
+    result = assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--dry-run", "--max-error-rate", "0")
+    assert result.exit_code == 0
+    assert "records     5 to evaluate\n" in result.stdout
+    assert "gates       error rate at most 0.00\n" in result.stdout
+    assert not Path("runs").exists()
+
+
+def test_a_dry_run_as_json_has_the_whole_plan() -> None:
+    plan = document(assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--dry-run", "--json", "--seed", "7"))
+    assert (plan["valid_records"], plan["plans"][0]["seed"]) == (5, 7)
+
+
+def test_everything_that_is_wrong_is_said_at_once_before_any_call() -> None:
+    result = assay("run", "golden.json", "missing.json", "--model", "nowhere/x", "--model", "scripted/nobody")
+    lines = result.stderr.splitlines()
+    assert (result.exit_code, result.stdout, Path("runs").exists()) == (2, "", False)
+    assert lines[0] == f"assay: {len(lines) - 2} problems"
+    assert [word for word in ("missing.json", "nowhere", "nobody", "judge") if word not in result.stderr] == []
+
+
+def test_a_run_file_says_it_all() -> None:
+    result = assay("run", "run.yaml", "--json")
+    assert (result.exit_code, document(result)["run_id"]) == (0, "filed")
+    assert Path("kept/filed/run_manifest.json").exists()
+
+
+def test_options_win_over_the_run_file() -> None:
+    result = assay("run", "run.yaml", "--judge", "scripted/judge-1", "--runs-dir", "other", "--run-id", "mine")
+    assert result.exit_code == 1
+    assert Path("other/mine/run_manifest.json").exists()
+
+
+def test_the_environment_names_the_runs_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_RUNS_DIR", "elsewhere")
+    result = assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--run-id", "first")
+    assert Path("elsewhere/first").is_dir()
+    assert "next        assay show first sum-1\n" in result.stdout
+
+
+def test_suggested_commands_name_an_unusual_runs_folder() -> None:
+    result = assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--run-id", "first", "--runs-dir", "my runs")
+    assert "next        assay show first sum-1 --runs-dir 'my runs'\n" in result.stdout
+
+
+def test_a_finished_run_of_the_same_name_and_settings_is_shown_again() -> None:
+    first, second = (assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--run-id", "same", "--json") for _ in range(2))
+    assert first.stdout == second.stdout
+
+
+def test_the_same_name_with_other_settings_is_refused() -> None:
+    assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--run-id", "same")
+    result = assay("run", *GOLDEN, "--judge", "scripted/judge-5", "--run-id", "same")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "run 'same' has ended, and was made with other settings" in result.stderr
+
+
+def test_given_answers_are_graded_without_a_candidate() -> None:
+    answers = [{"example_id": f"sum-{number}", "candidate_name": "human", "response_text": "4"} for number in range(1, 6)]
+    Path("answers.jsonl").write_text("\n".join(map(json.dumps, answers)), encoding="utf-8")
+    result = assay("run", "golden.json", "--responses", "answers.jsonl", "--judge", "scripted/judge-4")
+    assert result.exit_code == 0
+    assert "candidate   human · answers from a file\n" in result.stdout
+
+
+def test_an_invalid_record_is_marked_or_keeps_the_run_from_starting() -> None:
+    options = ("batch.json", "--model", "scripted/echo", "--judge", "scripted/judge-4")
+    skipped, rejected = assay("run", *options), assay("run", *options, "--on-invalid", "reject")
+    assert (skipped.exit_code, rejected.exit_code) == (0, 2)
+    assert "records     5 in total · 4 evaluated · 1 failed · 1 of them invalid\n" in skipped.stdout
+
+
+def test_limit_and_sample_choose_records() -> None:
+    options = ("questions.jsonl", "--model", "scripted/mcq-first", "--json", "--quiet")
+    limited, sampled = (document(assay("run", *options, *more)) for more in (("--limit", "2"), ("--sample", "3", "--seed", "1")))
+    assert [run["counts"]["total_records"] for run in (limited, sampled)] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("run", "nothing to run"),
+        ("run run.yaml run.yaml", "two run files are named: 'run.yaml' and 'run.yaml'"),
+        ("run golden.json --pass-rate 2", "invalid value for '--pass-rate'"),
+        ("run golden.json --concurrency 0", "invalid value for '--concurrency'"),
+        ("run golden.json --on-invalid maybe", "invalid value for '--on-invalid'"),
+        ("run golden.json --modle x/y", "no such option '--modle'"),
+        ("resume nothing", "there is no run 'nothing' in 'runs'"),
+        ("resume", "missing argument 'RUN'"),
+    ],
+)
+def test_bad_usage_is_one_clear_line_and_exit_2(arguments: str, message: str) -> None:
+    result = assay(*arguments.split())
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"assay: {message}")
+
+
+def test_what_a_model_says_cannot_move_the_cursor() -> None:
+    result = assay("run", "golden.json", "--model", "scripted/say-\x1b[2J[red]", "--judge", "scripted/judge-4", "--run-id", "odd")
+    shown = assay("show", "odd", "sum-1").stdout
+    assert "\x1b" not in result.stdout + result.stderr + shown
+    assert "␛[2J[red]" in shown
+
+
+def test_an_interrupted_run_exits_130_and_is_resumed(folder: Path) -> None:
+    slow = ["run", "golden.json", "--model", "scripted/slow-400", "--judge", "scripted/judge-4", "--run-id", "slow"]
+    with subprocess.Popen([*ASSAY, *slow, "--concurrency", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        wait_for(folder / "runs/.active/slow/ledger.sqlite")
+        time.sleep(0.7)
+        run.send_signal(signal.SIGINT)
+        printed, complaints = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert "UNFINISHED  the run can be resumed" in printed
+    assert complaints.endswith("assay: interrupted\nhint: go on with: assay resume slow\n")
+    resumed = assay("resume", "slow", "--json")
+    assert (resumed.exit_code, document(resumed)["counts"]["evaluated_records"]) == (0, 5)
+
+
+def test_a_run_that_is_cancelled_elsewhere_exits_130_and_is_sealed(folder: Path) -> None:
+    slow = ["run", "golden.json", "--model", "scripted/slow-400", "--judge", "scripted/judge-4", "--run-id", "slow", "--json"]
+    environment = {**os.environ, "NO_COLOR": "1"}
+    with subprocess.Popen([*ASSAY, *slow, "--concurrency", "1"], stdout=subprocess.PIPE, env=environment, text=True) as run:
+        wait_for(folder / "runs/.active/slow/ledger.sqlite")
+        time.sleep(0.7)
+        cancelled = assay("cancel", "slow")
+        printed, _ = run.communicate(timeout=60)
+    assert (cancelled.exit_code, run.returncode) == (0, 130)
+    assert json.loads(printed)["state"] == "cancelled"
+    assert json.loads(printed)["counts"]["cancelled_records"] > 0
+
+
+def test_a_finished_run_is_shown_when_it_is_resumed() -> None:
+    assay("run", *GOLDEN, "--judge", "scripted/judge-2", "--run-id", "done", "--pass-rate", "0.5")
+    result = assay("resume", "done")
+    assert (result.exit_code, result.stderr) == (1, "")
+    assert result.stdout.startswith("done · completed\n")

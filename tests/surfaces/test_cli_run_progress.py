@@ -1,0 +1,135 @@
+"""The display of a run under way: live on a terminal, a line now and then elsewhere."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from assay.api import Snapshot
+from assay.core.errors import StoreUnavailable
+from assay.surfaces.cli.progress import Pace, RunProgress, plain_line
+from tests.surfaces.conftest import HOSTILE
+
+
+def at(elapsed_s: float, done: int, **changes: object) -> Snapshot:
+    """A run of 2,000 records at some moment."""
+    given: dict[str, object] = {
+        "state": "running",
+        "total": 2_000,
+        "done": done,
+        "by_status": {"evaluated": done},
+        "errors": {},
+        "calls": 2 * done,
+        "in_flight": 32,
+        "waiting": 0,
+        "cost": 0.4312,
+        "unknown_costs": 0,
+        "p50_ms": 812.0,
+        "p95_ms": 2_140.0,
+        "elapsed_s": elapsed_s,
+    }
+    return Snapshot(**{**given, **changes})  # type: ignore[arg-type]
+
+
+class Screen:
+    """A terminal, or a log, that is text."""
+
+    def __init__(self, *, is_terminal: bool = True) -> None:
+        self.file = io.StringIO()
+        self.console = Console(file=self.file, force_terminal=is_terminal, width=100, color_system=None, _environ={})
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.file.getvalue())
+
+
+def test_the_live_display_shows_counts_rate_rest_cost_latencies_and_errors() -> None:
+    screen = Screen()
+    with RunProgress("nightly", console=screen.console) as progress:
+        progress.watch(at(10.0, 0))
+        progress.watch(at(20.0, 400, errors={"rate_limited": 31, "timeout": 4}, unknown_costs=12, waiting=5))
+    for wanted in (
+        "nightly",
+        "400/2,000",
+        "20 %",
+        "40/s · 40 s left · 20 s so far",
+        "32 calls in flight · 5 waiting for a retry · 400 evaluated",
+        "800 calls · p50 812 ms, p95 2.1 s · $0.4312 + 12 calls of unknown price",
+        "errors: rate_limited 31, timeout 4",
+    ):
+        assert wanted in screen.text
+
+
+def test_the_live_display_is_gone_at_the_end() -> None:
+    screen = Screen()
+    with RunProgress("nightly", console=screen.console) as progress:
+        progress.watch(at(10.0, 100))
+    assert screen.file.getvalue().endswith("\x1b[2K")
+
+
+def test_a_stopping_run_says_what_it_waits_for() -> None:
+    screen = Screen()
+    with RunProgress("nightly", console=screen.console) as progress:
+        progress.watch(at(10.0, 100, is_stopping=True))
+    assert "stopping: waiting for the calls in flight; Ctrl-C again stops at once" in screen.text
+
+
+def test_markup_and_escapes_of_others_are_shown_as_they_are_written() -> None:
+    screen = Screen()
+    with RunProgress("nightly", console=screen.console) as progress:
+        progress.watch(at(10.0, 100, errors={HOSTILE: 1}))
+    assert "␛[31mred␛[0m [red]x[/red]" in screen.text
+
+
+def test_without_a_terminal_there_is_a_line_every_five_seconds_and_one_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    with RunProgress("nightly", console=Screen(is_terminal=False).console) as progress:
+        for quarter in range(48):
+            progress.watch(at(quarter / 4, quarter * 10))
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(" · ")[0] for line in lines] == ["200/2,000 records", "400/2,000 records", "470/2,000 records"]
+
+
+def test_a_plain_line_has_everything_that_the_display_has() -> None:
+    pace = Pace()
+    now = at(10.0, 400, state="retrying", by_status={"evaluated": 390, "timeout": 10}, errors=dict.fromkeys("abcdef", 2))
+    for snapshot in (at(0.0, 0), now):
+        pace.note(snapshot)
+    assert plain_line(now, pace) == (
+        "retrying · 400/2,000 records · 20 % · 40/s · 40 s left · 10 s so far · 390 evaluated · 10 timed out"
+        " · 800 calls · p50 812 ms, p95 2.1 s · $0.4312 · errors: a 2, b 2, c 2, d 2, others 4"
+    )
+
+
+def test_the_rate_is_that_of_the_last_half_minute() -> None:
+    pace = Pace()
+    for second in range(100):
+        pace.note(at(float(second), 0 if second < 60 else 10 * (second - 60)))
+    assert pace.rate == pytest.approx(10.0)
+
+
+def test_a_resumed_run_is_not_credited_with_what_was_done_before() -> None:
+    pace = Pace()
+    pace.note(at(0.0, 1_000))
+    assert pace.rate is None
+    pace.note(at(10.0, 1_100))
+    assert pace.seconds_left(at(10.0, 1_100)) == pytest.approx(90.0)
+
+
+def test_a_quiet_run_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Screen(is_terminal=False)
+    with RunProgress("nightly", console=screen.console, is_quiet=True) as progress:
+        progress.announce("6 records")
+        progress.watch(at(10.0, 100))
+    assert (capsys.readouterr().err, screen.text) == ("", "")
+
+
+def test_a_run_that_another_process_works_on_is_waited_for_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    RunProgress("nightly").wait_for_other(4711)
+    assert capsys.readouterr().err == "assay: process 4711 works on nightly; waiting for it\n"
+
+
+def test_a_full_disk_ends_with_the_way_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(StoreUnavailable), RunProgress("nightly", resume="assay resume nightly"):
+        raise StoreUnavailable("no space left on device")
+    assert capsys.readouterr().err == "assay: nothing that is done is lost; go on with: assay resume nightly\n"

@@ -1,0 +1,225 @@
+"""Reports on runs, compared with golden files."""
+
+import re
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from rich.cells import cell_len
+
+from assay.api import PlannedRuns
+from assay.core.plan import DatasetPlan, Gates, ModelPlan, Plan, ProviderPlan
+from assay.core.run_result import RunListing
+from assay.surfaces.reporters.run_candidates import candidates_text
+from assay.surfaces.reporters.run_list import runs_text
+from assay.surfaces.reporters.run_numbers import bar, dollars, duration, latency, percent
+from assay.surfaces.reporters.run_plan import plan_text
+from assay.surfaces.reporters.run_record import record_text
+from assay.surfaces.reporters.run_text import run_text
+from assay.surfaces.reporters.run_view import RunView, grouped
+from assay.surfaces.reporters.settings import Settings
+from tests.surfaces.conftest import HOSTILE, Golden
+from tests.surfaces.run_views import (
+    CASES,
+    METRICS,
+    failure,
+    golden_view,
+    hostile_view,
+    other_view,
+    prediction,
+    record,
+    result,
+    unfinished_view,
+)
+
+PLAIN = Settings(version="9.9.9")
+NARROW = Settings(version="9.9.9", width=72, is_coloured=True)
+LISTINGS = (
+    RunListing(
+        run_id="nightly-2",
+        state="running",
+        created_at="2026-11-15T10:00:00.000Z",
+        dataset="assistant",
+        candidate="small",
+        total_records=1500,
+        done_records=120,
+    ),
+    RunListing(
+        run_id="nightly-1",
+        state="completed",
+        created_at="2026-11-14T10:00:00.000Z",
+        dataset="assistant",
+        candidate=HOSTILE,
+        total_records=6,
+        done_records=6,
+        pass_rate=0.75,
+        score=3.75,
+        passed=False,
+    ),
+)
+
+
+def shown(view: RunView, settings: Settings = PLAIN, commands: tuple[str, ...] = ()) -> str:
+    return "".join(run_text(view, settings, commands=commands))
+
+
+def test_the_report_on_a_golden_run_matches_its_golden_file(golden: Golden) -> None:
+    golden("run.txt", shown(golden_view(), commands=("assay show nightly-1 leap-year", "assay retry nightly-1")))
+
+
+def test_the_report_on_a_narrow_coloured_terminal_matches_its_golden_file(golden: Golden) -> None:
+    golden("run-narrow-colour.txt", shown(golden_view(), NARROW))
+
+
+def test_the_report_on_an_unfinished_run_matches_its_golden_file(golden: Golden) -> None:
+    golden("run-unfinished.txt", shown(unfinished_view(), commands=("assay resume nightly-3",)))
+
+
+def test_several_candidates_side_by_side_match_their_golden_file(golden: Golden) -> None:
+    golden("run-candidates.txt", "".join(candidates_text([golden_view(), other_view(), unfinished_view()], PLAIN)))
+
+
+def test_the_report_on_one_record_matches_its_golden_file(golden: Golden) -> None:
+    golden("run-record.txt", "".join(record_text(record(), PLAIN)))
+
+
+def test_the_list_of_runs_matches_its_golden_file(golden: Golden) -> None:
+    golden("run-list.txt", "".join(runs_text(LISTINGS, PLAIN)))
+
+
+def test_no_line_of_a_report_is_wider_than_the_terminal() -> None:
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", shown(golden_view(), NARROW)).splitlines()
+    assert max(map(cell_len, lines)) <= 72
+
+
+HOSTILE_TEXTS: dict[str, Callable[[], str]] = {
+    "run": lambda: shown(hostile_view(), commands=(HOSTILE,)),
+    "candidates": lambda: "".join(candidates_text([hostile_view(), hostile_view()], PLAIN)),
+    "list": lambda: "".join(runs_text(LISTINGS, PLAIN)),
+    "record": lambda: "".join(
+        record_text(
+            {
+                "input": {
+                    "prompt": HOSTILE,
+                    "messages": [{"role": HOSTILE, "content": HOSTILE}],
+                    "choices": [{"id": "A", "text": HOSTILE}],
+                },
+                "prediction": prediction(HOSTILE, None, HOSTILE, model_response=HOSTILE, flags=[HOSTILE], label=HOSTILE),
+                "attempts": [],
+            },
+            PLAIN,
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_TEXTS)
+def test_no_control_or_override_character_reaches_the_terminal(name: str) -> None:
+    text = HOSTILE_TEXTS[name]()
+    assert "␛[31mred" in text
+    assert re.findall("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\ud800]", text) == []
+
+
+def test_a_record_whose_verdict_could_not_be_read_shows_what_the_judge_said() -> None:
+    found = record()
+    broken = {**found, "prediction": {**found["prediction"], "error_code": "judge_parse_error"}}
+    assert '{"score": 2}' in "".join(record_text(broken, PLAIN))
+
+
+def test_a_long_answer_is_cut_unless_everything_is_asked_for() -> None:
+    long = {**record(), "prediction": prediction("leap-year", 2, "", model_response="x" * 5_000)}
+    assert "… and 1,000 more characters (--verbose shows all)" in "".join(record_text(long, PLAIN))
+    assert "x" * 5_000 in "".join(record_text(long, Settings(version="9", is_verbose=True)))
+
+
+def test_a_passed_gate_says_by_how_much() -> None:
+    gates = {"pass_rate": 0.5, "min_score": 3.5, "max_error_rate": 0.4}
+    view = msgspec.structs.replace(golden_view(), result=result("r"), manifest={"plan": {**golden_view().plan, "gates": gates}})
+    wanted = "PASS        pass rate 0.75 (at least 0.50), mean score 3.75 (at least 3.50), error rate 0.33 (at most 0.40)\n"
+    assert wanted in shown(view)
+
+
+def test_a_run_in_which_nothing_was_evaluated_is_no_pass() -> None:
+    counts = msgspec.structs.replace(golden_view().result.counts, evaluated_records=0)
+    view = msgspec.structs.replace(golden_view(), result=result("r", counts=counts))
+    assert "NO RESULT   nothing could be evaluated\n" in shown(view)
+
+
+def test_scores_of_several_scales_have_a_distribution_each() -> None:
+    bins = [{"from": 0.0, "to": 0.5, "count": 1}, {"from": 0.5, "to": 1.0, "count": 3}]
+    mixed = {**METRICS, "scale": None, "score_distribution": {"0-1": bins, "1-5": METRICS["score_distribution"]["1-5"]}}
+    text = shown(msgspec.structs.replace(golden_view(), result=result("r", metrics=mixed)))
+    assert "mean score  0.69 [0.25, 1.00] · several scales, each brought to 0-1\n" in text
+    assert "scores 0-1  0.00-0.50  ████████ 1\n" in text
+
+
+def test_more_cases_than_are_listed_are_counted() -> None:
+    view = msgspec.structs.replace(golden_view(), cases=CASES[:1], omitted_cases=1_204)
+    assert "… and 1,204 more records (--verbose lists all)\n" in shown(view)
+
+
+def test_failures_are_grouped_by_what_went_wrong_errors_first() -> None:
+    groups = grouped([failure("a", "not_passed", "other"), failure("b", "error", "timeout"), failure("c", "error", "timeout")])
+    assert [(group.word, group.count, group.record_ids) for group in groups] == [("timeout", 2, ("b", "c")), ("other", 1, ("a",))]
+
+
+def test_the_plan_of_a_dry_run_matches_its_golden_file(golden: Golden) -> None:
+    golden("run-plan.txt", "".join(plan_lines()))
+
+
+def plan_lines() -> list[str]:
+    dataset = DatasetPlan(
+        path="data/law.jsonl",
+        contract="legal_eval_v1",
+        dataset_id="law",
+        dataset_version="2",
+        schema_version="legal_eval_v1",
+        sha256="0" * 64,
+        name="law",
+        split_field="language",
+        split_value="en",
+        limit=100,
+    )
+    plan = Plan(
+        run_id="nightly",
+        datasets=(dataset,),
+        candidate=ModelPlan(name="small", provider="openai", model="gpt-5-mini"),
+        judges=(ModelPlan(name="openai/gpt-5", provider="openai", model="gpt-5"),),
+        providers=(ProviderPlan(name="openai", kind="openai", requests_per_minute=500.0, tokens_per_minute=90_000.0),),
+        gates=Gates(pass_rate=0.8, min_score=0.6, max_error_rate=0.05),
+        max_cost=2.5,
+        sample=50,
+        limit=100,
+    )
+    planned = PlannedRuns(
+        plans=(plan,), runs_dir="runs", inputs=(), valid_records=50, invalid_records=2, notes=("two invalid records are left out",)
+    )
+    return list(plan_text(planned, PLAIN))
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "words"),
+    [(None, "-"), (0.2, "<1 ms"), (812.4, "812 ms"), (2140.0, "2.1 s"), (59_700.0, "1 min 00 s"), (185_000.0, "3 min 05 s")],
+)
+def test_latencies_are_told_in_the_unit_that_fits(milliseconds: float | None, words: str) -> None:
+    assert latency(milliseconds) == words
+
+
+def test_durations_of_hours_are_told_in_hours() -> None:
+    assert duration(7_620) == "2 h 07 min"
+
+
+@pytest.mark.parametrize(
+    ("amount", "words"),
+    [(0.0, "$0.00"), (1204.5, "$1,204.50"), (0.43, "$0.4300"), (0.01234, "$0.0123"), (0.0000045, "$0.00000450")],
+)
+def test_small_amounts_keep_three_digits(amount: float, words: str) -> None:
+    assert dollars(amount) == words
+
+
+def test_a_bar_is_as_long_as_its_share_and_never_empty_for_something() -> None:
+    assert (bar(0, 9), bar(3, 6), len(bar(6, 6)), bar(1, 10_000)) == ("", "█" * 12, 24, "▏")
+
+
+def test_a_share_says_100_only_when_everything_is_done() -> None:
+    assert (percent(999, 1000), percent(1000, 1000), percent(0, 0)) == ("99 %", "100 %", "-")

@@ -1,0 +1,193 @@
+"""The commands on runs that exist: list, show, verify, replay, retry, cancel, purge, check."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from assay.surfaces.cli.main import program
+from assay.testing import example_dataset
+
+ARTIFACTS = 8
+
+
+def assay(*arguments: str) -> Result:
+    return CliRunner().invoke(program, arguments, prog_name="assay")
+
+
+def document(result: Result) -> Any:
+    return json.loads(result.stdout)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with a dataset that has an invalid record, and a finished run over it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ASSAY_RUNS_DIR", raising=False)
+    batch = json.loads(example_dataset("batch_v1"))
+    batch["records"][1]["input"] = {}
+    Path("batch.json").write_text(json.dumps(batch), encoding="utf-8")
+    assay("run", "batch.json", "--model", "scripted/echo", "--judge", "scripted/judge-4", "--run-id", "good", "--quiet")
+    return tmp_path
+
+
+@pytest.fixture
+def failed() -> str:
+    """A run whose candidate never answered."""
+    options = ("--model", "scripted/fail-invalid_request", "--judge", "scripted/judge-4", "--run-id", "failed", "--quiet")
+    assay("run", "batch.json", *options)
+    return "failed"
+
+
+def test_runs_are_listed_the_newest_first(failed: str) -> None:
+    lines = assay("runs").stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:3]] == [failed, "good"]
+    assert lines[-1] == "2 runs"
+
+
+@pytest.mark.usefixtures("failed")
+def test_the_list_may_be_limited_and_read_by_programs() -> None:
+    listed = document(assay("runs", "--json", "--limit", "1"))["runs"]
+    assert [(run["run_id"], run["state"], run["total_records"]) for run in listed] == [("failed", "completed_with_failures", 5)]
+
+
+def test_an_empty_folder_has_no_runs() -> None:
+    result = assay("runs", "--runs-dir", "elsewhere")
+    assert (result.exit_code, result.stdout) == (0, "0 runs\n")
+
+
+@pytest.mark.parametrize("name", ["good", "go", "latest", "runs/good"])
+def test_a_run_is_found_by_id_beginning_latest_or_path(name: str) -> None:
+    result = assay("show", name)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("good · completed with failures\n")
+
+
+@pytest.mark.parametrize("command", ["show", "verify", "replay", "retry", "cancel", "resume", "purge"])
+def test_a_run_that_is_not_there_is_one_clear_line(command: str) -> None:
+    result = assay(command, "nothing")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("assay: there is no run 'nothing' in 'runs'\nhint: ")
+
+
+def test_a_run_is_shown_to_programs_as_it_was_printed_at_its_end() -> None:
+    assert list(document(assay("show", "good", "--json"))) == ["run_id", "state", "run_dir", "counts", "metrics", "gate"]
+
+
+def test_a_record_is_shown_with_prompt_answer_score_and_attempts() -> None:
+    text = assay("show", "good", "sum-1").stdout
+    assert text.startswith("sum-1 · pass · score 4 on 1-5 · scripted/echo\n")
+    for wanted in ("prompt\n    What is 2 + 2?\n", "answer\n    What is 2 + 2?", "judge, round 1", "candidate, round 1"):
+        assert wanted in text
+
+
+def test_an_invalid_record_is_shown_with_what_is_wrong() -> None:
+    assert assay("show", "good", "sum-2").stdout.startswith("sum-2 · invalid_record\n\nerror\n    missing_required_field: ")
+
+
+def test_a_record_is_shown_to_programs_whole() -> None:
+    assert set(document(assay("show", "good", "sum-1", "--json"))) == {"input", "prediction", "attempts"}
+
+
+def test_a_record_that_is_not_there_is_one_clear_line() -> None:
+    result = assay("show", "good", "sum-9")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "sum-9" in result.stderr
+
+
+def test_untouched_files_are_as_published() -> None:
+    result = assay("verify", "latest")
+    assert (result.exit_code, result.stdout) == (0, "good · every file is as it was published\n")
+
+
+def test_a_changed_file_is_named() -> None:
+    path = Path("runs/good/predictions.jsonl")
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes().replace(b"What is", b"What was"))
+    result = assay("verify", "good")
+    assert result.exit_code == 1
+    assert "  predictions.jsonl: was changed" in result.stdout
+    assert document(assay("verify", "good", "--json"))["is_unchanged"] is False
+
+
+def test_metrics_come_out_the_same() -> None:
+    result = assay("replay", "good")
+    assert (result.exit_code, result.stdout) == (0, "good · every metric comes out the same\n")
+
+
+def test_a_changed_score_makes_metrics_differ() -> None:
+    path = Path("runs/good/predictions.jsonl")
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes().replace(b'"passed":true', b'"passed":false', 1))
+    result = assay("replay", "good")
+    assert result.exit_code == 1
+    assert "metrics_summary.json: pass_count is 4, but the records give 3" in result.stdout
+    assert document(assay("replay", "good", "--json"))["is_same"] is False
+
+
+def test_failed_records_are_run_again_as_a_new_run(failed: str) -> None:
+    result = assay("retry", failed, "--run-id", "again", "--json")
+    assert (result.exit_code, document(result)["run_id"]) == (2, "again")
+    assert document(result)["counts"]["total_records"] == 4
+    assert "repeats     the failed records of failed\n" in assay("show", "again").stdout
+
+
+def test_a_run_without_failed_records_is_not_repeated() -> None:
+    result = assay("retry", "good")
+    assert result.exit_code == 2
+    assert "run 'good' has no failed records" in result.stderr
+
+
+def test_a_run_that_has_ended_is_not_cancelled() -> None:
+    result = assay("cancel", "good")
+    assert result.exit_code == 2
+    assert "run 'good' has ended" in result.stderr
+
+
+def test_nothing_is_purged_before_its_time() -> None:
+    swept, named = assay("purge"), assay("purge", "good")
+    assert (swept.exit_code, swept.stdout) == (0, "0 files of 0 runs removed\n")
+    assert (named.exit_code, named.stdout) == (2, "")
+    assert "earlier only with --force and a --reason" in named.stderr
+
+
+def test_an_early_purge_needs_a_reason_and_leaves_the_manifest() -> None:
+    refused, purged = (assay("purge", "good", "--force", *reason) for reason in ((), ("--reason", "erasure request 17")))
+    assert (refused.exit_code, purged.exit_code) == (2, 0)
+    assert "predictions.jsonl" in purged.stdout
+    assert sorted(path.name for path in Path("runs/good").iterdir()) == ["purged.json", "run_manifest.json"]
+    assert "erasure request 17" in Path("runs/audit.jsonl").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("purge --force --reason x", "--force needs a run"),
+        ("purge good --reason x", "--reason is for --force"),
+        ("check", "missing argument 'RUNFILE'"),
+        ("check none.yaml", "cannot read 'none.yaml': no such file"),
+        ("runs --limit 0", "invalid value for '--limit'"),
+    ],
+)
+def test_bad_usage_is_one_clear_line_and_exit_2(arguments: str, message: str) -> None:
+    result = assay(*arguments.split())
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"assay: {message}")
+
+
+def test_a_good_run_file_is_ready() -> None:
+    Path("good.yaml").write_text(
+        "datasets: [batch.json]\ncandidates: [scripted/echo]\njudges: [scripted/judge-4]\n", encoding="utf-8"
+    )
+    result = assay("check", "good.yaml")
+    assert (result.exit_code, result.stdout) == (0, "good.yaml · ready to run\n")
+
+
+def test_every_problem_of_a_run_file_is_listed_with_its_place() -> None:
+    Path("bad.yaml").write_text("dataset: [batch.json]\ncandidates: [openai/gpt-5]\nconcurency: 3\n", encoding="utf-8")
+    result = assay("check", "bad.yaml")
+    assert result.exit_code == 2
+    assert "bad.yaml:3:1: unknown key 'concurency'" in result.stdout
+    assert document(assay("check", "bad.yaml", "--json"))["is_ready"] is False
