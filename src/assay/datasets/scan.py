@@ -1,10 +1,9 @@
 """Byte scans over many records at once: cheap tests that may cry wolf but never miss."""
 
 import codecs
-import sys
 import unicodedata
 from collections.abc import Sequence
-from functools import cache
+from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -12,10 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from assay.core.document import Place
+from assay.datasets.nfc import doubtful_offsets, has_combining_run
 from assay.datasets.source import BOM, Buffer
-
-MAX_COMBINING_RUN = 30
-"""Longer runs of combining marks make normalisation quadratic, and are no text."""
 
 _Bytes = npt.NDArray[np.uint8]
 _QUOTE, _COMMA, _BACKSLASH, _BRACKET, _C1_LEAD, _ABOVE_LATIN, _ASTRAL = 0x22, 0x2C, 0x5C, 0x5B, 0xC2, 0xCC, 0xF0
@@ -42,8 +39,12 @@ class Pieces:
     def __init__(self, pieces: Sequence[Any]) -> None:
         self.joined = b"".join(pieces)
         self.text: _Bytes = np.frombuffer(self.joined, np.uint8)
-        sizes = accumulate((len(memoryview(piece)) for piece in pieces), initial=0)
-        self._bounds = np.fromiter(sizes, np.int64, len(pieces) + 1)
+        self._pieces = pieces
+
+    @cached_property
+    def _bounds(self) -> npt.NDArray[np.int64]:
+        sizes = accumulate([len(memoryview(piece)) for piece in self._pieces], initial=0)
+        return np.fromiter(sizes, np.int64, len(self._pieces) + 1)
 
     def holding(self, hits: npt.NDArray[np.intp]) -> set[int]:
         """The pieces in which some offsets are."""
@@ -127,34 +128,16 @@ def _unnormalized(canonical: Sequence[bytes], positions: list[int]) -> set[int]:
     """Of the records with characters from U+0300 on, those that are not NFC or hold a combining run."""
     if not positions:
         return set()
-    # A record ends with "}" and begins with "{", so nothing combines across the seam.
-    everything = b"".join([canonical[position] for position in positions])
-    # Without its ASCII a text has the same runs or longer ones, and is several times shorter.
-    has_run = has_combining_run(everything.translate(None, _ASCII).decode())
-    if not has_run and unicodedata.is_normalized("NFC", everything.decode()):
-        return set()
-    texts = ((position, canonical[position].decode()) for position in positions)
+    # Without its ASCII a text has the same doubtful characters or more, and is several times shorter.
+    texts = [canonical[position].translate(None, _ASCII).decode() for position in positions]
+    doubtful = doubtful_offsets("".join(texts))
+    holders = set(np.searchsorted(np.cumsum([len(text) for text in texts]), doubtful, side="right").tolist())
+    return {positions[at] for at in holders if not _is_normal(canonical[positions[at]].decode())}
+
+
+def _is_normal(text: str) -> bool:
     # Nothing with a long run may be normalised, which is_normalized does in doubt.
-    return {
-        position for position, text in texts if (has_run and has_combining_run(text)) or not unicodedata.is_normalized("NFC", text)
-    }
-
-
-def has_combining_run(text: str) -> bool:
-    """True when more than 30 combining marks follow each other."""
-    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-    marks = np.flatnonzero(np.take(_combining_table(), points))
-    if marks.size <= MAX_COMBINING_RUN:
-        return False
-    return bool((marks[MAX_COMBINING_RUN:] - marks[:-MAX_COMBINING_RUN] == MAX_COMBINING_RUN).any())
-
-
-@cache
-def _combining_table() -> npt.NDArray[np.bool_]:
-    table = np.zeros(sys.maxunicode + 1, bool)
-    # No character above plane 1's music and script blocks has a combining class.
-    table[[point for point in range(0x300, 0x1F000) if unicodedata.combining(chr(point))]] = True
-    return table
+    return not has_combining_run(text) and unicodedata.is_normalized("NFC", text)
 
 
 def first_not_utf8(view: memoryview) -> int | None:

@@ -24,7 +24,7 @@ from assay.datasets.checks import (
     word_at,
 )
 from assay.datasets.config import ValidationConfig
-from assay.datasets.scan import has_combining_run
+from assay.datasets.nfc import has_combining_run
 
 # batch_v1 1.2 and 1.3; KB and MB are 1024-based.
 MAX_PAYLOAD_BYTES = 100 << 20
