@@ -69,5 +69,18 @@ def has_astral_name(value: Any) -> bool:
     return type(value) is list and any(has_astral_name(member) for member in value)
 
 
+def text_has_astral_name(text: bytes) -> bool:
+    """As `has_astral_name`, for a value in compact JSON, most of which is not read."""
+    for lead in _ASTRAL_LEADS:
+        at = text.find(lead)
+        while at >= 0:
+            end = text.index(b'"', at)
+            # Where a quotation mark is escaped, only a reader can tell what it ends.
+            if text[end + 1 : end + 2] == b":" or text[end - 1 : end] == b"\\":
+                return has_astral_name(orjson.loads(text))
+            at = text.find(lead, end)
+    return False
+
+
 def _is_astral(name: str) -> bool:
     return not name.isascii() and max(name) > "\uffff"

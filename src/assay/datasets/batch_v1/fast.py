@@ -15,7 +15,7 @@ from orjson import OPT_SORT_KEYS
 from orjson import dumps as _dumps
 
 from assay.datasets.batch_v1 import rules
-from assay.datasets.hashing import Floats, has_astral_name
+from assay.datasets.hashing import Floats, text_has_astral_name
 from assay.datasets.scan import Pieces, scan_texts, unlike
 from assay.datasets.source import BATCH_BYTES
 
@@ -157,5 +157,6 @@ def _bad_positions(raws: Sequence[Raw], read: Sequence[_Read]) -> set[int]:
     written = Pieces(canonical)
     scanned = scan_texts(canonical, written)
     # RFC 8785 orders names above U+FFFF differently from orjson.
-    renamed = {position for position in scanned.astral if has_astral_name(orjson.loads(canonical[position]))}
-    return scanned.suspect | renamed | unlike(Pieces(raws), written)
+    renamed = {position for position in scanned.astral if text_has_astral_name(canonical[position])}
+    # An escaped NUL is still one in the canonical text, where it makes a suspect.
+    return scanned.suspect | renamed | unlike(Pieces(raws), written, nul=False)
