@@ -36,7 +36,7 @@ def doubtful_offsets(text: str) -> npt.NDArray[np.intp]:
 
 def has_combining_run(text: str) -> bool:
     """True when more than 30 combining marks follow each other."""
-    return _has_run(np.flatnonzero(np.take(_combining(), _points(text))))
+    return len(text) > MAX_COMBINING_RUN and _has_run(np.flatnonzero(np.take(_combining(), _points(text))))
 
 
 def _points(text: str) -> npt.NDArray[np.uint32]:

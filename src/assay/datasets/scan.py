@@ -16,6 +16,7 @@ from assay.datasets.source import BOM, Buffer
 
 _Bytes = npt.NDArray[np.uint8]
 _QUOTE, _COMMA, _BACKSLASH, _BRACKET, _C1_LEAD, _ABOVE_LATIN, _ASTRAL = 0x22, 0x2C, 0x5C, 0x5B, 0xC2, 0xCC, 0xF0
+_LINE_FEED = 0x0A
 _ASCII = bytes(range(0x80))
 _0022 = int.from_bytes(b"0022", "little")
 _BLOCK = 1 << 22
@@ -181,12 +182,12 @@ def address_of(buffer: Any) -> int:
 def lone_surrogates(buffer: Buffer, *, most: int) -> list[int]:
     """Offsets of `\\uD8xx` escapes that are no half of a pair, at most about `most` of them."""
     found: list[int] = []
-    size = len(buffer)
-    for start in range(0, size, _BLOCK):
+    view = memoryview(buffer)
+    for start in range(0, len(view), _SMALL_BLOCK):
         # A pair is 12 bytes; a block looks 16 bytes around itself and reports its own escapes only.
-        low, high = max(0, start - 16), min(size, start + _BLOCK + 16)
-        at = low + _lone_in(np.frombuffer(buffer[low:high], np.uint8), buffer, low)
-        found += at[(at >= start) & (at < start + _BLOCK)].tolist()
+        low, high = max(0, start - 16), start + _SMALL_BLOCK + 16
+        at = low + _lone_in(np.frombuffer(view[low:high], np.uint8), buffer, low)
+        found += at[(at >= start) & (at < start + _SMALL_BLOCK)].tolist()
         if len(found) > most:
             break
     return found
@@ -194,16 +195,16 @@ def lone_surrogates(buffer: Buffer, *, most: int) -> list[int]:
 
 def _lone_in(block: _Bytes, buffer: Buffer, start: int) -> npt.NDArray[np.intp]:
     """Surrogate escapes without their other half in a block that begins at `start`."""
-    at = np.flatnonzero(block[:-5] == _BACKSLASH)
-    at = at[(block[at + 1] == ord("u")) & ((block[at + 2] | 0x20) == ord("d")) & (_HIGH | _LOW)[block[at + 3]]]
+    at = np.flatnonzero((block[:-5] == _BACKSLASH) & (block[1:-4] == ord("u")) & ((block[2:-3] | 0x20) == ord("d")))
+    at = at[(_HIGH | _LOW)[block[at + 3]]]
     doubtful = at[(at == 0) | (block[at - 1] == _BACKSLASH)]
     escaped = [offset for offset in doubtful.tolist() if not _is_escape(buffer, start + offset)]
-    at = at[~np.isin(at, escaped)]
+    at = at[~np.isin(at, escaped)] if escaped else at
     is_high = _HIGH[block[at + 3]]
-    high, low = at[is_high], at[~is_high]
-    lone_high = high[~np.isin(high + 6, low, assume_unique=True)]
-    lone_low = low[~np.isin(low - 6, high, assume_unique=True)]
-    return np.sort(np.concatenate([lone_high, lone_low]))
+    is_lone = np.ones(at.size, bool)
+    pairs = np.flatnonzero(is_high[:-1] & ~is_high[1:] & (np.diff(at) == 6))
+    is_lone[pairs] = is_lone[pairs + 1] = False
+    return at[is_lone]
 
 
 def _is_escape(buffer: Buffer, offset: int) -> bool:
@@ -218,22 +219,22 @@ class Cursor:
     """Turns rising byte offsets of a buffer into lines and columns, reading every byte once."""
 
     def __init__(self, buffer: Buffer) -> None:
-        self._buffer = buffer
+        self._view = memoryview(buffer)
         self._offset = len(BOM) if buffer[: len(BOM)] == BOM else 0
         self._place = Place(1, 1)
 
     def place(self, offset: int) -> Place:
         """Where `offset` is; it must not be smaller than the offset before."""
         while self._offset < offset:
-            end = min(offset, self._offset + _BLOCK)
-            self._place = _advance(self._place, bytes(self._buffer[self._offset : end]))
+            end = min(offset, self._offset + _SMALL_BLOCK)
+            self._place = _advance(self._place, np.frombuffer(self._view[self._offset : end], np.int8))
             self._offset = end
         return self._place
 
 
-def _advance(place: Place, block: bytes) -> Place:
-    breaks = block.count(b"\n")
-    last_line = block[block.rfind(b"\n") + 1 :] if breaks else block
-    continuations = int(np.count_nonzero(np.frombuffer(last_line, np.int8) < _FIRST_LEAD))
-    characters = len(last_line) - continuations
+def _advance(place: Place, block: npt.NDArray[np.int8]) -> Place:
+    is_break = block == _LINE_FEED
+    breaks = int(np.count_nonzero(is_break))
+    last_line = block[block.size - int(np.argmax(is_break[::-1])) :] if breaks else block
+    characters = int(np.count_nonzero(last_line >= _FIRST_LEAD))
     return Place(place.line + breaks, characters + (1 if breaks else place.column))

@@ -106,18 +106,19 @@ class Split:
                 self._check_whole()
 
     def _decoded(self) -> Sequence[msgspec.Raw] | msgspec.UnsetType:
+        is_flood = commas_in(self.view) > _FLOOD_COMMAS
         try:
-            return self._cut()
+            return self._cut(is_flood=is_flood)
         except msgspec.DecodeError:
             offsets = lone_surrogates(self.buffer, most=_MOST_SURROGATES)
             if not offsets or len(offsets) > _MOST_SURROGATES:
                 raise
             self._patch(offsets)
-            return self._cut()
+            return self._cut(is_flood=is_flood)
 
-    def _cut(self) -> Sequence[msgspec.Raw] | msgspec.UnsetType:
+    def _cut(self, *, is_flood: bool) -> Sequence[msgspec.Raw] | msgspec.UnsetType:
         view = self.view[self.start :]
-        if commas_in(view) <= _FLOOD_COMMAS:
+        if not is_flood:
             return _decode(view).records
         records = _decode_uncut(view).records
         if records is msgspec.UNSET:
