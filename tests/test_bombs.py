@@ -1,4 +1,4 @@
-"""Inputs made to exhaust a reader: each ends in a clean verdict, in bounded time and memory, in a process of its own."""
+"""Inputs made to exhaust a reader: each ends in a clean verdict and in bounded memory, in a process of its own."""
 
 import gzip
 import json
@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 
 MB = 1 << 20
+HANG_SECONDS = 600
+"""The slowest needs 20 s; what takes this long will never end."""
 HEAD = b'{"dataset_id":"d","dataset_version":"1","schema_version":"1.0","records":['
 GOOD = b'{"record_id":"good","input":{"prompt":"p"}}'
 TURN = b'[{"turn_id":1,"speaker":"user","message":"m","metadata":{"x":'
@@ -18,21 +20,21 @@ ROW = b'{"schema_version":"legal_eval_v1","id":"a","dataset":"d","task_type":"re
 MARKS = "\u0316\u0301".encode()
 
 CHILD = """
-import json, pathlib, re, sys, time
+import json, pathlib, re, sys
 from assay import AssayError, validate
 # Not getrusage: after a fork it starts from the peak of the parent.
 def peak(): return int(re.search(r"VmHWM:\\s+(\\d+) kB", pathlib.Path("/proc/self/status").read_text()).group(1)) / 1024
 validate(b'{"version": "1.0.0", "cases": []}', "golden_v1")
 validate(b'- {turn_id: 1, speaker: user, message: caf\\xc3\\xa9}', "conversation_v1")
 validate(b'{"dataset_id": "d", "records": [{"record_id": "\\xe3\\x81\\x82", "input": {"prompt": "p"}}]}', "batch_v1")
-before, start = peak(), time.process_time()
+before = peak()
 try:
     report = validate(sys.argv[1], sys.argv[2])
     shown = {"outcome": report.outcome, "codes": sorted({issue.code for issue in report.issues}), "issues": len(report.issues)}
     shown["cases"] = sum(1 for _ in report.cases)
 except AssayError as problem:
     shown = {"outcome": problem.code, "codes": [], "issues": 0, "cases": 0}
-print(json.dumps({**shown, "seconds": time.process_time() - start, "growth": peak() - before}))
+print(json.dumps({**shown, "growth": peak() - before}))
 """
 
 
@@ -43,7 +45,6 @@ class Bomb(NamedTuple):
     pieces: Callable[[], Iterator[bytes]]
     outcome: str
     codes: tuple[str, ...] = ()
-    seconds: float = 2
     growth: float = 300
     name: str = "bomb.json"
 
@@ -98,7 +99,7 @@ BOMBS: dict[str, Bomb] = {
     "deep-turn": Bomb("conversation_v1", whole(TURN, b"[" * 900, b"]" * 900, b"}}]"), "rejected", ("invalid_json",)),
     "deep-golden": Bomb("golden_v1", whole(b'{"version":', b"[" * 100_000), "rejected", ("invalid_json",)),
     "deep-yaml": Bomb("conversation_v1", whole(b"- " * 100_000), "rejected", ("invalid_yaml",), name="bomb.yaml"),
-    "unknown-members-of-the-document": Bomb("batch_v1", numbered(b"{", '"key%06d":1', 200_000, b"}"), "rejected", seconds=5),
+    "unknown-members-of-the-document": Bomb("batch_v1", numbered(b"{", '"key%06d":1', 200_000, b"}"), "rejected"),
     "million-keys-in-metadata": Bomb(
         "batch_v1",
         numbered(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"p"},"metadata":{', '"key%07d":1', 1_000_000, b"}}]}"),
@@ -110,31 +111,27 @@ BOMBS: dict[str, Bomb] = {
         numbered(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"p"},', '"key%05d":1', 100_000, b"}]}"),
         "accepted_with_record_errors",
         ("record_too_large", "unsupported_field"),
-        seconds=5,
     ),
     "unknown-fields-of-a-row": Bomb(
-        "legal_eval_v1", numbered(ROW + b",", '"key%05d":1', 20_000, b"}"), "accepted", ("unsupported_field",), seconds=5
+        "legal_eval_v1", numbered(ROW + b",", '"key%05d":1', 20_000, b"}"), "accepted", ("unsupported_field",)
     ),
     "unknown-fields-of-a-bad-row": Bomb(
         "legal_eval_v1",
         numbered(ROW + b',"context":1,', '"key%05d":1', 20_000, b"}"),
         "rejected",
         ("invalid_field_type", "unsupported_field"),
-        seconds=5,
     ),
     "unknown-fields-of-a-turn": Bomb(
         "conversation_v1",
         numbered(b'[{"turn_id":1,"speaker":"user",', '"key%05d":1', 100_000, b"}]"),
         "rejected",
         ("missing_required_field", "unsupported_field"),
-        seconds=5,
     ),
     "unknown-fields-of-a-golden-dataset": Bomb(
         "golden_v1",
         numbered(b"{", '"key%06d":1', 100_000, b"}"),
         "rejected",
         ("missing_required_field", "unsupported_field"),
-        seconds=5,
     ),
     "long-float": Bomb(
         "batch_v1",
@@ -156,32 +153,38 @@ BOMBS: dict[str, Bomb] = {
         repeated(HEAD, b"{},", 49_999, b"{}]}"),
         "rejected",
         ("all_records_invalid", "missing_required_field"),
-        seconds=5,
     ),
-    "flood-of-numbers": Bomb("batch_v1", repeated(HEAD, b"1,", 24 * MB, b"1]}"), "rejected", ("value_out_of_range",), seconds=5),
+    "flood-of-numbers": Bomb("batch_v1", repeated(HEAD, b"1,", 24 * MB, b"1]}"), "rejected", ("value_out_of_range",)),
     "flood-of-numbers-under-an-escaped-name": Bomb(
         "batch_v1",
         repeated(HEAD.replace(b"records", b"\\u0072ecords"), b"1,", 12 * MB, b"1]}"),
         "rejected",
         ("value_out_of_range",),
-        seconds=10,
+    ),
+    "flood-of-numbers-under-a-name-used-twice": Bomb(
+        "batch_v1", repeated(HEAD, b"1,", 12 * MB, b"1]," + HEAD[1:] + GOOD + b"]}"), "rejected", ("invalid_json",), growth=600
+    ),
+    "flood-of-arrays-in-a-record": Bomb(
+        "batch_v1",
+        repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"p","x":[', b"[],", 8 * MB, b"[]]}}]}"),
+        "accepted_with_record_errors",
+        ("record_too_large",),
     ),
     "flood-of-arrays-in-another-member": Bomb(
-        "batch_v1", repeated(b'{"x":[', b"[],", MB, b"[]]," + HEAD[1:] + GOOD + b"]}"), "accepted", seconds=10, growth=600
+        "batch_v1", repeated(b'{"x":[', b"[],", MB, b"[]]," + HEAD[1:] + GOOD + b"]}"), "accepted", growth=600
     ),
     "flood-of-numbers-in-a-row": Bomb(
         "legal_eval_v1",
         repeated(ROW + b',"metadata":{"x":[', b"1,", 4 * MB, b"1]}}"),
         "rejected",
         ("invalid_json",),
-        seconds=10,
         growth=600,
     ),
     "flood-of-numbers-in-a-turn": Bomb(
-        "conversation_v1", repeated(TURN + b"[", b"1,", 4 * MB, b"1]}}]"), "rejected", ("invalid_json",), seconds=10, growth=600
+        "conversation_v1", repeated(TURN + b"[", b"1,", 4 * MB, b"1]}}]"), "rejected", ("invalid_json",), growth=600
     ),
-    "flood-of-turns": Bomb("conversation_v1", repeated(b"[", b"{},", 60_000, b"{}]"), "rejected", seconds=10),
-    "flood-of-dashes": Bomb("conversation_v1", repeated(b"", b"- ~\n", MB, b""), "rejected", seconds=10, name="bomb.yaml"),
+    "flood-of-turns": Bomb("conversation_v1", repeated(b"[", b"{},", 60_000, b"{}]"), "rejected"),
+    "flood-of-dashes": Bomb("conversation_v1", repeated(b"", b"- ~\n", MB, b""), "rejected", name="bomb.yaml"),
     "million-laughs": Bomb("conversation_v1", whole(LAUGHS.encode()), "rejected", ("invalid_yaml",), name="bomb.yaml"),
     "recursive-alias": Bomb("conversation_v1", whole(b"- &a [*a]\n"), "rejected", ("invalid_yaml",), name="bomb.yaml"),
     "merge-chain": Bomb("conversation_v1", whole(MERGES.encode()), "rejected", ("invalid_yaml",), name="bomb.yaml"),
@@ -189,21 +192,18 @@ BOMBS: dict[str, Bomb] = {
         "batch_v1",
         repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"', b"\\ud800", 16_000_000, b'"}}]}'),
         "rejected",
-        seconds=5,
     ),
     "lone-surrogates-in-many-records": Bomb(
         "batch_v1",
         repeated(HEAD + GOOD, b',{"record_id":"r","input":{"prompt":"\\ud800"}}', 20_000, b"]}"),
         "accepted_with_record_errors",
         ("invalid_encoding",),
-        seconds=10,
     ),
     "one-prompt-of-95-mb": Bomb(
         "batch_v1",
         repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"', b"x", 95 * MB, b'"}}]}'),
         "accepted_with_record_errors",
         ("record_too_large",),
-        seconds=5,
         growth=600,
     ),
     "one-prompt-of-backslashes": Bomb(
@@ -211,7 +211,6 @@ BOMBS: dict[str, Bomb] = {
         repeated(HEAD + GOOD + b',{"record_id":"r","input":{"prompt":"', b"\\\\", 40 * MB, b'"}}]}'),
         "accepted_with_record_errors",
         ("record_too_large",),
-        seconds=5,
         growth=600,
     ),
     "unknown-member-of-95-mb": Bomb(
@@ -219,18 +218,16 @@ BOMBS: dict[str, Bomb] = {
         repeated(b'{"x":"', b"x", 95 * MB, b'",' + HEAD[1:] + GOOD + b"]}"),
         "accepted",
         ("unsupported_field",),
-        seconds=20,
         growth=1024,
     ),
     "line-of-90-mb": Bomb(
-        "legal_eval_v1", repeated(ROW + b',"context":"', b"x", 90 * MB, b'"}'), "accepted", seconds=20, growth=1024, name="b.jsonl"
+        "legal_eval_v1", repeated(ROW + b',"context":"', b"x", 90 * MB, b'"}'), "accepted", growth=1024, name="b.jsonl"
     ),
     "bad-line-of-90-mb": Bomb(
         "legal_eval_v1",
         repeated(ROW + b',"context":"', b"x", 90 * MB, b""),
         "rejected",
         ("invalid_json",),
-        seconds=20,
         growth=1024,
         name="b.jsonl",
     ),
@@ -245,60 +242,53 @@ BOMBS: dict[str, Bomb] = {
         repeated(HEAD + GOOD, b',{"record_id":"r","input":{"prompt":"a' + MARKS * 50_000 + b'"}}', 100, b"]}"),
         "accepted_with_record_errors",
         ("invalid_encoding",),
-        seconds=20,
     ),
     "combining-marks-in-metadata": Bomb(
         "batch_v1",
         repeated(HEAD + GOOD + b'],"metadata":{"x":"a', MARKS, MB, b'"}}'),
         "rejected",
         ("invalid_encoding", "record_too_large"),
-        seconds=5,
     ),
     "issues-of-a-golden-dataset": Bomb(
         "golden_v1",
         repeated(b'{"version":"1.0.0","cases":[', b"\n{},", 33_000, b"{}]}"),
         "rejected",
         ("missing_required_field", "value_out_of_range"),
-        seconds=10,
     ),
-    "duplicate-keys": Bomb("golden_v1", repeated(b"{", b'"x":1,', 200_000, b'"x":1}'), "rejected", seconds=10),
-    "gzip": Bomb("batch_v1", packed(b" " * 64 * MB, 8), "source_unreadable", name="bomb.json.gz", seconds=5),
+    "duplicate-keys": Bomb("golden_v1", repeated(b"{", b'"x":1,', 200_000, b'"x":1}'), "rejected"),
+    "gzip": Bomb("batch_v1", packed(b" " * 64 * MB, 8), "source_unreadable", name="bomb.json.gz"),
     "damaged-gzip": Bomb("batch_v1", whole(b"\x1f\x8b\x08\x00" + b"\xff" * 1000), "source_unreadable", name="bomb.json.gz"),
 }
 HEAVY: dict[str, Bomb] = {
-    "million-members-of-the-document": Bomb(
-        "batch_v1", numbered(b"{", '"key%07d":1', 1_000_000, b"}"), "rejected", seconds=20, growth=1024
-    ),
+    "million-members-of-the-document": Bomb("batch_v1", numbered(b"{", '"key%07d":1', 1_000_000, b"}"), "rejected", growth=1024),
     "large-flood-of-arrays-in-another-member": Bomb(
-        "batch_v1", repeated(b'{"x":[', b"[],", 8 * MB, b"[]]," + HEAD[1:] + GOOD + b"]}"), "rejected", seconds=20, growth=1024
+        "batch_v1", repeated(b'{"x":[', b"[],", 8 * MB, b"[]]," + HEAD[1:] + GOOD + b"]}"), "rejected", growth=1024
     ),
-    "large-flood-of-turns": Bomb("conversation_v1", repeated(b"[", b"{},", 600_000, b"{}]"), "rejected", seconds=60, growth=2048),
-    "gzip-of-10-gb": Bomb("legal_eval_v1", packed(b"\n" * 1024 * MB, 10), "source_unreadable", name="bomb.jsonl.gz", seconds=60),
+    "large-flood-of-turns": Bomb("conversation_v1", repeated(b"[", b"{},", 600_000, b"{}]"), "rejected", growth=2048),
+    "gzip-of-10-gb": Bomb("legal_eval_v1", packed(b"\n" * 1024 * MB, 10), "source_unreadable", name="bomb.jsonl.gz"),
     "million-unknown-fields": Bomb(
         "legal_eval_v1",
         numbered(ROW + b",", '"key%06d":1', 1_000_000, b"}"),
         "accepted",
         ("unsupported_field",),
-        seconds=60,
         growth=2048,
     ),
     "million-fields-of-a-turn": Bomb(
         "conversation_v1",
         numbered(b'[{"turn_id":1,"speaker":"user",', '"key%06d":1', 1_000_000, b"}]"),
         "rejected",
-        seconds=60,
         growth=2048,
     ),
 }
 
 
 def exploded(bomb: Bomb, folder: Path) -> dict[str, Any]:
-    """What validation of the bomb said and cost, in a fresh process."""
+    """What validation of the bomb said and how much memory it took, in a fresh process."""
     path = folder / bomb.name
     with path.open("wb") as file:
         file.writelines(bomb.pieces())
     finished = subprocess.run(
-        [sys.executable, "-c", CHILD, str(path), bomb.contract], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", CHILD, str(path), bomb.contract], capture_output=True, text=True, timeout=HANG_SECONDS, check=False
     )
     path.unlink()
     assert finished.returncode == 0, finished.stderr[-2000:]
@@ -310,7 +300,6 @@ def check(bomb: Bomb, folder: Path) -> None:
     measured = exploded(bomb, folder)
     assert measured["outcome"] == bomb.outcome
     assert set(bomb.codes) <= set(measured["codes"])
-    assert measured["seconds"] < bomb.seconds
     assert measured["growth"] < bomb.growth
 
 

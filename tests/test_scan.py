@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 
 from assay.core.document import Place
 from assay.datasets.scan import (
-    MAX_COMBINING_RUN,
     Cursor,
     Pieces,
     first_not_utf8,
-    has_combining_run,
     lone_surrogates,
     scan_texts,
     unlike,
@@ -103,30 +101,6 @@ def test_a_character_across_the_seam_of_two_blocks_is_utf8(shift: int) -> None:
     content = b"a" * ((1 << 22) + shift) + "😀".encode()
     assert first_not_utf8(memoryview(content)) is None
     assert first_not_utf8(memoryview(content[:-1])) == (1 << 22) + shift
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", False),
-        ("a" + "\u0316" * MAX_COMBINING_RUN, False),
-        ("a" + "\u0316" * (MAX_COMBINING_RUN + 1), True),
-        (("a" + "\u0316" * MAX_COMBINING_RUN) * 3, False),
-        ("\u0301\u0316" * 16, True),
-        ("\U0001d165" * 31, True),
-        ("\u1161" * 40, False),
-        ("😀" * 40, False),
-        ("\ud800" * 40, False),
-    ],
-)
-def test_a_run_of_more_than_thirty_combining_marks_is_found(text: str, expected: bool) -> None:  # noqa: FBT001  # a table's column
-    assert has_combining_run(text) is expected
-
-
-def test_every_combining_mark_counts() -> None:
-    marks = [chr(point) for point in range(0x110000) if unicodedata.combining(chr(point))]
-    assert len(marks) > 800
-    assert [mark for mark in marks if not has_combining_run("a" + mark * 31)] == []
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The hash of a record at parser speed: orjson writes what RFC 8785 wants, and the few exceptions are found and written by hand."""
 
 import hashlib
+import re
 from typing import Any
 
 import msgspec
@@ -11,6 +12,9 @@ from assay.core.canonical import canonical_json
 _LONGEST = 1e16
 """Below it a whole double is written with just its digits, by orjson as an integer and by RFC 8785."""
 _ASTRAL_LEADS = tuple(bytes([lead]) for lead in range(0xF0, 0xF5))
+
+_BACKSLASH = 0x5C
+_REST_OF_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+(?=")')
 
 
 class Floats:
@@ -67,6 +71,26 @@ def has_astral_name(value: Any) -> bool:
     if type(value) is dict:
         return any(_is_astral(key) or has_astral_name(member) for key, member in value.items())
     return type(value) is list and any(has_astral_name(member) for member in value)
+
+
+def text_has_astral_name(text: bytes) -> bool:
+    """As `has_astral_name`, for a value in compact JSON, most of which is not read."""
+    for lead in _ASTRAL_LEADS:
+        at = text.find(lead)
+        while at >= 0:
+            end = text.index(b'"', at)
+            if text[end - 1] == _BACKSLASH:
+                end = _string_end(text, at)
+            if text[end + 1 : end + 2] == b":":
+                return True
+            at = text.find(lead, end)
+    return False
+
+
+def _string_end(text: bytes, at: int) -> int:
+    """The closing quotation mark of the string that an offset is in."""
+    match = _REST_OF_STRING.match(text, at)
+    return match.end() if match else len(text)
 
 
 def _is_astral(name: str) -> bool:

@@ -1,10 +1,9 @@
 """Byte scans over many records at once: cheap tests that may cry wolf but never miss."""
 
 import codecs
-import sys
 import unicodedata
 from collections.abc import Sequence
-from functools import cache
+from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -12,15 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from assay.core.document import Place
+from assay.datasets.nfc import doubtful_offsets, has_combining_run
 from assay.datasets.source import BOM, Buffer
-
-MAX_COMBINING_RUN = 30
-"""Longer runs of combining marks make normalisation quadratic, and are no text."""
 
 _Bytes = npt.NDArray[np.uint8]
 _QUOTE, _COMMA, _BACKSLASH, _BRACKET, _C1_LEAD, _ABOVE_LATIN, _ASTRAL = 0x22, 0x2C, 0x5C, 0x5B, 0xC2, 0xCC, 0xF0
+_LINE_FEED = 0x0A
 _ASCII = bytes(range(0x80))
+_0022 = int.from_bytes(b"0022", "little")
 _BLOCK = 1 << 22
+_SMALL_BLOCK = 1 << 18
+"""Fits the processor's cache together with what is found in it."""
 _FIRST_LEAD = -64
 """As signed bytes, the continuation bytes of UTF-8 are those below its lead bytes."""
 
@@ -42,8 +43,12 @@ class Pieces:
     def __init__(self, pieces: Sequence[Any]) -> None:
         self.joined = b"".join(pieces)
         self.text: _Bytes = np.frombuffer(self.joined, np.uint8)
-        sizes = accumulate((len(memoryview(piece)) for piece in pieces), initial=0)
-        self._bounds = np.fromiter(sizes, np.int64, len(pieces) + 1)
+        self._pieces = pieces
+
+    @cached_property
+    def _bounds(self) -> npt.NDArray[np.int64]:
+        sizes = accumulate([len(memoryview(piece)) for piece in self._pieces], initial=0)
+        return np.fromiter(sizes, np.int64, len(self._pieces) + 1)
 
     def holding(self, hits: npt.NDArray[np.intp]) -> set[int]:
         """The pieces in which some offsets are."""
@@ -79,9 +84,18 @@ class Pieces:
         return self.holding(at[(digit == text[at + 5]) & ((digit == ord("0")) | (digit == ord("2")))])
 
 
-def unlike(source: Pieces, written: Pieces) -> set[int]:
-    """Pieces whose rewriting may have lost something: a name that appears twice is written once, an unknown one never."""
-    odd = source.with_odd_escapes()
+def _has_digits(text: _Bytes, four: int) -> bool:
+    """True when four bytes follow each other somewhere; a look at each alignment is quicker than a search."""
+    ends = (text.size - (text.size - start) % 4 for start in range(4))
+    return any((text[start:end].view("<u4") == four).any() for start, end in enumerate(ends))
+
+
+def unlike(source: Pieces, written: Pieces, *, nul: bool = True) -> set[int]:
+    """Pieces whose rewriting may have lost something: a name that appears twice is written once, an unknown one never.
+
+    Without `nul` an escaped NUL is left to whoever looks at what was written.
+    """
+    odd = source.with_odd_escapes() if nul or _has_digits(source.text, _0022) else set()
     # Quotation marks can only get lost, so equal sums mean that no piece lost any.
     if not odd and np.count_nonzero(source.text == _QUOTE) == np.count_nonzero(written.text == _QUOTE):
         return odd
@@ -127,34 +141,19 @@ def _unnormalized(canonical: Sequence[bytes], positions: list[int]) -> set[int]:
     """Of the records with characters from U+0300 on, those that are not NFC or hold a combining run."""
     if not positions:
         return set()
-    # A record ends with "}" and begins with "{", so nothing combines across the seam.
+    # Without its ASCII a text has the same doubtful characters or more, and is several times shorter.
     everything = b"".join([canonical[position] for position in positions])
-    # Without its ASCII a text has the same runs or longer ones, and is several times shorter.
-    has_run = has_combining_run(everything.translate(None, _ASCII).decode())
-    if not has_run and unicodedata.is_normalized("NFC", everything.decode()):
+    doubtful = doubtful_offsets(everything.translate(None, _ASCII).decode())
+    if not doubtful.size:
         return set()
-    texts = ((position, canonical[position].decode()) for position in positions)
+    sizes = [len(canonical[position].translate(None, _ASCII).decode()) for position in positions]
+    holders = set(np.searchsorted(np.cumsum(sizes), doubtful, side="right").tolist())
+    return {positions[at] for at in holders if not _is_normal(canonical[positions[at]].decode())}
+
+
+def _is_normal(text: str) -> bool:
     # Nothing with a long run may be normalised, which is_normalized does in doubt.
-    return {
-        position for position, text in texts if (has_run and has_combining_run(text)) or not unicodedata.is_normalized("NFC", text)
-    }
-
-
-def has_combining_run(text: str) -> bool:
-    """True when more than 30 combining marks follow each other."""
-    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-    marks = np.flatnonzero(np.take(_combining_table(), points))
-    if marks.size <= MAX_COMBINING_RUN:
-        return False
-    return bool((marks[MAX_COMBINING_RUN:] - marks[:-MAX_COMBINING_RUN] == MAX_COMBINING_RUN).any())
-
-
-@cache
-def _combining_table() -> npt.NDArray[np.bool_]:
-    table = np.zeros(sys.maxunicode + 1, bool)
-    # No character above plane 1's music and script blocks has a combining class.
-    table[[point for point in range(0x300, 0x1F000) if unicodedata.combining(chr(point))]] = True
-    return table
+    return not has_combining_run(text) and unicodedata.is_normalized("NFC", text)
 
 
 def first_not_utf8(view: memoryview) -> int | None:
@@ -171,8 +170,8 @@ def first_not_utf8(view: memoryview) -> int | None:
 
 def commas_in(view: memoryview) -> int:
     """How many commas are in the bytes."""
-    blocks = range(0, len(view), _BLOCK)
-    return sum(int(np.count_nonzero(np.frombuffer(view[at : at + _BLOCK], np.uint8) == _COMMA)) for at in blocks)
+    blocks = range(0, len(view), _SMALL_BLOCK)
+    return sum(int(np.count_nonzero(np.frombuffer(view[at : at + _SMALL_BLOCK], np.uint8) == _COMMA)) for at in blocks)
 
 
 def address_of(buffer: Any) -> int:
@@ -183,12 +182,12 @@ def address_of(buffer: Any) -> int:
 def lone_surrogates(buffer: Buffer, *, most: int) -> list[int]:
     """Offsets of `\\uD8xx` escapes that are no half of a pair, at most about `most` of them."""
     found: list[int] = []
-    size = len(buffer)
-    for start in range(0, size, _BLOCK):
+    view = memoryview(buffer)
+    for start in range(0, len(view), _SMALL_BLOCK):
         # A pair is 12 bytes; a block looks 16 bytes around itself and reports its own escapes only.
-        low, high = max(0, start - 16), min(size, start + _BLOCK + 16)
-        at = low + _lone_in(np.frombuffer(buffer[low:high], np.uint8), buffer, low)
-        found += at[(at >= start) & (at < start + _BLOCK)].tolist()
+        low, high = max(0, start - 16), start + _SMALL_BLOCK + 16
+        at = low + _lone_in(np.frombuffer(view[low:high], np.uint8), buffer, low)
+        found += at[(at >= start) & (at < start + _SMALL_BLOCK)].tolist()
         if len(found) > most:
             break
     return found
@@ -196,16 +195,16 @@ def lone_surrogates(buffer: Buffer, *, most: int) -> list[int]:
 
 def _lone_in(block: _Bytes, buffer: Buffer, start: int) -> npt.NDArray[np.intp]:
     """Surrogate escapes without their other half in a block that begins at `start`."""
-    at = np.flatnonzero(block[:-5] == _BACKSLASH)
-    at = at[(block[at + 1] == ord("u")) & ((block[at + 2] | 0x20) == ord("d")) & (_HIGH | _LOW)[block[at + 3]]]
+    at = np.flatnonzero((block[:-5] == _BACKSLASH) & (block[1:-4] == ord("u")) & ((block[2:-3] | 0x20) == ord("d")))
+    at = at[(_HIGH | _LOW)[block[at + 3]]]
     doubtful = at[(at == 0) | (block[at - 1] == _BACKSLASH)]
     escaped = [offset for offset in doubtful.tolist() if not _is_escape(buffer, start + offset)]
-    at = at[~np.isin(at, escaped)]
+    at = at[~np.isin(at, escaped)] if escaped else at
     is_high = _HIGH[block[at + 3]]
-    high, low = at[is_high], at[~is_high]
-    lone_high = high[~np.isin(high + 6, low, assume_unique=True)]
-    lone_low = low[~np.isin(low - 6, high, assume_unique=True)]
-    return np.sort(np.concatenate([lone_high, lone_low]))
+    is_lone = np.ones(at.size, bool)
+    pairs = np.flatnonzero(is_high[:-1] & ~is_high[1:] & (np.diff(at) == 6))
+    is_lone[pairs] = is_lone[pairs + 1] = False
+    return at[is_lone]
 
 
 def _is_escape(buffer: Buffer, offset: int) -> bool:
@@ -220,22 +219,22 @@ class Cursor:
     """Turns rising byte offsets of a buffer into lines and columns, reading every byte once."""
 
     def __init__(self, buffer: Buffer) -> None:
-        self._buffer = buffer
+        self._view = memoryview(buffer)
         self._offset = len(BOM) if buffer[: len(BOM)] == BOM else 0
         self._place = Place(1, 1)
 
     def place(self, offset: int) -> Place:
         """Where `offset` is; it must not be smaller than the offset before."""
         while self._offset < offset:
-            end = min(offset, self._offset + _BLOCK)
-            self._place = _advance(self._place, bytes(self._buffer[self._offset : end]))
+            end = min(offset, self._offset + _SMALL_BLOCK)
+            self._place = _advance(self._place, np.frombuffer(self._view[self._offset : end], np.int8))
             self._offset = end
         return self._place
 
 
-def _advance(place: Place, block: bytes) -> Place:
-    breaks = block.count(b"\n")
-    last_line = block[block.rfind(b"\n") + 1 :] if breaks else block
-    continuations = int(np.count_nonzero(np.frombuffer(last_line, np.int8) < _FIRST_LEAD))
-    characters = len(last_line) - continuations
+def _advance(place: Place, block: npt.NDArray[np.int8]) -> Place:
+    is_break = block == _LINE_FEED
+    breaks = int(np.count_nonzero(is_break))
+    last_line = block[block.size - int(np.argmax(is_break[::-1])) :] if breaks else block
+    characters = int(np.count_nonzero(last_line >= _FIRST_LEAD))
     return Place(place.line + breaks, characters + (1 if breaks else place.column))

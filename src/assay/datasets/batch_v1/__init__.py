@@ -69,19 +69,21 @@ class _Reading:
 
     def check_records(self, effort: Effort) -> None:
         """Every record: clean ones from the fast lane, the others by the exact rules."""
-        index = done = 0
+        index = 0
+        first_index, accepted, records = self.first_index, self.accepted, self.split.records
         suspects = self.split.patched_records()
-        for verdicts in clean_in_parallel(self.split.records, suspects=suspects, workers=effort.workers):
+        for verdicts in clean_in_parallel(records, suspects=suspects, workers=effort.workers):
             for verdict in verdicts:
                 if verdict is None:
                     self._check_exactly(index)
-                elif verdict.record_id in self.first_index:
+                elif verdict.record_id in first_index:
                     self._report_duplicate(index, verdict)
                 else:
-                    self._accept(index, verdict.record_id, verdict.digest)
-                done += len(memoryview(self.split.records[index]))
+                    first_index[verdict.record_id] = index
+                    accepted.append(index)
+                    self.digests += verdict.digest
                 index += 1
-            effort.progress(done, len(self.split.buffer))
+            effort.progress(self.split.offset(records[index - 1]), len(self.split.buffer))
 
     def _accept(self, index: int, record_id: str, digest: bytes) -> None:
         self.first_index[record_id] = index

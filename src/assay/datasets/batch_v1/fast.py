@@ -4,16 +4,18 @@ A record is accepted here only when typed decoding and byte scans prove it clean
 send a clean record to the exact rules, it never lets a bad one pass.
 """
 
-import hashlib
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from hashlib import sha256
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import msgspec
 import orjson
-from msgspec import UNSET, Meta, Raw, UnsetType
+from msgspec import Meta, Raw
+from orjson import OPT_SORT_KEYS
+from orjson import dumps as _dumps
 
 from assay.datasets.batch_v1 import rules
-from assay.datasets.hashing import Floats, has_astral_name
+from assay.datasets.hashing import Floats, text_has_astral_name
 from assay.datasets.scan import Pieces, scan_texts, unlike
 from assay.datasets.source import BATCH_BYTES
 
@@ -26,30 +28,30 @@ _Level2 = dict[str, _Scalar | _Level3] | list[_Scalar | _Level3]
 _Metadata = dict[str, _Scalar | _Level2]
 """Five levels of containers: batch_v1 1.2, Max depth 5."""
 
-_Text = Annotated[str, Meta(max_length=rules.MAX_TEXT)]
 _Tag = Annotated[str, Meta(min_length=1, max_length=rules.MAX_TAG)]
 
 
-class _Input(msgspec.Struct, gc=False):
-    prompt: Annotated[str, Meta(min_length=1, max_length=rules.MAX_TEXT)]
+class _Expected(TypedDict, total=False):
+    max_latency_ms: Annotated[int, Meta(ge=1, le=rules.MAX_LATENCY_MS)]
+    required_criteria: list[Literal["accuracy", "clarity", "reasoning", "factuality", "overall"]]
 
 
-class _Reference(msgspec.Struct, gc=False):
-    answer: _Text | UnsetType = UNSET
+class _Record(TypedDict):
+    """Unknown members are not read; what is written from the record is then shorter, which shows.
 
+    Open objects are untyped, because only untyped floats go through the hook.
+    """
 
-class _Expected(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    max_latency_ms: Annotated[int, Meta(ge=1, le=rules.MAX_LATENCY_MS)] | UnsetType = UNSET
-    required_criteria: list[Literal["accuracy", "clarity", "reasoning", "factuality", "overall"]] | UnsetType = UNSET
-
-
-class _Record(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     record_id: Annotated[str, Meta(min_length=1, max_length=rules.MAX_ID)]
-    input: _Input
-    reference: _Reference | UnsetType = UNSET
-    tags: Annotated[list[_Tag], Meta(max_length=rules.MAX_TAGS)] | UnsetType = UNSET
-    expected: _Expected | UnsetType = UNSET
-    metadata: _Metadata | UnsetType = UNSET
+    input: dict[str, Any]
+    reference: NotRequired[dict[str, Any]]
+    tags: NotRequired[Annotated[list[_Tag], Meta(max_length=rules.MAX_TAGS)]]
+    expected: NotRequired[_Expected]
+    metadata: NotRequired[dict[str, Any]]
+
+
+class _WithMetadata(msgspec.Struct, gc=False):
+    metadata: _Metadata
 
 
 class Clean(msgspec.Struct, frozen=True, gc=False):
@@ -59,9 +61,8 @@ class Clean(msgspec.Struct, frozen=True, gc=False):
     digest: bytes
 
 
-class _Read(NamedTuple):
-    record_id: str
-    canonical: bytes
+_Read = tuple[str, bytes]
+"""The id and the canonical bytes."""
 
 
 def clean_records(raws: Sequence[Raw], *, suspects: frozenset[int]) -> Iterator[list[Clean | None]]:
@@ -84,7 +85,7 @@ class _Lane:
         self._suspects = suspects
         self._seen = 0
         self._floats = Floats()
-        self._decode = msgspec.json.Decoder(dict, float_hook=self._floats).decode
+        self._decode = msgspec.json.Decoder(_Record, float_hook=self._floats).decode
 
     def accept(self, batch: Sequence[Raw]) -> list[Clean | None]:
         """The verdicts on some records that follow each other."""
@@ -101,42 +102,61 @@ class _Lane:
             bad = _bad_positions([batch[position] for position in passed], read)
             for at, position in enumerate(passed):
                 if at not in bad:
-                    verdicts[position] = Clean(read[at].record_id, hashlib.sha256(read[at].canonical).digest())
+                    record_id, canonical = read[at]
+                    verdicts[position] = Clean(record_id, sha256(canonical).digest())
         return verdicts
 
     def _read(self, raw: Raw) -> _Read | None:
         """A record whose types, lengths and sizes are right."""
         if len(memoryview(raw)) > _LARGEST_RAW:
             return None
-        floats = self._floats
-        floats.reset()
         try:
             record = self._decode(raw)
-            typed = msgspec.convert(record, _Record)
-            canonical = orjson.dumps(record, option=orjson.OPT_SORT_KEYS)
+            canonical = _dumps(record, None, OPT_SORT_KEYS)
         except (msgspec.DecodeError, orjson.JSONEncodeError, RecursionError, UnicodeDecodeError):
+            self._floats.reset()
             return None
+        if not self._floats.exact:
+            self._floats.reset()
+            return None
+        record_id: str = record["record_id"]
         is_clean = (
-            len(canonical) <= rules.MAX_RECORD_BYTES
-            and floats.exact
-            # 2000.0 was read as 2000 above, and max_latency_ms must be written as an integer.
-            and not (floats.integral and typed.expected is not UNSET and typed.expected.max_latency_ms is not UNSET)
-            and typed.record_id.isprintable()
-            and (typed.tags is UNSET or "".join(typed.tags).isprintable())
-            and (len(canonical) <= rules.MAX_RECORD_METADATA_BYTES or _has_small_metadata(record))
+            record_id.isprintable()
+            and len(canonical) <= rules.MAX_RECORD_BYTES
+            and _has_good_texts(record)
+            and ("metadata" not in record or _has_good_metadata(record, len(canonical)))
         )
-        return _Read(typed.record_id, canonical) if is_clean else None
+        return (record_id, canonical) if is_clean else None
+
+
+def _has_good_texts(record: _Record) -> bool:
+    prompt = record["input"].get("prompt")
+    answer = record["reference"].get("answer", "") if "reference" in record else ""
+    return (
+        type(prompt) is str
+        and 0 < len(prompt) <= rules.MAX_TEXT
+        and type(answer) is str
+        and len(answer) <= rules.MAX_TEXT
+        and ("tags" not in record or "".join(record["tags"]).isprintable())
+    )
+
+
+def _has_good_metadata(record: _Record, record_bytes: int) -> bool:
+    """Neither too deep nor too large."""
+    try:
+        msgspec.convert(record, _WithMetadata)
+    except msgspec.ValidationError:
+        return False
+    limit = rules.MAX_RECORD_METADATA_BYTES
+    return record_bytes <= limit or len(_dumps(record["metadata"])) <= limit
 
 
 def _bad_positions(raws: Sequence[Raw], read: Sequence[_Read]) -> set[int]:
     """Records that only the exact rules can judge, by scans over all of them at once."""
-    canonical = [record.canonical for record in read]
+    canonical = [text for _, text in read]
     written = Pieces(canonical)
     scanned = scan_texts(canonical, written)
     # RFC 8785 orders names above U+FFFF differently from orjson.
-    renamed = {position for position in scanned.astral if has_astral_name(orjson.loads(canonical[position]))}
-    return scanned.suspect | renamed | unlike(Pieces(raws), written)
-
-
-def _has_small_metadata(record: dict[str, Any]) -> bool:
-    return len(orjson.dumps(record.get("metadata"))) <= rules.MAX_RECORD_METADATA_BYTES
+    renamed = {position for position in scanned.astral if text_has_astral_name(canonical[position])}
+    # An escaped NUL is still one in the canonical text, where it makes a suspect.
+    return scanned.suspect | renamed | unlike(Pieces(raws), written, nul=False)

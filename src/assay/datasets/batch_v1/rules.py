@@ -24,7 +24,7 @@ from assay.datasets.checks import (
     word_at,
 )
 from assay.datasets.config import ValidationConfig
-from assay.datasets.scan import has_combining_run
+from assay.datasets.nfc import doubtful_offsets, has_combining_run
 
 # batch_v1 1.2 and 1.3; KB and MB are 1024-based.
 MAX_PAYLOAD_BYTES = 100 << 20
@@ -46,7 +46,7 @@ EXPECTED_FIELDS = ("max_latency_ms", "required_criteria")
 
 _DATASET_ID = re.compile(r"[A-Za-z0-9_.-]*\Z")
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|\+00:00)\Z")
-_MAY_BE_CONTROL = re.compile(r"\\[ubf]|[\x7f-\x9f]")
+_MAY_BE_CONTROL = re.compile(r"\\[bf]|\\u00[01789]|[\x7f-\x9f]")
 """How a control character other than tab and line break looks in JSON text."""
 _MOST_GROWTH = 6 * 4
 """A text of n characters is at most this many times n canonical bytes: 1e20 grows to 21 digits, a character to 4 bytes."""
@@ -169,7 +169,7 @@ class CheckedRecord:
         self.found = Findings()
         self.value = value
         self.is_normalized = True
-        if text is None or not text.isascii() or "\\u" in text:
+        if text is None or "\\u" in text or (not text.isascii() and doubtful_offsets(text).size):
             self._normalize(path, config)
         _check_record(self.found, self.value, path, config)
         if text is None or _MAY_BE_CONTROL.search(text):

@@ -11,6 +11,7 @@ from assay.core.document import Document, Excerpt, Place, excerpt
 from assay.core.issue import Finding, Issue, path_text
 from assay.core.json_door import parse_json
 from assay.datasets.batch_v1 import rules
+from assay.datasets.batch_v1.flood import has_more_elements
 from assay.datasets.checks import Findings, check_flaws
 from assay.datasets.config import ValidationConfig
 from assay.datasets.scan import Cursor, address_of, commas_in, lone_surrogates
@@ -21,7 +22,6 @@ _EXACT_BYTES = 4 << 20
 _FLOOD_COMMAS = 3_000_000
 """msgspec needs 75 bytes per element before it can count them; more commas than this are counted first."""
 _MOST_SURROGATES = 1_000_000
-_TOKEN = re.compile(rb'"(?:[^"\\]+|\\.)*"|[\[\]{},]', re.DOTALL)
 _BYTE_OFFSET = re.compile(r" \(byte ([0-9]+)\)")
 
 
@@ -29,7 +29,17 @@ class _Records(msgspec.Struct):
     records: list[msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET
 
 
+class _UncutRecords(msgspec.Struct):
+    records: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Flood(Exception):
+    """There are more records than a document may have, and they were not read."""
+
+
 _decode = msgspec.json.Decoder(_Records).decode
+_decode_uncut = msgspec.json.Decoder(_UncutRecords).decode
+_decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 class Split:
@@ -78,11 +88,10 @@ class Split:
         return bytes(piece)
 
     def _read(self) -> None:
-        if self._is_flood():
-            self._reject("value_out_of_range", "records", f"records has more than {rules.MAX_RECORDS:,} items", hint=_TOO_MANY)
-            return
         try:
             records = self._decoded()
+        except _Flood:
+            self._reject("value_out_of_range", "records", f"records has more than {rules.MAX_RECORDS:,} items", hint=_TOO_MANY)
         except RecursionError:
             self._reject("invalid_json", "", "nested deeper than the reader allows", hint="flatten the value")
         except msgspec.ValidationError:
@@ -96,34 +105,27 @@ class Split:
             else:
                 self._check_whole()
 
-    def _is_flood(self) -> bool:
-        """More elements than records may have, found without building them."""
-        if commas_in(self.view) <= _FLOOD_COMMAS:
-            return False
-        depth = elements = 0
-        name = b""
-        for match in _TOKEN.finditer(self.buffer):
-            token = match.group()
-            if token[:1] == b'"':
-                name = token if depth == 1 else name
-                continue
-            depth += (token in b"[{") - (token in b"]}")
-            # A name with an escape in it may spell records.
-            elements += token == b"," and depth == 2 and (name == b'"records"' or b"\\" in name)
-            if elements >= rules.MAX_RECORDS:
-                return True
-        return False
-
-    def _decoded(self) -> list[msgspec.Raw] | msgspec.UnsetType:
-        view = self.view[self.start :]
+    def _decoded(self) -> Sequence[msgspec.Raw] | msgspec.UnsetType:
+        is_flood = commas_in(self.view) > _FLOOD_COMMAS
         try:
-            return _decode(view).records
+            return self._cut(is_flood=is_flood)
         except msgspec.DecodeError:
             offsets = lone_surrogates(self.buffer, most=_MOST_SURROGATES)
             if not offsets or len(offsets) > _MOST_SURROGATES:
                 raise
             self._patch(offsets)
-            return _decode(self.view[self.start :]).records
+            return self._cut(is_flood=is_flood)
+
+    def _cut(self, *, is_flood: bool) -> Sequence[msgspec.Raw] | msgspec.UnsetType:
+        view = self.view[self.start :]
+        if not is_flood:
+            return _decode(view).records
+        records = _decode_uncut(view).records
+        if records is msgspec.UNSET:
+            return records
+        if has_more_elements(memoryview(records), rules.MAX_RECORDS):
+            raise _Flood
+        return _decode_array(records)
 
     def _patch(self, offsets: list[int]) -> None:
         if isinstance(self.buffer, bytes):

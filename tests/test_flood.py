@@ -1,0 +1,32 @@
+"""Elements of an array are counted without building them, whatever stands inside them."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.datasets.batch_v1.flood import has_more_elements
+
+texts = st.text(st.sampled_from('\\"[]{},aé'), max_size=8)
+values = st.recursive(texts | st.integers(), lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=3))
+MB = 1 << 20
+
+
+@given(st.lists(values, max_size=6), st.integers(1, 7))
+def test_an_array_has_more_elements_than_any_smaller_number(array: list[object], most: int) -> None:
+    assert has_more_elements(memoryview(json.dumps(array).encode()), most) == (len(array) > most)
+
+
+@pytest.mark.parametrize("value", [{"a": 1, "b": 2}, "1,2,3", {"a": [1, 2, 3]}], ids=json.dumps)
+def test_only_an_array_has_elements(value: object) -> None:
+    assert not has_more_elements(memoryview(json.dumps(value).encode()), 1)
+
+
+@pytest.mark.parametrize("lead", range(8))
+@pytest.mark.parametrize("element", [r'"\\\",["', '[{},"]"]', r'"\\"'])
+def test_the_seams_between_blocks_do_not_show(element: str, lead: int) -> None:
+    times = 2 * MB // len(element)
+    array = memoryview(("[" + " " * lead + ",".join([element] * times) + "]").encode())
+    assert has_more_elements(array, times - 1)
+    assert not has_more_elements(array, times)
