@@ -99,7 +99,7 @@ def test_python_examples_of_a_page_give_what_the_page_shows(page: str) -> None:
 def test_the_walk_names_functions_that_exist() -> None:
     walk = (ROOT / "docs" / "follow-one-record.md").read_text(encoding="utf-8")
     named = re.findall(r"\]\(\.\./(src/[^)]+)\) \| `(\w+)`", walk)
-    found = [re.search(rf"^(def|class) {name}\b", (ROOT / path).read_text("utf-8"), re.MULTILINE) for path, name in named]
+    found = [re.search(rf"^(async def|def|class) {name}\b", (ROOT / path).read_text("utf-8"), re.MULTILINE) for path, name in named]
     assert len(named) >= 10
     assert [name for (_, name), definition in zip(named, found, strict=True) if definition is None] == []
 

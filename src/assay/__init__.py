@@ -6,16 +6,22 @@ from typing import TYPE_CHECKING, Any
 from assay.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from assay.api import ValidationConfig, stream, validate
+    from assay.api import RunRequest, ValidationConfig, open_run, run, run_async, stream, validate
     from assay.core.case import Case
     from assay.core.errors import AssayError, SourceUnreadable, UsageProblem
     from assay.core.issue import Issue
     from assay.core.report import Report
+    from assay.core.run_result import RunResult
 
 _HOMES = {
     "validate": "assay.api",
     "stream": "assay.api",
     "ValidationConfig": "assay.api",
+    "run": "assay.api",
+    "run_async": "assay.api",
+    "open_run": "assay.api",
+    "RunRequest": "assay.api",
+    "RunResult": "assay.core.run_result",
     "Case": "assay.core.case",
     "Issue": "assay.core.issue",
     "Report": "assay.core.report",
@@ -29,9 +35,14 @@ __all__ = [
     "Case",
     "Issue",
     "Report",
+    "RunRequest",
+    "RunResult",
     "SourceUnreadable",
     "UsageProblem",
     "ValidationConfig",
+    "open_run",
+    "run",
+    "run_async",
     "stream",
     "validate",
 ]

@@ -50,7 +50,9 @@ def test_a_run_is_created_once(tmp_path: Path) -> None:
     with pytest.raises(UsageProblem, match="holds a run already"):
         create_ledger(tmp_path / "ledger.sqlite", plan=b"{}", plan_sha256="cd", at=1.0)
     assert [path.name for path in tmp_path.iterdir()] == ["ledger.sqlite"]
-    assert open_ledger(tmp_path / "ledger.sqlite").run().plan_sha256 == "ab"
+    ledger = open_ledger(tmp_path / "ledger.sqlite")
+    assert ledger.run().plan_sha256 == "ab"
+    ledger.close()
 
 
 def test_a_missing_run_is_named(tmp_path: Path) -> None:

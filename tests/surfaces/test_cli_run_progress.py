@@ -130,6 +130,14 @@ def test_a_run_that_another_process_works_on_is_waited_for_in_words(capsys: pyte
 
 
 def test_a_full_disk_ends_with_the_way_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(StoreUnavailable), RunProgress("nightly", resume="assay resume nightly"):
+    progress = RunProgress("nightly", is_quiet=True, resume="assay resume nightly")
+    progress.watch(at(10.0, 100))
+    with pytest.raises(StoreUnavailable), progress:
         raise StoreUnavailable("no space left on device")
     assert capsys.readouterr().err == "assay: nothing that is done is lost; go on with: assay resume nightly\n"
+
+
+def test_a_run_that_never_began_is_not_said_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(StoreUnavailable), RunProgress("nightly", resume="assay resume nightly"):
+        raise StoreUnavailable("no such folder")
+    assert capsys.readouterr().err == ""

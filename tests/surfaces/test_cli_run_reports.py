@@ -192,7 +192,13 @@ def plan_lines() -> list[str]:
         limit=100,
     )
     planned = PlannedRuns(
-        plans=(plan,), runs_dir="runs", inputs=(), valid_records=50, invalid_records=2, notes=("two invalid records are left out",)
+        plans=(plan,),
+        runs_dir="runs",
+        inputs=(),
+        valid_records=50,
+        invalid_records=2,
+        judged_records=30,
+        notes=("two invalid records are left out",),
     )
     return list(plan_text(planned, PLAIN))
 

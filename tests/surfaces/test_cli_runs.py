@@ -134,6 +134,13 @@ def test_failed_records_are_run_again_as_a_new_run(failed: str) -> None:
     assert "repeats     the failed records of failed\n" in assay("show", "again").stdout
 
 
+def test_a_run_of_another_folder_is_repeated_there(failed: str) -> None:
+    Path("runs").rename("archive")
+    result = assay("retry", f"archive/{failed}", "--run-id", "again", "--quiet")
+    assert "next        assay show again sum-1 --runs-dir archive\n" in result.stdout
+    assert Path("archive/again").is_dir()
+
+
 def test_a_run_without_failed_records_is_not_repeated() -> None:
     result = assay("retry", "good")
     assert result.exit_code == 2

@@ -1,6 +1,7 @@
 """One case: drives its grader from ask to ask, round after round, to exactly one outcome."""
 
 import asyncio
+import errno
 import random
 import time
 import traceback
@@ -11,7 +12,7 @@ import msgspec
 
 from assay.core.ask import Ask, ModelFailure, Reply, Stage
 from assay.core.case import Case
-from assay.core.errors import AssayError
+from assay.core.errors import AssayError, StoreUnavailable
 from assay.core.outcome import Attempt, Cancelled, Failed, FailureLabel, Grade, Graded, GradingFailure, Outcome
 from assay.core.plan import Plan, retry_delay
 from assay.engine.crew import Crew
@@ -23,6 +24,9 @@ from assay.models import Model
 from assay.store.cache import ReplyCache
 from assay.store.ledger import Claim, Entry, Fenced, OpenRecord
 
+PROVIDER_REFUSED = "provider_refused"
+"""Code of the records that were not evaluated because a provider took no more calls."""
+
 _decode_case = msgspec.json.Decoder(Case).decode
 
 
@@ -33,10 +37,9 @@ class Stopped(Exception):
 class CallFailed(Exception):
     """A call failed for good."""
 
-    def __init__(self, ask: Ask, failure: ModelFailure) -> None:
-        super().__init__(failure.message)
-        self.ask = ask
-        self.failure = failure
+    def __init__(self, attempt: Attempt) -> None:
+        super().__init__(attempt.error_message)
+        self.attempt = attempt
 
 
 class BudgetSpent(Exception):
@@ -83,18 +86,23 @@ async def run_case(opened: OpenRecord, claim: Claim, room: Room) -> None:
     """Bring one record to its outcome and append it; raises only when the ledger cannot be written."""
     drive = _Drive(opened, claim, room)
     try:
-        outcome = await drive.outcome()
+        outcome = await _outcome(drive)
+        await drive.save(outcome)
     except Stopped:
         await drive.save()
-        return
-    except (AssayError, Fenced):
+    else:
+        room.tally.add_outcome(outcome)
+    finally:
+        drive.leave()
+
+
+async def _outcome(drive: "_Drive") -> Outcome:
+    try:
+        return await drive.outcome()
+    except (AssayError, Fenced, Stopped):
         raise
     except Exception as problem:  # noqa: BLE001  # record isolation: one record's surprise is not the run's end
-        outcome = Failed(code="internal_error", message=f"{type(problem).__name__}: {problem}", stack=traceback.format_exc())
-    finally:
-        drive.end_first_round()
-    await room.journal.append(claim, Entry(opened.position, tuple(drive.unsaved), outcome))
-    room.tally.add_outcome(outcome)
+        return Failed(code="internal_error", message=f"{type(problem).__name__}: {problem}", stack=traceback.format_exc())
 
 
 class _Drive:
@@ -107,14 +115,18 @@ class _Drive:
         self._case = _decode_case(opened.case)
         self._replies = {attempt.call_id: attempt.reply for attempt in opened.attempts if attempt.reply is not None}
         self._latencies = {attempt.call_id: attempt.latency_ms for attempt in opened.attempts if attempt.reply is not None}
-        self._round = 1 + max((attempt.round for attempt in opened.attempts if attempt.error_code), default=0)
-        self._is_first_round = True
-        self.unsaved: list[Attempt] = []
+        self._failures = [attempt for attempt in opened.attempts if attempt.error_code]
+        self._round = 1 + max((attempt.round for attempt in self._failures), default=0)
+        self._is_retrying = False
+        self._unsaved: list[Attempt] = []
+        self._held: list[Gate] = []
+        """Slots of calls whose results are not yet on the disk: so a crash costs no more calls than there are slots."""
 
     async def outcome(self) -> Outcome:
         """Grade the case, whatever that takes."""
         flow = start(self._case, self._room.settings, attachments=self._room.attachments(self._case))
         try:
+            await self._wait_out()
             asks = next(flow)
             while True:
                 asks = flow.send(await self._answers(asks))
@@ -129,9 +141,11 @@ class _Drive:
             return Cancelled(code=problem.code, message=problem.message)
 
     def _failed(self, problem: CallFailed) -> Failed:
-        label: FailureLabel = "timeout_or_latency_exceeded" if problem.failure.code == "timeout" else "other"
-        failure = problem.failure
-        return Failed(code=failure.code, message=failure.message, stage=problem.ask.stage, label=label, answer=self._answer())
+        attempt = problem.attempt
+        label: FailureLabel = "timeout_or_latency_exceeded" if attempt.error_code == "timeout" else "other"
+        return Failed(
+            code=attempt.error_code, message=attempt.error_message, stage=attempt.stage, label=label, answer=self._answer()
+        )
 
     def _answer(self) -> str | None:
         reply = self._replies.get("candidate")
@@ -151,88 +165,127 @@ class _Drive:
         if missing:
             # What was paid for is on disk before more is spent.
             await self.save()
+            self._check_not_lost(missing)
         while missing:
             missing = await self._ask_all(missing)
         return tuple(self._replies[ask.call_id] for ask in asks)
 
+    def _check_not_lost(self, asks: Sequence[Ask]) -> None:
+        """A call that had failed for good when the run was interrupted is not made once more."""
+        lost = {attempt.call_id: attempt for attempt in self._failures if attempt.wait_s is None}
+        for ask in asks:
+            if ask.call_id in lost:
+                raise CallFailed(lost[ask.call_id])
+
     async def _ask_all(self, asks: Sequence[Ask]) -> list[Ask]:
         """One round of calls; returns what is left for the next, after the wait that must come before it."""
-        tried = [await self._try(asks[0])] if len(asks) == 1 else await _gathered(map(self._try, asks))
-        failed = [(ask, problem) for ask, problem in zip(asks, tried, strict=True) if problem is not None]
-        final = [pair for pair in failed if not pair[1].is_transient or self._round >= self._room.plan.retry.max_attempts]
-        if final:
-            raise CallFailed(*final[0])
+        tried = [await self._try(asks[0])] if len(asks) == 1 else await _gathered(map(self._try_and_save, asks))
+        failed = [(ask, attempt) for ask, attempt in zip(asks, tried, strict=True) if attempt.error_code]
+        for ask, attempt in failed:
+            if attempt.wait_s is None:
+                raise CallFailed(attempt)
+            self._check_lane(self._room.routes[ask.model])
         if failed:
-            await self._wait(max(self._delay(problem) for _, problem in failed))
+            await self.save()
+            self._round += 1
+            await self._pause(max(attempt.wait_s or 0.0 for _, attempt in failed))
         return [ask for ask, _ in failed]
 
-    def _delay(self, failure: ModelFailure) -> float:
-        room = self._room
-        return retry_delay(room.plan.retry, self._round, chance=room.chance(), retry_after=failure.retry_after)
-
-    async def _wait(self, seconds: float) -> None:
-        """Between two rounds the record holds no slot; a stop ends the wait."""
-        self.unsaved = [
-            msgspec.structs.replace(attempt, wait_s=seconds) if attempt.error_code else attempt for attempt in self.unsaved
-        ]
+    async def _try_and_save(self, ask: Ask) -> Attempt:
+        """One of several asks side by side: it does not keep its slot until the slowest is back."""
+        attempt = await self._try(ask)
         await self.save()
-        self._round += 1
-        self._room.crew.pause()
-        self.end_first_round()
+        return attempt
+
+    def _wait_before_next(self, failure: ModelFailure) -> float | None:
+        """Seconds between this round and the next; None when there is none for this failure."""
+        room, policy = self._room, self._room.plan.retry
+        if not failure.is_transient or self._round >= policy.max_attempts:
+            return None
+        return round(retry_delay(policy, self._round, chance=room.chance(), retry_after=failure.retry_after), 3)
+
+    async def _wait_out(self) -> None:
+        """A record that was between two rounds when its run was interrupted waits for the rest of the time."""
+        if self._failures:
+            ends = (failed.started_at + failed.latency_ms / 1000 + (failed.wait_s or 0.0) for failed in self._failures)
+            await self._pause(max(ends) - self._room.clock())
+
+    async def _pause(self, seconds: float) -> None:
+        """Between two rounds the record holds no slot; a stop ends the wait."""
+        crew = self._room.crew
+        crew.pause()
+        if not self._is_retrying:
+            self._is_retrying = True
+            crew.begin_retries()
         try:
             await asyncio.wait_for(self._room.stop.wait(), seconds)
         except TimeoutError:
             return
         finally:
-            self._room.crew.resume()
+            crew.resume()
         raise Stopped
 
-    def end_first_round(self) -> None:
-        """The record has no first attempt left to start."""
-        if self._is_first_round:
-            self._is_first_round = False
-            self._room.crew.end_first_round()
+    def leave(self) -> None:
+        """The record is out of hand; what it held goes to others."""
+        self._release(self._held)
+        self._room.crew.end_rounds(is_retrying=self._is_retrying)
 
-    async def save(self) -> None:
-        """Append what is not yet in the ledger."""
-        if not self.unsaved:
+    async def save(self, outcome: Outcome | None = None) -> None:
+        """Append what is not yet in the ledger, and the outcome when there is one."""
+        if not self._unsaved and outcome is None:
             return
-        entry = Entry(self._opened.position, tuple(self.unsaved))
-        self.unsaved = []
-        await self._room.journal.append(self._claim, entry)
+        entry = Entry(self._opened.position, tuple(self._unsaved), outcome)
+        held, self._held, self._unsaved = self._held, [], []
+        try:
+            # With no call in flight nothing else would come into the group.
+            await self._room.journal.append(self._claim, entry, is_urgent=not self._room.tally.in_flight)
+        finally:
+            self._release(held)
 
-    async def _try(self, ask: Ask) -> ModelFailure | None:
+    def _release(self, held: Sequence[Gate]) -> None:
+        for gate in held:
+            self._room.limits.leave(gate)
+
+    async def _try(self, ask: Ask) -> Attempt:
         """One attempt at one ask; its reply or its failure is noted."""
         room = self._room
         if ask.stage == "candidate" and room.responses is not None:
-            self._note(_Call(ask, "", room.clock()), room.responses(self._case.id), cost=None)
-            return None
+            return self._note(_Call(ask, "", room.clock()), room.responses(self._case.id), cost=None)
         route = room.routes[ask.model]
         call = _Call(ask, route.address(ask), room.clock())
         cached = room.cache.get(call.address) if room.cache is not None and not ask.is_fresh else None
         if cached is not None:
-            self._note(call, msgspec.structs.replace(cached, flags=(*cached.flags, "cached")), cost=None)
-            return None
+            return self._note(call, msgspec.structs.replace(cached, flags=(*cached.flags, "cached")), cost=None)
         await room.limits.enter(route.gate)
-        room.tally.in_flight += 1
+        result: Reply | ModelFailure | None = None
         try:
-            self._check_open(route)
-            call.at, started = room.clock(), time.perf_counter()
-            reply = await route.model.reply(ask)
+            result = await self._made(call, route)
+        finally:
+            if result is None:
+                room.limits.leave(route.gate)
+        self._held.append(route.gate)
+        if isinstance(result, ModelFailure):
+            route.gate.lane.failed(result, call.at)
+            return self._note(call, result, cost=None)
+        route.gate.lane.succeeded(result.usage, call.at)
+        if room.cache is not None and result.text:
+            room.cache.put(call.address, result)
+        return self._note(call, result, cost=route.cost(result))
+
+    async def _made(self, call: "_Call", route: Route) -> Reply | ModelFailure:
+        """The call itself, timed; raises when it is not to be made, or cannot be made from here."""
+        room = self._room
+        self._check_open(route)
+        room.tally.in_flight += 1
+        call.at, started = room.clock(), time.perf_counter()
+        try:
+            return await route.model.reply(call.ask)
         except ModelFailure as failure:
-            call.seconds = time.perf_counter() - started
-            route.gate.lane.failed(failure, call.at)
-            self._note(call, failure, cost=None)
+            _check_machine(failure)
             return failure
         finally:
+            call.seconds = time.perf_counter() - started
             room.tally.in_flight -= 1
-            room.limits.leave(route.gate)
-        call.seconds = time.perf_counter() - started
-        route.gate.lane.succeeded(reply.usage, call.at)
-        self._note(call, reply, cost=route.cost(reply))
-        if room.cache is not None and reply.text:
-            room.cache.put(call.address, reply)
-        return None
 
     def _check_open(self, route: Route) -> None:
         """Raises when no further call is to be made."""
@@ -241,13 +294,16 @@ class _Drive:
             raise Stopped
         if self._claim in room.journal.fenced:
             raise Fenced
-        lane = route.gate.lane
-        if lane.broken is not None:
-            raise BudgetSpent("provider_refused", f"no more calls to '{lane.provider.name}': {lane.broken.message}")
+        self._check_lane(route)
         if room.plan.max_cost is not None and room.tally.cost >= room.plan.max_cost:
             raise BudgetSpent("budget_exhausted", f"the run has cost {room.tally.cost:.4f} of {room.plan.max_cost:.4f} US dollars")
 
-    def _note(self, call: "_Call", result: Reply | ModelFailure, *, cost: float | None) -> None:
+    def _check_lane(self, route: Route) -> None:
+        lane = route.gate.lane
+        if lane.broken is not None:
+            raise BudgetSpent(PROVIDER_REFUSED, f"no more calls to '{lane.provider.name}': {lane.broken.message}")
+
+    def _note(self, call: "_Call", result: Reply | ModelFailure, *, cost: float | None) -> Attempt:
         failure = result if isinstance(result, ModelFailure) else None
         reply = result if isinstance(result, Reply) else None
         attempt = Attempt(
@@ -263,27 +319,35 @@ class _Drive:
             error_message=failure.message if failure else "",
             http_status=failure.http_status if failure else None,
             retry_after=failure.retry_after if failure else None,
+            wait_s=self._wait_before_next(failure) if failure else None,
             request_id=result.request_id,
             cost=cost,
         )
-        self.unsaved.append(attempt)
+        self._unsaved.append(attempt)
         self._room.tally.add_attempt(attempt)
         if reply is not None:
             self._replies[attempt.call_id] = reply
             self._latencies[attempt.call_id] = attempt.latency_ms
+        return attempt
 
 
-def _waiting(attempt: Attempt, seconds: float) -> Attempt:
-    return msgspec.structs.replace(attempt, wait_s=round(seconds, 3))
+def _check_machine(failure: ModelFailure) -> None:
+    """A call that this machine could not make says nothing of the provider, and the record is not to blame."""
+    cause = failure.__context__
+    if isinstance(cause, OSError) and cause.errno in (errno.EMFILE, errno.ENFILE):
+        raise StoreUnavailable(
+            f"no further call can be made: {failure.message}",
+            hint="raise the limit of open files (ulimit -n) or lower --concurrency, then resume the run",
+        ) from failure
 
 
-async def _gathered(calls: Iterable[Coroutine[Any, Any, ModelFailure | None]]) -> list[ModelFailure | None]:
+async def _gathered(calls: Iterable[Coroutine[Any, Any, Attempt]]) -> list[Attempt]:
     """All calls come to their end before the first surprise among them is raised: what was paid for is noted."""
     results = await asyncio.gather(*calls, return_exceptions=True)
     for result in results:
-        if isinstance(result, BaseException) and not isinstance(result, ModelFailure):
+        if isinstance(result, BaseException):
             raise result
-    return cast("list[ModelFailure | None]", results)
+    return cast("list[Attempt]", results)
 
 
 class _Call(msgspec.Struct):

@@ -16,8 +16,9 @@ class Crew:
         self.waiting = 0
         """Records between two rounds, which hold no slot."""
         self.only_retries = asyncio.Event()
-        """Set when no first attempt is left to start and some record is being tried again."""
+        """Set when every record that is still open is being tried again."""
         self._first_rounds = 0
+        self._retrying = 0
         self._is_complete = False
         self._wanted = concurrency
         self._most = max(MOST_OPEN, 4 * concurrency)
@@ -34,15 +35,23 @@ class Crew:
         """The shard that room was made for has so many open records."""
         self.open += records - SHARD_SIZE
         self._first_rounds += records
+        self._changed.set()
 
     def complete(self) -> None:
         """No further shard will come."""
         self._is_complete = True
         self._look()
 
-    def end_first_round(self) -> None:
-        """One record more has nothing left to start."""
+    def begin_retries(self) -> None:
+        """A record has its first round behind it and another one before it."""
         self._first_rounds -= 1
+        self._retrying += 1
+        self._look()
+
+    def end_rounds(self, *, is_retrying: bool) -> None:
+        """A record has no round left; `is_retrying` when it was tried again."""
+        self._retrying -= is_retrying
+        self._first_rounds -= not is_retrying
         self._look()
 
     def pause(self) -> None:
@@ -60,5 +69,5 @@ class Crew:
         self._changed.set()
 
     def _look(self) -> None:
-        if self._is_complete and not self._first_rounds and self.waiting:
+        if self._is_complete and not self._first_rounds and self._retrying:
             self.only_retries.set()

@@ -1,7 +1,8 @@
 """One finished record into the lines of its artifacts, redacted before anything is written."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -19,9 +20,9 @@ from assay.store.redact import Redactor
 VOLATILE_FIELDS = (
     "run_id", "created_at", "started_at", "completed_at", "entered_at", "first_attempt_at", "last_attempt_at", "at",
     "latency_ms", "judge_latency_ms", "total_latency_ms", "wait_s", "request_id",
-    "chain_sha256", "sha256", "manifest_sha256", "attempt_chain_sha256",
+    "chain_sha256", "sha256", "manifest_sha256", "attempt_chain_sha256", "bytes",
 )  # fmt: skip
-"""What differs between two runs with the same replies: names, times, and hashes over them."""
+"""What differs between two runs with the same replies: names, times, and hashes and sizes of what holds them."""
 
 
 UNEVALUATED = frozenset({"timeout", "evaluation_error", "cancelled", "skipped"})
@@ -142,11 +143,13 @@ class Evidence:
         self._outcome: Outcome = finished.outcome or Skipped(code="not_evaluated")
         self._plan = plan
         self._redactor = redactor
-        self._redact = redactor.text
+        # Most records have nothing to redact; one look at all their texts saves a look at each.
+        self._redact = _unchanged if redactor.is_clean(_texts(finished)) else redactor.text
         self.status = record_status(self._outcome)
         self._replied = {attempt.call_id: attempt for attempt in finished.attempts if attempt.reply is not None}
 
     def validation(self) -> ValidationLine:
+        """Whether the record was valid."""
         record = self._record
         return ValidationLine(
             index=record.position,
@@ -157,12 +160,14 @@ class Evidence:
         )
 
     def prediction(self, record_id: str, dataset: str) -> PredictionLine:
+        """What the candidate answered and what was made of it; the id is the one that may be shown."""
         answered = self._replied.get("candidate")
         reply = answered.reply if answered is not None else None
         usage = reply.usage if reply is not None else None
         grade = self._outcome.grade if isinstance(self._outcome, Graded) else None
         code, message = _problem(self._outcome)
         response = None if reply is None else self._redact(reply.text)
+        response_sha256 = None if reply is None else _sha256(reply.text)
         return PredictionLine(
             index=self._record.position,
             record_id=record_id,
@@ -172,8 +177,8 @@ class Evidence:
             model=self._plan.candidate.model,
             status=self.status,
             model_response=response,
-            response_sha256=_sha256(reply.text) if reply else None,
-            stored_sha256=None if response is None else _sha256(response),
+            response_sha256=response_sha256,
+            stored_sha256=response_sha256 if reply and response is reply.text else _sha256(response or "") if reply else None,
             evaluator_scores=tuple(map(self._score, grade.scores)) if grade else (),
             score=grade.score if grade else None,
             raw_score=grade.raw_score if grade else None,
@@ -197,7 +202,7 @@ class Evidence:
             cost=self.cost(),
             record_attempts=self._rounds(),
             first_attempt_at=iso(self._attempts[0].started_at) if self._attempts else None,
-            last_attempt_at=iso(self._attempts[-1].started_at) if self._attempts else None,
+            last_attempt_at=iso(max(attempt.started_at for attempt in self._attempts)) if self._attempts else None,
             error_code=code,
             error_message=message and self._redact(message),
         )
@@ -206,6 +211,7 @@ class Evidence:
         return msgspec.structs.replace(score, justification=self._redact(score.justification)) if score.justification else score
 
     def attempt(self, number: int, attempt: Attempt) -> AttemptLine:
+        """One of the record's attempts."""
         reply = attempt.reply
         usage = reply.usage if reply is not None else None
         return AttemptLine(
@@ -317,6 +323,27 @@ def invalid_facts(position: int) -> RecordFacts:
     return RecordFacts(position=position, status="invalid_record", error_code="invalid_record")
 
 
+def _unchanged(text: str) -> str:
+    return text
+
+
+def _texts(finished: FinishedRecord) -> Iterator[str]:
+    """Every text of a record that came from outside."""
+    yield finished.record.record_id or ""
+    for attempt in finished.attempts:
+        if attempt.reply is not None:
+            yield attempt.reply.text
+            yield attempt.reply.raw
+        yield attempt.error_message
+        yield attempt.request_id
+    if isinstance(finished.outcome, Graded):
+        yield finished.outcome.grade.justification
+        for score in finished.outcome.grade.scores:
+            yield score.justification
+    elif finished.outcome is not None:
+        yield finished.outcome.message
+
+
 def _problem(outcome: Outcome) -> tuple[str | None, str | None]:
     return (None, None) if isinstance(outcome, Graded) else (outcome.code, outcome.message)
 
@@ -335,7 +362,13 @@ def _sha256(text: str) -> str:
 
 def iso(seconds: float) -> str:
     """A time as artifacts write it: UTC, milliseconds, Z."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+    milliseconds = int(seconds * 1000)
+    return f"{_second(milliseconds // 1000)}.{milliseconds % 1000:03d}Z"
+
+
+@lru_cache(maxsize=64)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:-6]
 
 
 def slices_of(case: Case, names: tuple[str, ...]) -> dict[str, tuple[str, ...]]:

@@ -1,5 +1,6 @@
 """Where runs live: a private folder while they are under way, a sealed one afterwards."""
 
+from math import inf
 from pathlib import Path
 
 import msgspec
@@ -68,5 +69,13 @@ def run_ids(runs_dir: Path) -> list[str]:
     """The ids of all runs, oldest first."""
     sealed = {path.parent for path in runs_dir.glob("*/run_manifest.json")}
     active = {path.parent for path in runs_dir.glob(f"{ACTIVE}/*/{LEDGER}")}
-    newest = {path.name: path.stat().st_mtime for path in sorted(active | sealed)}
+    newest = {path.name: _modified(path) for path in sorted(active | sealed)}
     return sorted(newest, key=lambda run_id: (newest[run_id], run_id))
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        # The run was sealed at this very moment, which makes it the newest.
+        return inf

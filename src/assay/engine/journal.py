@@ -26,24 +26,48 @@ class Journal:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="assay-ledger")
         self._pending: dict[Claim, list[Entry]] = {}
         self._group: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_writing = False
+        self._is_due = False
+        """The group is to be written as soon as the one before it is."""
 
-    async def append(self, claim: Claim, entry: Entry) -> None:
-        """Returns when the entry is on disk; raises Fenced when another worker has the shard, or StoreUnavailable."""
+    async def append(self, claim: Claim, entry: Entry, *, is_urgent: bool = False) -> None:
+        """Returns when the entry is on disk; raises Fenced when another worker has the shard, or StoreUnavailable.
+
+        An urgent entry waits for nobody but those that are appended at the same moment.
+        """
+        loop = asyncio.get_running_loop()
         if self._group is None:
-            loop = asyncio.get_running_loop()
             self._group = loop.create_future()
-            loop.call_later(self._linger, self._flush)
+            self._timer = loop.call_later(self._linger, self._flush)
+        if is_urgent and not self._is_due:
+            self._is_due = True
+            loop.call_soon(self._flush)
         self._pending.setdefault(claim, []).append(entry)
         await self._group
         if claim in self.fenced:
             raise Fenced(f"shard {claim.shard} was taken over")
 
     def _flush(self) -> None:
+        self._is_due = self._is_writing
+        if self._group is None or self._timer is None or self._is_writing:
+            return
         group, entries = self._group, self._pending
-        assert group is not None
-        self._group, self._pending = None, {}
+        self._timer.cancel()
+        self._group, self._timer, self._pending = None, None, {}
+        self._is_writing = True
         committed = asyncio.get_running_loop().run_in_executor(self._thread, self._commit, entries)
-        committed.add_done_callback(lambda done: _settle(group, done))
+        committed.add_done_callback(lambda done: self._settle(group, done))
+
+    def _settle(self, group: asyncio.Future[None], done: asyncio.Future[None]) -> None:
+        self._is_writing = False
+        problem = done.exception()
+        if problem is None and not group.cancelled():
+            group.set_result(None)
+        elif problem is not None and not group.cancelled():
+            group.set_exception(problem)
+        if self._is_due:
+            self._flush()
 
     def _commit(self, groups: dict[Claim, list[Entry]]) -> None:
         for claim, entries in groups.items():
@@ -58,15 +82,8 @@ class Journal:
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: function(*args, **kwargs))
 
     def close(self) -> None:
-        """Wait for what is being written."""
+        """Write what is left, even though nobody waits for it any more, and wait until it is written."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._thread.submit(self._commit, self._pending)
         self._thread.shutdown(wait=True)
-
-
-def _settle(group: asyncio.Future[None], done: asyncio.Future[None]) -> None:
-    if group.cancelled():
-        return
-    problem = done.exception()
-    if problem is not None:
-        group.set_exception(problem)
-    else:
-        group.set_result(None)

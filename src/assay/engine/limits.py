@@ -106,9 +106,10 @@ class Gate:
 class Limits:
     """Who may call now: a hard cap over everything, and a gate for each stage and provider."""
 
-    def __init__(self, plan: Plan, *, clock: Callable[[], float]) -> None:
+    def __init__(self, plan: Plan, *, clock: Callable[[], float], stop: asyncio.Event) -> None:
         self._free = plan.concurrency
         self._clock = clock
+        self._stop = stop
         self._lanes = {provider.name: Lane(provider, plan.concurrency) for provider in plan.providers}
         self._stages: dict[Stage, StageLane] = {
             "candidate": StageLane(plan.generation, plan.concurrency),
@@ -122,12 +123,8 @@ class Limits:
         self._gates.append(gate)
         return gate
 
-    def broken(self) -> ModelFailure | None:
-        """Why a provider takes no more calls, when there is one."""
-        return next((lane.broken for lane in self._lanes.values() if lane.broken is not None), None)
-
     async def enter(self, gate: Gate) -> None:
-        """Take a slot, waiting for one and for the rates."""
+        """Take a slot, waiting for one and for the rates; a stop ends the wait for the rates."""
         if gate.waiting or not self._free or not gate.has_room:
             await self._queue(gate)
         else:
@@ -150,7 +147,9 @@ class Limits:
 
     async def _pace(self, gate: Gate, seconds: float) -> None:
         try:
-            await asyncio.sleep(seconds)
+            await asyncio.wait_for(self._stop.wait(), seconds)
+        except TimeoutError:
+            return
         except asyncio.CancelledError:
             self.leave(gate)
             raise

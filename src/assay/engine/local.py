@@ -4,7 +4,9 @@ import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
 
+from assay.core.errors import AssayError
 from assay.engine.case import Room
 from assay.engine.shard import run_shard
 
@@ -21,27 +23,40 @@ async def run_local(room: Room, *, on_retrying: Callable[[], Awaitable[None]]) -
     """Run every shard that has open records; returns when nothing is left to do or the room is stopped."""
     journal, crew = room.journal, room.crew
     owner = worker_name()
-    watchers = [asyncio.create_task(_after(crew.only_retries, on_retrying)), asyncio.create_task(_look_for_cancel(room))]
-    shards = []
+    watchers = [asyncio.create_task(_watched(look, room)) for look in (partial(_mark_retrying, act=on_retrying), _look_for_cancel)]
+    shards: list[asyncio.Task[None]] = []
     try:
         for shard in await journal.call(journal.ledger.shards):
             await crew.reserve()
             if room.stop.is_set():
                 break
             shards.append(asyncio.create_task(run_shard(shard, room, owner=owner)))
-        crew.complete()
-        ends = await asyncio.gather(*shards, return_exceptions=True)
+        else:
+            crew.complete()
+        await asyncio.gather(*shards, return_exceptions=True)
     finally:
-        for watcher in watchers:
-            watcher.cancel()
+        for task in (*watchers, *shards):
+            task.cancel()
+        ends = await asyncio.gather(*shards, *watchers, return_exceptions=True)
     for end in ends:
-        if isinstance(end, BaseException):
+        if isinstance(end, Exception):
             raise end
 
 
-async def _after(event: asyncio.Event, act: Callable[[], Awaitable[None]]) -> None:
-    await event.wait()
-    await act()
+async def _watched(look: Callable[[Room], Awaitable[None]], room: Room) -> None:
+    """Something that goes on beside the shards; when it cannot, the ledger is out of reach and they end too."""
+    try:
+        await look(room)
+    except AssayError:
+        room.stop.set()
+        raise
+
+
+async def _mark_retrying(room: Room, *, act: Callable[[], Awaitable[None]]) -> None:
+    await room.crew.only_retries.wait()
+    # A run that is being stopped has first attempts left for another day.
+    if not room.stop.is_set():
+        await act()
 
 
 async def _look_for_cancel(room: Room) -> None:

@@ -41,6 +41,8 @@ class PlannedRuns(msgspec.Struct, frozen=True, kw_only=True):
     """The datasets as they were validated; `prepared_records` takes them instead of reading the files again."""
     valid_records: int
     invalid_records: int
+    judged_records: int = 0
+    """Valid records that a judge has to grade, with one call for each criterion."""
     notes: tuple[str, ...] = ()
     """What does not keep a run from starting, but should be known."""
 
@@ -67,6 +69,7 @@ def plan_runs(request: RunRequest, *, environ: Mapping[str, str], now: float, ne
         inputs=tuple(planner.inputs),
         valid_records=surveyed.valid,
         invalid_records=surveyed.broken,
+        judged_records=surveyed.judged,
         notes=(*planner.notes, *surveyed.notes),
     )
 
@@ -321,7 +324,7 @@ class _Planner:
         rules = rules_of(plans[0]) if plans else Rules(tuple(dataset.plan for dataset in self.inputs))
         surveyed = survey(rules, self.inputs, answers=self._answers())
         self.settings.problems += surveyed.problems
-        if surveyed.needs_judge and not self.judges and not self.settings.is_wrong(("judges",)) and not self.settings.value.judges:
+        if surveyed.judged and not self.judges and not self.settings.is_wrong(("judges",)) and not self.settings.value.judges:
             names = ", ".join(f"'{dataset.plan.name}' ({dataset.plan.contract})" for dataset in self.inputs)
             self.settings.add(("judges",), f"{names} cannot be graded without a judge; add judges (--judge provider/model)")
         for number, dataset in enumerate(self.inputs):

@@ -11,19 +11,19 @@ from pathlib import Path
 
 import msgspec
 
-from assay.core.errors import RunSealed, UsageProblem
-from assay.core.outcome import Cancelled
+from assay.core.errors import RunSealed, StoreUnavailable, UsageProblem
+from assay.core.outcome import Cancelled, Failed
 from assay.core.plan import ModelPlan, Plan, plan_sha256
-from assay.core.run_state import State, count_records, final_state
+from assay.core.run_state import RunCounts, State, count_records, final_state
 from assay.engine.attachments import attachment_reader
-from assay.engine.case import Room, Route
+from assay.engine.case import PROVIDER_REFUSED, Room, Route
 from assay.engine.crew import Crew
 from assay.engine.evidence import failed_hashes
 from assay.engine.finalize import finalize
 from assay.engine.folders import RunFolders
 from assay.engine.inputs import DatasetInput
 from assay.engine.journal import Journal
-from assay.engine.limits import Limits
+from assay.engine.limits import HOPELESS, Limits
 from assay.engine.local import run_local
 from assay.engine.responses import open_responses
 from assay.engine.selection import prepared_records
@@ -32,10 +32,13 @@ from assay.grading import GradingSettings
 from assay.models import Model, open_models
 from assay.models.address import request_addressing
 from assay.models.prices import pricing
+from assay.store.artifacts import remove_stale_staging
 from assay.store.cache import ReplyCache
+from assay.store.failures import disk_errors, sync_folder
 from assay.store.folder import open_run_folder
 from assay.store.ledger import Ledger, RecordRow
 from assay.store.lock import RunLock
+from assay.store.redact import Redactor
 from assay.store.sqlite import create_ledger, open_ledger
 
 LOCK_PATIENCE = 60.0
@@ -63,11 +66,26 @@ class Interrupted(Exception):
 
 def open_or_create(plan: Plan, folders: RunFolders, *, at: float) -> None:
     """Make the run durable in state `queued`; an unfinished run with the same settings is left as it is."""
-    if folders.ledger.is_file():
-        _check_same(open_ledger(folders.ledger), plan)
-        return
-    folders.active.mkdir(mode=0o700, parents=True, exist_ok=True)
-    create_ledger(folders.ledger, plan=msgspec.json.encode(plan), plan_sha256=plan_sha256(plan), at=at).close()
+    if not folders.ledger.is_file():
+        _make_folder(folders)
+        try:
+            create_ledger(folders.ledger, plan=msgspec.json.encode(plan), plan_sha256=plan_sha256(plan), at=at).close()
+        except UsageProblem:
+            # Another process was quicker; it may have had the same in mind.
+            if not folders.ledger.is_file():
+                raise
+        else:
+            return
+    _check_same(open_ledger(folders.ledger), plan)
+
+
+def _make_folder(folders: RunFolders) -> None:
+    if folders.sealed.is_dir() and any(folders.sealed.iterdir()):
+        raise UsageProblem(f"'{folders.sealed}' exists and is no run", hint="choose another --run-id, or move the folder away")
+    with disk_errors(folders.active):
+        folders.active.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for parent in (folders.active.parent, folders.runs_dir):
+        sync_folder(parent)
 
 
 def _check_same(ledger: Ledger, plan: Plan) -> None:
@@ -88,26 +106,48 @@ def _difference(stored: bytes, plan: Plan) -> str:
     return f" ({', '.join(names)})" if names else ""
 
 
-def drive(folders: RunFolders, surroundings: Surroundings) -> None:
-    """Bring the run to its sealed end; raises Interrupted or StoreUnavailable, and then it can be resumed."""
+def drive(folders: RunFolders, surroundings: Surroundings, *, plan: Plan | None = None, is_patient: bool = True) -> None:
+    """Bring the run to its sealed end; raises Interrupted or StoreUnavailable, and then it can be resumed.
+
+    `plan` may differ from the run's own in what changes no result, such as the concurrency. While another process works on the
+    run this one waits, or returns at once when it is not patient.
+    """
     lock = RunLock(folders.active)
-    if not lock.try_acquire():
-        if surroundings.on_busy is not None:
-            surroundings.on_busy(lock.holder())
-        while not lock.wait(LOCK_PATIENCE):
-            pass
     try:
+        is_ours = _take(lock, surroundings, is_patient=is_patient)
+    except StoreUnavailable:
         if folders.is_sealed:
-            _clear(folders)
+            # Whoever had the lock has brought the run to its end and cleared the folder away.
             return
-        ledger = open_ledger(folders.ledger)
-        try:
-            _Drive(ledger, folders, surroundings).to_the_end()
-        finally:
-            ledger.close()
-        _clear(folders)
+        raise
+    try:
+        if is_ours and not folders.is_sealed:
+            _drive_locked(folders, surroundings, plan)
+        if is_ours:
+            _clear(folders)
     finally:
         lock.release()
+
+
+def _take(lock: RunLock, surroundings: Surroundings, *, is_patient: bool) -> bool:
+    if lock.try_acquire():
+        return True
+    if not is_patient:
+        return False
+    if surroundings.on_busy is not None:
+        surroundings.on_busy(lock.holder())
+    while not lock.wait(LOCK_PATIENCE):
+        pass
+    return True
+
+
+def _drive_locked(folders: RunFolders, surroundings: Surroundings, plan: Plan | None) -> None:
+    remove_stale_staging(folders.active)
+    ledger = open_ledger(folders.ledger)
+    try:
+        _Drive(ledger, folders, surroundings).to_the_end(plan)
+    finally:
+        ledger.close()
 
 
 def _clear(folders: RunFolders) -> None:
@@ -125,16 +165,16 @@ class _Drive:
         self._folders = folders
         self._surroundings = surroundings
         self.plan = msgspec.json.decode(ledger.run().plan, type=Plan)
-        self._blocked = ""
 
-    def to_the_end(self) -> None:
+    def to_the_end(self, plan: Plan | None) -> None:
+        """Through all states that are left; evaluates under `plan` where it is given."""
         if self._state == "queued":
             self._enter("validating")
         if self._state == "validating":
             self._ledger.replace_records(self._records())
             self._enter("running")
-        if self._state in ("running", "retrying"):
-            self._evaluate()
+        if self._state in ("running", "retrying") and self._has_work():
+            self._evaluate(plan or self.plan)
         if self._state != "finalizing":
             self._decide()
         finalize(self._ledger, self._folders, secrets=_secrets(self.plan, self._surroundings.environ))
@@ -154,16 +194,17 @@ class _Drive:
 
     def _enter(self, state: State) -> None:
         if not self._ledger.set_state(self._state, state, at=self._surroundings.clock()):
-            raise RunSealed(f"run '{self.plan.run_id}' was taken over by another process", hint="look at it with: assay runs")
+            raise self._taken_over()
 
-    def _evaluate(self) -> None:
+    def _has_work(self) -> bool:
+        """Without it no model is opened: a run that is only to be sealed needs no key."""
+        return not self._ledger.run().is_cancel_requested and bool(self._ledger.shards())
+
+    def _evaluate(self, plan: Plan) -> None:
         """Evaluate what is open; raises Interrupted when it was stopped with something left."""
-        loop_factory = _loop_factory()
-        with asyncio.Runner(loop_factory=loop_factory) as runner:
-            evaluation = Evaluation(self._ledger, self.plan, self._surroundings, folder=self._folders.active)
-            with _as_interrupted():
-                runner.run(evaluation.run())
-        self._blocked = evaluation.blocked
+        evaluation = Evaluation(self._ledger, plan, self._surroundings)
+        with disk_errors(self._folders.active), asyncio.Runner(loop_factory=_loop_factory()) as runner, _as_interrupted():
+            runner.run(evaluation.run())
         if evaluation.is_interrupted and not self._ledger.run().is_cancel_requested:
             raise Interrupted
 
@@ -172,13 +213,32 @@ class _Drive:
         is_cancelled = self._ledger.run().is_cancel_requested
         if is_cancelled:
             self._ledger.close_open(Cancelled(message="the run was cancelled"))
+        elif self._ledger.shards():
+            raise self._taken_over()
         counts = count_records(self._ledger.counts())
-        is_blocked = bool(self._blocked) and not counts.evaluated_records
+        blocked = _refusal(self._ledger, counts)
+        is_blocked = bool(blocked) and not counts.evaluated_records
         self._ledger.set_note("final_state", final_state(counts, is_cancelled=is_cancelled, is_blocked=is_blocked))
         self._ledger.set_note("completed_at", repr(self._surroundings.clock()))
-        if self._blocked:
-            self._ledger.set_note("blocked", self._blocked)
+        if blocked:
+            redactor = Redactor(_secrets(self.plan, self._surroundings.environ))
+            self._ledger.set_note("blocked", redactor.text(blocked))
         self._enter("finalizing")
+
+    def _taken_over(self) -> RunSealed:
+        return RunSealed(f"run '{self.plan.run_id}' was taken over by another process", hint="look at it with: assay runs")
+
+
+def _refusal(ledger: Ledger, counts: RunCounts) -> str:
+    """Why a provider took no more calls, or none at all; the outcomes say it, so that a crash in between changes nothing."""
+    if counts.evaluated_records and not counts.cancelled_records:
+        return ""
+    outcomes = [record.outcome for record in ledger.finished() if record.record.case is not None]
+    refused = [outcome for outcome in outcomes if isinstance(outcome, Cancelled) and outcome.code == PROVIDER_REFUSED]
+    hopeless = [outcome for outcome in outcomes if isinstance(outcome, Failed) and outcome.code in HOPELESS]
+    if refused:
+        return refused[0].message
+    return hopeless[0].message if hopeless and len(hopeless) == len(outcomes) else ""
 
 
 def _among(records: Iterable[RecordRow], hashes: frozenset[str]) -> Iterator[RecordRow]:
@@ -193,8 +253,10 @@ def _final_of(ledger: Ledger) -> State:
 
 def _secrets(plan: Plan, environ: Mapping[str, str]) -> tuple[str, ...]:
     """The keys that this run uses: they are redacted wherever they turn up."""
-    keys = (environ.get(provider.key_variable, "") for provider in plan.providers if provider.key_variable)
-    return tuple(key for key in keys if key)
+    variables = [provider.key_variable for provider in plan.providers]
+    headers = [value for provider in plan.providers for value in provider.headers.values()]
+    variables += [value[1:] for value in headers if value.startswith("$")]
+    return tuple(environ[name] for name in variables if environ.get(name))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -217,15 +279,13 @@ def _as_interrupted() -> Iterator[None]:
 class Evaluation:
     """The asynchronous part of a run: every open record of the ledger to its outcome."""
 
-    def __init__(self, ledger: Ledger, plan: Plan, surroundings: Surroundings, *, folder: Path) -> None:
+    def __init__(self, ledger: Ledger, plan: Plan, surroundings: Surroundings) -> None:
         self._ledger = ledger
         self._plan = plan
         self._surroundings = surroundings
-        self._folder = folder
         self._state: State = ledger.run().state
+        self._cache = ReplyCache(Path(plan.cache_dir)) if plan.cache_dir else None
         self.is_interrupted = False
-        self.blocked = ""
-        """Why a provider took no more calls."""
 
     async def run(self) -> None:
         """Returns when no record is open or the run is to stop."""
@@ -239,6 +299,8 @@ class Evaluation:
                     await self._work(room)
         finally:
             journal.close()
+            if self._cache is not None:
+                self._cache.close()
 
     async def _work(self, room: Room) -> None:
         watcher = asyncio.create_task(self._report(room))
@@ -247,12 +309,10 @@ class Evaluation:
         finally:
             watcher.cancel()
             self._show(room)
-        broken = room.limits.broken()
-        self.blocked = broken.message if broken is not None else ""
 
     async def _room(self, journal: Journal, models: Mapping[str, Model], stop: asyncio.Event) -> Room:
         plan, surroundings = self._plan, self._surroundings
-        limits = Limits(plan, clock=surroundings.clock)
+        limits = Limits(plan, clock=surroundings.clock, stop=stop)
         counts = await journal.call(self._ledger.counts)
         spent = await journal.call(_spent, self._ledger) if plan.max_cost is not None else 0.0
         opened = counts.pop("open", 0)
@@ -272,7 +332,7 @@ class Evaluation:
             stop=stop,
             attachments=attachment_reader(plan),
             responses=open_responses(plan),
-            cache=ReplyCache(Path(plan.cache_dir)) if plan.cache_dir else None,
+            cache=self._cache,
             clock=surroundings.clock,
         )
 

@@ -1,11 +1,13 @@
 """Runs as their users name them: start, resume, cancel, list, look at, repeat."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
-from assay.core.errors import RunSealed, UsageProblem
+from assay.core.errors import RunNotFound, RunSealed, StoreUnavailable, UsageProblem
 from assay.core.plan import Plan, plan_sha256
 from assay.core.run_result import GateResult, RunListing, RunResult
 from assay.core.run_state import RunCounts, count_records
@@ -13,8 +15,9 @@ from assay.engine.evidence import failed_hashes, iso
 from assay.engine.folders import RunFolders, folders_of, run_ids
 from assay.engine.run import Interrupted, Surroundings, drive, open_or_create
 from assay.store.folder import open_run_folder
-from assay.store.lock import RunLock
 from assay.store.sqlite import open_ledger
+
+T = TypeVar("T")
 
 
 def start(plan: Plan, runs_dir: Path, surroundings: Surroundings) -> RunResult:
@@ -22,9 +25,9 @@ def start(plan: Plan, runs_dir: Path, surroundings: Surroundings) -> RunResult:
     folders = folders_of(runs_dir, plan.run_id)
     if folders.is_sealed:
         _check_same_as_sealed(folders, plan)
-        return result_of(folders)
-    open_or_create(plan, folders, at=surroundings.clock())
-    return _driven(folders, surroundings)
+    else:
+        open_or_create(plan, folders, at=surroundings.clock())
+    return _driven(folders, surroundings, plan)
 
 
 def _check_same_as_sealed(folders: RunFolders, plan: Plan) -> None:
@@ -38,14 +41,14 @@ def _check_same_as_sealed(folders: RunFolders, plan: Plan) -> None:
 
 def resume(folders: RunFolders, surroundings: Surroundings) -> RunResult:
     """Go on with an unfinished run under the settings that it was started with."""
-    return result_of(folders) if folders.is_sealed else _driven(folders, surroundings)
+    return _driven(folders, surroundings)
 
 
-def _driven(folders: RunFolders, surroundings: Surroundings) -> RunResult:
-    try:
-        drive(folders, surroundings)
-    except Interrupted:
-        return result_of(folders)
+def _driven(folders: RunFolders, surroundings: Surroundings, plan: Plan | None = None) -> RunResult:
+    # A crash between the last two steps leaves the working state of a run that has ended; it holds originals, so it is cleared.
+    if folders.active.is_dir() or not folders.is_sealed:
+        with suppress(Interrupted):
+            drive(folders, surroundings, plan=plan)
     return result_of(folders)
 
 
@@ -56,16 +59,21 @@ def cancel(folders: RunFolders, surroundings: Surroundings) -> RunResult:
         if result.state == "cancelled":
             return result
         raise RunSealed(f"run '{folders.run_id}' has ended: {result.state}", hint="there is nothing left to cancel")
+    try:
+        _request_cancel(folders)
+    except (RunNotFound, StoreUnavailable):
+        if not folders.is_sealed:
+            raise
+    drive(folders, surroundings, is_patient=False)
+    return result_of(folders)
+
+
+def _request_cancel(folders: RunFolders) -> None:
     ledger = open_ledger(folders.ledger)
     try:
         ledger.request_cancel()
     finally:
         ledger.close()
-    lock = RunLock(folders.active)
-    if lock.try_acquire():
-        lock.release()
-        drive(folders, surroundings)
-    return result_of(folders)
 
 
 def retry_plan(folders: RunFolders, run_id: str) -> Plan:
@@ -81,7 +89,18 @@ def retry_plan(folders: RunFolders, run_id: str) -> Plan:
 
 def result_of(folders: RunFolders) -> RunResult:
     """The run as it stands."""
-    return _sealed_result(folders) if folders.is_sealed else _active_result(folders)
+    return _sealed_or_active(folders, _sealed_result, _active_result)
+
+
+def _sealed_or_active(folders: RunFolders, sealed: Callable[[RunFolders], T], active: Callable[[RunFolders], T]) -> T:
+    if not folders.is_sealed:
+        try:
+            return active(folders)
+        except (RunNotFound, StoreUnavailable):
+            # Another process may have sealed it at this very moment.
+            if not folders.is_sealed:
+                raise
+    return sealed(folders)
 
 
 def _sealed_result(folders: RunFolders) -> RunResult:
@@ -124,7 +143,7 @@ def list_runs(runs_dir: Path) -> Iterator[RunListing]:
     """All runs, the newest first."""
     for run_id in reversed(run_ids(runs_dir)):
         folders = RunFolders(runs_dir, run_id)
-        yield _sealed_listing(folders) if folders.is_sealed else _active_listing(folders)
+        yield _sealed_or_active(folders, _sealed_listing, _active_listing)
 
 
 def _sealed_listing(folders: RunFolders) -> RunListing:

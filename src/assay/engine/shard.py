@@ -2,6 +2,7 @@
 
 import asyncio
 
+from assay.core.errors import AssayError
 from assay.engine.case import Room, run_case
 from assay.store.ledger import Claim, Fenced, OpenRecord
 
@@ -11,10 +12,7 @@ async def run_shard(shard: int, room: Room, *, owner: str) -> None:
 
     Raises StoreUnavailable when the ledger cannot be written; the records then stay open.
     """
-    journal = room.journal
-    claim = await journal.call(journal.ledger.claim, shard, owner=owner)
-    opened = await journal.call(journal.ledger.open_records, shard)
-    room.crew.admit(len(opened))
+    claim, opened = await _taken(shard, room, owner=owner)
     # Nothing is cancelled: a record that cannot go on ends by itself, and what it has paid for is kept.
     ends = await asyncio.gather(*(_run_one(record, claim, room) for record in opened), return_exceptions=True)
     for end in ends:
@@ -22,12 +20,24 @@ async def run_shard(shard: int, room: Room, *, owner: str) -> None:
             raise end
 
 
+async def _taken(shard: int, room: Room, *, owner: str) -> tuple[Claim, list[OpenRecord]]:
+    journal = room.journal
+    opened: list[OpenRecord] | None = None
+    try:
+        claim = await journal.call(journal.ledger.claim, shard, owner=owner)
+        opened = await journal.call(journal.ledger.open_records, shard)
+    finally:
+        if opened is None:
+            room.stop.set()
+        # Whoever waits for room for the next shard hears of this one in any case.
+        room.crew.admit(len(opened or ()))
+    return claim, opened
+
+
 async def _run_one(record: OpenRecord, claim: Claim, room: Room) -> None:
     try:
         await run_case(record, claim, room)
-    except Fenced:
-        raise
-    except BaseException:
+    except AssayError:
         # A ledger that cannot be written ends the work of every record: each further call would be paid for in vain.
         room.stop.set()
         raise

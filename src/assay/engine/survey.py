@@ -28,7 +28,8 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
 
     valid: int
     broken: int
-    needs_judge: bool
+    judged: int
+    """Valid records that a judge has to grade."""
     attachments: tuple[AttachmentUse, ...]
     problems: tuple[str, ...]
     notes: tuple[str, ...]
@@ -64,7 +65,7 @@ class _Look:
         self._missing: list[str] = []
         self._missing_count = 0
         self._of_dataset: Counter[int] = Counter()
-        self._needs_judge = False
+        self._judged = 0
         self.broken = 0
 
     def at(self, number: int, glance: Glance, *, is_taken: bool) -> None:
@@ -75,7 +76,7 @@ class _Look:
         if not is_taken:
             return
         self._of_dataset[number] += 1
-        self._needs_judge = self._needs_judge or glance.task != "mcq"
+        self._judged += glance.task != "mcq"
         for attachment in glance.attachments:
             self._attachments.setdefault((number, attachment.path), AttachmentUse(number, attachment, glance.id))
         if len(self._inputs) > 1:
@@ -98,7 +99,7 @@ class _Look:
         return Survey(
             valid=self._of_dataset.total(),
             broken=self.broken,
-            needs_judge=self._needs_judge,
+            judged=self._judged,
             attachments=tuple(self._attachments.values()),
             problems=(*self._empty_datasets(), *self._clashes(), *self._gaps()),
             notes=tuple(self._notes(selector)),

@@ -51,6 +51,13 @@ class Redactor:
         triggered = self._triggered(encoded)
         return text if triggered is None else self._redacted(encoded, sorted(triggered)).decode()
 
+    def is_clean(self, texts: Iterable[str]) -> bool:
+        """True when none of the texts holds anything that a rule may apply to; one look at all of them."""
+        try:
+            return self._triggered("\n".join(texts).encode()) is None
+        except UnicodeEncodeError:
+            return False
+
     def value(self, value: Any) -> Any:
         """A JSON-like value with every text in it redacted, names of members included."""
         if isinstance(value, str):

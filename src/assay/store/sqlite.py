@@ -314,6 +314,10 @@ def _attempts(bodies: Iterable[bytes]) -> tuple[Attempt, ...]:
     return tuple(map(_decode_attempt, bodies))
 
 
+def _turn(attempt: Attempt) -> tuple[int, str, str]:
+    return attempt.round, attempt.stage, attempt.call_id
+
+
 def _merged(database: sqlite3.Connection) -> Iterator[FinishedRecord]:
     """Three cursors side by side, each in order of position."""
     database.execute("BEGIN")
@@ -322,7 +326,10 @@ def _merged(database: sqlite3.Connection) -> Iterator[FinishedRecord]:
     for values in database.execute("SELECT position, record_id, sha256, case_json, issues FROM record ORDER BY position"):
         record = RecordRow(*values)
         ends = outcomes.of(record.position)
-        yield FinishedRecord(record, _attempts(attempts.of(record.position)), _decode_outcome.decode(ends[0]) if ends else None)
+        tried = _attempts(attempts.of(record.position))
+        # Calls side by side are written as they come back; a run and its repetition list them in the same order.
+        ordered = tuple(sorted(tried, key=_turn)) if len(tried) > 2 else tried
+        yield FinishedRecord(record, ordered, _decode_outcome.decode(ends[0]) if ends else None)
 
 
 class _Groups:

@@ -39,6 +39,7 @@ class RunProgress:
         self._pace = Pace()
         self._live: Live | None = None
         self._last: api.Snapshot | None = None
+        self._has_begun = False
         self._said_at = 0.0
         self._has_said_stopping = False
 
@@ -50,7 +51,7 @@ class RunProgress:
             self._live.stop()
         if self._last is not None and not self._console.is_terminal:
             self._say(self._last)
-        if isinstance(error, KeyboardInterrupt | StoreUnavailable) and self._resume:
+        if isinstance(error, KeyboardInterrupt | StoreUnavailable) and self._resume and self._has_begun:
             click.echo(f"assay: nothing that is done is lost; go on with: {printable(self._resume)}", err=True)
 
     def announce(self, what: str) -> None:
@@ -60,6 +61,7 @@ class RunProgress:
 
     def watch(self, now: api.Snapshot) -> None:
         """Show the run as it stands now."""
+        self._has_begun = True
         if self._is_quiet:
             return
         self._pace.note(now)

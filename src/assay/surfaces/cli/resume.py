@@ -3,6 +3,7 @@
 from typing import Any
 
 import click
+import msgspec
 
 from assay import api
 from assay.surfaces.cli.progress import RunProgress
@@ -42,7 +43,8 @@ def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) ->
 
 def resume(run: str, shown: Shown) -> int:
     """Bring the run to its end and say how it went as an exit code."""
-    opened = api.open_run(run, runs_dir=shown.runs_dir).result
+    found = api.open_run(run, runs_dir=shown.runs_dir)
+    opened, shown = found.result, msgspec.structs.replace(shown, runs_dir=str(found.folders.runs_dir))
     again = command_line("resume", opened.run_id, shown=shown)
     with RunProgress(opened.run_id, is_quiet=shown.is_quiet, resume=again) as progress:
         if not opened.is_finished:

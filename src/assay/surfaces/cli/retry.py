@@ -3,6 +3,7 @@
 from typing import Any
 
 import click
+import msgspec
 
 from assay import api
 from assay.surfaces.cli.progress import RunProgress
@@ -43,7 +44,8 @@ def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) ->
 
 def retry(run: str, run_id: str | None, *, shown: Shown) -> int:
     """Run what the old run could not evaluate, and say how it went as an exit code."""
-    parent = api.open_run(run, runs_dir=shown.runs_dir).result
+    found = api.open_run(run, runs_dir=shown.runs_dir)
+    parent, shown = found.result, msgspec.structs.replace(shown, runs_dir=str(found.folders.runs_dir))
     again = command_line("resume", run_id or "latest", shown=shown)
     with RunProgress(run_id or f"retry of {parent.run_id}", is_quiet=shown.is_quiet, resume=again) as progress:
         progress.announce(f"the failed records of {parent.run_id} · {parent.candidate}")

@@ -37,7 +37,9 @@ def latency(milliseconds: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`0.4 s`, `42 s`, `3 min 05 s`, `2 h 07 min`."""
+    """`400 ms`, `4.2 s`, `42 s`, `3 min 05 s`, `2 h 07 min`."""
+    if seconds < 0.95:
+        return f"{round(seconds * _SECOND)} ms"
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     if seconds < _MINUTE - 0.5:

@@ -24,6 +24,7 @@ def plan_document(planned: api.PlannedRuns) -> dict[str, Any]:
         "runs_dir": planned.runs_dir,
         "valid_records": planned.valid_records,
         "invalid_records": planned.invalid_records,
+        "judged_records": planned.judged_records,
         "notes": list(planned.notes),
         "plans": [msgspec.to_builtins(plan) for plan in planned.plans],
     }
@@ -82,9 +83,9 @@ def _model(model: ModelPlan) -> str:
 def _calls(planned: api.PlannedRuns) -> str:
     """Calls without retries; how many judge calls a rubric takes depends on its criteria."""
     sampled = sum(plan.response_source == "sampled" for plan in planned.plans) * planned.valid_records
-    judges = len(planned.plans[0].judges)
-    judged = f"at least {judges * planned.valid_records * len(planned.plans):,} of judges" if judges else "none of judges"
-    return f"{counted(sampled, 'call')} of candidates · {judged}, before any retry"
+    judged = len(planned.plans[0].judges) * planned.judged_records * len(planned.plans)
+    of_judges = f"at least {judged:,} of judges, one for each criterion" if judged else "none of judges"
+    return f"{counted(sampled, 'call')} of candidates · {of_judges} · before any retry"
 
 
 def _limits(plan: Plan) -> str:

@@ -1,0 +1,121 @@
+"""Make `demo.jsonl` of `answers.yaml`: drive the real grading of each example, and note every reply under the hash of its messages.
+
+    python examples/recordings/record.py
+
+Run it again after a change of the answers, of an example dataset or of a prompt; a test says when that is due.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.core.ask import Ask, Reply, Usage
+from assay.core.case import Case
+from assay.core.outcome import GradingFailure
+from assay.datasets.yaml_door import parse_yaml
+from assay.engine.attachments import read_attachment
+from assay.engine.conversations import recorded_replies
+from assay.engine.inputs import DatasetInput, cases_of, dataset_plan, read_dataset
+from assay.grading import GradingSettings, start
+from assay.models import messages_sha256
+
+HERE = Path(__file__).parent
+ANSWERS = HERE / "answers.yaml"
+RECORDING = HERE / "demo.jsonl"
+LABEL = "recorded-by-hand"
+"""What every reply names as its model, so that nobody takes it for one."""
+CHARACTERS_PER_TOKEN = 4
+"""A rule of thumb: nobody counted these tokens."""
+
+Said = str | dict[str, Any]
+
+
+class Written(msgspec.Struct, forbid_unknown_fields=True):
+    """What was written for one record."""
+
+    answer: str = ""
+    judge: dict[str, Said | list[Said]] = {}
+    """By criterion; a list holds the first reply and the one after the judge was asked again."""
+
+
+class Part(msgspec.Struct, forbid_unknown_fields=True):
+    """One candidate's answers to one dataset, with the judge's replies."""
+
+    dataset: str
+    replies: dict[str, Written]
+    candidate: str = ""
+    """Empty where the replies of a recorded conversation are judged."""
+
+
+def record(answers: Path = ANSWERS) -> str:
+    """The whole recording, as JSON Lines."""
+    parts = msgspec.convert(parse_yaml(answers.read_bytes()).value, list[Part])
+    lines = dict.fromkeys(msgspec.json.encode(line).decode() for part in parts for line in _lines_of_part(part))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _lines_of_part(part: Part) -> Iterator[dict[str, Any]]:
+    dataset = _dataset(HERE.parent / part.dataset)
+    spoken = {} if part.candidate else recorded_replies(dataset.report.cases)
+    settings = GradingSettings(candidate=part.candidate, judges=("judge",))
+    for case in cases_of(dataset, is_recorded=not part.candidate):
+        written = part.replies[case.id]
+        attachments = {one.path: read_attachment(Path(dataset.plan.path).parent, one.path) for one in case.attachments}
+        for ask, text in _conversation(case, _Speaker(written, spoken.get(case.id)), settings, attachments=attachments):
+            # Replies of a recorded conversation stand in the dataset: nobody asks for them.
+            if part.candidate or ask.stage == "judge":
+                yield _line(ask, text)
+
+
+def _dataset(path: Path) -> DatasetInput:
+    source, report = read_dataset(path)
+    return DatasetInput(dataset_plan(source, report, name=path.stem), source, report)
+
+
+class _Speaker:
+    """Says what was written for a record, whoever is asked."""
+
+    def __init__(self, written: Written, spoken: str | None) -> None:
+        self._written = written
+        self._answer = written.answer if spoken is None else spoken
+
+    def says(self, ask: Ask) -> str:
+        if ask.stage == "candidate":
+            return self._answer
+        _, criterion, *again = ask.call_id.split(":")
+        said = self._written.judge[criterion]
+        words = said[len(again)] if isinstance(said, list) else said
+        return words if isinstance(words, str) else msgspec.json.encode(words).decode()
+
+
+def _conversation(
+    case: Case, speaker: _Speaker, settings: GradingSettings, *, attachments: Mapping[str, str]
+) -> Iterator[tuple[Ask, str]]:
+    """Everything that is asked about a case, with the reply to it."""
+    flow = start(case, settings, attachments=attachments)
+    asks = next(flow)
+    while True:
+        texts = [speaker.says(ask) for ask in asks]
+        yield from zip(asks, texts, strict=True)
+        try:
+            asks = flow.send(tuple(Reply(text=text) for text in texts))
+        except (StopIteration, GradingFailure):
+            return
+
+
+def _line(ask: Ask, text: str) -> dict[str, Any]:
+    asked, said = sum(_tokens(message.content) for message in ask.messages), _tokens(text)
+    usage = Usage(input_tokens=asked, output_tokens=said, total_tokens=asked + said)
+    reply = Reply(text=text, finish_reason="stop", usage=usage, model=LABEL)
+    return {"messages_sha256": messages_sha256(ask.messages), "model": ask.model, "reply": reply}
+
+
+def _tokens(text: str) -> int:
+    return -(-len(text) // CHARACTERS_PER_TOKEN)
+
+
+if __name__ == "__main__":
+    RECORDING.write_text(record(), encoding="utf-8")
+    print(f"{RECORDING.name}: {len(RECORDING.read_bytes().splitlines())} replies")
