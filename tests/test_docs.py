@@ -3,7 +3,7 @@
 A fenced block marked `console test` is run command by command in a folder that holds a copy of `examples`: lines that start
 with `$ ` are commands, the lines below are what they print, and a line `...` stands for any lines. A command fails the test
 when it exits with another code than 0, unless `$ echo $?` follows and shows the code. A block marked `python test` is a
-doctest; the blocks of one page share their names.
+doctest in such a folder; the blocks of one page share their names.
 """
 
 import contextlib
@@ -86,11 +86,12 @@ def test_console_example_prints_what_the_page_shows(block: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("page", sorted({place.partition(":")[0] for place, _ in blocks("python")}))
-def test_python_examples_of_a_page_give_what_the_page_shows(page: str) -> None:
+def test_python_examples_of_a_page_give_what_the_page_shows(page: str, tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     code = "\n".join(text for place, text in blocks("python") if place.startswith(f"{page}:"))
     example = doctest.DocTestParser().get_doctest(code, {}, page, page, 0)
     complaints: list[str] = []
-    with contextlib.chdir(ROOT):
+    with contextlib.chdir(tmp_path):
         result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example, out=complaints.append)
     assert result.attempted > 0
     assert complaints == []

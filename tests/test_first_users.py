@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from assay import UsageProblem, ValidationConfig, api, validate
+from assay.api.validation import PARALLEL_BYTES
 from assay.conversation import AgentDataValidator
 
 ROW = {
@@ -54,7 +55,7 @@ def test_a_contract_is_recognised_by_the_members_of_its_first_object(contract: s
 
 
 def test_a_large_document_without_records_is_judged_by_two_workers_too() -> None:
-    report = validate(b'{"records": []}' + b" " * api.PARALLEL_BYTES, "batch_v1", workers=2)
+    report = validate(b'{"records": []}' + b" " * PARALLEL_BYTES, "batch_v1", workers=2)
     assert report.outcome == "rejected"
 
 

@@ -60,7 +60,11 @@ def _lines_of_part(part: Part) -> Iterator[dict[str, Any]]:
     dataset = _dataset(HERE.parent / part.dataset)
     spoken = {} if part.candidate else recorded_replies(dataset.report.cases)
     settings = GradingSettings(candidate=part.candidate, judges=("judge",))
-    for case in cases_of(dataset, is_recorded=not part.candidate):
+    cases = list(cases_of(dataset, is_recorded=not part.candidate))
+    strangers = {case.id for case in cases} ^ set(part.replies)
+    if strangers:
+        raise SystemExit(f"the answers and {part.dataset} do not have the same records: {', '.join(sorted(strangers))}")
+    for case in cases:
         written = part.replies[case.id]
         attachments = {one.path: read_attachment(Path(dataset.plan.path).parent, one.path) for one in case.attachments}
         for ask, text in _conversation(case, _Speaker(written, spoken.get(case.id)), settings, attachments=attachments):

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.crash.loops import Findings, Say, kill_at_random, kill_at_system_calls
+from tests.crash.loops import LEDGER_LOG, Findings, Say, kill_at_random, kill_at_system_calls
 
 
 def main() -> int:
@@ -19,15 +19,19 @@ def main() -> int:
         f"{arguments.kills} kills at random": lambda folder: kill_at_random(
             folder, kills=arguments.kills, records=arguments.records, seed=arguments.seed, say=say
         ),
-        f"a kill at every {arguments.step}th system call": lambda folder: kill_at_system_calls(
+        f"a kill at every {arguments.step}th changing system call": lambda folder: kill_at_system_calls(
             folder, step=arguments.step, records=arguments.small, say=say
         ),
+        f"a kill at every {arguments.step}th write to the ledger": lambda folder: kill_at_system_calls(
+            folder, step=arguments.step, records=4 * arguments.small, say=say, on_file=LEDGER_LOG
+        ),
     }
-    return int(any([_reported(name, loop) for name, loop in loops.items()]))
+    failures = [_reported(name, loop) for name, loop in loops.items()]
+    return int(any(failures))
 
 
 def _reported(name: str, loop: Callable[[Path], Findings]) -> bool:
-    if "system call" in name and shutil.which("strace") is None:
+    if "every" in name and shutil.which("strace") is None:
         print(f"{name}: left out, strace is not installed")  # noqa: T201
         return False
     begun = time.monotonic()

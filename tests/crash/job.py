@@ -63,7 +63,7 @@ def _record(number: int) -> dict[str, Any]:
 def steady(model: str, case: str, _: int) -> Answer:
     """The same answer whenever it is asked, so that a repeated call changes nothing; some cases fail, and some judges are lost."""
     number = int(case)
-    if model == "judge":
+    if model.startswith("judge"):
         return (200, "no verdict at all", {}) if number % 17 == 5 else (200, VERDICT, {})
     if number % 11 == 3:
         return 503, error("overloaded"), {}

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -20,7 +21,9 @@ CHANGING = (
     "write,writev,pwrite64,pwritev,fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat,rmdir,"
     "ftruncate,link,linkat,mkdir,mkdirat,fchmod,sendto,sendmsg"
 )
-"""System calls after which something outside of the process is not as it was."""
+"""System calls after which something outside of the process is not as it was; they are counted for each thread."""
+LEDGER_LOG = "ledger.sqlite-wal"
+"""What every result is written to first; calls on it alone are mostly those of the thread that writes results."""
 Say = Callable[[str], None]
 
 
@@ -103,14 +106,19 @@ def _kill_until_done(bench: Bench, run_id: str, chance: random.Random, *, most: 
     return most
 
 
-def kill_at_system_calls(folder: Path, *, step: int, records: int, say: Say, most: int = 10_000, first: int = 1) -> Findings:
-    """Kill a run at its first, 1 + step-th ... changing system call, until one survives; each is resumed and examined."""
+def kill_at_system_calls(folder: Path, *, step: int, records: int, say: Say, on_file: str = "") -> Findings:
+    """Kill a run at its first, 1 + step-th ... changing call, until one survives; each is resumed and examined.
+
+    With `on_file` only calls on that file of the run's working state count.
+    """
     found = Findings()
     with CountingProvider(steady) as provider:
         bench = set_up(folder, provider, records=records)
-        for number in range(first, most + 1, step):
+        for number in count(1, step):
             run_id = f"call-{number}"
-            traced = subprocess.run([*_killing(number), *bench.job.command(run_id)], capture_output=True, text=True, check=False)
+            path = str(bench.job.runs / ".active" / run_id / on_file) if on_file else ""
+            command = [*_killing(number, path), *bench.job.command(run_id)]
+            traced = subprocess.run(command, capture_output=True, text=True, check=False)
             if traced.returncode == 0:
                 say(f"survives its {number}th call")
                 bench.examine(run_id, found, kills=0)
@@ -121,6 +129,8 @@ def kill_at_system_calls(folder: Path, *, step: int, records: int, say: Say, mos
     return found
 
 
-def _killing(number: int) -> list[str]:
-    """Tracing that kills a thread's process at its so-and-so-many-th changing call."""
-    return ["strace", "-f", "-qq", "-o", os.devnull, "-e", f"trace={CHANGING}", "-e", f"inject={CHANGING}:signal=SIGKILL:when={number}"]
+def _killing(number: int, path: str) -> list[str]:
+    """Tracing that kills the process when one of its threads comes to its so-and-so-many-th changing call."""
+    only = ["-P", path] if path else []
+    inject = f"inject={CHANGING}:signal=SIGKILL:when={number}"
+    return ["strace", "-f", "-qq", "-o", os.devnull, *only, "-e", f"trace={CHANGING}", "-e", inject]

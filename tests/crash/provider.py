@@ -23,7 +23,7 @@ class CountingProvider:
 
     def __init__(self, script: Script, *, latency: float = 0.0) -> None:
         self._script = script
-        self._latency = latency
+        self.latency = latency
         self._ready = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -75,8 +75,8 @@ class CountingProvider:
         self.calls[key] += 1
         self._in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self._in_flight)
-        if self._latency:
-            await asyncio.sleep(self._latency)
+        if self.latency:
+            await asyncio.sleep(self.latency)
         self._in_flight -= 1
         status, said, headers = self._script(*key, self.calls[key])
         content = json.dumps(completion(model, said) if isinstance(said, str) else said).encode()

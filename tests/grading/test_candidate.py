@@ -3,6 +3,7 @@ import pytest
 from assay.core.case import Attachment, Choice, Message
 from assay.core.outcome import GradingFailure
 from assay.grading import GradingSettings
+from assay.grading.assignment import assign
 from assay.grading.candidate import candidate_messages
 from tests.grading.driving import SETTINGS, batch_case, drive, golden_case, judged, mcq_case, reference_case
 
@@ -10,7 +11,7 @@ FRIENDLY = GradingSettings(candidate="model", judges=("judge",), system_prompt="
 
 
 def sent(case, settings=SETTINGS, **attachments):
-    return candidate_messages(case, settings, attachments=attachments)
+    return candidate_messages(assign(case, settings, attachments=attachments))
 
 
 def test_a_prompt_alone_is_one_user_message() -> None:
@@ -57,7 +58,7 @@ def test_notes_of_a_golden_case_reach_neither_candidate_nor_judge() -> None:
 
 def test_attachments_are_appended_under_their_titles() -> None:
     case = reference_case(attachments=(Attachment("a.txt", title="Statute"), Attachment("b.txt")))
-    text = candidate_messages(case, SETTINGS, attachments={"a.txt": "Article 1", "b.txt": "Article 2"})[0].content
+    text = sent(case, **{"a.txt": "Article 1", "b.txt": "Article 2"})[0].content
     assert text.endswith("Attachment: Statute\nArticle 1\n\nAttachment: b.txt\nArticle 2")
 
 

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from assay.core.ask import Reply
+from assay.core.case import Case, Criterion
 from assay.core.outcome import GradingFailure
+from assay.grading import GradingSettings, start
 from assay.grading.suspicion import SUSPECTED, suspicion_flags
-from tests.grading.driving import GOOD, drive, golden_case, judged
+from tests.grading.driving import GOOD, SETTINGS, drive, golden_case, judged, reference_case, rubric_case
 
 FOLDER = Path(os.environ.get("ASSAY_ARSENAL", "/nonexistent"))
 LOW = '{"score": 2, "justification": "It does not answer the question."}'
@@ -32,6 +35,16 @@ ANSWERS = [
     *(str(item["candidate_response"]) for item in arsenal("judge_hijack.json")),
 ]
 OUTPUTS = arsenal("judge_outputs.json")
+CRITERIA = (Criterion("law", "Names {{answer}}", "Article 1"), Criterion("slip", "Errs", "", -1.0))
+ONE_CALL = GradingSettings(candidate="model", judges=("judge",), rubric_mode="one_call")
+EVERY_TEMPLATE = [
+    (golden_case(), SETTINGS),
+    (rubric_case(criteria=CRITERIA), SETTINGS),
+    (rubric_case(criteria=CRITERIA), ONE_CALL),
+    (rubric_case(criteria=CRITERIA, policy_id="apexv1_extended_v1"), SETTINGS),
+    (reference_case(), SETTINGS),
+    (reference_case(policy_id="lexam_oq_v1", metadata={"course": "{{mark}}"}), SETTINGS),
+]
 
 
 def shown(answer: str) -> str:
@@ -50,6 +63,19 @@ def test_prompts_for_two_answers_differ_inside_the_answers_block_only(answer: st
     assert hostile.startswith(before)
     assert hostile.endswith(f"\n[MARK answer ends]{after}")
     assert hostile[len(before) :].startswith(answer)
+
+
+@pytest.mark.parametrize(("case", "settings"), EVERY_TEMPLATE)
+@pytest.mark.parametrize("answer", ANSWERS[:8])
+def test_under_every_template_the_answer_stands_once_in_its_block(case: Case, settings: GradingSettings, answer: str) -> None:
+    first = start(case, settings)
+    next(first)
+    for ask in first.send((Reply(text=answer),)):
+        mark = ask.messages[1].content[1:17]
+        block = f"[{mark} answer begins]\n{answer or '(the answer is empty)'}\n[{mark} answer ends]\n\n"
+        assert ask.messages[1].content.count(block) == 1
+        assert ask.messages[1].content.count(f"[{mark} answer ") == 2
+        assert mark in ask.messages[0].content
 
 
 @pytest.mark.parametrize("answer", ANSWERS)

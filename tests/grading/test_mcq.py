@@ -3,9 +3,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.case import Choice
+from assay.grading import GradingSettings
 from assay.grading.choices import selected_choices
 from tests.grading.driving import drive, judged, mcq_case
 
+ANY = GradingSettings(candidate="model", mcq_mode="any")
 CHOICES = mcq_case().choices
 NOT_READABLE = [
     "",
@@ -130,3 +132,24 @@ def test_a_json_answer_is_read_whatever_its_reasoning(choice: str, reasoning: st
 
 def test_a_choice_is_read_at_the_end_of_a_long_text() -> None:
     assert selected_choices("Let me think about the capitals first. " * 50 + "The answer is B.", CHOICES) == ("B",)
+
+
+@pytest.mark.parametrize(
+    ("answer", "passed"),
+    [('{"answer": "A"}', True), ('["A", "C"]', True), ("A, C", True), ('{"answer": ["A", "B"]}', False), ("B", False), ("", False)],
+)
+def test_in_the_mode_any_some_of_the_correct_choices_suffice_and_wrong_ones_spoil_it(answer: str, *, passed: bool) -> None:
+    grade = drive(mcq_case(("A", "C")), judged("", answer=answer), settings=ANY).grade
+    assert (grade.passed, grade.evaluator) == (passed, "mcq_any/1")
+
+
+def test_the_mode_any_asks_for_one_of_the_correct_choices() -> None:
+    text = drive(mcq_case(("A", "C")), judged("", answer="A"), settings=ANY).asks["candidate"].messages[0].content
+    assert "Select one of the correct choices" in text
+    assert '{"answer": "id",' in text
+
+
+def test_the_modes_ask_the_same_where_one_choice_is_correct() -> None:
+    exact, any_of_them = (drive(mcq_case(), judged("", answer="B"), **more) for more in ({}, {"settings": ANY}))
+    assert exact.rounds == any_of_them.rounds
+    assert exact.grade.evaluator == "mcq_exact/1"

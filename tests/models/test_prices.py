@@ -8,7 +8,8 @@ from decimal import Decimal
 import pytest
 
 from assay.core.ask import Reply, Usage
-from assay.core.plan import ModelPlan
+from assay.core.plan import ModelPlan, Plan, ProviderPlan
+from assay.models import check_models
 from assay.models.prices import Rates, Tariff, find_tariff, pricing, usage_cost
 from tests.models.asking import provider_of
 
@@ -95,3 +96,12 @@ def test_a_server_on_this_machine_does_not_load_the_price_list() -> None:
         "pricing(p, ModelPlan(name='m', provider='p', model='gpt-4o'), environ={}); print('genai_prices' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_a_budget_over_a_model_of_unknown_price_is_refused_before_any_call() -> None:
+    provider = ProviderPlan(name="own", kind="openai", base_url="http://127.0.0.1:9/v1")
+    plan = Plan(
+        run_id="r", datasets=(), candidate=ModelPlan(name="own/m", provider="own", model="m"), providers=(provider,), max_cost=1.0
+    )
+    (problem,) = check_models(plan, environ={})
+    assert problem.startswith("max_cost cannot be kept: the price of 'own/m' is not known")

@@ -57,6 +57,8 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     evaluator: str = ""
     """Id and version of the way of grading, `judge_1_5/1`."""
     template_sha256: str = ""
+    policy: str = ""
+    """Id of the policy that the case was asked and graded by, which is the default one where the record names none that fits."""
     selected_choice_ids: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
 

@@ -11,6 +11,8 @@ from assay.core.case import ContractId
 ProviderKind = Literal["openai", "openai_responses", "anthropic", "local", "replay", "scripted", "litellm"]
 ResponseSource = Literal["sampled", "prefilled", "part_of_conversation"]
 OnInvalid = Literal["reject", "skip"]
+RubricMode = Literal["per_criterion", "one_call"]
+McqMode = Literal["exact", "any"]
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -109,7 +111,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     responses_path: str = ""
     responses_sha256: str = ""
     system_prompt: str = ""
-    """Sent to the candidate where the case's policy has none of its own."""
+    """Sent to the candidate under the default policy, where the case has none of its own."""
     retry: RetryPlan = RetryPlan()
     concurrency: int = 32
     """Calls in flight at most."""
@@ -124,6 +126,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """A normalised score from which a case passes, where its contract has no scale of its own."""
     case_pass_score: int = 4
     """A 1-5 score from which a case passes."""
+    rubric_mode: RubricMode = "per_criterion"
+    """One judge call for each criterion of a rubric, or one call for all of them."""
+    mcq_mode: McqMode = "exact"
+    """Multiple choice with several correct choices: all of them and none besides, or any of them."""
     on_invalid: OnInvalid = "reject"
     limit: int | None = None
     sample: int | None = None

@@ -102,6 +102,7 @@ async def _outcome(drive: "_Drive") -> Outcome:
     except (AssayError, Fenced, Stopped):
         raise
     except Exception as problem:  # noqa: BLE001  # record isolation: one record's surprise is not the run's end
+        _check_machine(problem)
         return Failed(code="internal_error", message=f"{type(problem).__name__}: {problem}", stack=traceback.format_exc())
 
 
@@ -331,14 +332,14 @@ class _Drive:
         return attempt
 
 
-def _check_machine(failure: ModelFailure) -> None:
-    """A call that this machine could not make says nothing of the provider, and the record is not to blame."""
-    cause = failure.__context__
+def _check_machine(problem: Exception) -> None:
+    """Raises where this machine is at its limit: that says nothing of the provider, and the record is not to blame."""
+    cause = problem.__context__ if isinstance(problem, ModelFailure) else problem
     if isinstance(cause, OSError) and cause.errno in (errno.EMFILE, errno.ENFILE):
         raise StoreUnavailable(
-            f"no further call can be made: {failure.message}",
+            f"the run cannot go on: {problem}",
             hint="raise the limit of open files (ulimit -n) or lower --concurrency, then resume the run",
-        ) from failure
+        ) from problem
 
 
 async def _gathered(calls: Iterable[Coroutine[Any, Any, Attempt]]) -> list[Attempt]:

@@ -1,6 +1,7 @@
 """Recorded conversations as cases: the history up to a user turn, and the reply that followed."""
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 
@@ -8,28 +9,57 @@ from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case
 from assay.datasets.converters import convert_cases
 from assay.datasets.legal_eval_v1.rules import to_case
+from assay.grading.tool_call import EXPECTED, TOOLS
 
 
 def replayed(conversations: Iterable[Case], *, is_recorded: bool) -> Iterator[Case]:
     """One case for each user turn that a reply follows.
 
-    The reply is the reference for a candidate that is asked anew. Where the recorded reply is itself the answer to be
-    judged, there is no reference: nothing is compared with itself. A conversation that occurs twice counts once.
+    The reply is the reference for a candidate that is asked anew, and the tool that it used is expected of the candidate.
+    Where the recorded reply is itself the answer to be judged, there is neither: nothing is compared with itself. A
+    conversation that occurs twice counts once.
     """
     seen: set[str] = set()
     for conversation in conversations:
         rows = convert_cases((conversation,), source="conversation_v1", target="legal_eval_v1").rows
+        calls = {} if is_recorded else _calls(conversation)
+        tools = {} if is_recorded else {TOOLS: _tools(conversation)}
         for row in rows:
             if row["id"] not in seen:
                 seen.add(row["id"])
                 case = to_case(row, conversation.index, record_sha256=sha256_hex(canonical_json(row)))
-                yield _of_conversation(case, is_recorded=is_recorded)
+                yield _of_conversation(case, {**tools, **calls.get(case.metadata["turn_id"], {})}, is_recorded=is_recorded)
 
 
-def _of_conversation(case: Case, *, is_recorded: bool) -> Case:
+def _of_conversation(case: Case, tool_use: dict[str, Any], *, is_recorded: bool) -> Case:
+    # Policies are those of legal_eval_v1; a conversation's metadata may use the word for something else.
+    case = msgspec.structs.replace(case, contract="conversation_v1", policy_id="")
     if is_recorded:
-        return msgspec.structs.replace(case, contract="conversation_v1", task="open", references=())
-    return msgspec.structs.replace(case, contract="conversation_v1")
+        return msgspec.structs.replace(case, task="open", references=())
+    return msgspec.structs.replace(case, extra=tool_use) if tool_use.get(TOOLS) else case
+
+
+def _tools(conversation: Case) -> dict[str, list[str]]:
+    """The tools that were used, each with all members that its input ever had, so that a list of them gives no call away."""
+    members: dict[str, set[str]] = {}
+    for turn in conversation.turns:
+        if turn.tool_used is not None:
+            members.setdefault(turn.tool_used, set()).update(turn.tool_input or {})
+    return {tool: sorted(members[tool]) for tool in sorted(members)}
+
+
+def _calls(conversation: Case) -> dict[int, dict[str, Any]]:
+    """What is called right after a user's turn, by the turn's id; later calls rest on outputs that a candidate never sees."""
+    calls: dict[int, dict[str, Any]] = {}
+    asked: int | None = None
+    for turn in conversation.turns:
+        if turn.speaker == "user":
+            asked = turn.turn_id
+        elif turn.speaker == "assistant":
+            if asked is not None and turn.tool_used is not None:
+                calls[asked] = {EXPECTED: {"tool": turn.tool_used, "input": turn.tool_input or {}}}
+            asked = None
+    return calls
 
 
 def recorded_replies(conversations: Iterable[Case]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from assay.core.ask import Reply
 from assay.core.case import Case
 from assay.core.outcome import Attempt, Failed, Graded, Invalid, Outcome, Score, Skipped, record_status
 from assay.core.plan import Plan
+from assay.grading import Way, settings_of, way_of
 from assay.metrics.facts import RecordFacts
 from assay.store.folder import RunFolder
 from assay.store.ledger import FinishedRecord
@@ -25,6 +26,7 @@ VOLATILE_FIELDS = (
 """What differs between two runs with the same replies: names, times, and hashes and sizes of what holds them."""
 
 
+_decode_case = msgspec.json.Decoder(Case).decode
 UNEVALUATED = frozenset({"timeout", "evaluation_error", "cancelled", "skipped"})
 """Statuses of valid records that have no grade."""
 
@@ -63,6 +65,8 @@ class PredictionLine(msgspec.Struct, kw_only=True):
     justification: str | None
     evaluator: str | None
     template_sha256: str | None
+    policy_id: str | None = None
+    """Of the policy that the record was asked and graded by; None in runs of earlier versions."""
     selected_choice_ids: tuple[str, ...]
     flags: tuple[str, ...]
     finish_reason: str | None
@@ -165,6 +169,7 @@ class Evidence:
         reply = answered.reply if answered is not None else None
         usage = reply.usage if reply is not None else None
         grade = self._outcome.grade if isinstance(self._outcome, Graded) else None
+        way = grade or self._way()
         code, message = _problem(self._outcome)
         response = None if reply is None else self._redact(reply.text)
         response_sha256 = None if reply is None else _sha256(reply.text)
@@ -186,11 +191,12 @@ class Evidence:
             passed=grade.passed if grade else None,
             label=(grade.label if grade else getattr(self._outcome, "label", "")) or None,
             justification=self._redact(grade.justification) if grade else None,
-            evaluator=grade.evaluator if grade else None,
-            template_sha256=grade.template_sha256 if grade else None,
+            evaluator=way.evaluator if way else None,
+            template_sha256=way.template_sha256 if way else None,
+            policy_id=(way and way.policy) or None,
             selected_choice_ids=grade.selected_choice_ids if grade else (),
             flags=(*(reply.flags if reply else ()), *(grade.flags if grade else ())),
-            finish_reason=(reply and reply.finish_reason) or None,
+            finish_reason=(reply and self._redact(reply.finish_reason)) or None,
             input_tokens=usage.input_tokens if usage else None,
             output_tokens=usage.output_tokens if usage else None,
             total_tokens=usage.total_tokens if usage else None,
@@ -206,6 +212,11 @@ class Evidence:
             error_code=code,
             error_message=message and self._redact(message),
         )
+
+    def _way(self) -> Way | None:
+        """How a record without a grade was to be graded."""
+        case = self._record.case
+        return None if case is None else way_of(_decode_case(case), settings_of(self._plan))
 
     def _score(self, score: Score) -> Score:
         return msgspec.structs.replace(score, justification=self._redact(score.justification)) if score.justification else score
@@ -231,8 +242,8 @@ class Evidence:
             retry_after=attempt.retry_after,
             wait_s=attempt.wait_s,
             request_id=self._redact(attempt.request_id) or None,
-            finish_reason=(reply and reply.finish_reason) or None,
-            answered_by=(reply and reply.model) or None,
+            finish_reason=(reply and self._redact(reply.finish_reason)) or None,
+            answered_by=(reply and self._redact(reply.model)) or None,
             response_sha256=_sha256(reply.text) if reply else None,
             applied=(reply and reply.applied) or None,
             flags=reply.flags if reply else (),
@@ -334,6 +345,8 @@ def _texts(finished: FinishedRecord) -> Iterator[str]:
         if attempt.reply is not None:
             yield attempt.reply.text
             yield attempt.reply.raw
+            yield attempt.reply.model
+            yield attempt.reply.finish_reason
         yield attempt.error_message
         yield attempt.request_id
     if isinstance(finished.outcome, Graded):

@@ -12,7 +12,7 @@ from assay.core.run_state import State, count_records
 from assay.core.version import __version__
 from assay.engine.evidence import Evidence, PredictionLine, cluster_of, facts_of, invalid_facts, iso, slices_of
 from assay.engine.folders import RunFolders
-from assay.grading import templates
+from assay.grading import policies, templates
 from assay.metrics.facts import Columns
 from assay.metrics.gates import check_gates
 from assay.metrics.golden import EvalResult, EvalRunParameters, eval_result, eval_results
@@ -156,6 +156,7 @@ class _Artifacts:
             "candidate": _model(plan.candidate),
             "judges": [_model(judge) for judge in plan.judges],
             "evaluator_version": f"assay {__version__}",
+            "policies": dict(policies()),
             "templates": dict(templates()),
             "plan": self._redactor.value(msgspec.to_builtins(plan)),
             "plan_sha256": run.plan_sha256,

@@ -13,9 +13,11 @@ from assay.core.plan import DatasetPlan
 from assay.core.report import Report
 from assay.datasets import read
 from assay.datasets.config import ValidationConfig
+from assay.datasets.legal_eval_v1.rules import TASKS
 from assay.datasets.progress import ALONE, Effort
 from assay.datasets.source import Source, filled_lines, open_source
 from assay.engine.conversations import replayed
+from assay.grading import needs_judge
 
 _SCHEMA_VERSIONS: dict[ContractId, str] = {
     "legal_eval_v1": "legal_eval_v1",
@@ -49,7 +51,10 @@ class Glance(msgspec.Struct, frozen=True):
     index: int
     id: str
     task: str
+    is_judged: bool
+    """A judge has to grade it."""
     metadata: dict[str, Any]
+    policy_id: str = ""
     attachments: tuple[Attachment, ...] = ()
 
 
@@ -113,13 +118,14 @@ def glances(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Glance]:
     """The valid records at a glance, which for long JSONL files costs a fifth of their cases."""
     if dataset.plan.contract != "legal_eval_v1":
         for case in cases_of(dataset, is_recorded=is_recorded):
-            yield Glance(case.index, case.id, case.task, case.metadata)
+            yield Glance(case.index, case.id, case.task, needs_judge(case), case.metadata)
         return
     broken = dataset.broken
     for index, line in enumerate(filled_lines(dataset.source)):
         if index not in broken:
             row = _decode_row(line.content)
-            yield Glance(index, row.id, row.task_type, row.metadata, row.attachments or ())
+            task, policy_id = TASKS[row.task_type], row.metadata.get("policy_id", "")
+            yield Glance(index, row.id, task, task != "mcq", row.metadata, policy_id, row.attachments or ())
 
 
 def place_of(dataset: DatasetInput, index: int) -> str:

@@ -1,18 +1,36 @@
 """Limits on calls: slots in flight, rates per provider, a breaker, and what the run may cost."""
 
 import asyncio
+import resource
 from collections import deque
 from collections.abc import Callable
 
 from assay.core.ask import ModelFailure, Stage, Usage
+from assay.core.errors import StoreUnavailable
 from assay.core.plan import Plan, ProviderPlan, StageLimits
 
 HOPELESS = frozenset({"unauthorized", "payment_required", "forbidden", "not_found", "redirect_refused", "certificate_refused"})
 """Failures that every further call to a provider would repeat."""
 _HOPELESS_CALLS = 5
 """So many of them, before anything has worked, open the breaker."""
+_OWN_HANDLES = 32
+"""Open files of a run beside its connections: the ledger, the artifacts, the event loop."""
 _CUT_PAUSE = 1.0
 """Seconds after a cut in which further 429s belong to the same overload."""
+
+
+def make_room_for_handles(concurrency: int) -> None:
+    """Let this process open as many files as the run needs; raises StoreUnavailable when it may not, before anything is called."""
+    needed = _OWN_HANDLES + concurrency
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise StoreUnavailable(
+            f"this process may open {hard} files, and the run needs about {needed}",
+            hint=f"raise the limit of open files (ulimit -n {needed}) or lower --concurrency, then resume the run",
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 class Pace:

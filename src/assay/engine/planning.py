@@ -300,6 +300,8 @@ class _Planner:
             cluster_key=value.cluster_key,
             pass_threshold=run.pass_threshold,
             case_pass_score=run.case_pass_score,
+            rubric_mode=run.rubric_mode,
+            mcq_mode=run.mcq_mode,
             on_invalid="skip" if any(self._on_invalid(dataset.plan.contract) == "skip" for dataset in self.inputs) else "reject",
             limit=value.limit,
             sample=value.sample,
@@ -324,6 +326,8 @@ class _Planner:
         rules = rules_of(plans[0]) if plans else Rules(tuple(dataset.plan for dataset in self.inputs))
         surveyed = survey(rules, self.inputs, answers=self._answers())
         self.settings.problems += surveyed.problems
+        if surveyed.benchmarked and self.settings.value.run.system_prompt:
+            self.notes.append(f"{surveyed.benchmarked:,} record(s) have a policy without a system prompt, so that they get none")
         if surveyed.judged and not self.judges and not self.settings.is_wrong(("judges",)) and not self.settings.value.judges:
             names = ", ".join(f"'{dataset.plan.name}' ({dataset.plan.contract})" for dataset in self.inputs)
             self.settings.add(("judges",), f"{names} cannot be graded without a judge; add judges (--judge provider/model)")

@@ -23,12 +23,12 @@ from assay.engine.finalize import finalize
 from assay.engine.folders import RunFolders
 from assay.engine.inputs import DatasetInput
 from assay.engine.journal import Journal
-from assay.engine.limits import HOPELESS, Limits
+from assay.engine.limits import HOPELESS, Limits, make_room_for_handles
 from assay.engine.local import run_local
 from assay.engine.responses import open_responses
 from assay.engine.selection import prepared_records
 from assay.engine.tally import Snapshot, Tally
-from assay.grading import GradingSettings
+from assay.grading import settings_of
 from assay.models import Model, open_models
 from assay.models.address import request_addressing
 from assay.models.prices import pricing
@@ -101,8 +101,10 @@ def _check_same(ledger: Ledger, plan: Plan) -> None:
 
 
 def _difference(stored: bytes, plan: Plan) -> str:
-    before, now = msgspec.json.decode(stored), msgspec.to_builtins(plan)
-    names = [name for name in now if before.get(name) != now[name] and name != "concurrency"]
+    """The names of the settings that make the difference."""
+    before = msgspec.json.decode(stored, type=Plan)
+    taken = ((name, msgspec.structs.replace(before, **{name: getattr(plan, name)})) for name in Plan.__struct_fields__)
+    names = [name for name, changed in taken if plan_sha256(changed) != plan_sha256(before)]
     return f" ({', '.join(names)})" if names else ""
 
 
@@ -202,6 +204,7 @@ class _Drive:
 
     def _evaluate(self, plan: Plan) -> None:
         """Evaluate what is open; raises Interrupted when it was stopped with something left."""
+        make_room_for_handles(plan.concurrency)
         evaluation = Evaluation(self._ledger, plan, self._surroundings)
         with disk_errors(self._folders.active), asyncio.Runner(loop_factory=_loop_factory()) as runner, _as_interrupted():
             runner.run(evaluation.run())
@@ -319,7 +322,7 @@ class Evaluation:
         tally = Tally(sum(counts.values()) + opened, counts, started=surroundings.clock(), cost=spent)
         return Room(
             plan=plan,
-            settings=_grading_settings(plan),
+            settings=settings_of(plan),
             routes={
                 model.name: _route(plan, model, models[model.name], limits=limits, environ=surroundings.environ)
                 for model in plan.models()
@@ -373,16 +376,6 @@ class _Signals:
             self._task.cancel()
         self._evaluation.is_interrupted = True
         self._stop.set()
-
-
-def _grading_settings(plan: Plan) -> GradingSettings:
-    return GradingSettings(
-        candidate=plan.candidate.name,
-        judges=tuple(judge.name for judge in plan.judges),
-        system_prompt=plan.system_prompt,
-        pass_threshold=plan.pass_threshold,
-        case_pass_score=plan.case_pass_score,
-    )
 
 
 def _route(plan: Plan, model: ModelPlan, opened: Model, *, limits: Limits, environ: Mapping[str, str]) -> Route:

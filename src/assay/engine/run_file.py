@@ -11,7 +11,7 @@ from msgspec import Meta
 from assay.core.case import ContractId
 from assay.core.document import Document
 from assay.core.issue import Issue
-from assay.core.plan import OnInvalid, ProviderKind, ResponseSource
+from assay.core.plan import McqMode, OnInvalid, ProviderKind, ResponseSource, RubricMode
 from assay.datasets.checks import Findings, check_flaws
 from assay.datasets.placing import Record, placed
 from assay.datasets.source import open_source
@@ -106,7 +106,9 @@ class RunSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     runs_dir: Annotated[
         Name | None, _says("Folder that holds the runs, relative to the run file's folder. Default: `runs` in the current folder.")
     ] = None
-    system_prompt: Annotated[str, _says("Sent to candidates where a record's policy has no system prompt of its own.")] = ""
+    system_prompt: Annotated[
+        str, _says("Sent to candidates, except where a record has a system message of its own or a policy of a benchmark.")
+    ] = ""
     response_source: Annotated[
         ResponseSource | None,
         _says(
@@ -118,6 +120,13 @@ class RunSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     responses: Annotated[str, _says("File with the answers: JSONL, a JSON list or object, or the folder of an earlier run.")] = ""
     pass_threshold: Annotated[Rate, _says("Score from which a record passes on the 0-1 scale.")] = 0.7
     case_pass_score: Annotated[Annotated[int, Meta(ge=1, le=5)], _says("Score from which a record passes on the 1-5 scale.")] = 4
+    rubric_mode: Annotated[
+        RubricMode, _says("`per_criterion` asks judges about each criterion of a rubric, `one_call` about all of them at once.")
+    ] = "per_criterion"
+    mcq_mode: Annotated[
+        McqMode,
+        _says("Several correct choices: `exact` wants all of them and none besides, `any` is content with one or more of them."),
+    ] = "exact"
     concurrency: Annotated[Calls, _says("Calls in flight at most.")] = 32
     generation: Annotated[StageSection, _says("Limits on the candidate's calls.")] = StageSection()
     judging: Annotated[StageSection, _says("Limits on the judges' calls.")] = StageSection()

@@ -84,6 +84,11 @@ def retry_plan(folders: RunFolders, run_id: str) -> Plan:
     plan = msgspec.convert(run.manifest["plan"], Plan)
     if not failed_hashes(run):
         raise UsageProblem(f"run '{folders.run_id}' has no failed records", hint="there is nothing to repeat")
+    if "[REDACTED:" in str(run.manifest["plan"]):
+        raise UsageProblem(
+            f"the settings of run '{folders.run_id}' were redacted, so it cannot be repeated from them",
+            hint="start a new run with `assay run` and the same options",
+        )
     return msgspec.structs.replace(plan, run_id=run_id, parent_run_id=folders.run_id)
 
 

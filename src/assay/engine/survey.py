@@ -10,9 +10,16 @@ from assay.core.case import Attachment
 from assay.datasets.checks import short
 from assay.engine.inputs import DatasetInput, Glance, glances, place_of
 from assay.engine.selection import Rules, Selector, member, merged, selector_for, split_text
+from assay.grading import POLICIES, UNKNOWN, UNSUITABLE, resolved
 
 FIRST = 10
 """Missing answers, duplicates and split values that a problem lists before it only counts them."""
+
+_MISNAMED = {
+    UNKNOWN: f"which is none of {', '.join(POLICIES)}",
+    UNSUITABLE: "which is made for another task",
+}
+"""What is wrong with the policy that a record names, by the flag of its grade."""
 
 
 class AttachmentUse(NamedTuple):
@@ -30,6 +37,8 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     broken: int
     judged: int
     """Valid records that a judge has to grade."""
+    benchmarked: int
+    """Valid records under a policy that says all that a candidate gets."""
     attachments: tuple[AttachmentUse, ...]
     problems: tuple[str, ...]
     notes: tuple[str, ...]
@@ -66,6 +75,8 @@ class _Look:
         self._missing_count = 0
         self._of_dataset: Counter[int] = Counter()
         self._judged = 0
+        self._benchmarked = 0
+        self._misnamed: Counter[tuple[str, str]] = Counter()
         self.broken = 0
 
     def at(self, number: int, glance: Glance, *, is_taken: bool) -> None:
@@ -76,7 +87,9 @@ class _Look:
         if not is_taken:
             return
         self._of_dataset[number] += 1
-        self._judged += glance.task != "mcq"
+        self._judged += glance.is_judged
+        if glance.policy_id:
+            self._look_at_policy(glance)
         for attachment in glance.attachments:
             self._attachments.setdefault((number, attachment.path), AttachmentUse(number, attachment, glance.id))
         if len(self._inputs) > 1:
@@ -85,6 +98,12 @@ class _Look:
             if glance.id not in answered:
                 self._missing_count += 1
                 self._missing += [f"({candidate}, {glance.id})"] if len(self._missing) < FIRST else []
+
+    def _look_at_policy(self, glance: Glance) -> None:
+        policy, flags = resolved(glance.policy_id, glance.task)
+        self._benchmarked += not policy.takes_system_prompt
+        for flag in flags:
+            self._misnamed[flag, glance.policy_id] += 1
 
     def _look_for_duplicate(self, number: int, glance: Glance) -> None:
         first = self._first.setdefault(glance.id, (number, glance.index))
@@ -100,6 +119,7 @@ class _Look:
             valid=self._of_dataset.total(),
             broken=self.broken,
             judged=self._judged,
+            benchmarked=self._benchmarked,
             attachments=tuple(self._attachments.values()),
             problems=(*self._empty_datasets(), *self._clashes(), *self._gaps()),
             notes=tuple(self._notes(selector)),
@@ -134,7 +154,16 @@ class _Look:
         return [f"no response for {self._missing_count:,} of the selected (candidate, record) pairs: {listed}"]
 
     def _notes(self, selector: Selector) -> list[str]:
-        return [
+        return self._policy_notes() + [
             f"{count:,} invalid records of '{self._rules.datasets[number].name}' belong to no split or sample and are left out"
             for number, count in sorted(selector.left_out.items())
         ]
+
+    def _policy_notes(self) -> list[str]:
+        """At most so many as other lists have: policy ids come from the file."""
+        named = [
+            f"{count:,} record(s) name the policy {short(policy_id)}, {_MISNAMED[flag]}; they are graded by the default policy"
+            for (flag, policy_id), count in self._misnamed.most_common(FIRST)
+        ]
+        more = len(self._misnamed) - len(named)
+        return named + ([f"{more:,} more policies are named that do not fit"] if more else [])

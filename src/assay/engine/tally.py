@@ -7,6 +7,8 @@ import msgspec
 
 from assay.core.outcome import Attempt, Outcome, record_status
 
+FREE = frozenset({"cached", "prefilled"})
+"""Flags of replies that nobody was asked for."""
 _LATENCIES = 4096
 """Enough for a p95 that does not jump; the newest replace the oldest."""
 
@@ -57,10 +59,10 @@ class Tally:
         if attempt.error_code:
             self.errors[attempt.error_code] += 1
             return
-        if attempt.cost is None:
-            self.unknown_costs += 1
-        else:
+        if attempt.cost is not None:
             self.cost += attempt.cost
+        elif attempt.reply is not None and not FREE.intersection(attempt.reply.flags):
+            self.unknown_costs += 1
         if len(self._latencies) < _LATENCIES:
             self._latencies.append(attempt.latency_ms)
         else:

@@ -4,20 +4,39 @@ from collections.abc import Callable, Mapping
 
 from assay.core.case import Case
 from assay.core.outcome import Flow, GradingFailure
+from assay.grading.assignment import Assignment, Kind, Way, assign
 from assay.grading.five_point import grade_five_point
 from assay.grading.mcq import grade_mcq
+from assay.grading.policies import POLICIES, UNKNOWN, UNSUITABLE, Policy, resolved
 from assay.grading.reference import grade_reference
 from assay.grading.rubric import grade_rubric
-from assay.grading.settings import GradingSettings
+from assay.grading.settings import GradingSettings, settings_of
 from assay.grading.templates import TEMPLATE_IDS, load_template
+from assay.grading.tool_call import is_tool_turn
+from assay.grading.turn import grade_turn
 
-__all__ = ["GradingSettings", "needs_judge", "start", "templates"]
+__all__ = [
+    "POLICIES",
+    "UNKNOWN",
+    "UNSUITABLE",
+    "GradingSettings",
+    "Policy",
+    "Way",
+    "needs_judge",
+    "policies",
+    "resolved",
+    "settings_of",
+    "start",
+    "templates",
+    "way_of",
+]
 
-_FLOWS: dict[str, Callable[..., Flow]] = {
+_FLOWS: dict[Kind, Callable[[Assignment], Flow]] = {
     "mcq": grade_mcq,
-    "open": grade_five_point,
+    "five_point": grade_five_point,
     "rubric": grade_rubric,
     "reference": grade_reference,
+    "turn": grade_turn,
 }
 _NO_ATTACHMENTS: Mapping[str, str] = {}
 
@@ -28,16 +47,29 @@ def start(case: Case, settings: GradingSettings, *, attachments: Mapping[str, st
     `attachments` holds the text of each of the case's attachments by path. The flow raises GradingFailure where it
     cannot come to a grade.
     """
-    if case.contract == "golden_v1":
-        return grade_five_point(case, settings, attachments=attachments)
-    if case.task not in _FLOWS:
-        return _refused(case.task)
-    return _FLOWS[case.task](case, settings, attachments=attachments)
+    try:
+        assignment = assign(case, settings, attachments=attachments)
+    except GradingFailure as failure:
+        return _refused(failure)
+    return _FLOWS[assignment.kind](assignment)
+
+
+def way_of(case: Case, settings: GradingSettings) -> Way | None:
+    """How a case is to be graded; None where it cannot be."""
+    try:
+        return assign(case, settings).way
+    except GradingFailure:
+        return None
 
 
 def needs_judge(case: Case) -> bool:
     """True unless the case is graded by comparison alone."""
-    return case.task != "mcq"
+    return case.task != "mcq" and not is_tool_turn(case)
+
+
+def policies() -> Mapping[str, str]:
+    """Every policy, with its SHA-256, which covers the texts that it names."""
+    return {policy.id: policy.sha256 for policy in POLICIES.values()}
 
 
 def templates() -> Mapping[str, str]:
@@ -45,6 +77,6 @@ def templates() -> Mapping[str, str]:
     return {template_id: load_template(template_id).sha256 for template_id in TEMPLATE_IDS}
 
 
-def _refused(task: str) -> Flow:
-    raise GradingFailure("unsupported_task", f"cases of task {task!r} cannot be graded")
+def _refused(failure: GradingFailure) -> Flow:
+    raise failure
     yield ()  # makes this a generator, so that it fails where every flow fails: when it is driven

@@ -5,43 +5,65 @@ from collections.abc import Mapping
 from assay.core.ask import Ask
 from assay.core.case import Attachment, Case, Message
 from assay.core.outcome import GradingFailure
+from assay.grading.assignment import Assignment
+from assay.grading.policies import Policy, metadata_text
 from assay.grading.settings import GradingSettings
 from assay.grading.templates import fill, load_template
+from assay.grading.tool_call import offered_tools
 
 CALL_ID = "candidate"
+_UNSAID = "law"
+"""Stands for a course that a record does not name."""
 
 
-def candidate_ask(case: Case, settings: GradingSettings, *, attachments: Mapping[str, str]) -> Ask:
+def candidate_ask(assignment: Assignment) -> Ask:
     """The request for the answer; raises GradingFailure when an attachment's text is not there."""
     return Ask(
         stage="candidate",
         call_id=CALL_ID,
-        model=settings.candidate,
-        messages=candidate_messages(case, settings, attachments=attachments),
+        model=assignment.settings.candidate,
+        messages=candidate_messages(assignment),
     )
 
 
-def candidate_messages(case: Case, settings: GradingSettings, *, attachments: Mapping[str, str]) -> tuple[Message, ...]:
-    """System prompt, conversation or prompt, and what belongs to the last user message: context, attachments, choices."""
+def candidate_messages(assignment: Assignment) -> tuple[Message, ...]:
+    """System prompt, conversation or prompt, and what belongs to the last user message: context, attachments, choices, tools."""
+    case, policy, system_prompt = assignment.case, assignment.policy, assignment.settings.system_prompt
     messages = case.messages or (Message("user", case.prompt),)
-    additions = [
-        *([f"Context:\n{case.model_context}"] if case.model_context else []),
-        *(_attached(attachment, attachments) for attachment in case.attachments),
-        *([_choices(case)] if case.task == "mcq" else []),
-    ]
-    if additions:
-        messages = _with_additions(messages, "\n\n".join(additions))
+    additions = _additions(assignment)
+    if additions or policy.question_template:
+        messages = _with_additions(messages, additions, case=case, policy=policy)
     # A record that brings a system message of its own has said how the model is to behave.
-    has_own = any(message.role == "system" for message in messages)
-    return messages if has_own or not settings.system_prompt else (Message("system", settings.system_prompt), *messages)
+    if not system_prompt or not policy.takes_system_prompt or any(message.role == "system" for message in messages):
+        return messages
+    return (Message("system", system_prompt), *messages)
 
 
-def _with_additions(messages: tuple[Message, ...], addition: str) -> tuple[Message, ...]:
+def _additions(assignment: Assignment) -> list[str]:
+    case = assignment.case
+    additions = [f"Context:\n{case.model_context}"] if case.model_context else []
+    additions += [_attached(attachment, assignment.attachments) for attachment in case.attachments]
+    if case.task == "mcq":
+        additions.append(_choices(case, assignment.settings))
+    tools = offered_tools(case)
+    if tools:
+        additions.append(fill(load_template("tool_call/1").text.rstrip("\n"), {"tools": tools}))
+    return additions
+
+
+def _with_additions(messages: tuple[Message, ...], additions: list[str], *, case: Case, policy: Policy) -> tuple[Message, ...]:
     last = max((index for index, message in enumerate(messages) if message.role == "user"), default=None)
     if last is None:
-        return (*messages, Message("user", addition))
-    extended = Message("user", f"{messages[last].content}\n\n{addition}")
+        return (*messages, Message("user", "\n\n".join(additions))) if additions else messages
+    extended = Message("user", "\n\n".join((_framed(messages[last].content, case, policy), *additions)))
     return (*messages[:last], extended, *messages[last + 1 :])
+
+
+def _framed(question: str, case: Case, policy: Policy) -> str:
+    if not policy.question_template:
+        return question
+    slots = {name: metadata_text(case, name) or _UNSAID for name in policy.metadata}
+    return fill(load_template(policy.question_template).text.rstrip("\n"), {**slots, "question": question})
 
 
 def _attached(attachment: Attachment, texts: Mapping[str, str]) -> str:
@@ -50,11 +72,13 @@ def _attached(attachment: Attachment, texts: Mapping[str, str]) -> str:
     return f"Attachment: {attachment.title or attachment.path}\n{texts[attachment.path]}"
 
 
-def _choices(case: Case) -> str:
+def _choices(case: Case, settings: GradingSettings) -> str:
     has_several = len(case.correct_choice_ids) > 1
+    wants_all = has_several and settings.mcq_mode == "exact"
+    task = "mcq_several/1" if wants_all else "mcq_any/1" if has_several else "mcq_one/1"
     slots = {
         "choices": "\n".join(f"{choice.id}. {choice.text}" for choice in case.choices),
-        "task": load_template("mcq_several/1" if has_several else "mcq_one/1").text.rstrip("\n"),
-        "shape": '["id", ...]' if has_several else '"id"',
+        "task": load_template(task).text.rstrip("\n"),
+        "shape": '["id", ...]' if wants_all else '"id"',
     }
     return fill(load_template("mcq_answer/1").text.rstrip("\n"), slots)

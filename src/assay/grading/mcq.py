@@ -1,28 +1,30 @@
 """Multiple choice: graded by comparing sets of ids, without a judge."""
 
-from collections.abc import Mapping
-
 from assay.core.case import Case
 from assay.core.outcome import FailureLabel, Flow, Grade, Score
+from assay.grading.assignment import Assignment
 from assay.grading.candidate import candidate_ask
 from assay.grading.choices import selected_choices
-from assay.grading.settings import GradingSettings
-from assay.grading.templates import load_template
 
-EVALUATOR = "mcq_exact/1"
 UNPARSEABLE = "unparseable_answer"
 
 
-def grade_mcq(case: Case, settings: GradingSettings, *, attachments: Mapping[str, str]) -> Flow:
+def grade_mcq(assignment: Assignment) -> Flow:
     """Asks the candidate and compares what it selects with the correct choices."""
-    (reply,) = yield (candidate_ask(case, settings, attachments=attachments),)
-    return compare_choices(case, reply.text)
+    (reply,) = yield (candidate_ask(assignment),)
+    return compare_choices(assignment, reply.text)
 
 
-def compare_choices(case: Case, answer: str) -> Grade:
-    """The grade of an answer: right when exactly the correct choices are selected; an unreadable answer is wrong."""
+def compare_choices(assignment: Assignment, answer: str) -> Grade:
+    """The grade of an answer; an unreadable one is wrong.
+
+    Right is exactly the correct choices; in the mode `any`, one or more of them and none besides, so that naming every
+    choice is not right.
+    """
+    case, way = assignment.case, assignment.way
     selected = selected_choices(answer, case.choices)
-    is_right = set(selected) == set(case.correct_choice_ids)
+    chosen, correct = set(selected), set(case.correct_choice_ids)
+    is_right = chosen == correct or (assignment.settings.mcq_mode == "any" and bool(chosen) and chosen < correct)
     score = float(is_right)
     return Grade(
         score=score,
@@ -33,10 +35,11 @@ def compare_choices(case: Case, answer: str) -> Grade:
         scores=(Score(criterion="choice", score=score, scale="0/1", normalized=score),),
         justification=_justification(selected, case),
         label="" if is_right else _label(selected),
-        evaluator=EVALUATOR,
-        template_sha256=load_template("mcq_answer/1").sha256,
+        evaluator=way.evaluator,
+        template_sha256=way.template_sha256,
+        policy=way.policy,
         selected_choice_ids=selected,
-        flags=() if selected else (UNPARSEABLE,),
+        flags=assignment.flags if selected else (*assignment.flags, UNPARSEABLE),
     )
 
 

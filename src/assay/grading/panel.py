@@ -3,14 +3,15 @@
 import hashlib
 from collections.abc import Generator
 from statistics import median_low
+from typing import Any
 
 import msgspec
 
 from assay.core.ask import Ask, Reply
 from assay.core.case import Message
-from assay.core.outcome import GradingFailure, Score
+from assay.core.outcome import FailureLabel, GradingFailure, Score
 from assay.grading.templates import fill, load_template
-from assay.grading.verdict import Refusal, Shape, Verdict, read_verdict, reply_schema, salvage_verdict
+from assay.grading.verdict import Refusal, Shape, Verdict, list_schema, read_verdict, read_verdicts, reply_schema, salvage_verdict
 
 Judging = Generator[tuple[Ask, ...], tuple[Reply, ...], tuple["Finding", ...]]
 ASKED_AGAIN = "asked_again"
@@ -18,15 +19,25 @@ DISAGREE = "judges_disagree"
 _MARK_LENGTH = 16
 
 
+class Part(msgspec.Struct, frozen=True):
+    """One of several criteria that a reply decides on together."""
+
+    criterion: str
+    weight: float = 1.0
+
+
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """One thing to ask every judge about one answer."""
 
     criterion: str
+    """What is decided on; names the call."""
     template_id: str
     blocks: dict[str, str]
     """Texts by the template's slots; an empty text leaves its block out."""
     shape: Shape
     weight: float = 1.0
+    parts: tuple[Part, ...] = ()
+    """Criteria that the reply has a verdict on each, in this order; empty where it is one verdict on `criterion`."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -37,7 +48,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """What the judges together say to one question."""
+    """What the judges together say to one criterion."""
 
     value: float
     """The middle vote, the lower one of two; so a tie on a criterion is not met."""
@@ -47,7 +58,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_split(self) -> bool:
         """True when not all judges say the same."""
-        return len({vote.value for vote in self.votes}) > 1
+        return len(self.votes) > 1 and len({vote.value for vote in self.votes}) > 1
 
 
 def ask_judges(questions: tuple[Question, ...], judges: tuple[str, ...], *, answer: Answer) -> Judging:
@@ -58,13 +69,13 @@ def ask_judges(questions: tuple[Question, ...], judges: tuple[str, ...], *, answ
     replies = yield tuple(call.ask() for call in calls)
     for call, reply in zip(calls, replies, strict=True):
         call.hear(reply)
-    refused = [call for call in calls if call.verdict is None]
+    refused = [call for call in calls if not call.verdicts]
     if refused:
         replies = yield tuple(call.ask_again() for call in refused)
         for call, reply in zip(refused, replies, strict=True):
             call.hear_again(reply)
     size = len(judges)
-    return tuple(_finding(calls[start : start + size]) for start in range(0, len(calls), size))
+    return tuple(finding for start in range(0, len(calls), size) for finding in _findings(calls[start : start + size]))
 
 
 class _Call:
@@ -77,7 +88,7 @@ class _Call:
         self.call_id = f"judge:{_quoted(question.criterion)}" + (f"@{_quoted(judge)}" if is_panel else "")
         self.texts: list[str] = []
         self.refusal = Refusal("")
-        self.verdict: Verdict | None = None
+        self.verdicts: tuple[Verdict, ...] = ()
 
     def ask(self) -> Ask:
         return Ask(
@@ -85,8 +96,12 @@ class _Call:
             call_id=self.call_id,
             model=self.judge,
             messages=judge_messages(self.question, self.answer, call_id=self.call_id),
-            reply_schema=reply_schema(self.question.shape),
+            reply_schema=self._schema(),
         )
+
+    def _schema(self) -> dict[str, Any]:
+        question = self.question
+        return list_schema(question.shape) if question.parts else reply_schema(question.shape)
 
     def ask_again(self) -> Ask:
         first = self.ask()
@@ -97,26 +112,35 @@ class _Call:
 
     def hear(self, reply: Reply) -> None:
         self.texts.append(reply.text)
-        read = read_verdict(reply.text, self.question.shape, answer=self.answer.text)
+        read = self._read(reply.text)
         if isinstance(read, Refusal):
             self.refusal = read
         else:
-            self.verdict = read
+            self.verdicts = read
+
+    def _read(self, text: str) -> tuple[Verdict, ...] | Refusal:
+        question = self.question
+        if question.parts:
+            return read_verdicts(text, question.shape, answer=self.answer.text, count=len(question.parts))
+        read = read_verdict(text, question.shape, answer=self.answer.text)
+        return read if isinstance(read, Refusal) else (read,)
 
     def hear_again(self, reply: Reply) -> None:
         self.hear(reply)
-        verdict = self.verdict or self._salvaged()
-        if verdict is None:
+        verdicts = self.verdicts or self._salvaged()
+        if not verdicts:
             raise GradingFailure(
                 "judge_parse_error", f"{self.call_id}: {self.judge!r} gave no verdict, twice: {self.refusal.reason}"
             )
-        self.verdict = msgspec.structs.replace(verdict, flags=(ASKED_AGAIN, *verdict.flags))
+        self.verdicts = tuple(msgspec.structs.replace(verdict, flags=(ASKED_AGAIN, *verdict.flags)) for verdict in verdicts)
 
-    def _salvaged(self) -> Verdict | None:
-        """What can be saved of the two replies, unless they contradict each other."""
+    def _salvaged(self) -> tuple[Verdict, ...]:
+        """What can be saved of the two replies, unless they contradict each other; of half a list, nothing."""
+        if self.question.parts:
+            return ()
         saved = [salvage_verdict(text, self.question.shape, answer=self.answer.text) for text in reversed(self.texts)]
         verdicts = [verdict for verdict in saved if verdict is not None]
-        return verdicts[0] if len({verdict.value for verdict in verdicts}) == 1 else None
+        return (verdicts[0],) if len({verdict.value for verdict in verdicts}) == 1 else ()
 
 
 def judge_messages(question: Question, answer: Answer, *, call_id: str) -> tuple[Message, Message]:
@@ -127,7 +151,8 @@ def judge_messages(question: Question, answer: Answer, *, call_id: str) -> tuple
     if not answer.text:
         slots["answer"] = _block("answer", "(the answer is empty)", mark=mark)
     template = load_template(question.template_id)
-    return Message("system", fill(template.system, {"mark": mark})), Message("user", fill(template.user, slots))
+    # Our own text with one slot: no filling can hold another.
+    return Message("system", template.system.replace("{{mark}}", mark)), Message("user", fill(template.user, slots))
 
 
 def _block(name: str, text: str, *, mark: str) -> str:
@@ -149,22 +174,29 @@ def _quoted(name: str) -> str:
     return name.replace("%", "%25").replace(":", "%3A").replace("@", "%40")
 
 
-def _finding(calls: list[_Call]) -> Finding:
+def _findings(calls: list[_Call]) -> list[Finding]:
+    """What the judges of one question say, criterion by criterion."""
     question = calls[0].question
-    votes = tuple(call.verdict for call in calls if call.verdict is not None)
-    scores = tuple(_score(question, vote, judge=call.judge) for call, vote in zip(calls, votes, strict=True))
+    parts = question.parts or (Part(question.criterion, question.weight),)
+    return [_finding(part, number, calls=calls) for number, part in enumerate(parts)]
+
+
+def _finding(part: Part, number: int, *, calls: list[_Call]) -> Finding:
+    votes = tuple(call.verdicts[number] for call in calls)
+    scores = tuple(_score(part, vote, call=call) for call, vote in zip(calls, votes, strict=True))
     return Finding(value=median_low(vote.value for vote in votes), votes=votes, scores=scores)
 
 
-def _score(question: Question, vote: Verdict, *, judge: str) -> Score:
+def _score(part: Part, vote: Verdict, *, call: _Call) -> Score:
+    scale = call.question.shape.scale
     return Score(
-        criterion=question.criterion,
+        criterion=part.criterion,
         score=vote.value,
-        scale=question.shape.scale,
-        normalized=normalized(vote.value, scale=question.shape.scale),
-        weight=question.weight,
+        scale=scale,
+        normalized=normalized(vote.value, scale=scale),
+        weight=part.weight,
         justification=vote.reason,
-        judge=judge,
+        judge=call.judge,
         flags=vote.flags,
     )
 
@@ -177,8 +209,9 @@ def normalized(value: float, *, scale: str) -> float:
 def panel_flags(findings: tuple[Finding, ...]) -> tuple[str, ...]:
     """What happened on the way to the findings, each thing once."""
     raised = [flag for finding in findings for vote in finding.votes for flag in vote.flags]
-    split = [DISAGREE] if any(finding.is_split for finding in findings) else []
-    return tuple(dict.fromkeys([*raised, *split]))
+    if any(finding.is_split for finding in findings):
+        raised.append(DISAGREE)
+    return tuple(dict.fromkeys(raised))
 
 
 def panel_reasons(findings: tuple[Finding, ...]) -> str:
@@ -187,3 +220,9 @@ def panel_reasons(findings: tuple[Finding, ...]) -> str:
     if len(scores) == 1:
         return scores[0].justification
     return "\n".join(f"{score.criterion} ({score.judge}): {score.score:g}. {score.justification}" for score in scores)
+
+
+def proposed_label(findings: tuple[Finding, ...]) -> FailureLabel:
+    """What the judge of the lowest score thinks is mainly wrong; empty where no judge says anything."""
+    votes = sorted((vote for finding in findings for vote in finding.votes), key=lambda vote: vote.value)
+    return next((vote.label for vote in votes if vote.label), "")

@@ -1,31 +1,29 @@
-"""Weighted rubrics: one judge call per criterion, met or not, summed by weight."""
+"""Weighted rubrics: each criterion is met or not, in a judge call of its own or in one call for all, summed by weight."""
 
-from collections.abc import Mapping
 from math import fsum
 
 from assay.core.case import Case, Criterion
-from assay.core.outcome import Flow, Grade, GradingFailure
+from assay.core.outcome import FailureLabel, Flow, Grade, GradingFailure
+from assay.grading.assignment import Assignment
 from assay.grading.candidate import candidate_ask
-from assay.grading.panel import Answer, Finding, Question, ask_judges, panel_flags, panel_reasons
-from assay.grading.settings import GradingSettings
+from assay.grading.panel import Answer, Finding, Part, Question, ask_judges, panel_flags, panel_reasons, proposed_label
+from assay.grading.policies import JudgeStyle
 from assay.grading.suspicion import suspicion_flags
-from assay.grading.templates import load_template
 from assay.grading.transcript import reference_text, task_text
 from assay.grading.verdict import CRITERION
 
-EVALUATOR = "rubric_per_criterion/1"
-TEMPLATE = "judge_criterion/1"
+ONE_CALL = "rubric"
+"""Names the one call for all criteria."""
 
 
-def grade_rubric(case: Case, settings: GradingSettings, *, attachments: Mapping[str, str]) -> Flow:
-    """Asks the candidate, then a judge about each criterion; raises GradingFailure for a rubric that can give no points."""
+def grade_rubric(assignment: Assignment) -> Flow:
+    """Asks the candidate, then a judge about the criteria; raises GradingFailure for a rubric that can give no points."""
+    case, settings = assignment.case, assignment.settings
     if not any(criterion.weight > 0 for criterion in case.criteria):
         raise GradingFailure("rubric_without_points", "no criterion has a positive weight, so there is no score to reach")
-    (reply,) = yield (candidate_ask(case, settings, attachments=attachments),)
-    answer = Answer(reply.text, case.record_sha256)
-    questions = tuple(_question(case, criterion) for criterion in case.criteria)
-    findings = yield from ask_judges(questions, settings.judges, answer=answer)
-    return _grade(answer.text, findings, case=case, threshold=settings.pass_threshold)
+    (reply,) = yield (candidate_ask(assignment),)
+    findings = yield from ask_judges(_questions(assignment), settings.judges, answer=Answer(reply.text, case.record_sha256))
+    return _grade(assignment, reply.text, findings=findings)
 
 
 def rubric_score(weights: tuple[float, ...], met: tuple[float, ...]) -> float:
@@ -35,24 +33,46 @@ def rubric_score(weights: tuple[float, ...], met: tuple[float, ...]) -> float:
     return (points - worst) / (best - worst)
 
 
-def _question(case: Case, criterion: Criterion) -> Question:
+def _questions(assignment: Assignment) -> tuple[Question, ...]:
+    case = assignment.case
+    if assignment.settings.rubric_mode == "one_call":
+        return (_question_for_all(case, template_id=assignment.way.template_id),)
+    shown = _shown(case)
+    return tuple(_question(criterion, shown, style=assignment.policy.criterion) for criterion in case.criteria)
+
+
+def _shown(case: Case) -> dict[str, str]:
+    return {"task": task_text(case), "context": case.model_context, "reference": reference_text(case)}
+
+
+def _question(criterion: Criterion, shown: dict[str, str], *, style: JudgeStyle) -> Question:
+    blocks = {**shown, "criterion": criterion.title if style.has_background else _both(criterion)}
+    if style.has_background:
+        blocks["background"] = criterion.description
     return Question(
-        criterion=criterion.id,
-        template_id=TEMPLATE,
-        blocks={
-            "task": task_text(case),
-            "context": case.model_context,
-            "reference": reference_text(case),
-            "criterion": "\n\n".join(text for text in (criterion.title, criterion.description) if text),
-        },
-        shape=CRITERION,
-        weight=criterion.weight,
+        criterion=criterion.id, template_id=style.template_id, blocks=blocks, shape=style.shape, weight=criterion.weight
     )
 
 
-def _grade(answer: str, findings: tuple[Finding, ...], *, case: Case, threshold: float) -> Grade:
-    score = rubric_score(tuple(criterion.weight for criterion in case.criteria), tuple(finding.value for finding in findings))
-    passed = score >= threshold
+def _question_for_all(case: Case, *, template_id: str) -> Question:
+    listed = (f"({number})\n{_both(criterion)}" for number, criterion in enumerate(case.criteria, 1))
+    return Question(
+        criterion=ONE_CALL,
+        template_id=template_id,
+        blocks={**_shown(case), "criteria": "\n\n".join(listed)},
+        shape=CRITERION,
+        parts=tuple(Part(criterion.id, criterion.weight) for criterion in case.criteria),
+    )
+
+
+def _both(criterion: Criterion) -> str:
+    return "\n\n".join(text for text in (criterion.title, criterion.description) if text)
+
+
+def _grade(assignment: Assignment, answer: str, *, findings: tuple[Finding, ...]) -> Grade:
+    weights, way = tuple(criterion.weight for criterion in assignment.case.criteria), assignment.way
+    score = rubric_score(weights, tuple(finding.value for finding in findings))
+    passed = score >= assignment.settings.pass_threshold
     return Grade(
         score=score,
         passed=passed,
@@ -61,8 +81,18 @@ def _grade(answer: str, findings: tuple[Finding, ...], *, case: Case, threshold:
         scale="0-1",
         scores=tuple(score for finding in findings for score in finding.scores),
         justification=panel_reasons(findings),
-        label="" if passed else "missing_required_content",
-        evaluator=EVALUATOR,
-        template_sha256=load_template(TEMPLATE).sha256,
-        flags=(*panel_flags(findings), *suspicion_flags(answer)),
+        label="" if passed else _label(weights, findings),
+        evaluator=way.evaluator,
+        template_sha256=way.template_sha256,
+        policy=way.policy,
+        flags=(*assignment.flags, *panel_flags(findings), *suspicion_flags(answer)),
     )
+
+
+def _label(weights: tuple[float, ...], findings: tuple[Finding, ...]) -> FailureLabel:
+    """What the judge says of the criteria that cost points; else something is missing, or there is something that should not be."""
+    lost = tuple(
+        finding for weight, finding in zip(weights, findings, strict=True) if weight and (weight < 0) == bool(finding.value)
+    )
+    lacks = any(weight > 0 and not finding.value for weight, finding in zip(weights, findings, strict=True))
+    return proposed_label(lost) or ("missing_required_content" if lacks else "incorrect_answer")

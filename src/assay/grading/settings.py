@@ -2,6 +2,8 @@
 
 import msgspec
 
+from assay.core.plan import McqMode, Plan, RubricMode
+
 
 class GradingSettings(msgspec.Struct, frozen=True):
     """Who answers, who judges, and what is enough to pass."""
@@ -11,8 +13,25 @@ class GradingSettings(msgspec.Struct, frozen=True):
     judges: tuple[str, ...] = ()
     """Names of the plan's models that judge; several of them are a panel."""
     system_prompt: str = ""
-    """Sent to the candidate where neither the case nor its policy has one of its own."""
+    """Sent to the candidate under the default policy, where the case has none of its own."""
     pass_threshold: float = 0.7
     """A score of 0..1 from which a case passes."""
     case_pass_score: int = 4
     """A score of 1..5 from which a case passes."""
+    rubric_mode: RubricMode = "per_criterion"
+    """One judge call for each criterion of a rubric, or one call for all of them."""
+    mcq_mode: McqMode = "exact"
+    """All correct choices and none besides, or any of them."""
+
+
+def settings_of(plan: Plan) -> GradingSettings:
+    """What a plan says about grading."""
+    return GradingSettings(
+        candidate=plan.candidate.name,
+        judges=tuple(judge.name for judge in plan.judges),
+        system_prompt=plan.system_prompt,
+        pass_threshold=plan.pass_threshold,
+        case_pass_score=plan.case_pass_score,
+        rubric_mode=plan.rubric_mode,
+        mcq_mode=plan.mcq_mode,
+    )

@@ -36,8 +36,8 @@ _TRIGGERS: dict[str, str] = {
 def suspicion_flags(answer: str) -> tuple[str, ...]:
     """The flag for an answer that reads like instructions or a verdict for the judge; empty otherwise."""
     text = answer[:_SEARCHED].lower()
-    is_suspect = any(trigger in text and _means_it(text, trigger, pattern) for trigger, pattern in _TRIGGERS.items())
-    return (SUSPECTED,) if is_suspect else ()
+    found = [trigger for trigger in _TRIGGERS if trigger in text]
+    return (SUSPECTED,) if any(_means_it(text, trigger, _TRIGGERS[trigger]) for trigger in found) else ()
 
 
 def _means_it(text: str, trigger: str, pattern: str) -> bool:

@@ -25,10 +25,11 @@ _OBJECT = re.compile(r"\{[^{}]*\}")
 _LABELS = frozenset(get_args(FailureLabel)) - {"", "timeout_or_latency_exceeded"}
 MAX_REPLY_CHARACTERS = 200_000
 """A longer reply is no verdict, whatever it says."""
+_REPEATED = "it repeats the text that was to be judged"
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """The JSON object that a judge is asked for."""
+class Shape(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """The JSON object that a judge is asked for; there is one of each, so that it is its own key."""
 
     value: str
     """Name of the member that decides."""
@@ -37,15 +38,39 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     scale: ScaleName
     wanted: str
     """What the deciding member must be, in words for the judge."""
+    is_digit: bool = False
+    """On the scale 0/1: the digits are asked for, not true and false."""
+    has_label: bool = False
+    """The judge is asked what is mainly wrong."""
 
 
 @cache
 def reply_schema(shape: Shape) -> dict[str, Any]:
     """The object as JSON Schema, for providers that can hold a model to it; one dict for all asks, not to be changed."""
-    members: dict[str, Any] = {shape.value: _SCHEMAS[shape.scale], shape.reason: {"type": "string"}}
-    if shape.scale == "1-5":
-        members["label"] = {"type": "string", "enum": ["", *sorted(_LABELS)]}
+    return _object_schema({**_members(shape), **(_label_schema() if shape.has_label else {})})
+
+
+@cache
+def list_schema(shape: Shape) -> dict[str, Any]:
+    """The same for a reply to several criteria at once."""
+    item = _object_schema({NUMBER: {"type": "integer"}, **_members(shape)})
+    return _object_schema({VERDICTS: {"type": "array", "items": item}, **_label_schema()})
+
+
+def _members(shape: Shape) -> dict[str, Any]:
+    return {shape.value: _value_schema(shape), shape.reason: {"type": "string"}}
+
+
+def _label_schema() -> dict[str, Any]:
+    return {"label": {"type": "string", "enum": ["", *sorted(_LABELS)]}}
+
+
+def _object_schema(members: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": members, "required": list(members), "additionalProperties": False}
+
+
+def _value_schema(shape: Shape) -> dict[str, Any]:
+    return {"type": "integer", "enum": [0, 1]} if shape.is_digit else _SCHEMAS[shape.scale]
 
 
 _SCHEMAS: dict[ScaleName, dict[str, Any]] = {
@@ -53,9 +78,16 @@ _SCHEMAS: dict[ScaleName, dict[str, Any]] = {
     "0-1": {"type": "number", "enum": [step / 10 for step in range(11)]},
     "0/1": {"type": "boolean"},
 }
-FIVE_POINT = Shape(value="score", reason="justification", scale="1-5", wanted="a whole number from 1 to 5")
-TENTHS = Shape(value="score", reason="justification", scale="0-1", wanted="a number from 0.0 to 1.0")
+VERDICTS = "verdicts"
+"""Member of a reply to several criteria at once: a list with an object for each."""
+NUMBER = "number"
+"""Member of such an object: the criterion's place in the question, from 1."""
+_SHARE = "a number from 0.0 to 1.0"
+FIVE_POINT = Shape(value="score", reason="justification", scale="1-5", wanted="a whole number from 1 to 5", has_label=True)
+TENTHS = Shape(value="score", reason="justification", scale="0-1", wanted=_SHARE)
+TENTHS_WITH_LABEL = Shape(value="score", reason="justification", scale="0-1", wanted=_SHARE, has_label=True)
 CRITERION = Shape(value="criteria_met", reason="explanation", scale="0/1", wanted="true or false")
+RESULT = Shape(value="result", reason="reason", scale="0/1", wanted="0 or 1", is_digit=True)
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,18 +109,46 @@ class Refusal(msgspec.Struct, frozen=True):
 
 def read_verdict(text: str, shape: Shape, *, answer: str) -> Verdict | Refusal:
     """The verdict in a judge's reply to a question about `answer`, or why there is none."""
-    found = _only_object(text)
+    found = only_object(text)
     if isinstance(found, Refusal):
         return found
     if _repeats(found, text, answer=answer):
-        return Refusal("it repeats the text that was to be judged")
-    value = _scaled(found.get(shape.value), shape.scale)
+        return Refusal(_REPEATED)
+    return _verdict(found, shape, label=_label(found.get("label")))
+
+
+def read_verdicts(text: str, shape: Shape, *, answer: str, count: int) -> tuple[Verdict, ...] | Refusal:
+    """The verdicts in a judge's reply to a question about several criteria, in their order, or why there are none."""
+    found = only_object(text)
+    if isinstance(found, Refusal):
+        return found
+    items = _numbered(found.get(VERDICTS), count)
+    if not items:
+        return Refusal(f'"{VERDICTS}" must be a list with one object for each "{NUMBER}" from 1 to {count}')
+    if any(_repeats(item, text, answer=answer) for item in items):
+        return Refusal(_REPEATED)
+    label = _label(found.get("label"))
+    read = [_verdict(item, shape, label=label) for item in items]
+    refusal = next((one for one in read if isinstance(one, Refusal)), None)
+    return refusal or tuple(one for one in read if isinstance(one, Verdict))
+
+
+def _numbered(items: Any, count: int) -> list[dict[str, Any]]:
+    """The objects of a list in the order of their numbers; empty unless each number from 1 on is there exactly once."""
+    if not isinstance(items, list) or not all(isinstance(item, dict) and type(item.get(NUMBER)) is int for item in items):
+        return []
+    ordered = sorted(items, key=lambda item: int(item[NUMBER]))
+    return ordered if [item[NUMBER] for item in ordered] == [*range(1, count + 1)] else []
+
+
+def _verdict(found: dict[str, Any], shape: Shape, *, label: FailureLabel) -> Verdict | Refusal:
+    value = _scaled(found.get(shape.value), shape)
     reason = found.get(shape.reason)
-    if shape.value not in found or value is None:
+    if value is None:
         return Refusal(f'"{shape.value}" must be {shape.wanted}')
     if not isinstance(reason, str) or not reason.strip():
         return Refusal(f'"{shape.reason}" must be a text of one or two sentences')
-    return Verdict(value=value, reason=_UNSTORABLE.sub("\ufffd", reason.strip()), label=_label(found.get("label")))
+    return Verdict(value=value, reason=_UNSTORABLE.sub("\ufffd", reason.strip()), label=label)
 
 
 def salvage_verdict(text: str, shape: Shape, *, answer: str) -> Verdict | None:
@@ -97,7 +157,7 @@ def salvage_verdict(text: str, shape: Shape, *, answer: str) -> Verdict | None:
     if head is None or text.count(f'"{shape.value}"') != 1 or len(text) > MAX_REPLY_CHARACTERS:
         return None
     document = parse_json(head.group("value"))
-    value = _scaled(document.value, shape.scale) if document.is_readable else None
+    value = _scaled(document.value, shape) if document.is_readable else None
     if value is None or _squeezed(head.group("object")) in _squeezed(answer):
         return None
     reason = _UNSTORABLE.sub("\ufffd", head.group("reason").strip())
@@ -114,7 +174,7 @@ def _without_thought(text: str) -> str:
     return _THOUGHT.sub("", text.removeprefix("\ufeff"), count=1)
 
 
-def _only_object(text: str) -> dict[str, Any] | Refusal:
+def only_object(text: str) -> dict[str, Any] | Refusal:
     """The object that is the whole reply, or its only fenced block."""
     if len(text) > MAX_REPLY_CHARACTERS:
         return Refusal("it is far too long")
@@ -172,15 +232,16 @@ def _squeezed(text: str) -> str:
     return "".join(text.split())
 
 
-def _scaled(value: Any, scale: ScaleName) -> float | None:
+def _scaled(value: Any, shape: Shape) -> float | None:
     """The value when it lies on the scale; 4.0 is no whole number, "4" no number, true no 1."""
-    if scale == "0/1":
-        return float(value) if isinstance(value, bool) else None
-    if isinstance(value, bool) or not isinstance(value, int if scale == "1-5" else int | float):
+    scale, is_boolean = shape.scale, isinstance(value, bool)
+    if scale == "0/1" and not shape.is_digit:
+        return float(value) if is_boolean else None
+    if is_boolean or not isinstance(value, int | float if scale == "0-1" else int):
         return None
-    if scale == "1-5":
-        return float(value) if value in (1, 2, 3, 4, 5) else None
-    return float(Decimal(repr(value)).quantize(Decimal("0.1"), ROUND_HALF_UP)) if 0 <= value <= 1 else None
+    if scale == "0-1":
+        return float(Decimal(repr(value)).quantize(Decimal("0.1"), ROUND_HALF_UP)) if 0 <= value <= 1 else None
+    return float(value) if value in ((0, 1) if shape.is_digit else (1, 2, 3, 4, 5)) else None
 
 
 def _label(value: Any) -> FailureLabel:

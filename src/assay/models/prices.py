@@ -63,6 +63,14 @@ def pricing(
     return cost
 
 
+def has_price(provider: ProviderPlan, model: ModelPlan, *, environ: Mapping[str, str]) -> bool:
+    """True when what the model costs is known, or it costs nothing because no provider is asked."""
+    if provider.kind not in (*HTTP_KINDS, "litellm"):
+        return True
+    url = _priced_url(provider, environ)
+    return url is not None and find_tariff(url, model.model, at=datetime.now(UTC)) is not None
+
+
 def _unknown(_: Reply) -> None:
     return None
 

@@ -1,8 +1,8 @@
 """Recorded replies: `replay/FILE` answers from a JSONL file, and asks nobody.
 
 A line is `{"messages_sha256": ..., "reply": {"text": ...}}`; `request_sha256` may stand beside or instead of it, `model`
-limits it to the model of that name, and `response_text` may stand for a reply that is only text. Lines of a run's
-attempt log that brought no reply are passed over. Of several replies to one request, the first counts.
+limits it to the model of that name, and `response_text` may stand for a reply that is only text. Lines with an
+`error_code` and no reply are passed over. Of several replies to one request, the first counts.
 """
 
 from collections.abc import AsyncIterator, Mapping

@@ -68,7 +68,8 @@ def _whole_number(is_meant: Callable[[str], bool]) -> Check:
     def check(text: bytes, span: Span) -> Span | None:
         start, end = span
         before, after = text[max(0, start - 1) : start], text[end : end + 2]
-        is_part = before.isalnum() or before in _JOINTS or after[:1].isalnum() or after[:1] in _JOINTS - {b"."}
+        is_in_word = before.isalnum() and not _ends_escape(text[max(0, start - 6) : start])
+        is_part = is_in_word or before in _JOINTS or after[:1].isalnum() or after[:1] in _JOINTS - {b"."}
         is_decimal = after[:1] in (b".", b",") and after[1:].isdigit()
         return None if is_part or is_decimal or not is_meant(_value(text, span)) else span
 
@@ -76,6 +77,8 @@ def _whole_number(is_meant: Callable[[str], bool]) -> Check:
 
 
 _JOINTS = {b"_", b".", b"-", b"/"}
+# JSON inside a text: the letter before the number may be the end of a newline.
+_ends_escape = re.compile(rb"\\(?:[nrtbf]|u[0-9A-Fa-f]{4})\Z").search
 
 
 def _phone(text: bytes, span: Span) -> Span | None:
@@ -162,13 +165,13 @@ _SECRETS = (
     Rule(
         "bearer",
         r"(?i)bearer(?:\s|\\[nrt]|%20|\+)",
-        r"(?i)\bbearer(?:\s+|%20|\+)([A-Za-z0-9._~+/=-]{12,})",
+        rf"(?i){_EDGE}bearer(?:\s+|%20|\+)([A-Za-z0-9._~+/=-]{{12,}})",
         _when(lambda text: not text.isalpha()),
     ),
     Rule(
         "basic_auth",
         r"(?i)basic [A-Za-z0-9+/]{12}",
-        r"(?i)\bbasic ([A-Za-z0-9+/]{12,}={0,2})",
+        rf"(?i){_EDGE}basic ([A-Za-z0-9+/]{{12,}}={{0,2}})",
         _when(lambda text: checks.is_random(text, length=12)),
     ),
     Rule("cookie", rf"(?i)cookie{_QUOTE}?\s*:", r"(?i)cookie:\s*([^\s;=\"']+=[^\s;\"']+(?:; *[^\s;=\"']+=[^\s;\"']+)*)"),

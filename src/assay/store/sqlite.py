@@ -84,6 +84,9 @@ def _write_run(new: Path, path: Path, *, plan: bytes, plan_sha256: str, at: floa
             database.execute("INSERT INTO run VALUES (?, ?, 'queued', 0, 0)", (plan, plan_sha256))
             database.execute("INSERT INTO state(state, at) VALUES ('queued', ?)", (at,))
             database.execute(f"PRAGMA user_version = {FORMAT}")
+        with database_errors(path):
+            # Closing would do the same, but would not say when it cannot; and the log does not go with the file to its name.
+            ledger.database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     finally:
         ledger.close()
 

@@ -33,7 +33,7 @@ FORBIDDEN = {
 REQUIRED = {"rubric_qa": ("rubric",), "reference_qa": ("reference_answers",), "mcq": ("choices", "correct_choice_ids")}
 FIELDS = ("schema_version", "id", "dataset", "task_type", "prompt", "context", "messages", "attachments", "metadata", *TASK_FIELDS)
 
-_TASKS: dict[str, Task] = {"rubric_qa": "rubric", "reference_qa": "reference", "mcq": "mcq"}
+TASKS: dict[str, Task] = {"rubric_qa": "rubric", "reference_qa": "reference", "mcq": "mcq"}
 _OUTSIDE = re.compile(r"^(?:[/\\~]|[A-Za-z][A-Za-z0-9+.-]*:)|(?:^|[/\\])\.\.(?:[/\\]|$)|\\|\x00")
 """Absolute, home, drive, URL, UNC and parent paths, and backslashes, which are separators on one system only."""
 
@@ -335,7 +335,7 @@ def to_case(row: dict[str, Any], index: int, *, record_sha256: str) -> Case:
         id=row["id"],
         index=index,
         contract="legal_eval_v1",
-        task=_TASKS[row["task_type"]],
+        task=TASKS[row["task_type"]],
         dataset=row["dataset"],
         prompt=row["prompt"],
         messages=tuple(Message(message["role"], message["content"]) for message in row.get("messages") or ()),

@@ -1,0 +1,39 @@
+"""All benchmarks, or the parts that are named: `python bench [PART ...] [--quick] [--repeat N] [--write]`."""
+
+import argparse
+import subprocess
+import sys
+
+from measure import HERE
+from run import PARTS
+
+
+def main() -> None:
+    """Measure validation, then runs."""
+    parser = argparse.ArgumentParser(prog="bench", description="Measure validation and runs.")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"validate, run, or one of run: {', '.join(PARTS)}; default: all")
+    parser.add_argument("--quick", action="store_true", help="small sizes: the ratios are rough")
+    parser.add_argument("--repeat", type=int, default=3, metavar="N", help="the smallest of N measurements counts (default 3)")
+    parser.add_argument("--write", action="store_true", help="renew the pages in docs/explanation")
+    options = parser.parse_args()
+    parts = options.parts or ["validate", "run"]
+    unknown = [part for part in parts if part not in ("validate", "run", *PARTS)]
+    if unknown:
+        parser.error(f"there is no part '{unknown[0]}'")
+    passed = ["--repeat", str(options.repeat), *["--quick"] * options.quick, *["--write"] * options.write]
+    only = [word for part in parts if part in PARTS for word in ("--only", part)]
+    if "validate" in parts:
+        measure("validate.py", passed)
+    if "run" in parts or only:
+        measure("run.py", passed + ([] if "run" in parts else only))
+
+
+def measure(name: str, options: list[str]) -> None:
+    """One benchmark in a process of its own; when it fails, so does this one."""
+    code = subprocess.run([sys.executable, HERE / name, *options], check=False).returncode
+    if code:
+        sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

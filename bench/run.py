@@ -1,0 +1,280 @@
+"""What a run costs beside a loop that does nothing but the calls, and beside other frameworks; nothing here is asserted.
+
+Every measurement is a fresh process from its start to its end. `--quick` takes small sizes, `--only PART` a part of the whole, and
+`--write` renews docs/explanation/run-speed.md. Inspect AI and pydantic-evals take part where they are installed, or where
+ASSAY_BENCH_INSPECT or ASSAY_BENCH_PYDANTIC_EVALS names a Python that has them.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import reduce
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cases import REFERENCE, cases_file, prompt
+from measure import HERE, Cost, Provider, measure, provider
+from run_page import Aim, Called, Measured, Stage, report, write_run_page
+from stub import ANSWER, CANDIDATE, JUDGE
+from validate import over, show_progress, smaller
+
+RESULTS = HERE / "results"
+BARE = "bare loop"
+ASSAY = "assay"
+PLAIN = "assay, without uvloop"
+WITHOUT_UVLOOP = "import sys; sys.modules['uvloop'] = None; from assay.surfaces.cli.main import main; main()"
+CONCURRENCY = 64
+MILLION = 1_000_000
+
+
+class Sizes(NamedTuple):
+    """How many records each part takes."""
+
+    calls: int = 2_000
+    few: int = 5_000
+    many: int = 20_000
+    waiting: int = 2_000
+    """Records of the run that waits for its provider."""
+    slots: int = 200
+    """Calls in flight of that run."""
+    latency: float = 1.0
+    medium: int = 10_000
+    large: int = 50_000
+
+
+QUICK = Sizes(calls=300, few=500, many=2_000, waiting=1_000, medium=1_000, large=5_000)
+
+
+class Peer(NamedTuple):
+    """Another framework: its driver, the distribution to look for, and the variable that may name a Python that has it."""
+
+    driver: str
+    distribution: str
+    variable: str
+
+
+PEERS = {
+    "pydantic-evals": Peer("with_pydantic_evals.py", "pydantic-evals", "ASSAY_BENCH_PYDANTIC_EVALS"),
+    "Inspect AI": Peer("with_inspect.py", "inspect_ai", "ASSAY_BENCH_INSPECT"),
+}
+
+
+class Bench(NamedTuple):
+    """The settings of a benchmark."""
+
+    sizes: Sizes
+    repeat: int
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes: the ratios are rough")
+    parser.add_argument("--repeat", type=int, default=3, metavar="N", help="the smallest of N measurements counts (default 3)")
+    parser.add_argument("--only", action="append", choices=tuple(PARTS), help="this part; may be repeated")
+    parser.add_argument("--write", action="store_true", help="renew docs/explanation/run-speed.md with the result")
+    options = parser.parse_args()
+    if options.write and options.only:
+        parser.error("the page shows all parts: --write goes without --only")
+    bench = Bench(QUICK if options.quick else Sizes(), options.repeat)
+    measured = Measured()
+    for name in options.only or PARTS:
+        PARTS[name](bench, measured)
+    show_progress("")
+    page = report(measured)
+    print(page.text)
+    if options.write:
+        print(f"wrote {write_run_page(page, repeat=options.repeat, peers=versions())}")
+
+
+def calls(bench: Bench, measured: Measured) -> None:
+    """The same calls by everybody, to a provider that answers at once."""
+    count = bench.sizes.calls
+    with provider() as stub, folder() as place:
+        shape = place / "shape.json"
+        shape.write_text(json.dumps(request_shape(stub, place)), encoding="utf-8")
+        runs = contestants(count, shape)
+        costs: dict[str, Cost] = {}
+        for turn in range(bench.repeat):
+            for name, run in runs.items():
+                # The peers cost so much that one measurement says enough.
+                if turn == 0 or name not in PEERS:
+                    show_progress(f"round {turn + 1} of {bench.repeat}: {name}, {count:,} cases")
+                    costs[name] = smaller(costs.get(name), called(run, stub, count))
+    measured.called = [Called(name, count, cost) for name, cost in costs.items()]
+    ratio = over(costs[ASSAY], costs[BARE])
+    measured.aims.append(Aim(f"run of {count:,} cases, CPU / bare loop", 1.6, ratio))
+
+
+def contestants(count: int, shape: Path) -> dict[str, Callable[[Provider, Path], Cost]]:
+    """Everybody who takes part, as a function that does the job once."""
+    dataset = cases_file(count)
+
+    def driver(python: str, name: str, *more: Path) -> Callable[[Provider, Path], Cost]:
+        start = [python, HERE / "peers" / name, dataset]
+        return lambda stub, place: measure([*start, stub.base_url, str(CONCURRENCY), place, *more], {"OPENAI_API_KEY": "bench"})
+
+    peers = {
+        name: driver(python_of(peer), peer.driver) if version_of(peer) else lambda _stub, _place: {"absent": "not installed"}
+        for name, peer in PEERS.items()
+    }
+    return {
+        BARE: driver(sys.executable, "bare_loop.py", shape),
+        ASSAY: lambda stub, place: assay_run(dataset, place, base_url=stub.base_url),
+        PLAIN: lambda stub, place: assay_run(dataset, place, base_url=stub.base_url, start=("-c", WITHOUT_UVLOOP)),
+        **peers,
+    }
+
+
+def called(run: Callable[[Provider, Path], Cost], stub: Provider, count: int) -> Cost:
+    """One measurement, with what arrived at the provider; a job that is not done has no cost."""
+    with folder() as place:
+        stub.received()
+        cost = run(stub, place)
+        seen = stub.received()
+    if "cpu" in cost and (seen["candidate"], seen["judge"]) != (count, count):
+        return {"refused": f"made {seen['candidate']} and {seen['judge']} of {count} calls"}
+    return {**cost, "bytes": seen["bytes"]}
+
+
+def assay_run(
+    dataset: Path, place: Path, *, base_url: str = "", slots: int = CONCURRENCY, start: tuple[str, ...] = ("-m", "assay")
+) -> Cost:
+    """`assay run`; without an address scripted models answer in the same process."""
+    models = (f"openai/{CANDIDATE}", f"openai/{JUDGE}") if base_url else (f"scripted/say-{ANSWER}", "scripted/judge-4")
+    options = ["--model", models[0], "--judge", models[1], "--concurrency", str(slots), "--json"]
+    command = [sys.executable, *start, "run", dataset, *options, "--run-id", "bench", "--runs-dir", place / "runs"]
+    return measure(command, {"OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": "bench"})
+
+
+def request_shape(stub: Provider, place: Path) -> dict[str, Any]:
+    """The bodies that assay sends for the first case, with marks where its texts stand."""
+    stub.received()
+    cost = assay_run(cases_file(1), place, base_url=stub.base_url)
+    seen = stub.received()
+    if "refused" in cost:
+        sys.exit(f"assay cannot run: {cost['refused']}")
+    shapes = {stage: json.loads(seen[f"{stage}_body"]) for stage in ("candidate", "judge")}
+    for shape in shapes.values():
+        for message in shape["messages"]:
+            for name, text in (("prompt", prompt(0)), ("reference", REFERENCE), ("answer", ANSWER)):
+                message["content"] = message["content"].replace(text, f"<<{name}>>")
+    return shapes
+
+
+def records(bench: Bench, measured: Measured) -> None:
+    """What one more record costs without its calls: by stages, and as a whole run with models in the same process."""
+    few, many = bench.sizes.few, bench.sizes.many
+    spent: dict[int, dict[str, float]] = {few: {}, many: {}}
+    for turn in range(bench.repeat):
+        for count in (few, many):
+            show_progress(f"round {turn + 1} of {bench.repeat}: {count:,} records without calls")
+            for name, seconds in (stages(count) | {"whole": whole_run(count)}).items():
+                spent[count][name] = min(seconds, spent[count].get(name, seconds))
+    each = {name: (spent[many][name] - spent[few][name]) / (many - few) * MILLION for name in spent[few]}
+    measured.stages = [Stage(name, each[name]) for name in each]
+    measured.span = f"{few:,} and {many:,}"
+    measured.aims.append(Aim("one more record in the ledger, µs CPU", 40, each["append"]))
+
+
+def stages(count: int) -> dict[str, float]:
+    """CPU seconds of the stages of a run but for its calls."""
+    with folder() as place:
+        cost = measure([sys.executable, HERE / "run_tasks.py", str(count), place])
+    if "refused" in cost:
+        sys.exit(f"the stages cannot be measured: {cost['refused']}")
+    spent: dict[str, float] = json.loads(cost["output"])
+    return spent
+
+
+def whole_run(count: int) -> float:
+    """CPU seconds of a run whose models answer in the same process."""
+    with folder() as place:
+        return float(assay_run(cases_file(count), place)["cpu"])
+
+
+def latency(bench: Bench, measured: Measured) -> None:
+    """How much of the time goes to waiting for a slow provider, which is all that should take time."""
+    sizes = bench.sizes
+    with provider(sizes.latency) as stub, folder() as place:
+        show_progress(f"{sizes.waiting:,} records, {sizes.slots} calls in flight, {sizes.latency:g} s each")
+        cost = assay_run(cases_file(sizes.waiting), place, base_url=stub.base_url, slots=sizes.slots)
+    ideal = 2 * sizes.waiting / sizes.slots * sizes.latency
+    share = ideal / cost["wall"] if "wall" in cost else None
+    name = f"ideal / actual wall, {sizes.slots} calls of {sizes.latency:g} s in flight, {sizes.waiting:,} records"
+    measured.aims.append(Aim(name, 0.9, share, is_least=True))
+
+
+def large(bench: Bench, measured: Measured) -> None:
+    """Memory of a large run, its end, and what it takes to look at it."""
+    medium, most = bench.sizes.medium, bench.sizes.large
+    with provider() as stub:
+        with folder() as place:
+            show_progress(f"a run of {medium:,} records")
+            smaller_run = assay_run(cases_file(medium), place, base_url=stub.base_url)
+        with folder() as place:
+            show_progress(f"a run of {most:,} records")
+            larger_run = assay_run(cases_file(most), place, base_url=stub.base_url)
+            show = [sys.executable, "-m", "assay", "show", "bench", "--runs-dir", place / "runs"]
+            shown = best([measure(show) for _ in range(bench.repeat)])
+    show_progress(f"the end of a run of {most:,} records")
+    finalised = min(stages(most)["finalise"] for _ in range(bench.repeat))
+    measured.aims += [
+        Aim(f"peak memory at {most:,} / at {medium:,} records", 1.5, over(larger_run, smaller_run, "memory")),
+        Aim(f"finalise {most:,} records, CPU s", 5.0, finalised),
+        Aim(f"show a finished run of {most:,} records, wall s", 1.0, shown.get("wall")),
+    ]
+    measured.memory = [(count, cost.get("memory")) for count, cost in ((medium, smaller_run), (most, larger_run))]
+
+
+def start(bench: Bench, measured: Measured) -> None:
+    """What somebody pays who only asks for the version."""
+    cost = best([measure([sys.executable, "-m", "assay", "--version"]) for _ in range(2 * bench.repeat)])
+    measured.aims.append(Aim("assay --version, CPU s", 0.2, cost.get("cpu")))
+
+
+PARTS: dict[str, Callable[[Bench, Measured], None]] = {
+    "calls": calls,
+    "records": records,
+    "latency": latency,
+    "large": large,
+    "start": start,
+}
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """An empty folder on the disk that the repository is on; a temporary file system would make syncing free."""
+    RESULTS.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=RESULTS) as place:
+        yield Path(place)
+
+
+def python_of(peer: Peer) -> str:
+    """The Python that may have a peer."""
+    return os.environ.get(peer.variable) or sys.executable
+
+
+def version_of(peer: Peer) -> str:
+    """The installed version, or nothing."""
+    asked = measure([python_of(peer), "-c", f"import importlib.metadata as m; print(m.version({peer.distribution!r}))"])
+    return str(asked.get("output", "")).strip()
+
+
+def best(costs: list[Cost]) -> Cost:
+    """The smallest of several measurements, each figure for itself."""
+    return reduce(smaller, costs)
+
+
+def versions() -> dict[str, str]:
+    """The versions of the peers that are installed."""
+    found = {name: version_of(peer) for name, peer in PEERS.items()}
+    return {name: version for name, version in found.items() if version}
+
+
+if __name__ == "__main__":
+    main()

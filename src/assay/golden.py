@@ -1,0 +1,222 @@
+"""The entities of golden_v1 as Pydantic models, for code that reads golden datasets and results: `pip install 'assay[golden]'`.
+
+`GoldenDataset` takes what `assay.validate(..., "golden_v1")` takes; `EvalRun` reads the `eval_results.json` of a run.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from math import fsum
+from typing import Annotated, Any, ClassVar, Self
+
+from assay.core.errors import MissingExtra
+
+try:
+    from pydantic import (
+        AfterValidator,
+        BaseModel,
+        BeforeValidator,
+        Field,
+        StrictBool,
+        StrictInt,
+        StrictStr,
+        ValidationInfo,
+        field_validator,
+        model_validator,
+    )
+except ImportError:
+    raise MissingExtra("assay.golden needs pydantic", hint="pip install 'assay[golden]'") from None
+
+__all__ = ["EvalResult", "EvalRun", "EvalRunMetrics", "EvalRunParameters", "GoldenDataset", "TestCase"]
+
+PASS_SCORE = 4
+"""A case has passed if and only if its score is at least 4."""
+_ROUNDED = 0.005
+"""A stated rate may be rounded to two digits."""
+
+
+def _trimmed(minimum: int) -> AfterValidator:
+    """White space at the ends does not count towards a minimum length."""
+
+    def check(text: str) -> str:
+        if len(text.strip()) < minimum:
+            raise ValueError(f"must have at least {minimum} characters besides white space at its ends")
+        return text
+
+    return AfterValidator(check)
+
+
+def _storable(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("must not hold NUL characters")
+    return text
+
+
+def _utc(moment: datetime) -> datetime:
+    if moment.utcoffset() != timedelta(0):
+        raise ValueError("must be a time in UTC, as in 2026-01-28T10:00:00Z")
+    return moment
+
+
+def _no_number(value: Any) -> Any:
+    if isinstance(value, int | float):
+        raise ValueError("must be a time in ISO 8601, not a number")
+    return value
+
+
+Text = Annotated[StrictStr, AfterValidator(_storable)]
+CaseId = Annotated[StrictStr, Field(pattern=r"^[a-z0-9-]+$")]
+Version = Annotated[StrictStr, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$")]
+Prompt = Annotated[StrictStr, Field(min_length=1, max_length=8000), AfterValidator(_storable), _trimmed(1)]
+Rubric = Annotated[StrictStr, Field(min_length=10, max_length=2000), AfterValidator(_storable), _trimmed(10)]
+Score = Annotated[StrictInt, Field(ge=1, le=5)]
+Count = Annotated[StrictInt, Field(ge=0)]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Rate = Annotated[Number, Field(ge=0, le=1)]
+MeanScore = Annotated[Number, Field(ge=1, le=5)]
+Time = Annotated[datetime, BeforeValidator(_no_number), AfterValidator(_utc)]
+
+
+class TestCase(BaseModel):
+    """One case of a golden dataset."""
+
+    __test__: ClassVar[bool] = False
+    """Its name looks like a test to pytest, which is not to collect it."""
+
+    id: CaseId
+    user_prompt: Prompt
+    rubric: Rubric
+    context: Text | None = None
+    """Notes for people: sent neither to the assistant nor to the judge."""
+    tags: list[Text] | None = None
+
+
+class GoldenDataset(BaseModel):
+    """A golden dataset file: 5 to 20 cases, each with an id of its own."""
+
+    version: Version
+    description: Text | None = None
+    cases: Annotated[list[TestCase], Field(min_length=5, max_length=20)]
+
+    @field_validator("cases")
+    @classmethod
+    def unique_ids(cls, cases: list[TestCase]) -> list[TestCase]:
+        """Raises where two cases have the same id."""
+        ids = [case.id for case in cases]
+        repeated = sorted({case_id for case_id in ids if ids.count(case_id) > 1})
+        if repeated:
+            raise ValueError(f"case ids must be unique: {', '.join(repeated)}")
+        return cases
+
+
+class EvalResult(BaseModel):
+    """The result of one case; score and passed are None only where `error` says why there is no score."""
+
+    case_id: StrictStr
+    user_prompt: StrictStr
+    assistant_response: StrictStr
+    error: StrictStr | None = None
+    score: Score | None
+    passed: StrictBool | None
+    justification: StrictStr
+    duration_ms: Annotated[StrictInt, Field(gt=0)]
+    """Of assistant and judge together."""
+
+    @field_validator("score")
+    @classmethod
+    def score_or_error(cls, score: int | None, info: ValidationInfo) -> int | None:
+        """Raises for a case that has neither a score nor an error."""
+        # An error of the wrong type is a finding of its own, and missing here.
+        if score is None and info.data.get("error", "") is None:
+            raise ValueError("may be null only where error says why")
+        return score
+
+    @field_validator("passed")
+    @classmethod
+    def passed_by_score(cls, passed: StrictBool | None, info: ValidationInfo) -> StrictBool | None:
+        """Raises unless passed says the same as the score."""
+        if "score" not in info.data:
+            return passed
+        score = info.data["score"]
+        if bool(passed) != (score is not None and score >= PASS_SCORE) or (passed is None) > (score is None):
+            raise ValueError(f"must be true if and only if score is at least {PASS_SCORE}")
+        return passed
+
+
+class EvalRunParameters(BaseModel):
+    """Settings of a run; every one is recorded, None where it was left to the provider."""
+
+    assistant_model: Annotated[StrictStr, Field(min_length=1)]
+    judge_model: Annotated[StrictStr, Field(min_length=1)]
+    temperature: Annotated[Number, Field(ge=0)] | None
+    """0 for reproducibility, unless the run says otherwise."""
+    max_tokens: Annotated[StrictInt, Field(gt=0)] | None
+    dataset_version: Version
+    pass_rate_threshold: Rate
+    score_threshold: MeanScore
+
+
+class EvalRunMetrics(BaseModel):
+    """Aggregates of a run: errors are in no rate and no mean, and what has no denominator is None."""
+
+    total_cases: Count
+    passed_cases: Count
+    failed_cases: Count
+    error_cases: Count
+    pass_rate: Rate | None
+    average_score: MeanScore | None
+    overall_passed: StrictBool
+
+    @classmethod
+    def from_results(cls, results: Iterable[EvalResult], parameters: EvalRunParameters) -> Self:
+        """The contract's formulas over the results of a run; thresholds are inclusive."""
+        kept = list(results)
+        scores = [result.score for result in kept if result.error is None and result.score is not None]
+        passed = sum(score >= PASS_SCORE for score in scores)
+        pass_rate = passed / len(scores) if scores else None
+        average = fsum(scores) / len(scores) if scores else None
+        return cls(
+            total_cases=len(kept),
+            passed_cases=passed,
+            failed_cases=len(scores) - passed,
+            error_cases=len(kept) - len(scores),
+            pass_rate=pass_rate,
+            average_score=average,
+            overall_passed=_is_enough(pass_rate, average, parameters),
+        )
+
+    @model_validator(mode="after")
+    def add_up(self) -> Self:
+        """Raises where the counts do not give the total, or the rate is not theirs."""
+        graded = self.passed_cases + self.failed_cases
+        if self.total_cases != graded + self.error_cases:
+            raise ValueError("total_cases must be passed_cases + failed_cases + error_cases")
+        if (self.pass_rate is None or self.average_score is None) != (graded == 0):
+            raise ValueError("pass_rate and average_score are null if and only if no case has a score")
+        if self.pass_rate is not None and abs(self.pass_rate - self.passed_cases / graded) > _ROUNDED:
+            raise ValueError("pass_rate must be passed_cases / (total_cases - error_cases)")
+        return self
+
+
+class EvalRun(BaseModel):
+    """A whole run, as `eval_results.json` holds it."""
+
+    run_id: Annotated[StrictStr, Field(min_length=1)]
+    timestamp: Time
+    """When the run started, UTC."""
+    parameters: EvalRunParameters
+    metrics: EvalRunMetrics
+    results: list[EvalResult]
+
+    @model_validator(mode="after")
+    def decided_by_thresholds(self) -> Self:
+        """Raises where the decision is not the one that the figures and thresholds give."""
+        metrics = self.metrics
+        if metrics.overall_passed is not _is_enough(metrics.pass_rate, metrics.average_score, self.parameters):
+            raise ValueError("overall_passed must be true if and only if pass_rate and average_score reach their thresholds")
+        return self
+
+
+def _is_enough(pass_rate: float | None, average: float | None, parameters: EvalRunParameters) -> bool:
+    if pass_rate is None or average is None:
+        return False
+    return pass_rate >= parameters.pass_rate_threshold and average >= parameters.score_threshold

@@ -1,0 +1,89 @@
+"""A case with everything that decides how it is asked and graded."""
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import msgspec
+
+from assay.core.case import Case
+from assay.core.outcome import GradingFailure
+from assay.grading.policies import Policy, resolved
+from assay.grading.settings import GradingSettings
+from assay.grading.templates import load_template
+from assay.grading.tool_call import has_tools, is_tool_turn
+
+Kind = Literal["five_point", "rubric", "reference", "mcq", "turn"]
+_KINDS: dict[str, Kind] = {"mcq": "mcq", "open": "five_point", "rubric": "rubric", "reference": "reference"}
+_NO_ATTACHMENTS: Mapping[str, str] = {}
+
+
+class Way(msgspec.Struct, frozen=True):
+    """How a case is graded, as every prediction names it."""
+
+    evaluator: str
+    """Id and version of the way of grading."""
+    template_id: str
+    """The template that the grade hangs on: the judge's, or for programmatic grading that of the answer's form."""
+    policy: str
+    """Id of the policy."""
+
+    @property
+    def template_sha256(self) -> str:
+        """Hash of the template."""
+        return load_template(self.template_id).sha256
+
+
+class Assignment(msgspec.Struct, frozen=True):
+    """One case, its policy, and the run's settings."""
+
+    case: Case
+    settings: GradingSettings
+    policy: Policy
+    kind: Kind
+    flags: tuple[str, ...] = ()
+    """What is to be said about the policy."""
+    attachments: Mapping[str, str] = _NO_ATTACHMENTS
+    """Texts of the case's attachments by path."""
+
+    @property
+    def way(self) -> Way:
+        """How the case is graded, unless its answer calls a tool that nobody expects."""
+        evaluator, template_id = _EVALUATORS[self.kind](self)
+        return Way(evaluator, template_id, self.policy.id)
+
+
+def tool_call_way(policy: Policy) -> Way:
+    """How an answer is graded that calls a tool, or should."""
+    return Way(*_TOOL_CALL, policy.id)
+
+
+def _rubric(assignment: Assignment) -> tuple[str, str]:
+    if assignment.settings.rubric_mode == "one_call":
+        return "rubric_one_call/1", "judge_rubric/1"
+    return "rubric_per_criterion/1", assignment.policy.criterion.template_id
+
+
+def _reference(assignment: Assignment) -> tuple[str, str]:
+    return "judge_reference/1", assignment.policy.reference.template_id
+
+
+_TOOL_CALL = ("tool_call_exact/1", "tool_call/1")
+_EVALUATORS: dict[Kind, Callable[[Assignment], tuple[str, str]]] = {
+    "five_point": lambda _: ("judge_1_5/1", "judge_1_5/1"),
+    "mcq": lambda assignment: (f"mcq_{assignment.settings.mcq_mode}/1", "mcq_answer/1"),
+    "rubric": _rubric,
+    "reference": _reference,
+    "turn": lambda assignment: _TOOL_CALL if is_tool_turn(assignment.case) else _reference(assignment),
+}
+"""Id of the way of grading and of its template, for each kind of case."""
+
+
+def assign(case: Case, settings: GradingSettings, *, attachments: Mapping[str, str] = _NO_ATTACHMENTS) -> Assignment:
+    """The case with its policy; raises GradingFailure for a task that cannot be graded."""
+    kind: Kind | None = "five_point" if case.contract == "golden_v1" else _KINDS.get(case.task)
+    if kind is None:
+        raise GradingFailure("unsupported_task", f"cases of task {case.task!r} cannot be graded")
+    if kind == "reference" and has_tools(case):
+        kind = "turn"
+    policy, flags = resolved(case.policy_id, case.task)
+    return Assignment(case, settings, policy, kind, flags, attachments)

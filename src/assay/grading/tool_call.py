@@ -1,0 +1,60 @@
+"""Tool calls as text: which tools a recorded conversation knows, which one was called, and which one an answer calls."""
+
+from typing import Any
+
+import msgspec
+
+from assay.core.canonical import canonical_json
+from assay.core.case import Case
+from assay.grading.verdict import Refusal, only_object
+
+TOOLS = "tools"
+"""Member of `Case.extra`: the names of a conversation's tools, each with the names of its input's members."""
+EXPECTED = "tool_call"
+"""Member of `Case.extra`: the call that the recorded turn makes, `{"tool": name, "input": {...}}`."""
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """One use of a tool."""
+
+    tool: str
+    input: dict[str, Any] = {}
+
+    def is_same_as(self, other: "ToolCall | None") -> bool:
+        """True for the same tool with the same input as JSON values: 1 and 1.0 are one number, 1 and "1" are not the same."""
+        return other is not None and self.tool == other.tool and canonical_json(self.input) == canonical_json(other.input)
+
+    def __str__(self) -> str:
+        return f"{self.tool} {canonical_json(self.input).decode()}"
+
+
+def has_tools(case: Case) -> bool:
+    """True when the case comes from a conversation in which tools were used."""
+    return case.contract == "conversation_v1" and bool(case.extra.get(TOOLS))
+
+
+def is_tool_turn(case: Case) -> bool:
+    """True when the recorded turn used a tool."""
+    return has_tools(case) and EXPECTED in case.extra
+
+
+def expected_call(case: Case) -> ToolCall | None:
+    """What the recorded turn called."""
+    return msgspec.convert(case.extra[EXPECTED], ToolCall) if is_tool_turn(case) else None
+
+
+def read_call(answer: str) -> ToolCall | None:
+    """The tool call that is the whole answer, or its only fenced block; None for words."""
+    if '"tool"' not in answer:
+        return None
+    found = only_object(answer)
+    if isinstance(found, Refusal) or not isinstance(found.get("tool"), str) or not isinstance(found.get("input", {}), dict):
+        return None
+    return ToolCall(found["tool"], found.get("input", {}))
+
+
+def offered_tools(case: Case) -> str:
+    """The tools as a list for the candidate; empty without any."""
+    if not has_tools(case):
+        return ""
+    return "\n".join(f"- {name}: {', '.join(members) or 'no input'}" for name, members in case.extra[TOOLS].items())

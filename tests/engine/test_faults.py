@@ -1,0 +1,260 @@
+"""What goes wrong around a run: providers that fail, money that runs out, disks that are full, handles that are missing."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay import api
+from assay.core.errors import StoreUnavailable
+from assay.core.run_result import RunResult
+from assay.engine.crew import Crew
+from tests.crash.check import problems_of, stable_artifacts
+from tests.crash.job import VERDICT, Job, steady, write_job
+from tests.crash.provider import Answer, CountingProvider, Script, error
+
+Lines = list[dict[str, Any]]
+BUSY = (429, error("slow down", kind="rate_limit_error"), {})
+DOWN = (503, error("overloaded"), {})
+QUOTA = (429, error("You exceeded your current quota", kind="insufficient_quota"), {})
+BAD_KEY = (401, error("no such key", kind="authentication_error"), {})
+
+
+def good(model: str, case: str, _: int) -> Answer:
+    return 200, VERDICT if model == "judge" else f"About [case {case}].", {}
+
+
+def candidate_says(*answers: Answer) -> Script:
+    """The candidate's answers to each case in order, the last one again and again; the judge is content."""
+    return lambda model, case, time: good(model, case, time) if model == "judge" else answers[min(time, len(answers)) - 1]
+
+
+def played(folder: Path, script: Script, *, records: int = 1, **members: Any) -> tuple[RunResult, CountingProvider]:
+    """A run against a provider that plays a script."""
+    with CountingProvider(script) as provider:
+        job = write_job(folder, provider.base_url, records=records, **members)
+        return finished(job), provider
+
+
+def finished(job: Job, run_id: str = "x") -> RunResult:
+    (result,) = api.run(job.folder / "run.json", run_id=run_id, runs_dir=str(job.runs))
+    return result
+
+
+def lines(result: RunResult, name: str) -> Lines:
+    return [json.loads(line) for line in (Path(result.run_dir) / name).read_text().splitlines()]
+
+
+def manifest(result: RunResult) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((Path(result.run_dir) / "run_manifest.json").read_text())
+    return found
+
+
+def states(result: RunResult) -> list[str]:
+    return [entry["state"] for entry in manifest(result)["states"]]
+
+
+# Rounds
+
+
+def test_a_record_is_tried_three_times(tmp_path: Path) -> None:
+    result, provider = played(tmp_path, candidate_says(DOWN, BUSY, good("candidate", "0", 1)))
+    attempts = [(line["call_id"], line["record_attempt"], line["error_code"]) for line in lines(result, "attempt_logs.jsonl")]
+    failures = [("candidate", 1, "service_unavailable"), ("candidate", 2, "rate_limited")]
+    assert attempts == [*failures, ("candidate", 3, None), ("judge:overall", 3, None)]
+    assert (result.counts.evaluated_records, provider.calls["candidate", "0"]) == (1, 3)
+
+
+def test_a_third_failure_is_the_last(tmp_path: Path) -> None:
+    result, provider = played(tmp_path, candidate_says(BUSY, DOWN))
+    (failure, *_) = lines(result, "failures.jsonl")
+    assert (failure["status"], failure["code"], failure["record_attempts"]) == ("evaluation_error", "service_unavailable", 3)
+    assert provider.calls == {("candidate", "0"): 3}
+
+
+def test_an_answer_is_kept_when_only_the_judge_fails(tmp_path: Path) -> None:
+    result, provider = played(tmp_path, lambda model, case, time: DOWN if model == "judge" else good(model, case, time))
+    (prediction,) = lines(result, "predictions.jsonl")
+    assert (prediction["status"], prediction["score"], prediction["model_response"]) == (
+        "evaluation_error",
+        None,
+        "About [case 0].",
+    )
+    assert provider.calls == {("candidate", "0"): 1, ("judge", "0"): 3}
+
+
+def test_a_permanent_failure_is_not_tried_again(tmp_path: Path) -> None:
+    result, provider = played(tmp_path, candidate_says((400, error("no", kind="invalid_request_error"), {})))
+    (attempt,) = lines(result, "attempt_logs.jsonl")
+    assert (attempt["error_code"], attempt["wait_s"], provider.calls.total()) == ("invalid_request", None, 1)
+
+
+@pytest.mark.parametrize(("retry_after", "waited"), [("0.2", 0.2), ("7200", 0.3), ("-5", 0.01)])
+def test_a_provider_s_wish_to_wait_is_heard_up_to_a_limit(tmp_path: Path, retry_after: str, waited: float) -> None:
+    busy = (*BUSY[:2], {"Retry-After": retry_after})
+    retry = {"base_delay": 0.01, "max_delay": 0.3}
+    result, _ = played(tmp_path, candidate_says(busy, good("candidate", "0", 1)), retry=retry)
+    (failed, *_) = lines(result, "attempt_logs.jsonl")
+    assert failed["wait_s"] == pytest.approx(waited, rel=0.2)
+
+
+def test_a_run_enters_retrying_when_only_retries_are_left(tmp_path: Path) -> None:
+    result, _ = played(tmp_path, candidate_says(DOWN, good("candidate", "0", 1)))
+    assert states(result) == ["queued", "validating", "running", "retrying", "finalizing", "completed_with_failures"]
+
+
+def test_a_run_without_retries_never_enters_retrying(tmp_path: Path) -> None:
+    result, _ = played(tmp_path, good, records=30)
+    assert states(result) == ["queued", "validating", "running", "finalizing", "completed_with_failures"]
+
+
+def test_a_crew_is_not_retrying_while_another_record_has_its_first_round() -> None:
+    crew = Crew(4)
+    crew.admit(2)
+    crew.complete()
+    crew.begin_retries()
+    assert not crew.only_retries.is_set()
+    crew.end_rounds(is_retrying=False)
+    assert crew.only_retries.is_set()
+
+
+# Breakers and budget
+
+
+def test_a_refused_key_ends_the_run_after_a_few_calls(tmp_path: Path) -> None:
+    result, provider = played(tmp_path, candidate_says(BAD_KEY), records=60)
+    assert (result.state, result.counts.evaluated_records) == ("failed", 0)
+    assert provider.calls.total() <= 10
+    assert "no such key" in result.blocked
+    assert {line["code"] for line in lines(result, "failures.jsonl")[:60]} == {"unauthorized", "provider_refused"}
+
+
+def test_a_refused_key_fails_the_smallest_run(tmp_path: Path) -> None:
+    result, _ = played(tmp_path, candidate_says(BAD_KEY))
+    assert (result.state, "no such key" in result.blocked) == ("failed", True)
+
+
+def test_an_exhausted_quota_ends_the_calls(tmp_path: Path) -> None:
+    script: Script = lambda model, case, time: QUOTA if model == "candidate" and int(case) >= 20 else good(model, case, time)  # noqa: E731
+    result, provider = played(tmp_path, script, records=100)
+    assert (result.state, result.counts.evaluated_records) == ("completed_with_failures", 20)
+    assert result.counts.cancelled_records == 80
+    assert provider.calls.total() <= 20 * 2 + 4
+
+
+def test_a_budget_that_is_spent_cancels_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with CountingProvider(lambda model, case, time: good("judge" if "4o-mini" in model else model, case, time)) as provider:
+        # Only a public address has a price; the provider plays the proxy that leads there.
+        monkeypatch.setenv("http_proxy", provider.base_url.removesuffix("/v1"))
+        models = {"candidates": ["azure/gpt-4o"], "judges": ["azure/gpt-4o-mini"], "max_cost": 0.002}
+        priced = [{"name": "azure", "kind": "openai", "base_url": "http://eval.openai.azure.com/v1"}]
+        result = finished(write_job(tmp_path, provider.base_url, records=60, **models, providers=priced))
+    failures = {line["code"] for line in lines(result, "failures.jsonl") if line["status"] == "cancelled"}
+    assert (result.state, failures) == ("completed_with_failures", {"budget_exhausted"})
+    assert 0 < result.counts.evaluated_records < 30
+    assert result.counts.cancelled_records > 20
+
+
+# Disk and handles
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Mounts a small disk, or mounts it again with other options."""
+    place = tmp_path / "disk"
+    place.mkdir()
+
+    def mount(options: str) -> Path:
+        again = "remount," if place.is_mount() else ""
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", again + options, "none", place], capture_output=True, check=False)
+        if mounted.returncode:
+            pytest.skip("nothing can be mounted here")
+        return place
+
+    yield mount
+    subprocess.run(["umount", "--lazy", place], capture_output=True, check=False)
+
+
+@pytest.fixture
+def steady_job(tmp_path: Path) -> Iterator[Job]:
+    """A job, and in the folder `peaceful` what it comes to in peace."""
+    with CountingProvider(steady) as provider:
+        job = write_job(tmp_path / "job", provider.base_url, records=300)
+        finished(job, "peaceful")
+        yield job
+
+
+def moved(job: Job, place: Path) -> Job:
+    """The job with its folder on another disk."""
+    shutil.copytree(job.folder, place / "job", ignore=shutil.ignore_patterns("runs"))
+    return Job(folder=place / "job", concurrency=job.concurrency)
+
+
+def check_unharmed(job: Job, expected: Job) -> None:
+    """The run that was in trouble comes out as if nothing had been."""
+    finished(job)
+    assert problems_of(job, "x", without_paths(expected, job)) == []
+
+
+def without_paths(expected: Job, job: Job) -> dict[str, Any]:
+    text = json.dumps(stable_artifacts(expected.runs / "peaceful")).replace(str(expected.folder), str(job.folder))
+    replaced: dict[str, Any] = json.loads(text)
+    hashes = stable_artifacts(job.runs / "x")["run_manifest.json"]
+    replaced["run_manifest.json"]["plan_sha256"] = hashes["plan_sha256"]
+    return replaced
+
+
+@pytest.mark.parametrize("size", ["340k", "600k", "1100k"])
+def test_a_full_disk_stops_the_run_with_one_line_and_space_lets_it_go_on(
+    disk: Callable[[str], Path], steady_job: Job, size: str
+) -> None:
+    job = moved(steady_job, disk(f"size={size}"))
+    with pytest.raises(StoreUnavailable, match=r"full|space|I/O") as caught:
+        finished(job)
+    assert caught.value.hint
+    assert not (job.runs / "x").exists()
+    disk("size=64m")
+    check_unharmed(job, steady_job)
+
+
+def test_a_run_that_is_resumed_on_a_full_disk_does_not_wait_for_ever(disk: Callable[[str], Path], steady_job: Job) -> None:
+    job = moved(steady_job, disk("size=600k"))
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            finished(job)
+    disk("size=64m")
+    check_unharmed(job, steady_job)
+
+
+def test_a_read_only_folder_is_named_and_nothing_is_called(disk: Callable[[str], Path], steady_job: Job) -> None:
+    job = moved(steady_job, disk("size=8m"))
+    disk("ro")
+    with pytest.raises(StoreUnavailable, match=r"job/runs.*Read-only") as caught:
+        finished(job)
+    assert "writable" in caught.value.hint
+    disk("rw")
+    check_unharmed(job, steady_job)
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+@pytest.mark.parametrize("number", [2, 5, 8, 11, 14, 17])
+def test_a_failing_fsync_stops_the_run_with_one_line(steady_job: Job, number: int) -> None:
+    failing = ["-e", "trace=fsync,fdatasync", "-e", f"inject=fsync,fdatasync:error=EIO:when={number}"]
+    command = ["strace", "-f", "-qq", "-o", "/dev/null", *failing, *steady_job.command("x")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert [line[:11] for line in done.stderr.splitlines()[-2:]] == ["assay: cann", "hint: check"]
+    check_unharmed(steady_job, steady_job)
+
+
+def test_too_few_file_handles_are_said_before_any_call(steady_job: Job) -> None:
+    limited = ["sh", "-c", 'ulimit -n 20; exec "$@"', "sh", *steady_job.command("x")]
+    done = subprocess.run(limited, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "may open 20 files, and the run needs about 36" in done.stderr
+    assert "ulimit -n 36" in done.stderr
+    check_unharmed(steady_job, steady_job)
