@@ -9,13 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.document import Place
+from assay.datasets.checks import strings_in
 from assay.datasets.scan import (
     MAX_COMBINING_RUN,
     Cursor,
+    LineScanner,
     Pieces,
     first_not_utf8,
     has_combining_run,
     lone_surrogates,
+    may_hold_more_values,
     scan_texts,
     unlike,
 )
@@ -85,8 +88,24 @@ def test_an_escaped_quotation_mark_or_nul_is_noticed(escape: bytes) -> None:
 )
 def test_no_piece_with_more_values_is_missed(documents: list[list[int | list[int]]], limit: int) -> None:
     counts = [1 + len(value) + sum(len(member) for member in value if isinstance(member, list)) for value in documents]
-    found = Pieces([json.dumps(value).encode() for value in documents]).with_more_values_than(limit)
+    found = {at for at, value in enumerate(documents) if may_hold_more_values(json.dumps(value).encode(), limit)}
     assert {at for at, count in enumerate(counts) if count > limit} <= found
+
+
+@given(
+    st.recursive(
+        st.text('ab\\"\0 é😀') | st.integers(0, 9), lambda inner: st.lists(inner) | st.dictionaries(st.text('a\\":'), inner)
+    )
+)
+def test_strings_are_counted_however_they_are_escaped(value: object) -> None:
+    expected = sum(1 for _ in strings_in(value, ()))
+    assert LineScanner(8).strings(json.dumps(value).encode()) == LineScanner(8).strings(orjson.dumps(value)) == expected
+
+
+@given(st.text('ab0u\\"\0é', max_size=12), st.integers(0, 5))
+def test_no_escaped_nul_is_missed_wherever_it_begins(text: str, offset: int) -> None:
+    content = b" " * offset + json.dumps([text]).encode()
+    assert LineScanner(8).may_hold_nul(content) == (b"\\u0000" in content)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ MAX_COMBINING_RUN = 30
 
 _Bytes = npt.NDArray[np.uint8]
 _QUOTE, _COMMA, _BACKSLASH, _BRACKET, _C1_LEAD, _ABOVE_LATIN, _ASTRAL = 0x22, 0x2C, 0x5C, 0x5B, 0xC2, 0xCC, 0xF0
+_PAIR = np.dtype("<u2")
+_ZEROS, _BACKSLASH_U, _U_ZERO = (int.from_bytes(pair, "little") for pair in (b"00", b"\\u", b"u0"))
 _ASCII = bytes(range(0x80))
 _BLOCK = 1 << 22
 _FIRST_LEAD = -64
@@ -53,15 +55,6 @@ class Pieces:
         """Quotation marks in each piece."""
         return self._counts(self.text == _QUOTE)
 
-    def with_more_values_than(self, values: int) -> set[int]:
-        """Pieces that may hold more values: each but the first follows a comma or begins a container."""
-        large = np.flatnonzero(np.diff(self._bounds) > values).tolist()
-        return {at for at in large if self._separators(at) >= values}
-
-    def _separators(self, position: int) -> int:
-        piece = self.text[self._bounds[position] : self._bounds[position + 1]]
-        return int(np.count_nonzero((piece == _COMMA) | ((piece & 0xDF) == _BRACKET)))
-
     def _counts(self, matches: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
         return np.diff(np.searchsorted(np.flatnonzero(matches), self._bounds))
 
@@ -86,6 +79,48 @@ def unlike(source: Pieces, written: Pieces) -> set[int]:
     if not odd and np.count_nonzero(source.text == _QUOTE) == np.count_nonzero(written.text == _QUOTE):
         return odd
     return odd | set(np.flatnonzero(source.quotes() != written.quotes()).tolist())
+
+
+class LineScanner:
+    """Counts over texts of JSON values, in memory that is used again: fresh memory would cost more than the scans."""
+
+    def __init__(self, size: int) -> None:
+        self._first = np.empty(size, bool)
+        self._second = np.empty(size, bool)
+
+    def strings(self, text: Buffer | memoryview) -> int:
+        """How many strings are in the text, names of members included."""
+        codes = np.frombuffer(text, np.uint8)
+        self._grow(codes.size)
+        quotes = np.equal(codes, _QUOTE, out=self._first[: codes.size])
+        escapes = np.equal(codes, _BACKSLASH, out=self._second[: codes.size])[:-1]
+        at = np.flatnonzero(np.logical_and(escapes, quotes[1:], out=escapes))
+        # Few backslashes before a quotation mark have another one before them; only these are worth a loop.
+        doubtful = at[codes[at - 1] == _BACKSLASH].tolist()
+        closing = sum(not _is_escape(text, offset) for offset in doubtful)
+        return (int(np.count_nonzero(quotes)) - len(at) + closing) // 2
+
+    def may_hold_nul(self, text: Buffer | memoryview) -> bool:
+        """False when no string in the text holds an escaped NUL."""
+        pairs = np.frombuffer(text, _PAIR, len(text) // 2)
+        self._grow(pairs.size)
+        # Wherever `\\u0000` begins, it has two zeros at an even offset, after `\\u` or after `u0`, and a zero after them.
+        at = np.flatnonzero(np.equal(pairs, _ZEROS, out=self._first[: pairs.size])[:-1])
+        before, after = pairs[at - 1], pairs[at + 1]
+        is_near = ((before == _BACKSLASH_U) | (before == _U_ZERO)) & ((after & 0xFF) == ord("0"))
+        return bool(is_near.any()) and b"\\u0000" in bytes(text)
+
+    def _grow(self, size: int) -> None:
+        if size > len(self._first):
+            self._first, self._second = np.empty(size, bool), np.empty(size, bool)
+
+
+def may_hold_more_values(text: bytes, most: int) -> bool:
+    """False when the text of one value has at most so many values in it: each but the first follows a comma or an opening."""
+    if len(text) <= most:
+        return False
+    codes = np.frombuffer(text, np.uint8)
+    return int(np.count_nonzero((codes == _COMMA) | ((codes & 0xDF) == _BRACKET))) >= most
 
 
 class Scanned(NamedTuple):
@@ -208,7 +243,7 @@ def _lone_in(block: _Bytes, buffer: Buffer, start: int) -> npt.NDArray[np.intp]:
     return np.sort(np.concatenate([lone_high, lone_low]))
 
 
-def _is_escape(buffer: Buffer, offset: int) -> bool:
+def _is_escape(buffer: Buffer | memoryview, offset: int) -> bool:
     """True when the backslash at `offset` is not itself escaped."""
     before = 0
     while before < offset and buffer[offset - 1 - before] == _BACKSLASH:

@@ -1,0 +1,159 @@
+"""Lines are judged in blocks, and nobody can tell where a block ends: verdicts and line numbers are those of each line alone."""
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay import Report, ValidationConfig, validate
+from assay.datasets.conversation_v1.fast import lane_for
+from assay.datasets.lane import Lane
+from assay.datasets.legal_eval_v1.fast import KIND
+from assay.datasets.source import BATCH_BYTES, BOM, Block, open_source
+from tests.mutants import mutant_of
+
+ROW: dict[str, Any] = {"schema_version": "legal_eval_v1", "id": "r", "dataset": "d", "task_type": "reference_qa", "prompt": "Why?"}
+ROW |= {"reference_answers": ["Because."], "metadata": {"page": {"from": 1}}}
+TURNS = [{"turn_id": 1, "speaker": "user", "message": "hi"}, {"turn_id": 2, "speaker": "assistant", "assistant_reply": "hello"}]
+
+
+def row(number: int, **members: Any) -> bytes:
+    return json.dumps(ROW | {"id": f"r{number}"} | members).encode()
+
+
+def block(content: bytes) -> Block:
+    return Block(bytearray(content + b"left over from the block before"), len(content))
+
+
+def places(report: Report) -> list[tuple[str, int | None, int | None]]:
+    return [(issue.code, issue.index, issue.line) for issue in report.issues]
+
+
+def test_a_block_of_clean_rows_is_taken_as_a_whole() -> None:
+    rows = Lane(KIND).all_rows(block(b"\n".join(map(row, range(40))) + b"\n"))
+    assert rows is not None
+    assert [each.id for each in rows] == [f"r{number}" for number in range(40)]
+
+
+@pytest.mark.parametrize("ending", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("last", [b"", b"\n", b"\r\n"])
+def test_line_endings_do_not_keep_a_block_from_being_taken(ending: bytes, last: bytes) -> None:
+    rows = Lane(KIND).all_rows(block(ending.join(map(row, range(3))) + last))
+    assert rows is not None
+    assert len(rows) == 3
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        row(1) + b" " + row(2) + b"\n" + row(3).replace(b", ", b",\n", 1) + b"\n",
+        row(1) + row(2) + b"\n" + row(3).replace(b"}}", b"}\n}") + b"\n",
+        row(1) + b"\n\n" + row(2),
+        b"\n" + row(1),
+        b" " + row(1),
+        row(1) + b"\n" + row(2)[:-1],
+        row(1) + b"\r" + row(2) + b"\n",
+    ],
+    ids=["a-space-between", "nothing-between", "blank", "blank-first", "indented", "cut-off", "carriage-return"],
+)
+def test_a_block_in_which_lines_and_rows_may_differ_is_left_to_its_lines(content: bytes) -> None:
+    assert Lane(KIND).all_rows(block(content)) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"dataset"', b'"dataset": "x", "dataset"'),
+        (b'"from"', b'"from": 2, "from"'),
+        (b'"reference_answers"', b'"reference_answers": ["a", "b"], "reference_answers"'),
+        (b"Because.", b"a \\u0000 inside"),
+        (b"Because.", b"\\u3000\\t"),
+        (b"Because.", b"half \\ud83d"),
+        (b"Because.", b"\xff"),
+    ],
+    ids=["name-twice", "nested-name-twice", "list-twice", "nul", "blank", "surrogate", "not-utf8"],
+)
+@pytest.mark.parametrize("position", [0, 17, 39])
+def test_one_bad_row_in_a_block_is_found_alone(old: bytes, new: bytes, position: int) -> None:
+    lines = [row(number) for number in range(40)]
+    lines[position] = lines[position].replace(old, new)
+    report = validate(b"\n".join(lines), "legal_eval_v1")
+    assert [(issue.index, issue.line) for issue in report.issues] == [(position, position + 1)]
+    assert report.counts.accepted_records == 39
+
+
+@pytest.mark.parametrize("kept", ["first", "same"])
+def test_an_id_is_used_once_within_a_block_and_across_blocks(kept: str) -> None:
+    size = 60 if kept == "same" else 600
+    lines = [row(number, context="c" * 1000) for number in range(size)]
+    report = validate(b"\n".join([*lines, lines[3]]), "legal_eval_v1")
+    assert places(report) == [("duplicate_record_id", size, size + 1)]
+    assert "(line 4)" in report.issues[0].message
+
+
+def test_blank_lines_and_line_endings_leave_line_numbers_right_in_every_block() -> None:
+    parts = [row(number, context="c" * 2000) + (b"\r\n", b"\n", b"\n \t\n\n")[number % 3] for number in range(500)]
+    parts[450] = b"{}\n"
+    content = BOM + b"\n" + b"".join(parts)
+    expected = 1 + content[: content.index(b"{}\n")].count(b"\n")
+    assert len(content) > 3 * BATCH_BYTES
+    assert {(issue.index, issue.line) for issue in validate(content, "legal_eval_v1").record_errors} == {(450, expected)}
+
+
+@given(st.lists(st.integers(0, 3), max_size=8), st.booleans(), st.booleans())
+def test_blocks_are_the_lines_of_a_source_whatever_their_length(sizes: list[int], has_mark: bool, is_ended: bool) -> None:  # noqa: FBT001
+    lines = [b"x" * (size * BATCH_BYTES // 2) for size in sizes]
+    content = b"\n".join(lines) + b"\n" * is_ended
+    blocks = [bytes(each.view) for each in open_source(BOM * has_mark + content).blocks()]
+    assert b"".join(blocks) == content
+    assert all(each.endswith(b"\n") for each in blocks[:-1])
+
+
+def test_a_file_has_the_blocks_of_its_bytes(tmp_path: Path) -> None:
+    content = BOM + b"".join(b"%d\n" % number for number in range(100_000)) + b"y" * 3 * BATCH_BYTES
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(content)
+    from_file, from_bytes = (b"".join(bytes(each.view) for each in open_source(each).blocks()) for each in (path, content))
+    assert from_file == from_bytes == content.removeprefix(BOM)
+
+
+def test_a_line_longer_than_a_block_is_judged_like_others() -> None:
+    lines = [row(1), row(2, context="c" * 3 * BATCH_BYTES), row(3, context="c" * 3 * BATCH_BYTES, prompt=" "), row(4)]
+    report = validate(b"\n".join(lines), "legal_eval_v1")
+    assert places(report) == [("value_out_of_range", 2, 3)]
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_rows_in_a_block_are_judged_like_rows_alone(seed: int) -> None:
+    random = Random(seed)
+    mutants = [mutant_of(ROW | {"id": f"r{number}"}, random, most=1).replace(b"\n", b" ") for number in range(6)]
+    lines = [*map(row, range(10, 14)), *mutants]
+    lane = Lane(KIND)
+    together = lane.clean_rows(lines)
+    alone = [lane.clean_rows([line])[0] for line in lines]
+    whole = lane.all_rows(block(b"\n".join(lines)))
+    assert together == alone
+    assert whole is None or whole == alone
+
+
+def test_conversations_are_taken_in_blocks_and_a_bad_one_is_found_alone() -> None:
+    lines = [msgspec.json.encode(TURNS)] * 30
+    bad = lines[7].replace(b'"hello"', b'"hello","assistant_reply":"again"')
+    lane = lane_for(ValidationConfig())
+    assert lane is not None
+    assert lane.all_rows(block(b"\n".join(lines))) == lane.clean_rows(lines)
+    report = validate(b"\n".join([*lines[:7], bad, *lines[8:]]), "conversation_v1")
+    assert {(issue.conversation, issue.line) for issue in report.issues} == {(7, 8)}
+    assert report.counts.total_records == 60
+
+
+def test_input_of_a_tool_without_the_tool_is_seen_in_a_block() -> None:
+    turns = [TURNS[0], TURNS[1] | {"tool_input": {"q": 1}}]
+    lane = lane_for(ValidationConfig())
+    assert lane is not None
+    assert lane.all_rows(block(msgspec.json.encode(turns))) is None
