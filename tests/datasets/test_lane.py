@@ -1,5 +1,6 @@
 """Lines are judged in blocks, and nobody can tell where a block ends: verdicts and line numbers are those of each line alone."""
 
+import hashlib
 import json
 from pathlib import Path
 from random import Random
@@ -11,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import Report, ValidationConfig, validate
+from assay.api import validate_with_hashes
+from assay.core.canonical import canonical_json
 from assay.datasets.conversation_v1.fast import lane_for
 from assay.datasets.lane import Lane
 from assay.datasets.legal_eval_v1.fast import KIND
@@ -157,3 +160,50 @@ def test_input_of_a_tool_without_the_tool_is_seen_in_a_block() -> None:
     lane = lane_for(ValidationConfig())
     assert lane is not None
     assert lane.all_rows(block(msgspec.json.encode(turns))) is None
+
+
+NUMBERS = ["1", "1.0", "-0.0", "0.5", "1e-5", "0.0001", "1e16", "1e21", "123456789.25", "9007199254740993", "18446744073709551617"]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("place", ["weight", "metadata"])
+def test_rows_are_hashed_in_blocks_as_their_cases_are(number: str, place: str) -> None:
+    rubric = [{"id": "c", "title": "t", "weight": 2}, {"id": "d", "title": "u", "weight": 3}]
+    members = {key: ROW[key] for key in ("schema_version", "dataset", "prompt")} | {"task_type": "rubric_qa", "rubric": rubric}
+    members["metadata"] = {"b": [2, {"z": 1, "\u00e9": 7, "a": 7}], "\ue000": 0, "B": "\u2028\x7f\n"}
+    marked = {"weight": b'"weight": 3', "metadata": b'"z": 1'}[place]
+    lines = [json.dumps(members | {"id": f"h{at}"}).encode() for at in range(3)]
+    lines[1] = lines[1].replace(marked, marked[:-1] + number.encode())
+    report = validate_with_hashes(b"\r\n".join(lines), "legal_eval_v1")
+    assert report.digests is not None
+    assert list(report.hashes) == [rfc8785_digest(line) for line in lines] == [case.record_sha256 for case in report.cases]
+
+
+def rfc8785_digest(text: bytes) -> str:
+    return hashlib.sha256(canonical_json(msgspec.json.decode(text))).hexdigest()
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_hashes_made_while_checking_are_those_of_the_cases(seed: int) -> None:
+    random = Random(seed)
+    rows = [mutant_of(ROW | {"id": f"r{number}"}, random, most=1).replace(b"\n", b" ") for number in range(3)]
+    talks = [mutant_of(list(TURNS), random, most=1).replace(b"\n", b" ") for _ in range(3)]
+    lines = {"legal_eval_v1": [row(7), *rows], "conversation_v1": [msgspec.json.encode(TURNS), *talks]}
+    reports = [validate_with_hashes(b"\n".join(each), contract) for contract, each in lines.items()]
+    assert [list(report.hashes) for report in reports] == [[case.record_sha256 for case in report.cases] for report in reports]
+
+
+def test_names_above_the_first_plane_are_hashed_in_the_order_of_utf16() -> None:
+    line = row(1, metadata={"\uff5e": 1, "\U0001f600": 2})
+    assert list(validate_with_hashes(line, "legal_eval_v1").hashes) == [rfc8785_digest(line)]
+
+
+def test_a_score_written_as_an_integer_is_hashed_as_it_is_written() -> None:
+    line = json.dumps([TURNS[0], TURNS[1] | {"confidence_score": 1}]).encode()
+    report = validate_with_hashes(line + b"\n" + line, "conversation_v1")
+    assert list(report.hashes) == [rfc8785_digest(line)] * 2
+
+
+def test_hashes_of_other_formats_are_those_of_the_cases() -> None:
+    report = validate_with_hashes(json.dumps(TURNS).encode(), "conversation_v1")
+    assert list(report.hashes) == [case.record_sha256 for case in report.cases] != []

@@ -10,6 +10,8 @@ from assay.core.canonical import canonical_json
 
 _LONGEST = 1e16
 """Below it a whole double is written with just its digits, by orjson as an integer and by RFC 8785."""
+_SHORTEST = 1e-4
+"""From here on nobody writes an exponent."""
 _ASTRAL_LEADS = tuple(bytes([lead]) for lead in range(0xF0, 0xF5))
 
 
@@ -28,7 +30,7 @@ class Floats:
         if value.is_integer() and size < _LONGEST:
             self.integral = True
             return int(value)
-        if not 1e-4 <= size < _LONGEST:
+        if not _SHORTEST <= size < _LONGEST:
             self.exact = False
         return value
 
@@ -46,15 +48,29 @@ class Hasher:
 
     def sha256(self, content: bytes) -> str:
         """The hash of a JSON text that is known to be valid."""
+        return self.digest(content).hex()
+
+    def digest(self, content: bytes) -> bytes:
+        """The hash as 32 bytes."""
         self._floats.reset()
         try:
             value = self._decode(content)
             canonical = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
         except orjson.JSONEncodeError:
-            return hashlib.sha256(canonical_json(msgspec.json.decode(content))).hexdigest()
+            return hashlib.sha256(canonical_json(msgspec.json.decode(content))).digest()
         if not self._floats.exact or (may_be_astral(canonical) and has_astral_name(value)):
             canonical = canonical_json(msgspec.json.decode(content))
-        return hashlib.sha256(canonical).hexdigest()
+        return hashlib.sha256(canonical).digest()
+
+
+def is_plain(value: Any) -> bool:
+    """True when msgspec, which sorts names like orjson, writes a value as RFC 8785 wants."""
+    kind = type(value)
+    if kind is float:
+        return not value.is_integer() and _SHORTEST <= abs(value) < _LONGEST
+    if kind is dict:
+        return not _is_astral("".join(value)) and all(map(is_plain, value.values()))
+    return kind is not list or all(map(is_plain, value))
 
 
 def may_be_astral(text: bytes) -> bool:

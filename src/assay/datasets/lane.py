@@ -1,11 +1,13 @@
 """The fast lane of JSON Lines: a block is decoded in one call and proved clean in one look, and only if that fails line by line."""
 
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from assay.core.json_door import MAX_TOKENS
+from assay.datasets.hashing import Hasher, is_plain
 from assay.datasets.scan import LineScanner, may_hold_more_values
 from assay.datasets.source import BATCH_BYTES, Block
 
@@ -13,6 +15,7 @@ Row = TypeVar("Row")
 _RETURN = ord("\r")
 _REFUSALS = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 _write_values = msgspec.json.Encoder().encode
+_write_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 class Written(NamedTuple):
@@ -32,6 +35,8 @@ class Kind(msgspec.Struct, Generic[Row], frozen=True):
     """Those that a row begins and ends with."""
     proved: Callable[[Sequence[Row]], Written | None]
     """None when a rule that types cannot say may be broken; this may cry wolf, but never miss."""
+    open_values: Callable[[Sequence[Row]], list[Any]]
+    """The values in rows that may hold a float or a name of the user's own."""
 
 
 class Lane(Generic[Row]):
@@ -40,6 +45,7 @@ class Lane(Generic[Row]):
     def __init__(self, kind: Kind[Row]) -> None:
         self._kind = kind
         self._scanner = LineScanner(2 * BATCH_BYTES)
+        self._hasher = Hasher()
 
     def all_rows(self, block: Block) -> list[Row] | None:
         """The rows of a block if there is a clean one on every line, else None."""
@@ -59,6 +65,19 @@ class Lane(Generic[Row]):
         for position in self._unproved(lines, rows, read):
             rows[position] = None
         return rows
+
+    def digests(self, rows: Sequence[Row], block: Block) -> bytes:
+        """The hashes (RFC 8785) of all rows of a block, one after the other."""
+        open_values = self._kind.open_values
+        if all(map(is_plain, open_values(rows))):
+            return b"".join([sha256(_write_sorted(row)).digest() for row in rows])
+        lines = bytes(block.view).split(b"\n")
+        return b"".join(
+            [
+                sha256(_write_sorted(row)).digest() if all(map(is_plain, open_values([row]))) else self._hasher.digest(line)
+                for row, line in zip(rows, lines, strict=False)
+            ]
+        )
 
     def _read(self, line: bytes) -> Row | None:
         if may_hold_more_values(line, MAX_TOKENS):

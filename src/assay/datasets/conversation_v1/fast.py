@@ -55,6 +55,17 @@ def _written(turns: list[Any], calls: list[Any]) -> Written:
     return Written(strings, [metadata, inputs, outputs])
 
 
+def _open_values(conversations: Sequence[list[Any]]) -> list[Any]:
+    turns = list(chain.from_iterable(conversations))
+    calls = [turn for turn in turns if turn.tool_used is not UNSET]
+    return [
+        *[turn.confidence_score for turn in turns if turn.confidence_score is not UNSET],
+        *[turn.metadata for turn in turns if turn.metadata is not UNSET],
+        *[turn.tool_input for turn in calls],
+        *[turn.tool_output for turn in calls],
+    ]
+
+
 class _Spoken(msgspec.Struct, gc=False, tag_field="speaker", forbid_unknown_fields=True, kw_only=True):
     turn_id: int
     tool_used: UnsetType = UNSET
@@ -108,7 +119,7 @@ def _kind(settings: bytes) -> Kind[list[Any]] | None:
         gc=False,
     )
     decoder = msgspec.json.Decoder(list[user | assistant])  # type: ignore[valid-type]  # the types are made from the settings
-    return Kind(decoder, b"[]", _Rules(config).proved)
+    return Kind(decoder, b"[]", _Rules(config).proved, _open_values)
 
 
 def _text(low: int, high: int, config: ValidationConfig) -> Any:

@@ -31,7 +31,7 @@ _SPREAD = "one JSON document over several lines, but legal_eval_v1 has one objec
 
 def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
     """The report on one JSONL file; cases are read again from the source when asked for."""
-    reading = _Reading(config)
+    reading = _Reading(config, hashes=effort.hashes)
     issues = [issue for step in reading.steps(source, effort.progress) for issue in step.issues]
     return reading.report(source, issues)
 
@@ -58,11 +58,13 @@ class _Step(NamedTuple):
 class _Reading:
     """The rows of one file on their way to verdicts."""
 
-    def __init__(self, config: ValidationConfig) -> None:
+    def __init__(self, config: ValidationConfig, *, hashes: bool = False) -> None:
         self.config = config
         self.total = 0
         self.rejected: set[int] = set()
         self._lane = Lane(KIND)
+        self._hasher = Hasher()
+        self._digests = bytearray() if hashes else None
         self._next_line = 1
         self._first: dict[str, int] = {}
         self._lines = array("Q")
@@ -90,11 +92,18 @@ class _Reading:
         rows = self._lane.all_rows(block)
         if rows is not None and self._accept(rows):
             self._next_line += len(rows)
+            if self._digests is not None:
+                self._digests += self._lane.digests(rows, block)
             return []
         lines = block.lines(self._next_line)
         self._next_line += block.feeds()
         verdicts = clean_rows(self._lane, [line.content for line in lines])
-        return [issue for line, clean in zip(lines, verdicts, strict=True) for issue in self._check_line(line, clean)]
+        start = self.total
+        issues = [issue for line, clean in zip(lines, verdicts, strict=True) for issue in self._check_line(line, clean)]
+        if self._digests is not None:
+            accepted = [line.content for index, line in enumerate(lines, start) if index not in self.rejected]
+            self._digests += b"".join(map(self._hasher.digest, accepted))
+        return issues
 
     def _accept(self, rows: list[Any]) -> bool:
         """Takes clean rows that are on the next lines, unless one of them needs its line."""
@@ -164,7 +173,7 @@ class _Reading:
     def report(self, source: Source, issues: list[Issue]) -> Report:
         accepted = self.total - len(self.rejected)
         outcome: Outcome = "accepted_with_record_errors" if self.rejected else "accepted"
-        return Report(
+        report = Report(
             path=source.name,
             contract="legal_eval_v1",
             outcome="rejected" if self.rejected and not accepted else outcome,
@@ -172,6 +181,8 @@ class _Reading:
             issues=issues,
             open_cases=lambda: self._cases(source),
         )
+        report.digests = None if self._digests is None else bytes(self._digests)
+        return report
 
     def _cases(self, source: Source) -> Iterator[Case]:
         hasher = Hasher()

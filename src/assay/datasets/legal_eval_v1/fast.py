@@ -191,4 +191,9 @@ def _proved(rows: Sequence[Any]) -> Written | None:
     return parts.written() if parts.are_clean() else None
 
 
-KIND = Kind[Any](msgspec.json.Decoder(_Rubric | _Reference | _Mcq), b"{}", _proved)
+def _open_values(rows: Sequence[Any]) -> list[Any]:
+    criteria = [item for row in rows if type(row) is _Rubric for item in row.rubric]
+    return [row.metadata for row in rows] + [item.weight for item in criteria if type(item.weight) is float]
+
+
+KIND = Kind[Any](msgspec.json.Decoder(_Rubric | _Reference | _Mcq), b"{}", _proved, _open_values)
