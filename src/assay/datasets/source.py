@@ -152,11 +152,9 @@ class _Window(io.RawIOBase):
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        view = memoryview(buffer).cast("B")
-        block = os.pread(self._descriptor, len(view), self._offset)
-        view[: len(block)] = block
-        self._offset += len(block)
-        return len(block)
+        size = os.preadv(self._descriptor, [buffer], self._offset)
+        self._offset += size
+        return size
 
 
 def filled_lines(source: Source) -> Iterator[Line]:
