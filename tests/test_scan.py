@@ -99,13 +99,30 @@ def test_no_piece_with_more_values_is_missed(documents: list[list[int | list[int
 )
 def test_strings_are_counted_however_they_are_escaped(value: object) -> None:
     expected = sum(1 for _ in strings_in(value, ()))
-    assert LineScanner(8).strings(json.dumps(value).encode()) == LineScanner(8).strings(orjson.dumps(value)) == expected
+    texts = (json.dumps(value).encode(), orjson.dumps(value))
+    assert (
+        [LineScanner(8).strings(text) for text in texts] == [LineScanner(8).scan(text).strings for text in texts] == [expected] * 2
+    )
 
 
-@given(st.text('ab0u\\"\0é', max_size=12), st.integers(0, 5))
+@pytest.mark.parametrize("offset", range(55, 135))
+def test_bytes_are_seen_together_wherever_a_word_of_bits_ends(offset: int) -> None:
+    padding = "x" * offset
+    counts = [
+        LineScanner(8).scan(json.dumps([padding + ending, "y"]).encode()).strings for ending in ("", '"', "\\", '\\"', "\\\\")
+    ]
+    assert counts == [2] * 5
+    assert [LineScanner(8).scan(f'"{padding}{end}"'.encode()).may_hold_nul for end in ("\\u0000", "u0000", "\\u0001")] == [
+        True,
+        False,
+        False,
+    ]
+
+
+@given(st.text('ab0u\\"\0é', max_size=12), st.integers(0, 130))
 def test_no_escaped_nul_is_missed_wherever_it_begins(text: str, offset: int) -> None:
     content = b" " * offset + json.dumps([text]).encode()
-    assert LineScanner(8).may_hold_nul(content) == (b"\\u0000" in content)
+    assert LineScanner(8).scan(content).may_hold_nul == (b"\\u0000" in content)
 
 
 @pytest.mark.parametrize(

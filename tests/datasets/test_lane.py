@@ -90,6 +90,89 @@ def test_one_bad_row_in_a_block_is_found_alone(old: bytes, new: bytes, position:
     assert report.counts.accepted_records == 39
 
 
+SPACES = [chr(point) for point in range(0x110000) if chr(point).isspace()]
+RUBRIC = ROW | {"task_type": "rubric_qa", "rubric": [{"id": "c", "title": "t", "weight": 1}], "reference_answers": ["a"]}
+QUIZ = {name: ROW[name] for name in ROW if name != "reference_answers"}
+QUIZ |= {"task_type": "mcq", "choices": [{"id": "A", "text": "a"}, {"id": "B", "text": "b"}], "correct_choice_ids": ["B"]}
+REQUIRED: dict[str, tuple[dict[str, Any], str]] = {
+    "id": (ROW, '"id": "r"'),
+    "dataset": (ROW, '"dataset": "d"'),
+    "prompt": (ROW, '"prompt": "Why?"'),
+    "answer": (ROW, '"Because."'),
+    "criterion": (RUBRIC, '"id": "c"'),
+    "title": (RUBRIC, '"title": "t"'),
+    "choice": (QUIZ, '"id": "A"'),
+    "text": (QUIZ, '"text": "b"'),
+    "content": (ROW | {"messages": [{"role": "user", "content": "Why?"}]}, '"content": "Why?"'),
+    "path": (ROW | {"attachments": [{"path": "a.pdf"}]}, '"path": "a.pdf"'),
+}
+OPTIONAL: dict[str, tuple[dict[str, Any], str]] = {
+    "context": (ROW | {"context": "c"}, '"context": "c"'),
+    "description": (RUBRIC | {"rubric": [{"id": "c", "title": "t", "description": "d"}]}, '"description": "d"'),
+    "sample": (RUBRIC, '["a"]'),
+    "metadata": (ROW | {"metadata": {"note": "n"}}, '"note": "n"'),
+}
+
+
+def spellings(kind: tuple[dict[str, Any], str], filling: str) -> list[bytes]:
+    """Lines in which one text is replaced by characters as they are and escaped, among lines that are clean."""
+    members, old = kind
+    text = old.rsplit('"', 2)[1]
+    inner = {json.dumps(filling, ensure_ascii=is_ascii)[1:-1] for is_ascii in (False, True)}
+    inner.add("".join(f"\\u{ord(character):04X}" for character in filling))
+    line = json.dumps(members)
+    assert line.count(old) == 1
+    return [line.replace(old, old.replace(f'"{text}"', f'"{new}"')).encode() for new in sorted(inner)]
+
+
+def is_taken(line: bytes) -> bool:
+    return Lane(KIND).all_rows(block(b"\n".join([row(1), line, row(2)]))) is not None
+
+
+@pytest.mark.parametrize("kind", REQUIRED)
+def test_a_blank_text_keeps_a_block_from_being_taken_however_it_is_spelled(kind: str) -> None:
+    lines = [line for space in SPACES for filling in (space, space * 3, f" {space}") for line in spellings(REQUIRED[kind], filling)]
+    assert [line for line in lines if is_taken(line)] == []
+
+
+@pytest.mark.parametrize("kind", REQUIRED | OPTIONAL)
+def test_a_text_that_only_begins_with_white_space_or_an_escape_does_not(kind: str) -> None:
+    fillings = [f"{space}x" for space in SPACES] + ["\u200b", "\ufeff", "\u4e2d", "\x08", '"']
+    lines = [line for filling in fillings for line in spellings((REQUIRED | OPTIONAL)[kind], filling)]
+    assert [line for line in lines if not is_taken(line)] == []
+
+
+@pytest.mark.parametrize("kind", OPTIONAL)
+def test_a_blank_text_is_taken_where_it_is_allowed(kind: str) -> None:
+    lines = [line for space in SPACES for line in spellings(OPTIONAL[kind], space)]
+    assert [line for line in lines if not is_taken(line)] == []
+
+
+@pytest.mark.parametrize("speaker", ["user", "assistant"])
+def test_a_blank_turn_keeps_a_block_from_being_taken_however_it_is_spelled(speaker: str) -> None:
+    lane = lane_for(ValidationConfig())
+    assert lane is not None
+    marked = json.dumps(TURNS).replace({"user": '"hi"', "assistant": '"hello"'}[speaker], '"@"')
+    texts = [
+        text
+        for space in SPACES
+        for text in (space, json.dumps(space)[1:-1], f"\\u{ord(space):04x}")
+        if space > "\x1f" or "\\" in text
+    ]
+    taken = [text for text in texts if lane.all_rows(block(marked.replace("@", text).encode())) is not None]
+    assert taken == []
+
+
+@pytest.mark.parametrize("depth", range(1, 12))
+def test_metadata_of_any_depth_is_clean_or_bad_like_in_a_shallow_row(depth: int) -> None:
+    lines = [
+        row(1, metadata={"a": json.loads("[" * depth + opening + "]" * depth)}) for opening in ('{"b": 1}', '{"b": "\\u0000"}')
+    ]
+    twice = lines[0].replace(b'"b": 1', b'"b": 1, "b": 2')
+    outcomes = [validate(line, "legal_eval_v1").outcome for line in (*lines, twice)]
+    assert outcomes == ["accepted", "rejected", "rejected"]
+
+
 @pytest.mark.parametrize("kept", ["first", "same"])
 def test_an_id_is_used_once_within_a_block_and_across_blocks(kept: str) -> None:
     size = 60 if kept == "same" else 600
@@ -193,8 +276,10 @@ def test_hashes_made_while_checking_are_those_of_the_cases(seed: int) -> None:
     assert [list(report.hashes) for report in reports] == [[case.record_sha256 for case in report.cases] for report in reports]
 
 
-def test_names_above_the_first_plane_are_hashed_in_the_order_of_utf16() -> None:
-    line = row(1, metadata={"\uff5e": 1, "\U0001f600": 2})
+@pytest.mark.parametrize("nested", [False, True])
+def test_names_above_the_first_plane_are_hashed_in_the_order_of_utf16(nested: bool) -> None:  # noqa: FBT001  # a table's column
+    names = {"\uff5e": 1, "\U0001f600": 2}
+    line = row(1, metadata={"a": [1, [names], "b"]} if nested else names)
     assert list(validate_with_hashes(line, "legal_eval_v1").hashes) == [rfc8785_digest(line)]
 
 

@@ -1,6 +1,7 @@
 """The hash of a record at parser speed: orjson writes what RFC 8785 wants, and the few exceptions are found and written by hand."""
 
 import hashlib
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -63,14 +64,24 @@ class Hasher:
         return hashlib.sha256(canonical).digest()
 
 
-def is_plain(value: Any) -> bool:
-    """True when msgspec, which sorts names like orjson, writes a value as RFC 8785 wants."""
-    kind = type(value)
-    if kind is float:
-        return not value.is_integer() and _SHORTEST <= abs(value) < _LONGEST
-    if kind is dict:
-        return not _is_astral("".join(value)) and all(map(is_plain, value.values()))
-    return kind is not list or all(map(is_plain, value))
+def are_plain(values: list[Any]) -> bool:
+    """True when msgspec, which sorts names like orjson, writes all the values as RFC 8785 wants.
+
+    All values at one depth are looked at together, which costs a fraction of a look at each.
+    """
+    while values:
+        others = [value for value in values if type(value) is not str]
+        floats = {abs(value) for value in others if type(value) is float}
+        objects = [value for value in others if type(value) is dict]
+        if (floats and not _are_plain_floats(floats)) or _is_astral("".join(set().union(*objects))):
+            return False
+        arrays = [value for value in others if type(value) is list]
+        values = list(chain(*map(dict.values, objects), *arrays))
+    return True
+
+
+def _are_plain_floats(sizes: set[float]) -> bool:
+    return min(sizes) >= _SHORTEST and max(sizes) < _LONGEST and not any(map(float.is_integer, sizes))
 
 
 def may_be_astral(text: bytes) -> bool:

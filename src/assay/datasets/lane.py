@@ -7,7 +7,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from assay.core.json_door import MAX_TOKENS
-from assay.datasets.hashing import Hasher, is_plain
+from assay.datasets.hashing import Hasher, are_plain
 from assay.datasets.scan import LineScanner, may_hold_more_values
 from assay.datasets.source import BATCH_BYTES, Block
 
@@ -69,12 +69,12 @@ class Lane(Generic[Row]):
     def digests(self, rows: Sequence[Row], block: Block) -> bytes:
         """The hashes (RFC 8785) of all rows of a block, one after the other."""
         open_values = self._kind.open_values
-        if all(map(is_plain, open_values(rows))):
+        if are_plain(open_values(rows)):
             return b"".join([sha256(_write_sorted(row)).digest() for row in rows])
         lines = bytes(block.view).split(b"\n")
         return b"".join(
             [
-                sha256(_write_sorted(row)).digest() if all(map(is_plain, open_values([row]))) else self._hasher.digest(line)
+                sha256(_write_sorted(row)).digest() if are_plain(open_values([row])) else self._hasher.digest(line)
                 for row, line in zip(rows, lines, strict=False)
             ]
         )
@@ -105,8 +105,9 @@ class Lane(Generic[Row]):
         written = self._kind.proved(rows)
         if written is None:
             return False
+        scanned = self._scanner.scan(text)
         strings = written.strings + self._scanner.strings(_write_values(written.others))
-        return strings == self._scanner.strings(text) and not self._scanner.may_hold_nul(text)
+        return scanned.strings == strings and not scanned.may_hold_nul
 
 
 def _seams(block: Block, brackets: bytes) -> int | None:

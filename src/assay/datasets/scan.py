@@ -18,9 +18,10 @@ MAX_COMBINING_RUN = 30
 """Longer runs of combining marks make normalisation quadratic, and are no text."""
 
 _Bytes = npt.NDArray[np.uint8]
+_Words = npt.NDArray[np.uint64]
 _QUOTE, _COMMA, _BACKSLASH, _BRACKET, _C1_LEAD, _ABOVE_LATIN, _ASTRAL = 0x22, 0x2C, 0x5C, 0x5B, 0xC2, 0xCC, 0xF0
-_PAIR = np.dtype("<u2")
-_ZEROS, _BACKSLASH_U, _U_ZERO = (int.from_bytes(pair, "little") for pair in (b"00", b"\\u", b"u0"))
+_ZERO = ord("0")
+_WORD, _WORD_BITS = np.dtype("<u8"), 64
 _ASCII = bytes(range(0x80))
 _BLOCK = 1 << 22
 _FIRST_LEAD = -64
@@ -81,38 +82,74 @@ def unlike(source: Pieces, written: Pieces) -> set[int]:
     return odd | set(np.flatnonzero(source.quotes() != written.quotes()).tolist())
 
 
+class TextScan(NamedTuple):
+    """What a look at a text of JSON values tells."""
+
+    strings: int
+    """How many strings there are, names of members included."""
+    may_hold_nul: bool
+    """False when no string holds an escaped NUL."""
+
+
 class LineScanner:
-    """Counts over texts of JSON values, in memory that is used again: fresh memory would cost more than the scans."""
+    """Looks at texts of JSON values, with a bit for each byte, in memory that is used again: fresh memory would cost more."""
 
     def __init__(self, size: int) -> None:
-        self._first = np.empty(size, bool)
-        self._second = np.empty(size, bool)
+        self._mask = np.empty(0, bool)
+        self._grow(size)
 
-    def strings(self, text: Buffer | memoryview) -> int:
-        """How many strings are in the text, names of members included."""
+    def scan(self, text: Buffer | memoryview) -> TextScan:
+        """Strings and NULs of a text."""
         codes = np.frombuffer(text, np.uint8)
         self._grow(codes.size)
-        quotes = np.equal(codes, _QUOTE, out=self._first[: codes.size])
-        escapes = np.equal(codes, _BACKSLASH, out=self._second[: codes.size])[:-1]
-        at = np.flatnonzero(np.logical_and(escapes, quotes[1:], out=escapes))
-        # Few backslashes before a quotation mark have another one before them; only these are worth a loop.
-        doubtful = at[codes[at - 1] == _BACKSLASH].tolist()
-        closing = sum(not _is_escape(text, offset) for offset in doubtful)
-        return (int(np.count_nonzero(quotes)) - len(at) + closing) // 2
+        backslashes = self._bits(codes, _BACKSLASH)
+        zeros = self._bits(codes, _ZERO)
+        pairs = zeros & _later(zeros, 1)
+        # The last zero of `\\u0000` ends four of them, and is five bytes after the backslash.
+        is_near = (pairs & _later(pairs, 2) & _later(backslashes, 5)).any()
+        return TextScan(self._strings(text, codes, backslashes), bool(is_near) and b"\\u0000" in bytes(text))
 
-    def may_hold_nul(self, text: Buffer | memoryview) -> bool:
-        """False when no string in the text holds an escaped NUL."""
-        pairs = np.frombuffer(text, _PAIR, len(text) // 2)
-        self._grow(pairs.size)
-        # Wherever `\\u0000` begins, it has two zeros at an even offset, after `\\u` or after `u0`, and a zero after them.
-        at = np.flatnonzero(np.equal(pairs, _ZEROS, out=self._first[: pairs.size])[:-1])
-        before, after = pairs[at - 1], pairs[at + 1]
-        is_near = ((before == _BACKSLASH_U) | (before == _U_ZERO)) & ((after & 0xFF) == ord("0"))
-        return bool(is_near.any()) and b"\\u0000" in bytes(text)
+    def strings(self, text: bytes) -> int:
+        """How many strings are in a text that is mostly short."""
+        if b"\\" not in text:
+            return text.count(b'"') // 2
+        codes = np.frombuffer(text, np.uint8)
+        self._grow(codes.size)
+        return self._strings(text, codes, self._bits(codes, _BACKSLASH))
+
+    def _strings(self, text: Buffer | memoryview, codes: _Bytes, backslashes: _Words) -> int:
+        quotes = self._bits(codes, _QUOTE)
+        after = _later(backslashes, 1)
+        escaped = quotes & after
+        found = int(np.bitwise_count(quotes ^ escaped).sum())
+        # Few backslashes before a quotation mark have another one before them; only these are worth a loop.
+        doubtful = escaped & _later(after, 1)
+        if doubtful.any():
+            found += sum(not _is_escape(text, offset - 1) for offset in _offsets(doubtful))
+        return found // 2
+
+    def _bits(self, codes: _Bytes, code: int) -> _Words:
+        """A bit for each byte of a text that is the code, the first byte in the lowest bit."""
+        mask = self._mask[: -(-codes.size // _WORD_BITS) * _WORD_BITS]
+        np.equal(codes, code, out=mask[: codes.size])
+        mask[codes.size :] = False
+        return np.packbits(mask, bitorder="little").view(_WORD)
 
     def _grow(self, size: int) -> None:
-        if size > len(self._first):
-            self._first, self._second = np.empty(size, bool), np.empty(size, bool)
+        if size > len(self._mask) - _WORD_BITS:
+            self._mask = np.empty(size + _WORD_BITS, bool)
+
+
+def _later(bits: _Words, places: int) -> _Words:
+    """The bits of bytes that are so many places after those of which the bits are given."""
+    moved = np.left_shift(bits, places)
+    moved[1:] |= np.right_shift(bits[:-1], _WORD_BITS - places)
+    return moved
+
+
+def _offsets(bits: _Words) -> list[int]:
+    found: list[int] = np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little")).tolist()
+    return found
 
 
 def may_hold_more_values(text: bytes, most: int) -> bool:

@@ -26,16 +26,17 @@ class _Rules:
         turns = list(chain.from_iterable(conversations))
         calls = [turn for turn in turns if turn.tool_used is not UNSET]
         is_clean = (
-            not [1 for conversation in conversations if not self._has_clean_ids(conversation)]
+            self._have_clean_ids(conversations, turns)
             and not any(map(str.isspace, [turn.said for turn in turns]))
             and not [1 for turn in calls if not self._is_clean_call(turn)]
         )
         return _written(turns, calls) if is_clean else None
 
-    def _has_clean_ids(self, turns: list[Any]) -> bool:
-        size = len(turns)
-        is_allowed = size and self._config.min_turns <= size <= self._config.max_turns
-        return bool(is_allowed) and [turn.turn_id for turn in turns] == list(range(1, size + 1))
+    def _have_clean_ids(self, conversations: Sequence[list[Any]], turns: list[Any]) -> bool:
+        sizes = list(map(len, conversations))
+        if min(sizes) < max(1, self._config.min_turns) or max(sizes) > self._config.max_turns:
+            return False
+        return [turn.turn_id for turn in turns] == list(chain.from_iterable([range(1, size + 1) for size in sizes]))
 
     def _is_clean_call(self, turn: Any) -> bool:
         config = self._config
@@ -50,7 +51,7 @@ def _written(turns: list[Any], calls: list[Any]) -> Written:
     metadata = [turn.metadata for turn in turns if turn.metadata is not UNSET]
     inputs = [turn.tool_input for turn in calls if turn.tool_input is not UNSET]
     outputs = [turn.tool_output for turn in calls if turn.tool_output is not UNSET]
-    scores = sum([turn.confidence_score is not UNSET for turn in turns])
+    scores = len([1 for turn in turns if turn.confidence_score is not UNSET])
     strings = 5 * len(turns) + 2 * len(calls) + scores + len(metadata) + len(inputs) + len(outputs)
     return Written(strings, [metadata, inputs, outputs])
 
@@ -58,12 +59,9 @@ def _written(turns: list[Any], calls: list[Any]) -> Written:
 def _open_values(conversations: Sequence[list[Any]]) -> list[Any]:
     turns = list(chain.from_iterable(conversations))
     calls = [turn for turn in turns if turn.tool_used is not UNSET]
-    return [
-        *[turn.confidence_score for turn in turns if turn.confidence_score is not UNSET],
-        *[turn.metadata for turn in turns if turn.metadata is not UNSET],
-        *[turn.tool_input for turn in calls],
-        *[turn.tool_output for turn in calls],
-    ]
+    scores = [score for turn in turns if (score := turn.confidence_score) is not UNSET]
+    metadata = [members for turn in turns if (members := turn.metadata) is not UNSET]
+    return [*scores, *metadata, *[turn.tool_input for turn in calls], *[turn.tool_output for turn in calls]]
 
 
 class _Spoken(msgspec.Struct, gc=False, tag_field="speaker", forbid_unknown_fields=True, kw_only=True):
@@ -83,7 +81,7 @@ def lane_for(config: ValidationConfig) -> Conversations | None:
 
 @lru_cache(64)
 def _kind(settings: bytes) -> Kind[list[Any]] | None:
-    """Made once for each settings, because the types take 10 milliseconds."""
+    """Made once for each settings, because the types take milliseconds."""
     config = msgspec.json.decode(settings, type=ValidationConfig)
     usual = ValidationConfig()
     if config.required_fields != usual.required_fields or config.optional_fields != usual.optional_fields:

@@ -115,12 +115,18 @@ class _Parts:
     """The parts of many rows, each kind in one list: a look at a whole list costs a fraction of one at each row."""
 
     def __init__(self, rows: Sequence[Any]) -> None:
+        of_type: dict[type, list[Any]] = {_Rubric: [], _Reference: [], _Mcq: []}
+        for row in rows:
+            of_type[type(row)].append(row)
         self.rows = rows
-        self.rubrics = [row.rubric for row in rows if type(row) is _Rubric]
+        self.graded = of_type[_Rubric]
+        self.rubrics = [row.rubric for row in self.graded]
         self.criteria = list(chain.from_iterable(self.rubrics))
-        self.quizzes = [row for row in rows if type(row) is _Mcq]
-        self.choices = [choice for row in self.quizzes for choice in row.choices]
-        self.answers = [row.reference_answers for row in rows if type(row) is _Reference]
+        self.weights = [item.weight for item in self.criteria if item.weight is not UNSET]
+        self.answers = [row.reference_answers for row in of_type[_Reference]]
+        self.offers = [row.choices for row in of_type[_Mcq]]
+        self.choices = list(chain.from_iterable(self.offers))
+        self.correct = [row.correct_choice_ids for row in of_type[_Mcq]]
         self.chats = [row.messages for row in rows if row.messages is not UNSET]
         self.messages = list(chain.from_iterable(self.chats))
         self.attachments = [row.attachments for row in rows if row.attachments is not UNSET]
@@ -129,24 +135,32 @@ class _Parts:
     def are_clean(self) -> bool:
         """What types cannot say: nothing blank, ids unique, choices that exist, paths below the folder, something to score."""
         return (
-            not any(map(str.isspace, self._texts()))
+            self._have_clean_ids()
+            and not any(map(str.isspace, self._texts()))
             and all(self.chats)
             and not [1 for items in self.attachments for item in items if rules.is_outside(item.path)]
             and not [1 for metadata in self.metadata if type(metadata.get("policy_id", "")) is not str]
-            and not [1 for rubric in self.rubrics if len({item.id for item in rubric}) < len(rubric)]
             and self._have_clean_weights()
-            and not [1 for row in self.quizzes if not _are_clean_choices(row.choices, row.correct_choice_ids)]
+        )
+
+    def _have_clean_ids(self) -> bool:
+        """The ids of criteria and choices: they are the same few in many rows, so that few are looked at."""
+        criteria = [{item.id for item in rubric} for rubric in self.rubrics]
+        choices = [{choice.id for choice in offer} for offer in self.offers]
+        return (
+            sum(map(len, criteria)) == len(self.criteria)
+            and sum(map(len, choices)) == len(self.choices)
+            and all(map(set.issuperset, choices, self.correct))
+            and not any(map(str.isspace, set().union(*criteria, *choices)))
         )
 
     def _texts(self) -> Iterator[str]:
-        """All texts that must not be blank."""
+        """All other texts that must not be blank."""
         return chain(
             [row.id for row in self.rows],
-            [row.dataset for row in self.rows],
+            {row.dataset for row in self.rows},
             [row.prompt for row in self.rows],
-            [item.id for item in self.criteria],
             [item.title for item in self.criteria],
-            [choice.id for choice in self.choices],
             [choice.text for choice in self.choices],
             [message.content for message in self.messages],
             [item.path for items in self.attachments for item in items],
@@ -154,8 +168,9 @@ class _Parts:
         )
 
     def _have_clean_weights(self) -> bool:
-        weights = [item.weight for item in self.criteria if item.weight is not UNSET]
-        if weights and not (min(weights) > -_LARGEST and max(weights) < _LARGEST):
+        # A few numbers are the weights of most criteria.
+        different = set(self.weights)
+        if different and not (min(different) > -_LARGEST and max(different) < _LARGEST):
             return False
         # Mostly the first criterion has a positive weight.
         doubtful = [rubric for rubric in self.rubrics if rubric[0].weight is not UNSET and rubric[0].weight <= 0]
@@ -163,29 +178,13 @@ class _Parts:
 
     def written(self) -> Written:
         """Ten strings in every row, a name for each list, and what is in the lists."""
-        samples = [row.reference_answers for row in self.rows if type(row) is _Rubric and row.reference_answers is not UNSET]
-        lists: tuple[list[Any], ...] = (
-            self.rubrics,
-            self.quizzes,
-            self.quizzes,
-            self.answers,
-            self.chats,
-            self.attachments,
-            self.metadata,
-            samples,
-        )
-        strings = 10 * len(self.rows) + sum(map(len, lists))
-        strings += 4 * (len(self.criteria) + len(self.choices) + len(self.messages))
-        strings += 2 * sum([row.context is not UNSET for row in self.rows])
-        strings += 2 * sum([item.description is not UNSET for item in self.criteria])
-        strings += sum([item.weight is not UNSET for item in self.criteria])
-        strings += sum([len(row.correct_choice_ids) for row in self.quizzes]) + sum(map(len, self.answers))
-        return Written(strings, [self.attachments, samples, self.metadata])
-
-
-def _are_clean_choices(choices: list[_Choice], correct: list[str]) -> bool:
-    ids = {choice.id for choice in choices}
-    return len(ids) == len(choices) and ids.issuperset(correct)
+        samples = [row.reference_answers for row in self.graded if row.reference_answers is not UNSET]
+        strings = 10 * len(self.rows) + 4 * (len(self.criteria) + len(self.choices) + len(self.messages)) + len(self.weights)
+        strings += 2 * len([1 for row in self.rows if row.context is not UNSET])
+        strings += 2 * len([1 for item in self.criteria if item.description is not UNSET])
+        strings += sum(map(len, self.correct)) + sum(map(len, self.answers))
+        named = (self.rubrics, self.offers, self.correct, self.answers, self.chats, self.attachments, self.metadata, samples)
+        return Written(strings + sum(map(len, named)), [self.attachments, samples, self.metadata])
 
 
 def _proved(rows: Sequence[Any]) -> Written | None:
@@ -194,8 +193,8 @@ def _proved(rows: Sequence[Any]) -> Written | None:
 
 
 def _open_values(rows: Sequence[Any]) -> list[Any]:
-    criteria = [item for row in rows if type(row) is _Rubric for item in row.rubric]
-    return [row.metadata for row in rows] + [item.weight for item in criteria if type(item.weight) is float]
+    criteria = chain.from_iterable([row.rubric for row in rows if type(row) is _Rubric])
+    return [row.metadata for row in rows] + [item.weight for item in criteria]
 
 
 KIND = Kind[Any](msgspec.json.Decoder(_Rubric | _Reference | _Mcq), b"{}", _proved, _open_values)
