@@ -161,6 +161,12 @@ def assay_two_workers(path: Path) -> Action:
     return lambda: _counts(validate(path, workers=2))
 
 
+def assay_hashes(path: Path) -> Action:
+    """Everything, with the hash of every record and no case built."""
+    validate = import_module("assay.api").validate_with_hashes
+    return lambda: {"values": _count(validate(path).hashes)}
+
+
 def assay_stream(path: Path) -> Action:
     """Everything, with every case built and hashed."""
     stream = import_module("assay").stream
@@ -211,6 +217,7 @@ TASKS: dict[str, Task] = {
     "orjson per line": Task(("orjson",), orjson_lines),
     "assay": Task(("assay.api",), assay_validate),
     "assay, two workers": Task(("assay.api",), assay_two_workers),
+    "assay, hashes": Task(("assay.api",), assay_hashes),
     "assay, cases and hashes": Task(("assay.api",), assay_stream),
     "truth": Task(("assay.api",), assay_truth),
     "import assay": Task((), assay_import),

@@ -9,11 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.document import Place
+from assay.datasets.checks import strings_in
 from assay.datasets.scan import (
     Cursor,
+    LineScanner,
     Pieces,
     first_not_utf8,
     lone_surrogates,
+    may_hold_more_values,
     scan_texts,
     unlike,
 )
@@ -83,8 +86,41 @@ def test_an_escaped_quotation_mark_or_nul_is_noticed(escape: bytes) -> None:
 )
 def test_no_piece_with_more_values_is_missed(documents: list[list[int | list[int]]], limit: int) -> None:
     counts = [1 + len(value) + sum(len(member) for member in value if isinstance(member, list)) for value in documents]
-    found = Pieces([json.dumps(value).encode() for value in documents]).with_more_values_than(limit)
+    found = {at for at, value in enumerate(documents) if may_hold_more_values(json.dumps(value).encode(), limit)}
     assert {at for at, count in enumerate(counts) if count > limit} <= found
+
+
+@given(
+    st.recursive(
+        st.text('ab\\"\0 é😀') | st.integers(0, 9), lambda inner: st.lists(inner) | st.dictionaries(st.text('a\\":'), inner)
+    )
+)
+def test_strings_are_counted_however_they_are_escaped(value: object) -> None:
+    expected = sum(1 for _ in strings_in(value, ()))
+    texts = (json.dumps(value).encode(), orjson.dumps(value))
+    assert (
+        [LineScanner(8).strings(text) for text in texts] == [LineScanner(8).scan(text).strings for text in texts] == [expected] * 2
+    )
+
+
+@pytest.mark.parametrize("offset", range(55, 135))
+def test_bytes_are_seen_together_wherever_a_word_of_bits_ends(offset: int) -> None:
+    padding = "x" * offset
+    counts = [
+        LineScanner(8).scan(json.dumps([padding + ending, "y"]).encode()).strings for ending in ("", '"', "\\", '\\"', "\\\\")
+    ]
+    assert counts == [2] * 5
+    assert [LineScanner(8).scan(f'"{padding}{end}"'.encode()).may_hold_nul for end in ("\\u0000", "u0000", "\\u0001")] == [
+        True,
+        False,
+        False,
+    ]
+
+
+@given(st.text('ab0u\\"\0é', max_size=12), st.integers(0, 130))
+def test_no_escaped_nul_is_missed_wherever_it_begins(text: str, offset: int) -> None:
+    content = b" " * offset + json.dumps([text]).encode()
+    assert LineScanner(8).scan(content).may_hold_nul == (b"\\u0000" in content)
 
 
 @pytest.mark.parametrize(

@@ -34,10 +34,12 @@ if TYPE_CHECKING:
         load_config,
         stream,
         validate,
+        validate_with_hashes,
     )
 
 _HOMES = {
-    **dict.fromkeys(("FixReport", "ValidationConfig", "find_sources", "fix", "load_config", "stream", "validate"), "validation"),
+    **dict.fromkeys(("FixReport", "ValidationConfig", "find_sources", "fix", "load_config"), "validation"),
+    **dict.fromkeys(("stream", "validate", "validate_with_hashes"), "validation"),
     **dict.fromkeys(("convert_benchmark", "convert_contract"), "conversion"),
 }
 """Names that are not in `runs`."""
@@ -70,6 +72,7 @@ __all__ = [
     "run_async",
     "stream",
     "validate",
+    "validate_with_hashes",
     "verify",
 ]
 

@@ -28,6 +28,7 @@ __all__ = [
     "load_config",
     "stream",
     "validate",
+    "validate_with_hashes",
 ]
 
 PARALLEL_BYTES = 25 << 20
@@ -48,6 +49,13 @@ def validate(
     opened = _opened(source, contract)
     effort = Effort(progress or no_progress, workers if opened.size >= PARALLEL_BYTES else 1)
     report = read(opened, contract, config=_settings(config, strict=strict), effort=effort)
+    return _without_places(report) if opened.is_object else report
+
+
+def validate_with_hashes(source: Any, contract: str = "auto", *, config: ValidationConfig | None = None) -> Report:
+    """The report of `validate`, with the `hashes` of a JSONL file made while it was checked instead of in a second reading."""
+    opened = _opened(source, contract)
+    report = read(opened, contract, config=_settings(config, strict=False), effort=Effort(hashes=True))
     return _without_places(report) if opened.is_object else report
 
 

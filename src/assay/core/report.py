@@ -8,6 +8,7 @@ import msgspec
 from assay.core.case import Case, ContractId
 from assay.core.issue import Issue
 
+DIGEST_BYTES = 32
 Outcome = Literal["accepted", "accepted_with_record_errors", "rejected"]
 
 
@@ -39,12 +40,22 @@ class Report:
         self.issues = tuple(issues)
         self.head: Mapping[str, Any] = {}
         """What the document says of itself outside its records: id, version, time, metadata."""
+        self.digests: bytes | None = None
+        """The hashes of the accepted cases, 32 bytes each, if the reader was asked for them."""
         self._open_cases = open_cases
 
     @property
     def cases(self) -> Iterator[Case]:
         """The accepted cases, decoded one at a time; each access starts anew."""
         return self._open_cases()
+
+    @property
+    def hashes(self) -> Iterator[str]:
+        """`record_sha256` of each accepted case, in their order; the cases are read for it only if nobody hashed them before."""
+        if self.digests is None:
+            return (case.record_sha256 for case in self.cases)
+        digests = self.digests
+        return (digests[at : at + DIGEST_BYTES].hex() for at in range(0, len(digests), DIGEST_BYTES))
 
     @property
     def is_valid(self) -> bool:

@@ -17,6 +17,8 @@ class Effort(NamedTuple):
     progress: Progress = no_progress
     workers: int = 1
     """Processes for large batch_v1 documents; more than one forks, which a server must not do."""
+    hashes: bool = False
+    """Someone will ask for the hashes of all records, so a reader that has each record at hand should hash it."""
 
 
 ALONE = Effort()

@@ -15,8 +15,11 @@ from assay.datasets.nfc import doubtful_offsets, has_combining_run
 from assay.datasets.source import BOM, Buffer
 
 _Bytes = npt.NDArray[np.uint8]
+_Words = npt.NDArray[np.uint64]
 _QUOTE, _COMMA, _BACKSLASH, _BRACKET, _C1_LEAD, _ABOVE_LATIN, _ASTRAL = 0x22, 0x2C, 0x5C, 0x5B, 0xC2, 0xCC, 0xF0
 _LINE_FEED = 0x0A
+_ZERO = ord("0")
+_WORD, _WORD_BITS = np.dtype("<u8"), 64
 _ASCII = bytes(range(0x80))
 _0022 = int.from_bytes(b"0022", "little")
 _BLOCK = 1 << 22
@@ -58,15 +61,6 @@ class Pieces:
         """Quotation marks in each piece."""
         return self._counts(self.text == _QUOTE)
 
-    def with_more_values_than(self, values: int) -> set[int]:
-        """Pieces that may hold more values: each but the first follows a comma or begins a container."""
-        large = np.flatnonzero(np.diff(self._bounds) > values).tolist()
-        return {at for at in large if self._separators(at) >= values}
-
-    def _separators(self, position: int) -> int:
-        piece = self.text[self._bounds[position] : self._bounds[position + 1]]
-        return int(np.count_nonzero((piece == _COMMA) | ((piece & 0xDF) == _BRACKET)))
-
     def _counts(self, matches: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
         return np.diff(np.searchsorted(np.flatnonzero(matches), self._bounds))
 
@@ -100,6 +94,84 @@ def unlike(source: Pieces, written: Pieces, *, nul: bool = True) -> set[int]:
     if not odd and np.count_nonzero(source.text == _QUOTE) == np.count_nonzero(written.text == _QUOTE):
         return odd
     return odd | set(np.flatnonzero(source.quotes() != written.quotes()).tolist())
+
+
+class TextScan(NamedTuple):
+    """What a look at a text of JSON values tells."""
+
+    strings: int
+    """How many strings there are, names of members included."""
+    may_hold_nul: bool
+    """False when no string holds an escaped NUL."""
+
+
+class LineScanner:
+    """Looks at texts of JSON values, with a bit for each byte, in memory that is used again: fresh memory would cost more."""
+
+    def __init__(self, size: int) -> None:
+        self._mask = np.empty(0, bool)
+        self._grow(size)
+
+    def scan(self, text: Buffer | memoryview) -> TextScan:
+        """Strings and NULs of a text."""
+        codes = np.frombuffer(text, np.uint8)
+        self._grow(codes.size)
+        backslashes = self._bits(codes, _BACKSLASH)
+        zeros = self._bits(codes, _ZERO)
+        pairs = zeros & _later(zeros, 1)
+        # The last zero of `\\u0000` ends four of them, and is five bytes after the backslash.
+        is_near = (pairs & _later(pairs, 2) & _later(backslashes, 5)).any()
+        return TextScan(self._strings(text, codes, backslashes), bool(is_near) and b"\\u0000" in bytes(text))
+
+    def strings(self, text: bytes) -> int:
+        """How many strings are in a text that is mostly short."""
+        if b"\\" not in text:
+            return text.count(b'"') // 2
+        codes = np.frombuffer(text, np.uint8)
+        self._grow(codes.size)
+        return self._strings(text, codes, self._bits(codes, _BACKSLASH))
+
+    def _strings(self, text: Buffer | memoryview, codes: _Bytes, backslashes: _Words) -> int:
+        quotes = self._bits(codes, _QUOTE)
+        after = _later(backslashes, 1)
+        escaped = quotes & after
+        found = int(np.bitwise_count(quotes ^ escaped).sum())
+        # Few backslashes before a quotation mark have another one before them; only these are worth a loop.
+        doubtful = escaped & _later(after, 1)
+        if doubtful.any():
+            found += sum(not _is_escape(text, offset - 1) for offset in _offsets(doubtful))
+        return found // 2
+
+    def _bits(self, codes: _Bytes, code: int) -> _Words:
+        """A bit for each byte of a text that is the code, the first byte in the lowest bit."""
+        mask = self._mask[: -(-codes.size // _WORD_BITS) * _WORD_BITS]
+        np.equal(codes, code, out=mask[: codes.size])
+        mask[codes.size :] = False
+        return np.packbits(mask, bitorder="little").view(_WORD)
+
+    def _grow(self, size: int) -> None:
+        if size > len(self._mask) - _WORD_BITS:
+            self._mask = np.empty(size + _WORD_BITS, bool)
+
+
+def _later(bits: _Words, places: int) -> _Words:
+    """The bits of bytes that are so many places after those of which the bits are given."""
+    moved = np.left_shift(bits, places)
+    moved[1:] |= np.right_shift(bits[:-1], _WORD_BITS - places)
+    return moved
+
+
+def _offsets(bits: _Words) -> list[int]:
+    found: list[int] = np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little")).tolist()
+    return found
+
+
+def may_hold_more_values(text: bytes, most: int) -> bool:
+    """False when the text of one value has at most so many values in it: each but the first follows a comma or an opening."""
+    if len(text) <= most:
+        return False
+    codes = np.frombuffer(text, np.uint8)
+    return int(np.count_nonzero((codes == _COMMA) | ((codes & 0xDF) == _BRACKET))) >= most
 
 
 class Scanned(NamedTuple):
@@ -207,7 +279,7 @@ def _lone_in(block: _Bytes, buffer: Buffer, start: int) -> npt.NDArray[np.intp]:
     return at[is_lone]
 
 
-def _is_escape(buffer: Buffer, offset: int) -> bool:
+def _is_escape(buffer: Buffer | memoryview, offset: int) -> bool:
     """True when the backslash at `offset` is not itself escaped."""
     before = 0
     while before < offset and buffer[offset - 1 - before] == _BACKSLASH:

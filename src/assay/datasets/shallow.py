@@ -2,7 +2,7 @@
 
 from typing import Any
 
-LEVELS = 8
+LEVELS = 6
 """Levels of containers that typed decoding takes; real metadata has two or three."""
 
 _Scalar = str | int | float | bool | None

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import weakref
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
@@ -25,6 +25,7 @@ BOM = b"\xef\xbb\xbf"
 _GZIP_MAGIC = b"\x1f\x8b"
 _SUFFIXES: dict[str, Format] = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".yaml": "yaml", ".yml": "yaml"}
 BATCH_BYTES = 256 << 10
+"""Records that are looked at together fit the processor's cache."""
 _BLOCK = 1 << 20
 _BOMB_BYTES = 256 << 20
 _BOMB_RATIO = 200
@@ -41,6 +42,27 @@ class Line(NamedTuple):
     def text(self) -> bytes:
         """The content without its line break."""
         return self.content.rstrip(b"\r\n")
+
+
+class Block(NamedTuple):
+    """Whole lines of a source that follow each other: the first `size` bytes of a buffer that the next block is read into."""
+
+    buffer: bytearray
+    size: int
+
+    @property
+    def view(self) -> memoryview:
+        """The lines, without a copy."""
+        return memoryview(self.buffer)[: self.size]
+
+    def lines(self, number: int) -> list[Line]:
+        """The lines that are not blank; `number` is that of the first line."""
+        numbered = enumerate(bytes(self.view).split(b"\n"), number)
+        return [Line(at, content) for at, content in numbered if content and not content.isspace()]
+
+    def feeds(self) -> int:
+        """How many line feeds there are."""
+        return self.buffer.count(b"\n", 0, self.size)
 
 
 class Source:
@@ -90,11 +112,33 @@ class Source:
                 break
             yield from map(Line, count(2), lines)
 
+    def blocks(self) -> Iterator[Block]:
+        """Whole lines, about 256 KB at a time, each time in the same memory: a block is gone when the next one is asked for."""
+        buffer = bytearray(2 * BATCH_BYTES)
+        with self._raw_reader() as reader:
+            kept = reader.readinto(memoryview(buffer)[: len(BOM)]) or 0
+            kept, searched = (0 if buffer.startswith(BOM) else kept), 0
+            while size := reader.readinto(memoryview(buffer)[kept : kept + BATCH_BYTES]):
+                end = kept + size
+                cut = buffer.rfind(b"\n", searched, end) + 1
+                if cut:
+                    yield Block(buffer, cut)
+                    buffer[: end - cut] = buffer[cut:end]
+                kept = searched = end - cut
+                if kept + BATCH_BYTES > len(buffer):
+                    buffer = buffer + bytes(len(buffer))
+        if kept:
+            yield Block(buffer, kept)
+
     def _reader(self) -> BinaryIO:
         """A reader with a position of its own, so that many may read at once."""
+        raw = self._raw_reader()
+        return raw if isinstance(raw, io.BytesIO) else io.BufferedReader(raw, _BLOCK)
+
+    def _raw_reader(self) -> "io.BytesIO | _Window":
         if isinstance(self._stream, io.BytesIO):
             return io.BytesIO(self._stream.getbuffer())
-        return io.BufferedReader(_Window(self._stream.fileno()), _BLOCK)
+        return _Window(self._stream.fileno())
 
 
 class _Window(io.RawIOBase):
@@ -108,30 +152,14 @@ class _Window(io.RawIOBase):
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        view = memoryview(buffer).cast("B")
-        block = os.pread(self._descriptor, len(view), self._offset)
-        view[: len(block)] = block
-        self._offset += len(block)
-        return len(block)
+        size = os.preadv(self._descriptor, [buffer], self._offset)
+        self._offset += size
+        return size
 
 
 def filled_lines(source: Source) -> Iterator[Line]:
     """The lines that are not blank."""
     return (line for line in source.lines() if line.content and not line.content.isspace())
-
-
-def batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
-    """Lines in groups that fit the processor's cache."""
-    batch: list[Line] = []
-    size = 0
-    for line in lines:
-        batch.append(line)
-        size += len(line.content)
-        if size >= BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
 
 
 def open_source(source: str | Path | bytes | bytearray | memoryview, *, name: str = "<bytes>") -> Source:

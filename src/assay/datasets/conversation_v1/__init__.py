@@ -12,13 +12,14 @@ from assay.core.issue import Finding, Issue
 from assay.core.json_door import parse_json
 from assay.core.report import Counts, Outcome, Report
 from assay.datasets.config import ValidationConfig
-from assay.datasets.conversation_v1.fast import Lane
+from assay.datasets.conversation_v1.fast import lane_for
 from assay.datasets.conversation_v1.rules import check_document, to_case
 from assay.datasets.conversation_v1.texts import conversations_in, has_conversation_lines, whole_document
 from assay.datasets.formats import sniff_format
+from assay.datasets.hashing import Hasher
 from assay.datasets.placing import START, Record, placed
 from assay.datasets.progress import Effort, Progress
-from assay.datasets.source import BOM, Source, batches, filled_lines
+from assay.datasets.source import BOM, Block, Line, Source
 
 __all__ = ["read"]
 
@@ -27,6 +28,7 @@ def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
     """The report on one file of turns; a record is a turn."""
     reading = _Reading(config)
     if has_conversation_lines(source):
+        reading.digests = bytearray() if effort.hashes else None
         reading.read_lines(source, effort.progress)
     else:
         reading.read_whole(source)
@@ -39,34 +41,56 @@ class _Reading:
 
     def __init__(self, config: ValidationConfig) -> None:
         self.config = config
-        self.lane = Lane(config)
+        self.lane = lane_for(config)
         self.issues: list[Issue] = []
         self.turns = 0
         self.bad_turns = 0
         self.conversations = 0
         self.rejected: set[int] = set()
+        self.digests: bytearray | None = None
+        self._hasher = Hasher()
 
     def read_whole(self, source: Source) -> None:
         """A source that is one conversation."""
         turns = None
-        if sniff_format(source) == "json":
-            (turns,) = self.lane.accept([bytes(source.buffer()).removeprefix(BOM)])
+        if sniff_format(source) == "json" and self.lane is not None:
+            (turns,) = self.lane.clean_rows([bytes(source.buffer()).removeprefix(BOM)])
         if turns is None:
             self._check(whole_document(source), START, conversation=None)
         else:
-            self._count(turns)
+            self._count(len(turns))
 
     def read_lines(self, source: Source, progress: Progress) -> None:
         """A source with a conversation on each line."""
         done = 0
-        for batch in batches(filled_lines(source)):
-            for line, turns in zip(batch, self.lane.accept([line.content for line in batch]), strict=True):
-                if turns is None:
-                    self._check(parse_json(line.text, is_whole=False), Place(line.number, 1), conversation=self.conversations)
-                else:
-                    self._count(turns)
-                done += len(line.content)
+        number = 1
+        for block in source.blocks():
+            number += self._read_block(block, number)
+            done += block.size
             progress(done, source.size)
+
+    def _read_block(self, block: Block, number: int) -> int:
+        """Judges the lines of a block of which `number` is the first, and tells how many there are."""
+        conversations = None if self.lane is None else self.lane.all_rows(block)
+        if conversations is not None:
+            self.turns += sum(map(len, conversations))
+            self.conversations += len(conversations)
+            if self.digests is not None and self.lane is not None:
+                self.digests += self.lane.digests(conversations, block)
+            return len(conversations)
+        lines = block.lines(number)
+        found = [None] * len(lines) if self.lane is None else self.lane.clean_rows([line.content for line in lines])
+        for line, turns in zip(lines, found, strict=True):
+            self._read_line(line, turns)
+        return block.feeds()
+
+    def _read_line(self, line: Line, turns: list[Any] | None) -> None:
+        if turns is None:
+            self._check(parse_json(line.text, is_whole=False), Place(line.number, 1), conversation=self.conversations)
+        else:
+            self._count(len(turns))
+        if self.digests is not None and self.conversations - 1 not in self.rejected:
+            self.digests += self._hasher.digest(line.text)
 
     def _check(self, document: Document, start: Place, *, conversation: int | None) -> None:
         found = list(check_document(document, self.config))
@@ -88,7 +112,7 @@ class _Reading:
         has_dataset_error = any(issue.index is None and issue.severity == "error" for issue in self.issues)
         if self.rejected and len(self.rejected) == self.conversations and (has_dataset_error or self.bad_turns == self.turns):
             outcome = "rejected"
-        return Report(
+        report = Report(
             path=source.name,
             contract="conversation_v1",
             outcome=outcome,
@@ -96,6 +120,8 @@ class _Reading:
             issues=self.issues,
             open_cases=lambda: self._cases(source),
         )
+        report.digests = None if self.digests is None else bytes(self.digests)
+        return report
 
     def _cases(self, source: Source) -> Iterator[Case]:
         dataset = PurePath(source.name).stem

@@ -1,69 +1,67 @@
 """The fast lane of conversation_v1: typed decoding accepts clean conversations, all others go to the exact rules."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from assay.core.json_door import MAX_TOKENS
 from assay.datasets.config import ValidationConfig
-from assay.datasets.scan import Pieces, unlike
+from assay.datasets.lane import Kind, Lane, Written
 from assay.datasets.shallow import ShallowObject, ShallowValue
 
-_encode = msgspec.json.Encoder().encode
+Conversations = Lane[list[Any]]
 
 
-class Lane:
-    """Types made from the settings; `None` as a verdict asks for the exact rules."""
+class _Rules:
+    """What types cannot say of conversations under some settings."""
 
     def __init__(self, config: ValidationConfig) -> None:
         self._config = config
-        self._decode = _decoder(msgspec.json.encode(config))
 
-    def accept(self, conversations: Sequence[bytes]) -> list[int | None]:
-        """For each conversation its number of turns, if it is proved clean."""
-        read = [self._read(content) for content in conversations]
-        source = Pieces(conversations)
-        bad = unlike(source, Pieces([b"" if turns is None else _encode(turns) for turns in read]))
-        bad |= source.with_more_values_than(MAX_TOKENS)
-        return [None if turns is None or at in bad else len(turns) for at, turns in enumerate(read)]
-
-    def _read(self, content: bytes) -> list[Any] | None:
-        if self._decode is None:
-            return None
-        try:
-            turns = self._decode(content)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            return None
+    def proved(self, conversations: Sequence[list[Any]]) -> Written | None:
+        """Nothing blank, turns numbered from 1, and a tool with its input and output."""
+        turns = list(chain.from_iterable(conversations))
+        calls = [turn for turn in turns if turn.tool_used is not UNSET]
         is_clean = (
-            self._config.min_turns <= len(turns) <= self._config.max_turns
-            and turns
-            and [turn.turn_id for turn in turns] == list(range(1, len(turns) + 1))
-            and _are_clean(turns, self._config)
+            self._have_clean_ids(conversations, turns)
+            and not any(map(str.isspace, [turn.said for turn in turns]))
+            and not [1 for turn in calls if not self._is_clean_call(turn)]
         )
-        return turns if is_clean else None
+        return _written(turns, calls) if is_clean else None
 
-
-def _are_clean(turns: list[Any], config: ValidationConfig) -> bool:
-    """What types cannot say: nothing blank, and a tool with its input and output."""
-    for turn in turns:
-        if turn.said.isspace():
+    def _have_clean_ids(self, conversations: Sequence[list[Any]], turns: list[Any]) -> bool:
+        sizes = list(map(len, conversations))
+        if min(sizes) < max(1, self._config.min_turns) or max(sizes) > self._config.max_turns:
             return False
-        if turn.tool_used is UNSET:
-            if turn.tool_input is not UNSET or turn.tool_output is not UNSET:
-                return False
-        elif not _is_clean_tool(turn, config):
+        return [turn.turn_id for turn in turns] == list(chain.from_iterable([range(1, size + 1) for size in sizes]))
+
+    def _is_clean_call(self, turn: Any) -> bool:
+        config = self._config
+        if config.allowed_tools is not None and turn.tool_used not in config.allowed_tools:
             return False
-    return True
+        has_input = turn.tool_input is not UNSET or not config.require_tool_input
+        return has_input and (turn.tool_output is not UNSET or not config.require_tool_output)
 
 
-def _is_clean_tool(turn: Any, config: ValidationConfig) -> bool:
-    if config.allowed_tools is not None and turn.tool_used not in config.allowed_tools:
-        return False
-    has_input = turn.tool_input is not UNSET or not config.require_tool_input
-    return has_input and (turn.tool_output is not UNSET or not config.require_tool_output)
+def _written(turns: list[Any], calls: list[Any]) -> Written:
+    """Five strings in every turn, and names and texts of what is optional; input and output without a tool are not expected."""
+    metadata = [turn.metadata for turn in turns if turn.metadata is not UNSET]
+    inputs = [turn.tool_input for turn in calls if turn.tool_input is not UNSET]
+    outputs = [turn.tool_output for turn in calls if turn.tool_output is not UNSET]
+    scores = len([1 for turn in turns if turn.confidence_score is not UNSET])
+    strings = 5 * len(turns) + 2 * len(calls) + scores + len(metadata) + len(inputs) + len(outputs)
+    return Written(strings, [metadata, inputs, outputs])
+
+
+def _open_values(conversations: Sequence[list[Any]]) -> list[Any]:
+    turns = list(chain.from_iterable(conversations))
+    calls = [turn for turn in turns if turn.tool_used is not UNSET]
+    scores = [score for turn in turns if (score := turn.confidence_score) is not UNSET]
+    metadata = [members for turn in turns if (members := turn.metadata) is not UNSET]
+    return [*scores, *metadata, *[turn.tool_input for turn in calls], *[turn.tool_output for turn in calls]]
 
 
 class _Spoken(msgspec.Struct, gc=False, tag_field="speaker", forbid_unknown_fields=True, kw_only=True):
@@ -75,9 +73,15 @@ class _Spoken(msgspec.Struct, gc=False, tag_field="speaker", forbid_unknown_fiel
     confidence_score: float | UnsetType = UNSET
 
 
+def lane_for(config: ValidationConfig) -> Conversations | None:
+    """The fast lane under some settings; where they name other speakers or fields than usual there is none."""
+    kind = _kind(msgspec.json.encode(config))
+    return None if kind is None else Conversations(kind)
+
+
 @lru_cache(64)
-def _decoder(settings: bytes) -> Callable[[bytes], list[Any]] | None:
-    """A decoder for the usual speakers and fields; other settings have no fast lane. Making one takes 10 milliseconds."""
+def _kind(settings: bytes) -> Kind[list[Any]] | None:
+    """Made once for each settings, because the types take milliseconds."""
     config = msgspec.json.decode(settings, type=ValidationConfig)
     usual = ValidationConfig()
     if config.required_fields != usual.required_fields or config.optional_fields != usual.optional_fields:
@@ -112,7 +116,8 @@ def _decoder(settings: bytes) -> Callable[[bytes], list[Any]] | None:
         forbid_unknown_fields=True,
         gc=False,
     )
-    return msgspec.json.Decoder(list[user | assistant]).decode  # type: ignore[valid-type]  # the types are made from the settings
+    decoder = msgspec.json.Decoder(list[user | assistant])  # type: ignore[valid-type]  # the types are made from the settings
+    return Kind(decoder, b"[]", _Rules(config).proved, _open_values)
 
 
 def _text(low: int, high: int, config: ValidationConfig) -> Any:

@@ -2,10 +2,11 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from assay.core.case import Case
 from assay.core.document import Place
@@ -15,11 +16,12 @@ from assay.core.report import Counts, Outcome, Report
 from assay.datasets.checks import Findings, check_flaws, short
 from assay.datasets.config import ValidationConfig
 from assay.datasets.hashing import Hasher
+from assay.datasets.lane import Lane
 from assay.datasets.legal_eval_v1 import rules
-from assay.datasets.legal_eval_v1.fast import clean_rows
+from assay.datasets.legal_eval_v1.fast import KIND, Clean, clean_rows, warned
 from assay.datasets.placing import Record, placed
 from assay.datasets.progress import Effort, Progress, no_progress
-from assay.datasets.source import Line, Source, batches, filled_lines
+from assay.datasets.source import Block, Line, Source, filled_lines
 
 __all__ = ["read", "stream"]
 
@@ -29,7 +31,7 @@ _SPREAD = "one JSON document over several lines, but legal_eval_v1 has one objec
 
 def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
     """The report on one JSONL file; cases are read again from the source when asked for."""
-    reading = _Reading(config)
+    reading = _Reading(config, hashes=effort.hashes)
     issues = [issue for step in reading.steps(source, effort.progress) for issue in step.issues]
     return reading.report(source, issues)
 
@@ -40,7 +42,7 @@ def stream(source: Source, config: ValidationConfig) -> Iterator[Case | Issue]:
     hasher = Hasher()
     for step in reading.steps(source, no_progress):
         yield from step.issues
-        for index, line in enumerate(step.lines, step.start):
+        for index, line in enumerate(step.block.lines(1), step.start):
             if index not in reading.rejected:
                 yield _case(line, index, hasher)
 
@@ -49,17 +51,21 @@ class _Step(NamedTuple):
     """Some lines of the file and what was found in them."""
 
     issues: list[Issue]
-    lines: Sequence[Line] = ()
+    block: Block = Block(bytearray(), 0)
     start: int = 0
 
 
 class _Reading:
     """The rows of one file on their way to verdicts."""
 
-    def __init__(self, config: ValidationConfig) -> None:
+    def __init__(self, config: ValidationConfig, *, hashes: bool = False) -> None:
         self.config = config
         self.total = 0
         self.rejected: set[int] = set()
+        self._lane = Lane(KIND)
+        self._hasher = Hasher()
+        self._digests = bytearray() if hashes else None
+        self._next_line = 1
         self._first: dict[str, int] = {}
         self._lines = array("Q")
         """The line of each row; numbers in an array give the garbage collector nothing to do."""
@@ -67,34 +73,60 @@ class _Reading:
         self._warned_rows: Counter[str] = Counter()
 
     def steps(self, source: Source, progress: Progress) -> Iterator[_Step]:
-        """The whole file, batch by batch."""
+        """The whole file, block by block."""
         spread = _spread_document(source)
         if spread is not None:
             self.total, self.rejected = 1, {0}
             yield _Step([spread])
             return
         done = 0
-        for batch in batches(filled_lines(source)):
+        for block in source.blocks():
             start = self.total
-            yield _Step(self.check(batch), batch, start)
-            done += sum(len(line.content) for line in batch)
+            yield _Step(self.check(block), block, start)
+            done += block.size
             progress(done, source.size)
         yield _Step([*self.warnings(), *([] if self.total else [_EMPTY])])
 
-    def check(self, batch: list[Line]) -> list[Issue]:
+    def check(self, block: Block) -> list[Issue]:
         """The issues of some lines; afterwards `rejected` knows which rows are bad."""
-        issues: list[Issue] = []
-        for line, clean in zip(batch, clean_rows([line.content for line in batch]), strict=True):
-            index = self.total
-            self.total += 1
-            self._lines.append(line.number)
-            if clean is None or clean.id in self._first:
-                issues += self._check_exactly(line, index)
-                continue
-            self._first[clean.id] = index
-            if clean.warned:
-                self._warn(clean.warned, line, index)
+        rows = self._lane.all_rows(block)
+        if rows is not None and self._accept(rows):
+            self._next_line += len(rows)
+            if self._digests is not None:
+                self._digests += self._lane.digests(rows, block)
+            return []
+        lines = block.lines(self._next_line)
+        self._next_line += block.feeds()
+        verdicts = clean_rows(self._lane, [line.content for line in lines])
+        start = self.total
+        issues = [issue for line, clean in zip(lines, verdicts, strict=True) for issue in self._check_line(line, clean)]
+        if self._digests is not None:
+            accepted = [line.content for index, line in enumerate(lines, start) if index not in self.rejected]
+            self._digests += b"".join(map(self._hasher.digest, accepted))
         return issues
+
+    def _accept(self, rows: list[Any]) -> bool:
+        """Takes clean rows that are on the next lines, unless one of them needs its line."""
+        ids = [row.id for row in rows]
+        kinds = [kind for row in rows if row.messages is not UNSET for kind in warned(row)]
+        if len(set(ids)) < len(ids) or not self._first.keys().isdisjoint(ids) or not self._warned_rows.keys() >= set(kinds):
+            return False
+        self._first.update(zip(ids, range(self.total, self.total + len(ids)), strict=True))
+        self._lines.extend(range(self._next_line, self._next_line + len(ids)))
+        self._warned_rows.update(kinds)
+        self.total += len(ids)
+        return True
+
+    def _check_line(self, line: Line, clean: Clean | None) -> list[Issue]:
+        index = self.total
+        self.total += 1
+        self._lines.append(line.number)
+        if clean is None or clean.id in self._first:
+            return self._check_exactly(line, index)
+        self._first[clean.id] = index
+        if clean.warned:
+            self._warn(clean.warned, line, index)
+        return []
 
     def _check_exactly(self, line: Line, index: int) -> list[Issue]:
         document = parse_json(line.text, is_whole=False)
@@ -141,7 +173,7 @@ class _Reading:
     def report(self, source: Source, issues: list[Issue]) -> Report:
         accepted = self.total - len(self.rejected)
         outcome: Outcome = "accepted_with_record_errors" if self.rejected else "accepted"
-        return Report(
+        report = Report(
             path=source.name,
             contract="legal_eval_v1",
             outcome="rejected" if self.rejected and not accepted else outcome,
@@ -149,6 +181,8 @@ class _Reading:
             issues=issues,
             open_cases=lambda: self._cases(source),
         )
+        report.digests = None if self._digests is None else bytes(self._digests)
+        return report
 
     def _cases(self, source: Source) -> Iterator[Case]:
         hasher = Hasher()

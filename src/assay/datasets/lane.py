@@ -1,0 +1,129 @@
+"""The fast lane of JSON Lines: a block is decoded in one call and proved clean in one look, and only if that fails line by line."""
+
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from assay.core.json_door import MAX_TOKENS
+from assay.datasets.hashing import Hasher, are_plain
+from assay.datasets.scan import LineScanner, may_hold_more_values
+from assay.datasets.source import BATCH_BYTES, Block
+
+Row = TypeVar("Row")
+_RETURN = ord("\r")
+_REFUSALS = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+_write_values = msgspec.json.Encoder().encode
+_write_sorted = msgspec.json.Encoder(order="sorted").encode
+
+
+class Written(NamedTuple):
+    """How many strings some rows are written with, names of members included."""
+
+    strings: int
+    """Outside the other values."""
+    others: list[Any]
+    """Open values, whose strings nobody has counted."""
+
+
+class Kind(msgspec.Struct, Generic[Row], frozen=True):
+    """What a contract knows of its rows."""
+
+    decoder: msgspec.json.Decoder[Row]
+    brackets: bytes
+    """Those that a row begins and ends with."""
+    proved: Callable[[Sequence[Row]], Written | None]
+    """None when a rule that types cannot say may be broken; this may cry wolf, but never miss."""
+    open_values: Callable[[Sequence[Row]], list[Any]]
+    """The values in rows that may hold a float or a name of the user's own."""
+
+
+class Lane(Generic[Row]):
+    """Typed decoding and a proof; what they do not accept is left to the exact rules."""
+
+    def __init__(self, kind: Kind[Row]) -> None:
+        self._kind = kind
+        self._scanner = LineScanner(2 * BATCH_BYTES)
+        self._hasher = Hasher()
+
+    def all_rows(self, block: Block) -> list[Row] | None:
+        """The rows of a block if there is a clean one on every line, else None."""
+        if block.size > MAX_TOKENS:
+            return None
+        try:
+            rows = self._kind.decoder.decode_lines(block.view)
+        except _REFUSALS:
+            return None
+        # The decoder takes any white space between rows, so it may have read two rows on a line or one on two.
+        return rows if len(rows) == _seams(block, self._kind.brackets) and self._proves(block.view, rows) else None
+
+    def clean_rows(self, lines: Sequence[bytes]) -> list[Row | None]:
+        """The row of each line that is clean."""
+        rows = [self._read(line) for line in lines]
+        read = [position for position, row in enumerate(rows) if row is not None]
+        for position in self._unproved(lines, rows, read):
+            rows[position] = None
+        return rows
+
+    def digests(self, rows: Sequence[Row], block: Block) -> bytes:
+        """The hashes (RFC 8785) of all rows of a block, one after the other."""
+        open_values = self._kind.open_values
+        if are_plain(open_values(rows)):
+            return b"".join([sha256(_write_sorted(row)).digest() for row in rows])
+        lines = bytes(block.view).split(b"\n")
+        return b"".join(
+            [
+                sha256(_write_sorted(row)).digest() if are_plain(open_values([row])) else self._hasher.digest(line)
+                for row, line in zip(rows, lines, strict=False)
+            ]
+        )
+
+    def _read(self, line: bytes) -> Row | None:
+        if may_hold_more_values(line, MAX_TOKENS):
+            return None
+        try:
+            return self._kind.decoder.decode(line)
+        except _REFUSALS:
+            return None
+
+    def _unproved(self, lines: Sequence[bytes], rows: Sequence[Row | None], positions: list[int]) -> list[int]:
+        """Those of the positions that have no proof: few are bad, so halving finds them soon."""
+        some = [row for position in positions if (row := rows[position]) is not None]
+        if not some or self._proves(b"\n".join([lines[position] for position in positions]), some):
+            return []
+        if len(positions) == 1:
+            return positions
+        middle = len(positions) // 2
+        return self._unproved(lines, rows, positions[:middle]) + self._unproved(lines, rows, positions[middle:])
+
+    def _proves(self, text: bytes | memoryview, rows: Sequence[Row]) -> bool:
+        """True when the rows, which are all that the text holds, are clean.
+
+        A name that appears twice in an object is read once, and an unknown one never: fewer strings are read than were written.
+        """
+        written = self._kind.proved(rows)
+        if written is None:
+            return False
+        scanned = self._scanner.scan(text)
+        strings = written.strings + self._scanner.strings(_write_values(written.others))
+        return scanned.strings == strings and not scanned.may_hold_nul
+
+
+def _seams(block: Block, brackets: bytes) -> int | None:
+    """How many lines a block has, if each is known to begin and end with a value in such brackets.
+
+    Between two values in brackets an array has a comma, so a line feed right between `}` and `{` is inside of no value.
+    """
+    opening, closing = brackets
+    buffer, end = block
+    lines = after = 0
+    while after < end:
+        if buffer[after] != opening:
+            return None
+        after = buffer.find(b"\n", after, end) + 1 or end + 1
+        before = after - 2
+        if buffer[before - (buffer[before] == _RETURN)] != closing:
+            return None
+        lines += 1
+    return lines
