@@ -49,7 +49,7 @@ def provider(latency: float = 0.0) -> Iterator[Provider]:
             stub.kill()
 
 
-def measure(command: Sequence[str | Path], environ: Mapping[str, str] | None = None) -> Cost:
+def measure(command: Sequence[object], environ: Mapping[str, str] | None = None) -> Cost:
     """CPU and wall seconds of a whole process and its children, and its memory at the peak; `output` is what it printed."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         start = time.perf_counter()

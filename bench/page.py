@@ -86,8 +86,9 @@ def write_page(page: Page, *, repeat: int) -> Path:
 _PAGE = """# Speed
 
 What validation costs, beside what people would call otherwise. The figures are ratios within one run on one machine; they
-say little about another machine's seconds and much about its ratios. `make bench` measures them again, `make bench ARGS=--quick`
-in half a minute, and `make bench ARGS=--write` renews this page.
+say little about another machine's seconds and much about its ratios. `make bench ARGS=validate` measures them again, with
+`ARGS="validate --quick"` in half a minute, and `ARGS="validate --write"` renews this page. [Runs](run-speed.md) have a
+page of their own.
 
 {setting}
 

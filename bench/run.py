@@ -115,7 +115,7 @@ def contestants(count: int, shape: Path) -> dict[str, Callable[[Provider, Path],
     dataset = cases_file(count)
 
     def driver(python: str, name: str, *more: Path) -> Callable[[Provider, Path], Cost]:
-        start = [python, HERE / "peers" / name, dataset]
+        start: list[object] = [python, HERE / "peers" / name, dataset]
         return lambda stub, place: measure([*start, stub.base_url, str(CONCURRENCY), place, *more], {"OPENAI_API_KEY": "bench"})
 
     peers = {
@@ -154,10 +154,8 @@ def assay_run(
 def request_shape(stub: Provider, place: Path) -> dict[str, Any]:
     """The bodies that assay sends for the first case, with marks where its texts stand."""
     stub.received()
-    cost = assay_run(cases_file(1), place, base_url=stub.base_url)
+    done(assay_run(cases_file(1), place, base_url=stub.base_url))
     seen = stub.received()
-    if "refused" in cost:
-        sys.exit(f"assay cannot run: {cost['refused']}")
     shapes = {stage: json.loads(seen[f"{stage}_body"]) for stage in ("candidate", "judge")}
     for shape in shapes.values():
         for message in shape["messages"]:
@@ -184,9 +182,7 @@ def records(bench: Bench, measured: Measured) -> None:
 def stages(count: int) -> dict[str, float]:
     """CPU seconds of the stages of a run but for its calls."""
     with folder() as place:
-        cost = measure([sys.executable, HERE / "run_tasks.py", str(count), place])
-    if "refused" in cost:
-        sys.exit(f"the stages cannot be measured: {cost['refused']}")
+        cost = done(measure([sys.executable, HERE / "run_tasks.py", str(count), place]))
     spent: dict[str, float] = json.loads(cost["output"])
     return spent
 
@@ -194,7 +190,7 @@ def stages(count: int) -> dict[str, float]:
 def whole_run(count: int) -> float:
     """CPU seconds of a run whose models answer in the same process."""
     with folder() as place:
-        return float(assay_run(cases_file(count), place)["cpu"])
+        return float(done(assay_run(cases_file(count), place))["cpu"])
 
 
 def latency(bench: Bench, measured: Measured) -> None:
@@ -263,6 +259,13 @@ def version_of(peer: Peer) -> str:
     """The installed version, or nothing."""
     asked = measure([python_of(peer), "-c", f"import importlib.metadata as m; print(m.version({peer.distribution!r}))"])
     return str(asked.get("output", "")).strip()
+
+
+def done(cost: Cost) -> Cost:
+    """The cost of something without which there is nothing to measure."""
+    if "refused" in cost:
+        sys.exit(f"assay cannot run: {cost['refused']}")
+    return cost
 
 
 def best(costs: list[Cost]) -> Cost:

@@ -37,7 +37,7 @@ class Called(NamedTuple):
     """What the same calls cost somebody."""
 
     name: str
-    count: int
+    cases: int
     cost: dict[str, Any]
 
 
@@ -99,7 +99,7 @@ def _mark(aim: Aim) -> str:
 
 def _chart(called: list[Called]) -> str:
     done = [Bar(each.name, each.cost["cpu"]) for each in called if "cpu" in each.cost]
-    return bars(done, f"CPU seconds, {called[0].count:,} cases, candidate and judge") if done else ""
+    return bars(done, f"CPU seconds, {called[0].cases:,} cases, candidate and judge") if done else ""
 
 
 def _calls_table(called: list[Called]) -> str:
@@ -115,7 +115,7 @@ def _calls_row(each: Called, yardstick: float | None) -> tuple[str, ...]:
     return (
         each.name,
         f"{cost['cpu']:.2f}",
-        f"{cost['cpu'] / each.count * 1000:.2f}",
+        f"{cost['cpu'] / each.cases * 1000:.2f}",
         f"{cost['cpu'] / yardstick:.2f}" if yardstick else NOTHING,
         f"{cost['wall']:.2f}",
         f"{cost['memory'] / MEGABYTE:.0f}",
@@ -145,7 +145,8 @@ _PAGE = """# What a run costs
 
 A run does more than its calls: it validates, writes every reply to disk before it goes on, grades, and leaves hashed evidence. This
 page says what that costs beside a loop that does the calls and nothing else. Figures are ratios within one run on one machine.
-`make bench` measures them again, `make bench ARGS=--quick` roughly and in a minute, and `make bench ARGS=--write` renews this page.
+`make bench ARGS=run` measures them again, with `ARGS="run --quick"` roughly and in two minutes, and `ARGS="run --write"` renews
+this page. [Validation](speed.md) has a page of its own.
 
 {setting}
 

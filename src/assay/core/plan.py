@@ -1,6 +1,7 @@
 """Plans: everything that decides how a run goes, frozen before the first call and hashed."""
 
 import hashlib
+from pathlib import PurePath
 from typing import Any, Literal
 
 import msgspec
@@ -162,6 +163,11 @@ def plan_sha256(plan: Plan) -> str:
             del provider[name]
     for dataset in settings["datasets"]:
         del dataset["path"]
+    recordings = {provider.name for provider in plan.providers if provider.kind == "replay"}
+    for model in (settings["candidate"], *settings["judges"]):
+        # Of a recording the name counts, not the folder that it happens to be in.
+        if model["provider"] in recordings:
+            model["model"] = PurePath(model["model"]).name
     return hashlib.sha256(canonical_json(settings)).hexdigest()
 
 

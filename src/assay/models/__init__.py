@@ -11,7 +11,7 @@ from assay.core.plan import ModelPlan, Plan, ProviderKind, ProviderPlan
 from assay.models.address import messages_sha256, request_sha256
 from assay.models.endpoint import HTTP_KINDS, endpoint_problems, open_socket, resolve_endpoint
 from assay.models.opening import Maker, Model, Opening
-from assay.models.prices import has_price
+from assay.models.prices import has_price, is_paid
 from assay.models.replay import replay_problems
 from assay.models.scripted import scripted_problems
 
@@ -64,9 +64,18 @@ def check_models(plan: Plan, *, environ: Mapping[str, str]) -> list[str]:
         provider = providers[model.provider]
         problems.update(dict.fromkeys(_provider_problems(provider, environ)))
         problems.update(dict.fromkeys(_model_problems(provider, model)))
-        if plan.max_cost is not None and not has_price(provider, model, environ=environ):
-            problems[f"max_cost cannot be kept: the price of '{model.name}' is not known ({PRICES_HINT})"] = None
-    return list(problems)
+    return [*problems, *_price_problems(plan, environ)]
+
+
+def _price_problems(plan: Plan, environ: Mapping[str, str]) -> list[str]:
+    """A budget over calls none of which has a known price would stop nothing."""
+    providers = {provider.name: provider for provider in plan.providers}
+    paid = [model for model in _asked(plan) if model.provider in providers and is_paid(providers[model.provider])]
+    if plan.max_cost is None or not paid:
+        return []
+    if any(has_price(providers[model.provider], model, environ=environ) for model in paid):
+        return []
+    return [f"max_cost cannot be kept: the price of '{paid[0].name}' is not known ({PRICES_HINT})"]
 
 
 async def reach_models(plan: Plan, *, environ: Mapping[str, str]) -> list[str]:

@@ -63,10 +63,13 @@ def pricing(
     return cost
 
 
+def is_paid(provider: ProviderPlan) -> bool:
+    """True when calls go to a provider that may want money for them."""
+    return provider.kind == "litellm" or provider.kind in HTTP_KINDS
+
+
 def has_price(provider: ProviderPlan, model: ModelPlan, *, environ: Mapping[str, str]) -> bool:
-    """True when what the model costs is known, or it costs nothing because no provider is asked."""
-    if provider.kind not in (*HTTP_KINDS, "litellm"):
-        return True
+    """True when what the model costs is known."""
     url = _priced_url(provider, environ)
     return url is not None and find_tariff(url, model.model, at=datetime.now(UTC)) is not None
 

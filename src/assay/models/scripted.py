@@ -1,15 +1,16 @@
 """Scripted models: `scripted/NAME` answers by rule, without a network and the same every time, for tests and demos.
 
 `echo` repeats the last message; `empty` says nothing; `mcq-first` and `mcq-last` choose an option; `judge-1` to `judge-5`
-give that score; `say-TEXT` says the text; `slow-MS` waits that many milliseconds and echoes; `fail-CODE` fails every time;
-`flaky-N` fails N times for each request, then echoes.
+give that score on whatever scale they are asked for; `say-TEXT` says the text; `slow-MS` waits that many milliseconds and
+echoes; `fail-CODE` fails every time; `flaky-N` fails N times for each request, then echoes.
 """
 
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import msgspec
 
@@ -108,8 +109,38 @@ def _choice(index: int) -> Script:
 
 
 def _judge(score: str) -> Script:
-    verdict = {"score": int(score), "justification": f"The script gives every answer the score {score}."}
-    return lambda _: msgspec.json.encode(verdict).decode()
+    """A verdict in the shape that is asked for: on the scale 1-5, as a share, or as met from the score 4 on."""
+    five = int(score)
+    reason = f"The script gives every answer the score {score}."
+
+    def script(ask: Ask) -> str:
+        members: dict[str, Any] = (ask.reply_schema or _FIVE_POINT)["properties"]
+        verdict = {name: _scripted(member, five, reason) for name, member in members.items() if name != "label"}
+        return msgspec.json.encode(verdict).decode()
+
+    return script
+
+
+_FIVE_POINT: dict[str, Any] = {"properties": {"score": {"type": "integer"}, "justification": {"type": "string"}}}
+_MET = 4
+"""The score from which a criterion counts as met."""
+
+
+def _scripted(member: Mapping[str, Any], five: int, reason: str) -> Any:
+    """The value of one member of a verdict; `five` is a score from 1 to 5."""
+    match member.get("type"):
+        case "boolean":
+            return five >= _MET
+        case "integer" if member.get("enum") == [0, 1]:
+            return int(five >= _MET)
+        case "integer":
+            return five
+        case "number":
+            return round((five - 1) / 4, 1)
+        case "object":
+            return {name: _scripted(inner, five, reason) for name, inner in member.get("properties", {}).items()}
+        case _:
+            return reason
 
 
 def _slow(milliseconds: str) -> Script:

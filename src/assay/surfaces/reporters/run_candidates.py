@@ -11,6 +11,7 @@ from assay.surfaces.reporters.run_text import (
     STATE_STYLES,
     failure_lines,
     gate_lines,
+    place_line,
     score_text,
     subject_lines,
     verdict,
@@ -35,6 +36,7 @@ def candidates_text(views: Sequence[RunView], settings: Settings) -> Iterator[st
         yield f"{paint(_name(view), 'strong')} · {printable(view.result.run_id)}\n"
         yield from gate_lines(view, settings, paint=paint)
         yield from failure_lines(view.failures, settings, paint=paint)
+        yield place_line(view, paint=paint)
 
 
 _COLUMNS = (

@@ -15,6 +15,11 @@ def decimal(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.2f}"
 
 
+def level_name(score: float) -> str:
+    """A score of a distribution: `4`, `0.55`."""
+    return f"{score:g}" if float(score).is_integer() else f"{score:.2f}"
+
+
 def with_interval(value: float | None, interval: dict[str, Any] | None) -> str:
     """`0.83 [0.44, 0.97]`."""
     if value is None or interval is None:

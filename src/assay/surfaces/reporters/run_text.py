@@ -7,7 +7,7 @@ from rich.cells import cell_len
 
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import Paint, hanging, painter
-from assay.surfaces.reporters.run_numbers import UNKNOWN, bar, decimal, dollars, duration, latency, with_interval
+from assay.surfaces.reporters.run_numbers import UNKNOWN, bar, decimal, dollars, duration, latency, level_name, with_interval
 from assay.surfaces.reporters.run_table import Cell, Column, Row, table
 from assay.surfaces.reporters.run_view import FailureGroup, Json, RunView
 from assay.surfaces.reporters.settings import Settings
@@ -46,7 +46,7 @@ def run_text(view: RunView, settings: Settings, *, commands: Sequence[str] = ())
         yield from failure_lines(view.failures, settings, paint=paint)
     yield "\n"
     yield from gate_lines(view, settings, paint=paint)
-    yield _labelled("artifacts" if view.result.is_finished else "kept in", printable(view.result.run_dir), paint=paint)
+    yield place_line(view, paint=paint)
     for number, command in enumerate(commands):
         yield _labelled("" if number else "next", printable(command), paint=paint)
 
@@ -55,6 +55,11 @@ def _heading(view: RunView, paint: Paint) -> str:
     result = view.result
     state = paint(result.state.replace("_", " "), STATE_STYLES.get(result.state, "warning"))
     return f"{paint(printable(result.run_id), 'strong')} · {state}\n"
+
+
+def place_line(view: RunView, *, paint: Paint) -> str:
+    """Where the run is on the disk."""
+    return _labelled("artifacts" if view.result.is_finished else "kept in", printable(view.result.run_dir), paint=paint)
 
 
 def subject_lines(view: RunView, settings: Settings, *, paint: Paint, is_one: bool = True) -> Iterator[str]:
@@ -72,7 +77,8 @@ def subject_lines(view: RunView, settings: Settings, *, paint: Paint, is_one: bo
 
 def _model(model: Json, plan: Json) -> str:
     """`gpt · openai/gpt-5-mini · temperature 0`."""
-    address = f"{model['provider']}/{model['model']}" if model["provider"] else ""
+    # The path of a recording says less than the name that it was given.
+    address = f"{model['provider']}/{model['model']}" if model["provider"] not in ("", "replay") else ""
     given = model.get("parameters") or {}
     parameters = [f"{name.replace('_', ' ')} {_plain(value)}" for name, value in given.items() if value not in (None, {})]
     source = {"prefilled": "answers from a file", "part_of_conversation": "recorded answers"}.get(
@@ -170,7 +176,7 @@ def _scores(metrics: Json, paint: Paint) -> Iterator[str]:
 
 
 def _distribution(title: str, levels: Sequence[Json], paint: Paint) -> Iterator[str]:
-    names = [f"{level['score']:g}" if "score" in level else f"{level['from']:.2f}-{level['to']:.2f}" for level in levels]
+    names = [level_name(level["score"]) if "score" in level else f"{level['from']:.2f}-{level['to']:.2f}" for level in levels]
     largest = max((level["count"] for level in levels), default=0)
     longest = max(map(len, names), default=0)
     for number, (name, level) in enumerate(zip(names, levels, strict=True)):
@@ -193,7 +199,8 @@ def _tokens(tokens: Json) -> str:
     """Those of the candidate; a judge's are in its attempts."""
     known = [f"{found['sum']:,} {name}" for name, found in tokens.items() if found["sum"] is not None]
     unknown = tokens["total"]["n_unknown"]
-    return " · ".join([*known, *([f"{counted(unknown, 'record')} without a count"] if unknown else [])]) or UNKNOWN
+    parts = [*known, *([f"{counted(unknown, 'record')} without a count"] if unknown else [])]
+    return f"{' · '.join(parts)} · of the candidate" if parts else UNKNOWN
 
 
 def cost_text(cost: Json) -> str:
