@@ -98,6 +98,8 @@ class DatasetPlan(msgspec.Struct, frozen=True, kw_only=True):
     split_field: str = ""
     split_value: str = ""
     limit: int | None = None
+    validation: dict[str, Any] = {}
+    """Settings of the validation that are not the default ones."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

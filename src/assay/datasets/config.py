@@ -114,6 +114,12 @@ def load_config(path: str | Path) -> ValidationConfig:
     return check_config(config)
 
 
+def changed_settings(config: ValidationConfig) -> dict[str, Any]:
+    """The settings that are not the default ones, as plain values."""
+    default = msgspec.to_builtins(ValidationConfig())
+    return {name: value for name, value in msgspec.to_builtins(config).items() if value != default[name]}
+
+
 def _flat(values: dict[str, Any], path: str | Path) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     unknown: list[str] = []

@@ -14,7 +14,6 @@ from assay.core.report import Report
 from assay.datasets import read
 from assay.datasets.config import ValidationConfig
 from assay.datasets.legal_eval_v1.rules import TASKS
-from assay.datasets.progress import ALONE, Effort
 from assay.datasets.source import Source, filled_lines, open_source
 from assay.engine.conversations import replayed
 from assay.grading import needs_judge
@@ -58,10 +57,10 @@ class Glance(msgspec.Struct, frozen=True):
     attachments: tuple[Attachment, ...] = ()
 
 
-def read_dataset(path: Path, contract: str = "auto", *, effort: Effort = ALONE) -> tuple[Source, Report]:
+def read_dataset(path: Path, contract: str = "auto", *, config: ValidationConfig | None = None) -> tuple[Source, Report]:
     """The source at a path and the one report on it; raises SourceUnreadable and UsageProblem."""
     source = open_source(path)
-    return source, read(source, contract, config=ValidationConfig(), effort=effort)
+    return source, read(source, contract, config=config or ValidationConfig())
 
 
 def dataset_plan(source: Source, report: Report, *, name: str) -> DatasetPlan:
@@ -83,7 +82,7 @@ def dataset_plan(source: Source, report: Report, *, name: str) -> DatasetPlan:
 
 def reread(plan: DatasetPlan) -> DatasetInput:
     """The dataset of an existing plan; raises UsageProblem when the file is not what it was."""
-    source, report = read_dataset(Path(plan.path), plan.contract)
+    source, report = read_dataset(Path(plan.path), plan.contract, config=msgspec.convert(plan.validation, ValidationConfig))
     if hashlib.sha256(source.buffer()).hexdigest() != plan.sha256:
         raise UsageProblem(f"'{plan.path}' has changed since the run was planned", hint="bring the file back, or start a new run")
     return DatasetInput(plan, source, report)

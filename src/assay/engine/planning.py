@@ -13,6 +13,7 @@ from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.core.issue import Path as Steps
 from assay.core.plan import Gates, ModelPlan, OnInvalid, Plan, ResponseSource, RetryPlan, StageLimits
 from assay.core.report import Report
+from assay.datasets.config import ValidationConfig, changed_settings, load_config
 from assay.engine.attachments import check_attachments, folder_of
 from assay.engine.conversations import unanswered_turns
 from assay.engine.inputs import DatasetInput, dataset_plan, file_stem, read_dataset, shown_path
@@ -28,8 +29,6 @@ RECORDED = "recorded"
 """What the speaker of a recorded conversation is called where no candidate is named."""
 _ON_INVALID: dict[ContractId, OnInvalid] = {"batch_v1": "skip"}
 """batch_v1 goes on with the valid records; every other contract wants a file without a fault."""
-_HIGHEST: dict[ContractId, int] = {"legal_eval_v1": 1}
-"""Highest score of the contracts that do not score 1-5."""
 
 
 class PlannedRuns(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,7 +129,9 @@ class _Planner:
         if bool(entry.split_field) != bool(split_text(entry.split_value)):
             self.settings.add(path, "split_field and split_value belong together")
         try:
-            source, report = read_dataset((self.settings.folder(path) / entry.path).absolute(), entry.contract or "auto")
+            config = self._validation(path, entry)
+            place = (self.settings.folder(path) / entry.path).absolute()
+            source, report = read_dataset(place, entry.contract or "auto", config=config)
         except (SourceUnreadable, UsageProblem) as problem:
             self.settings.add(path, problem.message)
             return
@@ -142,6 +143,7 @@ class _Planner:
             split_field=entry.split_field,
             split_value=split_text(entry.split_value),
             limit=entry.limit,
+            validation=changed_settings(config),
         )
         self.inputs.append(DatasetInput(plan, source, report))
         unanswered = unanswered_turns(report.cases) if report.contract == "conversation_v1" else 0
@@ -149,6 +151,13 @@ class _Planner:
             self.notes.append(f"{unanswered:,} user turn(s) of '{plan.name}' have no reply and are not evaluated")
         if report.warnings:
             self.notes.append(f"'{plan.name}' has {len(report.warnings):,} warning(s); see: assay validate {entry.path}")
+
+    def _validation(self, path: Steps, entry: DatasetEntry) -> ValidationConfig:
+        """How the dataset is validated: by its own settings, else by those for all datasets."""
+        if entry.config:
+            return load_config(self.settings.folder(path) / entry.config)
+        given = self.settings.value.config
+        return load_config(self.settings.folder(("config",)) / given) if given else ValidationConfig()
 
     def _free_name(self, path: str) -> str:
         """The name of the file, with its folder where another dataset has that name."""
@@ -177,7 +186,7 @@ class _Planner:
 
     def _check_scale(self) -> None:
         score = self.settings.value.gates.min_score
-        highest = {_HIGHEST.get(dataset.plan.contract, 5) for dataset in self.inputs}
+        highest = {self._highest(dataset.plan.contract) for dataset in self.inputs}
         if score is None or not highest:
             return
         if len(highest) > 1:
@@ -188,6 +197,11 @@ class _Planner:
             self.settings.add(
                 ("gates", "min_score"), f"{score:g} is not on the scale {'0-1' if highest == {1} else '1-5'} of the datasets"
             )
+
+    def _highest(self, contract: ContractId) -> int:
+        """The best score: 1 where an answer is compared with a reference or rubric, 5 where it is judged as such."""
+        is_compared = contract == "legal_eval_v1" or (contract == "conversation_v1" and self._source == "sampled")
+        return 1 if is_compared else 5
 
     # Models
 

@@ -39,6 +39,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None = None
     max_cost: float | None = None
     on_invalid: OnInvalid | None = None
+    config: str = ""
     pass_rate: float | None = None
     min_score: float | None = None
     max_error_rate: float | None = None
@@ -58,6 +59,7 @@ _SEATS: dict[str, Steps] = {
     "seed": ("seed",),
     "max_cost": ("max_cost",),
     "on_invalid": ("on_invalid",),
+    "config": ("config",),
     "pass_rate": ("gates", "pass_rate"),
     "min_score": ("gates", "min_score"),
     "max_error_rate": ("gates", "max_error_rate"),

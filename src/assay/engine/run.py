@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from assay.core.errors import RunSealed, StoreUnavailable, UsageProblem
-from assay.core.outcome import Cancelled, Failed
+from assay.core.outcome import Cancelled
 from assay.core.plan import ModelPlan, Plan, plan_sha256
 from assay.core.run_state import RunCounts, State, count_records, final_state
 from assay.engine.attachments import attachment_reader
@@ -23,7 +23,7 @@ from assay.engine.finalize import finalize
 from assay.engine.folders import RunFolders
 from assay.engine.inputs import DatasetInput
 from assay.engine.journal import Journal
-from assay.engine.limits import HOPELESS, Limits, make_room_for_handles
+from assay.engine.limits import Limits, make_room_for_handles
 from assay.engine.local import run_local
 from assay.engine.responses import open_responses
 from assay.engine.selection import prepared_records
@@ -233,15 +233,12 @@ class _Drive:
 
 
 def _refusal(ledger: Ledger, counts: RunCounts) -> str:
-    """Why a provider took no more calls, or none at all; the outcomes say it, so that a crash in between changes nothing."""
-    if counts.evaluated_records and not counts.cancelled_records:
+    """Why a provider took no more calls; the outcomes say it, so that a crash in between changes nothing."""
+    if not counts.cancelled_records:
         return ""
-    outcomes = [record.outcome for record in ledger.finished() if record.record.case is not None]
-    refused = [outcome for outcome in outcomes if isinstance(outcome, Cancelled) and outcome.code == PROVIDER_REFUSED]
-    hopeless = [outcome for outcome in outcomes if isinstance(outcome, Failed) and outcome.code in HOPELESS]
-    if refused:
-        return refused[0].message
-    return hopeless[0].message if hopeless and len(hopeless) == len(outcomes) else ""
+    outcomes = (record.outcome for record in ledger.finished())
+    refused = (outcome.message for outcome in outcomes if isinstance(outcome, Cancelled) and outcome.code == PROVIDER_REFUSED)
+    return next(refused, "")
 
 
 def _among(records: Iterable[RecordRow], hashes: frozenset[str]) -> Iterator[RecordRow]:

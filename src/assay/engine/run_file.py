@@ -68,6 +68,7 @@ class DatasetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     split_field: Annotated[str, _says("Take only records whose metadata has this member (`a.b` looks inside `a`) ...")] = ""
     split_value: Annotated[str | bool | int | float, _says("... with this value, or with a list that holds it.")] = ""
     limit: Annotated[Count | None, _says("Take the first so many records of this dataset.")] = None
+    config: Annotated[str, _says("File with settings of its validation, as for `assay validate --config`.")] = ""
 
 
 class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -173,6 +174,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         OnInvalid | None,
         _says("Records that break their contract: `reject` the run, or `skip` them. Default: `skip` for batch_v1, else `reject`."),
     ] = None
+    config: Annotated[str, _says("File with settings of the validation, for every dataset without a file of its own.")] = ""
     limit: Annotated[Count | None, _says("Take the first so many records of the run.")] = None
     sample: Annotated[Count | None, _says("Take so many records, chosen by `seed` and their ids.")] = None
     seed: Annotated[int, _says("Seed of the sample and of resampled intervals.")] = 0

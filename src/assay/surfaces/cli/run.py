@@ -67,6 +67,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None
     max_cost: float | None
     on_invalid: Literal["reject", "skip"] | None
+    config: str
     pass_rate: float | None
     min_score: float | None
     max_error_rate: float | None
@@ -99,6 +100,7 @@ _COUNT = click.IntRange(min=1)
     type=click.Choice(("reject", "skip")),
     help="With invalid records: do not start, or evaluate the valid ones.  [default: skip for batch_v1, else reject]",
 )
+@click.option("--config", metavar="FILE", default="", help="Settings of the validation, as for assay validate --config.")
 @click.option("--pass-rate", type=_RATE, metavar="X", help="Gate: share of evaluated records that must pass.")
 @click.option("--min-score", type=click.FloatRange(0, 5), metavar="X", help="Gate: mean score on the dataset's scale.")
 @click.option("--max-error-rate", type=_RATE, metavar="X", help="Gate: share of records that may be left without a score.")
@@ -137,7 +139,7 @@ def _request(options: Options) -> api.RunRequest:
         raise UsageProblem(f"two run files are named: '{run_files[0]}' and '{run_files[1]}'", hint="run them one after the other")
     if not options.sources:
         raise UsageProblem("nothing to run", hint="assay run DATASET --model PROVIDER/MODEL, or assay run RUNFILE")
-    same = {name: getattr(options, name) for name in ("concurrency", "limit", "sample", "seed", "max_cost", "on_invalid")}
+    same = {name: getattr(options, name) for name in ("concurrency", "limit", "sample", "seed", "max_cost", "on_invalid", "config")}
     gates = {name: getattr(options, name) for name in ("pass_rate", "min_score", "max_error_rate")}
     return api.RunRequest(
         run_file=run_files[0] if run_files else "",
