@@ -1,14 +1,17 @@
 """Claims about the JSON door: RFC 8259 and nothing more, every flaw with its place, limits instead of crashes."""
 
 import json
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.document import Flaw, Place
-from assay.core.json_door import MAX_DEPTH, MAX_INTEGER_DIGITS, MAX_TOKENS, parse_json, parse_json_lines
+from assay.core.document import Document, Flaw, Place
+from assay.core.json_door import MAX_DEPTH, MAX_INTEGER_DIGITS, MAX_TOKENS, parse_json, parse_json_lines, read_exactly
+from assay.core.plain_json import MAX_BRACKETS, MAX_LENGTH, plain_document
+from tests.mutants import mutant_of
 
 documents = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -60,6 +63,64 @@ def test_every_name_is_found_where_it_stands(value: dict[str, Any]) -> None:
     document = parse_json(text)
     names = [json.JSONDecoder().raw_decode(text[document.offset((name,), on_key=True) :])[0] for name in value]
     assert names == list(value)
+
+
+def seen_in(document: Document) -> tuple[str, tuple[Flaw, ...], list[int]]:
+    """The value with its types, the flaws, and where every value and name stands, and some that are not there."""
+    paths = [longer for path in paths_of(document.value) for longer in (path, (*path, "nowhere"), (*path, 99, "x"))]
+    return (
+        repr(document.value),
+        document.flaws,
+        [document.offset(path, on_key=on_key) for path in paths for on_key in (False, True)],
+    )
+
+
+@given(documents, st.booleans(), st.sampled_from([None, 0, 2]), st.randoms())
+def test_the_quick_reader_finds_the_places_of_the_exact_one_in_any_order(
+    value: Any,
+    ascii_only: bool,  # noqa: FBT001  # drawn
+    indent: int | None,
+    random: Random,
+) -> None:
+    text = json.dumps({"": value}, ensure_ascii=ascii_only, indent=indent)
+    quick, exact = plain_document(text), read_exactly(text)
+    paths = random.sample(every := paths_of(exact.value), len(every))
+    assert quick is not None
+    assert [quick.offset(path) for path in paths] == [exact.offset(path) for path in paths]
+    assert seen_in(quick) == seen_in(exact)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_whatever_the_quick_reader_takes_is_read_as_by_the_exact_one(seed: int) -> None:
+    random = Random(seed)
+    tree = {"id": "é\\", "tags": ["a", {}, []], "level": {"n": [1, 2.5, None, True]}, "more": "😀"}
+    texts = [mutant_of(tree, random).decode("utf-8", "replace") for _ in range(8)]
+    assert [seen_in(parse_json(text)) for text in texts] == [seen_in(read_exactly(text)) for text in texts]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": 1, "\\u0061": 2}',
+        '"\\ud83d"',
+        '"\\ude00\\ud83d"',
+        '"\\\\ud83d\\ude00"',
+        '"\\ud83d\\\\ude00"',
+        '"\ud83d"',
+        "[NaN]",
+        "[1e400]",
+        "9" * (MAX_INTEGER_DIGITS + 1),
+        "[" * (MAX_BRACKETS + 1) + "]" * (MAX_BRACKETS + 1),
+        '"' + "x" * MAX_LENGTH + '"',
+        "1 2",
+        "",
+        "\ufeff1",
+        "[1,]",
+    ],
+    ids=range(15),
+)
+def test_the_quick_reader_leaves_what_is_in_doubt_to_the_exact_one(text: str) -> None:
+    assert plain_document(text) is None
 
 
 @pytest.mark.parametrize(

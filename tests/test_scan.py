@@ -1,6 +1,7 @@
 """Byte scans: they may cry wolf, they never miss; and cursors count lines and columns as one would by hand."""
 
 import json
+import re
 import unicodedata
 
 import orjson
@@ -72,6 +73,13 @@ def test_a_name_that_appears_twice_is_noticed_among_others(repeats: list[bool], 
     source = [json.dumps({"t": text}).replace("{", '{"t":1,' if twice else "{", 1).encode() for twice, text in pairs]
     written = [orjson.dumps(orjson.loads(raw)) for raw in source]
     assert {at for at, (twice, _) in enumerate(pairs) if twice} <= unlike(Pieces(source), Pieces(written))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=40))
+def test_exactly_the_pieces_that_lost_a_quotation_mark_are_named(counts: list[tuple[int, int]]) -> None:
+    source = Pieces([b'"' * (kept + lost) + b"x" for kept, lost in counts])
+    written = Pieces([b'"' * kept for kept, _ in counts])
+    assert unlike(source, written) == {at for at, (_, lost) in enumerate(counts) if lost}
 
 
 @pytest.mark.parametrize("escape", [b"\\u0022", b"\\u0000"])
@@ -158,6 +166,21 @@ def test_a_character_across_the_seam_of_two_blocks_is_utf8(shift: int) -> None:
 )
 def test_unpaired_surrogate_escapes_are_found(content: bytes, offsets: list[int]) -> None:
     assert lone_surrogates(content, most=100) == offsets
+
+
+def lone_by_hand(content: bytes) -> list[int]:
+    """Offsets of the escapes that the standard library reads as lone surrogates."""
+    escapes = [match for match in re.finditer(rb"\\(u....|.)", content) if match.group()[1:2] == b"u"]
+    kinds = {match.start(): int(match.group()[2:], 16) >> 10 for match in escapes}
+    high = {at for at, kind in kinds.items() if kind == 0xD800 >> 10}
+    low = {at for at, kind in kinds.items() if kind == 0xDC00 >> 10}
+    return sorted({at for at in high if at + 6 not in low} | {at for at in low if at - 6 not in high})
+
+
+@given(st.lists(st.sampled_from([rb"\ud83d", rb"\uDE00", rb"\\", rb"\n", rb"\u00e9", b"ud83d", b"ude00", b"x", b'"']), max_size=12))
+def test_unpaired_surrogates_are_found_among_pairs_and_backslashes(pieces: list[bytes]) -> None:
+    content = b"".join(pieces)
+    assert lone_surrogates(content, most=100) == lone_by_hand(content)
 
 
 @pytest.mark.parametrize("shift", range(-14, 3))

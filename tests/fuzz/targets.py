@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from assay import AssayError, Report, ValidationConfig, validate
 from assay.core.document import Document
 from assay.core.issue import CODES
-from assay.core.json_door import decode_utf8, parse_json
+from assay.core.json_door import decode_utf8, parse_json, read_exactly
 from assay.datasets.yaml_door import parse_yaml
 from tests.mutants import damaged, mutant_of
 
@@ -79,6 +79,8 @@ def fuzz_json(content: bytes, _: ValidationConfig) -> None:
     check_document(document)
     text = decode_utf8(content)
     if isinstance(text, str):
+        exact = read_exactly(text)
+        assert (repr(document.value), document.flaws) == (repr(exact.value), exact.flaws), "the quick reader differs"
         _compare_with_standard_library(document, text)
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from assay.core.document import Document, Flaw
 from assay.core.issue import Path
+from assay.core.plain_json import plain_document
 
 MAX_DEPTH = 254
 """Containers inside each other; deeper text is refused, so that neither this reader nor orjson (254) runs out of stack."""
@@ -41,7 +42,14 @@ def parse_json(data: bytes | bytearray | memoryview | mmap | str, *, is_whole: b
     Only a whole file may begin with a byte order mark; a line of it may not.
     """
     text = decode_utf8(data, is_whole=is_whole)
-    return text if isinstance(text, Document) else _Reader(text).read()
+    if isinstance(text, Document):
+        return text
+    return plain_document(text) or read_exactly(text)
+
+
+def read_exactly(text: str) -> Document:
+    """The document in `text`, read value by value; `parse_json` needs this for long texts and for those with a flaw."""
+    return _Reader(text).read()
 
 
 def decode_utf8(data: bytes | bytearray | memoryview | mmap | str, *, is_whole: bool = True) -> str | Document:

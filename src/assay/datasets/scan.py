@@ -1,10 +1,11 @@
 """Byte scans over many records at once: cheap tests that may cry wolf but never miss."""
 
 import codecs
+import re
 import unicodedata
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +38,11 @@ def _table(characters: bytes) -> npt.NDArray[np.bool_]:
 
 _CONTROL_ESCAPES = _table(b"bfu")
 """What follows the backslash of a forbidden control character in orjson's output; \\n \\r \\t are fine."""
-_HIGH, _LOW = _table(b"89abAB"), _table(b"cdefCDEF")
+_HIGH_THEN_LOW = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]", re.DOTALL)
+_MAY_BE_LONE = re.compile(
+    rb"\\u[dD](?:[89abAB]..(?!\\u[dD][c-fC-F])|[c-fC-F](?<![^\\]\\u[dD][89abAB]..\\u[dD][c-fC-F])..)", re.DOTALL
+)
+"""An escaped half of a pair whose other half is not beside it, or may be no escape."""
 
 
 class Pieces:
@@ -56,6 +61,13 @@ class Pieces:
     def holding(self, hits: npt.NDArray[np.intp]) -> set[int]:
         """The pieces in which some offsets are."""
         return set((np.searchsorted(self._bounds, hits, side="right") - 1).tolist()) if hits.size else set()
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    def extent(self, span: range) -> slice:
+        """Where some pieces that follow each other are in the text."""
+        return slice(self._bounds[span.start], self._bounds[span.stop])
 
     def quotes(self) -> npt.NDArray[np.intp]:
         """Quotation marks in each piece."""
@@ -90,10 +102,27 @@ def unlike(source: Pieces, written: Pieces, *, nul: bool = True) -> set[int]:
     Without `nul` an escaped NUL is left to whoever looks at what was written.
     """
     odd = source.with_odd_escapes() if nul or _has_digits(source.text, _0022) else set()
+    if odd:
+        return odd | set(np.flatnonzero(source.quotes() != written.quotes()).tolist())
     # Quotation marks can only get lost, so equal sums mean that no piece lost any.
-    if not odd and np.count_nonzero(source.text == _QUOTE) == np.count_nonzero(written.text == _QUOTE):
-        return odd
-    return odd | set(np.flatnonzero(source.quotes() != written.quotes()).tolist())
+    is_equal = np.count_nonzero(source.text == _QUOTE) == np.count_nonzero(written.text == _QUOTE)
+    return set() if is_equal else _with_lost_quotes(source, written)
+
+
+def _with_lost_quotes(source: Pieces, written: Pieces) -> set[int]:
+    """Pieces that lost a quotation mark, by halves; memory for this is spent only where something was lost."""
+    before, after = source.text == _QUOTE, written.text == _QUOTE
+    found: set[int] = set()
+    spans = [range(len(source))]
+    while spans:
+        span = spans.pop()
+        if np.count_nonzero(before[source.extent(span)]) != np.count_nonzero(after[written.extent(span)]):
+            half = len(span) // 2
+            if half:
+                spans += (span[:half], span[half:])
+            else:
+                found.add(span.start)
+    return found
 
 
 class TextScan(NamedTuple):
@@ -253,30 +282,15 @@ def address_of(buffer: Any) -> int:
 
 def lone_surrogates(buffer: Buffer, *, most: int) -> list[int]:
     """Offsets of `\\uD8xx` escapes that are no half of a pair, at most about `most` of them."""
-    found: list[int] = []
-    view = memoryview(buffer)
-    for start in range(0, len(view), _SMALL_BLOCK):
-        # A pair is 12 bytes; a block looks 16 bytes around itself and reports its own escapes only.
-        low, high = max(0, start - 16), start + _SMALL_BLOCK + 16
-        at = low + _lone_in(np.frombuffer(view[low:high], np.uint8), buffer, low)
-        found += at[(at >= start) & (at < start + _SMALL_BLOCK)].tolist()
-        if len(found) > most:
-            break
-    return found
+    lone = (match.start() for match in _MAY_BE_LONE.finditer(buffer) if _is_lone(buffer, match.start()))
+    return list(islice(lone, most + 1))
 
 
-def _lone_in(block: _Bytes, buffer: Buffer, start: int) -> npt.NDArray[np.intp]:
-    """Surrogate escapes without their other half in a block that begins at `start`."""
-    at = np.flatnonzero((block[:-5] == _BACKSLASH) & (block[1:-4] == ord("u")) & ((block[2:-3] | 0x20) == ord("d")))
-    at = at[(_HIGH | _LOW)[block[at + 3]]]
-    doubtful = at[(at == 0) | (block[at - 1] == _BACKSLASH)]
-    escaped = [offset for offset in doubtful.tolist() if not _is_escape(buffer, start + offset)]
-    at = at[~np.isin(at, escaped)] if escaped else at
-    is_high = _HIGH[block[at + 3]]
-    is_lone = np.ones(at.size, bool)
-    pairs = np.flatnonzero(is_high[:-1] & ~is_high[1:] & (np.diff(at) == 6))
-    is_lone[pairs] = is_lone[pairs + 1] = False
-    return at[is_lone]
+def _is_lone(buffer: Buffer, offset: int) -> bool:
+    """Of an escape that may be lone; no low half follows it."""
+    if not _is_escape(buffer, offset):
+        return False
+    return offset < 6 or not (_HIGH_THEN_LOW.match(buffer, offset - 6) and _is_escape(buffer, offset - 6))
 
 
 def _is_escape(buffer: Buffer | memoryview, offset: int) -> bool:

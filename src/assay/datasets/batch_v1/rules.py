@@ -46,8 +46,9 @@ EXPECTED_FIELDS = ("max_latency_ms", "required_criteria")
 
 _DATASET_ID = re.compile(r"[A-Za-z0-9_.-]*\Z")
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|\+00:00)\Z")
-_MAY_BE_CONTROL = re.compile(r"\\[bf]|\\u00[01789]|[\x7f-\x9f]")
-"""How a control character other than tab and line break looks in JSON text."""
+_MAY_BE_CONTROL_ESCAPE = re.compile(r"\\(?<![^\\]\\\\)(?:[bf]|u00)")
+"""Not in `C:\\\\bin`, where the backslash is itself escaped; longer runs of backslashes are in doubt."""
+_CONTROL_ABOVE_SPACE = re.compile("[\x7f-\x9f]")
 _MOST_GROWTH = 6 * 4
 """A text of n characters is at most this many times n canonical bytes: 1e20 grows to 21 digits, a character to 4 bytes."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -169,10 +170,11 @@ class CheckedRecord:
         self.found = Findings()
         self.value = value
         self.is_normalized = True
-        if text is None or "\\u" in text or (not text.isascii() and doubtful_offsets(text).size):
+        plain = None if text is None else _unescaped(text, value)
+        if plain is None or (not plain.isascii() and doubtful_offsets(plain).size):
             self._normalize(path, config)
         _check_record(self.found, self.value, path, config)
-        if text is None or _MAY_BE_CONTROL.search(text):
+        if plain is None or _may_hold_control(plain):
             _check_texts(self.found, self.value, path)
         else:
             _check_one_line_texts(self.found, self.value, path)
@@ -198,6 +200,21 @@ class CheckedRecord:
         """The id, where the record has one that is a string."""
         found = self.value.get("record_id") if type(self.value) is dict else None
         return found if type(found) is str else None
+
+
+def _unescaped(text: str, value: Any) -> str | None:
+    """JSON text of a value in which only control characters, quotes and backslashes are escaped; None where orjson writes none."""
+    if "\\u" not in text:
+        return text
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:
+        return None
+
+
+def _may_hold_control(text: str) -> bool:
+    """False when a JSON text surely has no control character other than tab and line break."""
+    return bool(_MAY_BE_CONTROL_ESCAPE.search(text) or ("\x7f" in text if text.isascii() else _CONTROL_ABOVE_SPACE.search(text)))
 
 
 def _note_normalization(found: Findings, path: Path, config: ValidationConfig, *, on_key: bool) -> None:
