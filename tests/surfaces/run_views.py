@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import msgspec
+
 from assay.core.run_result import GateResult, RunResult
 from assay.core.run_state import RunCounts, State
-from assay.surfaces.reporters.run_view import RunView, grouped
+from assay.surfaces.reporters.run_view import RunView, SliceValue, WorstRecord, grouped
 from tests.surfaces.conftest import HOSTILE
 
 Json = dict[str, Any]
@@ -59,6 +61,7 @@ def prediction(record_id: str, score: int | None, why: str, **changes: Any) -> J
         "record_id": record_id,
         "candidate_name": "small",
         "status": "evaluated" if score is not None else "evaluation_error",
+        "score": None if score is None else (score - 1) / 4,
         "raw_score": score,
         "scale": "1-5",
         "passed": None if score is None else score >= 4,
@@ -119,10 +122,31 @@ FAILURES = grouped(
 )
 
 
+WORST = tuple(
+    WorstRecord(prediction=prediction(record_id, score, why), label="incorrect_answer", why=why)
+    for record_id, score, why in (
+        ("leap-year", 2, "Says yes.\nA century year must be divisible by 400."),
+        ("plan-dinner", 3, "Not vegetarian: it has fish | and `ham`. " + "And so on. " * 40),
+    )
+)
+
+
+def slice_value(name: str, value: str | None, n: int, *, rate: float = 0.75) -> SliceValue:
+    return SliceValue(name=name, value=value, figures={**METRICS, "n_scored": n, "pass_rate": rate})
+
+
+SLICES = (slice_value("dataset", "assistant", 3), slice_value("dataset", "other", 1, rate=1.0), slice_value("tags", None, 4))
+
+
 def golden_view() -> RunView:
     """A golden dataset, a gate that was missed, failures of all kinds."""
     missed = result("nightly-1", "pass rate 0.75 is below 0.80")
-    return RunView(result=missed, manifest=manifest(), failures=FAILURES, cases=CASES)
+    return RunView(result=missed, manifest=manifest(), failures=FAILURES, cases=CASES, worst=WORST, slices=SLICES)
+
+
+def unlisted_view() -> RunView:
+    """The same as of a contract whose records are not listed one by one."""
+    return msgspec.structs.replace(golden_view(), cases=())
 
 
 def other_view() -> RunView:
@@ -131,7 +155,7 @@ def other_view() -> RunView:
     reached = {**METRICS, "pass_rate": 1.0, "pass_count": 6, "n_scored": 6, "cost_usd": amount(None, unknown=6)}
     cases = tuple(prediction(case["record_id"], 5, "Good.") for case in CASES)
     good = result("nightly-2", state="completed", counts=counts, metrics=reached, candidate="large")
-    return RunView(result=good, manifest=manifest(), cases=cases)
+    return RunView(result=good, manifest=manifest(), cases=cases, slices=SLICES[:2])
 
 
 def hostile_view() -> RunView:
@@ -143,6 +167,9 @@ def hostile_view() -> RunView:
         manifest=manifest(candidate=candidate, datasets=datasets, parent_run_id=HOSTILE),
         failures=grouped([failure(HOSTILE, "error", HOSTILE)]),
         cases=(prediction(HOSTILE, 3, HOSTILE), prediction(HOSTILE, None, HOSTILE)),
+        worst=(WorstRecord(prediction=prediction(HOSTILE, 3, HOSTILE), label=HOSTILE, why=HOSTILE),),
+        slices=(slice_value(HOSTILE, HOSTILE, 4), slice_value(HOSTILE, None, 4)),
+        missing=(HOSTILE,),
     )
 
 

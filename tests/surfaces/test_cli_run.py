@@ -36,8 +36,13 @@ def document(result: Result) -> Any:
 
 def wait_for(path: Path, *, seconds: float = 30) -> None:
     """Return when the file is there."""
+    wait_for_any(path.parent, path.name, seconds=seconds)
+
+
+def wait_for_any(folder: Path, pattern: str, *, seconds: float = 30) -> None:
+    """Return when a file of such a name is in the folder."""
     deadline = time.monotonic() + seconds
-    while not path.exists() and time.monotonic() < deadline:
+    while not list(folder.glob(pattern)) and time.monotonic() < deadline:
         time.sleep(0.02)
 
 
@@ -109,6 +114,55 @@ def test_json_of_several_candidates_is_a_list_of_runs() -> None:
     assert [run["run_id"] for run in document(result)["runs"]] == ["both-scripted-echo", "both-scripted-empty"]
 
 
+def test_records_are_listed_worst_first() -> None:
+    rows = Path("questions.jsonl").read_text(encoding="utf-8").splitlines()
+    rows[1] = rows[1].replace('"correct_choice_ids": ["A"]', '"correct_choice_ids": ["B"]')
+    Path("mixed.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    lines = assay("run", "mixed.jsonl", "--model", "scripted/mcq-first", "--verbose").stdout.splitlines()
+    listed = [line.split()[:3] for line in lines if line.startswith("sums:")]
+    assert listed[:2] == [["sums:2", "0.00", "fail"], ["sums:1", "1.00", "pass"]]
+
+
+def test_a_report_names_the_artifacts_that_are_gone() -> None:
+    assay("run", "questions.jsonl", "--model", "scripted/say-B", "--run-id", "old")
+    assay("purge", "old", "--force", "--reason", "asked to")
+    result = assay("show", "old")
+    assert result.exit_code == 0
+    assert 'missing     "runs/old/predictions.jsonl" was removed by retention\n' in result.stdout
+
+
+def test_the_lowest_scores_are_named_with_a_reason() -> None:
+    lines = assay("run", "questions.jsonl", "--model", "scripted/say-B").stdout.splitlines()
+    start = lines.index(next(line for line in lines if line.startswith("worst")))
+    assert lines[start + 1].split()[0] == "0.00"
+    assert "selected B; correct" in lines[start + 1]
+
+
+def test_slices_with_several_values_are_in_the_report() -> None:
+    options = ("golden.json", "questions.jsonl", "--model", "scripted/mcq-first", "--judge", "scripted/judge-4")
+    names = [line.split()[:2] for line in assay("run", *options).stdout.splitlines() if line.startswith("dataset  ")]
+    assert len([words for words in names if len(words) == 2]) >= 2
+
+
+def test_markdown_takes_the_place_of_the_report() -> None:
+    result = assay("run", *GOLDEN, "--judge", "scripted/judge-2", "--pass-rate", "0.8", "--quiet", "--markdown")
+    assert (result.exit_code, result.stderr) == (1, "")
+    assert result.stdout.startswith("## Evaluation: FAIL\n\n- **FAIL** · scripted/echo: pass rate 0.00 is below 0.80\n")
+
+
+def test_markdown_goes_to_a_file_with_links_that_lead_from_there(folder: Path) -> None:
+    Path("out").mkdir()
+    result = assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--run-id", "first", "--json", "--markdown", "out/summary.md")
+    assert document(result)["run_id"] == "first"
+    assert result.stderr.endswith("first: no gates · report in out/summary.md\n")
+    assert "(<../runs/first/failures.jsonl>)" in (folder / "out/summary.md").read_text(encoding="utf-8")
+
+
+def test_a_finished_run_is_told_again_as_markdown() -> None:
+    assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--run-id", "first")
+    assert assay("resume", "first", "--markdown", "-").stdout.startswith("## Evaluation: no gates\n")
+
+
 def test_a_dry_run_shows_the_plan_and_leaves_nothing_behind() -> None:
     result = assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--dry-run", "--max-error-rate", "0")
     assert result.exit_code == 0
@@ -159,6 +213,11 @@ def test_a_finished_run_of_the_same_name_and_settings_is_shown_again() -> None:
     assert first.stdout == second.stdout
 
 
+def test_an_empty_name_is_refused() -> None:
+    result = assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--run-id", "")
+    assert (result.exit_code, result.stderr.splitlines()[0]) == (2, "assay: --run-id is empty")
+
+
 def test_the_same_name_with_other_settings_is_refused() -> None:
     assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--run-id", "same")
     result = assay("run", *GOLDEN, "--judge", "scripted/judge-5", "--run-id", "same")
@@ -196,6 +255,10 @@ def test_limit_and_sample_choose_records() -> None:
         ("run golden.json --concurrency 0", "invalid value for '--concurrency'"),
         ("run golden.json --on-invalid maybe", "invalid value for '--on-invalid'"),
         ("run golden.json --modle x/y", "no such option '--modle'"),
+        ("run golden.json --json --markdown", "--json and --markdown both want standard output"),
+        ("run run.yaml --markdown golden.json", "--markdown 'golden.json' is named like a dataset or a run file"),
+        ("run golden.json --markdown missing/x.md", "--markdown 'missing/x.md': there is no folder 'missing'"),
+        ("run golden.json --dry-run --markdown", "--markdown reports on a run, and --dry-run makes none"),
         ("resume nothing", "there is no run 'nothing' in 'runs'"),
         ("resume", "missing argument 'RUN'"),
     ],
@@ -225,6 +288,26 @@ def test_an_interrupted_run_exits_130_and_is_resumed(folder: Path) -> None:
     assert complaints.endswith("assay: interrupted\nhint: go on with: assay resume slow\n")
     resumed = assay("resume", "slow", "--json")
     assert (resumed.exit_code, document(resumed)["counts"]["evaluated_records"]) == (0, 5)
+
+
+@pytest.mark.parametrize(
+    ("named", "hint"),
+    [
+        (["--run-id", "two"], "hint: repeat the same command: it goes on with this run, and then with the others\n"),
+        ([], " (with --run-id, repeating the same command goes on with all candidates)\n"),
+    ],
+)
+def test_an_interrupted_run_of_several_candidates_keeps_the_shape_of_its_json(folder: Path, named: list[str], hint: str) -> None:
+    models = ["--model", "scripted/slow-400", "--model", "scripted/echo", "--judge", "scripted/judge-4", "--concurrency", "1"]
+    command = [*ASSAY, "run", "golden.json", *models, *named, "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        wait_for_any(folder / "runs/.active", "*/ledger.sqlite")
+        time.sleep(0.7)
+        run.send_signal(signal.SIGINT)
+        printed, complaints = run.communicate(timeout=60)
+    assert (run.returncode, [found["state"] for found in json.loads(printed)["runs"]]) == (130, ["running"])
+    assert "assay: interrupted; not started: scripted/echo\n" in complaints
+    assert complaints.endswith(hint)
 
 
 def test_a_run_that_is_cancelled_elsewhere_exits_130_and_is_sealed(folder: Path) -> None:

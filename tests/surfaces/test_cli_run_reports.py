@@ -12,6 +12,7 @@ from assay.core.plan import DatasetPlan, Gates, ModelPlan, Plan, ProviderPlan
 from assay.core.run_result import RunListing
 from assay.surfaces.reporters.run_candidates import candidates_text
 from assay.surfaces.reporters.run_list import runs_text
+from assay.surfaces.reporters.run_markdown import inert, run_markdown
 from assay.surfaces.reporters.run_numbers import bar, dollars, duration, latency, percent
 from assay.surfaces.reporters.run_plan import plan_text
 from assay.surfaces.reporters.run_record import record_text
@@ -29,7 +30,9 @@ from tests.surfaces.run_views import (
     prediction,
     record,
     result,
+    slice_value,
     unfinished_view,
+    unlisted_view,
 )
 
 PLAIN = Settings(version="9.9.9")
@@ -77,6 +80,61 @@ def test_the_report_on_an_unfinished_run_matches_its_golden_file(golden: Golden)
 
 def test_several_candidates_side_by_side_match_their_golden_file(golden: Golden) -> None:
     golden("run-candidates.txt", "".join(candidates_text([golden_view(), other_view(), unfinished_view()], PLAIN)))
+
+
+def test_the_report_on_records_that_are_not_listed_matches_its_golden_file(golden: Golden) -> None:
+    golden("run-unlisted.txt", shown(unlisted_view()))
+
+
+def test_the_comment_on_several_candidates_matches_its_golden_file(golden: Golden) -> None:
+    views = [golden_view(), other_view(), unfinished_view()]
+    golden("run.md", "".join(run_markdown(views, PLAIN, waiting=["huge"], folder="..")))
+
+
+def test_the_comment_on_hostile_text_matches_its_golden_file(golden: Golden) -> None:
+    golden("run-hostile.md", "".join(run_markdown([hostile_view()], PLAIN)))
+
+
+@pytest.mark.parametrize(
+    ("said", "written"),
+    [
+        ("ask @octocat, a@b.example", "ask @&#8203;octocat, a@&#8203;b.example"),
+        ("fixes #12, GH-12, !7", "fixes #&#8203;12, GH-&#8203;12, !&#8203;7"),
+        ("see https://x.example or www.x.example", "see https:&#8203;//x.example or www&#8203;.x.example"),
+        ("[a](javascript:b) ![c](d)", r"\[a\](javascript:b) !\[c\](d)"),
+        ("a | b\n\n# c", r"a \| b # c"),
+        ("<img src=x> &lt; `code` <!--", r"&lt;img src=x&gt; &amp;lt; \`code\` &lt;!--"),
+    ],
+)
+def test_what_a_model_says_is_no_markup_mention_reference_or_address(said: str, written: str) -> None:
+    assert inert(said) == written
+
+
+def test_a_comment_without_gates_or_failures_says_so() -> None:
+    counts = msgspec.structs.replace(golden_view().result.counts, failed_records=0, invalid_records=0)
+    plain = RunView(result=result("r", counts=counts), manifest={"plan": {**golden_view().plan, "gates": {}}})
+    text = "".join(run_markdown([plain], PLAIN))
+    assert text.startswith("## Evaluation: no gates\n\n- **no gates** · small: ")
+    assert "<details>" not in text
+
+
+def test_slices_are_cut_unless_everything_is_asked_for() -> None:
+    values = tuple(slice_value("tags", f"tag-{number}", 2) for number in range(15))
+    view = msgspec.structs.replace(golden_view(), slices=values, omitted_slice_values=5)
+    assert "tag-11  " in shown(view)
+    assert "tag-12  " not in shown(view)
+    assert "… and 8 more values (--verbose lists them)\n" in shown(view)
+    assert "… and 5 more values (metrics_by_slice.json has them)\n" in shown(view, Settings(version="9", is_verbose=True))
+
+
+def test_slices_of_several_scales_show_means_that_can_be_compared() -> None:
+    mixed = msgspec.structs.replace(golden_view(), result=result("r", metrics={**METRICS, "scale": None}))
+    assert "dataset  assistant  3  0.75 [0.30, 0.95]  0.69 [0.25, 1.00]\n" in shown(mixed)
+
+
+def test_what_retention_has_removed_is_named() -> None:
+    gone = msgspec.structs.replace(golden_view(), missing=('"failures.jsonl" was removed by retention',))
+    assert 'artifacts   runs/nightly-1\nmissing     "failures.jsonl" was removed by retention\n' in shown(gone)
 
 
 def test_the_report_on_one_record_matches_its_golden_file(golden: Golden) -> None:

@@ -1,6 +1,7 @@
 """The commands on runs that exist: list, show, verify, replay, retry, cancel, purge, check."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -198,3 +199,142 @@ def test_every_problem_of_a_run_file_is_listed_with_its_place() -> None:
     assert result.exit_code == 2
     assert "bad.yaml:3:1: unknown key 'concurency'" in result.stdout
     assert document(assay("check", "bad.yaml", "--json"))["is_ready"] is False
+
+
+# What retention leaves
+
+
+def expire(run: str, days: int) -> None:
+    """The run as if it had ended so many days ago."""
+    path = Path("runs", run, "run_manifest.json")
+    ended = datetime.now(UTC) - timedelta(days=days)
+    path.chmod(0o644)
+    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), "completed_at": ended.isoformat()}))
+
+
+def test_a_purged_run_is_listed_from_its_manifest(failed: str) -> None:
+    assay("purge", "good", "--force", "--reason", "x")
+    newest, purged = document(assay("runs", "--json"))["runs"]
+    assert (newest["run_id"], newest["note"]) == (failed, "")
+    figures = [purged[name] for name in ("run_id", "state", "total_records", "pass_rate", "note")]
+    assert figures == ["good", "completed_with_failures", 5, None, "its metrics were removed by retention"]
+    assert "good: its metrics were removed by retention\n2 runs\n" in assay("runs").stdout
+
+
+def test_a_run_whose_records_have_expired_keeps_its_figures_in_the_list() -> None:
+    expire("good", 31)
+    assert assay("purge").exit_code == 0
+    (listed,) = document(assay("runs", "--json"))["runs"]
+    assert (listed["pass_rate"], listed["note"]) == (1.0, "its records were removed by retention")
+
+
+@pytest.mark.parametrize("days", [31, 181])
+def test_a_run_is_shown_and_repeated_after_its_artifacts_have_expired(days: int) -> None:
+    expire("good", days)
+    assay("purge")
+    models = ("--model", "scripted/echo", "--judge", "scripted/judge-4")
+    shown, again = assay("show", "good"), assay("run", "batch.json", *models, "--run-id", "good", "--quiet")
+    assert (shown.exit_code, again.exit_code) == (0, 0)
+    assert all("was removed by retention" in " ".join(result.stdout.split()) for result in (shown, again))
+
+
+def test_a_purged_run_that_reached_its_gates_is_shown() -> None:
+    options = ("--judge", "scripted/judge-4", "--run-id", "gated", "--pass-rate", "0.5", "--quiet")
+    assay("run", "batch.json", "--model", "scripted/echo", *options)
+    assay("purge", "gated", "--force", "--reason", "x")
+    assert "\nPASS " in assay("show", "gated").stdout
+    assert document(assay("runs", "--json", "--limit", "1"))["runs"][0]["passed"] is True
+
+
+def test_verify_names_what_retention_has_removed() -> None:
+    assay("purge", "good", "--force", "--reason", "erasure request 17")
+    result = assay("verify", "good")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("good · every file that is left is as it was published\n")
+    assert "  predictions.jsonl: was removed by retention, 20" in result.stdout
+    assert {gone["reason"] for gone in document(assay("verify", "good", "--json"))["removed"]} == {"erasure request 17"}
+
+
+def test_a_purge_does_not_make_an_old_run_the_latest(failed: str) -> None:
+    assay("purge", "good", "--force", "--reason", "x")
+    assert assay("show", "latest").stdout.startswith(f"{failed} · ")
+
+
+# Runs that are damaged
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"run_id": "good", "status": "completed"}'])
+def test_a_damaged_manifest_has_a_row_of_its_own(failed: str, content: str) -> None:
+    path = Path("runs/good/run_manifest.json")
+    path.chmod(0o644)
+    path.write_text(content)
+    result = assay("runs")
+    assert result.exit_code == 0
+    assert {line.split()[0] for line in result.stdout.splitlines()[1:3]} == {failed, "good"}
+    assert result.stdout.endswith("2 runs · 1 damaged\n")
+    assert assay("show", "good").stderr.startswith("assay: ")
+
+
+def test_a_damaged_ledger_has_a_row_of_its_own() -> None:
+    folder = Path("runs/.active/junk")
+    folder.mkdir(parents=True)
+    (folder / "ledger.sqlite").write_bytes(b"junk" * 1000)
+    states = {run["run_id"]: run["state"] for run in document(assay("runs", "--json"))["runs"]}
+    assert states == {"good": "completed_with_failures", "junk": "damaged"}
+
+
+def test_a_damaged_run_keeps_no_other_from_being_purged(failed: str) -> None:
+    expire(failed, 31)
+    path = Path("runs/good/run_manifest.json")
+    path.chmod(0o644)
+    path.write_text("{")
+    result = assay("purge")
+    assert result.exit_code == 1
+    assert result.stdout.startswith(f"{failed} · predictions.jsonl")
+    assert "good · nothing removed: " in result.stdout
+    assert [entry["run_id"] for entry in document(assay("purge", "--json"))["problems"]] == ["good"]
+
+
+# Names that are none
+
+
+@pytest.mark.parametrize("command", ["show", "verify", "replay", "retry", "cancel", "resume", "purge"])
+def test_an_empty_name_is_no_run(command: str) -> None:
+    result = assay(command, "")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("assay: the name of the run is empty\n")
+
+
+@pytest.mark.parametrize("name", ["", "go", "latest"])
+def test_an_early_purge_wants_the_whole_id(name: str) -> None:
+    result = assay("purge", name, "--force", "--reason", "x")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert assay("verify", "good").stdout == "good · every file is as it was published\n"
+
+
+@pytest.mark.parametrize("name", ["good", "runs/good", "runs/good/"])
+def test_an_early_purge_takes_an_id_or_a_path(name: str) -> None:
+    assert assay("purge", name, "--force", "--reason", "x").exit_code == 0
+    assert '"run_id":"good"' in Path("runs/audit.jsonl").read_text(encoding="utf-8")
+
+
+def test_a_run_is_found_from_inside_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("runs/good")
+    assert assay("verify", ".").stdout == "good · every file is as it was published\n"
+
+
+def test_a_repetition_needs_a_name_or_none(failed: str) -> None:
+    result = assay("retry", failed, "--run-id", "")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "'' cannot be a run id" in result.stderr
+
+
+def test_a_record_is_shown_without_the_rest_of_the_input() -> None:
+    path = Path("runs/good/input_dataset.json")
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes()[:-40])
+    assert "What is 2 + 2?" in assay("show", "good", "sum-1").stdout
+
+
+def test_a_run_in_which_nothing_could_be_evaluated_does_not_pass(failed: str) -> None:
+    assert document(assay("show", failed, "--json"))["gate"] == {"passed": False, "reasons": ["nothing could be evaluated"]}

@@ -16,7 +16,7 @@ from assay.surfaces.reporters.wording import counted
 HELP = """Remove artifacts whose time of retention is over: raw ones after 30 days, aggregates after 180.
 
 The manifest stays for good, with a tombstone for each file that went, and a line in `audit.jsonl` says what was removed and why.
-Nothing goes earlier, unless RUN is named with --force and a --reason.
+Nothing goes earlier, unless RUN is named by its whole id, with --force and a --reason.
 """
 
 EPILOG = """\b
@@ -28,6 +28,7 @@ Examples:
 \b
 Exit codes:
   0  done, even if there was nothing to remove
+  1  done, but a run could not be read, so that nothing of it was removed
   2  could not run: no such run, too early, or no reason given"""
 
 
@@ -60,12 +61,14 @@ def purge(options: Options) -> int:
     _check(options)
     purged = api.purge(options.runs_dir, run_name=options.run, reason=options.reason, is_dry=options.dry_run)
     found = [entry for entry in purged if entry.artifacts]
+    unread = [entry for entry in purged if entry.problem]
     if options.is_json:
         runs = [{"run_id": entry.run_id, "artifacts": list(entry.artifacts)} for entry in found]
-        write_json({"is_dry_run": options.dry_run, "purged": runs})
+        problems = [{"run_id": entry.run_id, "problem": entry.problem} for entry in unread]
+        write_json({"is_dry_run": options.dry_run, "purged": runs, "problems": problems})
     else:
-        write_text(_lines(found, is_dry=options.dry_run))
-    return exits.VALID
+        write_text(_lines(found, unread, is_dry=options.dry_run))
+    return exits.INVALID if unread else exits.VALID
 
 
 def _check(options: Options) -> None:
@@ -77,10 +80,12 @@ def _check(options: Options) -> None:
         raise UsageProblem("--reason is for --force", hint="what has expired is removed without a reason")
 
 
-def _lines(purged: Iterable[api.Purged], *, is_dry: bool) -> Iterator[str]:
+def _lines(purged: Iterable[api.Purged], unread: Iterable[api.Purged], *, is_dry: bool) -> Iterator[str]:
     files = runs = 0
     for entry in purged:
         yield f"{printable(entry.run_id)} · {', '.join(map(printable, entry.artifacts))}\n"
         files, runs = files + len(entry.artifacts), runs + 1
+    for entry in unread:
+        yield f"{printable(entry.run_id)} · nothing removed: {printable(entry.problem)}\n"
     verb = "would be removed" if is_dry else "removed"
     yield f"{counted(files, 'file')} of {counted(runs, 'run')} {verb}\n"

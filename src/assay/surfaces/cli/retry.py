@@ -7,7 +7,16 @@ import msgspec
 
 from assay import api
 from assay.surfaces.cli.progress import RunProgress
-from assay.surfaces.cli.run_options import RUN, Shown, command_line, conclude, json_option, runs_dir_option
+from assay.surfaces.cli.run_options import (
+    RUN,
+    Shown,
+    check_markdown,
+    command_line,
+    conclude,
+    json_option,
+    markdown_option,
+    runs_dir_option,
+)
 
 HELP = """Run the records again that a finished run could not evaluate, as a new run that names the old one.
 
@@ -33,12 +42,20 @@ Exit codes:
 @click.option("--run-id", metavar="ID", help="Name the new run.")
 @runs_dir_option
 @json_option
+@markdown_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
 @click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
 @click.pass_context
 def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
     """Entry of the command; see HELP."""
-    shown = Shown(runs_dir=runs_dir, is_json=given["is_json"], is_verbose=given["verbose"], is_quiet=given["quiet"])
+    check_markdown(given["markdown"], is_json=given["is_json"])
+    shown = Shown(
+        runs_dir=runs_dir,
+        is_json=given["is_json"],
+        is_verbose=given["verbose"],
+        is_quiet=given["quiet"],
+        markdown=given["markdown"],
+    )
     context.exit(retry(run, given["run_id"], shown=shown))
 
 

@@ -13,9 +13,11 @@ from assay.surfaces.cli import exits
 from assay.surfaces.cli.progress import RunProgress
 from assay.surfaces.cli.run_options import (
     Shown,
+    check_markdown,
     command_line,
     conclude,
     json_option,
+    markdown_option,
     runs_dir_option,
     text_settings,
     write_json,
@@ -42,6 +44,7 @@ Examples:
   assay run questions.jsonl --model local/smollm2 --limit 20
   assay run answers.json --responses responses.jsonl --judge anthropic/claude-sonnet-4-5
   assay run nightly.yaml --run-id nightly-2026-11-15 --json
+  assay run nightly.yaml --run-id build-17 --markdown summary.md
   assay run nightly.yaml --dry-run
 
 \b
@@ -73,6 +76,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     max_error_rate: float | None
     dry_run: bool
     is_json: bool
+    markdown: str | None
     quiet: bool
     verbose: bool
 
@@ -106,6 +110,7 @@ _COUNT = click.IntRange(min=1)
 @click.option("--max-error-rate", type=_RATE, metavar="X", help="Gate: share of records that may be left without a score.")
 @click.option("--dry-run", is_flag=True, help="Check everything, show the plan, call nobody.")
 @json_option
+@markdown_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
 @click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
 @click.pass_context
@@ -119,6 +124,7 @@ def command(context: click.Context, /, **given: Any) -> None:
 
 def run(options: Options) -> int:
     """Plan and run what the options name, show it, and say how it went as an exit code."""
+    _check_markdown(options)
     planned = api.plan_runs(_request(options))
     if options.dry_run:
         if options.is_json:
@@ -126,17 +132,35 @@ def run(options: Options) -> int:
         else:
             write_text(plan_text(planned, text_settings(is_verbose=options.verbose)))
         return exits.GATES_PASSED
-    shown = Shown(runs_dir=planned.runs_dir, is_json=options.is_json, is_verbose=options.verbose, is_quiet=options.quiet)
+    shown = Shown(
+        runs_dir=planned.runs_dir,
+        is_json=options.is_json,
+        is_verbose=options.verbose,
+        is_quiet=options.quiet,
+        markdown=options.markdown,
+        is_named=bool(options.run_id),
+    )
     if not options.quiet:
         for note in planned.notes:
             click.echo(f"assay: {printable(note)}", err=True)
-    return conclude(_run_each(planned, shown), shown)
+    results = _run_each(planned, shown)
+    waiting = tuple(plan.candidate.name for plan in planned.plans[len(results) :])
+    return conclude(results, msgspec.structs.replace(shown, waiting=waiting))
+
+
+def _check_markdown(options: Options) -> None:
+    if options.markdown is not None and options.dry_run:
+        raise UsageProblem("--markdown reports on a run, and --dry-run makes none", hint="leave one of them out")
+    read = (*options.sources, *filter(None, (options.config, options.responses)))
+    check_markdown(options.markdown, read, is_json=options.is_json)
 
 
 def _request(options: Options) -> api.RunRequest:
     run_files, datasets = _told_apart(options.sources)
     if len(run_files) > 1:
         raise UsageProblem(f"two run files are named: '{run_files[0]}' and '{run_files[1]}'", hint="run them one after the other")
+    if options.run_id == "":
+        raise UsageProblem("--run-id is empty", hint="leave it out for a new id")
     if not options.sources:
         raise UsageProblem("nothing to run", hint="assay run DATASET --model PROVIDER/MODEL, or assay run RUNFILE")
     same = {name: getattr(options, name) for name in ("concurrency", "limit", "sample", "seed", "max_cost", "on_invalid", "config")}

@@ -11,17 +11,30 @@ import click
 import msgspec
 
 from assay import __version__, api
+from assay.core.errors import UsageProblem
 from assay.core.run_result import RunResult
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.streams import encoded, standard_output, write_stream
+from assay.surfaces.cli.streams import (
+    STANDARD,
+    check_writable,
+    encoded,
+    refuse_overwrite,
+    standard_output,
+    write_file,
+    write_stream,
+)
+from assay.surfaces.printable import printable
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.reporters.run_candidates import candidates_text
+from assay.surfaces.reporters.run_decision import word_for
+from assay.surfaces.reporters.run_markdown import run_markdown
 from assay.surfaces.reporters.run_text import run_text
 from assay.surfaces.reporters.run_view import RunView, view_of
 from assay.surfaces.reporters.settings import Settings
 
 RUNS_DIR = "runs"
 RUNS_DIR_VARIABLE = "ASSAY_RUNS_DIR"
+_SOURCE_ENDINGS = frozenset({".json", ".jsonl", ".yaml", ".yml", ".gz"})
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -47,6 +60,36 @@ def json_option(command: Decorated) -> Decorated:
     return option(command)
 
 
+def markdown_option(command: Decorated) -> Decorated:
+    """`--markdown [FILE]`, the same for every command that ends a run."""
+    option: Callable[[Decorated], Decorated] = click.option(
+        "--markdown",
+        is_flag=False,
+        flag_value=STANDARD,
+        metavar="[FILE]",
+        help="Print the report as Markdown, for a pull request, or write it to FILE.",
+    )
+    return option(command)
+
+
+def check_markdown(path: str | None, sources: Sequence[str] = (), *, is_json: bool) -> None:
+    """Raise UsageProblem, before any call, when the Markdown report could not go where it is wanted."""
+    if path is None:
+        return
+    if path == STANDARD:
+        if is_json:
+            raise UsageProblem("--json and --markdown both want standard output", hint="write one to a file: --markdown FILE")
+        return
+    # The name after --markdown is taken as its file, so a dataset that stands there would be overwritten.
+    if Path(path).suffix.lower() in _SOURCE_ENDINGS:
+        raise UsageProblem(
+            f"--markdown '{path}' is named like a dataset or a run file",
+            hint="put --markdown last, or name a file that ends in .md",
+        )
+    check_writable(path, option="--markdown")
+    refuse_overwrite(path, sources, option="--markdown")
+
+
 RUN = click.argument("run", metavar="RUN")
 """A run by its id, a unique beginning of one, `latest`, or the path of its folder."""
 
@@ -58,19 +101,36 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     is_json: bool = False
     is_verbose: bool = False
     is_quiet: bool = False
+    markdown: str | None = None
+    """Where the report goes as Markdown."""
+    waiting: tuple[str, ...] = ()
+    """Candidates whose turn never came."""
+    is_named: bool = False
+    """The runs were given an id, so that the same command goes on with them."""
 
 
 def conclude(results: Sequence[RunResult], shown: Shown) -> int:
     """Print what became of the runs of one command, and say it as an exit code."""
     if shown.is_json:
         documents = [result.to_dict() for result in results]
-        write_json(documents[0] if len(documents) == 1 else {"runs": documents})
-    else:
+        # The number of planned runs decides, so that a reader finds the same shape whenever the command was stopped.
+        write_json(documents[0] if len(documents) + len(shown.waiting) == 1 else {"runs": documents})
+    if shown.markdown is not None or not shown.is_json:
         _report([api.open_run(result.run_id, runs_dir=shown.runs_dir) for result in results], shown)
     for result in results:
         if not result.is_finished:
-            exits.complain("interrupted", hint=f"go on with: {command_line('resume', result.run_id, shown=shown)}")
+            _complain_of_interruption(result, shown)
     return exit_code(results)
+
+
+def _complain_of_interruption(result: RunResult, shown: Shown) -> None:
+    resume = command_line("resume", result.run_id, shown=shown)
+    if not shown.waiting:
+        exits.complain("interrupted", hint=f"go on with: {resume}")
+        return
+    again = "repeat the same command: it goes on with this run, and then with the others"
+    alone = f"go on with: {resume} (with --run-id, repeating the same command goes on with all candidates)"
+    exits.complain(f"interrupted; not started: {printable(', '.join(shown.waiting))}", hint=again if shown.is_named else alone)
 
 
 def report(run: api.Run, shown: Shown) -> None:
@@ -79,16 +139,32 @@ def report(run: api.Run, shown: Shown) -> None:
 
 
 def _report(runs: Sequence[api.Run], shown: Shown) -> None:
-    views = [_view(run, shown) for run in runs]
+    is_one = len(runs) + len(shown.waiting) == 1
+    views = [_view(run, shown, is_one=is_one) for run in runs]
     settings = text_settings(is_verbose=shown.is_verbose)
-    if len(views) == 1:
+    if shown.markdown is not None:
+        _write_markdown(views, settings, shown=shown)
+    elif is_one:
         write_text(run_text(views[0], settings, commands=_next_commands(views[0], shown)))
     else:
-        write_text(candidates_text(views, settings))
+        write_text(candidates_text(views, settings, waiting=shown.waiting))
 
 
-def _view(run: api.Run, shown: Shown) -> RunView:
-    view = view_of(run, is_verbose=shown.is_verbose)
+def _write_markdown(views: Sequence[RunView], settings: Settings, *, shown: Shown) -> None:
+    path = shown.markdown or STANDARD
+    if path == STANDARD:
+        write_stream(encoded(run_markdown(views, settings, waiting=shown.waiting)), standard_output())
+        return
+    # Links are read from where the file is.
+    folder = os.path.relpath(Path.cwd(), Path(path).absolute().parent)
+    write_file(path, encoded(run_markdown(views, settings, waiting=shown.waiting, folder="" if folder == "." else folder)))
+    for view in views:
+        click.echo(f"{printable(view.result.run_id)}: {word_for(view)} · report in {printable(path)}", err=True)
+
+
+def _view(run: api.Run, shown: Shown, *, is_one: bool) -> RunView:
+    # Side by side the same records must stand on the same line, so there the order is the dataset's.
+    view = view_of(run, is_verbose=shown.is_verbose, is_worst_first=is_one)
     return msgspec.structs.replace(view, result=msgspec.structs.replace(view.result, run_dir=_near(view.result.run_dir)))
 
 
@@ -111,7 +187,12 @@ def _next_commands(view: RunView, shown: Shown) -> list[str]:
     result = view.result
     if not result.is_finished:
         return [command_line("resume", result.run_id, shown=shown)]
-    named = [*(record_id for group in view.failures for record_id in group.record_ids), *(case["record_id"] for case in view.cases)]
+    worst = (worst.prediction["record_id"] for worst in view.worst)
+    named = [
+        *worst,
+        *(record_id for group in view.failures for record_id in group.record_ids),
+        *(case["record_id"] for case in view.cases),
+    ]
     record = next((record_id for record_id in named if not record_id.startswith("-")), "RECORD")
     commands = [command_line("show", result.run_id, record, shown=shown)]
     counts = result.counts

@@ -10,7 +10,10 @@ from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text
 from assay.surfaces.reporters.run_list import runs_text
 
-HELP = """List the runs of a folder, the newest first, finished or not."""
+HELP = """List the runs of a folder, the newest first, finished or not.
+
+A run that cannot be read has a line of its own and says why. What retention has removed from a run is unknown; its manifest stays.
+"""
 
 EPILOG = """\b
 Examples:

@@ -10,7 +10,8 @@ from assay.surfaces.printable import printable
 HELP = """Say whether every file of a finished run is as it was published, and name those that are not.
 
 Checked are the hash, size and lines of each artifact, the manifest's own hash, the hash chain of the attempt log and the Merkle
-root of the records. RUN is an id, a unique beginning of one, `latest`, or the path of a run's folder.
+root of the records. What `assay purge` has removed is named, and is in order. RUN is an id, a unique beginning of one, `latest`,
+or the path of a run's folder.
 """
 
 EPILOG = """\b
@@ -34,14 +35,18 @@ def command(context: click.Context, /, run: str, runs_dir: str, *, is_json: bool
     """Entry of the command; see HELP."""
     run_id = api.open_run(run, runs_dir=runs_dir).folders.run_id
     problems = api.verify(run, runs_dir=runs_dir)
+    removed = [
+        {"name": gone.name, "purged_at": gone.purged_at, "reason": gone.reason} for gone in api.removed(run, runs_dir=runs_dir)
+    ]
     if is_json:
-        write_json({"run_id": run_id, "is_unchanged": not problems, "problems": problems})
+        write_json({"run_id": run_id, "is_unchanged": not problems, "problems": problems, "removed": removed})
     else:
-        write_text(f"{printable(line)}\n" for line in _lines(run_id, problems))
+        write_text(f"{printable(line)}\n" for line in _lines(run_id, problems, removed))
     context.exit(exits.INVALID if problems else exits.VALID)
 
 
-def _lines(run_id: str, problems: list[str]) -> list[str]:
-    if not problems:
-        return [f"{run_id} · every file is as it was published"]
-    return [f"{run_id} · {len(problems):,} not as published", *(f"  {problem}" for problem in problems)]
+def _lines(run_id: str, problems: list[str], removed: list[dict[str, str]]) -> list[str]:
+    left = "every file that is left" if removed else "every file"
+    found = f"{len(problems):,} not as published" if problems else f"{left} is as it was published"
+    gone = [f"  {one['name']}: was removed by retention, {one['purged_at']} ({one['reason']})" for one in removed]
+    return [f"{run_id} · {found}", *(f"  {problem}" for problem in problems), *gone]

@@ -5,65 +5,83 @@ from collections.abc import Iterator, Sequence
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import Paint, painter
 from assay.surfaces.reporters.run_numbers import UNKNOWN, dollars, latency, with_interval
+from assay.surfaces.reporters.run_slices import Mean, shared_mean
 from assay.surfaces.reporters.run_table import Cell, Column, Row, table
 from assay.surfaces.reporters.run_text import (
     ID_LIMIT,
     STATE_STYLES,
     failure_lines,
     gate_lines,
-    place_line,
+    place_lines,
     score_text,
+    slice_lines,
     subject_lines,
     verdict,
+    worst_lines,
 )
 from assay.surfaces.reporters.run_view import Json, RunView
 from assay.surfaces.reporters.settings import Settings
 
 NAME_LIMIT = 32
+MAX_WORST = 3
+"""Answers with the lowest scores that are listed of each candidate."""
 
 
-def candidates_text(views: Sequence[RunView], settings: Settings) -> Iterator[str]:
-    """One table over all candidates, the cases of golden datasets with the scores of each, then the decision on each."""
+def candidates_text(views: Sequence[RunView], settings: Settings, *, waiting: Sequence[str] = ()) -> Iterator[str]:
+    """One table over all candidates, the cases of golden datasets and the slices with the scores of each, then the decisions.
+
+    `waiting` are the candidates that were to follow and have no run.
+    """
     paint = painter(is_coloured=settings.is_coloured)
     yield from subject_lines(views[0], settings, paint=paint, is_one=False)
     yield "\n"
     if any(view.cases for view in views):
         yield from _cases(views, settings, paint=paint)
         yield "\n"
-    yield from table(_COLUMNS, [_row(view) for view in views], paint=paint, width=settings.width)
+    mean = shared_mean(views)
+    rows = [*(_row(view, mean) for view in views), *map(_waiting_row, waiting)]
+    yield from table(_columns(mean), rows, paint=paint, width=settings.width)
+    yield from slice_lines(views, settings, paint=paint)
     for view in views:
         yield "\n"
         yield f"{paint(_name(view), 'strong')} · {printable(view.result.run_id)}\n"
         yield from gate_lines(view, settings, paint=paint)
         yield from failure_lines(view.failures, settings, paint=paint)
-        yield place_line(view, paint=paint)
+        if view.worst and not view.cases:
+            yield from worst_lines(view, settings, paint=paint, limit=MAX_WORST)
+        yield from place_lines(view, settings, paint=paint)
 
 
-_COLUMNS = (
-    Column("candidate"),
-    Column("state"),
-    Column("evaluated", is_number=True),
-    Column("failed", is_number=True),
-    Column("pass rate", is_number=True),
-    Column("mean score", is_number=True),
-    Column("p95", is_number=True),
-    Column("cost", is_number=True),
-)
+_NUMBERS = ("evaluated", "failed", "pass rate", "mean score", "p95", "cost")
 
 
-def _row(view: RunView) -> Row:
-    counts, metrics = view.result.counts, view.result.metrics
+def _columns(mean: Mean) -> tuple[Column, ...]:
+    titles = (mean.title if title == "mean score" else title for title in _NUMBERS)
+    return (Column("candidate"), Column("state"), *(Column(title, is_number=True) for title in titles))
+
+
+def _row(view: RunView, mean: Mean) -> Row:
     state = Cell(view.result.state.replace("_", " "), STATE_STYLES.get(view.result.state, "warning"))
-    head = (_name(view), state, f"{counts.evaluated_records:,}", f"{counts.failed_records:,}")
+    return (_name(view), state, *candidate_figures(view, mean))
+
+
+def candidate_figures(view: RunView, mean: Mean) -> tuple[str, ...]:
+    """Evaluated, failed, pass rate, mean, p95 and cost of a run, each as short as a cell wants it."""
+    counts, metrics = view.result.counts, view.result.metrics
+    head = (f"{counts.evaluated_records:,}", f"{counts.failed_records:,}")
     if not metrics:
         return (*head, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
     return (
         *head,
         with_interval(metrics["pass_rate"], metrics["pass_rate_interval"]),
-        with_interval(metrics["raw_score_mean"], metrics["raw_score_mean_interval"]),
+        mean.text(metrics),
         latency(metrics["latency_ms"]["model"]["p95"]),
         _cost(metrics["cost_usd"]),
     )
+
+
+def _waiting_row(name: str) -> Row:
+    return (printable(name, limit=NAME_LIMIT), Cell("not started", "warning"), *[UNKNOWN] * len(_NUMBERS))
 
 
 def _cost(cost: Json) -> str:

@@ -13,6 +13,7 @@ from assay.surfaces.reporters.settings import Settings
 from assay.surfaces.reporters.wording import counted
 
 NAME_LIMIT = 32
+DAMAGED = "damaged"
 
 _COLUMNS = (
     Column("run"),
@@ -28,17 +29,24 @@ _COLUMNS = (
 
 
 def runs_text(runs: Sequence[RunListing], settings: Settings) -> Iterator[str]:
-    """One line for each run, and how many there are."""
+    """One line for each run, what there is to say of some of them, and how many there are."""
     paint = painter(is_coloured=settings.is_coloured)
     if runs:
         yield from table(_COLUMNS, [_row(run) for run in runs], paint=paint, width=settings.width)
         yield "\n"
-    unfinished = sum(run.state not in TERMINAL for run in runs)
-    yield counted(len(runs), "run") + (f" · {unfinished:,} unfinished" if unfinished else "") + "\n"
+    for run in runs:
+        if run.note:
+            yield f"{printable(run.run_id)}: {printable(run.note)}\n"
+    damaged = sum(run.state == DAMAGED for run in runs)
+    unfinished = sum(run.state not in TERMINAL for run in runs) - damaged
+    words = [counted(len(runs), "run"), *([f"{unfinished:,} unfinished"] if unfinished else [])]
+    yield " · ".join([*words, *([f"{damaged:,} damaged"] if damaged else [])]) + "\n"
 
 
 def _row(run: RunListing) -> Row:
     is_done = run.done_records == run.total_records
+    if run.state == DAMAGED:
+        return (printable(run.run_id), UNKNOWN, Cell(DAMAGED, "error"), *[UNKNOWN] * (len(_COLUMNS) - 3))
     return (
         printable(run.run_id),
         printable(run.created_at[:16].replace("T", " ")),

@@ -7,9 +7,11 @@ from rich.cells import cell_len
 
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import Paint, hanging, painter
+from assay.surfaces.reporters.run_decision import NO_GATES, Decision, decisions
 from assay.surfaces.reporters.run_numbers import UNKNOWN, bar, decimal, dollars, duration, latency, level_name, with_interval
+from assay.surfaces.reporters.run_slices import SliceRow, slice_table
 from assay.surfaces.reporters.run_table import Cell, Column, Row, table
-from assay.surfaces.reporters.run_view import FailureGroup, Json, RunView
+from assay.surfaces.reporters.run_view import FailureGroup, Json, RunView, WorstRecord
 from assay.surfaces.reporters.settings import Settings
 from assay.surfaces.reporters.wording import counted
 
@@ -18,6 +20,10 @@ LABEL = 12
 ID_LIMIT = 48
 NAME_LIMIT = 120
 TEXT_LIMIT = 400
+SLICE_LIMIT = 32
+WHY_LIMIT = 160
+MAX_WORST = 8
+"""Answers with the lowest scores that are listed; the artifacts have them all."""
 MAX_GROUPS = 8
 """Kinds of failures that are listed; the artifacts have them all."""
 
@@ -27,8 +33,7 @@ STATE_STYLES = {
     "failed": "error",
     "cancelled": "error",
 }
-_GATES = (("pass_rate", "pass rate", "pass_rate", "at least"), ("min_score", "mean score", "raw_score_mean", "at least"))
-_MOST = ("max_error_rate", "error rate", "error_rate", "at most")
+_DECISION_STYLES = {"PASS": "accepted", "UNFINISHED": "warning"}
 
 
 def run_text(view: RunView, settings: Settings, *, commands: Sequence[str] = ()) -> Iterator[str]:
@@ -41,12 +46,16 @@ def run_text(view: RunView, settings: Settings, *, commands: Sequence[str] = ())
         yield from _cases(view, settings, paint=paint)
     yield "\n"
     yield from _figures(view, settings, paint=paint)
+    yield from slice_lines([view], settings, paint=paint)
     if view.failures:
         yield "\n"
         yield from failure_lines(view.failures, settings, paint=paint)
+    if view.worst and not view.cases:
+        yield "\n"
+        yield from worst_lines(view, settings, paint=paint)
     yield "\n"
     yield from gate_lines(view, settings, paint=paint)
-    yield place_line(view, paint=paint)
+    yield from place_lines(view, settings, paint=paint)
     for number, command in enumerate(commands):
         yield _labelled("" if number else "next", printable(command), paint=paint)
 
@@ -57,9 +66,11 @@ def _heading(view: RunView, paint: Paint) -> str:
     return f"{paint(printable(result.run_id), 'strong')} · {state}\n"
 
 
-def place_line(view: RunView, *, paint: Paint) -> str:
-    """Where the run is on the disk."""
-    return _labelled("artifacts" if view.result.is_finished else "kept in", printable(view.result.run_dir), paint=paint)
+def place_lines(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str]:
+    """Where the run is on the disk, and what is not there any more."""
+    yield _labelled("artifacts" if view.result.is_finished else "kept in", printable(view.result.run_dir), paint=paint)
+    for problem in view.missing:
+        yield _labelled("missing", printable(problem, limit=TEXT_LIMIT), paint=paint, settings=settings)
 
 
 def subject_lines(view: RunView, settings: Settings, *, paint: Paint, is_one: bool = True) -> Iterator[str]:
@@ -210,6 +221,32 @@ def cost_text(cost: Json) -> str:
     return " + ".join(part for part in (known, unknown) if part) or UNKNOWN
 
 
+# Slices
+
+
+def slice_lines(views: Sequence[RunView], settings: Settings, *, paint: Paint) -> Iterator[str]:
+    """An empty line, and a row for each value of each slice; nothing where no slice has two values."""
+    found = slice_table(views, is_verbose=settings.is_verbose)
+    if not found.rows:
+        return
+    names = (Column("slice"), Column("value"), *([Column("candidate")] if len(views) > 1 else []))
+    numbers = (Column("n", is_number=True), Column("pass rate", is_number=True), Column(found.mean.title, is_number=True))
+    yield "\n"
+    rows = [_slice_row(row, is_one=len(views) == 1) for row in found.rows]
+    yield from table((*names, *numbers), rows, paint=paint, width=settings.width)
+    if found.omitted:
+        where = "metrics_by_slice.json has them" if settings.is_verbose else "--verbose lists them"
+        yield paint(f"… and {counted(found.omitted, 'more value')} ({where})", "quiet") + "\n"
+
+
+def _slice_row(row: SliceRow, *, is_one: bool) -> Row:
+    texts = (row.name, row.value, *(() if is_one else (row.candidate,)))
+    return (*(printable(text, limit=SLICE_LIMIT) for text in texts), row.n, row.pass_rate, row.mean)
+
+
+# Failures
+
+
 def failure_lines(groups: Sequence[FailureGroup], settings: Settings, *, paint: Paint) -> Iterator[str]:
     """What went wrong how often, with the first records of each kind."""
     if not groups:
@@ -233,33 +270,41 @@ def _group_row(group: FailureGroup) -> Row:
     )
 
 
+def worst_lines(view: RunView, settings: Settings, *, paint: Paint, limit: int = MAX_WORST) -> Iterator[str]:
+    """The answers with the lowest scores, and what was said about them."""
+    rows = [_worst_row(worst, view) for worst in view.worst[:limit]]
+    columns = (Column("worst", is_number=True), Column("record"), Column("why"))
+    yield from table(columns, rows, paint=paint, width=settings.width)
+
+
+def _worst_row(worst: WorstRecord, view: RunView) -> Row:
+    record_id = printable(worst.prediction["record_id"], limit=ID_LIMIT)
+    return (worst_score(worst, view), record_id, printable(one_line(worst.why), limit=WHY_LIMIT))
+
+
+def worst_score(worst: WorstRecord, view: RunView) -> str:
+    """The score on its own scale, or brought to 0-1 where the run has several scales."""
+    return score_text(worst.prediction) if view.result.metrics.get("scale") else decimal(worst.prediction["score"])
+
+
+def one_line(text: str) -> str:
+    """The text with every stretch of white space as one space."""
+    return " ".join(text.split())
+
+
 # The decision
 
 
 def gate_lines(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str]:
     """Whether the run is good enough, and every reason for it."""
-    result, gates = view.result, view.plan.get("gates") or {}
-    if result.blocked:
-        yield _decision("BLOCKED", f"a provider takes no more calls: {result.blocked}", settings, paint=paint)
-    if not result.is_finished:
-        yield _decision("UNFINISHED", "the run can be resumed; nothing that is done is done again", settings, paint=paint)
-    elif not result.counts.evaluated_records:
-        yield _decision("NO RESULT", "nothing could be evaluated", settings, paint=paint)
-    elif not result.gate.passed:
-        for reason in result.gate.reasons:
-            yield _decision("FAIL", reason, settings, paint=paint)
-    elif gates:
-        yield _decision("PASS", ", ".join(_reached(gates, result.metrics)), settings, paint=paint)
-    else:
-        yield _labelled("gates", "none set (--pass-rate, --min-score and --max-error-rate set them)", paint=paint)
+    for decision in decisions(view):
+        if decision.word == NO_GATES:
+            yield _labelled("gates", f"none set ({decision.reason})", paint=paint)
+        else:
+            yield _decision(decision, settings, paint=paint)
 
 
-def _reached(gates: Json, metrics: Json) -> list[str]:
-    reached = ((name, metrics[member], gates.get(gate), word) for gate, name, member, word in (*_GATES, _MOST))
-    return [f"{name} {decimal(value)} ({word} {decimal(limit)})" for name, value, limit, word in reached if limit is not None]
-
-
-def _decision(word: str, reason: str, settings: Settings, *, paint: Paint) -> str:
-    style = "accepted" if word == "PASS" else "warning" if word == "UNFINISHED" else "error"
-    text = hanging(printable(reason, limit=TEXT_LIMIT), first=LABEL, width=settings.width, indent=LABEL)
+def _decision(decision: Decision, settings: Settings, *, paint: Paint) -> str:
+    word, style = decision.word, _DECISION_STYLES.get(decision.word, "error")
+    text = hanging(printable(decision.reason, limit=TEXT_LIMIT), first=LABEL, width=settings.width, indent=LABEL)
     return f"{paint(word, style)}{' ' * max(1, LABEL - cell_len(word))}{text}\n"

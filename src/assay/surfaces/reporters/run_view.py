@@ -1,19 +1,24 @@
 """A run's artifacts into what a report shows of them: the failures in groups, and the records to list one by one."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
+from heapq import nsmallest
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 from assay import api
+from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.core.run_result import RunResult
 
 FIRST_IDS = 3
 """Record ids that a group of failures names."""
 MAX_CASES = 50
 """Records listed one by one unless all are asked for."""
+MAX_WORST = 10
+"""Answers with the lowest scores that a report has at hand."""
 
 Json = dict[str, Any]
 
@@ -28,6 +33,25 @@ class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):
     record_ids: tuple[str, ...]
 
 
+class WorstRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer that was graded and did not pass."""
+
+    prediction: Json
+    label: str
+    """What kind of failure it is."""
+    why: str
+
+
+class SliceValue(msgspec.Struct, frozen=True, kw_only=True):
+    """The records that share a value of a slice."""
+
+    name: str
+    value: str | None
+    """None for the records that have none."""
+    figures: Json
+    """Their metrics, as metrics_by_slice.json has them."""
+
+
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a report on one run needs."""
 
@@ -37,6 +61,13 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     cases: tuple[Json, ...] = ()
     """Predictions to list one by one."""
     omitted_cases: int = 0
+    worst: tuple[WorstRecord, ...] = ()
+    """The lowest scores first."""
+    slices: tuple[SliceValue, ...] = ()
+    """Of the slices with more than one value; those with the fewest first, in each the largest first."""
+    omitted_slice_values: int = 0
+    missing: tuple[str, ...] = ()
+    """Why some of this could not be read."""
 
     @property
     def plan(self) -> Json:
@@ -50,21 +81,78 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
         return (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds() if begin and end else None
 
 
-def view_of(run: api.Run, *, is_verbose: bool = False) -> RunView:
+def view_of(run: api.Run, *, is_verbose: bool = False, is_worst_first: bool = True) -> RunView:
     """The view of an opened run; golden datasets list their cases, other contracts theirs only when everything is asked for."""
-    result = run.result
-    if not result.is_finished:
-        return RunView(result=result, manifest=run.manifest)
-    is_listed = is_verbose or run.manifest.get("contract") == "golden_v1"
-    cases = tuple(_first(run.predictions(), None if is_verbose else MAX_CASES)) if is_listed else ()
-    evaluable = result.counts.valid_records
-    return RunView(
-        result=result,
-        manifest=run.manifest,
-        failures=grouped(run.failures()),
-        cases=cases,
-        omitted_cases=evaluable - len(cases) if is_listed else 0,
+    view = RunView(result=run.result, manifest=run.manifest)
+    if not view.result.is_finished:
+        return view
+    for fill in (_with_slices, _with_failures):
+        view = _kept(fill, run, view)
+    if is_verbose or run.manifest.get("contract") == "golden_v1":
+        view = _kept(_with_worst_first if is_worst_first else _with_cases, run, view, limit=None if is_verbose else MAX_CASES)
+    return view
+
+
+def _kept(fill: Callable[..., RunView], run: api.Run, view: RunView, **settings: Any) -> RunView:
+    """The view with more in it; an artifact that is gone or damaged is said to be missing."""
+    try:
+        return fill(run, view, **settings)
+    except (RunNotFound, StoreUnavailable) as problem:
+        return msgspec.structs.replace(view, missing=tuple(dict.fromkeys((*view.missing, str(problem)))))
+
+
+def _with_slices(run: api.Run, view: RunView) -> RunView:
+    named = [(name, found) for name, found in run.slices().items() if found["n_values"] > 1]
+    # Datasets first: they are what a run of several is about. A slice with hundreds of values must not hide the small ones.
+    named.sort(key=lambda item: (item[0] != "dataset", item[1]["n_values"], item[0]))
+    values = tuple(
+        SliceValue(name=name, value=figures["value"], figures=figures) for name, found in named for figures in found["values"]
     )
+    return msgspec.structs.replace(view, slices=values, omitted_slice_values=sum(found["n_values_omitted"] for _, found in named))
+
+
+def _with_failures(run: api.Run, view: RunView) -> RunView:
+    """One look at all failures: their groups, and what is said about the worst."""
+    predictions = run.worst(MAX_WORST)
+    said: dict[int, Json] = {prediction["index"]: {} for prediction in predictions}
+    groups = grouped(_noted(run.failures(), said))
+    worst = tuple(_worst(prediction, said[prediction["index"]]) for prediction in predictions)
+    return msgspec.structs.replace(view, failures=groups, worst=worst)
+
+
+def _noted(failures: Iterable[Json], said: dict[int, Json]) -> Iterator[Json]:
+    for failure in failures:
+        if failure["index"] in said:
+            said[failure["index"]] = failure
+        yield failure
+
+
+def _worst(prediction: Json, failure: Json) -> WorstRecord:
+    return WorstRecord(
+        prediction=prediction,
+        label=failure.get("taxonomy_label") or prediction["label"] or "",
+        why=failure.get("message") or prediction["justification"] or "",
+    )
+
+
+def _with_cases(run: api.Run, view: RunView, *, limit: int | None) -> RunView:
+    return _listed(view, tuple(islice(run.predictions(), limit)))
+
+
+def _with_worst_first(run: api.Run, view: RunView, *, limit: int | None) -> RunView:
+    predictions = run.predictions()
+    return _listed(view, tuple(sorted(predictions, key=badness) if limit is None else nsmallest(limit, predictions, key=badness)))
+
+
+def _listed(view: RunView, cases: tuple[Json, ...]) -> RunView:
+    return msgspec.structs.replace(view, cases=cases, omitted_cases=view.result.counts.valid_records - len(cases))
+
+
+def badness(case: Json) -> tuple[int, float]:
+    """What did not pass comes first, the lowest score first; then what has no score; then what passed."""
+    if case["score"] is None:
+        return (1, 0.0)
+    return (2 if case["passed"] else 0, case["score"])
 
 
 def grouped(failures: Iterable[Json]) -> tuple[FailureGroup, ...]:
@@ -88,10 +176,3 @@ def grouped(failures: Iterable[Json]) -> tuple[FailureGroup, ...]:
 def _named(failure: Json) -> str:
     """A record that broke its contract may have no id."""
     return f"record {failure['index']}" if failure["record_id"] is None else str(failure["record_id"])
-
-
-def _first(items: Iterator[Json], limit: int | None) -> Iterator[Json]:
-    for number, item in enumerate(items):
-        if limit is not None and number >= limit:
-            return
-        yield item

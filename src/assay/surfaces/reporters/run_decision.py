@@ -1,0 +1,50 @@
+"""Whether a run is good enough, and every reason for it."""
+
+import msgspec
+
+from assay.surfaces.reporters.run_numbers import decimal
+from assay.surfaces.reporters.run_view import Json, RunView
+
+_GATES = (
+    ("pass_rate", "pass rate", "pass_rate", "at least"),
+    ("min_score", "mean score", "raw_score_mean", "at least"),
+    ("max_error_rate", "error rate", "error_rate", "at most"),
+)
+NO_GATES = "no gates"
+"""The word where there is nothing to decide."""
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """One word on a run, and a reason for it that may hold text from outside."""
+
+    word: str
+    reason: str
+
+
+def decisions(view: RunView) -> list[Decision]:
+    """Every decision on a run; FAIL for each gate that was missed."""
+    blocked = [Decision("BLOCKED", f"a provider takes no more calls: {view.result.blocked}")] if view.result.blocked else []
+    return [*blocked, *_verdicts(view)]
+
+
+def word_for(view: RunView) -> str:
+    """The one word for a run: FAIL, NO RESULT, UNFINISHED, PASS, or that no gates are set."""
+    return _verdicts(view)[0].word
+
+
+def _verdicts(view: RunView) -> list[Decision]:
+    result, gates = view.result, view.plan.get("gates") or {}
+    if not result.is_finished:
+        return [Decision("UNFINISHED", "the run can be resumed; nothing that is done is done again")]
+    if not result.counts.evaluated_records:
+        return [Decision("NO RESULT", "nothing could be evaluated")]
+    if not result.gate.passed:
+        return [Decision("FAIL", reason) for reason in result.gate.reasons or ("a gate was missed",)]
+    if gates:
+        return [Decision("PASS", ", ".join(_reached(gates, result.metrics)))]
+    return [Decision(NO_GATES, "--pass-rate, --min-score and --max-error-rate set them")]
+
+
+def _reached(gates: Json, metrics: Json) -> list[str]:
+    reached = ((name, metrics.get(member), gates.get(gate), word) for gate, name, member, word in _GATES)
+    return [f"{name} {decimal(value)} ({word} {decimal(limit)})" for name, value, limit, word in reached if limit is not None]

@@ -1,0 +1,158 @@
+"""Runs as a comment on a pull request: the decision and why, a row for each candidate, slices, the worst records, the files."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePath
+from urllib.parse import quote
+
+from assay.surfaces.printable import encodable
+from assay.surfaces.reporters.markdown import code, plain
+from assay.surfaces.reporters.run_candidates import candidate_figures
+from assay.surfaces.reporters.run_decision import NO_GATES, decisions, word_for
+from assay.surfaces.reporters.run_numbers import UNKNOWN
+from assay.surfaces.reporters.run_slices import shared_mean, slice_table
+from assay.surfaces.reporters.run_text import ID_LIMIT, NAME_LIMIT, one_line, worst_score
+from assay.surfaces.reporters.run_view import RunView
+from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.wording import counted
+
+WHY_LIMIT = 240
+_WORDS = ("FAIL", "NO RESULT", "UNFINISHED", "PASS")
+"""What decides about several runs, the gravest first."""
+_LINKED = ("run_manifest.json", "metrics_summary.json", "metrics_by_slice.json", "predictions.jsonl", "failures.jsonl")
+_NOTIFYING = re.compile(r"@|[#!](?=\w)|:(?=//)|(?<=www)(?=\.)|(?<=\bgh)-(?=\d)", re.IGNORECASE)
+_NOTHING = "&#8203;"
+"""A space without width: code hosts look for names, numbers and addresses in the finished text, where an escape is gone."""
+
+
+def run_markdown(views: Sequence[RunView], settings: Settings, *, waiting: Sequence[str] = (), folder: str = "") -> Iterator[str]:
+    """The whole comment; `waiting` are candidates without a run, `folder` leads from where the text will be to the runs."""
+    yield f"## Evaluation: {_headline(views, waiting)}\n\n"
+    yield from _reasons(views)
+    yield "\n"
+    yield from _candidates(views, waiting)
+    yield from _subject(views[0])
+    yield from _slices(views, settings)
+    yield from _failures(views)
+    yield from _worst(views)
+    yield from _files(views, folder)
+
+
+def inert(text: str, *, limit: int | None = None) -> str:
+    """Text from outside as one line that no code host reads as markup, a mention, a reference or an address."""
+    line = one_line(text)
+    cut = line if limit is None or len(line) <= limit else line[: limit - 1] + "…"
+    return _NOTIFYING.sub(lambda match: match[0] + _NOTHING, plain(cut))
+
+
+def _headline(views: Sequence[RunView], waiting: Sequence[str]) -> str:
+    words = {word_for(view) for view in views} | ({"UNFINISHED"} if waiting else set())
+    return next((word for word in _WORDS if word in words), NO_GATES)
+
+
+def _reasons(views: Sequence[RunView]) -> Iterator[str]:
+    for view in views:
+        for decision in decisions(view):
+            yield f"- **{decision.word}** · {inert(_name(view), limit=NAME_LIMIT)}: {inert(decision.reason)}\n"
+
+
+def _candidates(views: Sequence[RunView], waiting: Sequence[str]) -> Iterator[str]:
+    mean = shared_mean(views)
+    titles = ("candidate", "run", "state", "evaluated", "failed", "pass rate", mean.title, "p95", "cost")
+    rows = [
+        (
+            _cell(_name(view)),
+            _cell(view.result.run_id),
+            view.result.state.replace("_", " "),
+            *map(_figure, candidate_figures(view, mean)),
+        )
+        for view in views
+    ]
+    rows += [(_cell(name), UNKNOWN, "not started", *[UNKNOWN] * 6) for name in waiting]
+    yield from _table(titles, rows, n_texts=3)
+
+
+def _subject(view: RunView) -> Iterator[str]:
+    datasets = (
+        f"{dataset['name'] or dataset['dataset_id']} {dataset['dataset_version']}" for dataset in view.plan.get("datasets", ())
+    )
+    judges = [judge["name"] for judge in view.plan.get("judges", ())]
+    yield f"\nDatasets: {', '.join(inert(name, limit=NAME_LIMIT) for name in datasets)}."
+    if judges:
+        yield f" Judges: {', '.join(inert(name, limit=NAME_LIMIT) for name in judges)}."
+    yield " Numbers in brackets are 95 % intervals.\n"
+
+
+def _slices(views: Sequence[RunView], settings: Settings) -> Iterator[str]:
+    found = slice_table(views, is_verbose=settings.is_verbose)
+    if not found.rows:
+        return
+    titles = ("slice", "value", "candidate", "n", "pass rate", found.mean.title)
+    rows = [(_cell(row.name), _cell(row.value), _cell(row.candidate), row.n, row.pass_rate, row.mean) for row in found.rows]
+    yield "\n### Slices\n\n"
+    yield from _table(titles, rows, n_texts=3)
+    if found.omitted:
+        yield f"\n… and {counted(found.omitted, 'more value')}.\n"
+
+
+def _failures(views: Sequence[RunView]) -> Iterator[str]:
+    rows = [
+        (_cell(_name(view)), _cell(group.word), f"{group.count:,}", ", ".join(_cell(record_id) for record_id in group.record_ids))
+        for view in views
+        for group in view.failures
+    ]
+    if rows:
+        yield "\n<details><summary>Failures by kind</summary>\n\n"
+        yield from _table(("candidate", "why", "failures", "first records"), rows, n_texts=2)
+        yield "\n</details>\n"
+
+
+def _worst(views: Sequence[RunView]) -> Iterator[str]:
+    rows = [
+        (
+            _cell(_name(view)),
+            _cell(worst.prediction["record_id"]),
+            _cell(worst.label),
+            worst_score(worst, view),
+            inert(worst.why, limit=WHY_LIMIT),
+        )
+        for view in views
+        for worst in view.worst
+    ]
+    if rows:
+        yield "\n<details><summary>Worst records</summary>\n\n"
+        yield from _table(("candidate", "record", "kind", "score", "why"), rows, n_texts=3)
+        yield "\n</details>\n"
+
+
+def _files(views: Sequence[RunView], folder: str) -> Iterator[str]:
+    yield "\n"
+    for view in views:
+        place = PurePath(folder, view.result.run_dir).as_posix()
+        names = _LINKED if view.result.is_finished and not view.missing else ()
+        links = (f"[{name}](<{quote(encodable(f'{place}/{name}'))}>)" for name in names)
+        yield f"- {' · '.join((f'Files of {inert(view.result.run_id)}: {code(place)}', *links))}\n"
+        yield from (f"  - {inert(problem)}\n" for problem in view.missing)
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, n_texts: int) -> Iterator[str]:
+    """The first columns hold texts; a column after them numbers, unless it is a last one of longer text."""
+    numbers = {title for title in titles[n_texts:] if title not in ("why", "first records")}
+    yield f"| {' | '.join(titles)} |\n"
+    yield f"|{'|'.join('---:' if title in numbers else '---' for title in titles)}|\n"
+    yield from (f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _cell(text: str) -> str:
+    """Names and ids as code, in which nothing is read as markup or as a mention."""
+    line = one_line(text)
+    return code(line if len(line) <= ID_LIMIT else line[: ID_LIMIT - 1] + "…")
+
+
+def _figure(text: str) -> str:
+    """A figure of ours; `<1 ms` is no tag, and two amounts in dollars are no formula."""
+    return text.replace("<", "&lt;").replace(">", "&gt;").replace("$", "\\$")
+
+
+def _name(view: RunView) -> str:
+    return view.result.candidate or view.result.run_id

@@ -1,0 +1,79 @@
+"""The slices of one or several runs into the rows of a table."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from assay.surfaces.reporters.run_numbers import with_interval
+from assay.surfaces.reporters.run_view import Json, RunView, SliceValue
+
+MAX_ROWS = 12
+"""Rows that are shown unless all are asked for."""
+FEWEST_VALUES = 4
+"""Values that are shown however many candidates have a row for each."""
+NO_VALUE = "(none)"
+
+
+class Mean(msgspec.Struct, frozen=True):
+    """Which mean of the scores is shown, and what it is called."""
+
+    member: str
+    title: str
+
+    def text(self, metrics: Json) -> str:
+        """The mean with its interval."""
+        return with_interval(metrics[self.member], metrics[f"{self.member}_interval"])
+
+
+class SliceRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A value of a slice in one run; its texts are as they came."""
+
+    name: str
+    value: str
+    candidate: str
+    n: str
+    """Records with a score."""
+    pass_rate: str
+    mean: str
+
+
+class SliceTable(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows to show, and how many values have none."""
+
+    rows: tuple[SliceRow, ...]
+    omitted: int
+    mean: Mean
+
+
+def slice_table(views: Sequence[RunView], *, is_verbose: bool) -> SliceTable:
+    """A row for each value and run, those of one value below each other."""
+    values: dict[tuple[str, str | None], list[tuple[RunView, SliceValue]]] = {}
+    for view in views:
+        for found in view.slices:
+            values.setdefault((found.name, found.value), []).append((view, found))
+    limit = len(values) if is_verbose else max(FEWEST_VALUES, MAX_ROWS // len(views))
+    shown = list(values.values())[:limit]
+    mean = shared_mean(views)
+    return SliceTable(
+        rows=tuple(_row(view, found, mean=mean) for same in shown for view, found in same),
+        omitted=len(values) - len(shown) + max(view.omitted_slice_values for view in views),
+        mean=mean,
+    )
+
+
+def shared_mean(views: Sequence[RunView]) -> Mean:
+    """Means on different scales say nothing side by side; brought to 0-1 they do."""
+    scales = {view.result.metrics.get("scale") for view in views if view.result.metrics.get("n_scored")}
+    return Mean("score_mean", "mean of 0-1") if None in scales or len(scales) > 1 else Mean("raw_score_mean", "mean score")
+
+
+def _row(view: RunView, found: SliceValue, *, mean: Mean) -> SliceRow:
+    figures = found.figures
+    return SliceRow(
+        name=found.name,
+        value=NO_VALUE if found.value is None else found.value,
+        candidate=view.result.candidate or view.result.run_id,
+        n=f"{figures['n_scored']:,}",
+        pass_rate=with_interval(figures["pass_rate"], figures["pass_rate_interval"]),
+        mean=mean.text(figures),
+    )
