@@ -42,6 +42,9 @@ Cost = dict[str, Any]
 """`cpu`, `wall`, `memory` and `result` of a measurement, or `absent` or `refused` with the reason."""
 Costs = dict[Cell, Cost]
 
+ENVIRONMENT = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+"""Modules are compiled once, as they are for people."""
+
 
 def main() -> None:
     """Measure and print."""
@@ -94,7 +97,7 @@ def measure(cell: Cell) -> Cost:
     if cell.tool == "assay --version":
         return measure_command([sys.executable, "-m", "assay", "--version"])
     command = [sys.executable, str(HERE / "tasks.py"), cell.tool, str(dataset(cell.file, cell.megabytes))]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False, env=ENVIRONMENT)
     if done.returncode:
         return {"refused": done.stderr.strip().splitlines()[-1][:120]}
     cost: Cost = json.loads(done.stdout)
@@ -104,7 +107,7 @@ def measure(cell: Cell) -> Cost:
 def measure_command(command: list[str]) -> Cost:
     """CPU of a whole process, from its start to its end."""
     before = os.times()
-    subprocess.run(command, capture_output=True, check=True)
+    subprocess.run(command, capture_output=True, check=True, env=ENVIRONMENT)
     after = os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
     return {"cpu": cpu, "wall": after.elapsed - before.elapsed, "memory": 0}

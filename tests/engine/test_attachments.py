@@ -1,18 +1,31 @@
+import asyncio
+import hashlib
+import json
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
+from assay import api
 from assay.core.case import Attachment, Case
+from assay.core.outcome import GradingFailure
 from assay.engine.attachments import (
     MAX_BYTES,
     MAX_CHARACTERS,
     AttachmentProblem,
+    Attachments,
     attachment_reader,
-    check_attachments,
     read_attachment,
+    read_pinned,
 )
+from assay.engine.folders import RunFolders
+from assay.engine.planning import PlannedRuns
 from assay.engine.request import RunRequest
+from assay.engine.run import Surroundings, drive, open_or_create
+from assay.engine.selection import prepared_records
 from tests.engine.run_settings import mcq_row, planned, problems_of, write_rows
 
 
@@ -35,9 +48,42 @@ def pdf(text: str) -> bytes:
     return body + head + table + f"trailer\n<< /Size {len(parts) + 1} /Root 1 0 R >>\nstartxref\n{len(body)}\n%%EOF\n".encode()
 
 
-def case_with(case_id: str, path: str) -> Case:
-    attachments = (Attachment(path),)
-    return Case(id=case_id, index=0, contract="legal_eval_v1", task="mcq", dataset="law", prompt="?", attachments=attachments)
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def law(folder: Path, **texts: str) -> PlannedRuns:
+    """A run over one record for each text, which is attached to it."""
+    rows = [mcq_row(name, attachments=[{"path": f"{name}.txt", "title": name}]) for name in texts]
+    for name, text in texts.items():
+        (folder / f"{name}.txt").write_text(text)
+    dataset = write_rows(folder / "law.jsonl", *rows)
+    return planned(RunRequest(datasets=(str(dataset),), models=("scripted/echo",), runs_dir=str(folder / "runs")))
+
+
+def cases_of(runs: PlannedRuns, *, is_planned: bool = True) -> list[Case]:
+    """The cases of a run as they are prepared, by the process that planned it or by another one."""
+    rows = prepared_records(runs.plans[0], runs.inputs if is_planned else None)
+    return [msgspec.json.decode(row.case or b"", type=Case) for row in rows]
+
+
+def texts_of(runs: PlannedRuns, *cases: Case) -> list[Mapping[str, str]]:
+    """What a process that did not plan the run reads for its cases."""
+
+    async def read() -> list[Mapping[str, str]]:
+        texts = attachment_reader(runs.plans[0], stop=asyncio.Event())
+        return [await texts(case) for case in cases]
+
+    return asyncio.run(read())
+
+
+def finished(runs: PlannedRuns, *, watch: Callable[[object], None] | None = None) -> dict[str, tuple[str, str | None]]:
+    """Status and error code of each record, after a run by another process than the one that planned it."""
+    folders = RunFolders(Path(runs.runs_dir), runs.plans[0].run_id)
+    open_or_create(runs.plans[0], folders, at=1_700_000_000.0)
+    drive(folders, Surroundings(environ={}, watch=watch))
+    lines = map(json.loads, (folders.sealed / "predictions.jsonl").read_text().splitlines())
+    return {line["record_id"]: (line["status"], line["error_code"]) for line in lines}
 
 
 def test_text_is_read_as_utf_8_without_its_byte_order_mark(tmp_path: Path) -> None:
@@ -99,7 +145,7 @@ def test_a_link_in_a_circle_is_a_problem(tmp_path: Path) -> None:
 def test_only_regular_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe.txt")
-    assert check_attachments(tmp_path, [Attachment("folder"), Attachment("pipe.txt")]) == [
+    assert Attachments().check(tmp_path, [Attachment("folder"), Attachment("pipe.txt")]) == [
         "the attachment 'folder' is not a regular file",
         "the attachment 'pipe.txt' is not a regular file",
     ]
@@ -145,10 +191,8 @@ def test_all_unreadable_attachments_are_told_before_any_call(tmp_path: Path) -> 
 
 
 def test_the_texts_of_a_case_come_by_path(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("alpha")
-    dataset = write_rows(tmp_path / "law.jsonl", mcq_row("r", attachments=[{"path": "a.txt"}]))
-    (plan,) = planned(RunRequest(datasets=(str(dataset),), models=("scripted/echo",))).plans
-    assert attachment_reader(plan)(case_with("r", "a.txt")) == {"a.txt": "alpha"}
+    runs = law(tmp_path, a="alpha")
+    assert texts_of(runs, *cases_of(runs)) == [{"a.txt": "alpha"}]
 
 
 def test_attachments_are_looked_for_beside_their_own_dataset(tmp_path: Path) -> None:
@@ -157,6 +201,123 @@ def test_attachments_are_looked_for_beside_their_own_dataset(tmp_path: Path) -> 
         (tmp_path / name / "a.txt").write_text(name)
         write_rows(tmp_path / name / "law.jsonl", mcq_row(f"r-{name}", attachments=[{"path": "a.txt"}]))
     datasets = tuple(str(tmp_path / name / "law.jsonl") for name in ("one", "two"))
-    (plan,) = planned(RunRequest(datasets=datasets, models=("scripted/echo",))).plans
-    read = attachment_reader(plan)
-    assert (read(case_with("r-one", "a.txt")), read(case_with("r-two", "a.txt"))) == ({"a.txt": "one"}, {"a.txt": "two"})
+    runs = planned(RunRequest(datasets=datasets, models=("scripted/echo",)))
+    assert texts_of(runs, *cases_of(runs)) == [{"a.txt": "one"}, {"a.txt": "two"}]
+
+
+# Contents stay what they were
+
+
+@pytest.mark.parametrize("is_planned", [True, False])
+def test_a_case_is_prepared_with_the_hash_of_its_attachment(tmp_path: Path, *, is_planned: bool) -> None:
+    (case,) = cases_of(law(tmp_path, a="alpha"), is_planned=is_planned)
+    assert case.attachments == (Attachment("a.txt", title="a", sha256=sha256("alpha")),)
+
+
+def test_the_hash_of_a_case_is_that_of_its_record_alone(tmp_path: Path) -> None:
+    runs = law(tmp_path, a="alpha")
+    assert [case.record_sha256 for case in cases_of(runs)] == [case.record_sha256 for case in runs.inputs[0].report.cases]
+
+
+def test_a_hash_that_the_dataset_gives_is_not_ours(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("alpha")
+    given = {"text": "0" * 64, "number": 7}
+    rows = [mcq_row(name, attachments=[{"path": "a.txt", "sha256": value}]) for name, value in given.items()]
+    dataset = write_rows(tmp_path / "law.jsonl", *rows)
+    cases = cases_of(planned(RunRequest(datasets=(str(dataset),), models=("scripted/echo",))))
+    assert [case.attachments[0].sha256 for case in cases] == [sha256("alpha")] * 2
+
+
+def test_the_hash_is_beside_the_record_in_the_artifacts(tmp_path: Path) -> None:
+    runs = law(tmp_path, a="alpha")
+    finished(runs)
+    document: dict[str, Any] = json.loads((tmp_path / "runs" / "run_1" / "input_dataset.json").read_text())
+    (attachment,) = document["records"][0]["record"]["attachments"]
+    assert attachment["sha256"] == sha256("alpha")
+
+
+def test_a_changed_attachment_is_never_read(tmp_path: Path) -> None:
+    runs = law(tmp_path, a="alpha")
+    (case,) = cases_of(runs)
+    (tmp_path / "a.txt").write_text("omega")
+    with pytest.raises(GradingFailure, match=r"the attachment 'a\.txt' has changed") as problem:
+        texts_of(runs, case)
+    assert problem.value.code == "attachment_changed"
+
+
+@pytest.mark.parametrize(("target", "code"), [("gone.txt", "attachment_missing"), ("/etc/hostname", "attachment_unreadable")])
+def test_an_attachment_that_can_no_longer_be_read_says_why(tmp_path: Path, target: str, code: str) -> None:
+    (tmp_path / "a.txt").symlink_to(target)
+    with pytest.raises(GradingFailure) as problem:
+        read_pinned([tmp_path], Attachment("a.txt", sha256=sha256("alpha")))
+    assert problem.value.code == code
+
+
+def test_the_process_that_planned_goes_on_with_what_it_has_read(tmp_path: Path) -> None:
+    runs = law(tmp_path, a="alpha")
+    (tmp_path / "a.txt").write_text("omega")
+    (result,) = api.run(runs)
+    answers = (Path(result.run_dir) / "responses.jsonl").read_text()
+    assert ("alpha" in answers, "omega" in answers) == (True, False)
+
+
+def test_a_missing_attachment_fails_its_record_and_not_the_run(tmp_path: Path) -> None:
+    runs = law(tmp_path, a="alpha", b="beta")
+    (tmp_path / "a.txt").unlink()
+    assert finished(runs) == {"a": ("evaluation_error", "attachment_missing"), "b": ("evaluated", None)}
+
+
+def test_an_attachment_that_changes_under_a_run_fails_its_record_and_not_the_run(tmp_path: Path) -> None:
+    runs = law(tmp_path, a="alpha", b="beta")
+    found = finished(runs, watch=lambda _: (tmp_path / "a.txt").write_text("omega") and None)
+    assert found == {"a": ("evaluation_error", "attachment_changed"), "b": ("evaluated", None)}
+
+
+# Reading beside the calls
+
+
+def test_an_attachment_is_read_beside_the_event_loop(tmp_path: Path) -> None:
+    runs = law(tmp_path, a="alpha")
+    (case,) = cases_of(runs)
+
+    async def order() -> list[str]:
+        texts, seen = attachment_reader(runs.plans[0], stop=asyncio.Event()), list[str]()
+        asyncio.get_running_loop().call_soon(seen.append, "loop")
+        return [*seen, *(await texts(case)).values(), *seen]
+
+    assert asyncio.run(order()) == ["alpha", "loop"]
+
+
+def test_what_was_read_once_is_not_read_again(tmp_path: Path) -> None:
+    runs = law(tmp_path, a="alpha")
+    (case,) = cases_of(runs)
+    (tmp_path / "a.txt").unlink()
+    texts = attachment_reader(runs.plans[0], runs.inputs[0].attachments, stop=asyncio.Event())
+
+    async def read() -> Mapping[str, str]:
+        return await texts(case)
+
+    assert asyncio.run(read()) == {"a.txt": "alpha"}
+
+
+def test_after_a_stop_nothing_more_is_read(tmp_path: Path) -> None:
+    runs = law(tmp_path, a="alpha")
+    (case,) = cases_of(runs)
+
+    async def read() -> Mapping[str, str]:
+        stop = asyncio.Event()
+        stop.set()
+        return await attachment_reader(runs.plans[0], stop=stop)(case)
+
+    assert asyncio.run(read()) == {}
+
+
+def test_texts_are_kept_up_to_a_number_of_characters_those_used_last_first() -> None:
+    kept = Attachments(most=10)
+    for name in ("a", "b"):
+        kept.keep(name, name * 4)
+    assert kept.kept("a") == "aaaa"
+    kept.keep("c", "cccc")
+    assert ([kept.kept(name) for name in "abc"], kept.kept_characters) == (["aaaa", None, "cccc"], 8)
+    kept.keep("d", "d" * 11)
+    assert ([kept.kept(name) for name in "acd"], kept.kept_characters) == ([None, None, None], 0)

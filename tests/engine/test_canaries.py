@@ -36,9 +36,16 @@ class Planted(msgspec.Struct):
         self.secrets[secret] = name
         return CONTEXTS[place % len(CONTEXTS)](text)
 
+    def name(self) -> str:
+        """An address that is nowhere else, where no more than a name fits."""
+        secret = f"person{len(self.secrets)}.doe@mail{len(self.secrets)}.example.org"
+        self.secrets[secret] = "name"
+        return secret
+
 
 def dataset(planted: Planted) -> dict[str, Any]:
-    head = {"schema_version": "1.0", "dataset_id": "canaries", "dataset_version": "1", "created_at": "2026-01-01T00:00:00Z"}
+    head = {"schema_version": "1.0", "dataset_id": "canaries", "created_at": "2026-01-01T00:00:00Z"}
+    head |= {"dataset_version": planted.name(), "metadata": {"owner": planted.name()}, planted.name(): "unknown"}
     return {**head, "records": [record(number, planted) for number in range(RECORDS)]}
 
 
@@ -66,6 +73,7 @@ class Provider:
         }
 
     def __call__(self, model: str, case: str, time: int) -> Answer:
+        model, _, _ = model.partition(":")
         said, named = self.texts[model, case]
         headers = {"x-request-id": named.replace("\n", " ").encode("latin-1", "replace").decode("latin-1")}
         number = int(case)
@@ -73,10 +81,15 @@ class Provider:
             return 400, error(f"refused: {said}", kind="invalid_request_error"), headers
         if model == "candidate" and number % 5 == 2 and time == 1:
             return 503, error(f"key {KEY}, header {HEADER}, {named}"), headers
-        body = completion(
-            said if number % 7 == 0 else model, verdict(said, number) if model == "judge" else said + f" [case {case}]"
-        )
+        answer = f"{said} [case {case}] with {KEY}"
+        body = completion(said if number % 7 == 0 else model, verdict(said, number) if model == "judge" else answer)
         return 200, body, headers
+
+
+def named_model(role: str, planted: Planted) -> dict[str, Any]:
+    """A model with a secret in each of its texts."""
+    body = {"user": planted.name(), planted.name(): [planted.name()]}
+    return {"model": f"stub/{role}:{planted.name()}", "name": f"{role} of {planted.name()}", "extra_body": body}
 
 
 def verdict(said: str, number: int) -> str:
@@ -95,8 +108,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Planted, Path, str]:
             "headers": {"X-Team-Key": "$STUB_HEADER"},
         }
         section = {"concurrency": 8, "keep_raw": True, "system_prompt": planted.text(10 * RECORDS)}
-        write_job(folder, provider.base_url, records=1, providers=[stub], run=section, slices=["tags", "metadata.note"])
-        (folder / "dataset.json").write_text(json.dumps(dataset(planted)))
+        models = {f"{role}s": [named_model(role, planted)] for role in ("candidate", "judge")}
+        path = folder / f"{planted.name()}.json"
+        members = {"datasets": [path.name], "providers": [stub], "run": section, "slices": ["tags", "metadata.note"], **models}
+        write_job(folder, provider.base_url, records=1, **members)
+        path.write_text(json.dumps(dataset(planted)))
         command = [sys.executable, "-m", "assay", "run", "run.json", "--run-id", "x", "--runs-dir", "runs", "--verbose"]
         environ = {"STUB_KEY": KEY, "STUB_HEADER": HEADER}
         done = subprocess.run(command, cwd=folder, env={**os.environ, **environ}, capture_output=True, text=True, check=False)
@@ -126,13 +142,14 @@ def test_no_file_of_a_sealed_run_holds_a_secret(run: tuple[Planted, Path, str]) 
 
 def test_nothing_that_a_run_says_holds_a_secret(run: tuple[Planted, Path, str]) -> None:
     planted, _, said = run
-    assert dict(leaks(planted, said)) == {}
+    # Progress calls files and models by the names that the run file gives them.
+    assert set(leaks(planted, said)) <= {"name"}
     assert KEY not in said
     assert HEADER not in said
 
 
 def test_only_the_sealed_artifacts_are_left(run: tuple[Planted, Path, str]) -> None:
-    assert [path.name for path in run[1].iterdir()] == ["x"]
+    assert {path.parent.name for path in run[1].rglob("*") if path.is_file()} == {"x"}
 
 
 def test_the_manifest_counts_what_was_redacted_by_rule(run: tuple[Planted, Path, str]) -> None:

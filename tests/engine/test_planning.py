@@ -213,3 +213,28 @@ def test_conversations_are_judged_as_recorded_unless_a_candidate_is_named(tmp_pa
 def test_standard_input_is_no_dataset_of_a_run() -> None:
     (problem,) = problems_of(RunRequest(datasets=("-",), models=("scripted/echo",)))
     assert problem.startswith("DATASET: a run cannot be read from standard input")
+
+
+def test_an_id_that_is_too_long_with_the_names_of_the_candidates_is_a_problem(tmp_path: Path) -> None:
+    dataset = write_rows(tmp_path / "law.jsonl", mcq_row("a"))
+    request = RunRequest(datasets=(str(dataset),), models=("scripted/echo", "scripted/mcq-first"), run_id="x" * 120)
+    problems = problems_of(request)
+    assert [problem.split(": ")[0] for problem in problems] == ["--run-id", "--run-id"]
+    assert all("cannot be a run id" in problem for problem in problems)
+
+
+def test_no_candidate_is_asked_when_the_place_of_another_is_taken(tmp_path: Path) -> None:
+    dataset = write_rows(tmp_path / "law.jsonl", mcq_row("a"))
+    (tmp_path / "x-scripted-mcq-first").touch()
+    models = ("scripted/echo", "scripted/mcq-first")
+    (problem,) = problems_of(RunRequest(datasets=(str(dataset),), models=models, run_id="x", runs_dir=str(tmp_path)))
+    assert problem.startswith("--run-id: ")
+    assert "exists and is no run" in problem
+
+
+def test_candidates_whose_names_differ_in_case_alone_have_different_ids(tmp_path: Path) -> None:
+    write_rows(tmp_path / "law.jsonl", mcq_row("a"))
+    run_file = tmp_path / "run.yaml"
+    candidates = "[{model: scripted/echo, name: M}, {model: scripted/echo, name: m}]"
+    run_file.write_text(f"datasets: [law.jsonl]\ncandidates: {candidates}\n")
+    assert [plan.run_id for plan in planned(RunRequest(run_file=str(run_file), run_id="x")).plans] == ["x-1-M", "x-2-m"]

@@ -1,10 +1,14 @@
 """Runs that are interrupted, resumed, repeated, cancelled, or driven by two processes at once."""
 
+import json
 import shutil
 import signal
+import sqlite3
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -13,6 +17,9 @@ import pytest
 from assay import api
 from assay.core.errors import RunSealed, UsageProblem
 from assay.core.run_result import RunResult
+from assay.engine.run import Surroundings
+from assay.engine.runs import start
+from assay.store.folder import open_run_folder
 from tests.crash.check import problems_of, stable_artifacts
 from tests.crash.job import Job, steady, write_job
 from tests.crash.provider import CountingProvider
@@ -59,7 +66,7 @@ def test_a_finished_run_repeated_with_the_same_settings_is_the_same_run(job: Job
 
 def test_a_finished_run_is_not_repeated_with_other_settings(job: Job) -> None:
     run(job, "x")
-    with pytest.raises(RunSealed, match="other settings"):
+    with pytest.raises(RunSealed, match=r"other settings \(limit\)"):
         run(job, "x", limit=3)
 
 
@@ -148,7 +155,7 @@ def test_originals_that_a_crash_left_behind_are_cleared_when_the_run_is_repeated
     run(job, "x")
     shutil.copytree(kept, job.runs / ".active" / "x")
     run(job, "x")
-    assert [path.name for path in job.runs.iterdir()] == ["x"]
+    assert (list((job.runs / ".active").iterdir()), (job.runs / "x").is_dir()) == ([], True)
 
 
 def test_a_resumed_run_may_have_another_concurrency(job: Job, provider: CountingProvider) -> None:
@@ -173,3 +180,124 @@ def test_a_retry_asks_only_for_what_failed(job: Job, provider: CountingProvider)
     assert second.counts.total_records == first.counts.failed_records - first.counts.invalid_records
     assert provider.calls.total() - calls < calls / 2
     assert msgspec.to_builtins(api.open_run("y", runs_dir=job.runs).manifest["plan"])["parent_run_id"] == "x"
+
+
+# Plans of an earlier version
+
+
+def without_member(plan: str, name: str) -> str:
+    """A plan as it was before it gained a member."""
+    members = json.loads(plan)
+    del members[name]
+    return json.dumps(members)
+
+
+def test_an_unfinished_run_of_a_version_with_fewer_settings_goes_on(job: Job, provider: CountingProvider) -> None:
+    interrupt(job, provider, "x")
+    with closing(sqlite3.connect(job.runs / ".active" / "x" / "ledger.sqlite", isolation_level=None)) as database:
+        (plan,) = database.execute("SELECT plan FROM run").fetchone()
+        database.execute("UPDATE run SET plan = ?, plan_sha256 = 'of then'", (without_member(plan, "mcq_mode").encode(),))
+    assert run(job, "x").is_finished
+
+
+def test_a_finished_run_of_a_version_with_fewer_settings_is_the_same_run(job: Job, provider: CountingProvider) -> None:
+    first = run(job, "x")
+    calls = provider.calls.total()
+    path = job.runs / "x" / "run_manifest.json"
+    manifest = json.loads(path.read_text())
+    plan = json.loads(without_member(json.dumps(manifest["plan"]), "mcq_mode"))
+    path.chmod(0o644)
+    path.write_text(json.dumps({**manifest, "plan": plan, "plan_sha256": "of then"}))
+    assert (run(job, "x"), provider.calls.total()) == (first, calls)
+
+
+# Places that are taken
+
+
+@pytest.mark.parametrize("run_id", ["audit.jsonl", "latest", "LATEST"])
+def test_a_name_that_means_something_else_is_refused_before_any_call(job: Job, provider: CountingProvider, run_id: str) -> None:
+    with pytest.raises(UsageProblem, match="cannot be a run id"):
+        run(job, run_id)
+    assert provider.calls.total() == 0
+
+
+@pytest.mark.parametrize("make", [Path.touch, lambda path: path.symlink_to("nowhere")])
+def test_a_file_in_the_place_of_a_run_is_refused_before_any_call(
+    job: Job, provider: CountingProvider, make: Callable[[Path], None]
+) -> None:
+    job.runs.mkdir()
+    make(job.runs / "x")
+    with pytest.raises(UsageProblem, match="is no run"):
+        run(job, "x")
+    assert provider.calls.total() == 0
+
+
+def test_a_run_whose_place_was_taken_meanwhile_makes_no_further_call(job: Job, provider: CountingProvider) -> None:
+    interrupt(job, provider, "x")
+    calls = provider.calls.total()
+    (job.runs / "x").touch()
+    with pytest.raises(UsageProblem, match="is no run"):
+        api.resume("x", runs_dir=job.runs)
+    assert provider.calls.total() == calls
+
+
+def test_an_empty_run_id_is_refused(job: Job) -> None:
+    with pytest.raises(UsageProblem, match="empty"):
+        run(job, "")
+    run(job, "x")
+    with pytest.raises(UsageProblem, match="cannot be a run id"):
+        api.retry("x", runs_dir=job.runs, run_id="")
+
+
+# Signals and times outside the calls
+
+
+def clock_that_stops_at(count: int) -> Callable[[], float]:
+    """A clock during whose so-and-so-many-th look somebody presses Ctrl-C."""
+    looks = iter(range(1, 100))
+
+    def clock() -> float:
+        look = next(looks)
+        if look == count:
+            raise KeyboardInterrupt
+        return 1_700_000_000.0 - look
+
+    return clock
+
+
+@pytest.mark.parametrize(("look", "state"), [(2, "queued"), (3, "validating")])
+def test_a_signal_before_the_first_call_leaves_a_run_that_can_be_resumed(job: Job, look: int, state: str) -> None:
+    (plan,) = api.plan_runs(api.RunRequest(run_file=str(job.folder / "run.json"), run_id="x")).plans
+    stopped = start(plan, job.runs, Surroundings(environ={}, clock=clock_that_stops_at(look), takes_signals=True))
+    assert (stopped.state, stopped.is_finished) == (state, False)
+    assert api.resume("x", runs_dir=job.runs).is_finished
+
+
+def test_a_signal_is_the_caller_s_where_it_takes_signals_itself(job: Job) -> None:
+    (plan,) = api.plan_runs(api.RunRequest(run_file=str(job.folder / "run.json"), run_id="x")).plans
+    with pytest.raises(KeyboardInterrupt):
+        start(plan, job.runs, Surroundings(environ={}, clock=clock_that_stops_at(2)))
+
+
+def test_no_state_is_entered_before_the_one_it_follows(job: Job) -> None:
+    (plan,) = api.plan_runs(api.RunRequest(run_file=str(job.folder / "run.json"), run_id="x", limit=1)).plans
+    backwards = count(1_700_000_000, -1)
+    start(plan, job.runs, Surroundings(environ={}, clock=lambda: float(next(backwards))))
+    manifest = api.open_run("x", runs_dir=job.runs).manifest
+    entered = [state["entered_at"] for state in manifest["states"]]
+    assert entered == sorted(entered)
+    assert manifest["completed_at"] == entered[-1] == entered[-2]
+
+
+def test_the_newest_run_is_the_one_that_was_created_last(job: Job) -> None:
+    for run_id in ("b", "a", "c"):
+        run(job, run_id, limit=1)
+    (job.runs / "b" / "note.txt").touch()
+    assert [listed.run_id for listed in api.list_runs(job.runs)] == ["c", "a", "b"]
+    assert api.open_run("latest", runs_dir=job.runs).folders.run_id == "c"
+
+
+def test_the_records_of_the_input_are_read_one_at_a_time_as_they_are_in_the_document(job: Job) -> None:
+    run(job, "x")
+    folder = open_run_folder(job.runs / "x")
+    assert list(folder.records()) == folder.document("input_dataset.json")["records"]

@@ -20,6 +20,11 @@ def test_a_run_without_gates_passes() -> None:
     assert check_gates(Gates(), run_of(1, None)) == GateVerdict(passed=True)
 
 
+@pytest.mark.parametrize("gates", [Gates(), Gates(max_error_rate=1.0)])
+def test_a_run_in_which_nothing_could_be_evaluated_does_not_pass(gates: Gates) -> None:
+    assert check_gates(gates, run_of(None, None)) == GateVerdict(passed=False, reasons=("nothing could be evaluated",))
+
+
 def test_a_threshold_that_is_met_exactly_passes() -> None:
     summary = run_of(*[5] * 15, 4, 3, 3, 3, 3)
     assert check_gates(Gates(pass_rate=0.8, min_score=4.55, max_error_rate=0.0), summary) == GateVerdict(passed=True)

@@ -135,11 +135,45 @@ def test_a_provider_that_repeats_the_key_gets_it_into_no_message() -> None:
     assert "bad key [key] in Bearer [key]" in caught.value.message
 
 
-def test_a_provider_that_repeats_the_key_in_an_answer_gets_it_into_no_reply() -> None:
+def test_an_answer_is_graded_as_it_came_even_with_the_key_in_it() -> None:
     with faulty_provider(send(http(completion(f"your key is {KEY}")))) as url:
         reply = reply_to(plan_of(provider_of("openai", url, key_variable="TEST_KEY"), keep_raw=True))
-    assert reply.text == "your key is [key]"
-    assert KEY not in reply.raw
+    assert reply.text == f"your key is {KEY}"
+    assert KEY in reply.raw
+
+
+@pytest.mark.parametrize("key", ["x", "id", "none", "EMPTY", "choices"])
+def test_a_key_that_is_an_ordinary_word_changes_no_answer(key: str) -> None:
+    text = 'the index is EMPTY, none of the choices has an id: {"x": 1}'
+    with faulty_provider(send(http(completion(text)))) as url:
+        reply = reply_to(plan_of(provider_of("openai", url, key_variable="TEST_KEY")), environ={"TEST_KEY": key})
+    assert reply.text == text
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [
+        ("x", "exact x of EMPTYING id"),
+        ("of", "exact x of EMPTYING id"),
+        ("EMPTY", "exact x of EMPTYING id"),
+        ("exact", "[key] x of"),
+    ],
+)
+def test_a_short_key_leaves_a_message_only_where_it_stands_alone(key: str, shown: str) -> None:
+    with faulty_provider(send(http(b'{"error": {"message": "exact x of EMPTYING id"}}', status=400))) as url:
+        plan = plan_of(provider_of("openai", url, key_variable="TEST_KEY"))
+        with pytest.raises(ModelFailure) as caught:
+            reply_to(plan, environ={"TEST_KEY": key})
+    assert shown in caught.value.message
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_a_message_that_is_cut_within_the_key_holds_no_part_of_it(status: int) -> None:
+    body = msgspec.json.encode({"error": {"message": f"{'wrong ' * 70}{'-' * 30} {KEY} {'wrong ' * 70}"}})
+    with faulty_provider(send(http(body, status=status))) as url, pytest.raises(ModelFailure) as caught:
+        reply_to(plan_of(provider_of("openai", url, key_variable="TEST_KEY")))
+    assert "[key" in caught.value.message
+    assert KEY[:8] not in caught.value.message
 
 
 def test_long_explanations_are_shortened() -> None:

@@ -79,7 +79,7 @@ def test_a_function_sees_the_ask_and_the_model_remembers_it() -> None:
 
     model = ScriptedModel(shout)
     assert asyncio.run(model.reply(ask_of("hello"))).text == "HELLO"
-    assert model.asks == [ask_of("hello")]
+    assert list(model.asks) == [ask_of("hello")]
 
 
 def test_a_named_script_may_be_used_from_code() -> None:

@@ -2,13 +2,16 @@
 
 import sqlite3
 import stat
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from assay.core.ask import Reply, Usage
 from assay.core.errors import StoreUnavailable
-from assay.store.cache import CACHE_FILE, FLUSH_AFTER, ReplyCache, sample_key
+from assay.store.cache import CACHE_FILE, FLUSH_AFTER, MAX_WAITING, ReplyCache, sample_key
 from tests.store.samples import full_disk
 
 REPLY = Reply(text="yes", finish_reason="stop", usage=Usage(input_tokens=3), applied={"temperature": 0.0})
@@ -29,6 +32,8 @@ def test_two_caches_share_one_file_while_both_are_open(tmp_path: Path) -> None:
     for number in range(FLUSH_AFTER):
         first.put(f"a{number}", REPLY)
         second.put(f"b{number}", REPLY)
+    first.flush()
+    second.flush()
     assert (first.get("b0"), second.get("a0")) == (REPLY, REPLY)
     first.close()
     second.close()
@@ -96,3 +101,72 @@ def test_what_cannot_be_written_goes_on_waiting(tmp_path: Path) -> None:
     cache.close()
     assert other.get("a") == REPLY
     other.close()
+
+
+def test_replies_are_written_without_being_asked_for(tmp_path: Path) -> None:
+    first, second = ReplyCache(tmp_path), ReplyCache(tmp_path)
+    for number in range(FLUSH_AFTER):
+        first.put(f"a{number}", REPLY)
+    while second.get("a0") is None:
+        time.sleep(0.001)
+    first.close()
+    second.close()
+
+
+# Somebody else keeps the file
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    """Another process that keeps the file for its own writing."""
+    ReplyCache(tmp_path).close()
+    database = sqlite3.connect(tmp_path / CACHE_FILE, isolation_level=None)
+    database.execute("BEGIN IMMEDIATE")
+    yield database
+    database.close()
+
+
+def test_a_busy_file_neither_stops_nor_delays_who_keeps_replies(tmp_path: Path, writer: sqlite3.Connection) -> None:
+    cache = ReplyCache(tmp_path, busy_seconds=3600)
+    for number in range(3 * FLUSH_AFTER):
+        cache.put(f"a{number}", REPLY)
+    assert (cache.get("a0"), cache.get("other")) == (REPLY, None)
+    writer.execute("ROLLBACK")
+    cache.close()
+    assert (writer.execute("SELECT count(*) FROM reply").fetchone(), cache.lost) == ((3 * FLUSH_AFTER,), 0)
+
+
+def test_a_file_that_stays_busy_loses_replies_and_counts_them(tmp_path: Path, writer: sqlite3.Connection) -> None:
+    cache = ReplyCache(tmp_path, busy_seconds=0.01)
+    for number in range(MAX_WAITING + 5):
+        cache.put(f"a{number}", REPLY)
+    assert cache.lost == 5
+    cache.close()
+    assert (cache.lost, writer.in_transaction) == (MAX_WAITING + 5, True)
+
+
+def test_a_reply_that_cannot_be_read_at_once_is_asked_for_again(tmp_path: Path) -> None:
+    cache = ReplyCache(tmp_path, busy_seconds=0.01)
+    cache.put("a", REPLY)
+    cache.flush()
+    # As on a file system without shared memory, where whoever writes keeps readers out.
+    cache.database.execute("PRAGMA journal_mode = DELETE")
+    writer = sqlite3.connect(tmp_path / CACHE_FILE, isolation_level=None)
+    writer.execute("BEGIN EXCLUSIVE")
+    assert cache.get("a") is None
+    writer.close()
+    assert cache.get("a") == REPLY
+    cache.close()
+
+
+def test_a_cache_waits_while_another_process_creates_the_file(tmp_path: Path) -> None:
+    creator = sqlite3.connect(tmp_path / CACHE_FILE, isolation_level=None, check_same_thread=False)
+    creator.execute("CREATE TABLE made(x)")
+    creator.execute("BEGIN IMMEDIATE")
+    with ThreadPoolExecutor() as threads:
+        opening = threads.submit(ReplyCache, tmp_path)
+        creator.execute("INSERT INTO made VALUES (1)")
+        time.sleep(0.05)
+        creator.close()
+        opening.result().close()
+    assert (tmp_path / CACHE_FILE).is_file()

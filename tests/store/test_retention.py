@@ -8,7 +8,7 @@ import pytest
 from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
 from assay.store.folder import open_run_folder
 from assay.store.retention import AGGREGATE, RAW, RetentionPolicy, purge_run, purgeable
-from assay.store.verify import verify_run
+from assay.store.verify import removed_artifacts, verify_run
 from tests.store.samples import DAY, ENDED_AT, sealed_run
 
 
@@ -103,6 +103,26 @@ def test_a_forged_tombstone_hides_nothing(tmp_path: Path) -> None:
     assert verify_run(run) == ["failures.jsonl: is missing", "purged.json: was changed, its own hash differs"]
     with pytest.raises(StoreUnavailable, match="is damaged"):
         open_run_folder(run).purged()
+
+
+@pytest.mark.parametrize("manifest", ["[]", "{", '{"completed_at": "2026-01-15T10:00:00Z", "artifacts": []}'])
+def test_a_damaged_manifest_is_one_clear_error_and_nothing_goes(manifest: str, tmp_path: Path) -> None:
+    run = sealed_run(tmp_path)
+    (run / "run_manifest.json").chmod(0o644)
+    (run / "run_manifest.json").write_text(manifest)
+    before = sorted(run.iterdir())
+    with pytest.raises(StoreUnavailable, match="damaged"):
+        purge_run(run, now=ENDED_AT + 1000 * DAY)
+    assert sorted(run.iterdir()) == before
+
+
+def test_what_retention_has_removed_is_told_unless_it_is_forged(tmp_path: Path) -> None:
+    run = sealed_run(tmp_path)
+    tombstones = purge_run(run, now=ENDED_AT + 31 * DAY)
+    assert removed_artifacts(run) == tombstones
+    (run / "purged.json").chmod(0o644)
+    (run / "purged.json").write_text((run / "purged.json").read_text().replace(tombstones[0].sha256, "0" * 64))
+    assert removed_artifacts(run) == tombstones[1:]
 
 
 def test_a_run_that_does_not_say_when_it_ended_is_kept(tmp_path: Path) -> None:

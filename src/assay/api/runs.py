@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from assay.core.errors import UsageProblem
+from assay.core.errors import AssayError, UsageProblem
 from assay.core.run_result import RunListing, RunResult
-from assay.engine.folders import RunFolders, find_run, run_ids
+from assay.engine.folders import RunFolders, find_named_run, find_run, run_ids
 from assay.engine.inputs import DatasetInput
 from assay.engine.opened import Run
 from assay.engine.planning import PlannedRuns
@@ -28,9 +28,9 @@ from assay.engine.runs import retry_plan
 from assay.engine.runs import start as start_run
 from assay.engine.tally import Snapshot
 from assay.models import reach_models
-from assay.store.folder import open_run_folder
+from assay.store.folder import Tombstone, open_run_folder
 from assay.store.retention import purge_run, purgeable
-from assay.store.verify import verify_run
+from assay.store.verify import removed_artifacts, verify_run
 
 __all__ = [
     "PlanProblems",
@@ -46,6 +46,7 @@ __all__ = [
     "open_run",
     "plan_runs",
     "purge",
+    "removed",
     "replay",
     "resume",
     "retry",
@@ -64,7 +65,9 @@ class Purged(msgspec.Struct, frozen=True):
     """What a purge removed from a run, or would remove."""
 
     run_id: str
-    artifacts: tuple[str, ...]
+    artifacts: tuple[str, ...] = ()
+    problem: str = ""
+    """Why nothing could be removed from this run."""
 
 
 def plan_runs(request: RunRequest, *, environ: Mapping[str, str] | None = None) -> PlannedRuns:
@@ -100,6 +103,8 @@ def _request(source: RunRequest | str | Path, options: dict[str, Any]) -> RunReq
     for name, member in (("model", "models"), ("judge", "judges")):
         if name in options:
             options[member] = (options.pop(name),)
+    if options.get("run_id") == "":
+        raise UsageProblem("the run id is empty", hint="leave it out for a new id")
     unknown = sorted(set(options) - set(RunRequest.__struct_fields__))
     if unknown:
         raise UsageProblem(f"unknown option '{unknown[0]}'", hint=f"options: {', '.join(RunRequest.__struct_fields__)}")
@@ -139,7 +144,8 @@ def retry(
 ) -> RunResult:
     """A new run, linked to the old one, over the records that the old one could not evaluate."""
     parent = find_run(Path(runs_dir), run_name)
-    return start_run(retry_plan(parent, run_id or new_run_id()), parent.runs_dir, _surroundings(watch, takes_signals=takes_signals))
+    plan = retry_plan(parent, new_run_id() if run_id is None else run_id)
+    return start_run(plan, parent.runs_dir, _surroundings(watch, takes_signals=takes_signals))
 
 
 def list_runs(runs_dir: str | Path = RUNS_DIR) -> Iterator[RunListing]:
@@ -157,6 +163,11 @@ def verify(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> list[str]:
     return verify_run(_sealed(run_name, runs_dir).sealed)
 
 
+def removed(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> tuple[Tombstone, ...]:
+    """What retention has removed from a finished run: name, hash, time and reason of each artifact."""
+    return removed_artifacts(_sealed(run_name, runs_dir).sealed)
+
+
 def replay(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> list[str]:
     """Recompute every metric from the artifacts alone; one line for each that differs."""
     return differences(open_run_folder(_sealed(run_name, runs_dir).sealed))
@@ -170,23 +181,32 @@ def _sealed(run_name: str, runs_dir: str | Path) -> RunFolders:
 
 
 def purge(runs_dir: str | Path = RUNS_DIR, *, run_name: str | None = None, reason: str = "", is_dry: bool = False) -> list[Purged]:
-    """Remove artifacts whose time of retention is over; those of one run earlier, when its name and a reason are given."""
+    """Remove artifacts whose time of retention is over; those of one run earlier, when its whole id and a reason are given.
+
+    A run that cannot be read keeps none of the others from being purged; its entry says why nothing of it could be removed.
+    """
     now = time.time()
-    if run_name is not None:
-        folder = _sealed(run_name, runs_dir).sealed
+    if run_name is None:
+        folders = (RunFolders(Path(runs_dir), run_id) for run_id in run_ids(Path(runs_dir)))
+        swept = (_swept(folder.sealed, now=now, is_dry=is_dry) for folder in folders if folder.is_sealed)
+        return [entry for entry in swept if entry.artifacts or entry.problem]
+    if reason:
+        find_named_run(Path(runs_dir), run_name)
+    folder = _sealed(run_name, runs_dir).sealed
+    if is_dry:
+        return [Purged(folder.name, tuple(purgeable(folder, now=now)))]
+    return [_purged(folder, now=now, force=bool(reason), reason=reason)]
+
+
+def _swept(folder: Path, *, now: float, is_dry: bool) -> Purged:
+    try:
         expired = purgeable(folder, now=now)
-        force = bool(reason)
-        return [Purged(folder.name, tuple(expired))] if is_dry else [_purged(folder, now=now, force=force, reason=reason)]
-    folders = (RunFolders(Path(runs_dir), run_id).sealed for run_id in run_ids(Path(runs_dir)))
-    due = [(folder, purgeable(folder, now=now)) for folder in folders if (folder / "run_manifest.json").is_file()]
-    return [
-        Purged(folder.name, tuple(names)) if is_dry else _purged(folder, now=now, force=False, reason="")
-        for folder, names in due
-        if names
-    ]
+        return Purged(folder.name, tuple(expired)) if is_dry or not expired else _purged(folder, now=now)
+    except AssayError as problem:
+        return Purged(folder.name, problem=problem.message)
 
 
-def _purged(folder: Path, *, now: float, force: bool, reason: str) -> Purged:
+def _purged(folder: Path, *, now: float, force: bool = False, reason: str = "") -> Purged:
     tombstones = purge_run(folder, now=now, force=force, reason=reason)
     return Purged(folder.name, tuple(tombstone.name for tombstone in tombstones))
 

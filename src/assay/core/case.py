@@ -39,6 +39,8 @@ class Attachment(msgspec.Struct, frozen=True):
     path: str
     kind: str = ""
     title: str = ""
+    sha256: str = ""
+    """Of the file's content when a run was prepared; the dataset itself does not say it."""
 
 
 class Turn(msgspec.Struct, frozen=True):

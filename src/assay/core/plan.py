@@ -8,6 +8,7 @@ import msgspec
 
 from assay.core.canonical import canonical_json
 from assay.core.case import ContractId
+from assay.core.errors import StoreUnavailable
 
 ProviderKind = Literal["openai", "openai_responses", "anthropic", "local", "replay", "scripted", "litellm"]
 ResponseSource = Literal["sampled", "prefilled", "part_of_conversation"]
@@ -100,6 +101,12 @@ class DatasetPlan(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None = None
     validation: dict[str, Any] = {}
     """Settings of the validation that are not the default ones."""
+    created_at: str = ""
+    """As the document says; empty where its contract knows no such time."""
+    metadata: dict[str, Any] = {}
+    """Of the document as a whole."""
+    ignored_fields: tuple[str, ...] = ()
+    """Members of the document that its contract does not know; they were accepted and have no effect."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,13 +171,37 @@ def plan_sha256(plan: Plan) -> str:
         for name in ("timeout", "requests_per_minute", "tokens_per_minute"):
             del provider[name]
     for dataset in settings["datasets"]:
-        del dataset["path"]
+        # What the document says of itself is covered by its hash.
+        for name in ("path", "created_at", "metadata", "ignored_fields"):
+            del dataset[name]
     recordings = {provider.name for provider in plan.providers if provider.kind == "replay"}
     for model in (settings["candidate"], *settings["judges"]):
         # Of a recording the name counts, not the folder that it happens to be in.
         if model["provider"] in recordings:
             model["model"] = PurePath(model["model"]).name
     return hashlib.sha256(canonical_json(settings)).hexdigest()
+
+
+def read_plan(stored: bytes) -> Plan:
+    """A plan as it was stored, by this version or an earlier one: what it does not say has its default. Raises StoreUnavailable."""
+    try:
+        return msgspec.json.decode(stored, type=Plan)
+    except msgspec.DecodeError as problem:
+        raise StoreUnavailable(
+            f"the stored plan cannot be read: {problem}", hint="use the version that started the run"
+        ) from problem
+
+
+def changed_settings(before: Plan, now: Plan) -> tuple[str, ...]:
+    """The members that make two plans give different results; empty when they differ in nothing that matters.
+
+    Plans are compared, not the hashes that were stored with them: a plan that has gained a member since then hashes differently.
+    """
+    sha256 = plan_sha256(before)
+    if plan_sha256(now) == sha256:
+        return ()
+    taken = ((name, msgspec.structs.replace(before, **{name: getattr(now, name)})) for name in Plan.__struct_fields__)
+    return tuple(name for name, changed in taken if plan_sha256(changed) != sha256) or ("providers",)
 
 
 def retry_delay(policy: RetryPlan, failed_round: int, *, chance: float, retry_after: float | None = None) -> float:

@@ -1,6 +1,6 @@
 """What a run comes to, the same for every surface."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -23,7 +23,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """Where the artifacts are; for an unfinished run, where its working state is."""
     counts: RunCounts
     metrics: dict[str, Any]
-    """The metrics summary; empty for a run that has not ended."""
+    """The metrics summary; empty for a run that has not ended, or whose summary was removed by retention."""
     gate: GateResult
     candidate: str = ""
     blocked: str = ""
@@ -50,13 +50,16 @@ class RunListing(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the list of runs."""
 
     run_id: str
-    state: State
-    created_at: str
-    dataset: str
-    candidate: str
-    total_records: int
-    done_records: int
+    state: State | Literal["damaged"]
+    """`damaged` when the run cannot be read; the note says why, and nothing else is known."""
+    created_at: str = ""
+    dataset: str = ""
+    candidate: str = ""
+    total_records: int = 0
+    done_records: int = 0
     pass_rate: float | None = None
     score: float | None = None
     passed: bool | None = None
     """None without gates or before the end."""
+    note: str = ""
+    """What there is to say of the run beyond its figures."""

@@ -1,9 +1,11 @@
-"""Attachments: paths below the dataset's folder into text, from text files and PDF."""
+"""Attachments: paths below the dataset's folder into text, from text files and PDF; a run sees the content it was prepared with."""
 
+import asyncio
+import errno
+import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache, partial
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 
@@ -11,15 +13,17 @@ import msgspec
 
 from assay.core.case import Attachment, Case
 from assay.core.errors import MissingExtra, UsageProblem
+from assay.core.outcome import GradingFailure
 from assay.core.plan import DatasetPlan, Plan
 from assay.datasets.checks import short
-from assay.datasets.source import BOM, filled_lines, open_source
+from assay.datasets.source import BOM
+from assay.store.failures import unavailable
 
 MAX_BYTES = 20 * 1024 * 1024
 MAX_CHARACTERS = 2_000_000
 """Of the text of one attachment; no model reads more, and a small PDF can unfold to any length."""
-_KEPT = 64
-"""Attachments whose text is kept, because neighbouring records often share one."""
+KEPT_CHARACTERS = 32_000_000
+"""Of the texts that are kept, because records often share an attachment, and reading a PDF takes long."""
 _PDF = b"%PDF-"
 _PDF_HEAD = 1024
 """Readers of PDF look for its mark in the first so many bytes."""
@@ -29,14 +33,96 @@ class AttachmentProblem(UsageProblem):
     """An attachment that cannot be given to a model."""
 
 
-def attachment_reader(plan: Plan) -> Callable[[Case], Mapping[str, str]]:
-    """What gives the text of a case's attachments by path; raises AttachmentProblem or MissingExtra when it is called."""
+class Attachments:
+    """The attachments of a run's datasets: what each had in it when it was first read, and the texts that were used last."""
+
+    def __init__(self, *, most: int = KEPT_CHARACTERS) -> None:
+        self._most = most
+        self._hashes: dict[tuple[Path, str], str] = {}
+        self._texts: dict[str, str] = {}
+        """By hash, those used last at the end."""
+        self.kept_characters = 0
+
+    def check(self, folder: Path, attachments: Iterable[Attachment]) -> list[str]:
+        """What keeps attachments from being read, one sentence each; nobody is asked before this is empty."""
+        problems: list[str] = []
+        for path in dict.fromkeys(attachment.path for attachment in attachments):
+            try:
+                content = read_content(folder, path)
+                sha256 = _sha256(content)
+                self.keep(sha256, text_of(content, path))
+                self._hashes[folder, path] = sha256
+            except (AttachmentProblem, MissingExtra) as problem:
+                problems.append(f"{problem.message}{f' ({problem.hint})' if problem.hint else ''}")
+        return list(dict.fromkeys(problems))
+
+    def pinned(self, folder: Path, attachments: Iterable[Attachment]) -> tuple[Attachment, ...]:
+        """The attachments with the hashes of their contents; one that cannot be read has none, and its records will fail."""
+        return tuple(msgspec.structs.replace(attachment, sha256=self._hash(folder, attachment.path)) for attachment in attachments)
+
+    def _hash(self, folder: Path, path: str) -> str:
+        if (folder, path) not in self._hashes:
+            try:
+                self._hashes[folder, path] = _sha256(read_content(folder, path))
+            except AttachmentProblem as problem:
+                _failure(problem, folder)
+                self._hashes[folder, path] = ""
+        return self._hashes[folder, path]
+
+    def kept(self, sha256: str) -> str | None:
+        """The text of the content with this hash, if it is still there."""
+        text = self._texts.pop(sha256, None)
+        if text is not None:
+            self._texts[sha256] = text
+        return text
+
+    def keep(self, sha256: str, text: str) -> None:
+        """Keep a text, in place of those that were not used for the longest time."""
+        self.kept_characters += len(text) - len(self._texts.pop(sha256, ""))
+        self._texts[sha256] = text
+        while self.kept_characters > self._most:
+            self.kept_characters -= len(self._texts.pop(next(iter(self._texts))))
+
+
+def attachment_reader(
+    plan: Plan, attachments: Attachments | None = None, *, stop: asyncio.Event
+) -> Callable[[Case], Awaitable[Mapping[str, str]]]:
+    """What gives the texts of a case's attachments by path, or none after a stop.
+
+    It raises GradingFailure when a file is not what it was when the run was prepared, MissingExtra for PDF without its reader.
+    """
     folders = tuple(dict.fromkeys(folder_of(dataset) for dataset in plan.datasets if dataset.contract == "legal_eval_v1"))
-    read = lru_cache(_KEPT)(read_attachment)
-    if len(folders) <= 1:
-        return partial(_texts, folders[0] if folders else Path(), read=read)
-    owners = _Owners(plan.datasets)
-    return lambda case: _texts(owners.folder_of(case.id), case, read=read) if case.attachments else {}
+    return _Reader(folders, Attachments() if attachments is None else attachments, stop).texts
+
+
+class _Reader:
+    """Reads in a thread beside the calls that are under way, one file at a time, so that nobody's latency suffers."""
+
+    def __init__(self, folders: Sequence[Path], attachments: Attachments, stop: asyncio.Event) -> None:
+        self._folders = folders
+        self._attachments = attachments
+        self._stop = stop
+        self._turn = asyncio.Lock()
+
+    async def texts(self, case: Case) -> Mapping[str, str]:
+        found: dict[str, str] = {}
+        for attachment in case.attachments:
+            text = self._attachments.kept(attachment.sha256)
+            text = await self._read(attachment) if text is None else text
+            if text is None:
+                return {}
+            found[attachment.path] = text
+        return found
+
+    async def _read(self, attachment: Attachment) -> str | None:
+        async with self._turn:
+            # Whoever had the turn before may have read the same.
+            text = self._attachments.kept(attachment.sha256)
+            if text is not None or self._stop.is_set():
+                return text
+            text = await asyncio.to_thread(read_pinned, self._folders, attachment)
+            self._attachments.keep(attachment.sha256, text)
+            return text
 
 
 def folder_of(dataset: DatasetPlan) -> Path:
@@ -44,58 +130,57 @@ def folder_of(dataset: DatasetPlan) -> Path:
     return Path(dataset.path).parent
 
 
-def check_attachments(folder: Path, attachments: Iterable[Attachment]) -> list[str]:
-    """What keeps attachments from being read, one sentence each; nobody is asked before this is empty."""
-    problems: list[str] = []
-    for attachment in attachments:
-        try:
-            read_attachment(folder, attachment.path)
-        except (AttachmentProblem, MissingExtra) as problem:
-            problems.append(f"{problem.message}{f' ({problem.hint})' if problem.hint else ''}")
-    return list(dict.fromkeys(problems))
-
-
 def read_attachment(folder: Path, path: str) -> str:
     """The text of one attachment; raises AttachmentProblem, or MissingExtra for PDF without its reader."""
-    content = _content(_below(folder, path), path)
+    return text_of(read_content(folder, path), path)
+
+
+def read_pinned(folders: Sequence[Path], attachment: Attachment) -> str:
+    """The text of an attachment as the run was prepared with; raises GradingFailure, MissingExtra or StoreUnavailable.
+
+    Of several folders it is in the one where the content is the same.
+    """
+    path = attachment.path
+    if not attachment.sha256:
+        raise GradingFailure("attachment_missing", f"the attachment {short(path)} could not be read when the run was prepared")
+    problems: list[GradingFailure] = []
+    for folder in folders:
+        try:
+            content = read_content(folder, path)
+            if _sha256(content) == attachment.sha256:
+                return text_of(content, path)
+        except AttachmentProblem as problem:
+            problems.append(_failure(problem, folder))
+        else:
+            changed = f"the attachment {short(path)} has changed since the run was prepared"
+            problems.append(GradingFailure("attachment_changed", changed))
+    # Where one folder has the file and another has not, the one that has it says more.
+    raise min(problems, key=lambda failure: failure.code == "attachment_missing")
+
+
+def _failure(problem: AttachmentProblem, folder: Path) -> GradingFailure:
+    """What the records of an attachment fail with; raises StoreUnavailable where this machine is to blame."""
+    cause = problem.__cause__
+    if isinstance(cause, OSError) and cause.errno in (errno.EMFILE, errno.ENFILE):
+        raise unavailable(cause, folder) from problem
+    code = "attachment_missing" if isinstance(cause, FileNotFoundError | NotADirectoryError) else "attachment_unreadable"
+    return GradingFailure(code, problem.message)
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_content(folder: Path, path: str) -> bytes:
+    """The bytes of one attachment; raises AttachmentProblem."""
+    return _content(_below(folder, path), path)
+
+
+def text_of(content: bytes, path: str) -> str:
+    """The text in the bytes of an attachment; raises AttachmentProblem, or MissingExtra for PDF without its reader."""
     if _PDF in content[:_PDF_HEAD]:
         return _pdf_text(content, path)
     return _within(_plain_text(content, path), path)
-
-
-def _texts(folder: Path, case: Case, *, read: Callable[[Path, str], str]) -> Mapping[str, str]:
-    return {attachment.path: read(folder, attachment.path) for attachment in case.attachments}
-
-
-class _Id(msgspec.Struct):
-    id: str
-    attachments: tuple[Attachment, ...] | None = None
-
-
-class _Owners:
-    """Which dataset a record with attachments comes from, where datasets lie in several folders."""
-
-    def __init__(self, datasets: tuple[DatasetPlan, ...]) -> None:
-        self._datasets = datasets
-        self._folders: dict[str, Path] | None = None
-
-    def folder_of(self, case_id: str) -> Path:
-        if self._folders is None:
-            self._folders = dict(self._pairs())
-        return self._folders[case_id]
-
-    def _pairs(self) -> Iterable[tuple[str, Path]]:
-        # The first valid record with an id is the one that runs; ids of two datasets never clash in a run.
-        for dataset in reversed(self._datasets):
-            if dataset.contract != "legal_eval_v1":
-                continue
-            for line in filled_lines(open_source(dataset.path)):
-                try:
-                    row = msgspec.json.decode(line.content, type=_Id)
-                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                    continue
-                if row.attachments:
-                    yield row.id, folder_of(dataset)
 
 
 def _below(folder: Path, path: str) -> Path:

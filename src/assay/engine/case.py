@@ -5,7 +5,7 @@ import errno
 import random
 import time
 import traceback
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -18,7 +18,7 @@ from assay.core.plan import Plan, retry_delay
 from assay.engine.crew import Crew
 from assay.engine.journal import Journal
 from assay.engine.limits import Gate, Limits
-from assay.engine.tally import Tally
+from assay.engine.tally import FREE, Tally
 from assay.grading import GradingSettings, start
 from assay.models import Model
 from assay.store.cache import ReplyCache
@@ -73,8 +73,8 @@ class Room(msgspec.Struct, kw_only=True):
     crew: Crew
     stop: asyncio.Event
     """Set when no new call is to be made."""
-    attachments: Callable[[Case], Mapping[str, str]]
-    """The text of a case's attachments by path."""
+    attachments: Callable[[Case], Awaitable[Mapping[str, str]]]
+    """The text of a case's attachments by path; raises GradingFailure where one is not what it was."""
     responses: Callable[[str], Reply] | None = None
     """Given answers by case id, instead of the candidate's."""
     cache: ReplyCache | None = None
@@ -125,9 +125,9 @@ class _Drive:
 
     async def outcome(self) -> Outcome:
         """Grade the case, whatever that takes."""
-        flow = start(self._case, self._room.settings, attachments=self._room.attachments(self._case))
         try:
             await self._wait_out()
+            flow = start(self._case, self._room.settings, attachments=await self._attachments())
             asks = next(flow)
             while True:
                 asks = flow.send(await self._answers(asks))
@@ -141,6 +141,14 @@ class _Drive:
         except BudgetSpent as problem:
             return Cancelled(code=problem.code, message=problem.message)
 
+    async def _attachments(self) -> Mapping[str, str]:
+        if not self._case.attachments:
+            return {}
+        texts = await self._room.attachments(self._case)
+        if self._room.stop.is_set():
+            raise Stopped
+        return texts
+
     def _failed(self, problem: CallFailed) -> Failed:
         attempt = problem.attempt
         label: FailureLabel = "timeout_or_latency_exceeded" if attempt.error_code == "timeout" else "other"
@@ -153,12 +161,16 @@ class _Drive:
         return None if reply is None else reply.text
 
     def _within_latency(self, grade: Grade) -> Grade:
-        """batch_v1: an answer that took longer than expected does not pass."""
-        allowed, taken = self._case.max_latency_ms, self._latencies.get("candidate", 0.0)
-        if allowed is None or taken <= allowed:
+        """batch_v1: an answer that took longer than expected does not pass; one that nobody was asked for took no known time."""
+        allowed, reply = self._case.max_latency_ms, self._replies.get("candidate")
+        if allowed is None or reply is None:
             return grade
-        flags = (*grade.flags, "latency_exceeded")
-        return msgspec.structs.replace(grade, passed=False, label=grade.label or "timeout_or_latency_exceeded", flags=flags)
+        if not FREE.isdisjoint(reply.flags):
+            return msgspec.structs.replace(grade, flags=(*grade.flags, "latency_unknown"))
+        if self._latencies["candidate"] <= allowed:
+            return grade
+        label: FailureLabel = "timeout_or_latency_exceeded" if grade.passed else grade.label
+        return msgspec.structs.replace(grade, passed=False, label=label, flags=(*grade.flags, "latency_exceeded"))
 
     async def _answers(self, asks: Sequence[Ask]) -> tuple[Reply, ...]:
         """Replies to all asks; those that failed transiently are asked again, in at most three rounds."""
@@ -173,6 +185,8 @@ class _Drive:
 
     def _check_not_lost(self, asks: Sequence[Ask]) -> None:
         """A call that had failed for good when the run was interrupted is not made once more."""
+        if not self._failures:
+            return
         lost = {attempt.call_id: attempt for attempt in self._failures if attempt.wait_s is None}
         for ask in asks:
             if ask.call_id in lost:
@@ -181,6 +195,8 @@ class _Drive:
     async def _ask_all(self, asks: Sequence[Ask]) -> list[Ask]:
         """One round of calls; returns what is left for the next, after the wait that must come before it."""
         tried = [await self._try(asks[0])] if len(asks) == 1 else await _gathered(map(self._try_and_save, asks))
+        if len(tried) == 1 and not tried[0].error_code:
+            return []
         failed = [(ask, attempt) for ask, attempt in zip(asks, tried, strict=True) if attempt.error_code]
         for ask, attempt in failed:
             if attempt.wait_s is None:
@@ -189,7 +205,7 @@ class _Drive:
         if failed:
             await self.save()
             self._round += 1
-            await self._pause(max(attempt.wait_s or 0.0 for _, attempt in failed))
+            await self._pause(max(attempt.wait_s or 0.0 for _, attempt in failed), [ask.model for ask, _ in failed])
         return [ask for ask, _ in failed]
 
     async def _try_and_save(self, ask: Ask) -> Attempt:
@@ -209,22 +225,21 @@ class _Drive:
         """A record that was between two rounds when its run was interrupted waits for the rest of the time."""
         if self._failures:
             ends = (failed.started_at + failed.latency_ms / 1000 + (failed.wait_s or 0.0) for failed in self._failures)
-            await self._pause(max(ends) - self._room.clock())
+            await self._pause(max(ends) - self._room.clock(), [failed.model for failed in self._failures])
 
-    async def _pause(self, seconds: float) -> None:
-        """Between two rounds the record holds no slot; a stop ends the wait."""
-        crew = self._room.crew
+    async def _pause(self, seconds: float, models: Iterable[str]) -> None:
+        """Between two rounds the record holds no slot; a stop ends the wait, and so does a provider that takes no more calls."""
+        room, crew = self._room, self._room.crew
         crew.pause()
         if not self._is_retrying:
             self._is_retrying = True
             crew.begin_retries()
         try:
-            await asyncio.wait_for(self._room.stop.wait(), seconds)
-        except TimeoutError:
-            return
+            await room.limits.pause(seconds, [room.routes[model].gate for model in set(models) if model in room.routes])
         finally:
             crew.resume()
-        raise Stopped
+        if room.stop.is_set():
+            raise Stopped
 
     def leave(self) -> None:
         """The record is out of hand; what it held goes to others."""
@@ -305,8 +320,6 @@ class _Drive:
             raise BudgetSpent(PROVIDER_REFUSED, f"no more calls to '{lane.provider.name}': {lane.broken.message}")
 
     def _note(self, call: "_Call", result: Reply | ModelFailure, *, cost: float | None) -> Attempt:
-        failure = result if isinstance(result, ModelFailure) else None
-        reply = result if isinstance(result, Reply) else None
         attempt = Attempt(
             stage=call.ask.stage,
             call_id=call.ask.call_id,
@@ -315,21 +328,28 @@ class _Drive:
             latency_ms=round(call.seconds * 1000, 3),
             model=call.ask.model,
             request_sha256=call.address,
-            reply=reply,
-            error_code=failure.code if failure else "",
-            error_message=failure.message if failure else "",
-            http_status=failure.http_status if failure else None,
-            retry_after=failure.retry_after if failure else None,
-            wait_s=self._wait_before_next(failure) if failure else None,
+            reply=result if isinstance(result, Reply) else None,
             request_id=result.request_id,
             cost=cost,
         )
+        if isinstance(result, Reply):
+            self._replies[attempt.call_id] = result
+            self._latencies[attempt.call_id] = attempt.latency_ms
+        else:
+            attempt = self._with_failure(attempt, result)
         self._unsaved.append(attempt)
         self._room.tally.add_attempt(attempt)
-        if reply is not None:
-            self._replies[attempt.call_id] = reply
-            self._latencies[attempt.call_id] = attempt.latency_ms
         return attempt
+
+    def _with_failure(self, attempt: Attempt, failure: ModelFailure) -> Attempt:
+        return msgspec.structs.replace(
+            attempt,
+            error_code=failure.code,
+            error_message=failure.message,
+            http_status=failure.http_status,
+            retry_after=failure.retry_after,
+            wait_s=self._wait_before_next(failure),
+        )
 
 
 def _check_machine(problem: Exception) -> None:

@@ -1,15 +1,17 @@
 """Recorded conversations as cases: the history up to a user turn, and the reply that followed."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case
-from assay.datasets.converters import convert_cases
-from assay.datasets.legal_eval_v1.rules import to_case
 from assay.grading.tool_call import EXPECTED, TOOLS
+
+if TYPE_CHECKING:
+    from assay.datasets.converters import Conversion
 
 
 def replayed(conversations: Iterable[Case], *, is_recorded: bool) -> Iterator[Case]:
@@ -20,8 +22,9 @@ def replayed(conversations: Iterable[Case], *, is_recorded: bool) -> Iterator[Ca
     conversation that occurs twice counts once.
     """
     seen: set[str] = set()
+    to_case: Callable[..., Case] = import_module("assay.datasets.legal_eval_v1.rules").to_case
     for conversation in conversations:
-        rows = convert_cases((conversation,), source="conversation_v1", target="legal_eval_v1").rows
+        rows = _converted(conversation).rows
         calls = {} if is_recorded else _calls(conversation)
         tools = {} if is_recorded else {TOOLS: _tools(conversation)}
         for row in rows:
@@ -29,6 +32,12 @@ def replayed(conversations: Iterable[Case], *, is_recorded: bool) -> Iterator[Ca
                 seen.add(row["id"])
                 case = to_case(row, conversation.index, record_sha256=sha256_hex(canonical_json(row)))
                 yield _of_conversation(case, {**tools, **calls.get(case.metadata["turn_id"], {})}, is_recorded=is_recorded)
+
+
+def _converted(conversation: Case) -> "Conversion":
+    """Its rows of legal_eval_v1; the converters are imported here, so that a run without conversations does not pay for them."""
+    convert_cases: Callable[..., Conversion] = import_module("assay.datasets.converters").convert_cases
+    return convert_cases((conversation,), source="conversation_v1", target="legal_eval_v1")
 
 
 def _of_conversation(case: Case, tool_use: dict[str, Any], *, is_recorded: bool) -> Case:
@@ -69,5 +78,4 @@ def recorded_replies(conversations: Iterable[Case]) -> dict[str, str]:
 
 def unanswered_turns(conversations: Iterable[Case]) -> int:
     """User turns that no reply follows, or that cannot be asked; they are not evaluated."""
-    converted = (convert_cases((case,), source="conversation_v1", target="legal_eval_v1") for case in conversations)
-    return sum(counts.skipped + counts.invalid for conversion in converted for counts in conversion.report.sources)
+    return sum(counts.skipped + counts.invalid for case in conversations for counts in _converted(case).report.sources)

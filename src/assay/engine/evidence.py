@@ -1,22 +1,22 @@
 """One finished record into the lines of its artifacts, redacted before anything is written."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
-from assay.core.ask import Reply
+from assay.core.ask import Reply, Usage
 from assay.core.case import Case
-from assay.core.outcome import Attempt, Failed, Graded, Invalid, Outcome, Score, Skipped, record_status
-from assay.core.plan import Plan
+from assay.core.outcome import Attempt, Failed, Grade, Graded, Invalid, Outcome, Score, Skipped, record_status
+from assay.engine.shown import ShownPlan
+from assay.engine.tally import FREE
 from assay.grading import Way, settings_of, way_of
 from assay.metrics.facts import RecordFacts
 from assay.store.folder import RunFolder
 from assay.store.ledger import FinishedRecord
-from assay.store.redact import Redactor
 
 VOLATILE_FIELDS = (
     "run_id", "created_at", "started_at", "completed_at", "entered_at", "first_attempt_at", "last_attempt_at", "at",
@@ -27,8 +27,21 @@ VOLATILE_FIELDS = (
 
 
 _decode_case = msgspec.json.Decoder(Case).decode
+_NO_USAGE = Usage()
 UNEVALUATED = frozenset({"timeout", "evaluation_error", "cancelled", "skipped"})
 """Statuses of valid records that have no grade."""
+LATENCY_EXCEEDED = "latency_exceeded"
+"""Flag of a grade, and code of a record that did not pass for its latency alone."""
+
+
+class InputLine(msgspec.Struct):
+    """An entry of input_dataset.json; the record itself follows as `record`."""
+
+    record_id: str
+    record_sha256: str
+    """Of the record as it was read."""
+    stored_sha256: str
+    """Of the bytes of `record` as they stand here, redacted."""
 
 
 class ValidationLine(msgspec.Struct, kw_only=True):
@@ -36,12 +49,13 @@ class ValidationLine(msgspec.Struct, kw_only=True):
 
     index: int
     record_id: str | None
-    record_sha256: str
+    record_sha256: str | None
+    """None for a record that broke its contract: only valid ones are hashed."""
     result: str
     issues: msgspec.Raw
 
 
-class PredictionLine(msgspec.Struct, kw_only=True):
+class PredictionLine(msgspec.Struct):
     """A line of predictions.jsonl."""
 
     index: int
@@ -65,8 +79,8 @@ class PredictionLine(msgspec.Struct, kw_only=True):
     justification: str | None
     evaluator: str | None
     template_sha256: str | None
-    policy_id: str | None = None
-    """Of the policy that the record was asked and graded by; None in runs of earlier versions."""
+    policy_id: str | None
+    """Of the policy that the record was asked and graded by; runs of earlier versions have none."""
     selected_choice_ids: tuple[str, ...]
     flags: tuple[str, ...]
     finish_reason: str | None
@@ -86,7 +100,7 @@ class PredictionLine(msgspec.Struct, kw_only=True):
     error_message: str | None
 
 
-class AttemptLine(msgspec.Struct, kw_only=True):
+class AttemptLine(msgspec.Struct):
     """A line of attempt_logs.jsonl; its place in the hash chain is added when it is written."""
 
     index: int
@@ -98,7 +112,8 @@ class AttemptLine(msgspec.Struct, kw_only=True):
     record_attempt: int
     """The round, 1 to 3."""
     at: str
-    latency_ms: float
+    latency_ms: float | None
+    """None for a reply that nobody was asked for."""
     model: str
     request_sha256: str
     error_code: str | None
@@ -127,7 +142,7 @@ class FailureLine(msgspec.Struct, kw_only=True):
 
     index: int
     record_id: str | None
-    record_sha256: str
+    record_sha256: str | None
     kind: str
     """`error`: there is no grade. `not_passed`: there is one, and it is not enough."""
     status: str
@@ -141,118 +156,144 @@ class FailureLine(msgspec.Struct, kw_only=True):
 class Evidence:
     """What is known of one record, ready to be written."""
 
-    def __init__(self, finished: FinishedRecord, plan: Plan, redactor: Redactor) -> None:
+    def __init__(self, finished: FinishedRecord, plan: ShownPlan, *, is_clean: bool = False) -> None:
         self._record = finished.record
         self._attempts = finished.attempts
         self._outcome: Outcome = finished.outcome or Skipped(code="not_evaluated")
         self._plan = plan
-        self._redactor = redactor
         # Most records have nothing to redact; one look at all their texts saves a look at each.
-        self._redact = _unchanged if redactor.is_clean(_texts(finished)) else redactor.text
+        self._redact = _unchanged if is_clean or plan.redactor.is_clean(texts_of(finished)) else plan.redactor.text
+        self.record_id = self._shown_id()
+        """As it may be shown; None where the record has none."""
         self.status = record_status(self._outcome)
-        self._replied = {attempt.call_id: attempt for attempt in finished.attempts if attempt.reply is not None}
+        self._answered: Attempt | None = None
+        self._answer_sha256: str | None = None
+        for attempt in finished.attempts:
+            if attempt.call_id == "candidate" and attempt.reply is not None:
+                self._answered, self._answer_sha256 = attempt, _sha256(attempt.reply.text)
+
+    def _shown_id(self) -> str | None:
+        """Two ids of which the same is left stay apart by the hashes of their records."""
+        given = self._record.record_id
+        shown = given and self._redact(given)
+        return given if shown is given else f"{shown}#{self._record.sha256[:8] or self._record.position}"
 
     def validation(self) -> ValidationLine:
         """Whether the record was valid."""
         record = self._record
         return ValidationLine(
             index=record.position,
-            record_id=record.record_id and self._redact(record.record_id),
-            record_sha256=record.sha256,
+            record_id=self.record_id,
+            record_sha256=record.sha256 or None,
             result="accepted" if record.case is not None else "rejected",
-            issues=msgspec.Raw(self._redactor.encoded(msgspec.Raw(record.issues)) if record.issues else b"[]"),
+            issues=msgspec.Raw(self._plan.redactor.encoded(msgspec.Raw(record.issues)) if record.issues else b"[]"),
         )
 
-    def prediction(self, record_id: str, dataset: str) -> PredictionLine:
-        """What the candidate answered and what was made of it; the id is the one that may be shown."""
-        answered = self._replied.get("candidate")
+    def prediction(self, dataset: str) -> PredictionLine:
+        """What the candidate answered and what was made of it."""
+        answered = self._answered
         reply = answered.reply if answered is not None else None
-        usage = reply.usage if reply is not None else None
+        usage = _NO_USAGE if reply is None else reply.usage
         grade = self._outcome.grade if isinstance(self._outcome, Graded) else None
         way = grade or self._way()
         code, message = _problem(self._outcome)
         response = None if reply is None else self._redact(reply.text)
-        response_sha256 = None if reply is None else _sha256(reply.text)
+        measures = _measures(self._attempts)
+        # In the order of the fields: to name so many of them would be half of what finalising a record costs.
         return PredictionLine(
-            index=self._record.position,
-            record_id=record_id,
-            dataset=dataset,
-            record_sha256=self._record.sha256,
-            candidate_name=self._plan.candidate.name,
-            model=self._plan.candidate.model,
-            status=self.status,
-            model_response=response,
-            response_sha256=response_sha256,
-            stored_sha256=response_sha256 if reply and response is reply.text else _sha256(response or "") if reply else None,
-            evaluator_scores=tuple(map(self._score, grade.scores)) if grade else (),
-            score=grade.score if grade else None,
-            raw_score=grade.raw_score if grade else None,
-            scale=grade.scale if grade else None,
-            passed=grade.passed if grade else None,
-            label=(grade.label if grade else getattr(self._outcome, "label", "")) or None,
-            justification=self._redact(grade.justification) if grade else None,
-            evaluator=way.evaluator if way else None,
-            template_sha256=way.template_sha256 if way else None,
-            policy_id=(way and way.policy) or None,
-            selected_choice_ids=grade.selected_choice_ids if grade else (),
-            flags=(*(reply.flags if reply else ()), *(grade.flags if grade else ())),
-            finish_reason=(reply and self._redact(reply.finish_reason)) or None,
-            input_tokens=usage.input_tokens if usage else None,
-            output_tokens=usage.output_tokens if usage else None,
-            total_tokens=usage.total_tokens if usage else None,
-            cached_tokens=usage.cached_tokens if usage else None,
-            judge_tokens=self._judge_tokens(),
-            latency_ms=answered.latency_ms if answered else None,
-            judge_latency_ms=self._latency("judge"),
-            total_latency_ms=self._latency("candidate", "judge"),
-            cost=self.cost(),
-            record_attempts=self._rounds(),
-            first_attempt_at=iso(self._attempts[0].started_at) if self._attempts else None,
-            last_attempt_at=iso(max(attempt.started_at for attempt in self._attempts)) if self._attempts else None,
-            error_code=code,
-            error_message=message and self._redact(message),
+            self._record.position,
+            self.record_id or "",
+            dataset,
+            self._record.sha256,
+            self._plan.candidate.name,
+            self._plan.candidate.model,
+            self.status,
+            response,
+            self._answer_sha256,
+            self._answer_sha256 if reply is None or response is reply.text else _sha256(response or ""),
+            self._scores(grade.scores) if grade else (),
+            grade.score if grade else None,
+            grade.raw_score if grade else None,
+            grade.scale if grade else None,
+            grade.passed if grade else None,
+            (grade.label if grade else getattr(self._outcome, "label", "")) or None,
+            self._redact(grade.justification) if grade else None,
+            way.evaluator if way else None,
+            way.template_sha256 if way else None,
+            (way and way.policy) or None,
+            self._choices(grade.selected_choice_ids) if grade else (),
+            (*(reply.flags if reply else ()), *(grade.flags if grade else ())),
+            (reply and self._redact(reply.finish_reason)) or None,
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.total_tokens,
+            usage.cached_tokens,
+            measures.judge_tokens,
+            None if answered is None else _latency(answered),
+            measures.judge_latency_ms,
+            measures.total_latency_ms,
+            measures.cost,
+            measures.rounds,
+            iso(self._attempts[0].started_at) if self._attempts else None,
+            iso(measures.last_at) if self._attempts else None,
+            code,
+            message and self._redact(message),
         )
+
+    def redacted(self, text: str) -> str:
+        """A text of the record's input as it may be shown."""
+        return self._plan.redactor.text(text)
 
     def _way(self) -> Way | None:
         """How a record without a grade was to be graded."""
         case = self._record.case
-        return None if case is None else way_of(_decode_case(case), settings_of(self._plan))
+        return None if case is None else way_of(_decode_case(case), settings_of(self._plan.plan))
+
+    def _choices(self, choices: tuple[str, ...]) -> tuple[str, ...]:
+        return choices if self._redact is _unchanged else tuple(map(self._redact, choices))
+
+    def _scores(self, scores: tuple[Score, ...]) -> tuple[Score, ...]:
+        if self._redact is _unchanged and not self._plan.has_redacted_names:
+            return scores
+        return tuple(map(self._score, scores))
 
     def _score(self, score: Score) -> Score:
-        return msgspec.structs.replace(score, justification=self._redact(score.justification)) if score.justification else score
+        texts = {"criterion": self._redact(score.criterion), "justification": self._redact(score.justification)}
+        return msgspec.structs.replace(score, judge=self._plan.name(score.judge), **texts)
 
     def attempt(self, number: int, attempt: Attempt) -> AttemptLine:
         """One of the record's attempts."""
         reply = attempt.reply
-        usage = reply.usage if reply is not None else None
+        usage = _NO_USAGE if reply is None else reply.usage
+        # In the order of the fields, as above.
         return AttemptLine(
-            index=self._record.position,
-            record_id=self._redact(self._record.record_id or ""),
-            attempt=number,
-            stage=attempt.stage,
-            call_id=attempt.call_id,
-            record_attempt=attempt.round,
-            at=iso(attempt.started_at),
-            latency_ms=attempt.latency_ms,
-            model=attempt.model,
-            request_sha256=attempt.request_sha256,
-            error_code=attempt.error_code or None,
-            error_message=self._redact(attempt.error_message) if attempt.error_message else None,
-            http_status=attempt.http_status,
-            retry_after=attempt.retry_after,
-            wait_s=attempt.wait_s,
-            request_id=self._redact(attempt.request_id) or None,
-            finish_reason=(reply and self._redact(reply.finish_reason)) or None,
-            answered_by=(reply and self._redact(reply.model)) or None,
-            response_sha256=_sha256(reply.text) if reply else None,
-            applied=(reply and reply.applied) or None,
-            flags=reply.flags if reply else (),
-            input_tokens=usage.input_tokens if usage else None,
-            output_tokens=usage.output_tokens if usage else None,
-            total_tokens=usage.total_tokens if usage else None,
-            cached_tokens=usage.cached_tokens if usage else None,
-            cost=attempt.cost,
-            response=self._shown(attempt.stage, reply),
+            self._record.position,
+            self.record_id or "",
+            number,
+            attempt.stage,
+            self._redact(attempt.call_id),
+            attempt.round,
+            iso(attempt.started_at),
+            _latency(attempt),
+            self._plan.name(attempt.model),
+            attempt.request_sha256,
+            attempt.error_code or None,
+            self._redact(attempt.error_message) if attempt.error_message else None,
+            attempt.http_status,
+            attempt.retry_after,
+            attempt.wait_s,
+            self._redact(attempt.request_id) or None,
+            (reply and self._redact(reply.finish_reason)) or None,
+            (reply and self._redact(reply.model)) or None,
+            self._answer_sha256 if attempt is self._answered else _sha256(reply.text) if reply else None,
+            (reply and self._plan.applied(attempt.model, reply.applied)) or None,
+            reply.flags if reply else (),
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.total_tokens,
+            usage.cached_tokens,
+            attempt.cost,
+            self._shown(attempt.stage, reply),
         )
 
     def _shown(self, stage: str, reply: Reply | None) -> str | None:
@@ -268,64 +309,123 @@ class Evidence:
         if isinstance(outcome, Graded):
             if outcome.grade.passed:
                 return None
-            code, message = "not_passed", outcome.grade.justification
+            code, message = self._shortfall(outcome.grade)
         else:
             code, message = outcome.code, outcome.message
         return FailureLine(
             index=self._record.position,
-            record_id=self._record.record_id and self._redact(self._record.record_id),
-            record_sha256=self._record.sha256,
+            record_id=self.record_id,
+            record_sha256=self._record.sha256 or None,
             kind="not_passed" if isinstance(outcome, Graded) else "error",
             status=self.status,
             code=code,
             message=self._redact(message),
             taxonomy_label=_label(outcome),
             stage=outcome.stage if isinstance(outcome, Failed) else None,
-            record_attempts=self._rounds(),
+            record_attempts=max((attempt.round for attempt in self._attempts), default=0),
         )
+
+    def _shortfall(self, grade: Grade) -> tuple[str, str]:
+        """Code and message of an answer that did not pass."""
+        case, answered = self._record.case, self._answered
+        if LATENCY_EXCEEDED not in grade.flags or case is None or answered is None:
+            return "not_passed", grade.justification
+        late = f"the answer took {answered.latency_ms} ms, but max_latency_ms is {_decode_case(case).max_latency_ms}"
+        if grade.label == "timeout_or_latency_exceeded":
+            return LATENCY_EXCEEDED, late
+        return "not_passed", f"{late}; {grade.justification}"
 
     def cost(self) -> float | None:
         """What the record's calls cost; None as soon as one price is not known, and without any call."""
-        costs = [attempt.cost for attempt in self._attempts if attempt.reply is not None and attempt.latency_ms]
-        known = [cost for cost in costs if cost is not None]
-        return sum(known) if costs and len(known) == len(costs) else None
+        return _measures(self._attempts).cost
 
-    def _judge_tokens(self) -> int | None:
-        replies = [attempt.reply for attempt in self._attempts if attempt.stage == "judge" and attempt.reply is not None]
-        counts = [reply.usage.total_tokens for reply in replies]
-        known = [count for count in counts if count is not None]
-        return sum(known) if counts and len(known) == len(counts) else None
 
-    def _latency(self, *stages: str) -> float | None:
-        taken = [attempt.latency_ms for attempt in self._attempts if attempt.stage in stages]
-        return round(sum(taken), 3) if taken else None
+class _Measures(msgspec.Struct):
+    """What the attempts of a record took together."""
 
-    def _rounds(self) -> int:
-        return max((attempt.round for attempt in self._attempts), default=0)
+    cost: float | None
+    """None as soon as one price is not known, and without any call."""
+    judge_tokens: int | None
+    judge_latency_ms: float | None
+    total_latency_ms: float | None
+    rounds: int
+    last_at: float
+
+
+def _measures(attempts: Iterable[Attempt]) -> _Measures:
+    """One look at each attempt; finalising a run does this for every record."""
+    costs: list[float | None] = []
+    tokens: list[int | None] = []
+    taken: list[tuple[float, float]] = []
+    judged: list[tuple[float, float]] = []
+    rounds, last_at = 0, 0.0
+    for attempt in attempts:
+        reply, is_judge = attempt.reply, attempt.stage == "judge"
+        if is_judge and reply is not None:
+            tokens.append(reply.usage.total_tokens)
+        if reply is None or not reply.flags or FREE.isdisjoint(reply.flags):
+            call = (attempt.started_at, attempt.latency_ms)
+            taken.append(call)
+            if is_judge:
+                judged.append(call)
+            if reply is not None:
+                costs.append(attempt.cost)
+        if attempt.round > rounds:
+            rounds = attempt.round
+        if attempt.started_at > last_at:
+            last_at = attempt.started_at
+    return _Measures(
+        sum(cast("list[float]", costs)) if costs and None not in costs else None,
+        sum(cast("list[int]", tokens)) if tokens and None not in tokens else None,
+        _elapsed(judged),
+        _elapsed(taken),
+        rounds,
+        last_at,
+    )
+
+
+def _elapsed(calls: list[tuple[float, float]]) -> float | None:
+    """Milliseconds in which at least one of the calls was under way: those that ran side by side count once."""
+    if len(calls) < 2:
+        return calls[0][1] if calls else None
+    calls.sort()
+    origin = calls[0][0]
+    elapsed = end = 0.0
+    for started_at, latency_ms in calls:
+        start = (started_at - origin) * 1000
+        elapsed += latency_ms if start >= end else max(0.0, start + latency_ms - end)
+        end = max(end, start + latency_ms)
+    return round(elapsed, 3)
+
+
+def _latency(attempt: Attempt) -> float | None:
+    """What the call took; None for a reply that nobody was asked for."""
+    reply = attempt.reply
+    return attempt.latency_ms if reply is None or not reply.flags or FREE.isdisjoint(reply.flags) else None
 
 
 def facts_of(line: PredictionLine, slices: Mapping[str, tuple[str, ...]], cluster: str) -> RecordFacts:
     """The numbers of a prediction, for the metrics; a prediction read back from its file gives the same."""
     return RecordFacts(
-        position=line.index,
-        status=line.status,
-        score=line.score,
-        raw_score=line.raw_score,
-        scale=line.scale or "",
-        passed=line.passed,
-        latency_ms=line.latency_ms,
-        judge_latency_ms=line.judge_latency_ms,
-        total_latency_ms=line.total_latency_ms,
-        input_tokens=line.input_tokens,
-        output_tokens=line.output_tokens,
-        total_tokens=line.total_tokens,
-        cached_tokens=line.cached_tokens,
-        cost=line.cost,
-        error_code=line.error_code or "",
-        label=line.label or "",
-        flags=line.flags,
-        slices=slices,
-        cluster=cluster,
+        line.index,
+        line.status,
+        line.score,
+        line.raw_score,
+        line.scale or "",
+        line.passed,
+        line.latency_ms,
+        line.judge_latency_ms,
+        line.total_latency_ms,
+        line.input_tokens,
+        line.output_tokens,
+        line.total_tokens,
+        line.cached_tokens,
+        line.cost,
+        line.error_code or "",
+        line.label or "",
+        line.flags,
+        slices,
+        cluster,
     )
 
 
@@ -338,23 +438,23 @@ def _unchanged(text: str) -> str:
     return text
 
 
-def _texts(finished: FinishedRecord) -> Iterator[str]:
+def texts_of(finished: FinishedRecord) -> list[str]:
     """Every text of a record that came from outside."""
-    yield finished.record.record_id or ""
+    texts = [finished.record.record_id or ""]
     for attempt in finished.attempts:
-        if attempt.reply is not None:
-            yield attempt.reply.text
-            yield attempt.reply.raw
-            yield attempt.reply.model
-            yield attempt.reply.finish_reason
-        yield attempt.error_message
-        yield attempt.request_id
+        reply = attempt.reply
+        if reply is not None:
+            texts += (reply.text, reply.raw, reply.model, reply.finish_reason)
+        texts += (attempt.error_message, attempt.request_id, attempt.call_id)
     if isinstance(finished.outcome, Graded):
-        yield finished.outcome.grade.justification
-        for score in finished.outcome.grade.scores:
-            yield score.justification
+        grade = finished.outcome.grade
+        texts.append(grade.justification)
+        texts += grade.selected_choice_ids
+        for score in grade.scores:
+            texts += (score.criterion, score.justification)
     elif finished.outcome is not None:
-        yield finished.outcome.message
+        texts.append(finished.outcome.message)
+    return texts
 
 
 def _problem(outcome: Outcome) -> tuple[str | None, str | None]:
@@ -373,6 +473,7 @@ def _sha256(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
+@lru_cache(maxsize=1024)
 def iso(seconds: float) -> str:
     """A time as artifacts write it: UTC, milliseconds, Z."""
     milliseconds = int(seconds * 1000)

@@ -1,17 +1,20 @@
 """The end of a run: its ledger into eight artifacts. The same ledger gives the same bytes, however often it is asked."""
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
 from typing import Any
 
 import msgspec
 
 from assay.core.case import Case
-from assay.core.plan import ModelPlan, Plan
+from assay.core.plan import DatasetPlan, Plan
 from assay.core.run_state import State, count_records
 from assay.core.version import __version__
-from assay.engine.evidence import Evidence, PredictionLine, cluster_of, facts_of, invalid_facts, iso, slices_of
+from assay.engine.evidence import Evidence, InputLine, PredictionLine, cluster_of, facts_of, invalid_facts, iso, slices_of, texts_of
 from assay.engine.folders import RunFolders
+from assay.engine.garbage import rare_collection
+from assay.engine.shown import ShownPlan
 from assay.grading import policies, templates
 from assay.metrics.facts import Columns
 from assay.metrics.gates import check_gates
@@ -23,6 +26,8 @@ from assay.store.ledger import FinishedRecord, Ledger, RecordRow, RunRow
 from assay.store.redact import Redactor
 
 MANIFEST_VERSION = "1"
+_BLOCK_RECORDS = 32
+_BLOCK_BYTES = 1 << 20
 _encode = msgspec.json.Encoder().encode
 _decode_case = msgspec.json.Decoder(Case).decode
 
@@ -31,20 +36,54 @@ def finalize(ledger: Ledger, folders: RunFolders, *, secrets: Iterable[str] = ()
     """Write, seal and publish the artifacts of a run whose final state is decided; a second time changes nothing."""
     run = ledger.run()
     plan = msgspec.json.decode(run.plan, type=Plan)
-    with Staging(folders.active) as staging:
-        artifacts = _Artifacts(plan, staging, Redactor(secrets), started_at=iso(run.states[0][1]))
+    with rare_collection(), Staging(folders.active) as staging:
+        redactor = Redactor(secret.strip() for secret in secrets)
+        artifacts = _Artifacts(ShownPlan(plan, redactor), staging, started_at=iso(run.states[0][1]))
         artifacts.write(ledger.finished())
         staging.seal(artifacts.manifest(run))
         staging.publish(folders.sealed)
 
 
+def _blocks(records: Iterable[FinishedRecord]) -> Iterator[list[FinishedRecord]]:
+    """The records in groups that are small in number and in bytes."""
+    block: list[FinishedRecord] = []
+    size = 0
+    for finished in records:
+        block.append(finished)
+        size += len(finished.record.case or b"")
+        if len(block) == _BLOCK_RECORDS or size >= _BLOCK_BYTES:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
+
+
+def _input_text(record: RecordRow) -> bytes:
+    """What came from outside of a case; one hash in twenty has so many digits in a row that it looks like a card's number."""
+    return (record.case or b"").removesuffix(f',"record_sha256":"{record.sha256}"}}'.encode())
+
+
+def _redacted_case(record: RecordRow, record_id: str | None, redactor: Redactor) -> bytes:
+    """The case as it may be kept; its id is the one that all artifacts show, and hashes of contents stay as they are."""
+    if record_id == record.record_id and redactor.is_clean_json((_input_text(record),)):
+        return record.case or b""
+    case = msgspec.json.decode(record.case or b"{}")
+    hashes = [attachment.pop("sha256", "") for attachment in case["attachments"]]
+    del case["record_sha256"]
+    shown: dict[str, Any] = redactor.value({**case, "id": ""})
+    for attachment, digest in zip(shown["attachments"], hashes, strict=True):
+        attachment["sha256"] = digest
+    return _encode({**shown, "id": record_id, "record_sha256": record.sha256})
+
+
 class _Artifacts:
     """The files of one run while they are being written."""
 
-    def __init__(self, plan: Plan, staging: Staging, redactor: Redactor, *, started_at: str) -> None:
-        self._plan = plan
+    def __init__(self, shown: ShownPlan, staging: Staging, *, started_at: str) -> None:
+        self._shown = shown
+        self._plan = shown.plan
         self._staging = staging
-        self._redactor = redactor
+        self._redactor = shown.redactor
         self._started_at = started_at
         self._chain = AttemptChain()
         self._tree = MerkleTree()
@@ -53,6 +92,7 @@ class _Artifacts:
         self._summary: dict[str, Any] = {}
         self._gate: dict[str, Any] = {}
         self._statuses: dict[str, int] = {}
+        self._separator = b""
 
     def write(self, records: Iterable[FinishedRecord]) -> None:
         """All artifacts but the manifest, in one pass over the records."""
@@ -68,51 +108,62 @@ class _Artifacts:
 
     def _write_records(self, records: Iterable[FinishedRecord]) -> None:
         self._input.write(_encode(self._input_head())[:-1] + b',"records":[\n')
-        separator = b""
-        for finished in records:
-            evidence = Evidence(finished, self._plan, self._redactor)
+        for block in _blocks(records):
+            self._write_block(block)
+        self._input.write(b"\n]}\n")
+
+    def _write_block(self, block: list[FinishedRecord]) -> None:
+        """Some records; one look at all their texts nearly always says that there is nothing to redact."""
+        redactor = self._redactor
+        is_clean = redactor.is_clean(text for finished in block for text in texts_of(finished))
+        is_input_clean = redactor.is_clean_json(_input_text(finished.record) for finished in block)
+        for finished in block:
+            case = finished.record.case
+            evidence = Evidence(finished, self._shown, is_clean=is_clean)
             self._validation.line(_encode(evidence.validation()))
-            if finished.record.case is not None:
-                stored = self._redactor.encoded(msgspec.Raw(finished.record.case))
-                self._input.write(separator + self._input_record(finished.record, stored))
-                separator = b",\n"
-                self._write_evaluated(evidence, _decode_case(stored), finished)
+            if case is not None:
+                stored = case if is_clean and is_input_clean else _redacted_case(finished.record, evidence.record_id, redactor)
+                self._write_evaluated(evidence, stored, finished)
             else:
                 self._facts.append(invalid_facts(finished.record.position))
             failure = evidence.failure()
             if failure is not None:
                 self._failures.line(_encode(failure))
             self._statuses[evidence.status] = self._statuses.get(evidence.status, 0) + 1
-        self._input.write(b"\n]}\n")
 
-    def _write_evaluated(self, evidence: Evidence, case: Case, finished: FinishedRecord) -> None:
+    def _write_evaluated(self, evidence: Evidence, stored: bytes, finished: FinishedRecord) -> None:
         """The lines of a record that was valid; the case is the redacted one, so that no slice tells what was redacted."""
-        line = evidence.prediction(case.id, case.dataset)
+        case = _decode_case(stored)
+        line = evidence.prediction(case.dataset)
+        self._write_input(line, stored)
         self._predictions.line(_encode(line))
         self._tree.add(bytes.fromhex(line.record_sha256))
         for number, attempt in enumerate(finished.attempts, 1):
             self._attempts.line(self._chain.line(_encode(evidence.attempt(number, attempt))))
         if line.model_response is not None:
-            row = {"example_id": case.id, "candidate_name": line.candidate_name, "response_text": line.model_response}
+            row = {"example_id": line.record_id, "candidate_name": line.candidate_name, "response_text": line.model_response}
             self._responses.line(_encode(row))
         self._facts.append(facts_of(line, slices_of(case, self._plan.slices), cluster_of(case, self._plan.cluster_key)))
         if case.contract == "golden_v1":
             self._golden.append(_golden_result(line, case))
 
     def _input_head(self) -> dict[str, Any]:
-        first = self._plan.datasets[0]
+        first = self._shown.datasets[0]
         return {
             "dataset_id": first.dataset_id,
             "dataset_version": first.dataset_version,
             "schema_version": first.schema_version,
+            "created_at": first.created_at or None,
+            "metadata": first.metadata,
             "contract": first.contract,
-            "datasets": self._plan.datasets,
+            "datasets": self._shown.datasets,
         }
 
-    def _input_record(self, record: RecordRow, stored: bytes) -> bytes:
-        """The record as it was evaluated, redacted, beside the hash of the original."""
-        head = _encode({"record_id": self._redactor.text(record.record_id or ""), "record_sha256": record.sha256})
-        return head[:-1] + b',"record":' + stored + b"}"
+    def _write_input(self, line: PredictionLine, stored: bytes) -> None:
+        """The record as it was evaluated, redacted, beside the hashes of the original and of what is left of it."""
+        head = _encode(InputLine(line.record_id, line.record_sha256, sha256(stored).hexdigest()))
+        self._input.write(b"".join((self._separator, head[:-1], b',"record":', stored, b"}")))
+        self._separator = b",\n"
 
     def _write_metrics(self) -> None:
         plan = self._plan
@@ -123,7 +174,7 @@ class _Artifacts:
         self._staging.write("metrics_summary.json", _pretty(self._summary))
         self._staging.write("metrics_by_slice.json", _pretty(summarize_slices(self._facts, seed=plan.seed)))
         if self._golden:
-            document = eval_results(plan.run_id, self._started_at, parameters=_golden_parameters(plan), results=self._golden)
+            document = eval_results(plan.run_id, self._started_at, parameters=_golden_parameters(self._shown), results=self._golden)
             self._staging.write("eval_results.json", _pretty(document))
 
     def manifest(self, run: RunRow) -> dict[str, Any]:
@@ -131,8 +182,8 @@ class _Artifacts:
         plan, final = self._plan, msgspec.convert(run.notes["final_state"], State)
         completed_at = iso(float(run.notes["completed_at"]))
         states = [{"state": state, "entered_at": iso(at)} for state, at in run.states]
-        first = plan.datasets[0]
-        parameters = plan.candidate.parameters
+        shown = self._shown
+        first, parameters = shown.datasets[0], plan.candidate.parameters
         return {
             "manifest_version": MANIFEST_VERSION,
             "assay_version": __version__,
@@ -148,17 +199,18 @@ class _Artifacts:
             "schema_version": first.schema_version,
             "counts": msgspec.to_builtins(count_records(self._statuses)),
             "gate": self._gate,
-            "model": plan.candidate.model,
+            "model": shown.candidate.model,
             "temperature": parameters.temperature,
             "top_p": parameters.top_p,
             "max_new_tokens": parameters.max_tokens,
             "seed": parameters.seed,
-            "candidate": _model(plan.candidate),
-            "judges": [_model(judge) for judge in plan.judges],
+            "candidate": msgspec.to_builtins(shown.candidate),
+            "judges": msgspec.to_builtins(shown.judges),
+            "ignored_fields": _ignored_fields(shown.datasets),
             "evaluator_version": f"assay {__version__}",
             "policies": dict(policies()),
             "templates": dict(templates()),
-            "plan": self._redactor.value(msgspec.to_builtins(plan)),
+            "plan": shown.members(),
             "plan_sha256": run.plan_sha256,
             "blocked": run.notes.get("blocked"),
             "redactions": dict(sorted(self._redactor.counts.items())),
@@ -168,20 +220,16 @@ class _Artifacts:
         }
 
 
-def _model(model: ModelPlan) -> dict[str, Any]:
-    return {
-        "name": model.name,
-        "provider": model.provider,
-        "model": model.model,
-        "parameters": msgspec.to_builtins(model.parameters),
-    }
+def _ignored_fields(datasets: Iterable[DatasetPlan]) -> list[dict[str, Any]]:
+    """Members of documents that were accepted without any effect, by dataset."""
+    return [{"dataset_id": dataset.dataset_id, "fields": dataset.ignored_fields} for dataset in datasets if dataset.ignored_fields]
 
 
 def _golden_result(line: PredictionLine, case: Case) -> EvalResult:
     grade = None if line.raw_score is None else (round(line.raw_score), line.justification or "")
     error = "" if line.error_code is None else f"{line.error_code}: {line.error_message}"
     return eval_result(
-        case.id,
+        line.record_id,
         case.prompt,
         answer=line.model_response or "",
         grade=grade,
@@ -190,14 +238,14 @@ def _golden_result(line: PredictionLine, case: Case) -> EvalResult:
     )
 
 
-def _golden_parameters(plan: Plan) -> EvalRunParameters:
-    gates, parameters = plan.gates, plan.candidate.parameters
+def _golden_parameters(shown: ShownPlan) -> EvalRunParameters:
+    gates, parameters = shown.plan.gates, shown.plan.candidate.parameters
     return EvalRunParameters(
-        assistant_model=plan.candidate.model,
-        judge_model=plan.judges[0].model if plan.judges else "",
+        assistant_model=shown.candidate.model,
+        judge_model=shown.judges[0].model if shown.judges else "",
         temperature=parameters.temperature,
         max_tokens=parameters.max_tokens,
-        dataset_version=plan.datasets[0].dataset_version,
+        dataset_version=shown.datasets[0].dataset_version,
         **({} if gates.pass_rate is None else {"pass_rate_threshold": gates.pass_rate}),
         **({} if gates.min_score is None else {"score_threshold": gates.min_score}),
     )

@@ -1,12 +1,18 @@
 """Where runs live: a private folder while they are under way, a sealed one afterwards."""
 
+import os
+from datetime import datetime
 from math import inf
 from pathlib import Path
 
 import msgspec
 
-from assay.core.errors import RunNotFound
+from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
 from assay.engine.run_id import check_run_id
+from assay.store.artifacts import MANIFEST
+from assay.store.failures import disk_errors
+from assay.store.folder import read_manifest
+from assay.store.sqlite import open_ledger
 
 ACTIVE = ".active"
 LEDGER = "ledger.sqlite"
@@ -36,7 +42,14 @@ class RunFolders(msgspec.Struct, frozen=True):
     @property
     def is_sealed(self) -> bool:
         """True when the artifacts are published."""
-        return (self.sealed / "run_manifest.json").is_file()
+        return (self.sealed / MANIFEST).is_file()
+
+    @property
+    def is_obstructed(self) -> bool:
+        """True when something that is no run has the place of the artifacts, so that they could not be published."""
+        if self.is_sealed or not os.path.lexists(self.sealed):
+            return False
+        return self.sealed.is_symlink() or not self.sealed.is_dir() or any(self.sealed.iterdir())
 
     @property
     def exists(self) -> bool:
@@ -49,15 +62,25 @@ def folders_of(runs_dir: Path, run_id: str) -> RunFolders:
     return RunFolders(runs_dir, check_run_id(run_id))
 
 
+def check_place(folders: RunFolders) -> None:
+    """Raises UsageProblem when the artifacts could not be published in the end: better now than when everything is paid for."""
+    with disk_errors(folders.sealed):
+        is_obstructed = folders.is_obstructed
+    if is_obstructed:
+        raise UsageProblem(f"'{folders.sealed}' exists and is no run", hint="choose another --run-id, or move it away")
+
+
 def find_run(runs_dir: Path, run: str) -> RunFolders:
     """The run with an id, a unique beginning of one, `latest`, or a path to its folder; raises RunNotFound."""
-    path = Path(run)
-    if (path / "run_manifest.json").is_file():
-        return RunFolders(path.parent, path.name)
-    known = run_ids(runs_dir)
+    if not run:
+        raise UsageProblem("the name of the run is empty", hint="list the runs with: assay runs")
+    known = _names(runs_dir)
+    found = _whole(runs_dir, run, known)
+    if found is not None:
+        return found
     if run == "latest" and known:
-        return RunFolders(runs_dir, known[-1])
-    matches = [run_id for run_id in known if run_id == run] or [run_id for run_id in known if run_id.startswith(run)]
+        return RunFolders(runs_dir, run_ids(runs_dir)[-1])
+    matches = [run_id for run_id in known if run_id.startswith(run)]
     if len(matches) == 1:
         return RunFolders(runs_dir, matches[0])
     if matches:
@@ -65,12 +88,54 @@ def find_run(runs_dir: Path, run: str) -> RunFolders:
     raise RunNotFound(f"there is no run '{run}' in '{runs_dir}'", hint="list the runs with: assay runs")
 
 
+def find_named_run(runs_dir: Path, run: str) -> RunFolders:
+    """As find_run, for what cannot be undone: the whole id or a path; raises UsageProblem for `latest` or a beginning."""
+    found = find_run(runs_dir, run)
+    if _whole(runs_dir, run, _names(runs_dir)) is None:
+        raise UsageProblem(f"'{run}' is not the whole id of a run", hint=f"this cannot be undone; if you mean it: {found.run_id}")
+    return found
+
+
+def _whole(runs_dir: Path, run: str, known: list[str]) -> RunFolders | None:
+    path = Path(run)
+    if (path / MANIFEST).is_file():
+        # A path such as `.` has no name of its own.
+        place = path.resolve() if path.name in ("", "..") else path
+        return RunFolders(place.parent, place.name)
+    return RunFolders(runs_dir, run) if run in known else None
+
+
 def run_ids(runs_dir: Path) -> list[str]:
-    """The ids of all runs, oldest first."""
-    sealed = {path.parent for path in runs_dir.glob("*/run_manifest.json")}
-    active = {path.parent for path in runs_dir.glob(f"{ACTIVE}/*/{LEDGER}")}
-    newest = {path.name: _modified(path) for path in sorted(active | sealed)}
-    return sorted(newest, key=lambda run_id: (newest[run_id], run_id))
+    """The ids of all runs in the order of their creation."""
+    created = {run_id: _created_at(RunFolders(runs_dir, run_id)) for run_id in _names(runs_dir)}
+    return sorted(created, key=lambda run_id: (created[run_id], run_id))
+
+
+def _names(runs_dir: Path) -> list[str]:
+    sealed = {path.parent.name for path in runs_dir.glob(f"*/{MANIFEST}")}
+    active = {path.parent.name for path in runs_dir.glob(f"{ACTIVE}/*/{LEDGER}")}
+    return sorted(active | sealed)
+
+
+class _Created(msgspec.Struct):
+    created_at: datetime
+
+
+_decode_created = msgspec.json.Decoder(_Created).decode
+
+
+def _created_at(folders: RunFolders) -> float:
+    """When the run was created, in seconds; of a damaged run when it was last written."""
+    try:
+        if folders.is_sealed:
+            return _decode_created(read_manifest(folders.sealed)).created_at.timestamp()
+        ledger = open_ledger(folders.ledger)
+        try:
+            return ledger.run().states[0][1]
+        finally:
+            ledger.close()
+    except (RunNotFound, StoreUnavailable, ValueError):
+        return _modified(folders.sealed / MANIFEST if folders.is_sealed else folders.ledger)
 
 
 def _modified(path: Path) -> float:

@@ -12,9 +12,11 @@ from assay.core.errors import UsageProblem
 from assay.core.plan import DatasetPlan
 from assay.core.report import Report
 from assay.datasets import read
+from assay.datasets.batch_v1.rules import HEAD_FIELDS
 from assay.datasets.config import ValidationConfig
 from assay.datasets.legal_eval_v1.rules import TASKS
 from assay.datasets.source import Source, filled_lines, open_source
+from assay.engine.attachments import Attachments
 from assay.engine.conversations import replayed
 from assay.grading import needs_judge
 
@@ -32,6 +34,8 @@ class DatasetInput(msgspec.Struct, frozen=True):
     plan: DatasetPlan
     source: Source
     report: Report
+    attachments: Attachments = msgspec.field(default_factory=Attachments)
+    """What was read of its attachments; the datasets of a run share it."""
 
     @property
     def broken(self) -> set[int]:
@@ -77,7 +81,15 @@ def dataset_plan(source: Source, report: Report, *, name: str) -> DatasetPlan:
         schema_version=_SCHEMA_VERSIONS.get(report.contract) or str(report.head["schema_version"]),
         sha256=sha256,
         name=name,
+        **_own_words(report),
     )
+
+
+def _own_words(report: Report) -> dict[str, Any]:
+    """What a document of batch_v1 says of itself beside its id and versions."""
+    head = report.head if report.contract == "batch_v1" else {}
+    ignored = tuple(name for name in head if name not in HEAD_FIELDS)
+    return {"created_at": str(head.get("created_at", "")), "metadata": head.get("metadata") or {}, "ignored_fields": ignored}
 
 
 def reread(plan: DatasetPlan) -> DatasetInput:
@@ -101,13 +113,19 @@ def cases_of(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Case]:
     return dataset.report.cases
 
 
+class _AttachmentRow(msgspec.Struct):
+    """An attachment as a dataset writes it; whatever else it has is none of ours."""
+
+    path: str
+
+
 class _Row(msgspec.Struct):
     """The members of a legal_eval_v1 row that selection looks at."""
 
     id: str
     task_type: str
     metadata: dict[str, Any] = {}
-    attachments: tuple[Attachment, ...] | None = None
+    attachments: tuple[_AttachmentRow, ...] | None = None
 
 
 _decode_row = msgspec.json.Decoder(_Row).decode
@@ -124,7 +142,8 @@ def glances(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Glance]:
         if index not in broken:
             row = _decode_row(line.content)
             task, policy_id = TASKS[row.task_type], row.metadata.get("policy_id", "")
-            yield Glance(index, row.id, task, task != "mcq", row.metadata, policy_id, row.attachments or ())
+            attachments = tuple(Attachment(attachment.path) for attachment in row.attachments or ())
+            yield Glance(index, row.id, task, task != "mcq", row.metadata, policy_id, attachments)
 
 
 def place_of(dataset: DatasetInput, index: int) -> str:

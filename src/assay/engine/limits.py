@@ -3,7 +3,7 @@
 import asyncio
 import resource
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from assay.core.ask import ModelFailure, Stage, Usage
 from assay.core.errors import StoreUnavailable
@@ -64,6 +64,8 @@ class Lane:
         self.tokens = Pace(provider.tokens_per_minute)
         self.broken: ModelFailure | None = None
         """Why no further call is made."""
+        self.refused = asyncio.Event()
+        """Set when no further call is made."""
         self._successes = 0
         self._hopeless = 0
         self._cut_at = float("-inf")
@@ -79,14 +81,18 @@ class Lane:
     def failed(self, failure: ModelFailure, now: float) -> None:
         """A call brought no reply: slow down, or give up on the provider."""
         if failure.is_exhausted:
-            self.broken = failure
+            self._break(failure)
         elif failure.code == "rate_limited" and now - self._cut_at > _CUT_PAUSE:
             self._cut_at = now
             self.limit = max(1.0, self.limit / 2)
         elif failure.code in HOPELESS and not self._successes:
             self._hopeless += 1
             if self._hopeless >= _HOPELESS_CALLS:
-                self.broken = failure
+                self._break(failure)
+
+    def _break(self, failure: ModelFailure) -> None:
+        self.broken = failure
+        self.refused.set()
 
 
 class StageLane:
@@ -152,6 +158,16 @@ class Limits:
         gate.charge(now)
         if wait > 0:
             await self._pace(gate, wait)
+
+    async def pause(self, seconds: float, gates: Iterable[Gate]) -> None:
+        """Wait without a slot; a stop ends the wait, and so does the end of all calls to a provider that is waited for."""
+        ends = [self._stop, *(gate.lane.refused for gate in gates)]
+        waits = [asyncio.ensure_future(end.wait()) for end in dict.fromkeys(ends)]
+        try:
+            await asyncio.wait(waits, timeout=max(seconds, 0.0), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
 
     async def _queue(self, gate: Gate) -> None:
         slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -8,6 +8,7 @@ from functools import partial
 
 from assay.core.errors import AssayError
 from assay.engine.case import Room
+from assay.engine.garbage import rare_collection
 from assay.engine.shard import run_shard
 
 LOOK = 1.0
@@ -21,6 +22,11 @@ def worker_name() -> str:
 
 async def run_local(room: Room, *, on_retrying: Callable[[], Awaitable[None]]) -> None:
     """Run every shard that has open records; returns when nothing is left to do or the room is stopped."""
+    with rare_collection():
+        await _run_shards(room, on_retrying)
+
+
+async def _run_shards(room: Room, on_retrying: Callable[[], Awaitable[None]]) -> None:
     journal, crew = room.journal, room.crew
     owner = worker_name()
     watchers = [asyncio.create_task(_watched(look, room)) for look in (partial(_mark_retrying, act=on_retrying), _look_for_cancel)]

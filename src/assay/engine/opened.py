@@ -1,22 +1,36 @@
 """A run to look at: its result, its records, its failures, whether it is sealed or still under way."""
 
+import os
 from collections.abc import Iterator
+from heapq import nsmallest
 from typing import Any
 
 import msgspec
 
-from assay.core.errors import RunNotFound
+from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.core.plan import Plan
 from assay.core.run_result import RunResult
 from assay.engine.evidence import Evidence
 from assay.engine.folders import RunFolders
 from assay.engine.runs import result_of
+from assay.engine.shown import ShownPlan, own_secrets
 from assay.store.folder import RunFolder, open_run_folder
 from assay.store.ledger import FinishedRecord
 from assay.store.redact import Redactor
 from assay.store.sqlite import open_ledger
 
 Line = dict[str, Any]
+
+
+class _Standing(msgspec.Struct):
+    """Where a prediction stands among the others."""
+
+    index: int
+    score: float | None = None
+    passed: bool | None = None
+
+
+_standing = msgspec.json.Decoder(_Standing).decode
 
 
 class Run:
@@ -36,8 +50,8 @@ class Run:
         """The manifest; for an unfinished run what it would begin with."""
         if self._sealed is not None:
             return self._sealed.manifest
-        plan = self._plan()
-        return {"run_id": plan.run_id, "status": self.result.state, "plan": msgspec.to_builtins(plan)}
+        shown = self._shown_plan()
+        return {"run_id": shown.plan.run_id, "status": self.result.state, "plan": shown.members()}
 
     def predictions(self) -> Iterator[Line]:
         """Every valid record with what came of it so far, in order."""
@@ -46,7 +60,7 @@ class Run:
             return
         for finished, evidence in self._open_evidence():
             if finished.record.case is not None and finished.outcome is not None:
-                yield msgspec.to_builtins(evidence.prediction(finished.record.record_id or "", _dataset(finished)))
+                yield msgspec.to_builtins(evidence.prediction(evidence.redacted(_dataset(finished))))
 
     def failures(self) -> Iterator[Line]:
         """Every record that failed or did not pass."""
@@ -58,33 +72,57 @@ class Run:
             if failure is not None:
                 yield msgspec.to_builtins(failure)
 
+    def slices(self) -> Line:
+        """Slices by name as in metrics_by_slice.json; empty for an unfinished run."""
+        found: Line = {} if self._sealed is None else self._sealed.document("metrics_by_slice.json")["slices"]
+        return found
+
+    def worst(self, limit: int) -> list[Line]:
+        """Predictions that were graded and did not pass, the lowest scores first."""
+        if self._sealed is not None:
+            # Of all the predictions of a large run only a few are shown, so only those are decoded whole.
+            places = (_placed(line) for line in self._sealed.raw_lines("predictions.jsonl"))
+            return [msgspec.json.decode(line) for _, _, line in nsmallest(limit, filter(None, places))]
+        missed = (line for line in self.predictions() if line["passed"] is False)
+        return nsmallest(limit, missed, key=lambda line: (line["score"], line["index"]))
+
     def attempts(self, record_id: str) -> Iterator[Line]:
         """Every attempt at one record."""
         if self._sealed is not None:
             yield from (line for line in self._sealed.lines("attempt_logs.jsonl") if line["record_id"] == record_id)
             return
         for finished, evidence in self._open_evidence():
-            if finished.record.record_id == record_id:
+            if record_id in (evidence.record_id, finished.record.record_id):
                 for number, attempt in enumerate(finished.attempts, 1):
                     yield msgspec.to_builtins(evidence.attempt(number, attempt))
 
     def record(self, record_id: str) -> Line:
-        """One record: what was asked, what came of it, every attempt; raises RunNotFound when there is none."""
-        prediction = next((line for line in self.predictions() if line["record_id"] == record_id), None)
+        """One record by its id or its index: what was asked, what came of it, every attempt; raises RunNotFound."""
+        prediction = _named(self.predictions(), record_id)
         if prediction is None:
+            failure = _named(self.failures(), record_id)
+            if failure is not None:
+                return {"failure": failure}
             raise RunNotFound(
                 f"run '{self.folders.run_id}' has no finished record '{record_id}'", hint="predictions.jsonl lists the records"
             )
-        return {"input": self._input(record_id), "prediction": prediction, "attempts": list(self.attempts(record_id))}
+        index = prediction["index"]
+        attempts = [line for line in self.attempts(prediction["record_id"]) if line["index"] == index]
+        return {"input": self._input(prediction), "prediction": prediction, "attempts": attempts}
 
-    def _input(self, record_id: str) -> Line:
+    def _input(self, prediction: Line) -> Line:
         if self._sealed is not None:
-            records = self._sealed.document("input_dataset.json")["records"]
-            return next((entry["record"] for entry in records if entry["record_id"] == record_id), {})
-        redactor = Redactor()
-        cases = (finished.record.case for finished, _ in self._open_evidence() if finished.record.record_id == record_id)
+            same = ("record_id", "record_sha256")
+            records = (entry for entry in self._sealed.records() if all(entry[name] == prediction[name] for name in same))
+            return next((entry["record"] for entry in records), {})
+        redactor = self._shown_plan().redactor
+        cases = (finished.record.case for finished, _ in self._open_evidence() if finished.record.position == prediction["index"])
         found: Line = redactor.value(msgspec.json.decode(next(cases) or b"{}"))
         return found
+
+    def _shown_plan(self) -> ShownPlan:
+        plan = self._plan()
+        return ShownPlan(plan, Redactor(own_secrets(plan, os.environ)))
 
     def _plan(self) -> Plan:
         ledger = open_ledger(self.folders.ledger)
@@ -94,15 +132,37 @@ class Run:
             ledger.close()
 
     def _open_evidence(self) -> Iterator[tuple[FinishedRecord, Evidence]]:
-        plan, redactor = self._plan(), Redactor()
+        shown = self._shown_plan()
         ledger = open_ledger(self.folders.ledger)
         try:
             for finished in ledger.finished():
-                yield finished, Evidence(finished, plan, redactor)
+                yield finished, Evidence(finished, shown)
         finally:
             ledger.close()
+
+
+def _named(lines: Iterator[Line], name: str) -> Line | None:
+    """The line with that record id; where there is none, the one with that index."""
+    at_index: Line | None = None
+    for line in lines:
+        if line["record_id"] == name:
+            return line
+        if str(line["index"]) == name:
+            at_index = line
+    return at_index
 
 
 def _dataset(finished: FinishedRecord) -> str:
     name: str = msgspec.json.decode(finished.record.case or b"{}").get("dataset", "")
     return name
+
+
+def _placed(line: bytes) -> tuple[float, int, bytes] | None:
+    """Score, position and the line itself; None unless it was graded and did not pass."""
+    try:
+        found = _standing(line)
+    except ValueError as problem:
+        raise StoreUnavailable(
+            f"predictions.jsonl is damaged: {problem}", hint="`assay verify` names what was changed"
+        ) from problem
+    return (found.score, found.index, line) if found.passed is False and found.score is not None else None

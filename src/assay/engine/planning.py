@@ -9,13 +9,14 @@ from pathlib import Path
 import msgspec
 
 from assay.core.case import ContractId
-from assay.core.errors import SourceUnreadable, UsageProblem
+from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
 from assay.core.issue import Path as Steps
 from assay.core.plan import Gates, ModelPlan, OnInvalid, Plan, ResponseSource, RetryPlan, StageLimits
 from assay.core.report import Report
 from assay.datasets.config import ValidationConfig, changed_settings, load_config
-from assay.engine.attachments import check_attachments, folder_of
+from assay.engine.attachments import Attachments, folder_of
 from assay.engine.conversations import unanswered_turns
+from assay.engine.folders import check_place, folders_of
 from assay.engine.inputs import DatasetInput, dataset_plan, file_stem, read_dataset, shown_path
 from assay.engine.providers import BadName, model_plan, used_providers
 from assay.engine.request import PlanProblems, RunRequest, Settings
@@ -92,6 +93,7 @@ class _Planner:
         self._environ = environ
         self._declared = self._providers()
         self._responses: ResponseFile | None = None
+        self._attachments = Attachments()
         run = settings.value.run
         self.runs_dir = (
             (settings.folder(("run", "runs_dir")) / run.runs_dir).absolute() if run.runs_dir else Path("runs").absolute()
@@ -145,7 +147,7 @@ class _Planner:
             limit=entry.limit,
             validation=changed_settings(config),
         )
-        self.inputs.append(DatasetInput(plan, source, report))
+        self.inputs.append(DatasetInput(plan, source, report, self._attachments))
         unanswered = unanswered_turns(report.cases) if report.contract == "conversation_v1" else 0
         if unanswered:
             self.notes.append(f"{unanswered:,} user turn(s) of '{plan.name}' have no reply and are not evaluated")
@@ -286,7 +288,16 @@ class _Planner:
         """One plan for each candidate."""
         wanted = self.settings.value.run.id
         ids = _run_ids(wanted, self.candidates) if wanted else [new_run_id() for _ in self.candidates]
+        self._check_places(ids)
         return tuple(self._plan(run_id, candidate, suite=suite) for run_id, candidate in zip(ids, self.candidates, strict=True))
+
+    def _check_places(self, ids: list[str]) -> None:
+        """No candidate is asked when the run of another one could not be kept."""
+        for run_id in ids:
+            try:
+                check_place(folders_of(self.runs_dir, run_id))
+            except (UsageProblem, StoreUnavailable) as problem:
+                self.settings.add(("run", "id"), f"{problem.message}; {problem.hint}")
 
     def _plan(self, run_id: str, candidate: ModelPlan, *, suite: str) -> Plan:
         value, run = self.settings.value, self.settings.value.run
@@ -347,9 +358,8 @@ class _Planner:
             self.settings.add(("judges",), f"{names} cannot be graded without a judge; add judges (--judge provider/model)")
         for number, dataset in enumerate(self.inputs):
             used = [use.attachment for use in surveyed.attachments if use.dataset == number]
-            self.settings.problems += listed(
-                [f"{shown_path(dataset.plan.path)}: {problem}" for problem in check_attachments(folder_of(dataset.plan), used)]
-            )
+            found = self._attachments.check(folder_of(dataset.plan), used)
+            self.settings.problems += listed([f"{shown_path(dataset.plan.path)}: {problem}" for problem in found])
         return surveyed
 
     def _answers(self) -> dict[str, Container[str]]:
@@ -364,9 +374,9 @@ def _given(name: str) -> ModelPlan:
 
 
 def _run_ids(wanted: str, candidates: list[ModelPlan]) -> list[str]:
-    """The wanted id; several candidates share it as a beginning."""
+    """The wanted id; several candidates share it as a beginning, and each id is whole, so that no two are the same."""
     if len(candidates) == 1:
         return [wanted]
     names = [re.sub(r"[^A-Za-z0-9_.-]+", "-", candidate.name).strip("-.") for candidate in candidates]
-    clash = len(set(names)) < len(names)
-    return [f"{wanted}-{f'{number}-' if clash else ''}{name}"[:128] for number, name in enumerate(names, 1)]
+    clash = len({name.lower() for name in names}) < len(names)
+    return [f"{wanted}-{f'{number}-' if clash else ''}{name}" for number, name in enumerate(names, 1)]

@@ -29,14 +29,15 @@ def recompute(run: RunFolder) -> dict[str, dict[str, Any]]:
 
 def _columns(run: RunFolder, plan: Plan) -> Columns:
     """The facts of all records in their order, as they were when the run was sealed."""
-    cases = (msgspec.convert(entry["record"], Case) for entry in run.document("input_dataset.json")["records"])
+    cases = (msgspec.convert(entry["record"], Case) for entry in run.records())
     predictions = run.lines("predictions.jsonl")
     columns = Columns()
     for line in run.lines("record_validation.jsonl"):
         if line["result"] == "rejected":
             columns.append(invalid_facts(line["index"]))
             continue
-        prediction, case = msgspec.convert(next(predictions), PredictionLine), next(cases)
+        # Runs of earlier versions name no policy.
+        prediction, case = msgspec.convert({"policy_id": None, **next(predictions)}, PredictionLine), next(cases)
         columns.append(facts_of(prediction, slices_of(case, plan.slices), cluster_of(case, plan.cluster_key)))
     return columns
 

@@ -1,7 +1,6 @@
 """Answers that are given instead of sampled: a file of responses, an earlier run, or the recorded conversation."""
 
 import hashlib
-import mmap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,13 @@ from assay.datasets.formats import sniff_format
 from assay.datasets.source import BOM, Source, open_source
 from assay.engine.conversations import recorded_replies
 from assay.engine.inputs import reread, shown_path
+from assay.engine.response_lines import Buffer, ResponseLines
 
 EXPORT = "responses.jsonl"
 """The file of a finished run that holds its answers."""
 FIRST = 10
 _MEMBERS = ("example_id", "candidate_name", "response_text")
-_MARKS = tuple(f'"{name}"'.encode() for name in _MEMBERS)
+_EXAMPLE, _CANDIDATE, _TEXT = (f'"{name}"'.encode() for name in _MEMBERS)
 _REPLACED = str.maketrans({"\x00": "\ufffd"} | {chr(code): "\ufffd" for code in range(0xD800, 0xE000)})
 """NUL and unpaired surrogates have no place in any store."""
 
@@ -42,16 +42,17 @@ _decode_row = msgspec.json.Decoder(_Row).decode
 class Responses:
     """The answers of one candidate by record id; texts are read from the file when they are asked for."""
 
-    def __init__(self, texts: Mapping[str, str] | None = None, *, buffer: bytes | bytearray | mmap.mmap = b"") -> None:
+    def __init__(self, texts: Mapping[str, str] | None = None, *, candidate: str = "", lines: ResponseLines | None = None) -> None:
         self._texts = dict(texts or {})
-        self._lines: dict[str, tuple[int, int]] = {}
-        self._buffer = buffer
+        self._candidate = candidate
+        self._lines = lines
+        self._line_count = 0
 
     def __contains__(self, case_id: object) -> bool:
-        return case_id in self._lines or case_id in self._texts
+        return case_id in self._texts or (isinstance(case_id, str) and self._line(case_id) is not None)
 
     def __len__(self) -> int:
-        return len(self._lines) + len(self._texts)
+        return self._line_count + len(self._texts)
 
     def text_for(self, case_id: str) -> str:
         """The answer as it can be stored; raises KeyError where there is none."""
@@ -64,15 +65,18 @@ class Responses:
         return Reply(text=text, flags=("prefilled", "replaced_characters") if text != given else ("prefilled",))
 
     def _given(self, case_id: str) -> str:
-        if case_id not in self._lines:
+        line = self._line(case_id)
+        if line is None:
             return self._texts[case_id]
-        start, end = self._lines[case_id]
-        row = _quick(self._buffer[start:end])
-        return row.response_text if row else str(parse_json(self._buffer[start:end], is_whole=False).value["response_text"])
+        row = _quick(line)
+        return row.response_text if row else str(parse_json(line, is_whole=False).value["response_text"])
 
-    def add_line(self, case_id: str, start: int, end: int) -> None:
-        """Note where a response stands in the file."""
-        self._lines[case_id] = (start, end)
+    def _line(self, case_id: str) -> bytes | None:
+        return None if self._lines is None else self._lines.line(self._candidate, case_id)
+
+    def add_line(self) -> None:
+        """Count a response that stands in the file."""
+        self._line_count += 1
 
     def add_text(self, case_id: str, text: str) -> None:
         """Keep a response."""
@@ -139,19 +143,25 @@ class _Reading:
     def __init__(self, source: Source) -> None:
         self._name = shown_path(source.name)
         self._buffer = source.buffer()
-        self._first: dict[tuple[str, str], str] = {}
+        self._lines: ResponseLines | None = None
+        self._first: dict[tuple[str, str], int] = {}
         self.by_candidate: dict[str, Responses] = {}
         self.problems: list[str] = []
 
     def read_lines(self) -> None:
         """A file with a row on each line; its texts stay in the file."""
+        self._lines = lines = ResponseLines(self._buffer)
         for number, (start, end) in enumerate(_lines(self._buffer), 1):
             content = self._buffer[start:end]
-            if not content.strip():
+            if not content or content.isspace():
                 continue
             row = _quick(content) or self._checked(parse_json(content, is_whole=False), f"{self._name}:{number}")
-            if row is not None and self._is_new(row, f"line {number}", f"{self._name}:{number}"):
-                self._of(row.candidate_name).add_line(row.example_id, start, end)
+            if row is not None:
+                first = lines.add(row.candidate_name, row.example_id, start=start, number=number)
+                if first:
+                    self._repeated(row, number, first=first)
+                else:
+                    self._of(row.candidate_name).add_line()
 
     def read_document(self) -> None:
         """One JSON document: a list of rows, or an object of id and text."""
@@ -176,20 +186,25 @@ class _Reading:
     def _read_list(self, document: Document) -> None:
         for index, value in enumerate(document.value):
             line = document.place(document.offset((index,))).line
-            where = f"{self._name}:{line}"
-            row = self._row(value, where)
-            if row is not None and self._is_new(row, f"line {line}", where):
+            row = self._row(value, f"{self._name}:{line}")
+            if row is None:
+                continue
+            pair = (row.candidate_name, row.example_id)
+            if pair in self._first:
+                self._repeated(row, line, first=self._first[pair])
+            else:
+                self._first[pair] = line
                 self._of(row.candidate_name).add_text(row.example_id, row.response_text)
 
     def _of(self, candidate: str) -> Responses:
-        return self.by_candidate.setdefault(candidate, Responses(buffer=self._buffer))
+        responses = self.by_candidate.get(candidate)
+        if responses is None:
+            responses = self.by_candidate[candidate] = Responses(candidate=candidate, lines=self._lines)
+        return responses
 
-    def _is_new(self, row: _Row, place: str, where: str) -> bool:
-        pair = (row.candidate_name, row.example_id)
-        first = self._first.setdefault(pair, place)
-        if first != place:
-            self.problems.append(f"{where}: a second response of {short(pair[0])} to {short(pair[1])}; the first is on {first}")
-        return first == place
+    def _repeated(self, row: _Row, line: int, *, first: int) -> None:
+        pair = f"{short(row.candidate_name)} to {short(row.example_id)}"
+        self.problems.append(f"{self._name}:{line}: a second response of {pair}; the first is on line {first}")
 
     def _checked(self, document: Document, where: str) -> _Row | None:
         """A row whose text the quick way did not take. An unpaired surrogate is a flaw of the answer, not of the file."""
@@ -222,16 +237,17 @@ def _wrong_members(row: Mapping[str, Any]) -> Iterator[str]:
 
 def _quick(content: bytes | bytearray) -> _Row | None:
     """The row in a line that is beyond doubt: right types, and each name once."""
-    if any(content.count(mark) != 1 for mark in _MARKS):
+    count = content.count
+    if count(_EXAMPLE) != 1 or count(_CANDIDATE) != 1 or count(_TEXT) != 1:
         return None
     try:
         row = _decode_row(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return row if row.example_id.strip() and row.candidate_name.strip() else None
+    return None if not row.example_id.strip() or not row.candidate_name.strip() else row
 
 
-def _lines(buffer: bytes | bytearray | mmap.mmap) -> Iterator[tuple[int, int]]:
+def _lines(buffer: Buffer) -> Iterator[tuple[int, int]]:
     """Start and end of every line."""
     start = len(BOM) if buffer[: len(BOM)] == BOM else 0
     while start < len(buffer):

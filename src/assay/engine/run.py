@@ -5,7 +5,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -13,20 +13,21 @@ import msgspec
 
 from assay.core.errors import RunSealed, StoreUnavailable, UsageProblem
 from assay.core.outcome import Cancelled
-from assay.core.plan import ModelPlan, Plan, plan_sha256
+from assay.core.plan import ModelPlan, Plan, changed_settings, plan_sha256, read_plan
 from assay.core.run_state import RunCounts, State, count_records, final_state
 from assay.engine.attachments import attachment_reader
 from assay.engine.case import PROVIDER_REFUSED, Room, Route
 from assay.engine.crew import Crew
 from assay.engine.evidence import failed_hashes
 from assay.engine.finalize import finalize
-from assay.engine.folders import RunFolders
+from assay.engine.folders import RunFolders, check_place
 from assay.engine.inputs import DatasetInput
 from assay.engine.journal import Journal
 from assay.engine.limits import Limits, make_room_for_handles
 from assay.engine.local import run_local
 from assay.engine.responses import open_responses
 from assay.engine.selection import prepared_records
+from assay.engine.shown import own_secrets
 from assay.engine.tally import Snapshot, Tally
 from assay.grading import settings_of
 from assay.models import Model, open_models
@@ -66,6 +67,7 @@ class Interrupted(Exception):
 
 def open_or_create(plan: Plan, folders: RunFolders, *, at: float) -> None:
     """Make the run durable in state `queued`; an unfinished run with the same settings is left as it is."""
+    check_place(folders)
     if not folders.ledger.is_file():
         _make_folder(folders)
         try:
@@ -80,8 +82,6 @@ def open_or_create(plan: Plan, folders: RunFolders, *, at: float) -> None:
 
 
 def _make_folder(folders: RunFolders) -> None:
-    if folders.sealed.is_dir() and any(folders.sealed.iterdir()):
-        raise UsageProblem(f"'{folders.sealed}' exists and is no run", hint="choose another --run-id, or move the folder away")
     with disk_errors(folders.active):
         folders.active.mkdir(mode=0o700, parents=True, exist_ok=True)
     for parent in (folders.active.parent, folders.runs_dir):
@@ -93,19 +93,12 @@ def _check_same(ledger: Ledger, plan: Plan) -> None:
         row = ledger.run()
     finally:
         ledger.close()
-    if row.plan_sha256 != plan_sha256(plan):
+    changed = changed_settings(read_plan(row.plan), plan)
+    if changed:
         raise UsageProblem(
-            f"run '{plan.run_id}' was started with other settings{_difference(row.plan, plan)}",
+            f"run '{plan.run_id}' was started with other settings ({', '.join(changed)})",
             hint="repeat it with the same settings, go on with `assay resume`, or choose another --run-id",
         )
-
-
-def _difference(stored: bytes, plan: Plan) -> str:
-    """The names of the settings that make the difference."""
-    before = msgspec.json.decode(stored, type=Plan)
-    taken = ((name, msgspec.structs.replace(before, **{name: getattr(plan, name)})) for name in Plan.__struct_fields__)
-    names = [name for name, changed in taken if plan_sha256(changed) != plan_sha256(before)]
-    return f" ({', '.join(names)})" if names else ""
 
 
 def drive(folders: RunFolders, surroundings: Surroundings, *, plan: Plan | None = None, is_patient: bool = True) -> None:
@@ -144,19 +137,26 @@ def _take(lock: RunLock, surroundings: Surroundings, *, is_patient: bool) -> boo
 
 
 def _drive_locked(folders: RunFolders, surroundings: Surroundings, plan: Plan | None) -> None:
+    check_place(folders)
     remove_stale_staging(folders.active)
     ledger = open_ledger(folders.ledger)
     try:
         _Drive(ledger, folders, surroundings).to_the_end(plan)
+    except KeyboardInterrupt as end:
+        # Before and after the calls a signal is not drained, but the run is interrupted all the same, and can go on.
+        if not surroundings.takes_signals:
+            raise
+        raise Interrupted from end
     finally:
         ledger.close()
 
 
 def _clear(folders: RunFolders) -> None:
-    """A sealed run needs its working state no more; the originals in it are gone with it."""
+    """A sealed run needs its working state no more; the originals in it are gone with it.
+
+    The folder above stays even when it is empty: another run may be about to begin in it.
+    """
     shutil.rmtree(folders.active, ignore_errors=True)
-    with suppress(OSError):
-        folders.active.parent.rmdir()
 
 
 class _Drive:
@@ -166,7 +166,7 @@ class _Drive:
         self._ledger = ledger
         self._folders = folders
         self._surroundings = surroundings
-        self.plan = msgspec.json.decode(ledger.run().plan, type=Plan)
+        self.plan = read_plan(ledger.run().plan)
 
     def to_the_end(self, plan: Plan | None) -> None:
         """Through all states that are left; evaluates under `plan` where it is given."""
@@ -179,7 +179,7 @@ class _Drive:
             self._evaluate(plan or self.plan)
         if self._state != "finalizing":
             self._decide()
-        finalize(self._ledger, self._folders, secrets=_secrets(self.plan, self._surroundings.environ))
+        finalize(self._ledger, self._folders, secrets=own_secrets(self.plan, self._surroundings.environ))
         self._enter(_final_of(self._ledger))
 
     def _records(self) -> Iterator[RecordRow]:
@@ -194,9 +194,13 @@ class _Drive:
     def _state(self) -> State:
         return self._ledger.run().state
 
-    def _enter(self, state: State) -> None:
-        if not self._ledger.set_state(self._state, state, at=self._surroundings.clock()):
+    def _enter(self, state: State, at: float | None = None) -> None:
+        if not self._ledger.set_state(self._state, state, at=self._now() if at is None else at):
             raise self._taken_over()
+
+    def _now(self) -> float:
+        """Never before the last state was entered, whatever became of the clock."""
+        return max(self._surroundings.clock(), self._ledger.run().states[-1][1])
 
     def _has_work(self) -> bool:
         """Without it no model is opened: a run that is only to be sealed needs no key."""
@@ -222,11 +226,13 @@ class _Drive:
         blocked = _refusal(self._ledger, counts)
         is_blocked = bool(blocked) and not counts.evaluated_records
         self._ledger.set_note("final_state", final_state(counts, is_cancelled=is_cancelled, is_blocked=is_blocked))
-        self._ledger.set_note("completed_at", repr(self._surroundings.clock()))
+        # The time of the decision ends the run and begins its publication: what follows must not seem to come before it.
+        at = self._now()
+        self._ledger.set_note("completed_at", repr(at))
         if blocked:
-            redactor = Redactor(_secrets(self.plan, self._surroundings.environ))
+            redactor = Redactor(own_secrets(self.plan, self._surroundings.environ))
             self._ledger.set_note("blocked", redactor.text(blocked))
-        self._enter("finalizing")
+        self._enter("finalizing", at)
 
     def _taken_over(self) -> RunSealed:
         return RunSealed(f"run '{self.plan.run_id}' was taken over by another process", hint="look at it with: assay runs")
@@ -249,14 +255,6 @@ def _among(records: Iterable[RecordRow], hashes: frozenset[str]) -> Iterator[Rec
 def _final_of(ledger: Ledger) -> State:
     state: State = msgspec.convert(ledger.run().notes["final_state"], State)
     return state
-
-
-def _secrets(plan: Plan, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The keys that this run uses: they are redacted wherever they turn up."""
-    variables = [provider.key_variable for provider in plan.providers]
-    headers = [value for provider in plan.providers for value in provider.headers.values()]
-    variables += [value[1:] for value in headers if value.startswith("$")]
-    return tuple(environ[name] for name in variables if environ.get(name))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -311,7 +309,7 @@ class Evaluation:
             self._show(room)
 
     async def _room(self, journal: Journal, models: Mapping[str, Model], stop: asyncio.Event) -> Room:
-        plan, surroundings = self._plan, self._surroundings
+        plan, surroundings, inputs = self._plan, self._surroundings, self._surroundings.inputs
         limits = Limits(plan, clock=surroundings.clock, stop=stop)
         counts = await journal.call(self._ledger.counts)
         spent = await journal.call(_spent, self._ledger) if plan.max_cost is not None else 0.0
@@ -330,7 +328,7 @@ class Evaluation:
             tally=tally,
             crew=Crew(plan.concurrency),
             stop=stop,
-            attachments=attachment_reader(plan),
+            attachments=attachment_reader(plan, inputs[0].attachments if inputs else None, stop=stop),
             responses=open_responses(plan),
             cache=self._cache,
             clock=surroundings.clock,

@@ -5,9 +5,12 @@ import secrets
 import time
 
 from assay.core.errors import UsageProblem
+from assay.store.retention import AUDIT_FILE
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", re.ASCII)
+_RESERVED = ("latest", AUDIT_FILE)
+"""Names that mean something else in a folder of runs."""
 
 
 def new_run_id() -> str:
@@ -22,4 +25,6 @@ def check_run_id(run_id: str) -> str:
         raise UsageProblem(
             f"{run_id!r} cannot be a run id", hint="use up to 128 letters, digits, dots, dashes and underscores, no dot first"
         )
+    if run_id.lower() in _RESERVED:
+        raise UsageProblem(f"{run_id!r} cannot be a run id", hint="that name is taken in every folder of runs; choose another one")
     return run_id

@@ -1,42 +1,57 @@
 """Runs as their users name them: start, resume, cancel, list, look at, repeat."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from assay.core.errors import RunNotFound, RunSealed, StoreUnavailable, UsageProblem
-from assay.core.plan import Plan, plan_sha256
+from assay.core.errors import AssayError, RunNotFound, RunSealed, StoreUnavailable, UsageProblem
+from assay.core.plan import Plan, changed_settings, plan_sha256, read_plan
 from assay.core.run_result import GateResult, RunListing, RunResult
-from assay.core.run_state import RunCounts, count_records
+from assay.core.run_state import RunCounts, State, count_records
 from assay.engine.evidence import failed_hashes, iso
 from assay.engine.folders import RunFolders, folders_of, run_ids
 from assay.engine.run import Interrupted, Surroundings, drive, open_or_create
-from assay.store.folder import open_run_folder
+from assay.engine.shown import ShownPlan, own_secrets
+from assay.store.folder import RunFolder, open_run_folder
+from assay.store.redact import Redactor
 from assay.store.sqlite import open_ledger
 
 T = TypeVar("T")
+
+_METRICS = "metrics_summary.json"
 
 
 def start(plan: Plan, runs_dir: Path, surroundings: Surroundings) -> RunResult:
     """Run a plan to its end, or go on with the unfinished run of that id; a finished one with the same settings stays as it is."""
     folders = folders_of(runs_dir, plan.run_id)
     if folders.is_sealed:
-        _check_same_as_sealed(folders, plan)
+        _check_same_as_sealed(folders, plan, environ=surroundings.environ)
     else:
         open_or_create(plan, folders, at=surroundings.clock())
     return _driven(folders, surroundings, plan)
 
 
-def _check_same_as_sealed(folders: RunFolders, plan: Plan) -> None:
-    manifest = open_run_folder(folders.sealed).manifest
-    if manifest["plan_sha256"] != plan_sha256(plan):
+def _check_same_as_sealed(folders: RunFolders, plan: Plan, *, environ: Mapping[str, str]) -> None:
+    run = open_run_folder(folders.sealed)
+    if run.manifest.get("plan_sha256") == plan_sha256(plan):
+        return
+    # The plan in the manifest is redacted; of what is hidden in it, only the hash could say whether it is the same.
+    redactor = Redactor(own_secrets(plan, environ))
+    shown = ShownPlan(plan, redactor).members()
+    changed = changed_settings(_sealed_plan(run), msgspec.convert(shown, Plan))
+    if changed or redactor.counts:
+        names = f" ({', '.join(changed)})" if changed else ""
         raise RunSealed(
-            f"run '{plan.run_id}' has ended, and was made with other settings",
+            f"run '{plan.run_id}' has ended, and was made with other settings{names}",
             hint="artifacts are written once: choose another --run-id",
         )
+
+
+def _sealed_plan(run: RunFolder) -> Plan:
+    return read_plan(msgspec.json.encode(run.manifest.get("plan")))
 
 
 def resume(folders: RunFolders, surroundings: Surroundings) -> RunResult:
@@ -81,7 +96,7 @@ def retry_plan(folders: RunFolders, run_id: str) -> Plan:
     if not folders.is_sealed:
         raise UsageProblem(f"run '{folders.run_id}' has not ended", hint=f"go on with it: assay resume {folders.run_id}")
     run = open_run_folder(folders.sealed)
-    plan = msgspec.convert(run.manifest["plan"], Plan)
+    plan = _sealed_plan(run)
     if not failed_hashes(run):
         raise UsageProblem(f"run '{folders.run_id}' has no failed records", hint="there is nothing to repeat")
     if "[REDACTED:" in str(run.manifest["plan"]):
@@ -108,19 +123,57 @@ def _sealed_or_active(folders: RunFolders, sealed: Callable[[RunFolders], T], ac
     return sealed(folders)
 
 
+class _Candidate(msgspec.Struct):
+    name: str
+
+
+class _Gated(msgspec.Struct):
+    gates: dict[str, float | None] = {}
+
+
+class _Manifest(msgspec.Struct):
+    """The members of a manifest that say how a run ended; it stays for good, whatever retention removes."""
+
+    run_id: str
+    status: State
+    created_at: str
+    dataset_id: str
+    candidate: _Candidate
+    counts: RunCounts
+    gate: GateResult
+    plan: _Gated
+    blocked: str | None = None
+
+
+def _manifest(run: RunFolder) -> _Manifest:
+    try:
+        return msgspec.convert(run.manifest, _Manifest)
+    except msgspec.ValidationError as problem:
+        raise StoreUnavailable(
+            f"the manifest of '{run.path}' is damaged: {problem}", hint="`assay verify` names what was changed"
+        ) from problem
+
+
+def _metrics(run: RunFolder) -> dict[str, Any]:
+    """The metrics summary; empty when it was removed by retention."""
+    if any(tombstone.name == _METRICS for tombstone in run.removed()):
+        return {}
+    metrics: dict[str, Any] = run.document(_METRICS)
+    return metrics
+
+
 def _sealed_result(folders: RunFolders) -> RunResult:
     run = open_run_folder(folders.sealed)
-    manifest = run.manifest
-    metrics = run.document("metrics_summary.json")
+    manifest = _manifest(run)
     return RunResult(
-        run_id=manifest["run_id"],
-        state=manifest["status"],
+        run_id=manifest.run_id,
+        state=manifest.status,
         run_dir=str(folders.sealed),
-        counts=msgspec.convert(manifest["counts"], RunCounts),
-        metrics=metrics,
-        gate=msgspec.convert(manifest["gate"], GateResult),
-        candidate=manifest["candidate"]["name"],
-        blocked=manifest.get("blocked") or "",
+        counts=manifest.counts,
+        metrics=_metrics(run),
+        gate=manifest.gate,
+        candidate=manifest.candidate.name,
+        blocked=manifest.blocked or "",
     )
 
 
@@ -130,7 +183,7 @@ def _active_result(folders: RunFolders) -> RunResult:
         row, by_status = ledger.run(), ledger.counts()
     finally:
         ledger.close()
-    plan = msgspec.json.decode(row.plan, type=Plan)
+    plan = read_plan(row.plan)
     opened = by_status.pop("open", 0)
     counts = count_records({**by_status, "skipped": by_status.get("skipped", 0) + opened})
     return RunResult(
@@ -147,27 +200,46 @@ def _active_result(folders: RunFolders) -> RunResult:
 def list_runs(runs_dir: Path) -> Iterator[RunListing]:
     """All runs, the newest first."""
     for run_id in reversed(run_ids(runs_dir)):
-        folders = RunFolders(runs_dir, run_id)
-        yield _sealed_or_active(folders, _sealed_listing, _active_listing)
+        yield _listing(RunFolders(runs_dir, run_id))
+
+
+def _listing(folders: RunFolders) -> RunListing:
+    """A run that cannot be read is listed too: it must not hide the others, nor be hidden itself."""
+    try:
+        return _sealed_or_active(folders, _sealed_listing, _active_listing)
+    except AssayError as problem:
+        return RunListing(run_id=folders.run_id, state="damaged", note=problem.message)
 
 
 def _sealed_listing(folders: RunFolders) -> RunListing:
     run = open_run_folder(folders.sealed)
-    manifest = run.manifest
-    counts = manifest["counts"]
-    metrics = run.document("metrics_summary.json")
+    manifest = _manifest(run)
+    metrics, note = _listed_metrics(run)
     return RunListing(
-        run_id=manifest["run_id"],
-        state=manifest["status"],
-        created_at=manifest["created_at"],
-        dataset=manifest["dataset_id"],
-        candidate=manifest["candidate"]["name"],
-        total_records=counts["total_records"],
-        done_records=counts["total_records"],
-        pass_rate=metrics["pass_rate"],
-        score=metrics["raw_score_mean"],
-        passed=manifest["gate"]["passed"] if manifest["plan"].get("gates") else None,
+        run_id=folders.run_id,
+        state=manifest.status,
+        created_at=manifest.created_at,
+        dataset=manifest.dataset_id,
+        candidate=manifest.candidate.name,
+        total_records=manifest.counts.total_records,
+        done_records=manifest.counts.total_records,
+        pass_rate=metrics.get("pass_rate"),
+        score=metrics.get("raw_score_mean"),
+        passed=manifest.gate.passed if manifest.plan.gates else None,
+        note=note,
     )
+
+
+def _listed_metrics(run: RunFolder) -> tuple[dict[str, Any], str]:
+    """The metrics summary where there is one, and else why there is none: the manifest says the rest."""
+    removed = {tombstone.name for tombstone in run.removed()}
+    if removed:
+        what = "its metrics were" if _METRICS in removed else "its records were"
+        return ({} if _METRICS in removed else _metrics(run)), f"{what} removed by retention"
+    try:
+        return _metrics(run), ""
+    except (RunNotFound, StoreUnavailable) as problem:
+        return {}, problem.message
 
 
 def _active_listing(folders: RunFolders) -> RunListing:
@@ -176,7 +248,7 @@ def _active_listing(folders: RunFolders) -> RunListing:
         row, by_status = ledger.run(), ledger.counts()
     finally:
         ledger.close()
-    plan = msgspec.json.decode(row.plan, type=Plan)
+    plan = read_plan(row.plan)
     total = sum(by_status.values())
     return RunListing(
         run_id=plan.run_id,

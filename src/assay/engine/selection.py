@@ -15,6 +15,7 @@ import msgspec
 
 from assay.core.case import Case
 from assay.core.plan import DatasetPlan, Plan
+from assay.engine.attachments import folder_of
 from assay.engine.inputs import DatasetInput, Glance, cases_of, glances, reread
 from assay.store.ledger import RecordRow
 
@@ -150,8 +151,16 @@ def prepared_records(plan: Plan, inputs: Sequence[DatasetInput] | None = None) -
             else:
                 record_id, metadata = entry.id, entry.metadata
             if selector.takes(number, record_id, metadata):
-                yield _row(entry, record_id, issues=issues, position=position)
+                yield _row(_pinned(entry, dataset), record_id, issues=issues, position=position)
                 position += 1
+
+
+def _pinned(entry: Case | int, dataset: DatasetInput) -> Case | int:
+    """The case with the hashes of its attachments, so that a resumed run does not go on with other contents."""
+    if isinstance(entry, int) or not entry.attachments:
+        return entry
+    attachments = dataset.attachments.pinned(folder_of(dataset.plan), entry.attachments)
+    return msgspec.structs.replace(entry, attachments=attachments)
 
 
 def _row(entry: Case | int, record_id: str | None, *, issues: dict[int, list[dict[str, Any]]], position: int) -> RecordRow:

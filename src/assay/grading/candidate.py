@@ -1,6 +1,7 @@
 """A case as the messages that the candidate gets."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from assay.core.ask import Ask
 from assay.core.case import Attachment, Case, Message
@@ -17,13 +18,19 @@ _UNSAID = "law"
 
 
 def candidate_ask(assignment: Assignment) -> Ask:
-    """The request for the answer; raises GradingFailure when an attachment's text is not there."""
-    return Ask(
-        stage="candidate",
-        call_id=CALL_ID,
-        model=assignment.settings.candidate,
-        messages=candidate_messages(assignment),
-    )
+    """The request for the answer; raises GradingFailure when an attachment's text is not there.
+
+    It has no messages where the answer is given: nobody is asked.
+    """
+    settings = assignment.settings
+    if settings.has_answers and not assignment.case.attachments:
+        return _given_answer(settings.candidate)
+    return Ask(stage="candidate", call_id=CALL_ID, model=settings.candidate, messages=candidate_messages(assignment))
+
+
+@lru_cache(maxsize=64)
+def _given_answer(model: str) -> Ask:
+    return Ask(stage="candidate", call_id=CALL_ID, model=model, messages=())
 
 
 def candidate_messages(assignment: Assignment) -> tuple[Message, ...]:

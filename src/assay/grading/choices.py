@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from assay.core.case import Choice
 
@@ -40,15 +40,27 @@ class _Options:
     """The choices of one question by everything that may name them."""
 
     def __init__(self, choices: tuple[Choice, ...]) -> None:
-        self.ids = tuple(choice.id for choice in choices)
-        self.by_id = {choice.id: choice for choice in choices}
-        self.by_folded = _unique((choice.id.casefold(), choice.id) for choice in choices)
-        self.by_text = _unique((choice.text.strip().casefold(), choice.id) for choice in choices)
+        self._choices = choices
+        self.ids = tuple([choice.id for choice in choices])
+
+    # Most answers name an id as it is spelled, and need neither of these.
+
+    @cached_property
+    def by_folded(self) -> dict[str, str]:
+        """Ids by their spelling without case."""
+        return _unique((choice.id.casefold(), choice.id) for choice in self._choices)
+
+    @cached_property
+    def by_text(self) -> dict[str, str]:
+        """Ids by the words of the choice."""
+        return _unique((choice.text.strip().casefold(), choice.id) for choice in self._choices)
 
     def named(self, token: str) -> str | None:
         """The id that a token is, apart from quotes, brackets and, where only one id fits, case."""
-        for spelling in (token, token.strip(), token.strip(_WRAPPED)):
-            if spelling in self.by_id:
+        if token in self.ids:
+            return token
+        for spelling in (token.strip(), token.strip(_WRAPPED)):
+            if spelling in self.ids:
                 return spelling
         return self.by_folded.get(token.strip(_WRAPPED).casefold())
 
@@ -150,7 +162,7 @@ def _of_markers(text: str, options: _Options) -> set[frozenset[str]]:
 def _of_marker(listed: str, options: _Options, *, goes_on: bool) -> frozenset[str]:
     """Ids in prose count only as they are spelled: `the answer is a river` names no choice A."""
     tokens = [part.strip(_WRAPPED) for part in _SEPARATOR.split(listed) if part.strip(_WRAPPED)]
-    if any(token not in options.by_id for token in tokens) or (goes_on and tokens[-1] in _WORD_IDS):
+    if any(token not in options.ids for token in tokens) or (goes_on and tokens[-1] in _WORD_IDS):
         return frozenset()
     return frozenset(tokens)
 

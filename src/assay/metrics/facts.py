@@ -16,9 +16,11 @@ _UNKNOWN = float("nan")
 """Marks an unknown number inside a column; it never leaves this package."""
 
 Value = str | None
+_NO_VALUE: tuple[Value, ...] = (None,)
+_NO_AMOUNTS = (None,) * len(AMOUNTS)
 
 
-class RecordFacts(msgspec.Struct, frozen=True, kw_only=True):
+class RecordFacts(msgspec.Struct, frozen=True):
     """One record of a finished run, without its texts; None is unknown, never 0."""
 
     position: int
@@ -30,10 +32,10 @@ class RecordFacts(msgspec.Struct, frozen=True, kw_only=True):
     scale: str = ""
     passed: bool | None = None
     latency_ms: float | None = None
-    """Of the candidate's call that was answered."""
+    """Of the candidate's call that was answered; None for an answer that nobody was asked for."""
     judge_latency_ms: float | None = None
     total_latency_ms: float | None = None
-    """Of all the record's attempts, candidate and judges."""
+    """Time in which at least one of the record's calls was under way, candidate and judges."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     total_tokens: int | None = None
@@ -63,6 +65,8 @@ class Columns:
         self.cluster = array("i")
         self.latencies = {name: array("d") for name in LATENCIES}
         self.amounts = {name: array("d") for name in AMOUNTS}
+        self._latencies = tuple(self.latencies.values())
+        self._amounts = tuple(self.amounts.values())
         self.is_called = array("b")
         self.names: dict[str, dict[str, int]] = {"scale": {}, "label": {}, "error": {}, "cluster": {}}
         self.flags: Counter[str] = Counter()
@@ -78,14 +82,16 @@ class Columns:
         is_scored = facts.status == "evaluated" and facts.score is not None
         self.status.append(_STATUS_CODES[facts.status])
         self.passed.append(-1 if facts.passed is None or not is_scored else facts.passed)
-        self.score.append(_number(facts.score if is_scored else None))
-        self.raw_score.append(_number(facts.raw_score if is_scored else None))
-        self.scale.append(self._code("scale", facts.scale if is_scored else ""))
-        self.label.append(self._code("label", facts.label))
-        self.error.append(self._code("error", facts.error_code))
-        self.cluster.append(self._code("cluster", facts.cluster))
+        self.score.append(_UNKNOWN if facts.score is None or not is_scored else facts.score)
+        self.raw_score.append(_UNKNOWN if facts.raw_score is None or not is_scored else facts.raw_score)
+        self.scale.append(self._code("scale", facts.scale) if is_scored else -1)
+        # Most records have neither, and a call for each column is what adding a record would cost.
+        self.label.append(self._code("label", facts.label) if facts.label else -1)
+        self.error.append(self._code("error", facts.error_code) if facts.error_code else -1)
+        self.cluster.append(self._code("cluster", facts.cluster) if facts.cluster else -1)
         self._append_measures(facts)
-        self.flags.update(facts.flags)
+        if facts.flags:
+            self.flags.update(facts.flags)
         for name, values in facts.slices.items():
             self._join(name, values, row=row)
 
@@ -95,20 +101,19 @@ class Columns:
         return codes.setdefault(word, len(codes)) if word else -1
 
     def _append_measures(self, facts: RecordFacts) -> None:
-        model, judge, end_to_end = self.latencies.values()
-        model.append(_number(facts.latency_ms))
-        judge.append(_number(facts.judge_latency_ms))
-        end_to_end.append(_number(facts.total_latency_ms))
-        is_called = facts.status in _CALLED
-        for name, column in self.amounts.items():
-            amount = getattr(facts, name)
-            column.append(_number(amount))
-            is_called = is_called or amount is not None
-        self.is_called.append(is_called)
+        for column, value in zip(self._latencies, (facts.latency_ms, facts.judge_latency_ms, facts.total_latency_ms), strict=True):
+            column.append(_UNKNOWN if value is None else value)
+        amounts = (facts.input_tokens, facts.output_tokens, facts.total_tokens, facts.cached_tokens, facts.cost)
+        for column, amount in zip(self._amounts, amounts, strict=True):
+            column.append(_UNKNOWN if amount is None else amount)
+        self.is_called.append(facts.status in _CALLED or amounts != _NO_AMOUNTS)
 
     def _join(self, name: str, values: tuple[str, ...], *, row: int) -> None:
-        groups = self.members.setdefault(name, {})
-        for value in dict.fromkeys(values) if values else (None,):
+        groups = self.members.get(name)
+        if groups is None:
+            groups = self.members[name] = {}
+        # A value that is there twice counts once.
+        for value in values if len(values) == 1 else dict.fromkeys(values) if values else _NO_VALUE:
             group = groups.get(value)
             if group is None:
                 group = groups[value] = array("q")
@@ -123,7 +128,3 @@ def collect(facts: Iterable[RecordFacts] | Columns) -> Columns:
     for record in facts:
         columns.append(record)
     return columns
-
-
-def _number(value: float | None) -> float:
-    return _UNKNOWN if value is None else value

@@ -30,6 +30,9 @@ def check_gates(gates: Gates, summary: Mapping[str, Any]) -> GateVerdict:
         _at_most("error rate", summary["error_rate"], gates.max_error_rate),
     )
     reasons = tuple(reason for reason in found if reason)
+    if not reasons and not summary["n_scored"]:
+        # No gate was missed, but a run that says nothing about its candidate is not good enough for anything.
+        reasons = ("nothing could be evaluated",)
     return GateVerdict(not reasons, reasons)
 
 

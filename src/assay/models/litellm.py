@@ -15,10 +15,7 @@ from assay.models.body import applied_parameters
 from assay.models.failures import Refusal, error_failure, exception_failure, status_failure
 from assay.models.openai_chat import Completion, completion_reply
 from assay.models.opening import Maker, Opening
-from assay.models.transport import Exchanged
-
-SHORTEST_SECRET = 8
-"""A shorter value of a variable with a secret's name is part of ordinary words."""
+from assay.models.transport import Exchanged, Scrubber
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 _NAMES = ("temperature", "top_p", "frequency_penalty", "presence_penalty", "max_tokens", "seed", "reasoning_effort")
@@ -45,6 +42,7 @@ class LiteLLMModel:
         self._errors = errors
         self._applied = _parameters(model)
         self._settings = _settings(opening)
+        self._scrub = Scrubber(value.strip() for name, value in opening.environ.items() if _SECRET_NAME.search(name))
 
     async def reply(self, ask: Ask) -> Reply:
         """One attempt at one ask; raises ModelFailure. LiteLLM's own retries are off: every attempt is ours to log."""
@@ -61,20 +59,15 @@ class LiteLLMModel:
         provider = self._opening.provider.name
         status = getattr(problem, "status_code", None)
         if not isinstance(status, int):
-            return self._without_secrets(exception_failure(problem, provider=provider))
+            return self._scrub.failure(exception_failure(problem, provider=provider))
         headers = getattr(getattr(problem, "response", None), "headers", None) or {}
-        return self._without_secrets(status_failure(Refusal(provider=provider, status=status, body=str(problem), headers=headers)))
+        body = self._scrub.text(str(problem))
+        return self._scrub.failure(status_failure(Refusal(provider=provider, status=status, body=body, headers=headers)))
 
     def _refused(self, body: Any, request_id: str) -> ModelFailure:
-        refusal = Refusal(provider=self._opening.provider.name, status=200, body=body, headers={"x-request-id": request_id})
-        return self._without_secrets(error_failure(refusal))
-
-    def _without_secrets(self, failure: ModelFailure) -> ModelFailure:
-        for name, value in self._opening.environ.items():
-            if _SECRET_NAME.search(name) and len(value) >= SHORTEST_SECRET:
-                failure.message = failure.message.replace(value, "[key]")
-        failure.args = (failure.message,)
-        return failure
+        headers = {"x-request-id": request_id}
+        refusal = Refusal(provider=self._opening.provider.name, status=200, body=self._scrub.value(body), headers=headers)
+        return self._scrub.failure(error_failure(refusal))
 
 
 def _settings(opening: Opening) -> dict[str, Any]:

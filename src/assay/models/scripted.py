@@ -7,7 +7,7 @@ echoes; `fail-CODE` fails every time; `flaky-N` fails N times for each request, 
 
 import asyncio
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -52,12 +52,12 @@ def named_script(name: str) -> Script:
 
 
 class ScriptedModel:
-    """A model that answers from a function, or from a list in its order; it remembers what it was asked."""
+    """A model that answers from a function, or from a list in its order; it remembers the last asks, at most 1,000 of them."""
 
     def __init__(self, answers: Script | Sequence[Answer], *, name: str = "scripted") -> None:
         self._script = answers if callable(answers) else _in_order(answers)
         self._name = name
-        self.asks: list[Ask] = []
+        self.asks: deque[Ask] = deque(maxlen=1_000)
 
     async def reply(self, ask: Ask) -> Reply:
         """The next answer; raises ModelFailure where the script has one."""

@@ -4,8 +4,9 @@ A reply is never trusted: not its length, its compression, its redirects, nor th
 anything left to say after its answer is closed and not used again, so that no late byte answers another request.
 """
 
+import re
 import zlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -29,6 +30,10 @@ MAX_REPLY_BYTES = 32 << 20
 MAX_HEADER_BYTES = 16 << 10
 """Of one header; a reply with a longer one is refused."""
 REDACTED = "[key]"
+MIN_SECRET = 4
+"""A key with fewer characters is none (`x`, `id`): replacing it would spoil every message."""
+_MIN_SUBSTRING = 8
+"""A shorter key is replaced only where it stands alone."""
 
 _Value = TypeVar("_Value")
 
@@ -91,8 +96,7 @@ class Transport:
         self.endpoint = endpoint
         self._session = session
         self._keep_raw = keep_raw
-        self._secrets = endpoint.secrets()
-        self._secret_bytes = tuple(secret.encode() for secret in self._secrets)
+        self._scrub = Scrubber(endpoint.secrets())
 
     async def post(self, url: URL, body: bytes, *, decoder: "msgspec.json.Decoder[_Value]") -> Exchanged[_Value]:
         """Send one request and decode its reply; raises ModelFailure for everything else than an answer."""
@@ -100,7 +104,7 @@ class Transport:
             async with self._session.post(url, data=body, allow_redirects=False) as response:
                 content = await _read(response)
         except (TimeoutError, aiohttp.ClientError, OSError) as problem:
-            raise self._without_secrets(self._network_failure(problem)) from None
+            raise self._scrub.failure(self._network_failure(problem)) from None
         except zlib.error as problem:
             raise self._broken(f"its compression is broken ({problem})", response) from None
         except _TooLarge:
@@ -108,26 +112,28 @@ class Transport:
             raise ModelFailure("reply_too_large", message, http_status=response.status) from None
         except _UnknownEncoding as problem:
             raise self._broken(f"it is encoded as {problem}, which was not asked for", response) from None
-        content = self._scrubbed(content)
         if not 200 <= response.status < 300:
-            raise self._without_secrets(status_failure(self._refusal(response, decode_error(content))))
+            raise self._scrub.failure(status_failure(self._refusal(response, decode_error(content))))
         try:
             decoded = decode_body(content, decoder)
         except Undecodable as problem:
-            raise self._without_secrets(self._broken(str(problem), response)) from None
+            raise self._scrub.failure(self._broken(str(problem), response)) from None
         return self._exchanged(response, content, decoded)
 
     def refused(self, body: Any, request_id: str) -> ModelFailure:
         """The failure of an error that came inside a reply."""
-        refusal = Refusal(provider=self.endpoint.provider, status=200, body=body, headers={"x-request-id": request_id})
-        return self._without_secrets(error_failure(refusal))
+        headers = {"x-request-id": request_id}
+        refusal = Refusal(provider=self.endpoint.provider, status=200, body=self._scrub.value(body), headers=headers)
+        return self._scrub.failure(error_failure(refusal))
 
     def _exchanged(self, response: aiohttp.ClientResponse, content: bytes, decoded: Decoded[_Value]) -> Exchanged[_Value]:
         raw = content.decode("utf-8", "replace").replace("\x00", "\ufffd") if self._keep_raw else ""
         return Exchanged(decoded.value, request_id_of(response.headers), decoded.has_replaced, raw)
 
     def _refusal(self, response: aiohttp.ClientResponse, body: Any) -> Refusal:
-        return Refusal(provider=self.endpoint.provider, status=response.status, body=body, headers=response.headers)
+        # Before anything is cut short: half a key is still one.
+        shown = self._scrub.value(body)
+        return Refusal(provider=self.endpoint.provider, status=response.status, body=shown, headers=response.headers)
 
     def _network_failure(self, problem: BaseException) -> ModelFailure:
         if type(problem) is TimeoutError:
@@ -138,20 +144,36 @@ class Transport:
         message = shorten(f"the reply of '{self.endpoint.provider}' cannot be read: {what}")
         return ModelFailure("internal_error", message, http_status=response.status, request_id=request_id_of(response.headers))
 
-    def _scrubbed(self, content: bytes) -> bytes:
-        """A provider that repeats the key in its reply does not get it into anything that is kept."""
-        for secret in self._secret_bytes:
-            if secret in content:
-                content = content.replace(secret, REDACTED.encode())
-        return content
 
-    def _without_secrets(self, failure: ModelFailure) -> ModelFailure:
-        for secret in self._secrets:
-            if secret in failure.message or secret in failure.request_id:
-                failure.message = failure.message.replace(secret, REDACTED)
-                failure.request_id = failure.request_id.replace(secret, REDACTED)
-                failure.args = (failure.message,)
+class Scrubber:
+    """Takes keys out of what is said of a failure; answers are graded as they came and redacted when they are stored."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        known = sorted({secret for secret in secrets if len(secret) >= MIN_SECRET}, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(_secret_pattern, known))) if known else None
+
+    def text(self, text: str) -> str:
+        """The text without keys."""
+        return text if self._pattern is None else self._pattern.sub(REDACTED, text)
+
+    def value(self, value: Any) -> Any:
+        """A JSON-like value with every text in it scrubbed."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {name: self.value(member) for name, member in value.items()}
+        return [self.value(member) for member in value] if isinstance(value, list) else value
+
+    def failure(self, failure: ModelFailure) -> ModelFailure:
+        """The same failure with nothing secret in its texts."""
+        failure.message, failure.request_id = self.text(failure.message), self.text(failure.request_id)
+        failure.args = (failure.message,)
         return failure
+
+
+def _secret_pattern(secret: str) -> str:
+    exact = re.escape(secret)
+    return exact if len(secret) >= _MIN_SUBSTRING else rf"(?<!\w){exact}(?!\w)"
 
 
 class _TooLarge(Exception):

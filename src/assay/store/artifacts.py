@@ -61,13 +61,17 @@ class Writer:
             self._file = path.open("xb", buffering=0)
 
     def line(self, text: bytes) -> None:
-        """One line, without its newline."""
-        self.write(text)
-        self.write(b"\n")
+        """One line, without its newline and with no other."""
+        self._pieces += (text, b"\n")
+        self._lines += 1
+        self._waiting += len(text) + 1
+        if self._waiting >= _BUFFER:
+            self._flush()
 
     def write(self, text: bytes) -> None:
         """Bytes as they are; raises StoreUnavailable when the disk does not take them."""
         self._pieces.append(text)
+        self._lines += text.count(b"\n")
         self._waiting += len(text)
         if self._waiting >= _BUFFER:
             self._flush()
@@ -77,7 +81,6 @@ class Writer:
         self._pieces, self._waiting = [], 0
         self._sha256.update(piece)
         self._bytes += len(piece)
-        self._lines += piece.count(b"\n")
         rest = memoryview(piece)
         with disk_errors(self._path):
             while rest:

@@ -2,18 +2,33 @@
 
 import os
 import sqlite3
+import time
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 
 import msgspec
 
 from assay.core.ask import Reply
+from assay.core.errors import StoreUnavailable
 from assay.store.failures import database_errors, disk_errors
 
 CACHE_FILE = "replies.sqlite"
 FLUSH_AFTER = 64
 """Replies that are written together; a crash costs the cache at most that many."""
+MAX_WAITING = 4096
+"""Replies that wait while others keep the file; those that come then are not kept, and counted."""
 
 BUSY_SECONDS = 5.0
+_BETWEEN = 0.01
+"""Seconds between two attempts to open a file that another process is creating."""
+_OPENING = (
+    "PRAGMA journal_mode = WAL",
+    # A lost cache entry is a repeated call, not a lost result.
+    "PRAGMA synchronous = NORMAL",
+    "CREATE TABLE IF NOT EXISTS reply(key TEXT PRIMARY KEY, body BLOB)",
+)
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Reply).decode
@@ -25,60 +40,131 @@ def sample_key(request_sha256: str, *, sample: int = 0) -> str:
 
 
 class ReplyCache:
-    """Replies that need not be paid for twice. They are as the provider sent them, so only their owner can read the file."""
+    """Replies that need not be paid for twice. They are as the provider sent them, so only their owner can read the file.
+
+    Nobody who asks or keeps waits for the disk or for other processes: replies are written in a thread, and a file that others
+    keep for themselves is as good as none.
+    """
 
     def __init__(self, folder: Path, *, busy_seconds: float = BUSY_SECONDS) -> None:
         self._path = folder / CACHE_FILE
         self._waiting: dict[str, Reply] = {}
+        self._lock = Lock()
+        """For what is waiting, which two threads change."""
+        self.lost = 0
+        """Replies that could not be kept because others kept the file for themselves."""
         with disk_errors(self._path):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-        with database_errors(self._path):
-            self.database = sqlite3.connect(self._path, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
+        self.database = self._opened(busy_seconds)
+        # A connection of its own: it never waits, neither for another process nor for our own writing.
+        self._reading = self._connect(0)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="assay-cache")
+        self._writing: Future[None] | None = None
+
+    def _opened(self, busy_seconds: float) -> sqlite3.Connection:
+        """The file with its table; SQLite itself does not wait for another process that is creating it at the same moment."""
+        end = time.monotonic() + busy_seconds
+        while True:
             try:
-                self.database.execute("PRAGMA journal_mode = WAL")
-                # A lost cache entry is a repeated call, not a lost result.
-                self.database.execute("PRAGMA synchronous = NORMAL")
-                self.database.execute("CREATE TABLE IF NOT EXISTS reply(key TEXT PRIMARY KEY, body BLOB)")
+                return self._connect(busy_seconds, *_OPENING)
+            except StoreUnavailable as problem:
+                if time.monotonic() >= end:
+                    raise
+                _raise_unless_busy(problem)
+            time.sleep(_BETWEEN)
+
+    def _connect(self, busy_seconds: float, *statements: str) -> sqlite3.Connection:
+        with database_errors(self._path):
+            database = sqlite3.connect(self._path, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
+            try:
+                for statement in statements:
+                    database.execute(statement)
             except sqlite3.Error:
-                self.database.close()
+                database.close()
                 raise
+            return database
 
     def get(self, key: str) -> Reply | None:
-        """The reply to the same request, if one was ever kept."""
+        """The reply to the same request, if one was ever kept and the file can be read at once; raises StoreUnavailable."""
         waiting = self._waiting.get(key)
         if waiting is not None:
             return waiting
-        with database_errors(self._path):
-            row = self.database.execute("SELECT body FROM reply WHERE key = ?", (key,)).fetchone()
         try:
+            with database_errors(self._path):
+                row = self._reading.execute("SELECT body FROM reply WHERE key = ?", (key,)).fetchone()
             return None if row is None else _decode(row[0])
+        except StoreUnavailable as problem:
+            _raise_unless_busy(problem)
+            return None
         except msgspec.DecodeError:
             # Damaged, or of another version: asking again is always right, and the new reply takes its place.
             return None
 
     def put(self, key: str, reply: Reply) -> None:
-        """Keep a reply; one without text is not kept, so that a bad moment of a provider is not remembered."""
+        """Keep a reply; one without text is not kept, so that a bad moment of a provider is not remembered.
+
+        Raises StoreUnavailable when earlier ones could not be written, unless that was because others were writing.
+        """
         if not reply.text.strip():
             return
-        self._waiting[key] = reply
-        if len(self._waiting) >= FLUSH_AFTER:
-            self.flush()
+        with self._lock:
+            if len(self._waiting) >= MAX_WAITING:
+                self.lost += 1
+                return
+            self._waiting[key] = reply
+        if len(self._waiting) >= FLUSH_AFTER and (self._writing is None or self._writing.done()):
+            self._settle()
+            self._writing = self._thread.submit(self._write)
 
     def flush(self) -> None:
         """Write what is waiting; raises StoreUnavailable, and it then goes on waiting."""
-        rows = [(key, _encode(reply)) for key, reply in self._waiting.items()]
-        if not rows:
+        self._settle()
+        self._write()
+
+    def _settle(self) -> None:
+        """Wait for the thread and raise what kept it from writing, unless that passes."""
+        writing, self._writing = self._writing, None
+        problem = writing.exception() if writing is not None else None
+        if isinstance(problem, StoreUnavailable):
+            _raise_unless_busy(problem)
+        elif problem is not None:
+            raise problem
+
+    def _write(self) -> None:
+        with self._lock:
+            waiting = list(self._waiting.items())
+        if not waiting:
             return
+        rows = [(key, _encode(reply)) for key, reply in waiting]
         with database_errors(self._path):
             self.database.execute("BEGIN IMMEDIATE")
             with self.database:
                 self.database.executemany("INSERT OR REPLACE INTO reply VALUES (?, ?)", rows)
-        self._waiting.clear()
+        self._forget(waiting)
+
+    def _forget(self, written: Iterable[tuple[str, Reply]]) -> None:
+        with self._lock:
+            for key, reply in written:
+                # The same request may have got another reply in the meantime.
+                if self._waiting.get(key) is reply:
+                    del self._waiting[key]
 
     def close(self) -> None:
-        """Write what is waiting and let go of the file."""
+        """Write what is waiting and let go of the file; what others keep us from writing is lost, and counted."""
         try:
             self.flush()
+        except StoreUnavailable as problem:
+            _raise_unless_busy(problem)
+            self.lost += len(self._waiting)
         finally:
+            self._thread.shutdown()
+            self._reading.close()
             self.database.close()
+
+
+def _raise_unless_busy(problem: StoreUnavailable) -> None:
+    """Raises what does not pass by itself: a full disk, a damaged file."""
+    code = getattr(problem.__cause__, "sqlite_errorcode", 0) & 0xFF
+    if code not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        raise problem

@@ -9,6 +9,8 @@ import msgspec
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.store.artifacts import MANIFEST, read_pieces
 
+INPUT = "input_dataset.json"
+
 TOMBSTONES = "purged.json"
 """Lists the artifacts that retention has removed; the only file that comes into a run folder after it was published."""
 
@@ -50,14 +52,32 @@ class RunFolder:
         for line in split_lines(read_pieces(path)):
             yield decoded(line, path)
 
+    def raw_lines(self, name: str) -> Iterator[bytes]:
+        """The lines of a JSONL artifact as they are, for who needs few of their members; raises RunNotFound as `lines` does."""
+        return split_lines(read_pieces(self._existing(name)))
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """The records of the input, one at a time: each is on a line of its own, between the head and the end of the document."""
+        path = self._existing(INPUT)
+        for number, line in enumerate(split_lines(read_pieces(path))):
+            if number and line not in (b"", b"]}"):
+                yield decoded(line.removesuffix(b","), path)
+
     def purged(self) -> tuple[Tombstone, ...]:
         """What retention has removed so far."""
         return read_tombstones(self.path)
 
+    def removed(self) -> tuple[Tombstone, ...]:
+        """What retention has removed and is gone; none where the list of it is damaged, which a verification names."""
+        try:
+            return tuple(tombstone for tombstone in self.purged() if not (self.path / tombstone.name).exists())
+        except StoreUnavailable:
+            return ()
+
     def _existing(self, name: str) -> Path:
         path = self.path / name
         if not path.is_file():
-            is_purged = any(tombstone.name == name for tombstone in self.purged())
+            is_purged = any(tombstone.name == name for tombstone in self.removed())
             raise RunNotFound(
                 f'"{path}" {"was removed by retention" if is_purged else "is missing"}', hint="`assay verify` names what is left"
             )
@@ -65,8 +85,11 @@ class RunFolder:
 
 
 def open_run_folder(path: Path) -> RunFolder:
-    """A published run; raises RunNotFound when the folder holds none."""
-    return RunFolder(path, decoded(read_manifest(path), path / MANIFEST))
+    """A published run; raises RunNotFound when the folder holds none, StoreUnavailable when its manifest is damaged."""
+    manifest = decoded(read_manifest(path), path / MANIFEST)
+    if not isinstance(manifest, dict):
+        raise StoreUnavailable(f'"{path / MANIFEST}" is damaged: it is no object', hint="`assay verify` names what was changed")
+    return RunFolder(path, manifest)
 
 
 def read_manifest(path: Path) -> bytes:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from assay.core.errors import UsageProblem
+from assay.core.errors import StoreUnavailable, UsageProblem
 from assay.store.artifacts import EXPORTS, ArtifactHash
 from assay.store.evidence import self_hashed
 from assay.store.failures import disk_errors, sync_folder
@@ -103,7 +103,12 @@ def _utc(at: float) -> str:
 
 def _tombstones(run_dir: Path, names: Collection[str], *, at: str, reason: str) -> tuple[Tombstone, ...]:
     """Tombstones with the hashes that the manifest has; a file that it does not name is no artifact and is left alone."""
-    hashes = msgspec.convert(open_run_folder(run_dir).manifest["artifacts"], dict[str, ArtifactHash])
+    try:
+        hashes = msgspec.convert(open_run_folder(run_dir).manifest.get("artifacts"), dict[str, ArtifactHash])
+    except msgspec.ValidationError as problem:
+        raise StoreUnavailable(
+            f'the manifest in "{run_dir}" is damaged: {problem}', hint="`assay verify` shows what was changed"
+        ) from problem
     known = [(name, hashes[name]) for name in names if name in hashes]
     return tuple(Tombstone(name, found.sha256, found.bytes, found.lines, at, reason) for name, found in known)
 

@@ -34,6 +34,10 @@ CREATE TABLE attempt(seq INTEGER PRIMARY KEY, position INTEGER, body BLOB);
 CREATE INDEX attempt_by_position ON attempt(position);
 CREATE TABLE outcome(position INTEGER PRIMARY KEY, status TEXT, body BLOB);
 """
+_SELECT_RECORDS = (
+    "SELECT position, record_id, sha256, case_json, issues, outcome.body"
+    " FROM record LEFT JOIN outcome USING (position) ORDER BY position"
+)
 _INSERT_OUTCOME = "INSERT INTO outcome VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 
 _encode = msgspec.json.Encoder().encode
@@ -322,17 +326,15 @@ def _turn(attempt: Attempt) -> tuple[int, str, str]:
 
 
 def _merged(database: sqlite3.Connection) -> Iterator[FinishedRecord]:
-    """Three cursors side by side, each in order of position."""
+    """Two cursors side by side, each in order of position."""
     database.execute("BEGIN")
     attempts = _Groups(database.execute("SELECT position, body FROM attempt ORDER BY position, seq"))
-    outcomes = _Groups(database.execute("SELECT position, body FROM outcome ORDER BY position"))
-    for values in database.execute("SELECT position, record_id, sha256, case_json, issues FROM record ORDER BY position"):
+    for *values, end in database.execute(_SELECT_RECORDS):
         record = RecordRow(*values)
-        ends = outcomes.of(record.position)
         tried = _attempts(attempts.of(record.position))
         # Calls side by side are written as they come back; a run and its repetition list them in the same order.
         ordered = tuple(sorted(tried, key=_turn)) if len(tried) > 2 else tried
-        yield FinishedRecord(record, ordered, _decode_outcome.decode(ends[0]) if ends else None)
+        yield FinishedRecord(record, ordered, None if end is None else _decode_outcome.decode(end))
 
 
 class _Groups:

@@ -10,7 +10,15 @@ from assay.core.errors import StoreUnavailable
 from assay.store.artifacts import MANIFEST, OWN_HASH, ArtifactHash, read_pieces
 from assay.store.evidence import AttemptChain, MerkleTree, has_own_hash
 from assay.store.failures import disk_errors
-from assay.store.folder import TOMBSTONES, TOMBSTONES_OWN_HASH, read_manifest, read_tombstones, split_lines
+from assay.store.folder import (
+    TOMBSTONES,
+    TOMBSTONES_OWN_HASH,
+    Tombstone,
+    open_run_folder,
+    read_manifest,
+    read_tombstones,
+    split_lines,
+)
 
 
 class Evidence(msgspec.Struct):
@@ -58,6 +66,18 @@ def verify_run(path: Path) -> list[str]:
         problems.append(f"{TOMBSTONES}: was changed, its own hash differs")
     extra = present - {*evidence.artifacts, MANIFEST, TOMBSTONES}
     return problems + [f"{name}: is not part of the run" for name in sorted(extra)]
+
+
+def removed_artifacts(path: Path) -> tuple[Tombstone, ...]:
+    """What retention has removed from a run folder; a tombstone that does not agree with the manifest tells of nothing."""
+    run = open_run_folder(path)
+    try:
+        hashes = msgspec.convert(run.manifest.get("artifacts"), dict[str, ArtifactHash])
+    except msgspec.ValidationError:
+        return ()
+    return tuple(
+        tombstone for tombstone in run.removed() if tombstone.name in hashes and hashes[tombstone.name].sha256 == tombstone.sha256
+    )
 
 
 def _purged(path: Path) -> dict[str, str]:

@@ -1,0 +1,75 @@
+"""A plan as it may be shown: its names, paths and parameters without what must not be kept."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from assay.core.plan import DatasetPlan, ModelPlan, Plan
+from assay.store.redact import Redactor
+
+_replace = msgspec.structs.replace
+
+
+class ShownPlan:
+    """A plan beside its redacted names; one for all records of a run, so that each name is looked at once."""
+
+    def __init__(self, plan: Plan, redactor: Redactor) -> None:
+        self.plan = plan
+        self.redactor = redactor
+        self.candidate = _model(plan.candidate, redactor)
+        self.judges = tuple(_model(judge, redactor) for judge in plan.judges)
+        self.datasets = tuple(_dataset(dataset, redactor) for dataset in plan.datasets)
+        models = zip(plan.models(), (self.candidate, *self.judges), strict=True)
+        self._names = {model.name: shown.name for model, shown in models}
+        self.has_redacted_names = any(name != shown for name, shown in self._names.items())
+        self._applied: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+
+    def name(self, name: str) -> str:
+        """The name of one of the plan's models."""
+        shown = self._names.get(name)
+        if shown is None:
+            shown = self._names[name] = self.redactor.text(name)
+        return shown
+
+    def applied(self, model: str, applied: dict[str, Any]) -> dict[str, Any]:
+        """Parameters as they were sent, which are nearly always those of the model's last call."""
+        last = self._applied.get(model)
+        if last is None or last[0] != applied:
+            last = self._applied[model] = (applied, self.redactor.value(applied))
+        return last[1]
+
+    def members(self) -> dict[str, Any]:
+        """The whole plan as JSON-like values; hashes stay, though one of many digits may look like the number of a card."""
+        plan = self.plan
+        hashless = _replace(plan, datasets=(), responses_sha256="", candidate=self.candidate, judges=self.judges)
+        shown: dict[str, Any] = self.redactor.value(msgspec.to_builtins(hashless))
+        return {**shown, "datasets": msgspec.to_builtins(self.datasets), "responses_sha256": plan.responses_sha256}
+
+
+def own_secrets(plan: Plan, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The keys that a plan's providers are called with: they are redacted wherever they turn up."""
+    headers = (value for provider in plan.providers for value in provider.headers.values())
+    variables = [*(provider.key_variable for provider in plan.providers), *(value[1:] for value in headers if value[:1] == "$")]
+    return tuple(key for key in (environ.get(name, "").strip() for name in variables) if key)
+
+
+def _model(model: ModelPlan, redactor: Redactor) -> ModelPlan:
+    parameters = _replace(model.parameters, extra_body=redactor.value(model.parameters.extra_body))
+    texts = {name: redactor.text(getattr(model, name)) for name in ("name", "provider", "model")}
+    return _replace(model, parameters=parameters, **texts)
+
+
+def _dataset(dataset: DatasetPlan, redactor: Redactor) -> DatasetPlan:
+    is_own_version = dataset.dataset_version == f"sha256:{dataset.sha256[:12]}"
+    return _replace(
+        dataset,
+        path=redactor.text(dataset.path),
+        dataset_id=redactor.text(dataset.dataset_id),
+        dataset_version=dataset.dataset_version if is_own_version else redactor.text(dataset.dataset_version),
+        name=redactor.text(dataset.name),
+        split_field=redactor.text(dataset.split_field),
+        split_value=redactor.text(dataset.split_value),
+        metadata=redactor.value(dataset.metadata),
+        ignored_fields=tuple(map(redactor.text, dataset.ignored_fields)),
+    )

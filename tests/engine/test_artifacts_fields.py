@@ -1,0 +1,259 @@
+"""What stands in the fields of artifacts: times that were measured, ids that stay apart, what a document says of itself."""
+
+import hashlib
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from assay import api
+from assay.core.ask import Reply
+from assay.core.case import Case
+from assay.core.outcome import Attempt, Grade, Graded, Score
+from assay.core.plan import plan_sha256
+from assay.core.run_result import RunResult
+from assay.engine.evidence import AttemptLine, Evidence, FailureLine, InputLine, PredictionLine, ValidationLine
+from assay.engine.request import RunRequest
+from assay.engine.shown import ShownPlan
+from assay.store.ledger import FinishedRecord, RecordRow
+from assay.store.redact import Redactor
+from assay.testing import StubProvider, StubRequest
+from tests.engine.run_settings import batch_record, planned, write_batch
+from tests.models.asking import DATASET, plan_of, provider_of
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "artifacts.md").read_text(encoding="utf-8")
+GRADE = Grade(score=1.0, passed=True, answer="a", raw_score=1.0, scale="0/1")
+CASE = Case(id="q", index=0, contract="batch_v1", task="open", dataset="d", prompt="p", max_latency_ms=100)
+
+
+def call(call_id: str, started_at: float, latency_ms: float, **members: Any) -> Attempt:
+    stage = "judge" if call_id.startswith("judge") else "candidate"
+    given = {"reply": Reply(text="a"), **members}
+    return Attempt(stage=stage, call_id=call_id, round=1, started_at=started_at, latency_ms=latency_ms, model="m", **given)
+
+
+def evidence_of(*attempts: Attempt, grade: Grade = GRADE) -> Evidence:
+    row = RecordRow(0, "q", "ab" * 32, msgspec.json.encode(CASE))
+    return Evidence(FinishedRecord(row, attempts, Graded(grade=grade)), ShownPlan(plan_of(provider_of("scripted")), Redactor()))
+
+
+def finished(path: Path, **options: Any) -> RunResult:
+    given = {"model": "scripted/echo", "judge": "scripted/judge-5", "runs_dir": str(path.parent / "runs"), **options}
+    (result,) = api.run(path, run_id="x", **given)
+    return result
+
+
+def lines(result: RunResult, name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (Path(result.run_dir) / name).read_text().splitlines()]
+
+
+def document(result: RunResult, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((Path(result.run_dir) / name).read_text())
+    return found
+
+
+def given_answers(folder: Path, *record_ids: str) -> str:
+    path = folder / "answers.json"
+    path.write_text(json.dumps(dict.fromkeys(record_ids, "Hello")))
+    return str(path)
+
+
+# Times
+
+
+def test_calls_side_by_side_take_the_time_of_the_longest() -> None:
+    evidence = evidence_of(call("candidate", 0.0, 500.0), call("judge:a", 1.0, 300.0), call("judge:b", 1.1, 400.0))
+    line = evidence.prediction("d")
+    assert (line.latency_ms, line.judge_latency_ms, line.total_latency_ms) == (500.0, 500.0, 1000.0)
+
+
+def test_waiting_between_calls_is_not_their_time() -> None:
+    failed = call("candidate", 0.0, 50.0, reply=None, error_code="timeout")
+    assert evidence_of(failed, call("candidate", 10.0, 70.0)).prediction("d").total_latency_ms == 120.0
+
+
+@pytest.mark.parametrize("flag", ["prefilled", "cached"])
+def test_an_answer_that_nobody_was_asked_for_has_no_latency(flag: str) -> None:
+    answered = call("candidate", 0.0, 0.0, reply=Reply(text="a", flags=(flag,)))
+    evidence = evidence_of(answered, call("judge:a", 1.0, 300.0))
+    line = evidence.prediction("d")
+    assert (line.latency_ms, line.judge_latency_ms, line.total_latency_ms) == (None, 300.0, 300.0)
+    assert evidence.attempt(1, answered).latency_ms is None
+
+
+def test_given_answers_are_not_in_the_latency_of_the_model(tmp_path: Path) -> None:
+    path = write_batch(tmp_path / "d.json", batch_record("a"), {**batch_record("b"), "expected": {"max_latency_ms": 1}})
+    result = finished(path, responses=given_answers(tmp_path, "a", "b"))
+    latency = document(result, "metrics_summary.json")["latency_ms"]
+    assert (latency["model"]["n"], latency["model"]["p50"], latency["judge"]["n"]) == (0, None, 2)
+    assert [line["flags"] for line in lines(result, "predictions.jsonl")] == [["prefilled"], ["prefilled", "latency_unknown"]]
+
+
+def test_a_record_that_fails_for_its_latency_says_which_limit_it_exceeded(tmp_path: Path) -> None:
+    def late(_: StubRequest) -> str:
+        time.sleep(0.02)
+        return "Hello"
+
+    path = write_batch(tmp_path / "d.json", {**batch_record("a"), "expected": {"max_latency_ms": 1}})
+    with StubProvider(late) as provider:
+        stub = {"name": "stub", "base_url": provider.base_url}
+        run_file = {"datasets": [str(path)], "candidates": ["stub/m"], "judges": ["scripted/judge-5"], "providers": [stub]}
+        (tmp_path / "run.json").write_text(json.dumps(run_file))
+        (result,) = api.run(tmp_path / "run.json", run_id="x", runs_dir=str(tmp_path / "runs"))
+    (failure,) = lines(result, "failures.jsonl")
+    assert (failure["code"], failure["taxonomy_label"]) == ("latency_exceeded", "timeout_or_latency_exceeded")
+    assert re.fullmatch(r"the answer took [\d.]+ ms, but max_latency_ms is 1", failure["message"])
+
+
+def test_a_record_that_fails_for_more_than_its_latency_says_both() -> None:
+    grade = msgspec.structs.replace(GRADE, passed=False, justification="wrong", flags=("latency_exceeded",))
+    failure = evidence_of(call("candidate", 0.0, 120.5), grade=grade).failure()
+    assert failure is not None
+    assert (failure.code, failure.taxonomy_label) == ("not_passed", "incorrect_answer")
+    assert failure.message == "the answer took 120.5 ms, but max_latency_ms is 100; wrong"
+
+
+# Redaction
+
+
+def test_ids_of_choices_and_criteria_are_redacted() -> None:
+    secret = "ann@example.org"
+    scores = (Score(criterion=secret, score=1.0, scale="0/1", normalized=1.0, judge=secret),)
+    grade = msgspec.structs.replace(GRADE, selected_choice_ids=(secret,), scores=scores)
+    judged = call(f"judge:{secret}", 1.0, 300.0)
+    evidence = evidence_of(call("candidate", 0.0, 1.0), judged, grade=grade)
+    written = msgspec.json.encode((evidence.prediction("d"), evidence.attempt(2, judged))).decode()
+    assert secret not in written
+    assert written.count("[REDACTED:email]") == 4
+
+
+def test_hashes_in_a_redacted_plan_stay_whole() -> None:
+    card = "4242424242424242"
+    dataset = msgspec.structs.replace(DATASET, sha256=f"a{card}b", name="ann@example.org")
+    plan = msgspec.structs.replace(plan_of(provider_of("scripted")), datasets=(dataset,), responses_sha256=f"a {card} b")
+    members = ShownPlan(plan, Redactor()).members()
+    assert (members["datasets"][0]["sha256"], members["responses_sha256"]) == (dataset.sha256, plan.responses_sha256)
+    assert members["datasets"][0]["name"] == "[REDACTED:email]"
+
+
+# Ids
+
+
+def test_redacted_ids_stay_apart_and_lead_to_their_records(tmp_path: Path) -> None:
+    result = finished(write_batch(tmp_path / "d.json", batch_record("ann@example.org"), batch_record("bob@example.org")))
+    predictions = lines(result, "predictions.jsonl")
+    assert [line["record_id"] for line in predictions] == [f"[REDACTED:email]#{line['record_sha256'][:8]}" for line in predictions]
+    opened = api.open_run(result.run_dir)
+    assert [opened.record(line["record_id"])["input"]["id"] for line in predictions] == [line["record_id"] for line in predictions]
+    assert [len(opened.record(line["record_id"])["attempts"]) for line in predictions] == [2, 2]
+
+
+def test_the_export_of_a_run_with_redacted_ids_is_a_response_file(tmp_path: Path) -> None:
+    first = finished(write_batch(tmp_path / "d.json", batch_record("ann@example.org"), batch_record("bob@example.org")))
+    shown = [line["example_id"] for line in lines(first, "responses.jsonl")]
+    (tmp_path / "again").mkdir()
+    again = write_batch(tmp_path / "again" / "d.json", *map(batch_record, shown))
+    assert finished(again, responses=first.run_dir).counts.evaluated_records == 2
+
+
+@pytest.mark.parametrize(("index", "member"), [("0", "prediction"), ("1", "failure")])
+def test_a_record_is_found_by_its_index_too(tmp_path: Path, index: str, member: str) -> None:
+    result = finished(write_batch(tmp_path / "d.json", batch_record("a"), {"record_id": "broken"}), on_invalid="skip")
+    assert api.open_run(result.run_dir).record(index)[member]["index"] == int(index)
+
+
+def test_an_id_that_looks_like_an_index_is_an_id(tmp_path: Path) -> None:
+    result = finished(write_batch(tmp_path / "d.json", batch_record("1"), batch_record("0")))
+    assert api.open_run(result.run_dir).record("0")["prediction"]["index"] == 1
+
+
+# What the document says of itself
+
+
+def described(folder: Path) -> Path:
+    path = write_batch(folder / "d.json", batch_record("a"), {"record_id": "broken"})
+    head = {"metadata": {"team": "law", "by": "ann@example.org"}, "x-origin": "somewhere", "version": 3}
+    path.write_text(json.dumps({**json.loads(path.read_text()), **head}))
+    return path
+
+
+def test_time_and_metadata_of_a_document_are_in_the_input(tmp_path: Path) -> None:
+    head = document(finished(described(tmp_path), on_invalid="skip"), "input_dataset.json")
+    assert (head["created_at"], head["metadata"]) == ("2026-01-01T00:00:00Z", {"team": "law", "by": "[REDACTED:email]"})
+
+
+def test_the_manifest_lists_members_that_the_contract_does_not_know(tmp_path: Path) -> None:
+    manifest = document(finished(described(tmp_path), on_invalid="skip"), "run_manifest.json")
+    assert manifest["ignored_fields"] == [{"dataset_id": "support", "fields": ["x-origin", "version"]}]
+
+
+def test_what_a_document_says_of_itself_is_in_the_hash_of_the_plan_only_once(tmp_path: Path) -> None:
+    (plan,) = planned(
+        RunRequest(datasets=(str(described(tmp_path)),), models=("scripted/echo",), judges=("scripted/judge-5",))
+    ).plans
+    silent = msgspec.structs.replace(plan.datasets[0], created_at="", metadata={}, ignored_fields=())
+    assert plan_sha256(msgspec.structs.replace(plan, datasets=(silent,))) == plan_sha256(plan)
+
+
+def test_a_stored_record_has_the_hash_of_what_is_stored(tmp_path: Path) -> None:
+    result = finished(write_batch(tmp_path / "d.json", {**batch_record("a"), "metadata": {"by": "ann@example.org"}}))
+    (entry,) = document(result, "input_dataset.json")["records"]
+    stored = json.dumps(entry["record"], separators=(",", ":"), ensure_ascii=False).encode()
+    assert entry["stored_sha256"] == hashlib.sha256(stored).hexdigest()
+    assert entry["record"]["record_sha256"] == entry["record_sha256"]
+
+
+def test_a_record_that_broke_its_contract_has_no_hash(tmp_path: Path) -> None:
+    result = finished(described(tmp_path), on_invalid="skip")
+    assert lines(result, "record_validation.jsonl")[1]["record_sha256"] is None
+    assert lines(result, "failures.jsonl")[-1]["record_sha256"] is None
+
+
+# The page that documents the fields
+
+
+def documented(artifact: str) -> set[str]:
+    section = PAGE.partition(f"## {artifact}\n")[2].partition("\n## ")[0]
+    return set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    ("artifact", "line", "more"),
+    [
+        ("record_validation.jsonl", ValidationLine, ()),
+        ("predictions.jsonl", PredictionLine, ()),
+        ("attempt_logs.jsonl", AttemptLine, ("chain_sha256",)),
+        ("failures.jsonl", FailureLine, ()),
+    ],
+)
+def test_every_field_of_a_line_is_documented(artifact: str, line: type[msgspec.Struct], more: tuple[str, ...]) -> None:
+    assert documented(artifact) == {*line.__struct_fields__, *more}
+
+
+@pytest.mark.parametrize("artifact", ["run_manifest.json", "metrics_summary.json"])
+def test_every_member_of_a_document_is_documented(tmp_path: Path, artifact: str) -> None:
+    result = finished(write_batch(tmp_path / "d.json", batch_record("a")))
+    assert documented(artifact) == set(document(result, artifact))
+
+
+def test_every_member_of_the_input_is_documented(tmp_path: Path) -> None:
+    found = document(finished(write_batch(tmp_path / "d.json", batch_record("a"))), "input_dataset.json")
+    assert set(found["records"][0]) == {*InputLine.__struct_fields__, "record"}
+    assert documented("input_dataset.json") == {*found, *found["records"][0]}
+
+
+def test_every_member_of_a_slice_is_documented(tmp_path: Path) -> None:
+    found = document(finished(write_batch(tmp_path / "d.json", batch_record("a"))), "metrics_by_slice.json")
+    slices = found["slices"]["dataset"]
+    own = {*found, *slices, "value", "slice"}
+    assert documented("metrics_by_slice.json") == own
+    assert set(slices["values"][0]) - own <= documented("metrics_summary.json")
+
+
+def test_every_member_of_a_response_is_documented(tmp_path: Path) -> None:
+    (row,) = lines(finished(write_batch(tmp_path / "d.json", batch_record("a"))), "responses.jsonl")
+    assert documented("responses.jsonl") == set(row)

@@ -1,0 +1,55 @@
+"""Waits that end early: for a stop, and when a provider takes no more calls."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from assay.core.ask import ModelFailure
+from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
+from assay.engine.limits import Limits
+
+QUOTA = ModelFailure("quota_exceeded", "no more", is_exhausted=True)
+LONG = 600.0
+
+
+def limits_of(stop: asyncio.Event) -> Limits:
+    """Limits with two providers, `a` and `b`."""
+    plan = Plan(
+        run_id="x",
+        datasets=(DatasetPlan(path="", contract="batch_v1", dataset_id="", dataset_version="", schema_version="", sha256=""),),
+        candidate=ModelPlan(name="m", provider="a", model="m"),
+        providers=(ProviderPlan(name="a", kind="openai"), ProviderPlan(name="b", kind="openai")),
+    )
+    return Limits(plan, clock=time.time, stop=stop)
+
+
+async def ended_by(event: Callable[[Limits, asyncio.Event], None]) -> bool:
+    """Whether something ends the wait of a record for provider `a`."""
+    stop = asyncio.Event()
+    limits = limits_of(stop)
+    waiting = asyncio.create_task(limits.pause(LONG, [limits.gate("a", "candidate")]))
+    await asyncio.sleep(0)
+    event(limits, stop)
+    done, _ = await asyncio.wait([waiting], timeout=0.1)
+    waiting.cancel()
+    return [task.exception() for task in done] == [None]
+
+
+def test_a_record_between_two_rounds_hears_when_its_provider_takes_no_more_calls() -> None:
+    assert asyncio.run(ended_by(lambda limits, _: limits.gate("a", "judge").lane.failed(QUOTA, 0.0)))
+
+
+def test_a_record_between_two_rounds_does_not_care_for_another_provider() -> None:
+    assert not asyncio.run(ended_by(lambda limits, _: limits.gate("b", "judge").lane.failed(QUOTA, 0.0)))
+
+
+def test_a_stop_ends_the_wait_between_two_rounds() -> None:
+    assert asyncio.run(ended_by(lambda _, stop: stop.set()))
+
+
+def test_a_wait_that_is_over_ends_by_itself() -> None:
+    async def wait() -> None:
+        limits = limits_of(asyncio.Event())
+        await limits.pause(-1.0, [limits.gate("a", "candidate")])
+
+    asyncio.run(wait())
