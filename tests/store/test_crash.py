@@ -44,7 +44,10 @@ def kill_after(code: str, folder: Path, seconds: float) -> list[str]:
         assert child.stdout.readline() == "up\n"
         time.sleep(seconds)
         child.send_signal(signal.SIGKILL)
-        return child.communicate()[0].splitlines()
+        # Not communicate(): it would pass over what readline() has already taken from the pipe.
+        reported = child.stdout.read().splitlines()
+        child.wait()
+        return reported
 
 
 @pytest.mark.parametrize("seed", range(10))
