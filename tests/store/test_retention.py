@@ -53,6 +53,10 @@ def test_an_early_purge_is_refused_and_says_when(tmp_path: Path) -> None:
     assert verify_run(run) == []
 
 
+def test_a_forced_purge_would_remove_everything_but_the_manifest(tmp_path: Path) -> None:
+    assert purgeable(sealed_run(tmp_path), now=ENDED_AT, force=True) == list(RAW + AGGREGATE)
+
+
 def test_an_early_purge_needs_a_reason(tmp_path: Path) -> None:
     run = sealed_run(tmp_path)
     with pytest.raises(UsageProblem, match="needs a reason"):

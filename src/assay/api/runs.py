@@ -194,7 +194,7 @@ def purge(runs_dir: str | Path = RUNS_DIR, *, run_name: str | None = None, reaso
         find_named_run(Path(runs_dir), run_name)
     folder = _sealed(run_name, runs_dir).sealed
     if is_dry:
-        return [Purged(folder.name, tuple(purgeable(folder, now=now)))]
+        return [Purged(folder.name, tuple(purgeable(folder, now=now, force=bool(reason))))]
     return [_purged(folder, now=now, force=bool(reason), reason=reason)]
 
 

@@ -54,14 +54,16 @@ class Tally:
         return self.by_status.total()
 
     def add_attempt(self, attempt: Attempt) -> None:
-        """One call has come back."""
+        """One call has come back; a reply that nobody was asked for is no call."""
+        if attempt.reply is not None and not FREE.isdisjoint(attempt.reply.flags):
+            return
         self.calls += 1
         if attempt.error_code:
             self.errors[attempt.error_code] += 1
             return
         if attempt.cost is not None:
             self.cost += attempt.cost
-        elif attempt.reply is not None and not FREE.intersection(attempt.reply.flags):
+        else:
             self.unknown_costs += 1
         if len(self._latencies) < _LATENCIES:
             self._latencies.append(attempt.latency_ms)

@@ -44,8 +44,10 @@ class RetentionPolicy(msgspec.Struct, frozen=True):
 _CONTRACT = RetentionPolicy()
 
 
-def purgeable(run_dir: Path, *, now: float, policy: RetentionPolicy = _CONTRACT) -> list[str]:
-    """Names of the artifacts that are still there and whose time is over; `now` is in seconds since 1970."""
+def purgeable(run_dir: Path, *, now: float, policy: RetentionPolicy = _CONTRACT, force: bool = False) -> list[str]:
+    """Names of the artifacts that are still there and whose time is over, with `force` of all; `now` is in seconds since 1970."""
+    if force:
+        return _present(run_dir, RAW + AGGREGATE)
     age = (now - _ended_at(run_dir)) / _DAY
     expired = (RAW if age >= policy.raw_days else ()) + (AGGREGATE if age >= policy.aggregate_days else ())
     return _present(run_dir, expired)
@@ -60,7 +62,7 @@ def purge_run(
     without a trace. Raises UsageProblem when nothing may go.
     """
     expired = purgeable(run_dir, now=now, policy=policy)
-    names = _present(run_dir, RAW + AGGREGATE) if force else expired
+    names = purgeable(run_dir, now=now, policy=policy, force=force)
     if force and not reason.strip():
         raise UsageProblem("an early purge needs a reason", hint="give one with --reason; it is written to the audit log")
     if not names:

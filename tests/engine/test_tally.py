@@ -1,0 +1,38 @@
+"""The tally of a run under way: calls that were made, and nothing else."""
+
+import pytest
+
+from assay.core.ask import Reply
+from assay.core.outcome import Attempt
+from assay.engine.tally import Tally
+
+
+def attempt(*flags: str, cost: float | None = None, error: str = "") -> Attempt:
+    reply = None if error else Reply(text="4", flags=flags)
+    return Attempt(
+        stage="judge",
+        call_id="judge",
+        round=1,
+        started_at=0.0,
+        latency_ms=20.0,
+        model="m",
+        reply=reply,
+        cost=cost,
+        error_code=error,
+    )
+
+
+@pytest.mark.parametrize("flag", ["cached", "prefilled"])
+def test_a_reply_that_nobody_was_asked_for_is_no_call(flag: str) -> None:
+    tally = Tally(1, {}, started=0.0)
+    tally.add_attempt(attempt(flag))
+    snapshot = tally.snapshot("running", 1.0)
+    assert (snapshot.calls, snapshot.unknown_costs, snapshot.p50_ms) == (0, 0, None)
+
+
+def test_calls_of_unknown_price_are_counted_beside_the_cost() -> None:
+    tally = Tally(3, {}, started=0.0)
+    for one in (attempt(cost=0.5), attempt(), attempt(error="timeout")):
+        tally.add_attempt(one)
+    snapshot = tally.snapshot("running", 1.0)
+    assert (snapshot.calls, snapshot.cost, snapshot.unknown_costs, snapshot.errors) == (3, 0.5, 1, {"timeout": 1})
