@@ -16,6 +16,7 @@ from assay.engine.folders import RunFolders, folders_of, run_ids
 from assay.engine.run import Interrupted, Surroundings, drive, open_or_create
 from assay.engine.shown import ShownPlan, own_secrets
 from assay.store.folder import RunFolder, open_run_folder
+from assay.store.ledger import RunRow
 from assay.store.redact import Redactor
 from assay.store.sqlite import open_ledger
 
@@ -177,12 +178,17 @@ def _sealed_result(folders: RunFolders) -> RunResult:
     )
 
 
-def _active_result(folders: RunFolders) -> RunResult:
+def _looked_at(folders: RunFolders) -> tuple[RunRow, dict[str, int]]:
+    """An unfinished run and its records by status, at this moment."""
     ledger = open_ledger(folders.ledger)
     try:
-        row, by_status = ledger.run(), ledger.counts()
+        return ledger.run(), ledger.counts()
     finally:
         ledger.close()
+
+
+def _active_result(folders: RunFolders) -> RunResult:
+    row, by_status = _looked_at(folders)
     plan = read_plan(row.plan)
     opened = by_status.pop("open", 0)
     counts = count_records({**by_status, "skipped": by_status.get("skipped", 0) + opened})
@@ -243,11 +249,7 @@ def _listed_metrics(run: RunFolder) -> tuple[dict[str, Any], str]:
 
 
 def _active_listing(folders: RunFolders) -> RunListing:
-    ledger = open_ledger(folders.ledger)
-    try:
-        row, by_status = ledger.run(), ledger.counts()
-    finally:
-        ledger.close()
+    row, by_status = _looked_at(folders)
     plan = read_plan(row.plan)
     total = sum(by_status.values())
     return RunListing(
