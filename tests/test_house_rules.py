@@ -39,7 +39,7 @@ DOOR = {
     *("validate", "stream", "ValidationConfig", "Case", "Issue", "Report", "AssayError", "UsageProblem", "SourceUnreadable"),
     *("run", "run_async", "open_run", "RunRequest", "RunResult"),
 }
-NOT_OURS = re.compile(r"(^|/)(\.git|\.venv|__pycache__|\.hypothesis|\.\w+_cache|bench/files|bench/results|demo-runs)/")
+NOT_OURS = re.compile(r"(^|/)(\.git|\.venv|__pycache__|\.hypothesis|\.\w+_cache|bench/files|bench/results|demo-runs)(/|$)")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
