@@ -1,0 +1,229 @@
+"""The elements of an SVG: every text escaped and cut to its room, every number rounded, no reference to anything outside."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, takewhile
+from xml.sax.saxutils import escape
+
+from assay.surfaces.charts.values import Caption
+from assay.surfaces.printable import REPLACEMENT, printable
+
+STYLESHEET = """
+.assay-chart{max-width:100%;height:auto;font:13px/1.3 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",sans-serif;
+font-variant-numeric:tabular-nums;color:var(--assay-ink,#1f2328);--paper:var(--assay-paper,#fff);--mark:var(--assay-mark,#0067a5);
+--warn:var(--assay-warn,#b84a00);--quiet:color-mix(in srgb,currentColor 70%,var(--paper));
+--soft:color-mix(in srgb,currentColor 48%,var(--paper));--rule:color-mix(in srgb,currentColor 15%,var(--paper))}
+@media (prefers-color-scheme:dark){.assay-chart{color:var(--assay-ink,#e6edf3);--paper:var(--assay-paper,#0d1117);
+--mark:var(--assay-mark,#58b0e8);--warn:var(--assay-warn,#f0a13a)}}
+@media print{.assay-chart{color:#000;--paper:#fff;--mark:#0067a5;--warn:#b84a00}}
+.assay-chart text{fill:currentColor}
+.assay-chart .paper{fill:var(--paper)}
+.assay-chart .title{font-size:16px;font-weight:600}
+.assay-chart .small{font-size:12px}
+.assay-chart .strong{font-weight:600}
+.assay-chart .quiet{fill:var(--quiet)}
+.assay-chart .warn{fill:var(--warn)}
+.assay-chart .halo{stroke:var(--paper);stroke-width:4px;stroke-linejoin:round;paint-order:stroke}
+.assay-chart .rule{stroke:var(--rule)}
+.assay-chart .axis,.assay-chart .dashed{stroke:var(--quiet)}
+.assay-chart .bar{fill:var(--mark)}
+.assay-chart .bar-soft{fill:var(--soft)}
+.assay-chart .bar-warn{fill:var(--warn)}
+.assay-chart .dot{fill:var(--mark);stroke:var(--paper)}
+.assay-chart .dot-soft{fill:var(--soft);stroke:var(--paper)}
+.assay-chart .dot-warn{fill:var(--warn);stroke:var(--paper)}
+.assay-chart .whisker,.assay-chart .trace{stroke:var(--mark)}
+.assay-chart .whisker-soft{stroke:var(--soft)}
+.assay-chart .whisker-warn{stroke:var(--warn)}
+.assay-chart .band{fill:var(--mark)}
+"""
+"""The same in every chart, so that a page under a strict content policy can allow it by its hash or serve it itself.
+
+A page themes its charts with `--assay-ink`, `--assay-paper`, `--assay-mark` and `--assay-warn`; without them they follow the
+reader's colour scheme. Blue and orange are told apart by every kind of colour vision.
+"""
+
+_STROKE = {"stroke-width": "2", "fill": "none"}
+_PLAIN: dict[str, dict[str, str]] = {
+    "paper": {"fill": "#fff"},
+    "title": {"font-size": "16", "font-weight": "600"},
+    "small": {"font-size": "12"},
+    "strong": {"font-weight": "600"},
+    "quiet": {"fill": "#5b5f64"},
+    "warn": {"fill": "#b84a00"},
+    "rule": {"stroke": "#dddedf", "shape-rendering": "crispEdges"},
+    "axis": {"stroke": "#5b5f64", "shape-rendering": "crispEdges"},
+    "dashed": {"stroke": "#5b5f64", "stroke-dasharray": "4 3"},
+    "bar": {"fill": "#0067a5"},
+    "bar-soft": {"fill": "#94969a"},
+    "bar-warn": {"fill": "#b84a00"},
+    "dot": {"fill": "#0067a5", "stroke": "#fff", "stroke-width": "1.5"},
+    "dot-soft": {"fill": "#94969a", "stroke": "#fff", "stroke-width": "1.5"},
+    "dot-warn": {"fill": "#b84a00", "stroke": "#fff", "stroke-width": "1.5"},
+    "whisker": {"stroke": "#0067a5", **_STROKE},
+    "whisker-soft": {"stroke": "#94969a", **_STROKE},
+    "whisker-warn": {"stroke": "#b84a00", **_STROKE},
+    "trace": {"stroke": "#0067a5", "stroke-linejoin": "round", **_STROKE},
+    "band": {"fill": "#0067a5", "fill-opacity": "0.16"},
+}
+"""What each class looks like to a program that knows no style sheets, or may not follow them."""
+
+SIZE = 13
+SMALL = 12
+TITLE_SIZE = 16
+EDGE = 12
+"""Pixels left free on each side."""
+NARROWEST = 320
+MAX_LABEL = 300
+"""Characters of a text that is only shown when pointed at."""
+_LINE = 17
+_NOT_XML = re.compile("[\ufffe\uffff]")
+_NARROW = frozenset("iljtfrI.,:;'|!()[] ·-")
+_WIDE = frozenset("mwMW@%…—")
+
+
+def number(value: float) -> str:
+    """A coordinate with at most two decimals, the same on every machine."""
+    return f"{round(value, 2) + 0.0:.2f}".rstrip("0").rstrip(".")
+
+
+def clean(text: str, *, limit: int = MAX_LABEL) -> str:
+    """One line of harmless characters, not longer than the limit; not yet escaped."""
+    return _NOT_XML.sub(REPLACEMENT, printable(text, limit=limit))
+
+
+def text_width(text: str, size: float = SIZE) -> float:
+    """About how many pixels a text takes, rather too many than too few."""
+    return size * sum(map(_character_width, text))
+
+
+def _character_width(character: str) -> float:
+    if character in _NARROW:
+        return 0.4
+    if character in _WIDE or unicodedata.east_asian_width(character) in "WF":
+        return 1.0
+    return 0.7 if character.isupper() else 0.64
+
+
+def fitted(text: str, room: float, size: float = SIZE) -> str:
+    """The beginning of a text that fits into the room, with an ellipsis where it was cut."""
+    line = clean(text)
+    if text_width(line, size) <= room:
+        return line
+    return line[: _fitting(line, room - text_width("…", size), size)].rstrip() + "…"
+
+
+def fitted_ends(text: str, room: float, size: float = SIZE) -> str:
+    """The beginning and the end of a text that fit into the room: names of runs differ at their end."""
+    line = clean(text)
+    if text_width(line, size) <= room:
+        return line
+    half = (room - text_width("…", size)) / 2
+    end = _fitting(line[::-1], half, size)
+    return f"{line[: _fitting(line, half, size)]}…{line[len(line) - end :]}"
+
+
+def _fitting(line: str, room: float, size: float) -> int:
+    """How many characters of a line that is too long have room."""
+    widths = accumulate(_character_width(character) * size for character in line)
+    return sum(1 for _ in takewhile(lambda width: width <= room, widths))
+
+
+def wrapped(text: str, room: float, *, size: float = SIZE, lines: int = 2) -> list[str]:
+    """The text on at most so many lines; the last is cut where it is too long."""
+    words = clean(text).split()
+    found: list[str] = []
+    while words and len(found) < lines - 1:
+        count = 1
+        while count < len(words) and text_width(" ".join(words[: count + 1]), size) <= room:
+            count += 1
+        found.append(fitted(" ".join(words[:count]), room, size))
+        words = words[count:]
+    return [*found, fitted(" ".join(words), room, size)] if words else found
+
+
+def element(name: str, attributes: dict[str, str | float], content: str = "") -> str:
+    """One element; the content is markup already, the attributes are not."""
+    plain = {key: value for style in str(attributes.get("class", "")).split() for key, value in _PLAIN.get(style, {}).items()}
+    given = "".join(f' {key}="{_attribute(value)}"' for key, value in {**plain, **attributes}.items())
+    return f"<{name}{given}>{content}</{name}>" if content else f"<{name}{given}/>"
+
+
+def _attribute(value: str | float) -> str:
+    return number(value) if isinstance(value, int | float) else escape(value, {'"': "&quot;"})
+
+
+def tooltip(text: str) -> str:
+    """What is shown when the element around it is pointed at, and read aloud."""
+    return f"<title>{escape(clean(text))}</title>"
+
+
+def words(x: float, y: float, text: str, *, style: str = "", anchor: str = "", whole: str = "") -> str:
+    """A text at a place; `whole` is what it was cut from."""
+    attributes: dict[str, str | float] = {"x": x, "y": y}
+    if anchor:
+        attributes["text-anchor"] = anchor
+    if style:
+        attributes["class"] = style
+    shown = escape(clean(text))
+    return element("text", attributes, shown + (tooltip(whole) if whole and clean(whole) != clean(text) else ""))
+
+
+def line(start: tuple[float, float], end: tuple[float, float], *, style: str) -> str:
+    """A straight line."""
+    return element("line", {"x1": start[0], "y1": start[1], "x2": end[0], "y2": end[1], "class": style})
+
+
+def rectangle(corner: tuple[float, float], size: tuple[float, float], *, style: str, says: str = "") -> str:
+    """A filled rectangle from its upper left corner."""
+    place: dict[str, str | float] = {"x": corner[0], "y": corner[1], "width": max(size[0], 0), "height": max(size[1], 0)}
+    return element("rect", {**place, "class": style}, tooltip(says) if says else "")
+
+
+def dot(center: tuple[float, float], radius: float, *, style: str = "dot", says: str = "") -> str:
+    """A filled circle."""
+    return element("circle", {"cx": center[0], "cy": center[1], "r": radius, "class": style}, tooltip(says) if says else "")
+
+
+def path(points: Sequence[tuple[float, float]], *, style: str, is_closed: bool = False) -> str:
+    """Straight lines from point to point."""
+    steps = "L".join(f"{number(x)} {number(y)}" for x, y in points)
+    return element("path", {"d": f"M{steps}{'Z' if is_closed else ''}", "class": style})
+
+
+def caption_height(caption: Caption) -> float:
+    """Where the room below title and note begins."""
+    return EDGE + 22 + _LINE * len(_note_lines(caption)) + 6
+
+
+def _note_lines(caption: Caption) -> list[str]:
+    return wrapped(caption.note, drawn_width(caption) - 2 * EDGE, size=SIZE) if caption.note else []
+
+
+def drawn_width(caption: Caption) -> int:
+    """The width that the chart is laid out for."""
+    return max(caption.width, NARROWEST)
+
+
+def document(caption: Caption, elements: Iterable[str], *, height: float, says: str) -> str:
+    """The whole SVG: title, note and the chart; `says` tells in words what it shows."""
+    width = drawn_width(caption)
+    size = number(height)
+    opening = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="assay-chart" role="img" viewBox="0 0 {width} {size}" '
+        f'width="{width}" height="{size}" font-family="system-ui,sans-serif" font-size="13">'
+    )
+    title = fitted(caption.title, width - 2 * EDGE, TITLE_SIZE)
+    head = [
+        tooltip(caption.title),
+        f"<desc>{escape(clean(says, limit=2000))}</desc>",
+        f"<style>{STYLESHEET}</style>",
+        rectangle((0, 0), (width, height), style="paper"),
+        words(EDGE, EDGE + 13, title, style="title", whole=caption.title),
+        *(
+            words(EDGE, EDGE + 13 + _LINE * (index + 1) + 2, text, style="quiet", whole=caption.note if text.endswith("…") else "")
+            for index, text in enumerate(_note_lines(caption))
+        ),
+    ]
+    return "\n".join([opening, *head, *elements, "</svg>\n"])

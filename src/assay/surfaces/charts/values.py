@@ -1,0 +1,101 @@
+"""What a chart is drawn from: plain numbers and texts of any origin."""
+
+from math import isfinite
+
+import msgspec
+
+LARGEST = 1e100
+"""No score comes near; beyond it the arithmetic of an axis may overflow."""
+
+
+class Caption(msgspec.Struct, frozen=True):
+    """What a chart says about itself."""
+
+    title: str
+    """What is shown, as a reader would say it."""
+    note: str = ""
+    """One or two lines below the title: of what, how many, which intervals."""
+    width: int = 420
+    """Pixels; below 320 it is drawn for 320 and scaled by whoever shows it."""
+
+
+class Estimate(msgspec.Struct, frozen=True):
+    """A figure with its interval and the number of records behind it; None where it is not known."""
+
+    low: float | None
+    middle: float | None
+    high: float | None
+    n: int
+
+    @property
+    def is_known(self) -> bool:
+        """False for what has no score, which is shown as a gap and never as 0."""
+        return is_drawable(self.middle)
+
+    @property
+    def has_interval(self) -> bool:
+        """True when both ends are known."""
+        return self.is_known and is_drawable(self.low) and is_drawable(self.high)
+
+    @property
+    def known_values(self) -> list[float]:
+        """Those of the three numbers that can be drawn."""
+        return [value for value in (self.low, self.middle, self.high) if value is not None and is_drawable(value)]
+
+
+class Level(msgspec.Struct, frozen=True):
+    """How many records have a score from `low` to `high`; equal ends are a score of its own."""
+
+    low: float
+    high: float
+    count: int
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A line of an interval plot."""
+
+    label: str
+    estimate: Estimate
+    group: str = ""
+    """Rows of one group, which follow each other, stand under its name."""
+
+
+class Point(msgspec.Struct, frozen=True):
+    """A run in a trend; the points are in the order of time."""
+
+    label: str
+    estimate: Estimate
+    remark: str = ""
+    """Why this point stands out; it is drawn in the colour of warnings, with these words."""
+
+
+class Bin(msgspec.Struct, frozen=True):
+    """Records that were given about the same score, and how they really were."""
+
+    given: float
+    """The mean of what the judge said."""
+    observed: Estimate
+    """The mean of what the labels say."""
+
+
+class Flips(msgspec.Struct, frozen=True):
+    """Records of two runs, by what each came to."""
+
+    both_passed: int
+    gained: int
+    """Passed only in the second."""
+    lost: int
+    """Passed only in the first."""
+    both_failed: int
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """A value that the others are seen against: a gate, a baseline."""
+
+    value: float
+    label: str
+
+
+def is_drawable(value: float | None) -> bool:
+    """True for a number that has a place on an axis."""
+    return value is not None and isfinite(value) and abs(value) <= LARGEST
