@@ -7,13 +7,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.metrics.distributions import student_quantile
+
 LEVEL = 0.95
 RESAMPLES = 10_000
 MAX_LEVELS = 101
 """Distinct scores up to which a resample is drawn as counts of each; above, Student's t is used."""
+_SHARE = (1 + LEVEL) / 2
 _Z = 1.959963984540054
-_T_SMALL = (12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004, 2.262157, 2.228139)
-"""Two-sided 95 % quantiles of Student's t for 1 to 10 degrees of freedom, where the expansion below is too coarse."""
 
 Floats = NDArray[np.float64]
 
@@ -33,6 +34,25 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The interval as artifacts hold it."""
         found = {"low": self.low, "high": self.high, "level": self.level, "method": self.method, "n": self.n}
         return found if self.resamples is None else {**found, "resamples": self.resamples}
+
+
+class Estimate(msgspec.Struct, frozen=True, kw_only=True):
+    """A number with its interval; what is undefined is None, and `reason` says why."""
+
+    value: float | None = None
+    interval: Interval | None = None
+    error: float | None = None
+    """Standard error, where the interval is made of one."""
+    n: int
+    """Records, units or comparisons that it rests on."""
+    reason: str = ""
+    """Why there is no value, or no interval."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The estimate as artifacts hold it."""
+        interval = None if self.interval is None else self.interval.to_json()
+        found: dict[str, Any] = {"value": self.value, "interval": interval, "n": self.n}
+        return {**found, "reason": self.reason} if self.reason else found
 
 
 def wilson(successes: int, n: int) -> Interval | None:
@@ -77,7 +97,7 @@ def _bootstrap(levels: Floats, counts: NDArray[np.int64], *, seed: tuple[int, ..
 
 def _student(values: Floats) -> Interval:
     n = len(values)
-    half = student_quantile(n - 1) * float(values.std(ddof=1)) / sqrt(n)
+    half = student_quantile(_SHARE, n - 1) * float(values.std(ddof=1)) / sqrt(n)
     middle = float(values.mean())
     return Interval(low=middle - half, high=middle + half, method="t", n=n)
 
@@ -91,22 +111,8 @@ def cluster_interval(values: Floats, clusters: NDArray[np.int32]) -> Interval | 
     middle = float(values.mean())
     sums = np.bincount(index, weights=values - middle)
     error = sqrt(float(np.square(sums).sum()) * count / (count - 1)) / len(values)
-    half = student_quantile(count - 1) * error
+    half = student_quantile(_SHARE, count - 1) * error
     return Interval(low=middle - half, high=middle + half, method="cluster_t", n=count)
-
-
-def student_quantile(freedom: int) -> float:
-    """Two-sided 95 % quantile of Student's t, by table and then by Fisher and Cornish's expansion."""
-    if freedom <= len(_T_SMALL):
-        return _T_SMALL[freedom - 1]
-    z = _Z
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return z + sum(term / float(freedom) ** power for power, term in enumerate(terms, 1))
 
 
 def percentile(ordered: Floats, share: float) -> float:

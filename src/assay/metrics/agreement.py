@@ -1,0 +1,218 @@
+"""How far two or more raters agree: confusion, Cohen's kappa, Krippendorff's alpha, sensitivity and specificity."""
+
+from collections.abc import Sequence
+from math import sqrt
+from typing import Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.metrics.distributions import student_quantile
+from assay.metrics.intervals import LEVEL, Estimate, Floats, Interval, wilson
+
+Weights = Literal["none", "linear", "quadratic"]
+Scale = Literal["nominal", "ordinal", "interval"]
+Label = float | str | bool
+_SHARE = (1 + LEVEL) / 2
+_TOO_FEW = "one unit has no spread to make an interval of"
+
+
+class Confusion(msgspec.Struct, frozen=True):
+    """How often the first rater gave one category where the second gave another."""
+
+    categories: tuple[Label, ...]
+    """In ascending order."""
+    counts: tuple[tuple[int, ...], ...]
+    """A row for each category of the first rater, a column for each of the second."""
+
+    @property
+    def n(self) -> int:
+        """Units that both raters have rated."""
+        return sum(map(sum, self.counts))
+
+
+def confusion(first: Sequence[Label | None], second: Sequence[Label | None]) -> Confusion:
+    """The table of two raters over the same units; a unit that either has not rated (None) is left out."""
+    pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
+    categories = sorted({rating for pair in pairs for rating in pair})
+    places = {category: place for place, category in enumerate(categories)}
+    counts = np.zeros((len(categories), len(categories)), dtype=np.int64)
+    if pairs:
+        np.add.at(counts, tuple(np.array([(places[a], places[b]) for a, b in pairs]).T), 1)
+    return Confusion(tuple(categories), tuple(map(tuple, counts.tolist())))
+
+
+def raw_agreement(table: Confusion) -> Estimate:
+    """The share of units on which both say the same."""
+    same = sum(row[place] for place, row in enumerate(table.counts))
+    return _rate(same, table.n, reason="no unit was rated by both")
+
+
+def cohen_kappa(table: Confusion, *, weights: Weights = "none") -> Estimate:
+    """Agreement beyond what chance would give: 1 is perfect, 0 is chance; undefined when both always say one thing.
+
+    Linear and quadratic weights measure disagreement by the distance of the categories' values, so an unused category
+    between two others counts; categories that are words are taken to be one apart.
+    """
+    n = table.n
+    if n == 0:
+        return Estimate(n=0, reason="no unit was rated by both")
+    counts = np.array(table.counts, dtype=np.float64)
+    apart = _distance(table.categories, weights=weights)
+    rows, columns = counts.sum(axis=1) / n, counts.sum(axis=0) / n
+    expected = float(rows @ apart @ columns)
+    if expected == 0:
+        return Estimate(n=n, reason="both raters gave every unit the same category")
+    observed = float((counts * apart).sum() / n)
+    value = 1 - observed / expected
+    if n == 1:
+        return Estimate(value=value, n=n, reason=_TOO_FEW)
+    # Each unit's influence on observed / expected, from Fleiss, Cohen and Everitt (1969).
+    influence = apart - (1 - value) * (apart @ columns)[:, None] - (1 - value) * (rows @ apart)[None, :]
+    spread = float((counts / n * np.square(influence + (1 - value) * expected)).sum())
+    error = sqrt(max(0.0, spread) / n) / expected
+    return Estimate(value=value, interval=_below_one(value, error, n=n, method="kappa"), error=error, n=n)
+
+
+def _distance(categories: tuple[Label, ...], *, weights: Weights) -> Floats:
+    is_number = all(isinstance(category, (int, float)) for category in categories)
+    values = np.array([float(category) for category in categories] if is_number else range(len(categories)), dtype=np.float64)
+    apart = np.abs(values[:, None] - values[None, :])
+    return {"none": (apart > 0).astype(np.float64), "linear": apart, "quadratic": np.square(apart)}[weights]
+
+
+def _below_one(value: float, error: float, *, n: int, method: str) -> Interval:
+    """An interval of a coefficient that ends at 1: symmetric for log(1 - value), because its spread shrinks with 1 - value."""
+    half = student_quantile(_SHARE, n - 1) * error
+    return Interval(low=value - half, high=min(1.0, value + half), method=method, n=n)
+
+
+class Detection(msgspec.Struct, frozen=True, kw_only=True):
+    """How well a judge tells passes from failures, against labels that are taken as the truth."""
+
+    true_positives: int
+    false_negatives: int
+    false_positives: int
+    true_negatives: int
+    sensitivity: Estimate
+    """Share of the truly good that the judge passes."""
+    specificity: Estimate
+    """Share of the truly bad that the judge fails."""
+    positive_predictive: Estimate
+    """Share of the judge's passes that are truly good."""
+    negative_predictive: Estimate
+    """Share of the judge's failures that are truly bad."""
+
+
+def detect(judged: Sequence[bool | None], truth: Sequence[bool | None]) -> Detection:
+    """The four rates of a judge; units without a verdict or a label (None) are left out."""
+    pairs = [(a, b) for a, b in zip(judged, truth, strict=True) if a is not None and b is not None]
+    hits, misses = pairs.count((True, True)), pairs.count((False, True))
+    alarms, refusals = pairs.count((True, False)), pairs.count((False, False))
+    return Detection(
+        true_positives=hits,
+        false_negatives=misses,
+        false_positives=alarms,
+        true_negatives=refusals,
+        sensitivity=_rate(hits, hits + misses, reason="no label says that a record is good"),
+        specificity=_rate(refusals, refusals + alarms, reason="no label says that a record is bad"),
+        positive_predictive=_rate(hits, hits + alarms, reason="the judge passed none of the labelled records"),
+        negative_predictive=_rate(refusals, refusals + misses, reason="the judge failed none of the labelled records"),
+    )
+
+
+def _rate(successes: int, n: int, *, reason: str) -> Estimate:
+    if n == 0:
+        return Estimate(n=0, reason=reason)
+    return Estimate(value=successes / n, interval=wilson(successes, n), n=n)
+
+
+def krippendorff_alpha(ratings: Floats, *, scale: Scale) -> Estimate:
+    """Agreement of any number of raters beyond chance; a row is a unit, a column a rater, NaN a rating that is missing.
+
+    Units with fewer than two ratings say nothing about agreement and are left out; `n` counts the others.
+    """
+    pairable = ratings[(~np.isnan(ratings)).sum(axis=1) >= 2] if ratings.size else np.empty((0, 0))
+    n = len(pairable)
+    if n == 0:
+        return Estimate(n=0, reason="no unit was rated twice")
+    units, columns = np.nonzero(~np.isnan(pairable))
+    values, codes = np.unique(pairable[units, columns], return_inverse=True)
+    if len(values) == 1:
+        return Estimate(n=n, reason="all raters gave every unit the same category")
+    parts = _Parts(units, codes, sizes=np.bincount(units).astype(np.float64))
+    pieces = _nominal(parts) if scale == "nominal" else _squared(parts, places=values if scale == "interval" else None)
+    value = 1 - pieces.observed / pieces.expected
+    if n == 1:
+        return Estimate(value=value, n=n, reason=_TOO_FEW)
+    influence = pieces.observed_by_unit - (1 - value) * pieces.expected_by_unit
+    influence -= influence.mean()
+    error = sqrt(float(np.square(influence).sum()) * n / (n - 1)) / pieces.expected
+    return Estimate(value=value, interval=_below_one(value, error, n=n, method="alpha"), error=error, n=n)
+
+
+class _Parts(msgspec.Struct, frozen=True):
+    """Every rating as its unit and the place of its value among the sorted ones, and the ratings of each unit."""
+
+    units: NDArray[np.int64]
+    codes: NDArray[np.int64]
+    sizes: Floats
+
+
+class _Pieces(msgspec.Struct, frozen=True):
+    """Observed and expected disagreement, and how much both change by a little more weight of each unit."""
+
+    observed: float
+    expected: float
+    observed_by_unit: Floats
+    expected_by_unit: Floats
+
+
+def _nominal(parts: _Parts) -> _Pieces:
+    total = float(parts.sizes.sum())
+    counts = np.bincount(parts.codes).astype(np.float64)
+    keys, repeats = np.unique(parts.units * len(counts) + parts.codes, return_counts=True)
+    same = np.bincount(keys // len(counts), weights=np.square(repeats.astype(np.float64)))
+    observed = (np.square(parts.sizes) - same) / (parts.sizes - 1)
+    expected = total**2 - float(np.square(counts).sum())
+    by_unit = 2 * (total * parts.sizes - np.bincount(parts.units, weights=counts[parts.codes]))
+    return _scaled(observed, observed_by_unit=observed, expected=expected, expected_by_unit=by_unit, parts=parts)
+
+
+def _squared(parts: _Parts, *, places: Floats | None) -> _Pieces:
+    """Squared distances of values, or of middle ranks when there are no places, which move as the weights of units do."""
+    counts = np.bincount(parts.codes).astype(np.float64)
+    total = float(counts.sum())
+    moves = places is None
+    places = np.cumsum(counts) - counts / 2 if places is None else places - places.mean()
+    rated = places[parts.codes]
+    sums = _sums(parts.units, rated)
+    squares = _sums(parts.units, np.square(rated))
+    observed = 2 * (parts.sizes * squares - np.square(sums)) / (parts.sizes - 1)
+    whole, whole_squares = float(sums.sum()), float(squares.sum())
+    expected = 2 * (total * whole_squares - whole**2)
+    expected_by_unit = 2 * (parts.sizes * whole_squares + total * squares - 2 * whole * sums)
+    observed_by_unit = observed
+    if moves:
+        pull = 4 * (parts.sizes[parts.units] * rated - sums[parts.units]) / (parts.sizes[parts.units] - 1)
+        observed_by_unit = observed + _through_ranks(_sums(parts.codes, pull), parts)
+        expected_by_unit = expected_by_unit + _through_ranks(4 * counts * (total * places - whole), parts)
+    return _scaled(observed, observed_by_unit=observed_by_unit, expected=expected, expected_by_unit=expected_by_unit, parts=parts)
+
+
+def _through_ranks(slopes: Floats, parts: _Parts) -> Floats:
+    """A further rating lifts the middle rank of its own value by a half and of all higher values by one."""
+    above = np.cumsum(slopes[::-1])[::-1] - slopes
+    return _sums(parts.units, (above + slopes / 2)[parts.codes])
+
+
+def _sums(groups: NDArray[np.int64], values: Floats) -> Floats:
+    return np.bincount(groups, weights=values).astype(np.float64)
+
+
+def _scaled(observed: Floats, *, observed_by_unit: Floats, expected: float, expected_by_unit: Floats, parts: _Parts) -> _Pieces:
+    """Expected disagreement is per pair of ratings: brought to the ratings that there are."""
+    pairs = float(parts.sizes.sum()) - 1
+    by_unit = expected_by_unit / pairs - expected / pairs**2 * parts.sizes
+    return _Pieces(float(observed.sum()), expected / pairs, observed_by_unit, by_unit)

@@ -1,0 +1,178 @@
+"""What the pass rate or mean would be if people had judged: corrected by labels on a part of the records."""
+
+from math import ceil, sqrt
+
+import msgspec
+import numpy as np
+
+from assay.metrics.agreement import Detection
+from assay.metrics.distributions import normal_quantile, student_quantile
+from assay.metrics.intervals import LEVEL, Estimate, Floats, Interval, wilson
+
+MIN_LABELS_EACH = 10
+"""Labels of good records, and of bad ones, below which a corrected pass rate is refused."""
+MIN_LABELS = 20
+"""Labelled records below which a corrected mean is refused."""
+_Z = normal_quantile((1 + LEVEL) / 2)
+
+
+class Correction(msgspec.Struct, frozen=True, kw_only=True):
+    """A corrected number beside the raw one, and what more labels would do for it."""
+
+    raw: Estimate
+    """What the judge alone says."""
+    corrected: Estimate
+    """Without a value when the labels cannot support one; its reason says what is missing."""
+    labels: int
+    """Labelled records that it rests on."""
+    labels_needed: int | None = None
+    """Labels that would be enough, after a refusal; None when no number would."""
+    labels_to_halve: int | None = None
+    """Labels that would halve the interval; None when the records without labels already make it wider than that."""
+
+
+def correct_rate(passed: int, n: int, *, detection: Detection) -> Correction:
+    """The pass rate of n judged records, freed from the judge's errors (Rogan and Gladen 1978).
+
+    The interval is that of Lang and Reiczigel (2014), which Lee et al. (2025) use for judges: a few pseudo-observations
+    are added to each rate, so that it holds for few labels too. The labelled records must be a random sample of all, or
+    random within the truly good and the truly bad ones, and must not be among the n.
+    """
+    hits, refusals = detection.true_positives, detection.true_negatives
+    good, bad = hits + detection.false_negatives, refusals + detection.false_positives
+    if n == 0:
+        nothing = Estimate(n=0, reason="no record was judged")
+        return Correction(raw=nothing, corrected=nothing, labels=good + bad)
+    raw = Estimate(value=passed / n, interval=wilson(passed, n), n=n)
+    refusal = _refuse_few(good, bad) or _refuse_judge(_smoothed(hits, good), _smoothed(refusals, bad), labels=good + bad)
+    if refusal is not None:
+        nothing = Estimate(n=n, reason=refusal.reason)
+        return Correction(raw=raw, corrected=nothing, labels=good + bad, labels_needed=refusal.labels_needed)
+    value = min(1.0, max(0.0, (passed / n + refusals / bad - 1) / (refusals / bad + hits / good - 1)))
+    rate = _Rate((passed + _Z**2 / 2) / (n + _Z**2), n + _Z**2)
+    return _corrected(
+        value, rate, sensitivity=_smoothed(hits, good), specificity=_smoothed(refusals, bad), raw=raw, labels=good + bad
+    )
+
+
+class _Rate(msgspec.Struct, frozen=True):
+    """A share, and the trials that it counts for."""
+
+    share: float
+    trials: float
+
+    @property
+    def variance(self) -> float:
+        return self.share * (1 - self.share) / self.trials
+
+
+class _Refusal(msgspec.Struct, frozen=True):
+    reason: str
+    labels_needed: int | None
+
+
+def _smoothed(successes: int, n: int) -> _Rate:
+    return _Rate((successes + 1) / (n + 2), n + 2)
+
+
+def _refuse_few(good: int, bad: int) -> _Refusal | None:
+    """Too few labels of one kind; more of the same mixture would help, unless one kind is missing altogether."""
+    fewer, kind = (good, "good") if good < bad else (bad, "bad")
+    if fewer >= MIN_LABELS_EACH:
+        return None
+    needed = ceil(MIN_LABELS_EACH * (good + bad) / fewer) if fewer else None
+    more = f"; about {needed} labels like these would do" if needed else ""
+    reason = f"{fewer} of {good + bad} labels say {kind}, and a corrected rate needs {MIN_LABELS_EACH} of each kind{more}"
+    return _Refusal(reason, needed)
+
+
+def _refuse_judge(sensitivity: _Rate, specificity: _Rate, *, labels: int) -> _Refusal | None:
+    """A judge whose verdicts may have nothing to do with the labels corrects nothing."""
+    skill = sensitivity.share + specificity.share - 1
+    half = _Z * sqrt(sensitivity.variance + specificity.variance)
+    if skill - half > 0:
+        return None
+    if skill <= 0:
+        return _Refusal(
+            "the judge passes bad records as often as good ones: no number of labels makes its verdicts say anything", None
+        )
+    needed = ceil(labels * (half / skill) ** 2) + 1
+    reason = (
+        f"{labels} labels cannot tell the judge from a coin (sensitivity + specificity - 1 is {skill:.2f} ± {half:.2f});"
+        f" about {needed} would, if it is as good as it looks"
+    )
+    return _Refusal(reason, needed)
+
+
+def _corrected(value: float, rate: _Rate, *, sensitivity: _Rate, specificity: _Rate, raw: Estimate, labels: int) -> Correction:
+    skill = sensitivity.share + specificity.share - 1
+    middle = (rate.share + specificity.share - 1) / skill
+    # The rates stand in the denominator too, which moves the middle.
+    shifted = middle + 2 * _Z**2 * (middle * sensitivity.variance - (1 - middle) * specificity.variance)
+    from_labels = (1 - middle) ** 2 * specificity.variance + middle**2 * sensitivity.variance
+    half = _Z * sqrt(rate.variance + from_labels) / skill
+    low, high = max(0.0, min(value, shifted - half)), min(1.0, max(value, shifted + half))
+    return Correction(
+        raw=raw,
+        corrected=Estimate(value=value, interval=Interval(low=low, high=high, method="rogan_gladen", n=raw.n), n=raw.n),
+        labels=labels,
+        labels_to_halve=_labels_to_halve(labels, from_records=rate.variance, from_labels=from_labels),
+    )
+
+
+def correct_mean(labels: Floats, judged: Floats, *, unlabelled: Floats) -> Correction:
+    """The mean score that people would give: the judge's scores, shifted by how people differ from it (PPI++).
+
+    `judged` are the judge's scores of the labelled records, `unlabelled` its scores of the others, which must be records
+    of the same kind. The judge's weight is tuned so that a useless judge costs nothing (Angelopoulos, Duchi, Zrnic 2023).
+    """
+    n, others = len(labels), len(unlabelled)
+    raw = _mean(np.concatenate([judged, unlabelled]))
+    if n < MIN_LABELS:
+        reason = f"there are {n} labels, and a corrected mean needs {MIN_LABELS}"
+        return Correction(raw=raw, corrected=Estimate(n=n, reason=reason), labels=n, labels_needed=MIN_LABELS)
+    if others < 2:
+        return Correction(raw=raw, corrected=_mean(labels), labels=n)
+    trust = _trust(labels, judged, unlabelled=unlabelled)
+    rest = labels - trust * judged
+    value = float(trust * unlabelled.mean() + rest.mean())
+    from_records = trust**2 * float(unlabelled.var(ddof=1)) / others
+    from_labels = float(rest.var(ddof=1)) / n
+    total = from_records + from_labels
+    if total == 0:
+        return Correction(raw=raw, corrected=Estimate(value=value, n=n, reason="all labels agree: no spread to judge by"), labels=n)
+    freedom = total**2 / (from_records**2 / (others - 1) + from_labels**2 / (n - 1))
+    half = student_quantile((1 + LEVEL) / 2, freedom) * sqrt(total)
+    interval = Interval(low=value - half, high=value + half, method="ppi", n=n)
+    return Correction(
+        raw=raw,
+        corrected=Estimate(value=value, interval=interval, n=n),
+        labels=n,
+        labels_to_halve=_labels_to_halve(n, from_records=from_records, from_labels=from_labels),
+    )
+
+
+def _trust(labels: Floats, judged: Floats, *, unlabelled: Floats) -> float:
+    """The weight of the judge that makes the interval shortest, within 0 and 1."""
+    everything = np.concatenate([judged, unlabelled])
+    spread = float(everything.var(ddof=1))
+    if spread == 0:
+        return 0.0
+    together = float(((labels - labels.mean()) * (judged - judged.mean())).sum()) / (len(labels) - 1)
+    return min(1.0, max(0.0, together / (spread * (1 + len(labels) / len(unlabelled)))))
+
+
+def _mean(values: Floats) -> Estimate:
+    n = len(values)
+    if n == 0:
+        return Estimate(n=0, reason="there are no records")
+    if n == 1:
+        return Estimate(value=float(values[0]), n=1, reason="one record has no spread to make an interval of")
+    middle, half = float(values.mean()), student_quantile((1 + LEVEL) / 2, n - 1) * float(values.std(ddof=1)) / sqrt(n)
+    return Estimate(value=middle, interval=Interval(low=middle - half, high=middle + half, method="t", n=n), n=n)
+
+
+def _labels_to_halve(labels: int, *, from_records: float, from_labels: float) -> int | None:
+    """Labels shrink their own share of the variance only; that of the records without labels stays."""
+    wanted = (from_records + from_labels) / 4 - from_records
+    return ceil(labels * from_labels / wanted) if wanted > 0 else None
