@@ -109,6 +109,8 @@ def _group_starts(rows: Sequence[Row]) -> set[int]:
 def _axis(layout: _Layout) -> Iterator[str]:
     scale = layout.scale
     ticks = scale.ticks(TICKS)
+    # A scale from 1 to 5 is shown with its ends.
+    ticks = ticks if {scale.low, scale.high} & set(ticks) else scale.ticks(TICKS + 1)
     for tick, label in zip(ticks, scale.tick_labels(ticks), strict=True):
         yield ink.line((scale(tick), layout.top - 4), (scale(tick), layout.bottom), style="rule")
         yield ink.words(scale(tick), layout.bottom + 17, label, style="quiet small", anchor="middle")

@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, str] = {
     "cancel": "End a run for good, also from another terminal.",
     "runs": "List the runs of a folder.",
     "show": "Show a run, or one of its records.",
+    "charts": "Save charts of runs as SVG files.",
     "retry": "Run the failed records of a run again, as a new run.",
     "verify": "Say whether a run's files are as they were published.",
     "replay": "Compute a run's metrics again from its files alone.",

@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from assay import api
+from assay.surfaces.cli.chart_files import charts_option, check_charts
 from assay.surfaces.cli.progress import RunProgress
 from assay.surfaces.cli.run_options import (
     RUN,
@@ -42,18 +43,21 @@ Exit codes:
 @runs_dir_option
 @json_option
 @markdown_option
+@charts_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
 @click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
 @click.pass_context
 def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
     """Entry of the command; see HELP."""
     check_markdown(given["markdown"], is_json=given["is_json"])
+    check_charts(given["charts"])
     shown = Shown(
         runs_dir=runs_dir,
         is_json=given["is_json"],
         is_verbose=given["verbose"],
         is_quiet=given["quiet"],
         markdown=given["markdown"],
+        charts=given["charts"],
     )
     context.exit(resume(run, shown))
 

@@ -10,6 +10,7 @@ from assay import api
 from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.core.run_result import RunResult
 from assay.surfaces.cli import exits
+from assay.surfaces.cli.chart_files import charts_option, check_charts
 from assay.surfaces.cli.progress import RunProgress
 from assay.surfaces.cli.run_options import (
     Shown,
@@ -44,7 +45,7 @@ Examples:
   assay run questions.jsonl --model local/smollm2 --limit 20
   assay run answers.json --responses responses.jsonl --judge anthropic/claude-sonnet-4-5
   assay run nightly.yaml --run-id nightly-2026-11-15 --json
-  assay run nightly.yaml --run-id build-17 --markdown summary.md
+  assay run nightly.yaml --run-id build-17 --charts charts --markdown summary.md
   assay run nightly.yaml --dry-run
 
 \b
@@ -77,6 +78,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool
     is_json: bool
     markdown: str | None
+    charts: str | None
     quiet: bool
     verbose: bool
 
@@ -111,6 +113,7 @@ _COUNT = click.IntRange(min=1)
 @click.option("--dry-run", is_flag=True, help="Check everything, show the plan, call nobody.")
 @json_option
 @markdown_option
+@charts_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
 @click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
 @click.pass_context
@@ -138,6 +141,7 @@ def run(options: Options) -> int:
         is_verbose=options.verbose,
         is_quiet=options.quiet,
         markdown=options.markdown,
+        charts=options.charts,
         is_named=bool(options.run_id),
     )
     if not options.quiet:
@@ -153,6 +157,7 @@ def _check_markdown(options: Options) -> None:
         raise UsageProblem("--markdown reports on a run, and --dry-run makes none", hint="leave one of them out")
     read = (*options.sources, *filter(None, (options.config, options.responses)))
     check_markdown(options.markdown, read, is_json=options.is_json)
+    check_charts(options.charts)
 
 
 def _request(options: Options) -> api.RunRequest:

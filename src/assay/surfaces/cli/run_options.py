@@ -14,6 +14,7 @@ from assay import __version__, api
 from assay.core.errors import UsageProblem
 from assay.core.run_result import RunResult
 from assay.surfaces.cli import exits
+from assay.surfaces.cli.chart_files import SavedChart, save_charts
 from assay.surfaces.cli.streams import (
     STANDARD,
     check_writable,
@@ -103,6 +104,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     is_quiet: bool = False
     markdown: str | None = None
     """Where the report goes as Markdown."""
+    charts: str | None = None
+    """The folder in which charts are saved."""
     waiting: tuple[str, ...] = ()
     """Candidates whose turn never came."""
     is_named: bool = False
@@ -115,7 +118,7 @@ def conclude(results: Sequence[RunResult], shown: Shown) -> int:
         documents = [result.to_dict() for result in results]
         # The number of planned runs decides, so that a reader finds the same shape whenever the command was stopped.
         write_json(documents[0] if len(documents) + len(shown.waiting) == 1 else {"runs": documents})
-    if shown.markdown is not None or not shown.is_json:
+    if shown.markdown is not None or shown.charts is not None or not shown.is_json:
         _report([api.open_run(result.run_id, runs_dir=shown.runs_dir) for result in results], shown)
     for result in results:
         if not result.is_finished:
@@ -142,22 +145,33 @@ def _report(runs: Sequence[api.Run], shown: Shown) -> None:
     is_one = len(runs) + len(shown.waiting) == 1
     views = [_view(run, shown, is_one=is_one) for run in runs]
     settings = text_settings(is_verbose=shown.is_verbose)
+    saved = save_charts(views, shown.charts) if shown.charts is not None else []
     if shown.markdown is not None:
-        _write_markdown(views, settings, shown=shown)
-    elif is_one:
-        write_text(run_text(views[0], settings, commands=_next_commands(views[0], shown)))
+        _write_markdown(views, settings, shown=shown, charts=saved)
+    elif not shown.is_json:
+        _write_report(views, settings, shown=shown, is_one=is_one)
+    for chart in saved:
+        click.echo(f"chart in {printable(chart.path)}", err=True)
+
+
+def _write_report(views: Sequence[RunView], settings: Settings, *, shown: Shown, is_one: bool) -> None:
+    if is_one:
+        write_text(run_text(views[0], settings, commands=[*_next_commands(views[0], shown), *_charts_command(views, shown)]))
     else:
-        write_text(candidates_text(views, settings, waiting=shown.waiting))
+        write_text(candidates_text(views, settings, waiting=shown.waiting, commands=_charts_command(views, shown)))
 
 
-def _write_markdown(views: Sequence[RunView], settings: Settings, *, shown: Shown) -> None:
+def _write_markdown(views: Sequence[RunView], settings: Settings, *, shown: Shown, charts: Sequence[SavedChart]) -> None:
     path = shown.markdown or STANDARD
-    if path == STANDARD:
-        write_stream(encoded(run_markdown(views, settings, waiting=shown.waiting)), standard_output())
-        return
     # Links are read from where the file is.
-    folder = os.path.relpath(Path.cwd(), Path(path).absolute().parent)
-    write_file(path, encoded(run_markdown(views, settings, waiting=shown.waiting, folder="" if folder == "." else folder)))
+    place = Path.cwd() if path == STANDARD else Path(path).absolute().parent
+    images = {os.path.relpath(chart.path, place): chart.title for chart in charts}
+    if path == STANDARD:
+        write_stream(encoded(run_markdown(views, settings, waiting=shown.waiting, images=images)), standard_output())
+        return
+    folder = os.path.relpath(Path.cwd(), place)
+    start = "" if folder == "." else folder
+    write_file(path, encoded(run_markdown(views, settings, waiting=shown.waiting, folder=start, images=images)))
     for view in views:
         click.echo(f"{printable(view.result.run_id)}: {word_for(view)} · report in {printable(path)}", err=True)
 
@@ -199,6 +213,12 @@ def _next_commands(view: RunView, shown: Shown) -> list[str]:
     if counts.failed_records - counts.invalid_records + counts.skipped_records:
         commands.append(command_line("retry", result.run_id, shown=shown))
     return commands
+
+
+def _charts_command(views: Sequence[RunView], shown: Shown) -> list[str]:
+    """Only where there is something to draw that was not drawn already."""
+    drawn = [view.result.run_id for view in views if view.result.metrics.get("n_scored")]
+    return [command_line("charts", *drawn, shown=shown)] if drawn and shown.charts is None else []
 
 
 def command_line(*words: str, shown: Shown) -> str:

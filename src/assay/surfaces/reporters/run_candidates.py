@@ -10,6 +10,7 @@ from assay.surfaces.reporters.run_table import Cell, Column, Row, table
 from assay.surfaces.reporters.run_text import (
     ID_LIMIT,
     STATE_STYLES,
+    command_lines,
     failure_lines,
     gate_lines,
     place_lines,
@@ -27,10 +28,12 @@ MAX_WORST = 3
 """Answers with the lowest scores that are listed of each candidate."""
 
 
-def candidates_text(views: Sequence[RunView], settings: Settings, *, waiting: Sequence[str] = ()) -> Iterator[str]:
+def candidates_text(
+    views: Sequence[RunView], settings: Settings, *, waiting: Sequence[str] = (), commands: Sequence[str] = ()
+) -> Iterator[str]:
     """One table over all candidates, the cases of golden datasets and the slices with the scores of each, then the decisions.
 
-    `waiting` are the candidates that were to follow and have no run.
+    `waiting` are the candidates that were to follow and have no run, `commands` what the reader may want to call next.
     """
     paint = painter(is_coloured=settings.is_coloured)
     yield from subject_lines(views[0], settings, paint=paint, is_one=False)
@@ -50,6 +53,9 @@ def candidates_text(views: Sequence[RunView], settings: Settings, *, waiting: Se
         if view.worst and not view.cases:
             yield from worst_lines(view, settings, paint=paint, limit=MAX_WORST)
         yield from place_lines(view, settings, paint=paint)
+    if commands:
+        yield "\n"
+        yield from command_lines(commands, paint=paint)
 
 
 _NUMBERS = ("evaluated", "failed", "pass rate", "mean score", "p95", "cost")

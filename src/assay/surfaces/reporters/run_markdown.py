@@ -1,8 +1,9 @@
 """Runs as a comment on a pull request: the decision and why, a row for each candidate, slices, the worst records, the files."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
+from types import MappingProxyType
 from urllib.parse import quote
 
 from assay.surfaces.printable import encodable
@@ -25,13 +26,24 @@ _NOTHING = "&#8203;"
 """A space without width: code hosts look for names, numbers and addresses in the finished text, where an escape is gone."""
 
 
-def run_markdown(views: Sequence[RunView], settings: Settings, *, waiting: Sequence[str] = (), folder: str = "") -> Iterator[str]:
-    """The whole comment; `waiting` are candidates without a run, `folder` leads from where the text will be to the runs."""
+def run_markdown(
+    views: Sequence[RunView],
+    settings: Settings,
+    *,
+    waiting: Sequence[str] = (),
+    folder: str = "",
+    images: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[str]:
+    """The whole comment; `waiting` are candidates without a run, `folder` leads from where the text will be to the runs.
+
+    `images` are files as seen from there, with the title of each.
+    """
     yield f"## Evaluation: {_headline(views, waiting)}\n\n"
     yield from _reasons(views)
     yield "\n"
     yield from _candidates(views, waiting)
     yield from _subject(views[0])
+    yield from _images(images)
     yield from _slices(views, settings)
     yield from _failures(views)
     yield from _worst(views)
@@ -81,6 +93,11 @@ def _subject(view: RunView) -> Iterator[str]:
     if judges:
         yield f" Judges: {', '.join(inert(name, limit=NAME_LIMIT) for name in judges)}."
     yield " Numbers in brackets are 95 % intervals.\n"
+
+
+def _images(images: Mapping[str, str]) -> Iterator[str]:
+    for path, title in images.items():
+        yield f"\n![{inert(title, limit=NAME_LIMIT)}](<{quote(encodable(PurePath(path).as_posix()))}>)\n"
 
 
 def _slices(views: Sequence[RunView], settings: Settings) -> Iterator[str]:

@@ -56,6 +56,11 @@ def run_text(view: RunView, settings: Settings, *, commands: Sequence[str] = ())
     yield "\n"
     yield from gate_lines(view, settings, paint=paint)
     yield from place_lines(view, settings, paint=paint)
+    yield from command_lines(commands, paint=paint)
+
+
+def command_lines(commands: Sequence[str], *, paint: Paint) -> Iterator[str]:
+    """What the reader may want to call next."""
     for number, command in enumerate(commands):
         yield _labelled("" if number else "next", printable(command), paint=paint)
 

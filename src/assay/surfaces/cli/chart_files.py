@@ -1,0 +1,49 @@
+"""The charts of runs as files of a folder."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from assay.core.errors import UsageProblem
+from assay.surfaces.cli.streams import encoded, write_file
+from assay.surfaces.reporters.run_charts import run_charts
+from assay.surfaces.reporters.run_view import RunView
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+class SavedChart(msgspec.Struct, frozen=True):
+    """A chart that was written."""
+
+    title: str
+    path: str
+
+
+def charts_option(command: Decorated) -> Decorated:
+    """`--charts DIR`, the same for every command that ends a run."""
+    option: Callable[[Decorated], Decorated] = click.option(
+        "--charts", metavar="DIR", help="Save charts (SVG) of scores, slices and candidates in this folder."
+    )
+    return option(command)
+
+
+def check_charts(folder: str | None) -> None:
+    """Raise UsageProblem, before any call, when charts could not be saved there."""
+    if folder == "":
+        raise UsageProblem("the folder for charts has no name", hint="name one, such as charts")
+    if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
+        raise UsageProblem(f"'{folder}' is a file, and charts need a folder", hint="name another")
+
+
+def save_charts(views: Sequence[RunView], folder: str) -> list[SavedChart]:
+    """Write the charts of the runs, replacing older ones of the same names."""
+    found = run_charts(views)
+    if found:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    saved = [SavedChart(chart.title, str(Path(folder, chart.name))) for chart in found]
+    for chart, file in zip(found, saved, strict=True):
+        write_file(file.path, encoded([chart.svg]))
+    return saved

@@ -1,0 +1,135 @@
+"""Finished runs into the charts that show them: scores of each, slices, and candidates side by side."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from assay.surfaces.charts import Caption, Estimate, Level, Reference, Row, interval_plot, score_distribution
+from assay.surfaces.reporters.run_numbers import decimal
+from assay.surfaces.reporters.run_slices import NO_VALUE, Mean, shared_mean
+from assay.surfaces.reporters.run_view import Json, RunView
+from assay.surfaces.reporters.wording import counted
+
+_SCALES = {"1-5": (1.0, 5.0)}
+_UNIT = (0.0, 1.0)
+_INTERVALS = "95 % intervals"
+
+
+class Chart(msgspec.Struct, frozen=True):
+    """A chart and the file that it belongs in."""
+
+    name: str
+    title: str
+    svg: str
+
+
+def run_charts(views: Sequence[RunView]) -> list[Chart]:
+    """All charts of runs that have metrics; what the runs have nothing for is left out."""
+    shown = [view for view in views if view.result.metrics]
+    if not shown:
+        return []
+    names = _names(shown)
+    mean = shared_mean(shown)
+    return [
+        *(_candidates(shown, names, mean) if len(shown) > 1 else ()),
+        *(chart for view, name in zip(shown, names, strict=True) for chart in _distributions(view, name, is_one=len(shown) == 1)),
+        *(_slices(shown, names, mean) if any(view.slices for view in shown) else ()),
+    ]
+
+
+def _names(views: Sequence[RunView]) -> list[str]:
+    """The candidates; where one has several runs, with the id of each."""
+    candidates = [view.result.candidate or view.result.run_id for view in views]
+    counts = Counter(candidates)
+    return [name if counts[name] == 1 else f"{name} · {view.result.run_id}" for name, view in zip(candidates, views, strict=True)]
+
+
+def _candidates(views: Sequence[RunView], names: Sequence[str], mean: Mean) -> Iterator[Chart]:
+    note = f"{_datasets(views[0])} · {_INTERVALS}"
+    rows = [Row(name, _pass_rate(view.result.metrics)) for name, view in zip(names, views, strict=True)]
+    title = "Pass rate by candidate"
+    svg = interval_plot(rows, Caption(title, note), domain=_UNIT, reference=_gate(views, "pass_rate"))
+    yield Chart("candidates.svg", title, svg)
+    rows = [Row(name, _mean(view.result.metrics, mean)) for name, view in zip(names, views, strict=True)]
+    title = f"{mean.title.capitalize()} by candidate"
+    svg = interval_plot(rows, Caption(title, note), domain=_domain(views, mean), reference=_gate(views, "min_score"))
+    yield Chart("candidates-score.svg", title, svg)
+
+
+def _distributions(view: RunView, name: str, *, is_one: bool) -> Iterator[Chart]:
+    metrics = view.result.metrics
+    found = metrics["score_distribution"]
+    for scale, levels in found.items():
+        parts = ["distribution", *([] if is_one else [view.result.run_id]), *([scale.replace("/", "_")] if len(found) > 1 else [])]
+        unscored = f" · {counted(metrics['n_unscored'], 'record')} without a score" if metrics.get("n_unscored") else ""
+        n = sum(level["count"] for level in levels)
+        note = f"{name} · scale {scale} · {counted(n, 'score')}{unscored}"
+        mean = _mean(metrics, Mean("raw_score_mean", "mean score")) if metrics.get("scale") == scale else None
+        title = "How often each score was given"
+        svg = score_distribution(
+            [_level(level) for level in levels], Caption(title, note), domain=_SCALES.get(scale, _UNIT), mean=mean
+        )
+        yield Chart(f"{'-'.join(parts)}.svg", title if is_one else f"{title}: {name}", svg)
+
+
+def _level(level: Json) -> Level:
+    if "score" in level:
+        return Level(level["score"], level["score"], level["count"])
+    return Level(level["from"], level["to"], level["count"])
+
+
+def _slices(views: Sequence[RunView], names: Sequence[str], mean: Mean) -> Iterator[Chart]:
+    note = f"{names[0]} · {_INTERVALS}" if len(views) == 1 else f"{_datasets(views[0])} · {_INTERVALS}"
+    omitted = max(view.omitted_slice_values for view in views)
+    title = "Pass rate by slice"
+    svg = interval_plot(_slice_rows(views, names, _pass_rate), Caption(title, note), domain=_UNIT, omitted=omitted)
+    yield Chart("slices.svg", title, svg)
+    title = f"{mean.title.capitalize()} by slice"
+    rows = _slice_rows(views, names, lambda figures: _mean(figures, mean))
+    yield Chart("slices-score.svg", title, interval_plot(rows, Caption(title, note), domain=_domain(views, mean), omitted=omitted))
+
+
+def _slice_rows(views: Sequence[RunView], names: Sequence[str], estimate: Callable[[Json], Estimate]) -> list[Row]:
+    """Of one run its values under the slice's name; of several their values of one slice under each other."""
+    if len(views) == 1:
+        return [Row(_value(found.value), estimate(found.figures), found.name) for found in views[0].slices]
+    values: dict[str, list[Row]] = {}
+    for view, name in zip(views, names, strict=True):
+        for found in view.slices:
+            group = f"{found.name}: {_value(found.value)}"
+            values.setdefault(group, []).append(Row(name, estimate(found.figures), group))
+    return [row for rows in values.values() for row in rows]
+
+
+def _value(value: str | None) -> str:
+    return NO_VALUE if value is None else value
+
+
+def _pass_rate(figures: Json) -> Estimate:
+    return _estimate(figures["pass_rate"], figures["pass_rate_interval"], n=figures["n_scored"])
+
+
+def _mean(figures: Json, mean: Mean) -> Estimate:
+    return _estimate(figures[mean.member], figures[f"{mean.member}_interval"], n=figures["n_scored"])
+
+
+def _estimate(value: float | None, interval: Json | None, *, n: int) -> Estimate:
+    low, high = (None, None) if interval is None else (interval["low"], interval["high"])
+    return Estimate(low, value, high, n)
+
+
+def _domain(views: Sequence[RunView], mean: Mean) -> tuple[float, float]:
+    scale = views[0].result.metrics.get("scale") if mean.member == "raw_score_mean" else ""
+    return _SCALES.get(scale or "", _UNIT)
+
+
+def _gate(views: Sequence[RunView], member: str) -> Reference | None:
+    """The gate, where all runs have the same."""
+    gates = {(view.plan.get("gates") or {}).get(member) for view in views}
+    value = gates.pop() if len(gates) == 1 else None
+    return None if value is None else Reference(value, f"gate {decimal(value)}")
+
+
+def _datasets(view: RunView) -> str:
+    return ", ".join(dataset["name"] or dataset["dataset_id"] for dataset in view.plan.get("datasets", ()))
