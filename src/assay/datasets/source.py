@@ -1,6 +1,7 @@
 """Sources: files, standard input, gzip and bytes, read in lines or as one buffer; and places in them."""
 
 import gzip
+import hashlib
 import io
 import mmap
 import os
@@ -94,6 +95,20 @@ class Source:
         if self._buffer is None:
             self._buffer = self._map()
         return self._buffer
+
+    def part(self, start: int, end: int) -> bytes:
+        """The bytes from one place to another, read from the file."""
+        if isinstance(self._stream, io.BytesIO):
+            return bytes(self._stream.getbuffer()[start:end])
+        return os.pread(self._stream.fileno(), end - start, start)
+
+    def sha256(self) -> str:
+        """The hash of all bytes; they are read for it and not kept, as they are in a map of the file."""
+        digest = hashlib.sha256()
+        with self._raw_reader() as reader:
+            while piece := reader.read(_BLOCK):
+                digest.update(piece)
+        return digest.hexdigest()
 
     def _map(self) -> Buffer:
         try:

@@ -1,6 +1,5 @@
 """The datasets of a run: a file is validated once, and its report, bytes and plan stay together."""
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Any
@@ -70,7 +69,7 @@ def read_dataset(path: Path, contract: str = "auto", *, config: ValidationConfig
 def dataset_plan(source: Source, report: Report, *, name: str) -> DatasetPlan:
     """How the plan names a dataset whose contract is known."""
     assert report.contract is not None
-    sha256 = hashlib.sha256(source.buffer()).hexdigest()
+    sha256 = source.sha256()
     version = {"batch_v1": "dataset_version", "golden_v1": "version"}.get(report.contract, "")
     return DatasetPlan(
         path=source.name,
@@ -95,7 +94,7 @@ def _own_words(report: Report) -> dict[str, Any]:
 def reread(plan: DatasetPlan) -> DatasetInput:
     """The dataset of an existing plan; raises UsageProblem when the file is not what it was."""
     source, report = read_dataset(Path(plan.path), plan.contract, config=msgspec.convert(plan.validation, ValidationConfig))
-    if hashlib.sha256(source.buffer()).hexdigest() != plan.sha256:
+    if source.sha256() != plan.sha256:
         raise UsageProblem(f"'{plan.path}' has changed since the run was planned", hint="bring the file back, or start a new run")
     return DatasetInput(plan, source, report)
 

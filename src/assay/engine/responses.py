@@ -1,6 +1,5 @@
 """Answers that are given instead of sampled: a file of responses, an earlier run, or the recorded conversation."""
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from assay.datasets.formats import sniff_format
 from assay.datasets.source import BOM, Source, open_source
 from assay.engine.conversations import recorded_replies
 from assay.engine.inputs import reread, shown_path
-from assay.engine.response_lines import Buffer, ResponseLines
+from assay.engine.response_lines import ResponseLines
 
 EXPORT = "responses.jsonl"
 """The file of a finished run that holds its answers."""
@@ -42,17 +41,15 @@ _decode_row = msgspec.json.Decoder(_Row).decode
 class Responses:
     """The answers of one candidate by record id; texts are read from the file when they are asked for."""
 
-    def __init__(self, texts: Mapping[str, str] | None = None, *, candidate: str = "", lines: ResponseLines | None = None) -> None:
+    def __init__(self, texts: Mapping[str, str] | None = None, *, lines: ResponseLines | None = None) -> None:
         self._texts = dict(texts or {})
-        self._candidate = candidate
         self._lines = lines
-        self._line_count = 0
 
     def __contains__(self, case_id: object) -> bool:
-        return case_id in self._texts or (isinstance(case_id, str) and self._line(case_id) is not None)
+        return case_id in self._texts or (self._lines is not None and isinstance(case_id, str) and case_id in self._lines)
 
     def __len__(self) -> int:
-        return self._line_count + len(self._texts)
+        return len(self._texts) + (0 if self._lines is None else len(self._lines))
 
     def text_for(self, case_id: str) -> str:
         """The answer as it can be stored; raises KeyError where there is none."""
@@ -65,18 +62,11 @@ class Responses:
         return Reply(text=text, flags=("prefilled", "replaced_characters") if text != given else ("prefilled",))
 
     def _given(self, case_id: str) -> str:
-        line = self._line(case_id)
+        line = None if self._lines is None else self._lines.line(case_id)
         if line is None:
             return self._texts[case_id]
         row = _quick(line)
         return row.response_text if row else str(parse_json(line, is_whole=False).value["response_text"])
-
-    def _line(self, case_id: str) -> bytes | None:
-        return None if self._lines is None else self._lines.line(self._candidate, case_id)
-
-    def add_line(self) -> None:
-        """Count a response that stands in the file."""
-        self._line_count += 1
 
     def add_text(self, case_id: str, text: str) -> None:
         """Keep a response."""
@@ -108,7 +98,7 @@ def load_responses(path: str | Path) -> ResponseFile:
         reading.read_document()
     return ResponseFile(
         path=source.name,
-        sha256=hashlib.sha256(source.buffer()).hexdigest(),
+        sha256=source.sha256(),
         by_candidate=reading.by_candidate,
         problems=tuple(reading.problems),
     )
@@ -142,30 +132,35 @@ class _Reading:
 
     def __init__(self, source: Source) -> None:
         self._name = shown_path(source.name)
-        self._buffer = source.buffer()
-        self._lines: ResponseLines | None = None
+        self._source = source
+        self._lines: dict[str, ResponseLines] = {}
         self._first: dict[tuple[str, str], int] = {}
         self.by_candidate: dict[str, Responses] = {}
         self.problems: list[str] = []
 
     def read_lines(self) -> None:
         """A file with a row on each line; its texts stay in the file."""
-        self._lines = lines = ResponseLines(self._buffer)
-        for number, (start, end) in enumerate(_lines(self._buffer), 1):
-            content = self._buffer[start:end]
-            if not content or content.isspace():
+        after = len(BOM) if self._source.part(0, len(BOM)) == BOM else 0
+        for number, content in self._source.lines():
+            start, after = after, after + len(content)
+            if content.isspace():
                 continue
-            row = _quick(content) or self._checked(parse_json(content, is_whole=False), f"{self._name}:{number}")
+            row = _quick(content) or self._checked(parse_json(content.rstrip(b"\r\n"), is_whole=False), f"{self._name}:{number}")
             if row is not None:
-                first = lines.add(row.candidate_name, row.example_id, start=start, number=number)
+                first = self._lines_of(row.candidate_name).add(row.example_id, start=start, size=len(content), number=number)
                 if first:
                     self._repeated(row, number, first=first)
-                else:
-                    self._of(row.candidate_name).add_line()
+
+    def _lines_of(self, candidate: str) -> ResponseLines:
+        lines = self._lines.get(candidate)
+        if lines is None:
+            lines = self._lines[candidate] = ResponseLines(self._source)
+            self.by_candidate[candidate] = Responses(lines=lines)
+        return lines
 
     def read_document(self) -> None:
         """One JSON document: a list of rows, or an object of id and text."""
-        document = parse_json(bytes(self._buffer))
+        document = parse_json(bytes(self._source.buffer()))
         if document.flaws:
             self.problems += [self._flaw_text(document, flaw.offset, flaw.message) for flaw in document.flaws]
         elif isinstance(document.value, dict) and not {"example_id", "response_text"} & set(document.value):
@@ -199,7 +194,7 @@ class _Reading:
     def _of(self, candidate: str) -> Responses:
         responses = self.by_candidate.get(candidate)
         if responses is None:
-            responses = self.by_candidate[candidate] = Responses(candidate=candidate, lines=self._lines)
+            responses = self.by_candidate[candidate] = Responses()
         return responses
 
     def _repeated(self, row: _Row, line: int, *, first: int) -> None:
@@ -245,16 +240,6 @@ def _quick(content: bytes | bytearray) -> _Row | None:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return None if not row.example_id.strip() or not row.candidate_name.strip() else row
-
-
-def _lines(buffer: Buffer) -> Iterator[tuple[int, int]]:
-    """Start and end of every line."""
-    start = len(BOM) if buffer[: len(BOM)] == BOM else 0
-    while start < len(buffer):
-        end = buffer.find(b"\n", start)
-        end = len(buffer) if end < 0 else end
-        yield start, end
-        start = end + 1
 
 
 def listed(problems: Sequence[str]) -> list[str]:

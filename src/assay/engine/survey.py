@@ -1,5 +1,6 @@
 """One look at all selected records before any call: what they need, and what is missing."""
 
+from array import array
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
@@ -8,6 +9,7 @@ import msgspec
 
 from assay.core.case import Attachment
 from assay.datasets.checks import short
+from assay.datasets.key_index import KeyIndex
 from assay.engine.inputs import DatasetInput, Glance, glances, place_of
 from assay.engine.selection import Rules, Selector, member, merged, selector_for, split_text
 from assay.grading import POLICIES, UNKNOWN, UNSUITABLE, resolved
@@ -66,7 +68,9 @@ class _Look:
         self._rules = rules
         self._inputs = inputs
         self._answers = answers
-        self._first: dict[str, tuple[int, int]] = {}
+        self._ids = KeyIndex()
+        self._places = (array("I"), array("I"))
+        """Dataset and index of each id, by its number."""
         self._attachments: dict[tuple[int, str], AttachmentUse] = {}
         self._split_values: Counter[tuple[int, str]] = Counter()
         self._duplicates: list[str] = []
@@ -106,12 +110,18 @@ class _Look:
             self._misnamed[flag, glance.policy_id] += 1
 
     def _look_for_duplicate(self, number: int, glance: Glance) -> None:
-        first = self._first.setdefault(glance.id, (number, glance.index))
-        if first != (number, glance.index):
-            self._duplicate_count += 1
-            if len(self._duplicates) < FIRST:
-                places = f"{place_of(self._inputs[first[0]], first[1])} and {place_of(self._inputs[number], glance.index)}"
-                self._duplicates.append(f"the id {short(glance.id)} stands in {places}; ids are unique in a run")
+        first = self._ids.find(glance.id)
+        datasets, indexes = self._places
+        if first is None:
+            self._ids.add(glance.id)
+            datasets.append(number)
+            indexes.append(glance.index)
+            return
+        self._duplicate_count += 1
+        if len(self._duplicates) < FIRST:
+            earlier = place_of(self._inputs[datasets[first]], indexes[first])
+            places = f"{earlier} and {place_of(self._inputs[number], glance.index)}"
+            self._duplicates.append(f"the id {short(glance.id)} stands in {places}; ids are unique in a run")
 
     def survey(self, selector: Selector) -> Survey:
         """Everything that was seen, in words."""

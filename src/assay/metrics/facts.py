@@ -3,6 +3,7 @@
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 import msgspec
 
@@ -12,10 +13,13 @@ LATENCIES = ("model", "judge", "end_to_end")
 AMOUNTS = ("input_tokens", "output_tokens", "total_tokens", "cached_tokens", "cost")
 _STATUS_CODES = {status: code for code, status in enumerate(STATUSES)}
 _CALLED = frozenset({"evaluated", "timeout", "evaluation_error"})
-_UNKNOWN = float("nan")
+UNKNOWN = float("nan")
 """Marks an unknown number inside a column; it never leaves this package."""
+NO_WORD = -1
+"""Marks that there is no word, inside a column of numbers that stand for words."""
 
 Value = str | None
+Number = TypeVar("Number", int, float)
 _NO_VALUE: tuple[Value, ...] = (None,)
 _NO_AMOUNTS = (None,) * len(AMOUNTS)
 
@@ -52,7 +56,10 @@ class RecordFacts(msgspec.Struct, frozen=True):
 
 
 class Columns:
-    """The records of a run as arrays of numbers, in the order in which they came: a few hundred bytes each."""
+    """The records of a run as arrays of numbers, in the order in which they came: 30 to 100 bytes each, and 4 for each slice.
+
+    A column of what most runs do not know ends with the last known value, and is empty where there is none.
+    """
 
     def __init__(self) -> None:
         self.status = array("b")
@@ -82,30 +89,34 @@ class Columns:
         is_scored = facts.status == "evaluated" and facts.score is not None
         self.status.append(_STATUS_CODES[facts.status])
         self.passed.append(-1 if facts.passed is None or not is_scored else facts.passed)
-        self.score.append(_UNKNOWN if facts.score is None or not is_scored else facts.score)
-        self.raw_score.append(_UNKNOWN if facts.raw_score is None or not is_scored else facts.raw_score)
-        self.scale.append(self._code("scale", facts.scale) if is_scored else -1)
-        # Most records have neither, and a call for each column is what adding a record would cost.
-        self.label.append(self._code("label", facts.label) if facts.label else -1)
-        self.error.append(self._code("error", facts.error_code) if facts.error_code else -1)
-        self.cluster.append(self._code("cluster", facts.cluster) if facts.cluster else -1)
-        self._append_measures(facts)
+        self.score.append(UNKNOWN if facts.score is None or not is_scored else facts.score)
+        self.raw_score.append(UNKNOWN if facts.raw_score is None or not is_scored else facts.raw_score)
+        self.scale.append(self._code("scale", facts.scale) if is_scored else NO_WORD)
+        # Most records have none, and a call for each column is what adding a record would cost.
+        self.label.append(self._code("label", facts.label) if facts.label else NO_WORD)
+        if facts.error_code:
+            _put(self.error, row, self._code("error", facts.error_code), unknown=NO_WORD)
+        if facts.cluster:
+            _put(self.cluster, row, self._code("cluster", facts.cluster), unknown=NO_WORD)
+        self._append_measures(row, facts)
         if facts.flags:
             self.flags.update(facts.flags)
         for name, values in facts.slices.items():
             self._join(name, values, row=row)
 
     def _code(self, name: str, word: str) -> int:
-        """A number for a word; -1 for none."""
+        """A number for a word."""
         codes = self.names[name]
-        return codes.setdefault(word, len(codes)) if word else -1
+        return codes.setdefault(word, len(codes)) if word else NO_WORD
 
-    def _append_measures(self, facts: RecordFacts) -> None:
+    def _append_measures(self, row: int, facts: RecordFacts) -> None:
         for column, value in zip(self._latencies, (facts.latency_ms, facts.judge_latency_ms, facts.total_latency_ms), strict=True):
-            column.append(_UNKNOWN if value is None else value)
+            if value is not None:
+                _put(column, row, value, unknown=UNKNOWN)
         amounts = (facts.input_tokens, facts.output_tokens, facts.total_tokens, facts.cached_tokens, facts.cost)
         for column, amount in zip(self._amounts, amounts, strict=True):
-            column.append(_UNKNOWN if amount is None else amount)
+            if amount is not None:
+                _put(column, row, amount, unknown=UNKNOWN)
         self.is_called.append(facts.status in _CALLED or amounts != _NO_AMOUNTS)
 
     def _join(self, name: str, values: tuple[str, ...], *, row: int) -> None:
@@ -116,15 +127,34 @@ class Columns:
         for value in values if len(values) == 1 else dict.fromkeys(values) if values else _NO_VALUE:
             group = groups.get(value)
             if group is None:
-                group = groups[value] = array("q")
+                group = groups[value] = array("I")
             group.append(row)
+
+    def pad(self) -> None:
+        """Make every column that has a known value as long as there are records."""
+        for column in (self.error, self.cluster):
+            if column:
+                _pad(column, len(self), unknown=NO_WORD)
+        for measures in (*self._latencies, *self._amounts):
+            if measures:
+                _pad(measures, len(self), unknown=UNKNOWN)
+
+
+def _put(column: "array[Number]", row: int, value: Number, *, unknown: Number) -> None:
+    if len(column) < row:
+        _pad(column, row, unknown=unknown)
+    column.append(value)
+
+
+def _pad(column: "array[Number]", length: int, *, unknown: Number) -> None:
+    column.extend(array(column.typecode, [unknown]) * (length - len(column)))
 
 
 def collect(facts: Iterable[RecordFacts] | Columns) -> Columns:
-    """The columns of a stream of records; columns stay as they are."""
-    if isinstance(facts, Columns):
-        return facts
-    columns = Columns()
-    for record in facts:
-        columns.append(record)
+    """The columns of a stream of records, padded; columns hold what they held."""
+    columns = facts if isinstance(facts, Columns) else Columns()
+    if not isinstance(facts, Columns):
+        for record in facts:
+            columns.append(record)
+    columns.pad()
     return columns

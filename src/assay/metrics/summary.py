@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable
+from itertools import chain
 from math import fsum
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.run_state import count_records
-from assay.metrics.facts import STATUSES, Columns, RecordFacts, Value, collect
+from assay.metrics.facts import NO_WORD, STATUSES, UNKNOWN, Columns, RecordFacts, Value, collect
 from assay.metrics.intervals import RESAMPLES, Interval, cluster_interval, mean_interval, percentile, wilson
 
 SLICE_RESAMPLES = 2_000
@@ -18,11 +19,12 @@ MAX_SLICE_VALUES = 500
 """Values of one slice that are reported, the largest ones; how many are left out is said."""
 MAX_EXACT_LEVELS = 25
 """Distinct scores that a distribution lists one by one; above, it has ten bins."""
+_PIECE = 1 << 14
 _UNIT_SCALES = frozenset({"0-1", "0/1"})
 
 Json = dict[str, Any]
 Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
+Rows = NDArray[np.uint32]
 
 
 __all__ = ["Columns", "RecordFacts", "summarize", "summarize_slices"]
@@ -31,7 +33,7 @@ __all__ = ["Columns", "RecordFacts", "summarize", "summarize_slices"]
 def summarize(facts: Iterable[RecordFacts] | Columns, *, seed: int = 0) -> Json:
     """`metrics_summary.json`; the same records and seed give the same numbers."""
     columns = collect(facts)
-    summary = _Tables(columns).summary(np.arange(len(columns)), seed=(seed,), resamples=RESAMPLES)
+    summary = _Tables(columns).summary(np.arange(len(columns), dtype=np.uint32), seed=(seed,), resamples=RESAMPLES)
     return {**summary, "flags": dict(sorted(columns.flags.items()))}
 
 
@@ -50,7 +52,7 @@ def _slice(tables: "_Tables", groups: dict[Value, Any], *, name: str, seed: int)
         {
             "value": value,
             "slice": f"{name}={'(none)' if value is None else value}",
-            **tables.summary(np.frombuffer(rows, dtype=np.int64), seed=_seed(seed, name, value), resamples=SLICE_RESAMPLES),
+            **tables.summary(np.frombuffer(rows, dtype=np.uint32), seed=_seed(seed, name, value), resamples=SLICE_RESAMPLES),
         }
         for value, rows in ordered[:MAX_SLICE_VALUES]
     ]
@@ -67,15 +69,16 @@ class _Tables:
     """The columns as numpy arrays, and the summary of any of their rows."""
 
     def __init__(self, columns: Columns) -> None:
-        self.status = _view(columns.status, np.int8)
-        self.passed = _view(columns.passed, np.int8)
-        self.score = _view(columns.score, np.float64)
-        self.raw_score = _view(columns.raw_score, np.float64)
-        self.codes = {name: _view(getattr(columns, name), np.int32) for name in ("scale", "label", "error", "cluster")}
+        size = len(columns)
+        self.status = _view(columns.status, size)
+        self.passed = _view(columns.passed, size)
+        self.score = _view(columns.score, size)
+        self.raw_score = _view(columns.raw_score, size)
+        self.codes = {name: _view(getattr(columns, name), size) for name in ("scale", "label", "error", "cluster")}
         self.words = {name: tuple(words) for name, words in columns.names.items()}
-        self.latencies = {name: _view(column, np.float64) for name, column in columns.latencies.items()}
-        self.amounts = {name: _view(column, np.float64) for name, column in columns.amounts.items()}
-        self.is_called = _view(columns.is_called, np.int8)
+        self.latencies = {name: _view(column, size) for name, column in columns.latencies.items()}
+        self.amounts = {name: _view(column, size) for name, column in columns.amounts.items()}
+        self.is_called = _view(columns.is_called, size)
 
     def summary(self, rows: Rows, *, seed: tuple[int, ...], resamples: int) -> Json:
         """Everything that is said about a set of records."""
@@ -109,7 +112,7 @@ class _Tables:
 
     def _scores(self, scored: Rows, *, n_valid: int, seed: tuple[int, ...], resamples: int) -> Json:
         values = self.score[scored]
-        total = fsum(values.tolist())
+        total = _sum(values)
         interval = mean_interval(values, seed=seed, resamples=resamples)
         return {
             "score_mean": _ratio(total, len(values)),
@@ -127,7 +130,7 @@ class _Tables:
         values = self.raw_score[scored]
         return {
             "scale": scale,
-            "raw_score_mean": _ratio(fsum(values.tolist()), len(values)) if scale else None,
+            "raw_score_mean": _ratio(_sum(values), len(values)) if scale else None,
             "raw_score_mean_interval": _json(_rescaled(interval, scale)) if scale else None,
             "score_distribution": {name: _distribution(values[codes == present[name]], scale=name) for name in sorted(present)},
         }
@@ -155,8 +158,15 @@ class _Tables:
         return {word: count for word, count in sorted(zip(self.words[name], counts, strict=True)) if count}
 
 
-def _view(column: Any, kind: Any) -> Any:
-    return np.frombuffer(column, dtype=kind) if len(column) else np.empty(0, dtype=kind)
+def _view(column: Any, size: int) -> Any:
+    """A column without a copy; one without any known value is the same mark over and over, which takes no room."""
+    mark = UNKNOWN if column.typecode == "d" else NO_WORD
+    return np.frombuffer(column, dtype=column.typecode) if column else np.broadcast_to(np.array(mark, column.typecode), size)
+
+
+def _sum(values: Floats) -> float:
+    """The sum, rounded once; some values at a time become numbers of Python, which take four times the room."""
+    return fsum(chain.from_iterable(values[at : at + _PIECE].tolist() for at in range(0, len(values), _PIECE)))
 
 
 def _ratio(part: float, whole: int) -> float | None:
@@ -205,14 +215,14 @@ def _latency(values: Floats) -> Json:
         "n": n,
         "p50": percentile(known, 0.5) if n else None,
         "p95": percentile(known, 0.95) if n else None,
-        "mean": _ratio(fsum(known.tolist()), n),
+        "mean": _ratio(_sum(known), n),
         "max": float(known[-1]) if n else None,
     }
 
 
 def _amount(values: Floats, *, is_whole: bool) -> Json:
     known = values[~np.isnan(values)]
-    total = fsum(known.tolist())
+    total = _sum(known)
     n = len(known)
     return {
         "sum": (int(total) if is_whole else total) if n else None,

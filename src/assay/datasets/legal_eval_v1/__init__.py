@@ -2,7 +2,8 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,6 +17,7 @@ from assay.core.report import Counts, Outcome, Report
 from assay.datasets.checks import Findings, check_flaws, short
 from assay.datasets.config import ValidationConfig
 from assay.datasets.hashing import Hasher
+from assay.datasets.key_index import KeyIndex
 from assay.datasets.lane import Lane
 from assay.datasets.legal_eval_v1 import rules
 from assay.datasets.legal_eval_v1.fast import KIND, Clean, clean_rows, warned
@@ -66,9 +68,10 @@ class _Reading:
         self._hasher = Hasher()
         self._digests = bytearray() if hashes else None
         self._next_line = 1
-        self._first: dict[str, int] = {}
-        self._lines = array("Q")
-        """The line of each row; numbers in an array give the garbage collector nothing to do."""
+        self._ids = KeyIndex()
+        self._rows = array("I")
+        self._lines = array("I")
+        """Row and line of each id, by its number."""
         self._warnings: list[tuple[str, Issue]] = []
         self._warned_rows: Counter[str] = Counter()
 
@@ -109,9 +112,9 @@ class _Reading:
         """Takes clean rows that are on the next lines, unless one of them needs its line."""
         ids = [row.id for row in rows]
         kinds = [kind for row in rows if row.messages is not UNSET for kind in warned(row)]
-        if len(set(ids)) < len(ids) or not self._first.keys().isdisjoint(ids) or not self._warned_rows.keys() >= set(kinds):
+        if not self._warned_rows.keys() >= set(kinds) or not self._ids.add_all(ids):
             return False
-        self._first.update(zip(ids, range(self.total, self.total + len(ids)), strict=True))
+        self._rows.extend(range(self.total, self.total + len(ids)))
         self._lines.extend(range(self._next_line, self._next_line + len(ids)))
         self._warned_rows.update(kinds)
         self.total += len(ids)
@@ -120,10 +123,8 @@ class _Reading:
     def _check_line(self, line: Line, clean: Clean | None) -> list[Issue]:
         index = self.total
         self.total += 1
-        self._lines.append(line.number)
-        if clean is None or clean.id in self._first:
+        if clean is None or not self._note_id(clean.id, line, index):
             return self._check_exactly(line, index)
-        self._first[clean.id] = index
         if clean.warned:
             self._warn(clean.warned, line, index)
         return []
@@ -140,15 +141,23 @@ class _Reading:
         if found.has_errors:
             self.rejected.add(index)
         elif row_id is not None:
-            self._first[row_id] = index
+            self._note_id(row_id, line, index)
         self._warn({rules.kind_of(finding) for finding in found if finding.severity == "warning"}, line, index)
         record = Record(index, row_id, start=Place(line.number, 1))
         return [placed(finding, document, record) for finding in found if finding.severity == "error"]
 
+    def _note_id(self, row_id: str, line: Line, index: int) -> bool:
+        """Remember where an id was used first; False when it was used before."""
+        is_new = self._ids.add(row_id)
+        if is_new:
+            self._rows.append(index)
+            self._lines.append(line.number)
+        return is_new
+
     def _check_duplicate(self, found: Findings, row_id: str | None) -> None:
-        if row_id is not None and row_id in self._first:
-            first = self._first[row_id]
-            message = f"id {short(row_id)} was used by row {first} (line {self._lines[first]})"
+        first = None if row_id is None else self._ids.find(row_id)
+        if row_id is not None and first is not None:
+            message = f"id {short(row_id)} was used by row {self._rows[first]} (line {self._lines[first]})"
             found.add("duplicate_record_id", ("id",), message, hint="ids are unique in a file; keep one of the rows")
 
     def _warn(self, kinds: Iterable[str], line: Line, index: int) -> None:
@@ -171,26 +180,27 @@ class _Reading:
             yield msgspec.structs.replace(issue, message=counted, details={"rows": rows})
 
     def report(self, source: Source, issues: list[Issue]) -> Report:
-        accepted = self.total - len(self.rejected)
-        outcome: Outcome = "accepted_with_record_errors" if self.rejected else "accepted"
+        # The report keeps what its cases need, not what reading them for the first time took.
+        total, rejected = self.total, self.rejected
+        accepted = total - len(rejected)
+        outcome: Outcome = "accepted_with_record_errors" if rejected else "accepted"
         report = Report(
             path=source.name,
             contract="legal_eval_v1",
-            outcome="rejected" if self.rejected and not accepted else outcome,
-            counts=Counts(self.total, accepted, len(self.rejected)),
+            outcome="rejected" if rejected and not accepted else outcome,
+            counts=Counts(total, accepted, len(rejected)),
             issues=issues,
-            open_cases=lambda: self._cases(source),
+            open_cases=lambda: _cases(source, total, rejected),
         )
         report.digests = None if self._digests is None else bytes(self._digests)
         return report
 
-    def _cases(self, source: Source) -> Iterator[Case]:
-        hasher = Hasher()
-        for index, line in enumerate(filled_lines(source)):
-            if index >= self.total:
-                return
-            if index not in self.rejected:
-                yield _case(line, index, hasher)
+
+def _cases(source: Source, total: int, rejected: Container[int]) -> Iterator[Case]:
+    hasher = Hasher()
+    for index, line in enumerate(islice(filled_lines(source), total)):
+        if index not in rejected:
+            yield _case(line, index, hasher)
 
 
 def _case(line: Line, index: int, hasher: Hasher) -> Case:
