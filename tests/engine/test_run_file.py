@@ -103,7 +103,7 @@ def test_a_wrong_setting_is_named_with_its_place(tmp_path: Path, text: str, comp
 
 
 def test_all_problems_of_a_run_file_are_told_at_once(tmp_path: Path) -> None:
-    text = "limmit: 3\ncandidates: [7, {modl: x}]\ngates: {min_score: 9}\nseed: x\n"
+    text = "limmit: 3\ncandidates: [7, {modl: x}]\ngates: {min_score: -9}\nseed: x\n"
     assert [complaint.partition(" ")[0] for complaint in complaints(tmp_path, text)] == [
         "1:1:",
         "2:14:",

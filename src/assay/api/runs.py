@@ -5,26 +5,29 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from assay.core.errors import AssayError, UsageProblem
+from assay.core.plan import ProfileId
 from assay.core.run_result import RunListing, RunResult
-from assay.engine.folders import RunFolders, find_named_run, find_run, run_ids
+from assay.engine.folders import RunFolders, find_named_run, find_run, folders_of, run_ids
 from assay.engine.inputs import DatasetInput
 from assay.engine.opened import Run
 from assay.engine.planning import PlannedRuns
 from assay.engine.planning import plan_runs as plan_request
 from assay.engine.recompute import differences
 from assay.engine.request import PlanProblems, RunRequest
+from assay.engine.rescore import Rescoring
+from assay.engine.rescore import rescore as rescore_run
 from assay.engine.run import Surroundings
 from assay.engine.run_file import is_run_file
 from assay.engine.run_id import new_run_id
 from assay.engine.runs import cancel as cancel_run
 from assay.engine.runs import list_runs as listed_runs
+from assay.engine.runs import result_of, retry_plan
 from assay.engine.runs import resume as resume_run
-from assay.engine.runs import retry_plan
 from assay.engine.runs import start as start_run
 from assay.engine.tally import Snapshot
 from assay.models import reach_models
@@ -48,6 +51,7 @@ __all__ = [
     "purge",
     "removed",
     "replay",
+    "rescore",
     "resume",
     "retry",
     "run",
@@ -146,6 +150,24 @@ def retry(
     parent = find_run(Path(runs_dir), run_name)
     plan = retry_plan(parent, new_run_id() if run_id is None else run_id)
     return start_run(plan, parent.runs_dir, _surroundings(watch, takes_signals=takes_signals))
+
+
+def rescore(
+    run_name: str,
+    *,
+    profile: ProfileId,
+    compat: bool = False,
+    min_score: float | None = None,
+    runs_dir: str | Path = RUNS_DIR,
+    run_id: str | None = None,
+) -> RunResult:
+    """A new run, linked to the old one, with the score that a profile gives its records; no model is called."""
+    if profile not in get_args(ProfileId) or not profile:
+        raise UsageProblem(f"unknown profile '{profile}'", hint=f"profiles: {', '.join(filter(None, get_args(ProfileId)))}")
+    parent = find_run(Path(runs_dir), run_name)
+    target = folders_of(parent.runs_dir, new_run_id() if run_id is None else run_id)
+    rescore_run(parent, target, wanted=Rescoring(profile=profile, compat=compat, min_score=min_score), at=time.time())
+    return result_of(target)
 
 
 def list_runs(runs_dir: str | Path = RUNS_DIR) -> Iterator[RunListing]:

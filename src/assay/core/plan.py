@@ -15,6 +15,10 @@ ResponseSource = Literal["sampled", "prefilled", "part_of_conversation"]
 OnInvalid = Literal["reject", "skip"]
 RubricMode = Literal["per_criterion", "one_call"]
 McqMode = Literal["exact", "any"]
+ProfileId = Literal[
+    "", "prbench", "prbench_normalized", "healthbench", "apex_v1", "lexam_open", "lexam_mcq", "judge_1_5", "weighted_mean"
+]
+"""How a benchmark scores; empty for none."""
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -74,7 +78,7 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     pass_rate: float | None = None
     min_score: float | None = None
-    """Mean score on the scale of the dataset: 1-5 for golden_v1 and batch_v1, 0-1 otherwise."""
+    """Mean score on the scale of the dataset: 1-5 for golden_v1 and batch_v1, 0-1 otherwise; with a profile, its headline."""
     max_error_rate: float | None = None
 
 
@@ -130,6 +134,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     max_cost: float | None = None
     """US dollars after which no new call is made."""
     gates: Gates = Gates()
+    profile: ProfileId = ""
+    """The benchmark whose score is computed beside our own figures."""
+    compat: bool = False
+    """The profile treats failures as the benchmark does; otherwise they have no score."""
     slices: tuple[str, ...] = ("tags", "dataset")
     cluster_key: str = ""
     pass_threshold: float = 0.7

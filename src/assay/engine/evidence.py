@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
-from assay.core.ask import Reply, Usage
+from assay.core.ask import Usage
 from assay.core.case import Case
 from assay.core.outcome import Attempt, Failed, Grade, Graded, Invalid, Outcome, Score, Skipped, record_status
 from assay.engine.shown import ShownPlan
@@ -98,6 +98,10 @@ class PredictionLine(msgspec.Struct):
     last_attempt_at: str | None
     error_code: str | None
     error_message: str | None
+    profile_score: float | None = None
+    """By the rules of the run's profile, not clipped."""
+    profile_unscored: str | None = None
+    """Why the profile gives no score; None without a profile."""
 
 
 class AttemptLine(msgspec.Struct):
@@ -134,7 +138,9 @@ class AttemptLine(msgspec.Struct):
     cached_tokens: int | None
     cost: float | None
     response: str | None = None
-    """What the judge said, or the provider's whole body when the run keeps it."""
+    """What the judge said."""
+    raw: str | None = None
+    """The provider's whole body, when the run keeps it."""
 
 
 class FailureLine(msgspec.Struct, kw_only=True):
@@ -293,15 +299,9 @@ class Evidence:
             usage.total_tokens,
             usage.cached_tokens,
             attempt.cost,
-            self._shown(attempt.stage, reply),
+            self._redact(reply.text) if reply is not None and attempt.stage == "judge" else None,
+            self._redact(reply.raw) if reply is not None and reply.raw else None,
         )
-
-    def _shown(self, stage: str, reply: Reply | None) -> str | None:
-        if reply is None:
-            return None
-        if reply.raw:
-            return self._redact(reply.raw)
-        return self._redact(reply.text) if stage == "judge" else None
 
     def failure(self) -> FailureLine | None:
         """None for a record that was evaluated and passed."""
@@ -426,6 +426,9 @@ def facts_of(line: PredictionLine, slices: Mapping[str, tuple[str, ...]], cluste
         line.flags,
         slices,
         cluster,
+        line.profile_score,
+        line.profile_unscored or "",
+        line.record_id,
     )
 
 

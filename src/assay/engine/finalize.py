@@ -14,6 +14,7 @@ from assay.core.version import __version__
 from assay.engine.evidence import Evidence, InputLine, PredictionLine, cluster_of, facts_of, invalid_facts, iso, slices_of, texts_of
 from assay.engine.folders import RunFolders
 from assay.engine.garbage import rare_collection
+from assay.engine.profiling import profiler_of, replies_of
 from assay.engine.shown import ShownPlan
 from assay.grading import policies, templates
 from assay.metrics.facts import Columns
@@ -76,6 +77,11 @@ def _redacted_case(record: RecordRow, record_id: str | None, redactor: Redactor)
     return _encode({**shown, "id": record_id, "record_sha256": record.sha256})
 
 
+def _original(record: RecordRow, case: Case, stored: bytes) -> Case:
+    """The case as it was asked, which is the stored one unless something in it was redacted."""
+    return case if record.case is stored or record.case is None else _decode_case(record.case)
+
+
 class _Artifacts:
     """The files of one run while they are being written."""
 
@@ -88,6 +94,7 @@ class _Artifacts:
         self._chain = AttemptChain()
         self._tree = MerkleTree()
         self._facts = Columns()
+        self._profiler = profiler_of(self._plan)
         self._golden: list[EvalResult] = []
         self._summary: dict[str, Any] = {}
         self._gate: dict[str, Any] = {}
@@ -135,6 +142,8 @@ class _Artifacts:
         """The lines of a record that was valid; the case is the redacted one, so that no slice tells what was redacted."""
         case = _decode_case(stored)
         line = evidence.prediction(case.dataset)
+        if self._profiler is not None:
+            self._profiler.apply(line, _original(finished.record, case, stored), replies_of(finished.attempts))
         self._write_input(line, stored)
         self._predictions.line(_encode(line))
         self._tree.add(bytes.fromhex(line.record_sha256))
@@ -167,12 +176,13 @@ class _Artifacts:
 
     def _write_metrics(self) -> None:
         plan = self._plan
-        summary = summarize(self._facts, seed=plan.seed)
+        profile = None if self._profiler is None else self._profiler.profile
+        summary = summarize(self._facts, seed=plan.seed, profile=profile)
         verdict = check_gates(plan.gates, summary)
         self._gate = msgspec.to_builtins(verdict)
         self._summary = {**summary, "gate": self._gate}
         self._staging.write("metrics_summary.json", _pretty(self._summary))
-        self._staging.write("metrics_by_slice.json", _pretty(summarize_slices(self._facts, seed=plan.seed)))
+        self._staging.write("metrics_by_slice.json", _pretty(summarize_slices(self._facts, seed=plan.seed, profile=profile)))
         if self._golden:
             document = eval_results(plan.run_id, self._started_at, parameters=_golden_parameters(self._shown), results=self._golden)
             self._staging.write("eval_results.json", _pretty(document))
@@ -210,6 +220,8 @@ class _Artifacts:
             "evaluator_version": f"assay {__version__}",
             "policies": dict(policies()),
             "templates": dict(templates()),
+            "profile": None if self._profiler is None else self._profiler.profile.to_json(),
+            "rescored_from": None,
             "plan": shown.members(),
             "plan_sha256": run.plan_sha256,
             "blocked": run.notes.get("blocked"),

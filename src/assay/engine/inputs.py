@@ -17,7 +17,7 @@ from assay.datasets.legal_eval_v1.rules import TASKS
 from assay.datasets.source import Source, filled_lines, open_source
 from assay.engine.attachments import Attachments
 from assay.engine.conversations import replayed
-from assay.grading import needs_judge
+from assay.grading import kind_for, kind_of, needs_judge
 
 _SCHEMA_VERSIONS: dict[ContractId, str] = {
     "legal_eval_v1": "legal_eval_v1",
@@ -58,6 +58,8 @@ class Glance(msgspec.Struct, frozen=True):
     metadata: dict[str, Any]
     policy_id: str = ""
     attachments: tuple[Attachment, ...] = ()
+    kind: str = ""
+    """How it is graded."""
 
 
 def read_dataset(path: Path, contract: str = "auto", *, config: ValidationConfig | None = None) -> tuple[Source, Report]:
@@ -134,7 +136,7 @@ def glances(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Glance]:
     """The valid records at a glance, which for long JSONL files costs a fifth of their cases."""
     if dataset.plan.contract != "legal_eval_v1":
         for case in cases_of(dataset, is_recorded=is_recorded):
-            yield Glance(case.index, case.id, case.task, needs_judge(case), case.metadata)
+            yield Glance(case.index, case.id, case.task, needs_judge(case), case.metadata, kind=kind_of(case) or "")
         return
     broken = dataset.broken
     for index, line in enumerate(filled_lines(dataset.source)):
@@ -142,7 +144,8 @@ def glances(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Glance]:
             row = _decode_row(line.content)
             task, policy_id = TASKS[row.task_type], row.metadata.get("policy_id", "")
             attachments = tuple(Attachment(attachment.path) for attachment in row.attachments or ())
-            yield Glance(index, row.id, task, task != "mcq", row.metadata, policy_id, attachments)
+            kind = kind_for("legal_eval_v1", task) or ""
+            yield Glance(index, row.id, task, task != "mcq", row.metadata, policy_id, attachments, kind)
 
 
 def place_of(dataset: DatasetInput, index: int) -> str:

@@ -24,6 +24,7 @@ from assay.engine.responses import ResponseFile, listed, load_responses
 from assay.engine.run_file import DatasetEntry, ProviderEntry
 from assay.engine.selection import Rules, rules_of, split_text
 from assay.engine.survey import Survey, survey
+from assay.metrics.profiles import Profile, profile_of
 from assay.models import check_models
 
 RECORDED = "recorded"
@@ -94,6 +95,9 @@ class _Planner:
         self._declared = self._providers()
         self._responses: ResponseFile | None = None
         self._attachments = Attachments()
+        self.profile = profile_of(settings.value.profile, is_compat=settings.value.compat)
+        if settings.value.compat and self.profile is None and not settings.is_wrong(("profile",)):
+            settings.add(("compat",), "compat says how a profile treats failures, and no profile is named")
         run = settings.value.run
         self.runs_dir = (
             (settings.folder(("run", "runs_dir")) / run.runs_dir).absolute() if run.runs_dir else Path("runs").absolute()
@@ -191,6 +195,9 @@ class _Planner:
         highest = {self._highest(dataset.plan.contract) for dataset in self.inputs}
         if score is None or not highest:
             return
+        if self.profile is not None:
+            self._check_headline(score, self.profile)
+            return
         if len(highest) > 1:
             self.settings.add(
                 ("gates", "min_score"), "the datasets have different scales (0-1 and 1-5), so that no mean score is one"
@@ -198,6 +205,12 @@ class _Planner:
         elif score > max(highest) or (score < 1 and highest == {5}):
             self.settings.add(
                 ("gates", "min_score"), f"{score:g} is not on the scale {'0-1' if highest == {1} else '1-5'} of the datasets"
+            )
+
+    def _check_headline(self, score: float, profile: Profile) -> None:
+        if not profile.has_on_scale(score):
+            self.settings.add(
+                ("gates", "min_score"), f"{score:g} is not on the scale {profile.scale} of the profile '{profile.id}'"
             )
 
     def _highest(self, contract: ContractId) -> int:
@@ -321,6 +334,8 @@ class _Planner:
             gates=Gates(
                 pass_rate=value.gates.pass_rate, min_score=value.gates.min_score, max_error_rate=value.gates.max_error_rate
             ),
+            profile=value.profile,
+            compat=value.compat,
             slices=value.slices,
             cluster_key=value.cluster_key,
             pass_threshold=run.pass_threshold,
@@ -349,7 +364,7 @@ class _Planner:
         if not self.inputs:
             return None
         rules = rules_of(plans[0]) if plans else Rules(tuple(dataset.plan for dataset in self.inputs))
-        surveyed = survey(rules, self.inputs, answers=self._answers())
+        surveyed = survey(rules, self.inputs, answers=self._answers(), profile=self.profile)
         self.settings.problems += surveyed.problems
         if surveyed.benchmarked and self.settings.value.run.system_prompt:
             self.notes.append(f"{surveyed.benchmarked:,} record(s) have a policy without a system prompt, so that they get none")

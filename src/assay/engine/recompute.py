@@ -1,5 +1,6 @@
 """Metrics recomputed from the artifacts alone, to be compared with those that were published."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -9,26 +10,42 @@ from assay.core.plan import Plan
 from assay.engine.evidence import PredictionLine, cluster_of, facts_of, invalid_facts, slices_of
 from assay.metrics.facts import Columns
 from assay.metrics.gates import check_gates
+from assay.metrics.profiles import profile_of
 from assay.metrics.summary import summarize, summarize_slices
 from assay.store.folder import RunFolder
 
-_decode_prediction = msgspec.json.Decoder(PredictionLine, strict=True)
+Line = dict[str, Any]
+Read = Callable[[Line, Case], PredictionLine]
 
 
-def recompute(run: RunFolder) -> dict[str, dict[str, Any]]:
+def recompute(run: RunFolder) -> dict[str, Line]:
     """The metrics documents by file name, from the predictions, the input and the validation results."""
     plan = msgspec.convert(run.manifest["plan"], Plan)
-    columns = _columns(run, plan)
-    summary = summarize(columns, seed=plan.seed)
+    return metrics_of(columns_of(run, plan), plan)
+
+
+def metrics_of(columns: Columns, plan: Plan) -> dict[str, Line]:
+    """The metrics documents by file name, from the facts of all records."""
+    profile = profile_of(plan.profile, is_compat=plan.compat)
+    summary = summarize(columns, seed=plan.seed, profile=profile)
     gate = msgspec.to_builtins(check_gates(plan.gates, summary))
     return {
         "metrics_summary.json": {**summary, "gate": gate},
-        "metrics_by_slice.json": summarize_slices(columns, seed=plan.seed),
+        "metrics_by_slice.json": summarize_slices(columns, seed=plan.seed, profile=profile),
     }
 
 
-def _columns(run: RunFolder, plan: Plan) -> Columns:
-    """The facts of all records in their order, as they were when the run was sealed."""
+def prediction_of(line: Line) -> PredictionLine:
+    """A line of predictions.jsonl; those of earlier versions name no policy."""
+    return msgspec.convert({"policy_id": None, **line}, PredictionLine)
+
+
+def _as_it_is(line: Line, _: Case) -> PredictionLine:
+    return prediction_of(line)
+
+
+def columns_of(run: RunFolder, plan: Plan, *, read: Read = _as_it_is) -> Columns:
+    """The facts of all records in their order; `read` is called with every prediction and its case."""
     cases = (msgspec.convert(entry["record"], Case) for entry in run.records())
     predictions = run.lines("predictions.jsonl")
     columns = Columns()
@@ -36,8 +53,8 @@ def _columns(run: RunFolder, plan: Plan) -> Columns:
         if line["result"] == "rejected":
             columns.append(invalid_facts(line["index"]))
             continue
-        # Runs of earlier versions name no policy.
-        prediction, case = msgspec.convert({"policy_id": None, **next(predictions)}, PredictionLine), next(cases)
+        case = next(cases)
+        prediction = read(next(predictions), case)
         columns.append(facts_of(prediction, slices_of(case, plan.slices), cluster_of(case, plan.cluster_key)))
     return columns
 

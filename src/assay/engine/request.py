@@ -9,7 +9,7 @@ import msgspec
 from assay.core.errors import UsageProblem
 from assay.core.issue import Finding
 from assay.core.issue import Path as Steps
-from assay.core.plan import OnInvalid, ResponseSource
+from assay.core.plan import OnInvalid, ProfileId, ResponseSource
 from assay.datasets.checks import Findings
 from assay.engine.run_file import (
     DatasetEntry,
@@ -40,6 +40,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     max_cost: float | None = None
     on_invalid: OnInvalid | None = None
     config: str = ""
+    profile: ProfileId = ""
+    compat: bool | None = None
     pass_rate: float | None = None
     min_score: float | None = None
     max_error_rate: float | None = None
@@ -60,6 +62,8 @@ _SEATS: dict[str, Steps] = {
     "max_cost": ("max_cost",),
     "on_invalid": ("on_invalid",),
     "config": ("config",),
+    "profile": ("profile",),
+    "compat": ("compat",),
     "pass_rate": ("gates", "pass_rate"),
     "min_score": ("gates", "min_score"),
     "max_error_rate": ("gates", "max_error_rate"),

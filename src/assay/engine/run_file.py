@@ -11,7 +11,7 @@ from msgspec import Meta
 from assay.core.case import ContractId
 from assay.core.document import Document
 from assay.core.issue import Issue
-from assay.core.plan import McqMode, OnInvalid, ProviderKind, ResponseSource, RubricMode
+from assay.core.plan import McqMode, OnInvalid, ProfileId, ProviderKind, ResponseSource, RubricMode
 from assay.datasets.checks import Findings, check_flaws
 from assay.datasets.placing import Record, placed
 from assay.datasets.source import open_source
@@ -28,7 +28,7 @@ RunId = Annotated[
     ),
 ]
 Rate = Annotated[float, Meta(ge=0, le=1)]
-Score = Annotated[float, Meta(ge=0, le=5)]
+Score = Annotated[float, Meta(ge=0, le=100)]
 Penalty = Annotated[float, Meta(ge=-2, le=2)]
 Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
@@ -153,7 +153,7 @@ class GatesSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """What a run must reach to pass; a run without gates passes. The bounds themselves pass."""
 
     pass_rate: Annotated[Rate | None, _says("Share of the evaluated records that pass.")] = None
-    min_score: Annotated[Score | None, _says("Mean score: 1-5, but 0-1 for legal_eval_v1.")] = None
+    min_score: Annotated[Score | None, _says("Mean score: 1-5, but 0-1 for legal_eval_v1; with a profile, its headline.")] = None
     max_error_rate: Annotated[Rate | None, _says("Share of the valid records that could not be evaluated, at most.")] = None
 
 
@@ -169,6 +169,11 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     retry: Annotated[RetrySection, _says("What happens after a failed call.")] = RetrySection()
     cache: Annotated[CacheSection | None, _says("Replies kept for other runs.")] = None
     gates: Annotated[GatesSection, _says("What a run must reach to pass.")] = GatesSection()
+    profile: Annotated[
+        ProfileId,
+        _says("Benchmark whose official score is computed beside our own figures; every record must be one that it can score."),
+    ] = ""
+    compat: Annotated[bool, _says("The profile treats failures as the benchmark does; otherwise they have no score.")] = False
     max_cost: Annotated[NotNegative | None, _says("US dollars after which no new call is made.")] = None
     on_invalid: Annotated[
         OnInvalid | None,

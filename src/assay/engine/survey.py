@@ -11,8 +11,10 @@ from assay.core.case import Attachment
 from assay.datasets.checks import short
 from assay.datasets.key_index import KeyIndex
 from assay.engine.inputs import DatasetInput, Glance, glances, place_of
+from assay.engine.profiling import Misfits
 from assay.engine.selection import Rules, Selector, member, merged, selector_for, split_text
 from assay.grading import POLICIES, UNKNOWN, UNSUITABLE, resolved
+from assay.metrics.profiles import Profile
 
 FIRST = 10
 """Missing answers, duplicates and split values that a problem lists before it only counts them."""
@@ -46,9 +48,13 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-def survey(rules: Rules, inputs: Sequence[DatasetInput], *, answers: Mapping[str, Container[str]]) -> Survey:
+def survey(
+    rules: Rules, inputs: Sequence[DatasetInput], *, answers: Mapping[str, Container[str]], profile: Profile | None = None
+) -> Survey:
     """The selected records at a glance; `answers` has the ids that each candidate has an answer for, where they are given."""
     look = _Look(rules, inputs, answers)
+    if profile is not None:
+        look.misfits = Misfits(profile)
     selector = selector_for(rules, inputs)
     for number, dataset in enumerate(inputs):
         for entry in merged(glances(dataset, is_recorded=rules.is_recorded), dataset.broken):
@@ -82,6 +88,7 @@ class _Look:
         self._benchmarked = 0
         self._misnamed: Counter[tuple[str, str]] = Counter()
         self.broken = 0
+        self.misfits: Misfits | None = None
 
     def at(self, number: int, glance: Glance, *, is_taken: bool) -> None:
         """Look at one valid record."""
@@ -92,6 +99,8 @@ class _Look:
             return
         self._of_dataset[number] += 1
         self._judged += glance.is_judged
+        if self.misfits is not None:
+            self.misfits.look_at(glance.id, glance.kind)
         if glance.policy_id:
             self._look_at_policy(glance)
         for attachment in glance.attachments:
@@ -131,7 +140,7 @@ class _Look:
             judged=self._judged,
             benchmarked=self._benchmarked,
             attachments=tuple(self._attachments.values()),
-            problems=(*self._empty_datasets(), *self._clashes(), *self._gaps()),
+            problems=(*self._empty_datasets(), *self._clashes(), *self._gaps(), *(self.misfits.problems() if self.misfits else ())),
             notes=tuple(self._notes(selector)),
         )
 

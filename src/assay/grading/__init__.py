@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 
 from assay.core.case import Case
 from assay.core.outcome import Flow, GradingFailure
-from assay.grading.assignment import Assignment, Kind, Way, assign
+from assay.grading.assignment import Assignment, Kind, Way, assign, kind_for, kind_of
 from assay.grading.five_point import grade_five_point
+from assay.grading.heard import UnknownCall, marks_heard, marks_of
 from assay.grading.mcq import grade_mcq
 from assay.grading.policies import POLICIES, UNKNOWN, UNSUITABLE, Policy, resolved
 from assay.grading.reference import grade_reference
@@ -21,7 +22,12 @@ __all__ = [
     "UNSUITABLE",
     "GradingSettings",
     "Policy",
+    "UnknownCall",
     "Way",
+    "kind_for",
+    "kind_of",
+    "marks_heard",
+    "marks_of",
     "needs_judge",
     "policies",
     "resolved",

@@ -80,10 +80,19 @@ _EVALUATORS: dict[Kind, Callable[[Assignment], tuple[str, str]]] = {
 
 def assign(case: Case, settings: GradingSettings, *, attachments: Mapping[str, str] = _NO_ATTACHMENTS) -> Assignment:
     """The case with its policy; raises GradingFailure for a task that cannot be graded."""
-    kind: Kind | None = "five_point" if case.contract == "golden_v1" else _KINDS.get(case.task)
+    kind = kind_of(case)
     if kind is None:
         raise GradingFailure("unsupported_task", f"cases of task {case.task!r} cannot be graded")
-    if kind == "reference" and has_tools(case):
-        kind = "turn"
     policy, flags = resolved(case.policy_id, case.task)
     return Assignment(case, settings, policy, kind, flags, attachments)
+
+
+def kind_of(case: Case) -> Kind | None:
+    """How a case is graded in one word; None for a task that cannot be graded."""
+    kind = kind_for(case.contract, case.task)
+    return "turn" if kind == "reference" and has_tools(case) else kind
+
+
+def kind_for(contract: str, task: str) -> Kind | None:
+    """The same of a record of which no more is known; only conversations may have tools."""
+    return "five_point" if contract == "golden_v1" else _KINDS.get(task)

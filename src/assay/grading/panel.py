@@ -15,6 +15,8 @@ from assay.grading.verdict import Refusal, Shape, Verdict, list_schema, read_ver
 
 Judging = Generator[tuple[Ask, ...], tuple[Reply, ...], tuple["Finding", ...]]
 ASKED_AGAIN = "asked_again"
+AGAIN = ":again"
+"""Ends the id of a call that repeats a question."""
 DISAGREE = "judges_disagree"
 _MARK_LENGTH = 16
 
@@ -85,7 +87,7 @@ class _Call:
         self.question = question
         self.judge = judge
         self.answer = answer
-        self.call_id = f"judge:{_quoted(question.criterion)}" + (f"@{_quoted(judge)}" if is_panel else "")
+        self.call_id = judge_call_id(question.criterion, judge if is_panel else "")
         self.texts: list[str] = []
         self.refusal = Refusal("")
         self.verdicts: tuple[Verdict, ...] = ()
@@ -108,7 +110,7 @@ class _Call:
         system, user = first.messages
         reminder = fill(load_template("ask_again/1").text.rstrip("\n"), {"reason": self.refusal.reason})
         messages = (system, Message("user", user.content + reminder))
-        return msgspec.structs.replace(first, call_id=f"{self.call_id}:again", messages=messages, is_fresh=True)
+        return msgspec.structs.replace(first, call_id=self.call_id + AGAIN, messages=messages, is_fresh=True)
 
     def hear(self, reply: Reply) -> None:
         self.texts.append(reply.text)
@@ -167,6 +169,11 @@ def _mark(answer: Answer, call_id: str, *, texts: tuple[str, ...]) -> str:
         mark = seed[:_MARK_LENGTH]
         if not any(mark in text for text in texts):
             return mark
+
+
+def judge_call_id(criterion: str, judge: str = "") -> str:
+    """What the call about a criterion is called; the judge has a part in it only where there are several."""
+    return f"judge:{_quoted(criterion)}" + (f"@{_quoted(judge)}" if judge else "")
 
 
 def _quoted(name: str) -> str:

@@ -3,6 +3,7 @@
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from hashlib import blake2b
 from typing import TypeVar
 
 import msgspec
@@ -53,6 +54,12 @@ class RecordFacts(msgspec.Struct, frozen=True):
     """Values by the name of the slice; no value makes the record a member of the slice of those without."""
     cluster: str = ""
     """Records of one cluster are not independent of each other."""
+    profile_score: float | None = None
+    """By the rules of the run's profile, not clipped."""
+    profile_unscored: str = ""
+    """Why the profile gives no score."""
+    record_id: str = ""
+    """The same for all answers to one record; empty for a record of its own."""
 
 
 class Columns:
@@ -75,7 +82,11 @@ class Columns:
         self._latencies = tuple(self.latencies.values())
         self._amounts = tuple(self.amounts.values())
         self.is_called = array("b")
-        self.names: dict[str, dict[str, int]] = {"scale": {}, "label": {}, "error": {}, "cluster": {}}
+        self.profile_score = array("d")
+        self.profile_unscored = array("i")
+        self.repeated = array("q")
+        """A number for each record, which all answers to it share; only a profile needs it."""
+        self.names: dict[str, dict[str, int]] = {"scale": {}, "label": {}, "error": {}, "cluster": {}, "profile_unscored": {}}
         self.flags: Counter[str] = Counter()
         self.members: dict[str, dict[Value, array[int]]] = {}
         """Row numbers by slice and value; None is the slice of those without a value."""
@@ -98,6 +109,8 @@ class Columns:
             _put(self.error, row, self._code("error", facts.error_code), unknown=NO_WORD)
         if facts.cluster:
             _put(self.cluster, row, self._code("cluster", facts.cluster), unknown=NO_WORD)
+        if facts.profile_score is not None or facts.profile_unscored:
+            self._append_profile(row, facts)
         self._append_measures(row, facts)
         if facts.flags:
             self.flags.update(facts.flags)
@@ -108,6 +121,13 @@ class Columns:
         """A number for a word."""
         codes = self.names[name]
         return codes.setdefault(word, len(codes)) if word else NO_WORD
+
+    def _append_profile(self, row: int, facts: RecordFacts) -> None:
+        if facts.profile_score is not None:
+            _put(self.profile_score, row, facts.profile_score, unknown=UNKNOWN)
+        if facts.profile_unscored:
+            _put(self.profile_unscored, row, self._code("profile_unscored", facts.profile_unscored), unknown=NO_WORD)
+        _put(self.repeated, row, _number(facts.record_id) if facts.record_id else row, unknown=NO_WORD)
 
     def _append_measures(self, row: int, facts: RecordFacts) -> None:
         for column, value in zip(self._latencies, (facts.latency_ms, facts.judge_latency_ms, facts.total_latency_ms), strict=True):
@@ -132,10 +152,10 @@ class Columns:
 
     def pad(self) -> None:
         """Make every column that has a known value as long as there are records."""
-        for column in (self.error, self.cluster):
+        for column in (self.error, self.cluster, self.profile_unscored, self.repeated):
             if column:
                 _pad(column, len(self), unknown=NO_WORD)
-        for measures in (*self._latencies, *self._amounts):
+        for measures in (*self._latencies, *self._amounts, self.profile_score):
             if measures:
                 _pad(measures, len(self), unknown=UNKNOWN)
 
@@ -148,6 +168,11 @@ def _put(column: "array[Number]", row: int, value: Number, *, unknown: Number) -
 
 def _pad(column: "array[Number]", length: int, *, unknown: Number) -> None:
     column.extend(array(column.typecode, [unknown]) * (length - len(column)))
+
+
+def _number(record_id: str) -> int:
+    """A number that no other id of a run has, unless by a chance of 1 in 10,000,000 among a million ids."""
+    return int.from_bytes(blake2b(record_id.encode("utf-8", "replace"), digest_size=8).digest(), "big", signed=True)
 
 
 def collect(facts: Iterable[RecordFacts] | Columns) -> Columns:

@@ -26,7 +26,7 @@ def check_gates(gates: Gates, summary: Mapping[str, Any]) -> GateVerdict:
     """
     found = (
         _at_least("pass rate", summary["pass_rate"], gates.pass_rate),
-        _at_least("mean score", summary["raw_score_mean"], gates.min_score, why_undefined=_why_no_mean(summary)),
+        _score_gate(gates, summary),
         _at_most("error rate", summary["error_rate"], gates.max_error_rate),
     )
     reasons = tuple(reason for reason in found if reason)
@@ -34,6 +34,14 @@ def check_gates(gates: Gates, summary: Mapping[str, Any]) -> GateVerdict:
         # No gate was missed, but a run that says nothing about its candidate is not good enough for anything.
         reasons = ("nothing could be evaluated",)
     return GateVerdict(not reasons, reasons)
+
+
+def _score_gate(gates: Gates, summary: Mapping[str, Any]) -> str:
+    """With a profile its headline is the score that counts."""
+    profile = summary.get("profile")
+    if profile is not None:
+        return _at_least(str(profile["id"]), profile["headline"], gates.min_score, why_undefined="no record has a score")
+    return _at_least("mean score", summary["raw_score_mean"], gates.min_score, why_undefined=_why_no_mean(summary))
 
 
 def _at_least(name: str, value: float | None, limit: float | None, *, why_undefined: str = "no record was evaluated") -> str:

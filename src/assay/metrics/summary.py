@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from assay.core.run_state import count_records
 from assay.metrics.facts import NO_WORD, STATUSES, UNKNOWN, Columns, RecordFacts, Value, collect
+from assay.metrics.headline import condense, headline_figures
 from assay.metrics.intervals import RESAMPLES, Interval, cluster_interval, mean_interval, percentile, wilson
+from assay.metrics.profiles import Profile
 
 SLICE_RESAMPLES = 2_000
 MAX_SLICE_VALUES = 500
@@ -30,17 +32,17 @@ Rows = NDArray[np.uint32]
 __all__ = ["Columns", "RecordFacts", "summarize", "summarize_slices"]
 
 
-def summarize(facts: Iterable[RecordFacts] | Columns, *, seed: int = 0) -> Json:
+def summarize(facts: Iterable[RecordFacts] | Columns, *, seed: int = 0, profile: Profile | None = None) -> Json:
     """`metrics_summary.json`; the same records and seed give the same numbers."""
     columns = collect(facts)
-    summary = _Tables(columns).summary(np.arange(len(columns), dtype=np.uint32), seed=(seed,), resamples=RESAMPLES)
+    summary = _Tables(columns, profile).summary(np.arange(len(columns), dtype=np.uint32), seed=(seed,), resamples=RESAMPLES)
     return {**summary, "flags": dict(sorted(columns.flags.items()))}
 
 
-def summarize_slices(facts: Iterable[RecordFacts] | Columns, *, seed: int = 0) -> Json:
+def summarize_slices(facts: Iterable[RecordFacts] | Columns, *, seed: int = 0, profile: Profile | None = None) -> Json:
     """`metrics_by_slice.json`: the summary of the records with each value of each slice."""
     columns = collect(facts)
-    tables = _Tables(columns)
+    tables = _Tables(columns, profile)
     slices = {name: _slice(tables, columns.members[name], name=name, seed=seed) for name in sorted(columns.members)}
     return {"total_records": len(columns), "slices": slices}
 
@@ -68,13 +70,16 @@ def _seed(seed: int, name: str, value: Value) -> tuple[int, ...]:
 class _Tables:
     """The columns as numpy arrays, and the summary of any of their rows."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: Columns, profile: Profile | None = None) -> None:
+        self.profile = profile
         size = len(columns)
         self.status = _view(columns.status, size)
         self.passed = _view(columns.passed, size)
         self.score = _view(columns.score, size)
         self.raw_score = _view(columns.raw_score, size)
-        self.codes = {name: _view(getattr(columns, name), size) for name in ("scale", "label", "error", "cluster")}
+        self.codes = {name: _view(getattr(columns, name), size) for name in columns.names}
+        self.profile_score = _view(columns.profile_score, size)
+        self.repeated = _view(columns.repeated, size)
         self.words = {name: tuple(words) for name, words in columns.names.items()}
         self.latencies = {name: _view(column, size) for name, column in columns.latencies.items()}
         self.amounts = {name: _view(column, size) for name, column in columns.amounts.items()}
@@ -92,6 +97,7 @@ class _Tables:
             "n_unscored": counts.valid_records - len(scored),
             **self._passes(scored, n_valid=counts.valid_records),
             **self._scores(scored, n_valid=counts.valid_records, seed=seed, resamples=resamples),
+            **self._profile(rows, seed=seed, resamples=resamples),
             "latency_ms": {name: _latency(column[rows[self.status[rows] == 0]]) for name, column in self.latencies.items()},
             **self._spent(rows),
             "errors": self._words(rows, "error"),
@@ -122,6 +128,25 @@ class _Tables:
             **self._raw_scores(scored, interval=interval),
         }
 
+    def _profile(self, rows: Rows, *, seed: tuple[int, ...], resamples: int) -> Json:
+        """The figure of the run's profile over the valid records; null without one."""
+        if self.profile is None:
+            return {"profile": None}
+        valid = rows[self.status[rows] != STATUSES.index("invalid_record")]
+        scores = self.profile_score[valid]
+        values, shown = condense(self.profile, scores, rows=valid, repeated=self.repeated[valid])
+        interval = mean_interval(values, seed=seed, resamples=resamples)
+        clustered = self._cluster_interval(values, shown)
+        n_unscored = int(np.isnan(scores).sum())
+        return {
+            "profile": {
+                **headline_figures(self.profile, values, interval=interval, clustered=clustered),
+                "n_scored": len(scores) - n_unscored,
+                "n_unscored": n_unscored,
+                "unscored": self._words(valid, "profile_unscored"),
+            }
+        }
+
     def _raw_scores(self, scored: Rows, *, interval: Interval | None) -> Json:
         """The mean on the way of grading's own scale, where all records share one; distributions for each scale."""
         codes = self.codes["scale"][scored]
@@ -136,13 +161,16 @@ class _Tables:
         }
 
     def _clustered(self, values: Floats, scored: Rows) -> Json | None:
-        """Null unless records carry a cluster; those without one stand for themselves."""
+        return _json(self._cluster_interval(values, scored))
+
+    def _cluster_interval(self, values: Floats, scored: Rows) -> Interval | None:
+        """None unless records carry a cluster; those without one stand for themselves."""
         clusters = self.codes["cluster"][scored]
         if not len(clusters) or clusters.max() < 0:
             return None
         alone = clusters < 0
         clusters = np.where(alone, clusters.max() + 1 + np.arange(len(clusters), dtype=np.int32), clusters)
-        return _json(cluster_interval(values, clusters))
+        return cluster_interval(values, clusters)
 
     def _spent(self, rows: Rows) -> Json:
         called = rows[self.is_called[rows] == 1]

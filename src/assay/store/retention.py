@@ -80,7 +80,8 @@ def purge_run(
 
 def _ended_at(run_dir: Path) -> float:
     manifest = open_run_folder(run_dir).manifest
-    stamp = manifest.get("completed_at") or manifest.get("created_at")
+    # A rescored run holds the texts of the first one, and keeps them no longer.
+    stamp = (manifest.get("rescored_from") or manifest).get("completed_at") or manifest.get("created_at")
     try:
         return datetime.fromisoformat(str(stamp)).timestamp()
     except ValueError:

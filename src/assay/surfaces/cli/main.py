@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "show": "Show a run, or one of its records.",
     "charts": "Save charts of runs as SVG files.",
     "retry": "Run the failed records of a run again, as a new run.",
+    "rescore": "Give a run the official score of a benchmark, as a new run, without any model.",
     "verify": "Say whether a run's files are as they were published.",
     "replay": "Compute a run's metrics again from its files alone.",
     "purge": "Remove artifacts whose time of retention is over.",

@@ -8,6 +8,7 @@ import msgspec
 
 from assay import api
 from assay.core.errors import SourceUnreadable, UsageProblem
+from assay.core.plan import ProfileId
 from assay.core.run_result import RunResult
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.chart_files import charts_option, check_charts
@@ -16,9 +17,11 @@ from assay.surfaces.cli.run_options import (
     Shown,
     check_markdown,
     command_line,
+    compat_option,
     conclude,
     json_option,
     markdown_option,
+    profile_option,
     runs_dir_option,
     text_settings,
     write_json,
@@ -72,6 +75,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     max_cost: float | None
     on_invalid: Literal["reject", "skip"] | None
     config: str
+    profile: ProfileId | None
+    compat: bool
     pass_rate: float | None
     min_score: float | None
     max_error_rate: float | None
@@ -107,8 +112,15 @@ _COUNT = click.IntRange(min=1)
     help="With invalid records: do not start, or evaluate the valid ones.  [default: skip for batch_v1, else reject]",
 )
 @click.option("--config", metavar="FILE", default="", help="Settings of the validation, as for assay validate --config.")
+@profile_option
+@compat_option
 @click.option("--pass-rate", type=_RATE, metavar="X", help="Gate: share of evaluated records that must pass.")
-@click.option("--min-score", type=click.FloatRange(0, 5), metavar="X", help="Gate: mean score on the dataset's scale.")
+@click.option(
+    "--min-score",
+    type=click.FloatRange(0, 100),
+    metavar="X",
+    help="Gate: mean score on the dataset's scale; with --profile, its headline.",
+)
 @click.option("--max-error-rate", type=_RATE, metavar="X", help="Gate: share of records that may be left without a score.")
 @click.option("--dry-run", is_flag=True, help="Check everything, show the plan, call nobody.")
 @json_option
@@ -169,6 +181,8 @@ def _request(options: Options) -> api.RunRequest:
     if not options.sources:
         raise UsageProblem("nothing to run", hint="assay run DATASET --model PROVIDER/MODEL, or assay run RUNFILE")
     same = {name: getattr(options, name) for name in ("concurrency", "limit", "sample", "seed", "max_cost", "on_invalid", "config")}
+    # Without the option the run file decides.
+    compat = True if options.compat else None
     gates = {name: getattr(options, name) for name in ("pass_rate", "min_score", "max_error_rate")}
     return api.RunRequest(
         run_file=run_files[0] if run_files else "",
@@ -178,6 +192,8 @@ def _request(options: Options) -> api.RunRequest:
         responses=options.responses or "",
         runs_dir=options.runs_dir or "",
         run_id=options.run_id or "",
+        profile=options.profile or "",
+        compat=compat,
         **same,
         **gates,
     )

@@ -5,13 +5,14 @@ import shlex
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 import msgspec
 
 from assay import __version__, api
 from assay.core.errors import UsageProblem
+from assay.core.plan import ProfileId
 from assay.core.run_result import RunResult
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.chart_files import SavedChart, save_charts
@@ -69,6 +70,25 @@ def markdown_option(command: Decorated) -> Decorated:
         flag_value=STANDARD,
         metavar="[FILE]",
         help="Print the report as Markdown, for a pull request, or write it to FILE.",
+    )
+    return option(command)
+
+
+def profile_option(command: Decorated) -> Decorated:
+    """`--profile P`, the same for every command that scores a run."""
+    option: Callable[[Decorated], Decorated] = click.option(
+        "--profile",
+        type=click.Choice([name for name in get_args(ProfileId) if name]),
+        metavar="P",
+        help=f"Compute the official score of a benchmark too: {', '.join(name for name in get_args(ProfileId) if name)}.",
+    )
+    return option(command)
+
+
+def compat_option(command: Decorated) -> Decorated:
+    """`--compat`, the same for every command that scores a run."""
+    option: Callable[[Decorated], Decorated] = click.option(
+        "--compat", is_flag=True, help="With --profile: count failures as the benchmark does, instead of leaving them unscored."
     )
     return option(command)
 

@@ -46,5 +46,9 @@ def _verdicts(view: RunView) -> list[Decision]:
 
 
 def _reached(gates: Json, metrics: Json) -> list[str]:
-    reached = ((name, metrics.get(member), gates.get(gate), word) for gate, name, member, word in _GATES)
+    reached = [(name, metrics.get(member), gates.get(gate), word) for gate, name, member, word in _GATES]
+    profile = metrics.get("profile")
+    if profile:
+        # With a profile the gate on the score is one on its headline.
+        reached[1] = (profile["id"], profile["headline"], gates.get("min_score"), "at least")
     return [f"{name} {decimal(value)} ({word} {decimal(limit)})" for name, value, limit, word in reached if limit is not None]

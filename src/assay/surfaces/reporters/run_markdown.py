@@ -11,6 +11,7 @@ from assay.surfaces.reporters.markdown import code, plain
 from assay.surfaces.reporters.run_candidates import candidate_figures
 from assay.surfaces.reporters.run_decision import NO_GATES, decisions, word_for
 from assay.surfaces.reporters.run_numbers import UNKNOWN
+from assay.surfaces.reporters.run_profile import profile_text
 from assay.surfaces.reporters.run_slices import shared_mean, slice_table
 from assay.surfaces.reporters.run_text import ID_LIMIT, NAME_LIMIT, one_line, worst_score
 from assay.surfaces.reporters.run_view import RunView
@@ -43,6 +44,7 @@ def run_markdown(
     yield "\n"
     yield from _candidates(views, waiting)
     yield from _subject(views[0])
+    yield from _profiles(views)
     yield from _images(images)
     yield from _slices(views, settings)
     yield from _failures(views)
@@ -93,6 +95,15 @@ def _subject(view: RunView) -> Iterator[str]:
     if judges:
         yield f" Judges: {', '.join(inert(name, limit=NAME_LIMIT) for name in judges)}."
     yield " Numbers in brackets are 95 % intervals.\n"
+
+
+def _profiles(views: Sequence[RunView]) -> Iterator[str]:
+    """The official score of each candidate, with what it rests on."""
+    found = [(view, view.result.metrics["profile"]) for view in views if view.result.metrics.get("profile")]
+    yield from ("\n",) if found else ()
+    for view, profile in found:
+        name, version = inert(_name(view), limit=NAME_LIMIT), inert(profile["version"])
+        yield f"- Profile · {name}: {inert(profile_text(profile))} · version {version}\n"
 
 
 def _images(images: Mapping[str, str]) -> Iterator[str]:

@@ -76,9 +76,17 @@ def _texts(asked: Json, found: Json) -> Iterator[tuple[str, str]]:
     yield "chosen", ", ".join(found["selected_choice_ids"])
     is_told_below = any(score.get("justification") == found["justification"] for score in found["evaluator_scores"])
     yield "justification", "" if is_told_below else found["justification"] or ""
+    yield "profile score", _profile_score(found)
     yield "failure", found["label"] or ""
     yield "error", f"{found['error_code']}: {found['error_message']}" if found["error_code"] else ""
     yield "flags", ", ".join(found["flags"])
+
+
+def _profile_score(found: Json) -> str:
+    """Empty without a profile."""
+    if found.get("profile_score") is not None:
+        return f"{found['profile_score']:.4g}"
+    return f"none: {found['profile_unscored']}" if found.get("profile_unscored") else ""
 
 
 def _criterion(criterion: Json) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from assay.surfaces.reporters.run_numbers import with_interval
+from assay.surfaces.reporters.run_profile import headline_text, profile_name
 from assay.surfaces.reporters.run_view import Json, RunView, SliceValue
 
 MAX_ROWS = 12
@@ -12,6 +13,8 @@ MAX_ROWS = 12
 FEWEST_VALUES = 4
 """Values that are shown however many candidates have a row for each."""
 NO_VALUE = "(none)"
+HEADLINE = "headline"
+"""The figure of a profile, which stands for the mean."""
 
 
 class Mean(msgspec.Struct, frozen=True):
@@ -22,6 +25,8 @@ class Mean(msgspec.Struct, frozen=True):
 
     def text(self, metrics: Json) -> str:
         """The mean with its interval."""
+        if self.member == HEADLINE:
+            return headline_text(metrics["profile"])
         return with_interval(metrics[self.member], metrics[f"{self.member}_interval"])
 
 
@@ -62,7 +67,10 @@ def slice_table(views: Sequence[RunView], *, is_verbose: bool) -> SliceTable:
 
 
 def shared_mean(views: Sequence[RunView]) -> Mean:
-    """Means on different scales say nothing side by side; brought to 0-1 they do."""
+    """The headline of a profile that all runs share; else means, which on different scales say nothing unless brought to 0-1."""
+    names = {profile_name(found) if (found := view.result.metrics.get("profile")) else "" for view in views if view.result.metrics}
+    if len(names) == 1 and names != {""}:
+        return Mean(HEADLINE, names.pop())
     scales = {view.result.metrics.get("scale") for view in views if view.result.metrics.get("n_scored")}
     return Mean("score_mean", "mean of 0-1") if None in scales or len(scales) > 1 else Mean("raw_score_mean", "mean score")
 

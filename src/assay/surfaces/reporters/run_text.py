@@ -9,6 +9,7 @@ from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import Paint, hanging, painter
 from assay.surfaces.reporters.run_decision import NO_GATES, Decision, decisions
 from assay.surfaces.reporters.run_numbers import UNKNOWN, bar, decimal, dollars, duration, latency, level_name, with_interval
+from assay.surfaces.reporters.run_profile import profile_text
 from assay.surfaces.reporters.run_slices import SliceRow, slice_table
 from assay.surfaces.reporters.run_table import Cell, Column, Row, table
 from assay.surfaces.reporters.run_view import FailureGroup, Json, RunView, WorstRecord
@@ -87,7 +88,9 @@ def subject_lines(view: RunView, settings: Settings, *, paint: Paint, is_one: bo
         yield _labelled("candidate", _model(view.plan["candidate"], view.plan), paint=paint, settings=settings)
     for judge in view.plan.get("judges", ()):
         yield _labelled("judge", _model(judge, {}), paint=paint, settings=settings)
-    if view.plan.get("parent_run_id"):
+    if view.manifest.get("rescored_from"):
+        yield _labelled("rescored", f"from {printable(view.manifest['rescored_from']['run_id'])}, without any call", paint=paint)
+    elif view.plan.get("parent_run_id"):
         yield _labelled("repeats", f"the failed records of {printable(view.plan['parent_run_id'])}", paint=paint)
 
 
@@ -160,6 +163,8 @@ def _figures(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str
     n = metrics["n_scored"]
     rate = with_interval(metrics["pass_rate"], metrics["pass_rate_interval"])
     yield _labelled("pass rate", f"{rate} · {metrics['pass_count']:,} of {n:,}" if n else UNKNOWN, paint=paint)
+    if metrics.get("profile"):
+        yield _labelled("profile", printable(profile_text(metrics["profile"])), paint=paint, settings=settings)
     yield from _scores(metrics, paint)
     yield _labelled("time", _times(view.seconds, metrics["latency_ms"]), paint=paint, settings=settings)
     yield _labelled("tokens", _tokens(metrics["tokens"]), paint=paint, settings=settings)

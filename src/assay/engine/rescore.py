@@ -1,0 +1,203 @@
+"""A finished run into a new one with the score of a benchmark, from its sealed artifacts alone: nobody is asked anything."""
+
+import platform
+import shutil
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from assay.core.case import Case
+from assay.core.errors import RunSealed, UsageProblem
+from assay.core.plan import Gates, Plan, ProfileId, plan_sha256, read_plan
+from assay.core.version import __version__
+from assay.engine.evidence import PredictionLine, iso
+from assay.engine.folders import RunFolders, check_place
+from assay.engine.profiling import Misfits, Profiler, Replies, profiler_of
+from assay.engine.recompute import columns_of, metrics_of, prediction_of
+from assay.engine.request import PlanProblems
+from assay.grading import kind_of
+from assay.metrics.profiles import Profile
+from assay.store.artifacts import OWN_HASH, Staging, read_pieces
+from assay.store.failures import disk_errors
+from assay.store.folder import RunFolder, open_run_folder
+from assay.store.verify import verify_run
+
+_SAME = ("input_dataset.json", "record_validation.jsonl", "attempt_logs.jsonl", "failures.jsonl", "responses.jsonl")
+"""What another score does not change."""
+_GOLDEN = "eval_results.json"
+_OWN = ("artifacts", OWN_HASH)
+"""What the manifest of every run says for itself."""
+
+Line = dict[str, Any]
+
+
+class Rescoring(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wanted of a rescored run."""
+
+    profile: ProfileId
+    compat: bool = False
+    min_score: float | None = None
+    """Gate on the headline; None takes that of the old run, where it was about the same profile."""
+
+
+def rescore(parent: RunFolders, target: RunFolders, *, wanted: Rescoring, at: float) -> None:
+    """Publish a run with the records of a finished one and the score of a profile.
+
+    Raises UsageProblem for a run that has not ended or is not as it was published, PlanProblems with every record that the
+    profile is not for, RunSealed where the new run exists already.
+    """
+    run = _sealed(parent)
+    plan = _plan(run, target.run_id, wanted=wanted)
+    profiler = profiler_of(plan)
+    assert profiler is not None, "a profile is named"
+    _check_gate(plan.gates, profiler.profile)
+    _check_fit(run, profiler)
+    _check_target(target)
+    with disk_errors(target.active):
+        target.active.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with Staging(target.active) as staging:
+            _write(run, plan, profiler=profiler, staging=staging, at=at)
+            staging.publish(target.sealed)
+    finally:
+        shutil.rmtree(target.active, ignore_errors=True)
+
+
+def _sealed(parent: RunFolders) -> RunFolder:
+    """The old run; a new one over files that were changed would make them look as if they had not been."""
+    if not parent.is_sealed:
+        raise UsageProblem(f"run '{parent.run_id}' has not ended", hint=f"go on with it: assay resume {parent.run_id}")
+    problems = verify_run(parent.sealed)
+    if problems:
+        raise UsageProblem(
+            f"run '{parent.run_id}' is not as it was published: {problems[0]}", hint=f"see: assay verify {parent.run_id}"
+        )
+    run = open_run_folder(parent.sealed)
+    removed = [tombstone.name for tombstone in run.removed()]
+    if removed:
+        raise UsageProblem(
+            f"{', '.join(removed)} of run '{parent.run_id}' were removed by retention", hint="there is nothing to rescore"
+        )
+    return run
+
+
+def _plan(run: RunFolder, run_id: str, *, wanted: Rescoring) -> Plan:
+    plan = read_plan(msgspec.json.encode(run.manifest.get("plan")))
+    is_same = plan.profile == wanted.profile
+    kept = plan.gates.min_score if is_same else None
+    gates = msgspec.structs.replace(plan.gates, min_score=kept if wanted.min_score is None else wanted.min_score)
+    return msgspec.structs.replace(
+        plan,
+        run_id=run_id,
+        parent_run_id=run.manifest["run_id"],
+        profile=wanted.profile,
+        compat=wanted.compat,
+        gates=gates,
+    )
+
+
+def _check_gate(gates: Gates, profile: Profile) -> None:
+    score = gates.min_score
+    if score is not None and not profile.has_on_scale(score):
+        raise UsageProblem(
+            f"{score:g} is not on the scale {profile.scale} of the profile '{profile.id}'",
+            hint="correct --min-score, or leave it out",
+        )
+
+
+def _check_fit(run: RunFolder, profiler: Profiler) -> None:
+    misfits = Misfits(profiler.profile)
+    for entry in run.records():
+        misfits.look_at(entry["record_id"], kind_of(msgspec.convert(entry["record"], Case)) or "")
+    problems = misfits.problems()
+    if problems:
+        raise PlanProblems(problems)
+
+
+def _check_target(target: RunFolders) -> None:
+    if target.exists:
+        raise RunSealed(f"run '{target.run_id}' exists already", hint="choose another --run-id")
+    check_place(target)
+
+
+def _write(run: RunFolder, plan: Plan, *, profiler: Profiler, staging: Staging, at: float) -> None:
+    for name in _SAME:
+        writer = staging.open_lines(name)
+        for piece in read_pieces(run.path / name):
+            writer.write(piece)
+    predictions = staging.open_lines("predictions.jsonl")
+    replies = _Replies(run, is_needed=profiler.profile.is_compat, has_bodies=plan.keep_raw)
+
+    def scored(line: Line, case: Case) -> PredictionLine:
+        prediction = prediction_of(line)
+        profiler.apply(prediction, case, replies.of(line["index"]))
+        # The line itself is written, not what this version knows of it: a member of another version stays where it is.
+        found = {"profile_score": prediction.profile_score, "profile_unscored": prediction.profile_unscored}
+        predictions.line(msgspec.json.encode({**line, **found}))
+        return prediction
+
+    metrics = metrics_of(columns_of(run, plan, read=scored), plan)
+    for name, document in metrics.items():
+        staging.write(name, _pretty(document))
+    if (run.path / _GOLDEN).is_file():
+        staging.write(_GOLDEN, _pretty({**run.document(_GOLDEN), "run_id": plan.run_id}))
+    gate = metrics["metrics_summary.json"]["gate"]
+    staging.seal(_manifest(run, plan, profiler=profiler, gate=gate, at=iso(at)))
+
+
+class _Replies:
+    """What judges said, record by record in the order of the predictions."""
+
+    def __init__(self, run: RunFolder, *, is_needed: bool, has_bodies: bool) -> None:
+        self._has_bodies = has_bodies
+        lines = (line for line in run.lines("attempt_logs.jsonl") if line["stage"] == "judge") if is_needed else ()
+        self._records = groupby(lines, key=lambda line: int(line["index"]))
+        self._next: tuple[int, Iterator[Line]] | None = next(self._records, None)
+
+    def of(self, index: int) -> Replies:
+        """The first reply to each call about the record at an index."""
+        replies: dict[str, str] = {}
+        if self._next is not None and self._next[0] == index:
+            for line in self._next[1]:
+                if line["error_code"] is None and line["response"] is not None:
+                    replies.setdefault(line["call_id"], self._text(line))
+            self._next = next(self._records, None)
+        return replies
+
+    def _text(self, line: Line) -> str:
+        """What the judge said; of runs that kept whole bodies, earlier versions have only those."""
+        if self._has_bodies and "raw" not in line:
+            raise UsageProblem(
+                "an earlier version kept the providers' whole replies instead of the judges' words, which --compat reads",
+                hint="rescore the run without --compat",
+            )
+        text: str = line["response"]
+        return text
+
+
+def _manifest(run: RunFolder, plan: Plan, *, profiler: Profiler, gate: Line, at: str) -> Line:
+    """The manifest of the old run, apart from what is this one's own."""
+    old = run.manifest
+    kept = {name: member for name, member in old.items() if name not in _OWN}
+    evaluated_at = (old.get("rescored_from") or old)["completed_at"]
+    return {
+        **kept,
+        "assay_version": __version__,
+        "run_id": plan.run_id,
+        "created_at": at,
+        "started_at": None,
+        "completed_at": at,
+        "states": [{"state": state, "entered_at": at} for state in ("finalizing", old["status"])],
+        "gate": gate,
+        "profile": profiler.profile.to_json(),
+        "plan": msgspec.to_builtins(plan),
+        "plan_sha256": plan_sha256(plan),
+        "rescored_from": {"run_id": old["run_id"], OWN_HASH: old[OWN_HASH], "completed_at": evaluated_at},
+        "environment": {"python": platform.python_version(), "platform": platform.system()},
+    }
+
+
+def _pretty(value: Any) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"

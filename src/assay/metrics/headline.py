@@ -1,0 +1,77 @@
+"""The scores that a profile gives records into its one figure, with its interval and what it leaves out."""
+
+from math import fsum
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.metrics.intervals import Interval
+from assay.metrics.profiles import Profile
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.uint32]
+Numbers = NDArray[np.int64]
+
+
+class Condensed(NamedTuple):
+    """One value for each record, however often it was answered, and the row that stands for it."""
+
+    values: Floats
+    rows: Rows
+
+
+def condense(profile: Profile, scores: Floats, *, rows: Rows, repeated: Numbers) -> Condensed:
+    """The repeats of each record as one value; `scores` and `repeated` belong to `rows`, and NaN is no score.
+
+    What has no score is left out of its record's value. Where the profile is compatible with a benchmark that skips a record of
+    which an answer failed, so does this.
+    """
+    is_scored = ~np.isnan(scores)
+    if profile.is_compat and profile.compat.unanswered == "left_out":
+        is_scored &= ~np.isin(repeated, repeated[~is_scored])
+    scores, rows, repeated = scores[is_scored], rows[is_scored], repeated[is_scored]
+    _, first, counts = np.unique(repeated, return_index=True, return_counts=True)
+    if len(first) == len(scores):
+        return Condensed(scores, rows)
+    ordered = scores[np.lexsort((scores, repeated))]
+    starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
+    if profile.repeats == "median":
+        return Condensed((ordered[starts + (counts - 1) // 2] + ordered[starts + counts // 2]) / 2, rows[first])
+    return Condensed(np.add.reduceat(ordered, starts) / counts, rows[first])
+
+
+def headline(profile: Profile, values: Floats) -> float | None:
+    """The figure of a benchmark from one value for each record; None without any."""
+    return _clipped(profile, _mean(profile, values)) if len(values) else None
+
+
+def headline_figures(profile: Profile, values: Floats, *, interval: Interval | None, clustered: Interval | None) -> dict[str, Any]:
+    """What a summary says of the headline; the intervals are those of the plain mean of the values."""
+    return {
+        **profile.to_json(),
+        "scale": profile.scale,
+        "headline": headline(profile, values),
+        "headline_interval": _shown(profile, interval),
+        "headline_cluster_interval": _shown(profile, clustered),
+        "mean": _mean(profile, values) if len(values) else None,
+        "n": len(values),
+    }
+
+
+def _mean(profile: Profile, values: Floats) -> float:
+    return profile.factor * fsum(values) / len(values)
+
+
+def _clipped(profile: Profile, value: float) -> float:
+    floor = value if profile.lowest is None else max(profile.lowest, value)
+    return floor if profile.highest is None else min(profile.highest, floor)
+
+
+def _shown(profile: Profile, interval: Interval | None) -> dict[str, Any] | None:
+    """The interval goes where its value goes: what is clipped keeps its order, so the ends stay the ends."""
+    if interval is None:
+        return None
+    low, high = (_clipped(profile, profile.factor * end) for end in (interval.low, interval.high))
+    return msgspec.structs.replace(interval, low=low, high=high).to_json()

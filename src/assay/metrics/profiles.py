@@ -1,0 +1,184 @@
+"""Profiles: how published benchmarks make a score of a record's marks, and one figure of all records."""
+
+from collections.abc import Callable, Sequence
+from math import fsum, isfinite
+from typing import Literal
+
+import msgspec
+
+from assay.core.canonical import canonical_json, sha256_hex
+from assay.core.mark import Mark
+from assay.core.plan import ProfileId
+
+NO_CRITERIA = "no_criteria"
+NO_VERDICT = "no_verdict"
+NO_POSITIVE_WEIGHT = "no_positive_weight"
+NO_WEIGHT = "no_weight"
+TOO_LARGE = "weights_too_large"
+
+FormulaId = Literal["points_of_positive", "points_of_range", "share_met", "mean", "weighted_mean"]
+Pairs = Sequence[tuple[float, float]]
+"""Weight and value of each criterion."""
+
+
+class Unscored(msgspec.Struct, frozen=True):
+    """A record that the profile gives no score."""
+
+    reason: str
+
+
+class Compat(msgspec.Struct, frozen=True, kw_only=True):
+    """What the benchmark's own program does where something failed."""
+
+    missing: float = 0.0
+    """What a criterion without a verdict counts, on its own scale."""
+    replies: Literal["first", "graded"] = "graded"
+    """`first`: only what a judge says when it is first asked, as it says it; nothing is salvaged or rounded."""
+    unanswered: Literal["missing", "left_out"] = "missing"
+    """A record without an answer has no criterion met, or it is left out with all its repeats."""
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules of one benchmark; another rule is another version."""
+
+    id: ProfileId
+    version: str = "1"
+    kinds: tuple[str, ...]
+    """Ways of grading that it can be used for; empty for all."""
+    formula: FormulaId
+    """How the marks of a record become its score, which is never clipped."""
+    repeats: Literal["mean", "median"] = "mean"
+    """What several answers to one record come to."""
+    factor: float = 1.0
+    """The headline is the mean over the records times this."""
+    lowest: float | None = None
+    """The headline is at least this."""
+    highest: float | None = None
+    """The headline is at most this."""
+    scale: str
+    """Of the headline."""
+    compat: Compat
+    is_compat: bool = False
+    """Failures are treated as the benchmark treats them; otherwise they leave a record without a score."""
+
+    @property
+    def sha256(self) -> str:
+        """Hash of all the rules."""
+        return sha256_hex(canonical_json(msgspec.to_builtins(self)))
+
+    @property
+    def name(self) -> str:
+        """`prbench` or `prbench (compat)`."""
+        return f"{self.id} (compat)" if self.is_compat else self.id
+
+    def fits(self, kind: str) -> bool:
+        """True for records that are graded in this way."""
+        return not self.kinds or kind in self.kinds
+
+    def has_on_scale(self, score: float) -> bool:
+        """True when the headline may have this value."""
+        low, high = map(float, self.scale.split("-"))
+        return low <= score <= high
+
+    def to_json(self) -> dict[str, str | bool]:
+        """How artifacts name the profile."""
+        return {"id": self.id, "version": self.version, "sha256": self.sha256, "compat": self.is_compat}
+
+
+_RUBRIC = ("rubric",)
+_FIRST = Compat(replies="first")
+
+PROFILES: dict[str, Profile] = {
+    profile.id: profile
+    for profile in (
+        Profile(id="prbench", kinds=_RUBRIC, formula="points_of_positive", lowest=0.0, scale="0-1", compat=_FIRST),
+        Profile(id="prbench_normalized", kinds=_RUBRIC, formula="points_of_range", scale="0-1", compat=_FIRST),
+        Profile(
+            id="healthbench", kinds=_RUBRIC, formula="points_of_positive", lowest=0.0, highest=1.0, scale="0-1", compat=Compat()
+        ),
+        Profile(
+            id="apex_v1",
+            kinds=_RUBRIC,
+            formula="share_met",
+            repeats="median",
+            scale="0-100",
+            compat=Compat(unanswered="left_out"),
+        ),
+        Profile(id="lexam_open", kinds=("reference",), formula="mean", factor=100.0, scale="0-100", compat=_FIRST),
+        Profile(id="lexam_mcq", kinds=("mcq",), formula="mean", scale="0-1", compat=Compat()),
+        Profile(id="judge_1_5", kinds=("five_point",), formula="mean", scale="1-5", compat=Compat(missing=1.0)),
+        Profile(id="weighted_mean", kinds=(), formula="weighted_mean", scale="0-1", compat=Compat()),
+    )
+}
+"""All profiles by id, strict."""
+
+
+def profile_of(profile_id: str, *, is_compat: bool = False) -> Profile | None:
+    """The profile with its treatment of failures; None without an id."""
+    return msgspec.structs.replace(PROFILES[profile_id], is_compat=is_compat) if profile_id else None
+
+
+def score_record(profile: Profile, marks: Sequence[Mark]) -> float | Unscored:
+    """The score of a record, not clipped, or why it has none."""
+    if not marks:
+        return Unscored(NO_CRITERIA)
+    if not profile.is_compat and any(mark.value is None for mark in marks):
+        return Unscored(NO_VERDICT)
+    missing = profile.compat.missing
+    read = _unit_value if profile.formula == "weighted_mean" else _own_value
+    pairs = [(mark.weight, read(mark, missing)) for mark in marks]
+    try:
+        score = _FORMULAS[profile.formula](pairs)
+    except OverflowError:
+        return Unscored(TOO_LARGE)
+    return score if isinstance(score, Unscored) or isfinite(score) else Unscored(TOO_LARGE)
+
+
+def _own_value(mark: Mark, missing: float) -> float:
+    return missing if mark.value is None else mark.value
+
+
+def _unit_value(mark: Mark, missing: float) -> float:
+    """Brought to 0..1, where the lowest value of every scale is 0."""
+    if mark.value is None:
+        return missing
+    return (mark.value - 1) / 4 if mark.scale == "1-5" else mark.value
+
+
+def _points_of_positive(pairs: Pairs) -> float | Unscored:
+    best = fsum(weight for weight, _ in pairs if weight > 0)
+    return _points(pairs) / best if best else Unscored(NO_POSITIVE_WEIGHT)
+
+
+def _points_of_range(pairs: Pairs) -> float | Unscored:
+    """The worst answer has 0 and the best 1, also where every weight is negative."""
+    worst = fsum(weight for weight, _ in pairs if weight < 0)
+    best = fsum(weight for weight, _ in pairs if weight > 0)
+    return (_points(pairs) - worst) / (best - worst) if best > worst else Unscored(NO_WEIGHT)
+
+
+def _share_met(pairs: Pairs) -> float:
+    return 100 * fsum(value for _, value in pairs) / len(pairs)
+
+
+def _mean(pairs: Pairs) -> float:
+    return fsum(value for _, value in pairs) / len(pairs)
+
+
+def _weighted_mean(pairs: Pairs) -> float | Unscored:
+    """Where the weights do not sum to more than 0, a better answer would have a lower mean."""
+    total = fsum(weight for weight, _ in pairs)
+    return _points(pairs) / total if total > 0 else Unscored(NO_POSITIVE_WEIGHT)
+
+
+def _points(pairs: Pairs) -> float:
+    return fsum(weight * value for weight, value in pairs)
+
+
+_FORMULAS: dict[FormulaId, Callable[[Pairs], float | Unscored]] = {
+    "points_of_positive": _points_of_positive,
+    "points_of_range": _points_of_range,
+    "share_met": _share_met,
+    "mean": _mean,
+    "weighted_mean": _weighted_mean,
+}

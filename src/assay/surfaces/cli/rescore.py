@@ -1,0 +1,88 @@
+"""`assay rescore`: a finished run with the official score of a benchmark, as a new run, without any model."""
+
+from typing import Any
+
+import click
+
+from assay import api
+from assay.core.errors import UsageProblem
+from assay.core.plan import ProfileId
+from assay.surfaces.cli.run_options import (
+    RUN,
+    Shown,
+    check_markdown,
+    compat_option,
+    conclude,
+    json_option,
+    markdown_option,
+    profile_option,
+    runs_dir_option,
+)
+from assay.surfaces.printable import printable
+
+HELP = """Give a finished run the official score of a benchmark, as a new run that names the old one.
+
+No model is called and no dataset is read: the old run's files are all it takes, and they are not changed. A profile that is not
+for the records of the run is refused, with every record that it is not for. RUN is an id, a unique beginning of one, `latest`, or
+the path of a run's folder.
+"""
+
+EPILOG = """\b
+Examples:
+  assay rescore latest --profile prbench
+  assay rescore nightly-2026-11-15 --profile lexam_open --compat --run-id nightly-2026-11-15-official
+
+\b
+Exit codes:
+  0  every gate was reached, or there is none
+  1  a gate was missed
+  2  could not run: no such run, it has not ended, was changed, or the profile is not for its records"""
+
+
+@click.command("rescore", help=HELP, epilog=EPILOG)
+@RUN
+@profile_option
+@compat_option
+@click.option(
+    "--min-score", type=click.FloatRange(0, 100), metavar="X", help="Gate: the headline of the profile must be at least this."
+)
+@click.option("--run-id", metavar="ID", help="Name the new run.")
+@runs_dir_option
+@json_option
+@markdown_option
+@click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
+@click.pass_context
+def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
+    """Entry of the command; see HELP."""
+    check_markdown(given["markdown"], is_json=given["is_json"])
+    profile: ProfileId = given["profile"] or ""
+    if not profile:
+        raise UsageProblem("--profile is missing", hint="assay rescore RUN --profile prbench; --help lists them all")
+    parent = api.open_run(run, runs_dir=runs_dir)
+    _note_lost_gate(parent, profile, min_score=given["min_score"])
+    result = api.rescore(
+        run,
+        profile=profile,
+        compat=given["compat"],
+        min_score=given["min_score"],
+        runs_dir=runs_dir,
+        run_id=given["run_id"],
+    )
+    shown = Shown(
+        runs_dir=str(parent.folders.runs_dir),
+        is_json=given["is_json"],
+        is_verbose=given["verbose"],
+        markdown=given["markdown"],
+    )
+    context.exit(conclude([result], shown))
+
+
+def _note_lost_gate(parent: api.Run, profile: str, *, min_score: float | None) -> None:
+    """A threshold for one figure says nothing about another; what does not count any more is said."""
+    plan = parent.manifest.get("plan") or {}
+    limit = (plan.get("gates") or {}).get("min_score")
+    if limit is not None and min_score is None and plan.get("profile", "") != profile:
+        name = printable(parent.folders.run_id)
+        click.echo(
+            f"assay: the gate of {name} on its mean score ({limit:g}) is not about {profile}; set one: --min-score", err=True
+        )

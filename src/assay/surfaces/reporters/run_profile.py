@@ -1,0 +1,24 @@
+"""The score of a benchmark in words: the headline, what it rests on, and what it leaves out."""
+
+from assay.surfaces.reporters.run_numbers import with_interval
+from assay.surfaces.reporters.run_view import Json
+from assay.surfaces.reporters.wording import counted
+
+
+def profile_name(profile: Json) -> str:
+    """`prbench`, or `prbench (compat)`."""
+    return f"{profile['id']} (compat)" if profile["compat"] else str(profile["id"])
+
+
+def headline_text(profile: Json) -> str:
+    """`0.42 [0.30, 0.55]`."""
+    return with_interval(profile["headline"], profile["headline_interval"])
+
+
+def profile_text(profile: Json) -> str:
+    """`prbench (compat) 0.42 [0.30, 0.55] · scale 0-1 · 38 records · 2 unscored (timeout 2)`."""
+    parts = [f"{profile_name(profile)} {headline_text(profile)}", f"scale {profile['scale']}", counted(profile["n"], "record")]
+    if profile["n_unscored"]:
+        why = ", ".join(f"{reason} {count:,}" for reason, count in profile["unscored"].items())
+        parts.append(f"{profile['n_unscored']:,} unscored ({why})")
+    return " · ".join(parts)
