@@ -11,10 +11,12 @@ from assay.metrics.intervals import Interval
 from assay.metrics.paired import (
     decide,
     detectable_effect,
+    difference_p_value,
     holm,
     mcnemar,
     paired_difference,
     required_records,
+    spread_of_passes,
     unpaired_difference,
 )
 
@@ -163,3 +165,23 @@ def test_an_interval_decides_only_what_it_supports(low: float, high: float, marg
 
 def test_without_an_interval_nothing_is_decided() -> None:
     assert decide(None, margin=0.1) == "undecided"
+
+
+@given(st.integers(0, 2**32))
+def test_p_of_a_difference_is_that_of_a_paired_t_test(seed: int) -> None:
+    before, after = np.random.default_rng(seed).random((2, 30))
+    assert difference_p_value(after - before) == pytest.approx(scipy.stats.ttest_rel(after, before).pvalue, abs=1e-9)
+
+
+def test_clusters_of_one_record_each_give_the_p_of_single_records() -> None:
+    differences = np.random.default_rng(1).normal(0.2, 1, 25)
+    assert difference_p_value(differences, clusters=np.arange(25, dtype=np.int32)) == pytest.approx(difference_p_value(differences))
+
+
+@pytest.mark.parametrize(("differences", "p"), [([0.0, 0.0, 0.0], 1.0), ([], None), ([0.5], None), ([0.5, 0.5], None)])
+def test_p_without_a_spread_is_undefined_unless_nothing_differs(differences: list[float], p: float | None) -> None:
+    assert difference_p_value(np.array(differences)) == p
+
+
+def test_runs_without_a_flip_have_a_spread_all_the_same() -> None:
+    assert spread_of_passes(0, 0, n=98) == pytest.approx(np.sqrt(0.02))

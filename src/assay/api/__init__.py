@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from assay.api.comparisons import Comparison, compare
     from assay.api.conversion import convert_benchmark, convert_contract
     from assay.api.runs import (
         PlannedRuns,
@@ -42,11 +43,13 @@ if TYPE_CHECKING:
 _HOMES = {
     **dict.fromkeys(("FixReport", "ValidationConfig", "find_sources", "fix", "load_config"), "validation"),
     **dict.fromkeys(("stream", "validate", "validate_with_hashes"), "validation"),
+    **dict.fromkeys(("Comparison", "compare"), "comparisons"),
     **dict.fromkeys(("convert_benchmark", "convert_contract"), "conversion"),
 }
 """Names that are not in `runs`."""
 
 __all__ = [
+    "Comparison",
     "FixReport",
     "PlanProblems",
     "PlannedRuns",
@@ -57,6 +60,7 @@ __all__ = [
     "ValidationConfig",
     "cancel",
     "check",
+    "compare",
     "convert_benchmark",
     "convert_contract",
     "find_sources",

@@ -31,7 +31,7 @@ from assay.engine.runs import resume as resume_run
 from assay.engine.runs import start as start_run
 from assay.engine.tally import Snapshot
 from assay.models import reach_models
-from assay.store.folder import Tombstone, open_run_folder
+from assay.store.folder import RunFolder, Tombstone, open_run_folder
 from assay.store.retention import purge_run, purgeable
 from assay.store.verify import removed_artifacts, verify_run
 
@@ -192,7 +192,12 @@ def removed(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> tuple[Tombston
 
 def replay(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> list[str]:
     """Recompute every metric from the artifacts alone; one line for each that differs."""
-    return differences(open_run_folder(_sealed(run_name, runs_dir).sealed))
+    return differences(sealed_folder(run_name, runs_dir))
+
+
+def sealed_folder(run_name: str, runs_dir: str | Path) -> RunFolder:
+    """The folder of a finished run; raises UsageProblem for one that has not ended."""
+    return open_run_folder(_sealed(run_name, runs_dir).sealed)
 
 
 def _sealed(run_name: str, runs_dir: str | Path) -> RunFolders:

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.metrics.distributions import normal_quantile, sign_test, student_quantile, t_test_power
+from assay.metrics.distributions import normal_quantile, sign_test, student_quantile, student_two_sided, t_test_power
 from assay.metrics.intervals import LEVEL, Estimate, Floats, Interval, cluster_interval
 
 POWER = 0.8
@@ -56,7 +56,26 @@ def _mean_interval(differences: Floats, *, span: float) -> Interval:
         half = span * (1 - (1 - _SHARE) ** (1 / n))
         return Interval(low=max(-span, middle - half), high=min(span, middle + half), method="rule_of_three", n=n)
     half = student_quantile(_SHARE, n - 1) * spread / sqrt(n)
-    return Interval(low=middle - half, high=middle + half, method="paired_t", n=n)
+    return Interval(low=max(-span, middle - half), high=min(span, middle + half), method="paired_t", n=n)
+
+
+def difference_p_value(differences: Floats, *, clusters: Clusters | None = None) -> float | None:
+    """How likely so large a mean difference is if there is none, by the same t as its interval; None where that has no spread."""
+    n = len(differences)
+    if n and not differences.any():
+        return 1.0
+    freedom, error = (n - 1, float(differences.std(ddof=1)) / sqrt(n)) if n > 1 else (0, 0.0)
+    if clusters is not None:
+        interval = cluster_interval(differences, clusters)
+        freedom = interval.n - 1 if interval else 0
+        error = (interval.high - interval.low) / 2 / student_quantile(_SHARE, freedom) if interval else 0.0
+    return student_two_sided(float(differences.mean()) / error, freedom) if error > 0 else None
+
+
+def spread_of_passes(better: int, worse: int, *, n: int) -> float:
+    """Standard deviation of the differences of passes, with a pseudo-record in each discordant cell as in their interval."""
+    gain, loss = (better + 1) / (n + 2), (worse + 1) / (n + 2)
+    return sqrt(gain + loss - (gain - loss) ** 2)
 
 
 def unpaired_difference(before: Floats, after: Floats) -> Estimate:

@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, str] = {
     "runs": "List the runs of a folder.",
     "show": "Show a run, or one of its records.",
     "charts": "Save charts of runs as SVG files.",
+    "compare": "Say what changed between two runs, and whether it can be believed.",
     "retry": "Run the failed records of a run again, as a new run.",
     "rescore": "Give a run the official score of a benchmark, as a new run, without any model.",
     "verify": "Say whether a run's files are as they were published.",

@@ -196,6 +196,15 @@ def _write_markdown(views: Sequence[RunView], settings: Settings, *, shown: Show
         click.echo(f"{printable(view.result.run_id)}: {word_for(view)} · report in {printable(path)}", err=True)
 
 
+def write_markdown(chunks: Iterable[str], path: str) -> None:
+    """A Markdown report on standard output, or in a file."""
+    if path == STANDARD:
+        write_stream(encoded(chunks), standard_output())
+    else:
+        write_file(path, encoded(chunks))
+        click.echo(f"report in {printable(path)}", err=True)
+
+
 def _view(run: api.Run, shown: Shown, *, is_one: bool) -> RunView:
     # Side by side the same records must stand on the same line, so there the order is the dataset's.
     view = view_of(run, is_verbose=shown.is_verbose, is_worst_first=is_one)

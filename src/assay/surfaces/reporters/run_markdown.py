@@ -75,15 +75,15 @@ def _candidates(views: Sequence[RunView], waiting: Sequence[str]) -> Iterator[st
     titles = ("candidate", "run", "state", "evaluated", "failed", "pass rate", mean.title, "p95", "cost")
     rows = [
         (
-            _cell(_name(view)),
-            _cell(view.result.run_id),
+            cell(_name(view)),
+            cell(view.result.run_id),
             view.result.state.replace("_", " "),
             *map(_figure, candidate_figures(view, mean)),
         )
         for view in views
     ]
-    rows += [(_cell(name), UNKNOWN, "not started", *[UNKNOWN] * 6) for name in waiting]
-    yield from _table(titles, rows, n_texts=3)
+    rows += [(cell(name), UNKNOWN, "not started", *[UNKNOWN] * 6) for name in waiting]
+    yield from markdown_table(titles, rows, n_texts=3)
 
 
 def _subject(view: RunView) -> Iterator[str]:
@@ -116,31 +116,31 @@ def _slices(views: Sequence[RunView], settings: Settings) -> Iterator[str]:
     if not found.rows:
         return
     titles = ("slice", "value", "candidate", "n", "pass rate", found.mean.title)
-    rows = [(_cell(row.name), _cell(row.value), _cell(row.candidate), row.n, row.pass_rate, row.mean) for row in found.rows]
+    rows = [(cell(row.name), cell(row.value), cell(row.candidate), row.n, row.pass_rate, row.mean) for row in found.rows]
     yield "\n### Slices\n\n"
-    yield from _table(titles, rows, n_texts=3)
+    yield from markdown_table(titles, rows, n_texts=3)
     if found.omitted:
         yield f"\n… and {counted(found.omitted, 'more value')}.\n"
 
 
 def _failures(views: Sequence[RunView]) -> Iterator[str]:
     rows = [
-        (_cell(_name(view)), _cell(group.word), f"{group.count:,}", ", ".join(_cell(record_id) for record_id in group.record_ids))
+        (cell(_name(view)), cell(group.word), f"{group.count:,}", ", ".join(cell(record_id) for record_id in group.record_ids))
         for view in views
         for group in view.failures
     ]
     if rows:
         yield "\n<details><summary>Failures by kind</summary>\n\n"
-        yield from _table(("candidate", "why", "failures", "first records"), rows, n_texts=2)
+        yield from markdown_table(("candidate", "why", "failures", "first records"), rows, n_texts=2)
         yield "\n</details>\n"
 
 
 def _worst(views: Sequence[RunView]) -> Iterator[str]:
     rows = [
         (
-            _cell(_name(view)),
-            _cell(worst.prediction["record_id"]),
-            _cell(worst.label),
+            cell(_name(view)),
+            cell(worst.prediction["record_id"]),
+            cell(worst.label),
             worst_score(worst, view),
             inert(worst.why, limit=WHY_LIMIT),
         )
@@ -149,7 +149,7 @@ def _worst(views: Sequence[RunView]) -> Iterator[str]:
     ]
     if rows:
         yield "\n<details><summary>Worst records</summary>\n\n"
-        yield from _table(("candidate", "record", "kind", "score", "why"), rows, n_texts=3)
+        yield from markdown_table(("candidate", "record", "kind", "score", "why"), rows, n_texts=3)
         yield "\n</details>\n"
 
 
@@ -163,7 +163,7 @@ def _files(views: Sequence[RunView], folder: str) -> Iterator[str]:
         yield from (f"  - {inert(problem)}\n" for problem in view.missing)
 
 
-def _table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, n_texts: int) -> Iterator[str]:
+def markdown_table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, n_texts: int) -> Iterator[str]:
     """The first columns hold texts; a column after them numbers, unless it is a last one of longer text."""
     numbers = {title for title in titles[n_texts:] if title not in ("why", "first records")}
     yield f"| {' | '.join(titles)} |\n"
@@ -171,7 +171,7 @@ def _table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, n_texts: int
     yield from (f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """Names and ids as code, in which nothing is read as markup or as a mention."""
     line = one_line(text)
     return code(line if len(line) <= ID_LIMIT else line[: ID_LIMIT - 1] + "…")

@@ -1,0 +1,408 @@
+"""Two finished runs compared: the paired difference with its interval, tests that hold what they promise, flips, slices."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.core.case import Case
+from assay.core.errors import RunNotFound, UsageProblem
+from assay.core.plan import Plan, changed_settings
+from assay.engine.alignment import Alignment, Pair, Standing, align
+from assay.engine.evidence import cluster_of, slices_of
+from assay.metrics.intervals import Estimate
+from assay.metrics.paired import (
+    McNemar,
+    detectable_effect,
+    difference_p_value,
+    holm,
+    mcnemar,
+    paired_difference,
+    required_records,
+    spread_of_passes,
+)
+from assay.store.folder import RunFolder
+
+MAX_LISTED = 100
+"""Ids of changed, missing and added records that a comparison lists; how many there are is always said."""
+MAX_SLICE_VALUES = 100
+"""Values of one slice that are compared, the largest ones."""
+_SPANS = {"1-5": 4.0}
+"""Largest difference that a scale allows, where it is not 1."""
+_EXPECTED = frozenset(
+    {"candidate", "providers", "seed", "gates", "slices", "cluster_key", "max_cost", "keep_raw", "responses_sha256"}
+)
+"""Settings that may differ between two runs without a word: they are what is compared, or change no score."""
+
+Floats = NDArray[np.float64]
+Clusters = NDArray[np.int32]
+Json = dict[str, Any]
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the two runs."""
+
+    run_id: str
+    candidate: str
+    judges: tuple[str, ...]
+    datasets: tuple[str, ...]
+    records: int
+    """Records that both runs have with the same contents, or that this one alone has."""
+    pass_rate: float | None
+    """Over the compared records."""
+    mean: float | None
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run says of a record."""
+
+    answer: str | None
+    score: float | None
+    passed: bool | None
+    justification: str | None
+    label: str | None
+    status: str
+
+
+class Flip(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that passed in one run and not in the other."""
+
+    record_id: str
+    dataset: str
+    sample: int
+    direction: Literal["worse", "better"]
+    before: Told
+    after: Told
+
+
+class SliceDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """The difference over the records of one value of a slice."""
+
+    slice: str
+    value: str | None
+    n: int
+    passes: Estimate
+    scores: Estimate
+    p_value: float | None
+    """Of the passes: McNemar's, or of the cluster-robust t where records hang together."""
+    p_adjusted: float | None
+    """The same after Holm's correction for the number of slices looked at."""
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """Records that were not compared: how many, and the first ids."""
+
+    count: int
+    record_ids: tuple[str, ...] = ()
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that two runs say about each other; differences are after - before."""
+
+    before: Side
+    after: Side
+    n: int
+    """Records that both runs graded, with the same contents: every number below is over these."""
+    n_clusters: int | None
+    """Groups of records that hang together; None where each stands for itself."""
+    cluster: str
+    """What makes the groups: a member of the metadata, `record` for samples of one record, or empty."""
+    scale: str
+    """Of the scores; `0-1` where the records have several scales."""
+    passes: Estimate
+    scores: Estimate
+    p_passes: float | None
+    p_scores: float | None
+    mcnemar: McNemar
+    both_passed: int
+    both_failed: int
+    detectable_effect: float | None
+    """The smallest true difference of pass rates that so many records would show in 4 of 5 such comparisons."""
+    required_records: int | None
+    """Records, or clusters, that would show the difference seen here, if it is the true one, in 4 of 5 such comparisons."""
+    slices: tuple[SliceDifference, ...]
+    flips: tuple[Flip, ...]
+    """The losses first, each group by how much the score changed."""
+    n_flips: int
+    unscored: Listed
+    changed: Listed
+    missing: Listed
+    added: Listed
+    notes: tuple[str, ...]
+    """What keeps the difference from being the candidate's alone."""
+
+    def to_dict(self) -> Json:
+        """The comparison as JSON documents hold it."""
+        found: Json = msgspec.to_builtins(self)
+        return found
+
+
+class Choices(msgspec.Struct, frozen=True, kw_only=True):
+    """What a comparison is asked for."""
+
+    cluster: str | None = None
+    """Member of the metadata; None takes the plan's."""
+    slices: tuple[str, ...] | None = None
+    """None takes the plan's."""
+    max_flips: int | None = 20
+    """None is all of them."""
+
+
+class _Paired(msgspec.Struct, frozen=True):
+    """The compared records as columns."""
+
+    passed_before: NDArray[np.bool_]
+    passed_after: NDArray[np.bool_]
+    before: Floats
+    after: Floats
+    clusters: Clusters | None
+    span: float
+
+    def at(self, rows: NDArray[np.int64]) -> "_Paired":
+        clusters = None if self.clusters is None else self.clusters[rows]
+        return _Paired(self.passed_before[rows], self.passed_after[rows], self.before[rows], self.after[rows], clusters, self.span)
+
+    def passes(self) -> Estimate:
+        return paired_difference(
+            self.passed_before.astype(np.float64), self.passed_after.astype(np.float64), clusters=self.clusters
+        )
+
+    def scores(self) -> Estimate:
+        return paired_difference(self.before, self.after, clusters=self.clusters, span=self.span)
+
+    def p_passes(self) -> float | None:
+        if self.clusters is None:
+            return mcnemar(self.passed_before, self.passed_after).p_value if len(self.before) else None
+        differences = self.passed_after.astype(np.float64) - self.passed_before.astype(np.float64)
+        return difference_p_value(differences, clusters=self.clusters)
+
+    def spread(self) -> tuple[float, int]:
+        """Standard deviation of the differences of passes, and how many independent ones there are."""
+        test = mcnemar(self.passed_before, self.passed_after)
+        if self.clusters is None:
+            return spread_of_passes(test.better, test.worse, n=test.n), test.n
+        _, index = np.unique(self.clusters, return_inverse=True)
+        sums = np.bincount(index, weights=self.passed_after.astype(np.float64) - self.passed_before)
+        means = sums / np.bincount(index)
+        return (float(means.std(ddof=1)) if len(means) > 1 else 0.0), len(means)
+
+    def p_scores(self) -> float | None:
+        return difference_p_value(self.after - self.before, clusters=self.clusters)
+
+
+def compare(before: RunFolder, after: RunFolder, choices: Choices) -> Comparison:
+    """Two finished runs over the records that both graded; raises UsageProblem when they have no record in common."""
+    plans = (msgspec.convert(before.manifest["plan"], Plan), msgspec.convert(after.manifest["plan"], Plan))
+    alignment = align(before, after)
+    if not (alignment.pairs or alignment.unscored or alignment.changed):
+        raise UsageProblem(
+            f"runs '{plans[0].run_id}' and '{plans[1].run_id}' have no record in common", hint="compare runs over the same dataset"
+        )
+    groups = _Groups(before, plans[0], alignment, choices)
+    scale = _scale(alignment.pairs)
+    paired = _columns(alignment.pairs, scale=scale, clusters=groups.clusters)
+    test = mcnemar(paired.passed_before, paired.passed_after)
+    passes = paired.passes()
+    spread, units = paired.spread()
+    ordered = _flipped(alignment.pairs)
+    shown = ordered if choices.max_flips is None else ordered[: choices.max_flips]
+    return Comparison(
+        before=_side(plans[0], alignment, paired.passed_before, scores=paired.before, only=alignment.missing),
+        after=_side(plans[1], alignment, paired.passed_after, scores=paired.after, only=alignment.added),
+        n=len(alignment.pairs),
+        n_clusters=None if paired.clusters is None else len(np.unique(paired.clusters)),
+        cluster=groups.name,
+        scale=scale,
+        passes=passes,
+        scores=paired.scores(),
+        p_passes=paired.p_passes(),
+        p_scores=paired.p_scores(),
+        mcnemar=test,
+        both_passed=int((paired.passed_before & paired.passed_after).sum()),
+        both_failed=int((~paired.passed_before & ~paired.passed_after).sum()),
+        detectable_effect=detectable_effect(spread, units),
+        required_records=required_records(passes.value or 0.0, spread),
+        slices=_slices(groups, paired),
+        flips=_told(shown, before=before, after=after, is_scaled=bool(_SPANS.get(scale))),
+        n_flips=len(ordered),
+        unscored=_listed(pair.before.standing for pair in alignment.unscored),
+        changed=_listed(pair.before.standing for pair in alignment.changed),
+        missing=_listed(alignment.missing),
+        added=_listed(alignment.added),
+        notes=_notes(*plans, alignment=alignment, groups=groups),
+    )
+
+
+def _scale(pairs: Sequence[Pair]) -> str:
+    """The scale that all scores share; `0-1` where they have to be brought to one."""
+    scales = {standing.scale for pair in pairs for standing in (pair.before.standing, pair.after.standing)}
+    return "1-5" if scales == {"1-5"} else "0-1"
+
+
+def _columns(pairs: Sequence[Pair], *, scale: str, clusters: Clusters | None) -> _Paired:
+    first, second = [pair.before.standing for pair in pairs], [pair.after.standing for pair in pairs]
+    return _Paired(
+        np.array([standing.passed for standing in first], dtype=bool),
+        np.array([standing.passed for standing in second], dtype=bool),
+        _scores(first, scale=scale),
+        _scores(second, scale=scale),
+        clusters,
+        _SPANS.get(scale, 1.0),
+    )
+
+
+def _scores(standings: Sequence[Standing], *, scale: str) -> Floats:
+    values = (standing.raw_score if scale == "1-5" else standing.score for standing in standings)
+    return np.array(list(values), dtype=np.float64)
+
+
+def _side(plan: Plan, alignment: Alignment, passed: NDArray[np.bool_], *, scores: Floats, only: Sequence[Standing]) -> Side:
+    return Side(
+        run_id=plan.run_id,
+        candidate=plan.candidate.name,
+        judges=tuple(judge.name for judge in plan.judges),
+        datasets=tuple(dataset.name or dataset.dataset_id for dataset in plan.datasets),
+        records=len(alignment.pairs) + len(alignment.unscored) + len(alignment.changed) + len(only),
+        pass_rate=float(passed.mean()) if len(passed) else None,
+        mean=float(scores.mean()) if len(scores) else None,
+    )
+
+
+class _Groups:
+    """Slices and clusters of the compared records, from the input that the first run kept."""
+
+    def __init__(self, run: RunFolder, plan: Plan, alignment: Alignment, choices: Choices) -> None:
+        self.name = plan.cluster_key if choices.cluster is None else choices.cluster
+        self.problem = ""
+        self.rows: dict[str, dict[str | None, list[int]]] = {}
+        names = plan.slices if choices.slices is None else choices.slices
+        rows = self._rows_by_hash(alignment.pairs)
+        labels = [""] * len(alignment.pairs)
+        try:
+            self._read(run, names, rows=rows, labels=labels)
+        except RunNotFound as problem:
+            self.problem, self.name = f"{problem.message}: no slices and no clusters", ""
+        self.clusters = self._codes(labels, alignment.pairs)
+
+    @staticmethod
+    def _rows_by_hash(pairs: Sequence[Pair]) -> dict[tuple[str, str], list[int]]:
+        rows: dict[tuple[str, str], list[int]] = {}
+        for row, pair in enumerate(pairs):
+            standing = pair.before.standing
+            rows.setdefault((standing.record_id, standing.record_sha256), []).append(row)
+        return rows
+
+    def _read(self, run: RunFolder, names: Sequence[str], *, rows: dict[tuple[str, str], list[int]], labels: list[str]) -> None:
+        if not names and not self.name:
+            return
+        for entry in run.records():
+            # A record that was asked several times is listed once for each.
+            for row in rows.pop((entry["record_id"], entry["record_sha256"]), ()):
+                case = msgspec.convert(entry["record"], Case)
+                labels[row] = cluster_of(case, self.name)
+                for name, values in slices_of(case, tuple(names)).items():
+                    for value in dict.fromkeys(values) or (None,):
+                        self.rows.setdefault(name, {}).setdefault(value, []).append(row)
+
+    def _codes(self, labels: Sequence[str], pairs: Sequence[Pair]) -> Clusters | None:
+        """A number for each cluster; samples of one record hang together whether or not a key was given."""
+        if not any(labels):
+            samples = {(pair.before.standing.dataset, pair.before.standing.record_id) for pair in pairs}
+            if len(samples) == len(pairs):
+                self.name = ""
+                return None
+            self.name = "record"
+            labels = [f"{pair.before.standing.dataset}\0{pair.before.standing.record_id}" for pair in pairs]
+        # A record without a cluster stands for itself.
+        words = {word: code for code, word in enumerate(dict.fromkeys(labels))}
+        alone = iter(range(len(words), len(words) + len(labels)))
+        return np.array([words[label] if label else next(alone) for label in labels], dtype=np.int32)
+
+
+def _slices(groups: _Groups, paired: _Paired) -> tuple[SliceDifference, ...]:
+    """Slices of which there are at least two values; one value is everything once more."""
+    found: list[SliceDifference] = []
+    for name, values in groups.rows.items():
+        largest = sorted(values.items(), key=lambda entry: (-len(entry[1]), entry[0] is None, entry[0] or ""))
+        if len(largest) > 1:
+            found += [_slice(name, value, paired.at(np.array(rows))) for value, rows in largest[:MAX_SLICE_VALUES]]
+    adjusted = holm([entry.p_value for entry in found])
+    return tuple(msgspec.structs.replace(entry, p_adjusted=p) for entry, p in zip(found, adjusted, strict=True))
+
+
+def _slice(name: str, value: str | None, part: _Paired) -> SliceDifference:
+    return SliceDifference(
+        slice=name,
+        value=value,
+        n=len(part.before),
+        passes=part.passes(),
+        scores=part.scores(),
+        p_value=part.p_passes(),
+        p_adjusted=None,
+    )
+
+
+def _flipped(pairs: Sequence[Pair]) -> list[Pair]:
+    """Losses, then gains, the largest change of the score first."""
+    flips = [pair for pair in pairs if pair.before.standing.passed != pair.after.standing.passed]
+    return sorted(flips, key=lambda pair: (not pair.before.standing.passed, -abs(_change(pair)), pair.before.line))
+
+
+def _change(pair: Pair) -> float:
+    return (pair.after.standing.score or 0.0) - (pair.before.standing.score or 0.0)
+
+
+def _told(flips: Sequence[Pair], *, before: RunFolder, after: RunFolder, is_scaled: bool) -> tuple[Flip, ...]:
+    """The flips with what both runs say; of the files only these lines are decoded whole."""
+    first = _lines(before, {pair.before.line for pair in flips})
+    second = _lines(after, {pair.after.line for pair in flips})
+    return tuple(
+        Flip(
+            record_id=pair.before.standing.record_id,
+            dataset=pair.before.standing.dataset,
+            sample=pair.before.standing.sample,
+            direction="worse" if pair.before.standing.passed else "better",
+            before=_saying(first[pair.before.line], is_scaled=is_scaled),
+            after=_saying(second[pair.after.line], is_scaled=is_scaled),
+        )
+        for pair in flips
+    )
+
+
+def _lines(run: RunFolder, wanted: set[int]) -> dict[int, Json]:
+    if not wanted:
+        return {}
+    numbered = enumerate(run.raw_lines("predictions.jsonl"))
+    return {number: msgspec.json.decode(line) for number, line in numbered if number in wanted}
+
+
+def _saying(line: Json, *, is_scaled: bool) -> Told:
+    return Told(
+        answer=line["model_response"],
+        score=line["raw_score"] if is_scaled else line["score"],
+        passed=line["passed"],
+        justification=line["justification"],
+        label=line["label"],
+        status=line["status"],
+    )
+
+
+def _listed(standings: Iterable[Standing]) -> Listed:
+    ids = [standing.record_id for standing in standings]
+    return Listed(count=len(ids), record_ids=tuple(ids[:MAX_LISTED]))
+
+
+def _notes(before: Plan, after: Plan, *, alignment: Alignment, groups: _Groups) -> tuple[str, ...]:
+    """What a reader has to know before believing the difference."""
+    notes = [
+        f"'{name}' differs between the runs" for name in changed_settings(before, after) if name not in {*_EXPECTED, "datasets"}
+    ]
+    if not alignment.pairs:
+        notes.append("no record was graded in both runs")
+    if alignment.changed:
+        notes.append("records with the same id and other contents were left out")
+    if alignment.is_by_id_alone:
+        notes.append("the runs name their datasets differently: records were aligned by id and contents alone")
+    return (*notes, *([groups.problem] if groups.problem else []))

@@ -1,0 +1,107 @@
+"""`assay compare`: two finished runs, record by record."""
+
+from typing import Any
+
+import click
+import msgspec
+
+from assay import api
+from assay.core.errors import UsageProblem
+from assay.surfaces.cli import exits
+from assay.surfaces.cli.run_options import (
+    Shown,
+    check_markdown,
+    command_line,
+    json_option,
+    markdown_option,
+    runs_dir_option,
+    text_settings,
+    write_json,
+    write_markdown,
+    write_text,
+)
+from assay.surfaces.reporters.comparison import comparison_text
+from assay.surfaces.reporters.comparison_markdown import comparison_markdown
+
+HELP = """Say what changed between two finished runs, and whether it can be believed.
+
+Records are aligned by id and contents; those that changed, are missing, or have no grade in one of the runs are listed and left
+out. The difference is that of the same records, with a 95 % interval; McNemar's exact test looks at passes that turned into
+failures and the other way round; p of slices is corrected for looking at many (Holm). BEFORE and AFTER are ids, unique beginnings
+of one, `latest`, or paths of folders.
+"""
+
+EPILOG = """\b
+Examples:
+  assay compare nightly-14 nightly-15
+  assay compare baseline latest --slices tags,dataset --cluster source
+  assay compare baseline latest --markdown comment.md
+
+\b
+Exit codes:
+  0  compared, whatever came out; `assay gate` decides
+  2  could not run: no such run, it has not ended, or the runs have no record in common"""
+
+ALL = "all"
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line says."""
+
+    before: str
+    after: str
+    runs_dir: str
+    cluster: str | None
+    slices: str | None
+    flips: str
+    is_json: bool
+    markdown: str | None
+    verbose: bool
+
+
+@click.command("compare", help=HELP, epilog=EPILOG)
+@click.argument("before", metavar="BEFORE")
+@click.argument("after", metavar="AFTER")
+@runs_dir_option
+@click.option("--cluster", metavar="KEY", help="Member of the metadata whose records hang together; the plan's where not given.")
+@click.option("--slices", metavar="NAMES", help="Slices to compare, separated by commas; the plan's where not given.")
+@click.option("--flips", metavar="N|all", default="10", show_default=True, help="Flips to show, with both answers and judgments.")
+@json_option
+@markdown_option
+@click.option("-v", "--verbose", is_flag=True, help="Show all slices and whole texts.")
+@click.pass_context
+def command(context: click.Context, /, **given: Any) -> None:
+    """Entry of the command; see HELP."""
+    show(msgspec.convert(given, Options))
+    context.exit(exits.VALID)
+
+
+def show(options: Options) -> None:
+    """Compare, and show it in the way that was asked for."""
+    check_markdown(options.markdown, is_json=options.is_json)
+    names = None if options.slices is None else tuple(name.strip() for name in options.slices.split(",") if name.strip())
+    found = api.compare(
+        options.before,
+        options.after,
+        runs_dir=options.runs_dir,
+        cluster=options.cluster,
+        slices=names,
+        max_flips=_count(options.flips),
+    )
+    if options.is_json:
+        write_json(found.to_dict())
+    if options.markdown is not None:
+        write_markdown(comparison_markdown(found, is_verbose=options.verbose), options.markdown)
+    elif not options.is_json:
+        shown = Shown(runs_dir=options.runs_dir)
+        commands = [command_line("show", found.after.run_id, flip.record_id, shown=shown) for flip in found.flips[:1]]
+        write_text(comparison_text(found, text_settings(is_verbose=options.verbose), commands=commands))
+
+
+def _count(text: str) -> int | None:
+    """A number of flips; None for all of them."""
+    if text == ALL:
+        return None
+    if not text.isascii() or not text.isdigit():
+        raise UsageProblem(f"--flips takes a number or '{ALL}', not '{text}'")
+    return int(text)

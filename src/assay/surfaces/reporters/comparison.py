@@ -1,0 +1,136 @@
+"""Two runs beside each other, for the terminal: the difference, what it is worth, where it comes from, and the flips."""
+
+from collections.abc import Iterator, Sequence
+
+from assay.api import Comparison
+from assay.surfaces.printable import printable
+from assay.surfaces.reporters.comparison_words import (
+    change,
+    conclusion,
+    listed_records,
+    p_text,
+    shown_slices,
+    told,
+)
+from assay.surfaces.reporters.paint import Paint, hanging, painter
+from assay.surfaces.reporters.run_numbers import decimal
+from assay.surfaces.reporters.run_table import Cell, Column, Row, table
+from assay.surfaces.reporters.run_text import ID_LIMIT, LABEL, NAME_LIMIT, SLICE_LIMIT, TEXT_LIMIT
+from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.wording import counted
+
+_STYLES = {"IMPROVED": "accepted", "WORSE": "error", "UNDECIDED": "warning"}
+
+
+def comparison_text(found: Comparison, settings: Settings, *, commands: Sequence[str] = ()) -> Iterator[str]:
+    """The whole report; `commands` are what the reader may want to call next."""
+    paint = painter(is_coloured=settings.is_coloured)
+    yield from _sides(found, settings, paint=paint)
+    yield "\n"
+    yield from _differences(found, settings, paint=paint)
+    yield from _slices(found, settings, paint=paint)
+    yield from _flips(found, settings, paint=paint)
+    yield "\n"
+    word, reason = conclusion(found)
+    yield f"{paint(word, _STYLES[word])}{' ' * max(1, LABEL - len(word))}{_folded(reason, settings)}\n"
+    for note in found.notes:
+        yield _labelled("note", printable(note, limit=TEXT_LIMIT), paint=paint, settings=settings)
+    for number, command in enumerate(commands):
+        yield _labelled("" if number else "next", printable(command), paint=paint, settings=None)
+
+
+def _sides(found: Comparison, settings: Settings, *, paint: Paint) -> Iterator[str]:
+    for label, side in (("before", found.before), ("after", found.after)):
+        words = [
+            side.run_id,
+            side.candidate,
+            *(f"judged by {judge}" for judge in side.judges),
+            f"{counted(side.records, 'record')}",
+        ]
+        text = " · ".join(printable(word, limit=NAME_LIMIT) for word in words)
+        yield _labelled(label, text, paint=paint, settings=settings)
+    yield _labelled("compared", listed_records(found), paint=paint, settings=settings)
+
+
+def _differences(found: Comparison, settings: Settings, *, paint: Paint) -> Iterator[str]:
+    columns = (
+        Column(""),
+        Column("before", is_number=True),
+        Column("after", is_number=True),
+        Column("difference", is_number=True),
+        Column("p", is_number=True),
+    )
+    rows = [
+        (
+            "pass rate",
+            decimal(found.before.pass_rate),
+            decimal(found.after.pass_rate),
+            change(found.passes),
+            p_text(found.p_passes),
+        ),
+        (
+            f"score {found.scale}",
+            decimal(found.before.mean),
+            decimal(found.after.mean),
+            change(found.scores),
+            p_text(found.p_scores),
+        ),
+    ]
+    yield from table(columns, rows, paint=paint, width=settings.width)
+
+
+def _slices(found: Comparison, settings: Settings, *, paint: Paint) -> Iterator[str]:
+    shown, omitted = shown_slices(found, is_verbose=settings.is_verbose)
+    if not shown:
+        return
+    columns = (
+        Column("slice"),
+        Column("value"),
+        Column("n", is_number=True),
+        Column("pass rate", is_number=True),
+        Column("p (Holm)", is_number=True),
+    )
+    rows = [
+        (
+            printable(row.slice, limit=SLICE_LIMIT),
+            printable(row.value if row.value is not None else "(none)", limit=SLICE_LIMIT),
+            f"{row.n:,}",
+            change(row.passes),
+            p_text(row.p_adjusted),
+        )
+        for row in shown
+    ]
+    yield "\n"
+    yield from table(columns, rows, paint=paint, width=settings.width)
+    if omitted:
+        yield paint(f"… and {counted(omitted, 'more value')} (--verbose lists them)", "quiet") + "\n"
+
+
+def _flips(found: Comparison, settings: Settings, *, paint: Paint) -> Iterator[str]:
+    if not found.flips:
+        return
+    limit = None if settings.is_verbose else TEXT_LIMIT
+    rows: list[Row] = []
+    for flip in found.flips:
+        style = "error" if flip.direction == "worse" else "accepted"
+        name = flip.record_id if not flip.sample else f"{flip.record_id} #{flip.sample + 1}"
+        rows += [
+            (Cell(flip.direction, style), printable(name, limit=ID_LIMIT), "before", told(flip.before, limit=limit)),
+            ("", "", "after", told(flip.after, limit=limit)),
+        ]
+    yield "\n"
+    yield from table(
+        (Column("flip"), Column("record"), Column(""), Column("answer and why")), rows, paint=paint, width=settings.width
+    )
+    omitted = found.n_flips - len(found.flips)
+    if omitted:
+        yield paint(f"… and {counted(omitted, 'more flip')} (--flips all lists them)", "quiet") + "\n"
+
+
+def _labelled(label: str, text: str, *, paint: Paint, settings: Settings | None) -> str:
+    shown = paint(f"{label:{LABEL}}", "quiet") if label else " " * LABEL
+    return f"{shown}{_folded(text, settings)}\n"
+
+
+def _folded(text: str, settings: Settings | None) -> str:
+    return hanging(text, first=LABEL, width=settings.width if settings else None, indent=LABEL)

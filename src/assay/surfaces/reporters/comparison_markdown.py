@@ -1,0 +1,86 @@
+"""Two runs beside each other as a comment on a pull request."""
+
+from collections.abc import Iterator, Sequence
+
+from assay.api import Comparison
+from assay.surfaces.reporters.comparison_words import change, conclusion, listed_records, p_text, shown_slices
+from assay.surfaces.reporters.run_markdown import cell, inert, markdown_table
+from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, level_name
+
+TEXT_LIMIT = 240
+
+
+def comparison_markdown(found: Comparison, *, is_verbose: bool = False) -> Iterator[str]:
+    """The whole comment: the decision, both runs, slices, flips with both answers."""
+    word, reason = conclusion(found)
+    yield f"## Comparison: {word}\n\n- {inert(reason)}\n"
+    yield from (f"- {inert(note)}\n" for note in found.notes)
+    yield "\n"
+    yield from _differences(found)
+    yield f"\nBefore: {cell(found.before.run_id)}. After: {cell(found.after.run_id)}. Compared: {inert(listed_records(found))}. "
+    yield "Numbers in brackets are 95 % intervals of the paired difference.\n"
+    yield from _slices(found, is_verbose=is_verbose)
+    yield from _flips(found)
+
+
+def _differences(found: Comparison) -> Iterator[str]:
+    titles = ("", cell(found.before.candidate), cell(found.after.candidate), "difference", "p")
+    rows: list[Sequence[str]] = [
+        (
+            "pass rate",
+            decimal(found.before.pass_rate),
+            decimal(found.after.pass_rate),
+            change(found.passes),
+            p_text(found.p_passes),
+        ),
+        (
+            f"score {found.scale}",
+            decimal(found.before.mean),
+            decimal(found.after.mean),
+            change(found.scores),
+            p_text(found.p_scores),
+        ),
+    ]
+    yield from markdown_table(titles, [[_figure(text) for text in row] for row in rows], n_texts=1)
+
+
+def _slices(found: Comparison, *, is_verbose: bool) -> Iterator[str]:
+    shown, omitted = shown_slices(found, is_verbose=is_verbose)
+    if not shown:
+        return
+    yield "\n### Slices\n\n"
+    rows = [
+        (cell(row.slice), cell(row.value or "(none)"), f"{row.n:,}", change(row.passes), _figure(p_text(row.p_adjusted)))
+        for row in shown
+    ]
+    yield from markdown_table(("slice", "value", "n", "pass rate", "p (Holm)"), rows, n_texts=2)
+    if omitted:
+        yield f"\n… and {omitted:,} more.\n"
+
+
+def _flips(found: Comparison) -> Iterator[str]:
+    if not found.flips:
+        return
+    yield f"\n<details><summary>Flips: {found.n_flips:,}</summary>\n\n"
+    rows = [
+        (
+            flip.direction,
+            cell(flip.record_id),
+            _said(flip.before),
+            _said(flip.after),
+            inert(flip.after.justification or "", limit=TEXT_LIMIT),
+        )
+        for flip in found.flips
+    ]
+    yield from markdown_table(("flip", "record", "before", "after", "why"), rows, n_texts=4)
+    yield "\n</details>\n"
+
+
+def _said(said: object) -> str:
+    score: float | None = getattr(said, "score", None)
+    answer: str | None = getattr(said, "answer", None)
+    return f"{UNKNOWN if score is None else level_name(score)} · {inert(answer or '', limit=TEXT_LIMIT)}"
+
+
+def _figure(text: str) -> str:
+    return text.replace("<", "&lt;")

@@ -1,0 +1,97 @@
+"""A comparison in words: what changed, whether it can be believed, and what would settle it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from assay.api import Comparison
+from assay.surfaces.printable import printable
+from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, level_name
+from assay.surfaces.reporters.run_text import one_line
+from assay.surfaces.reporters.wording import counted
+
+MAX_SLICES = 12
+LEVEL = 0.05
+"""A probability from which on a difference is taken for chance."""
+
+
+def change(estimate: Any) -> str:
+    """`+0.05 [-0.01, +0.11]`; what has no interval says why."""
+    if estimate.value is None:
+        return UNKNOWN
+    if estimate.interval is None:
+        return f"{_signed(estimate.value)} (no interval)"
+    return f"{_signed(estimate.value)} [{_signed(estimate.interval.low)}, {_signed(estimate.interval.high)}]"
+
+
+def _signed(value: float) -> str:
+    text = f"{value:+.2f}"
+    return "0.00" if text in ("+0.00", "-0.00") else text
+
+
+def p_text(p: float | None) -> str:
+    """`0.031`, `<0.001`."""
+    if p is None:
+        return UNKNOWN
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def listed_records(found: Comparison) -> str:
+    """`118 records · 2 without a grade in one of the runs · 1 changed · 3 only before · 0 only after`."""
+    parts = [counted(found.n, "record")]
+    if found.n_clusters is not None:
+        parts.append(f"in {counted(found.n_clusters, 'cluster')} by {printable(found.cluster)}")
+    kinds = (
+        ("without a grade in one of the runs", found.unscored),
+        ("with other contents", found.changed),
+        ("only before", found.missing),
+        ("only after", found.added),
+    )
+    return " · ".join([*parts, *(f"{kind.count:,} {words}{_first(kind.record_ids)}" for words, kind in kinds if kind.count)])
+
+
+def _first(record_ids: Sequence[str]) -> str:
+    shown = ", ".join(printable(record_id, limit=48) for record_id in record_ids[:3])
+    return f" ({shown}{', …' if len(record_ids) > 3 else ''})"
+
+
+def conclusion(found: Comparison) -> tuple[str, str]:
+    """One word on the difference of pass rates, and the sentence behind it."""
+    interval = found.passes.interval
+    if interval is None or found.n == 0:
+        return "UNDECIDED", found.passes.reason or "there is nothing to compare"
+    flips = f"{found.mcnemar.better:,} better and {found.mcnemar.worse:,} worse"
+    is_shown = found.p_passes is not None and found.p_passes < LEVEL and (interval.low > 0 or interval.high < 0)
+    if is_shown:
+        word = "IMPROVED" if interval.low > 0 else "WORSE"
+        direction = "higher" if word == "IMPROVED" else "lower"
+        return word, f"the pass rate is {direction} ({flips} of {counted(found.n, 'record')}, p {p_text(found.p_passes)})"
+    return "UNDECIDED", f"no difference of pass rates can be shown ({flips} of {counted(found.n, 'record')}){_power(found)}"
+
+
+def _power(found: Comparison) -> str:
+    unit = "record" if found.n_clusters is None else "cluster"
+    if found.detectable_effect is None:
+        return ""
+    units = counted(found.n_clusters or found.n, unit)
+    words = f"; {units} would show one of {decimal(found.detectable_effect)} or more"
+    if found.detectable_effect > 1:
+        words = f"; {units} are too few to show any for certain"
+    if found.required_records is None:
+        return words
+    return f"{words}, the one seen here would take {counted(found.required_records, unit)}"
+
+
+def shown_slices(found: Comparison, *, is_verbose: bool) -> tuple[Sequence[Any], int]:
+    """The slices that a reader looks for first: the least likely to be chance, then the largest."""
+    ordered = sorted(found.slices, key=lambda row: (row.p_adjusted is None, row.p_adjusted, -row.n))
+    shown = ordered if is_verbose else ordered[:MAX_SLICES]
+    return shown, len(ordered) - len(shown)
+
+
+def told(said: Any, *, limit: int | None) -> str:
+    """`fail 2 · "the answer" · why`."""
+    score = UNKNOWN if said.score is None else level_name(said.score)
+    verdict = "pass" if said.passed else "fail"
+    answer = printable(one_line(said.answer or ""), limit=limit)
+    why = printable(one_line(said.justification or ""), limit=limit)
+    return " · ".join(part for part in (f"{verdict} {score}", f"“{answer}”", why) if part)

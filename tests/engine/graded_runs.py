@@ -1,0 +1,32 @@
+"""Finished runs over multiple-choice questions whose answers are given, so that every score is known beforehand."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from assay import api
+from assay.core.run_result import RunResult
+from tests.engine.run_settings import mcq_row, write_rows
+
+RIGHT, WRONG = "A", "B"
+
+
+def question(row_id: str, **metadata: Any) -> dict[str, Any]:
+    """A question whose right answer is A; `prompt` replaces its words."""
+    row = mcq_row(row_id)
+    prompt = metadata.pop("prompt", None)
+    return {**row, **({} if prompt is None else {"prompt": prompt}), "metadata": {**row.get("metadata", {}), **metadata}}
+
+
+def graded(folder: Path, run_id: str, rows: Sequence[dict[str, Any]], answers: Mapping[str, str], **options: Any) -> RunResult:
+    """A run in which each row of `answers` has that answer."""
+    dataset = write_rows(folder / "law.jsonl", *rows)
+    given = [{"example_id": name, "candidate_name": "big", "response_text": text} for name, text in answers.items()]
+    responses = write_rows(folder / f"{run_id}-answers.jsonl", *given)
+    (result,) = api.run(dataset, responses=str(responses), run_id=run_id, runs_dir=str(folder / "runs"), **options)
+    return result
+
+
+def passing(rows: Sequence[dict[str, Any]], *failing: int) -> dict[str, str]:
+    """Right answers to all rows but those at the given places."""
+    return {row["id"]: WRONG if place in failing else RIGHT for place, row in enumerate(rows)}

@@ -1,0 +1,67 @@
+"""`assay compare`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from assay.surfaces.cli.main import program
+from tests.engine.graded_runs import graded, passing, question
+from tests.surfaces.conftest import HOSTILE
+
+ANSWER = HOSTILE.replace("\ud800", "")
+ROWS = [question(f"q{number}") for number in range(8)]
+
+
+def assay(*arguments: str) -> Result:
+    return CliRunner().invoke(program, arguments, prog_name="assay")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("compared")
+    graded(folder, "old", ROWS, passing(ROWS, 1))
+    graded(folder, "new", ROWS, {**passing(ROWS), "q0": ANSWER, "q2": ANSWER})
+    return folder / "runs"
+
+
+def test_the_report_says_what_changed_and_what_it_is_worth(folder: Path) -> None:
+    result = assay("compare", "old", "new", "--runs-dir", str(folder))
+    assert result.exit_code == 0
+    assert "pass rate    0.88   0.75  -0.12 [" in result.stdout
+    assert "UNDECIDED   no difference of pass rates can be shown (1 better and 2 worse of 8 records)" in result.stdout
+
+
+def test_flips_are_as_many_as_are_asked_for(folder: Path) -> None:
+    one, none = (assay("compare", "old", "new", "--flips", count, "--runs-dir", str(folder)).stdout for count in ("1", "0"))
+    assert "… and 2 more flips" in one
+    assert "answer and why" not in none
+
+
+def test_answers_of_models_reach_no_terminal_and_no_markdown_as_they_are(folder: Path) -> None:
+    text = assay("compare", "old", "new", "--runs-dir", str(folder)).stdout
+    markdown = assay("compare", "old", "new", "--markdown", "--runs-dir", str(folder)).stdout
+    assert "\x1b" not in text
+    assert "gnp.exe" in text
+    assert "<script" not in markdown
+    assert "\u202e" not in markdown
+
+
+def test_scripts_get_the_whole_comparison(folder: Path) -> None:
+    found = json.loads(assay("compare", "old", "new", "--json", "--flips", "all", "--runs-dir", str(folder)).stdout)
+    assert (found["n"], found["n_flips"], len(found["flips"]), found["mcnemar"]["worse"]) == (8, 3, 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("old", "nowhere"), "nowhere"),
+        (("old", "new", "--flips", "some"), "--flips takes a number or 'all', not 'some'"),
+        (("old", "new", "--json", "--markdown"), "both want standard output"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_line_and_exit_2(folder: Path, arguments: tuple[str, ...], message: str) -> None:
+    result = assay("compare", *arguments, "--runs-dir", str(folder))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
