@@ -27,8 +27,9 @@ def problems_of(job: Job, run_id: str, expected: Artifacts) -> list[str]:
 
 
 def _not_once(path: Path) -> list[str]:
-    counts = Counter(json.loads(line)["record_id"] for line in path.read_text().splitlines())
-    return [f"{record_id} has {count} results" for record_id, count in counts.items() if count != 1]
+    lines = map(json.loads, path.read_text().splitlines())
+    counts = Counter((line["record_id"], line.get("sample")) for line in lines)
+    return [f"{record_id} (sample {sample}) has {count} results" for (record_id, sample), count in counts.items() if count != 1]
 
 
 def stable_artifacts(folder: Path) -> Artifacts:

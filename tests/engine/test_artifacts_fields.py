@@ -236,12 +236,17 @@ def test_every_field_of_a_line_is_documented(artifact: str, line: type[msgspec.S
 
 @pytest.mark.parametrize("artifact", ["run_manifest.json", "metrics_summary.json"])
 def test_every_member_of_a_document_is_documented(tmp_path: Path, artifact: str) -> None:
-    result = finished(write_batch(tmp_path / "d.json", batch_record("a")))
+    result = finished(write_batch(tmp_path / "d.json", batch_record("a")), repeat=2)
     assert documented(artifact) == set(document(result, artifact))
 
 
+def test_every_member_of_the_repeats_is_documented(tmp_path: Path) -> None:
+    result = finished(write_batch(tmp_path / "d.json", batch_record("a")), repeat=2)
+    assert documented("metrics_summary.json: repeats") == set(result.metrics["repeats"])
+
+
 def test_every_member_of_the_input_is_documented(tmp_path: Path) -> None:
-    found = document(finished(write_batch(tmp_path / "d.json", batch_record("a"))), "input_dataset.json")
+    found = document(finished(write_batch(tmp_path / "d.json", batch_record("a")), repeat=2), "input_dataset.json")
     assert set(found["records"][0]) == {*InputLine.__struct_fields__, "record"}
     assert documented("input_dataset.json") == {*found, *found["records"][0]}
 
@@ -255,5 +260,5 @@ def test_every_member_of_a_slice_is_documented(tmp_path: Path) -> None:
 
 
 def test_every_member_of_a_response_is_documented(tmp_path: Path) -> None:
-    (row,) = lines(finished(write_batch(tmp_path / "d.json", batch_record("a"))), "responses.jsonl")
+    row, _ = lines(finished(write_batch(tmp_path / "d.json", batch_record("a")), repeat=2), "responses.jsonl")
     assert documented("responses.jsonl") == set(row)

@@ -22,7 +22,7 @@ def law(folder: Path, *ids: str, **options: Any) -> RunRequest:
 def test_answers_come_from_lines(tmp_path: Path) -> None:
     loaded = load_responses(write_rows(tmp_path / "answers.jsonl", answer("a", "Ä"), answer("b", ""), answer("a", "x", "small")))
     assert (loaded.of("big").text_for("a"), loaded.of("big").text_for("b"), loaded.of("small").text_for("a")) == ("Ä", "", "x")
-    assert (len(loaded.of("big")), "b" in loaded.of("small"), loaded.problems) == (2, False, ())
+    assert (len(loaded.of("big")), loaded.of("small").has("b"), loaded.problems) == (2, False, ())
 
 
 def test_answers_come_from_a_list(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_run_takes_its_only_candidate_from_the_responses(tmp_path: Path) -> No
     assert (plan.candidate.name, plan.response_source, len(plan.responses_sha256)) == ("big", "prefilled", 64)
     reply_for = open_responses(plan)
     assert reply_for is not None
-    assert reply_for("b").text == "B"
+    assert reply_for("b", 0).text == "B"
 
 
 def test_every_selected_pair_needs_an_answer(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_recorded_replies_are_the_answers_of_a_conversation(tmp_path: Path) -> N
     reply_for = open_responses(runs.plans[0])
     (case,) = runs.inputs[0].report.cases
     assert reply_for is not None
-    assert reply_for(f"conversation:{case.record_sha256[:16]}:turn-1").text == "Hello"
+    assert reply_for(f"conversation:{case.record_sha256[:16]}:turn-1", 0).text == "Hello"
 
 
 def test_sampled_answers_are_not_given(tmp_path: Path) -> None:

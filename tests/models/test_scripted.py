@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from assay.core.ask import Ask, ModelFailure, Reply
@@ -23,6 +24,8 @@ QUESTION = "Which one?\n\nA. Paris\nB. Rome\nC. Bern\n\nAnswer with JSON."
         ("flaky-0", QUESTION),
         ("mcq-first", '{"answer":"A","reasoning":"It is the option that the script names."}'),
         ("mcq-last", '{"answer":"C","reasoning":"It is the option that the script names."}'),
+        ("mcq-any", '{"answer":"A","reasoning":"It is the option that the script names."}'),
+        ("judge-any", '{"score":5,"justification":"The script gives this answer the score 5."}'),
         ("judge-5", '{"score":5,"justification":"The script gives every answer the score 5."}'),
     ],
 )
@@ -35,6 +38,12 @@ def test_a_named_script_says_the_same_every_time(name: str, text: str) -> None:
 def test_options_are_recognised_in_every_common_form(option: str) -> None:
     text = reply_to(plan_of(provider_of("scripted"), "mcq-first"), ask_of(f"Which one?\n{option}\n")).text
     assert text.startswith('{"answer":"A"')
+
+
+def test_any_option_is_another_one_for_another_sample() -> None:
+    plan = plan_of(provider_of("scripted"), "mcq-any")
+    asks = [msgspec.structs.replace(ask_of(QUESTION), sample=sample) for sample in range(8)]
+    assert len({reply_to(plan, ask).text for ask in asks}) > 1
 
 
 def test_a_failing_script_fails_with_its_code() -> None:

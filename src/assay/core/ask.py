@@ -24,6 +24,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """JSON Schema of the wanted reply, for providers that can be held to one."""
     is_fresh: bool = False
     """A stored reply to the same request will not do."""
+    sample: int = 0
+    """Which of several answers to the same request is wanted; each has an address of its own."""
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -89,5 +89,21 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     """Members of the record that have no field of their own here."""
+    sample: int | msgspec.UnsetType = msgspec.UNSET
+    """Which of several answers to the record is wanted, from 0; only in runs that ask more than once."""
     record_sha256: str = ""
     """SHA-256 of the record's canonical JSON (RFC 8785)."""
+
+
+class _Sampled(msgspec.Struct):
+    """The one member of a case that some readers need."""
+
+    sample: int = 0
+
+
+_decode_sampled = msgspec.json.Decoder(_Sampled).decode
+
+
+def sample_of(case: bytes) -> int:
+    """Which of several answers a case in JSON wants; 0 where it says nothing."""
+    return _decode_sampled(case).sample

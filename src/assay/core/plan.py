@@ -153,6 +153,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     sample: int | None = None
     seed: int = 0
     """Of the sample and of resampled intervals."""
+    repeat: int = 1
+    """How often every record is asked; each answer is evaluated on its own."""
     keep_raw: bool = False
     """Keep the providers' whole replies in the attempt log, redacted."""
     cache_dir: str = ""

@@ -75,8 +75,8 @@ class Room(msgspec.Struct, kw_only=True):
     """Set when no new call is to be made."""
     attachments: Callable[[Case], Awaitable[Mapping[str, str]]]
     """The text of a case's attachments by path; raises GradingFailure where one is not what it was."""
-    responses: Callable[[str], Reply] | None = None
-    """Given answers by case id, instead of the candidate's."""
+    responses: Callable[[str, int], Reply] | None = None
+    """Given answers by case id and sample, instead of the candidate's."""
     cache: ReplyCache | None = None
     chance: Callable[[], float] = random.random
     clock: Callable[[], float] = time.time
@@ -266,8 +266,11 @@ class _Drive:
         """One attempt at one ask; its reply or its failure is noted."""
         room = self._room
         if ask.stage == "candidate" and room.responses is not None:
-            return self._note(_Call(ask, "", room.clock()), room.responses(self._case.id), cost=None)
+            given = room.responses(self._case.id, self._case.sample or 0)
+            return self._note(_Call(ask, "", room.clock()), given, cost=None)
         route = room.routes[ask.model]
+        if self._case.sample:
+            ask = msgspec.structs.replace(ask, sample=self._case.sample)
         call = _Call(ask, route.address(ask), room.clock())
         cached = room.cache.get(call.address) if room.cache is not None and not ask.is_fresh else None
         if cached is not None:

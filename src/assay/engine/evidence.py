@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from assay.core.ask import Usage
-from assay.core.case import Case
+from assay.core.case import Case, sample_of
 from assay.core.outcome import Attempt, Failed, Grade, Graded, Invalid, Outcome, Score, Skipped, record_status
 from assay.engine.shown import ShownPlan
 from assay.engine.tally import FREE
@@ -42,6 +42,7 @@ class InputLine(msgspec.Struct):
     """Of the record as it was read."""
     stored_sha256: str
     """Of the bytes of `record` as they stand here, redacted."""
+    sample: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class ValidationLine(msgspec.Struct, kw_only=True):
@@ -53,6 +54,7 @@ class ValidationLine(msgspec.Struct, kw_only=True):
     """None for a record that broke its contract: only valid ones are hashed."""
     result: str
     issues: msgspec.Raw
+    sample: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class PredictionLine(msgspec.Struct):
@@ -102,6 +104,8 @@ class PredictionLine(msgspec.Struct):
     """By the rules of the run's profile, not clipped."""
     profile_unscored: str | None = None
     """Why the profile gives no score; None without a profile."""
+    sample: int | msgspec.UnsetType = msgspec.UNSET
+    """Which of several answers to the record it is, from 0; only in runs that ask more than once."""
 
 
 class AttemptLine(msgspec.Struct):
@@ -141,6 +145,7 @@ class AttemptLine(msgspec.Struct):
     """What the judge said."""
     raw: str | None = None
     """The provider's whole body, when the run keeps it."""
+    sample: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class FailureLine(msgspec.Struct, kw_only=True):
@@ -157,6 +162,7 @@ class FailureLine(msgspec.Struct, kw_only=True):
     taxonomy_label: str
     stage: str | None
     record_attempts: int
+    sample: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class Evidence:
@@ -171,6 +177,8 @@ class Evidence:
         self._redact = _unchanged if is_clean or plan.redactor.is_clean(texts_of(finished)) else plan.redactor.text
         self.record_id = self._shown_id()
         """As it may be shown; None where the record has none."""
+        case = finished.record.case
+        self.sample: int | msgspec.UnsetType = sample_of(case) if plan.plan.repeat > 1 and case is not None else msgspec.UNSET
         self.status = record_status(self._outcome)
         self._answered: Attempt | None = None
         self._answer_sha256: str | None = None
@@ -193,6 +201,7 @@ class Evidence:
             record_sha256=record.sha256 or None,
             result="accepted" if record.case is not None else "rejected",
             issues=msgspec.Raw(self._plan.redactor.encoded(msgspec.Raw(record.issues)) if record.issues else b"[]"),
+            sample=self.sample,
         )
 
     def prediction(self, dataset: str) -> PredictionLine:
@@ -244,6 +253,7 @@ class Evidence:
             iso(measures.last_at) if self._attempts else None,
             code,
             message and self._redact(message),
+            sample=self.sample,
         )
 
     def redacted(self, text: str) -> str:
@@ -301,6 +311,7 @@ class Evidence:
             attempt.cost,
             self._redact(reply.text) if reply is not None and attempt.stage == "judge" else None,
             self._redact(reply.raw) if reply is not None and reply.raw else None,
+            self.sample,
         )
 
     def failure(self) -> FailureLine | None:
@@ -323,6 +334,7 @@ class Evidence:
             taxonomy_label=_label(outcome),
             stage=outcome.stage if isinstance(outcome, Failed) else None,
             record_attempts=max((attempt.round for attempt in self._attempts), default=0),
+            sample=self.sample,
         )
 
     def _shortfall(self, grade: Grade) -> tuple[str, str]:
@@ -429,6 +441,7 @@ def facts_of(line: PredictionLine, slices: Mapping[str, tuple[str, ...]], cluste
         line.profile_score,
         line.profile_unscored or "",
         line.record_id,
+        line.sample is not msgspec.UNSET,
     )
 
 
@@ -518,7 +531,7 @@ def metadata_at(metadata: Mapping[str, Any], path: str) -> Any:
     return value
 
 
-def failed_hashes(run: RunFolder) -> frozenset[str]:
-    """The hashes of the records that a run could not evaluate, which a retry takes up again."""
+def failed_evaluations(run: RunFolder) -> frozenset[tuple[str, int]]:
+    """What a run could not evaluate and a retry takes up again: the record's hash, and which of several answers it is."""
     lines = run.lines("predictions.jsonl")
-    return frozenset(line["record_sha256"] for line in lines if line["status"] in UNEVALUATED)
+    return frozenset((line["record_sha256"], line.get("sample", 0)) for line in lines if line["status"] in UNEVALUATED)

@@ -151,7 +151,7 @@ class _Artifacts:
             self._attempts.line(self._chain.line(_encode(evidence.attempt(number, attempt))))
         if line.model_response is not None:
             row = {"example_id": line.record_id, "candidate_name": line.candidate_name, "response_text": line.model_response}
-            self._responses.line(_encode(row))
+            self._responses.line(_encode(row if line.sample is msgspec.UNSET else {**row, "sample": line.sample}))
         self._facts.append(facts_of(line, slices_of(case, self._plan.slices), cluster_of(case, self._plan.cluster_key)))
         if case.contract == "golden_v1":
             self._golden.append(_golden_result(line, case))
@@ -170,14 +170,14 @@ class _Artifacts:
 
     def _write_input(self, line: PredictionLine, stored: bytes) -> None:
         """The record as it was evaluated, redacted, beside the hashes of the original and of what is left of it."""
-        head = _encode(InputLine(line.record_id, line.record_sha256, sha256(stored).hexdigest()))
+        head = _encode(InputLine(line.record_id, line.record_sha256, sha256(stored).hexdigest(), line.sample))
         self._input.write(b"".join((self._separator, head[:-1], b',"record":', stored, b"}")))
         self._separator = b",\n"
 
     def _write_metrics(self) -> None:
         plan = self._plan
         profile = None if self._profiler is None else self._profiler.profile
-        summary = summarize(self._facts, seed=plan.seed, profile=profile)
+        summary = summarize(self._facts, seed=plan.seed, profile=profile, repeat=plan.repeat)
         verdict = check_gates(plan.gates, summary)
         self._gate = msgspec.to_builtins(verdict)
         self._summary = {**summary, "gate": self._gate}
@@ -240,7 +240,7 @@ def _ignored_fields(datasets: Iterable[DatasetPlan]) -> list[dict[str, Any]]:
 def _golden_result(line: PredictionLine, case: Case) -> EvalResult:
     grade = None if line.raw_score is None else (round(line.raw_score), line.justification or "")
     error = "" if line.error_code is None else f"{line.error_code}: {line.error_message}"
-    return eval_result(
+    result = eval_result(
         line.record_id,
         case.prompt,
         answer=line.model_response or "",
@@ -248,6 +248,7 @@ def _golden_result(line: PredictionLine, case: Case) -> EvalResult:
         duration_ms=line.total_latency_ms or 0.0,
         error=error,
     )
+    return msgspec.structs.replace(result, sample=line.sample)
 
 
 def _golden_parameters(shown: ShownPlan) -> EvalRunParameters:

@@ -20,6 +20,7 @@ from assay.store.redact import Redactor
 from assay.store.sqlite import open_ledger
 
 Line = dict[str, Any]
+_SAMPLE_MEMBERS = ("sample", "index", "status", "score", "raw_score", "scale", "passed", "error_code")
 
 
 class _Standing(msgspec.Struct):
@@ -96,19 +97,31 @@ class Run:
                 for number, attempt in enumerate(finished.attempts, 1):
                     yield msgspec.to_builtins(evidence.attempt(number, attempt))
 
-    def record(self, record_id: str) -> Line:
-        """One record by its id or its index: what was asked, what came of it, every attempt; raises RunNotFound."""
-        prediction = _named(self.predictions(), record_id)
+    def record(self, record_id: str, *, sample: int | None = None) -> Line:
+        """One record by its id or its index: what was asked, what came of it, every attempt; raises RunNotFound.
+
+        Of a record that was asked several times it is the first answer, or the one with the number `sample`; `samples` has
+        what came of each.
+        """
+        prediction = _named(self.predictions(), record_id, sample)
         if prediction is None:
-            failure = _named(self.failures(), record_id)
+            failure = _named(self.failures(), record_id, sample)
             if failure is not None:
                 return {"failure": failure}
+            which = "" if sample is None else f" with a sample {sample}"
             raise RunNotFound(
-                f"run '{self.folders.run_id}' has no finished record '{record_id}'", hint="predictions.jsonl lists the records"
+                f"run '{self.folders.run_id}' has no finished record '{record_id}'{which}",
+                hint="predictions.jsonl lists the records",
             )
         index = prediction["index"]
         attempts = [line for line in self.attempts(prediction["record_id"]) if line["index"] == index]
-        return {"input": self._input(prediction), "prediction": prediction, "attempts": attempts}
+        found = {"input": self._input(prediction), "prediction": prediction, "attempts": attempts}
+        return {**found, "samples": self._samples(prediction)} if "sample" in prediction else found
+
+    def _samples(self, prediction: Line) -> list[Line]:
+        """What came of every answer to the record of a prediction."""
+        same = (line for line in self.predictions() if line["record_id"] == prediction["record_id"])
+        return [{name: line[name] for name in _SAMPLE_MEMBERS} for line in same]
 
     def _input(self, prediction: Line) -> Line:
         if self._sealed is not None:
@@ -141,13 +154,13 @@ class Run:
             ledger.close()
 
 
-def _named(lines: Iterator[Line], name: str) -> Line | None:
-    """The line with that record id; where there is none, the one with that index."""
+def _named(lines: Iterator[Line], name: str, sample: int | None) -> Line | None:
+    """The line with that record id, of that sample where one is given; where there is none, the one with that index."""
     at_index: Line | None = None
     for line in lines:
-        if line["record_id"] == name:
+        if line["record_id"] == name and sample in (None, line.get("sample", 0)):
             return line
-        if str(line["index"]) == name:
+        if str(line["index"]) == name and sample in (None, line.get("sample", 0)):
             at_index = line
     return at_index
 

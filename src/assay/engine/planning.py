@@ -3,7 +3,7 @@
 import hashlib
 import re
 import time
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -23,7 +23,7 @@ from assay.engine.request import PlanProblems, RunRequest, Settings
 from assay.engine.responses import ResponseFile, listed, load_responses
 from assay.engine.run_file import DatasetEntry, ProviderEntry
 from assay.engine.selection import Rules, rules_of, split_text
-from assay.engine.survey import Survey, survey
+from assay.engine.survey import HasAnswer, Survey, survey
 from assay.metrics.profiles import Profile, profile_of
 from assay.models import check_models
 
@@ -230,6 +230,7 @@ class _Planner:
         if any(dataset.plan.contract == "golden_v1" for dataset in self.inputs):
             warm = [model.name for model in (*self.candidates, *self.judges) if model.parameters.temperature]
             self.notes += [f"golden_v1 wants temperature 0, which '{name}' does not have" for name in warm]
+        self._warn_of_equal_answers()
 
     def _models(self, section: str) -> list[ModelPlan]:
         named: list[tuple[Steps, ModelPlan]] = []
@@ -240,6 +241,17 @@ class _Planner:
                 self.settings.add((*path, "provider" if entry.provider else "model"), str(problem))
         self._check_unique(section, [(path, model.name) for path, model in named])
         return [model for _, model in named]
+
+    def _warn_of_equal_answers(self) -> None:
+        """A model that does not sample says the same every time, and then repeating it tells nothing."""
+        if self.settings.value.repeat == 1 or self._source != "sampled":
+            return
+        for model in self.candidates:
+            steady = "temperature 0" if model.parameters.temperature == 0 else "a fixed seed" if model.parameters.seed else ""
+            if steady:
+                self.notes.append(
+                    f"'{model.name}' is asked {self.settings.value.repeat} times with {steady}: its answers may all be equal"
+                )
 
     # Answers
 
@@ -293,6 +305,8 @@ class _Planner:
     def _take_recorded(self) -> None:
         if any(dataset.plan.contract != "conversation_v1" for dataset in self.inputs):
             self.settings.add(("run", "response_source"), "only conversation_v1 has recorded replies; name a file of responses")
+        if self.settings.value.repeat > 1:
+            self.settings.add(("repeat",), "recorded replies were given once; name a candidate to ask it several times")
         self.candidates = self.candidates or [_given(RECORDED)]
 
     # Plans
@@ -346,6 +360,7 @@ class _Planner:
             limit=value.limit,
             sample=value.sample,
             seed=value.seed,
+            repeat=value.repeat,
             keep_raw=run.keep_raw,
             cache_dir=self._cache_dir(),
             suite=suite,
@@ -377,10 +392,12 @@ class _Planner:
             self.settings.problems += listed([f"{shown_path(dataset.plan.path)}: {problem}" for problem in found])
         return surveyed
 
-    def _answers(self) -> dict[str, Container[str]]:
+    def _answers(self) -> dict[str, HasAnswer]:
         """What every candidate has an answer for; recorded replies are there by their nature."""
         responses = self._responses
-        return {model.name: responses.of(model.name) for model in self.candidates} if responses and responses.by_candidate else {}
+        return (
+            {model.name: responses.of(model.name).has for model in self.candidates} if responses and responses.by_candidate else {}
+        )
 
 
 def _given(name: str) -> ModelPlan:

@@ -27,7 +27,7 @@ def recompute(run: RunFolder) -> dict[str, Line]:
 def metrics_of(columns: Columns, plan: Plan) -> dict[str, Line]:
     """The metrics documents by file name, from the facts of all records."""
     profile = profile_of(plan.profile, is_compat=plan.compat)
-    summary = summarize(columns, seed=plan.seed, profile=profile)
+    summary = summarize(columns, seed=plan.seed, profile=profile, repeat=plan.repeat)
     gate = msgspec.to_builtins(check_gates(plan.gates, summary))
     return {
         "metrics_summary.json": {**summary, "gate": gate},

@@ -37,6 +37,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None = None
     sample: int | None = None
     seed: int | None = None
+    repeat: int | None = None
     max_cost: float | None = None
     on_invalid: OnInvalid | None = None
     config: str = ""
@@ -59,6 +60,7 @@ _SEATS: dict[str, Steps] = {
     "limit": ("limit",),
     "sample": ("sample",),
     "seed": ("seed",),
+    "repeat": ("repeat",),
     "max_cost": ("max_cost",),
     "on_invalid": ("on_invalid",),
     "config": ("config",),

@@ -23,6 +23,7 @@ EXPORT = "responses.jsonl"
 FIRST = 10
 _MEMBERS = ("example_id", "candidate_name", "response_text")
 _EXAMPLE, _CANDIDATE, _TEXT = (f'"{name}"'.encode() for name in _MEMBERS)
+_SAMPLE = b'"sample"'
 _REPLACED = str.maketrans({"\x00": "\ufffd"} | {chr(code): "\ufffd" for code in range(0xD800, 0xE000)})
 """NUL and unpaired surrogates have no place in any store."""
 
@@ -33,44 +34,48 @@ class _Row(msgspec.Struct):
     example_id: str
     candidate_name: str
     response_text: str
+    sample: int = 0
+    """Which of several answers to the record it is."""
 
 
 _decode_row = msgspec.json.Decoder(_Row).decode
 
 
 class Responses:
-    """The answers of one candidate by record id; texts are read from the file when they are asked for."""
+    """The answers of one candidate by record id and sample; texts are read from the file when they are asked for."""
 
     def __init__(self, texts: Mapping[str, str] | None = None, *, lines: ResponseLines | None = None) -> None:
         self._texts = dict(texts or {})
         self._lines = lines
 
-    def __contains__(self, case_id: object) -> bool:
-        return case_id in self._texts or (self._lines is not None and isinstance(case_id, str) and case_id in self._lines)
+    def has(self, case_id: str, sample: int = 0) -> bool:
+        """True when there is an answer to the record."""
+        key = _key(case_id, sample)
+        return key in self._texts or (self._lines is not None and key in self._lines)
 
     def __len__(self) -> int:
         return len(self._texts) + (0 if self._lines is None else len(self._lines))
 
-    def text_for(self, case_id: str) -> str:
+    def text_for(self, case_id: str, sample: int = 0) -> str:
         """The answer as it can be stored; raises KeyError where there is none."""
-        return self.reply_for(case_id).text
+        return self.reply_for(case_id, sample).text
 
-    def reply_for(self, case_id: str) -> Reply:
+    def reply_for(self, case_id: str, sample: int = 0) -> Reply:
         """The answer as a reply, flagged as given; NUL and unpaired surrogates are replaced, which is flagged too."""
-        given = self._given(case_id)
+        given = self._given(_key(case_id, sample))
         text = given if given.isascii() and "\x00" not in given else given.translate(_REPLACED)
         return Reply(text=text, flags=("prefilled", "replaced_characters") if text != given else ("prefilled",))
 
-    def _given(self, case_id: str) -> str:
-        line = None if self._lines is None else self._lines.line(case_id)
+    def _given(self, key: str) -> str:
+        line = None if self._lines is None else self._lines.line(key)
         if line is None:
-            return self._texts[case_id]
+            return self._texts[key]
         row = _quick(line)
         return row.response_text if row else str(parse_json(line, is_whole=False).value["response_text"])
 
-    def add_text(self, case_id: str, text: str) -> None:
+    def add_text(self, case_id: str, text: str, *, sample: int = 0) -> None:
         """Keep a response."""
-        self._texts[case_id] = text
+        self._texts[_key(case_id, sample)] = text
 
 
 class ResponseFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,8 +109,8 @@ def load_responses(path: str | Path) -> ResponseFile:
     )
 
 
-def open_responses(plan: Plan) -> Callable[[str], Reply] | None:
-    """The given answers of a plan by record id; None where the candidate is asked. Raises UsageProblem for a changed file."""
+def open_responses(plan: Plan) -> Callable[[str, int], Reply] | None:
+    """The given answers of a plan by record and sample; None where a candidate is asked. Raises UsageProblem for a changed file."""
     if plan.response_source == "sampled":
         return None
     if not plan.responses_path:
@@ -147,7 +152,8 @@ class _Reading:
                 continue
             row = _quick(content) or self._checked(parse_json(content.rstrip(b"\r\n"), is_whole=False), f"{self._name}:{number}")
             if row is not None:
-                first = self._lines_of(row.candidate_name).add(row.example_id, start=start, size=len(content), number=number)
+                key = _key(row.example_id, row.sample)
+                first = self._lines_of(row.candidate_name).add(key, start=start, size=len(content), number=number)
                 if first:
                     self._repeated(row, number, first=first)
 
@@ -184,12 +190,12 @@ class _Reading:
             row = self._row(value, f"{self._name}:{line}")
             if row is None:
                 continue
-            pair = (row.candidate_name, row.example_id)
+            pair = (row.candidate_name, _key(row.example_id, row.sample))
             if pair in self._first:
                 self._repeated(row, line, first=self._first[pair])
             else:
                 self._first[pair] = line
-                self._of(row.candidate_name).add_text(row.example_id, row.response_text)
+                self._of(row.candidate_name).add_text(row.example_id, row.response_text, sample=row.sample)
 
     def _of(self, candidate: str) -> Responses:
         responses = self.by_candidate.get(candidate)
@@ -198,7 +204,8 @@ class _Reading:
         return responses
 
     def _repeated(self, row: _Row, line: int, *, first: int) -> None:
-        pair = f"{short(row.candidate_name)} to {short(row.example_id)}"
+        which = f" (sample {row.sample})" if row.sample else ""
+        pair = f"{short(row.candidate_name)} to {short(row.example_id)}{which}"
         self.problems.append(f"{self._name}:{line}: a second response of {pair}; the first is on line {first}")
 
     def _checked(self, document: Document, where: str) -> _Row | None:
@@ -213,7 +220,9 @@ class _Reading:
             return None
         wrong = list(_wrong_members(value))
         self.problems += [f"{where}: {problem}" for problem in wrong]
-        return None if wrong else _Row(*(value[name] for name in _MEMBERS))
+        if wrong:
+            return None
+        return _Row(value["example_id"], value["candidate_name"], value["response_text"], value.get("sample", 0))
 
     def _flaw_text(self, document: Document, offset: int, message: str) -> str:
         place = document.place(offset)
@@ -228,6 +237,14 @@ def _wrong_members(row: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} must be a string, not {type_name(row[name])}"
         elif name != "response_text" and not row[name].strip():
             yield f"{name} is empty"
+    sample = row.get("sample", 0)
+    if type(sample) is not int or sample < 0:
+        yield "sample must be a whole number from 0 on"
+
+
+def _key(case_id: str, sample: int) -> str:
+    """What an answer is found by; no id has a NUL in it."""
+    return f"{case_id}\0{sample}" if sample else case_id
 
 
 def _quick(content: bytes | bytearray) -> _Row | None:
@@ -239,7 +256,8 @@ def _quick(content: bytes | bytearray) -> _Row | None:
         row = _decode_row(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return None if not row.example_id.strip() or not row.candidate_name.strip() else row
+    is_doubtful = not row.example_id.strip() or not row.candidate_name.strip() or row.sample < 0 or count(_SAMPLE) > 1
+    return None if is_doubtful else row
 
 
 def listed(problems: Sequence[str]) -> list[str]:

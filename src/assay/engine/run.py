@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from assay.core.case import sample_of
 from assay.core.errors import RunSealed, StoreUnavailable, UsageProblem
 from assay.core.outcome import Cancelled
 from assay.core.plan import ModelPlan, Plan, changed_settings, plan_sha256, read_plan
@@ -18,7 +19,7 @@ from assay.core.run_state import RunCounts, State, count_records, final_state
 from assay.engine.attachments import attachment_reader
 from assay.engine.case import PROVIDER_REFUSED, Room, Route
 from assay.engine.crew import Crew
-from assay.engine.evidence import failed_hashes
+from assay.engine.evidence import failed_evaluations
 from assay.engine.finalize import finalize
 from assay.engine.folders import RunFolders, check_place
 from assay.engine.inputs import DatasetInput
@@ -188,7 +189,7 @@ class _Drive:
         if not self.plan.parent_run_id:
             return records
         parent = open_run_folder(self._folders.runs_dir / self.plan.parent_run_id)
-        return _among(records, failed_hashes(parent))
+        return _among(records, failed_evaluations(parent))
 
     @property
     def _state(self) -> State:
@@ -247,8 +248,8 @@ def _refusal(ledger: Ledger, counts: RunCounts) -> str:
     return next(refused, "")
 
 
-def _among(records: Iterable[RecordRow], hashes: frozenset[str]) -> Iterator[RecordRow]:
-    kept = (record for record in records if record.sha256 in hashes)
+def _among(records: Iterable[RecordRow], failed: frozenset[tuple[str, int]]) -> Iterator[RecordRow]:
+    kept = (record for record in records if record.case is not None and (record.sha256, sample_of(record.case)) in failed)
     return (msgspec.structs.replace(record, position=position) for position, record in enumerate(kept))
 
 

@@ -34,6 +34,7 @@ Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
 Calls = Annotated[int, Meta(ge=1, le=10_000)]
+Repeat = Annotated[int, Meta(ge=1, le=1_000)]
 
 
 def _says(description: str) -> Meta:
@@ -183,6 +184,9 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     limit: Annotated[Count | None, _says("Take the first so many records of the run.")] = None
     sample: Annotated[Count | None, _says("Take so many records, chosen by `seed` and their ids.")] = None
     seed: Annotated[int, _says("Seed of the sample and of resampled intervals.")] = 0
+    repeat: Annotated[
+        Repeat, _says("Ask every record so many times, and evaluate each answer; for pass@k, pass^k and how steady answers are.")
+    ] = 1
     slices: Annotated[
         tuple[Name, ...], _says("What metrics are grouped by: `tags`, `dataset`, `task`, or a member of metadata.")
     ] = (

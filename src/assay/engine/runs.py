@@ -11,7 +11,7 @@ from assay.core.errors import AssayError, RunNotFound, RunSealed, StoreUnavailab
 from assay.core.plan import Plan, changed_settings, plan_sha256, read_plan
 from assay.core.run_result import GateResult, RunListing, RunResult
 from assay.core.run_state import RunCounts, State, count_records
-from assay.engine.evidence import failed_hashes, iso
+from assay.engine.evidence import failed_evaluations, iso
 from assay.engine.folders import RunFolders, folders_of, run_ids
 from assay.engine.run import Interrupted, Surroundings, drive, open_or_create
 from assay.engine.shown import ShownPlan, own_secrets
@@ -98,7 +98,7 @@ def retry_plan(folders: RunFolders, run_id: str) -> Plan:
         raise UsageProblem(f"run '{folders.run_id}' has not ended", hint=f"go on with it: assay resume {folders.run_id}")
     run = open_run_folder(folders.sealed)
     plan = _sealed_plan(run)
-    if not failed_hashes(run):
+    if not failed_evaluations(run):
         raise UsageProblem(f"run '{folders.run_id}' has no failed records", hint="there is nothing to repeat")
     if "[REDACTED:" in str(run.manifest["plan"]):
         raise UsageProblem(

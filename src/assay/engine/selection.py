@@ -33,12 +33,14 @@ class Rules(msgspec.Struct, frozen=True):
     seed: int = 0
     is_recorded: bool = False
     """The answers are the recorded replies of conversations."""
+    repeat: int = 1
+    """How often each of them is asked."""
 
 
 def rules_of(plan: Plan) -> Rules:
     """The rules of a plan."""
     is_recorded = plan.response_source == "part_of_conversation" and not plan.responses_path
-    return Rules(plan.datasets, plan.limit, plan.sample, plan.seed, is_recorded)
+    return Rules(plan.datasets, plan.limit, plan.sample, plan.seed, is_recorded, plan.repeat)
 
 
 class _Rank(NamedTuple):
@@ -151,8 +153,18 @@ def prepared_records(plan: Plan, inputs: Sequence[DatasetInput] | None = None) -
             else:
                 record_id, metadata = entry.id, entry.metadata
             if selector.takes(number, record_id, metadata):
-                yield _row(_pinned(entry, dataset), record_id, issues=issues, position=position)
-                position += 1
+                for sampled in _samples(_pinned(entry, dataset), plan.repeat):
+                    yield _row(sampled, record_id, issues=issues, position=position)
+                    position += 1
+
+
+def _samples(entry: Case | int, repeat: int) -> Iterator[Case | int]:
+    """The case as often as it is asked; a broken record is never asked, and stands once."""
+    if isinstance(entry, int) or repeat == 1:
+        yield entry
+        return
+    for sample in range(repeat):
+        yield msgspec.structs.replace(entry, sample=sample)
 
 
 def _pinned(entry: Case | int, dataset: DatasetInput) -> Case | int:
@@ -166,6 +178,7 @@ def _pinned(entry: Case | int, dataset: DatasetInput) -> Case | int:
 def _row(entry: Case | int, record_id: str | None, *, issues: dict[int, list[dict[str, Any]]], position: int) -> RecordRow:
     if isinstance(entry, int):
         return RecordRow(position, record_id, "", None, _encode(issues[entry]))
+    # The answers to one record come one after the other, and its warnings are told with the first.
     warnings = issues.pop(entry.index, None)
     return RecordRow(position, record_id, entry.record_sha256, _encode(entry), _encode(warnings) if warnings else b"")
 

@@ -2,7 +2,7 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -18,6 +18,8 @@ from assay.metrics.profiles import Profile
 
 FIRST = 10
 """Missing answers, duplicates and split values that a problem lists before it only counts them."""
+HasAnswer = Callable[[str, int], bool]
+"""Whether there is an answer to the record with an id, for each of the times that it is asked."""
 
 _MISNAMED = {
     UNKNOWN: f"which is none of {', '.join(POLICIES)}",
@@ -49,9 +51,9 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def survey(
-    rules: Rules, inputs: Sequence[DatasetInput], *, answers: Mapping[str, Container[str]], profile: Profile | None = None
+    rules: Rules, inputs: Sequence[DatasetInput], *, answers: Mapping[str, HasAnswer], profile: Profile | None = None
 ) -> Survey:
-    """The selected records at a glance; `answers` has the ids that each candidate has an answer for, where they are given."""
+    """The selected records at a glance; `answers` says what each candidate has an answer for, where they are given."""
     look = _Look(rules, inputs, answers)
     if profile is not None:
         look.misfits = Misfits(profile)
@@ -70,7 +72,7 @@ def survey(
 class _Look:
     """What was seen so far; of the records themselves only ids are kept, and those only where several datasets may clash."""
 
-    def __init__(self, rules: Rules, inputs: Sequence[DatasetInput], answers: Mapping[str, Container[str]]) -> None:
+    def __init__(self, rules: Rules, inputs: Sequence[DatasetInput], answers: Mapping[str, HasAnswer]) -> None:
         self._rules = rules
         self._inputs = inputs
         self._answers = answers
@@ -107,10 +109,15 @@ class _Look:
             self._attachments.setdefault((number, attachment.path), AttachmentUse(number, attachment, glance.id))
         if len(self._inputs) > 1:
             self._look_for_duplicate(number, glance)
-        for candidate, answered in self._answers.items():
-            if glance.id not in answered:
-                self._missing_count += 1
-                self._missing += [f"({candidate}, {glance.id})"] if len(self._missing) < FIRST else []
+        for candidate, has_answer in self._answers.items():
+            for sample in range(self._rules.repeat):
+                if not has_answer(glance.id, sample):
+                    self._note_missing(candidate, glance.id, sample)
+
+    def _note_missing(self, candidate: str, record_id: str, sample: int) -> None:
+        which = f", sample {sample}" if sample else ""
+        self._missing_count += 1
+        self._missing += [f"({candidate}, {record_id}{which})"] if len(self._missing) < FIRST else []
 
     def _look_at_policy(self, glance: Glance) -> None:
         policy, flags = resolved(glance.policy_id, glance.task)

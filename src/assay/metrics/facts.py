@@ -60,6 +60,8 @@ class RecordFacts(msgspec.Struct, frozen=True):
     """Why the profile gives no score."""
     record_id: str = ""
     """The same for all answers to one record; empty for a record of its own."""
+    is_repeated: bool = False
+    """It is one of several answers to the record."""
 
 
 class Columns:
@@ -77,6 +79,8 @@ class Columns:
         self.label = array("i")
         self.error = array("i")
         self.cluster = array("i")
+        self.record = array("i")
+        """Which record an answer is to, where records were asked several times."""
         self.latencies = {name: array("d") for name in LATENCIES}
         self.amounts = {name: array("d") for name in AMOUNTS}
         self._latencies = tuple(self.latencies.values())
@@ -86,7 +90,14 @@ class Columns:
         self.profile_unscored = array("i")
         self.repeated = array("q")
         """A number for each record, which all answers to it share; only a profile needs it."""
-        self.names: dict[str, dict[str, int]] = {"scale": {}, "label": {}, "error": {}, "cluster": {}, "profile_unscored": {}}
+        self.names: dict[str, dict[str, int]] = {
+            "scale": {},
+            "label": {},
+            "error": {},
+            "cluster": {},
+            "profile_unscored": {},
+            "record": {},
+        }
         self.flags: Counter[str] = Counter()
         self.members: dict[str, dict[Value, array[int]]] = {}
         """Row numbers by slice and value; None is the slice of those without a value."""
@@ -111,6 +122,8 @@ class Columns:
             _put(self.cluster, row, self._code("cluster", facts.cluster), unknown=NO_WORD)
         if facts.profile_score is not None or facts.profile_unscored:
             self._append_profile(row, facts)
+        if facts.is_repeated:
+            _put(self.record, row, self._code("record", facts.record_id), unknown=NO_WORD)
         self._append_measures(row, facts)
         if facts.flags:
             self.flags.update(facts.flags)
@@ -152,7 +165,7 @@ class Columns:
 
     def pad(self) -> None:
         """Make every column that has a known value as long as there are records."""
-        for column in (self.error, self.cluster, self.profile_unscored, self.repeated):
+        for column in (self.error, self.cluster, self.record, self.profile_unscored, self.repeated):
             if column:
                 _pad(column, len(self), unknown=NO_WORD)
         for measures in (*self._latencies, *self._amounts, self.profile_score):

@@ -23,6 +23,8 @@ class EvalResult(msgspec.Struct, frozen=True, kw_only=True):
     duration_ms: int
     """Of assistant and judge together, at least 1."""
     error: str | None = None
+    sample: int | msgspec.UnsetType = msgspec.UNSET
+    """Which of several answers to the case it is; the contract knows one answer, so only runs that ask more often name it."""
 
     def to_json(self, *, is_filled: bool = False) -> Json:
         """The entity as the contract names it; a filled one has score 1 for an error, for readers that demand a number."""

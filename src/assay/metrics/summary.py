@@ -15,6 +15,7 @@ from assay.metrics.facts import NO_WORD, STATUSES, UNKNOWN, Columns, RecordFacts
 from assay.metrics.headline import condense, headline_figures
 from assay.metrics.intervals import RESAMPLES, Interval, cluster_interval, mean_interval, percentile, wilson
 from assay.metrics.profiles import Profile
+from assay.metrics.repeats import Samples, rate_interval, summarize_repeats
 
 SLICE_RESAMPLES = 2_000
 MAX_SLICE_VALUES = 500
@@ -32,11 +33,13 @@ Rows = NDArray[np.uint32]
 __all__ = ["Columns", "RecordFacts", "summarize", "summarize_slices"]
 
 
-def summarize(facts: Iterable[RecordFacts] | Columns, *, seed: int = 0, profile: Profile | None = None) -> Json:
-    """`metrics_summary.json`; the same records and seed give the same numbers."""
+def summarize(facts: Iterable[RecordFacts] | Columns, *, seed: int = 0, profile: Profile | None = None, repeat: int = 1) -> Json:
+    """`metrics_summary.json`; the same records and seed give the same numbers. `repeat` is how often every record was asked."""
     columns = collect(facts)
-    summary = _Tables(columns, profile).summary(np.arange(len(columns), dtype=np.uint32), seed=(seed,), resamples=RESAMPLES)
-    return {**summary, "flags": dict(sorted(columns.flags.items()))}
+    tables = _Tables(columns, profile)
+    summary = tables.summary(np.arange(len(columns), dtype=np.uint32), seed=(seed,), resamples=RESAMPLES)
+    repeats = {"repeats": summarize_repeats(tables.samples(repeat))} if repeat > 1 else {}
+    return {**summary, **repeats, "flags": dict(sorted(columns.flags.items()))}
 
 
 def summarize_slices(facts: Iterable[RecordFacts] | Columns, *, seed: int = 0, profile: Profile | None = None) -> Json:
@@ -111,7 +114,7 @@ class _Tables:
             "pass_count": count,
             "fail_count": n - count,
             "pass_rate": _ratio(count, n),
-            "pass_rate_interval": _json(wilson(count, n)),
+            "pass_rate_interval": _json(self._rate_interval(passed, scored)),
             "pass_rate_cluster_interval": self._clustered(passed.astype(np.float64), scored),
             "pass_rate_bounds": _bounds(float(count), n, n_valid=n_valid),
         }
@@ -119,7 +122,9 @@ class _Tables:
     def _scores(self, scored: Rows, *, n_valid: int, seed: tuple[int, ...], resamples: int) -> Json:
         values = self.score[scored]
         total = _sum(values)
-        interval = mean_interval(values, seed=seed, resamples=resamples)
+        records = self.codes["record"][scored]
+        is_repeated = bool(self.words["record"])
+        interval = cluster_interval(values, records) if is_repeated else mean_interval(values, seed=seed, resamples=resamples)
         return {
             "score_mean": _ratio(total, len(values)),
             "score_mean_interval": _json(interval),
@@ -160,6 +165,12 @@ class _Tables:
             "score_distribution": {name: _distribution(values[codes == present[name]], scale=name) for name in sorted(present)},
         }
 
+    def _rate_interval(self, passed: NDArray[np.bool_], scored: Rows) -> Interval | None:
+        """Answers to one record are not independent of each other, so that records count where they were asked several times."""
+        if self.words["record"]:
+            return rate_interval(passed.astype(np.float64), self.codes["record"][scored].astype(np.int64))
+        return wilson(int(passed.sum()), len(scored))
+
     def _clustered(self, values: Floats, scored: Rows) -> Json | None:
         return _json(self._cluster_interval(values, scored))
 
@@ -168,9 +179,21 @@ class _Tables:
         clusters = self.codes["cluster"][scored]
         if not len(clusters) or clusters.max() < 0:
             return None
-        alone = clusters < 0
-        clusters = np.where(alone, clusters.max() + 1 + np.arange(len(clusters), dtype=np.int32), clusters)
+        itself = self.codes["record"][scored] if self.words["record"] else np.arange(len(clusters), dtype=np.int32)
+        clusters = np.where(clusters < 0, clusters.max() + 1 + itself, clusters)
         return cluster_interval(values, clusters)
+
+    def samples(self, repeat: int) -> Samples:
+        """The evaluations of all valid records, which were each asked several times."""
+        rows = np.flatnonzero(self.codes["record"] >= 0)
+        errors = self.words["error"]
+        return Samples(
+            repeat=repeat,
+            record=self.codes["record"][rows].astype(np.int64),
+            score=self.score[rows],
+            passed=(self.passed[rows] == 1).astype(np.float64),
+            reason=tuple(errors[code] if code >= 0 else "" for code in self.codes["error"][rows].tolist()),
+        )
 
     def _spent(self, rows: Rows) -> Json:
         called = rows[self.is_called[rows] == 1]

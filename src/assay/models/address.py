@@ -25,6 +25,9 @@ def request_addressing(provider: ProviderPlan, model: ModelPlan) -> Callable[[As
     def address(ask: Ask) -> str:
         hashed = begun.copy()
         hashed.update(_encode((ask.messages, ask.reply_schema)))
+        if ask.sample:
+            # The first answer has the address that it would have alone, so that one answer may be kept and more be asked for.
+            hashed.update(b"%d" % ask.sample)
         return hashed.hexdigest()
 
     return address

@@ -21,11 +21,14 @@ MOST_PROBLEMS = 3
 """Bad lines of a file that are named."""
 
 
+Key = tuple[str, str, int]
+
+
 class Recording(msgspec.Struct, frozen=True):
     """The replies of one file, and the lines of it that are none."""
 
-    replies: Mapping[tuple[str, str], Reply]
-    """By hash and name of the model; an empty name answers for every model."""
+    replies: Mapping[Key, Reply]
+    """By hash, name of the model and sample; an empty name answers for every model."""
     problems: tuple[str, ...] = ()
 
 
@@ -36,6 +39,7 @@ class _Line(msgspec.Struct, frozen=True):
     reply: Reply | None = None
     response_text: str | None = None
     error_code: str | None = None
+    sample: int = 0
 
 
 _decode = msgspec.json.Decoder(_Line).decode
@@ -64,7 +68,7 @@ def replay_problems(path: str) -> list[str]:
 
 def read_recording(path: Path) -> Recording:
     """The replies in a file; raises SourceUnreadable when there is no such file."""
-    replies: dict[tuple[str, str], Reply] = {}
+    replies: dict[Key, Reply] = {}
     problems: list[str] = []
     try:
         lines = path.read_bytes().splitlines()
@@ -79,7 +83,7 @@ def read_recording(path: Path) -> Recording:
     return Recording(replies, tuple(problems[:MOST_PROBLEMS]))
 
 
-def _add(raw: bytes, replies: dict[tuple[str, str], Reply]) -> str:
+def _add(raw: bytes, replies: dict[Key, Reply]) -> str:
     """Note the reply of one line; returns what is wrong with it."""
     try:
         line = _decode(raw)
@@ -88,12 +92,13 @@ def _add(raw: bytes, replies: dict[tuple[str, str], Reply]) -> str:
     reply = Reply(text=line.response_text) if line.reply is None and line.response_text is not None else line.reply
     if reply is None:
         return "" if line.error_code else "has neither a reply nor an error"
-    hashes = [sha256 for sha256 in (line.request_sha256, line.messages_sha256) if sha256]
+    # The address of a request says which of several answers it is; the hash of the messages does not.
+    hashes = [(sha256, sample) for sha256, sample in ((line.request_sha256, 0), (line.messages_sha256, line.sample)) if sha256]
     if not hashes:
         return "has neither messages_sha256 nor request_sha256"
-    for sha256 in hashes:
-        replies.setdefault((sha256, line.model), reply)
-        replies.setdefault((sha256, ""), reply)
+    for sha256, sample in hashes:
+        replies.setdefault((sha256, line.model, sample), reply)
+        replies.setdefault((sha256, "", sample), reply)
     return ""
 
 
@@ -109,8 +114,9 @@ class ReplayModel:
     async def reply(self, ask: Ask) -> Reply:
         """The recorded reply to the ask; raises ModelFailure, with its hash, where there is none."""
         sha256 = messages_sha256(ask.messages)
-        for address in (self._request_sha256(ask), sha256):
+        for address, sample in ((self._request_sha256(ask), 0), (sha256, ask.sample)):
             for model in (self._name, ""):
-                if (address, model) in self._replies:
-                    return self._replies[address, model]
-        raise ModelFailure("no_recorded_reply", f"'{self._path}' has no reply to the messages with sha256 {sha256}")
+                if (address, model, sample) in self._replies:
+                    return self._replies[address, model, sample]
+        which = f"sample {ask.sample} of a reply" if ask.sample else "reply"
+        raise ModelFailure("no_recorded_reply", f"'{self._path}' has no {which} to the messages with sha256 {sha256}")

@@ -1,8 +1,9 @@
 """Scripted models: `scripted/NAME` answers by rule, without a network and the same every time, for tests and demos.
 
-`echo` repeats the last message; `empty` says nothing; `mcq-first` and `mcq-last` choose an option; `judge-1` to `judge-5`
-give that score on whatever scale they are asked for; `say-TEXT` says the text; `slow-MS` waits that many milliseconds and
-echoes; `fail-CODE` fails every time; `flaky-N` fails N times for each request, then echoes.
+`echo` repeats the last message; `empty` says nothing; `mcq-first` and `mcq-last` choose an option, `mcq-any` one that depends on
+the question and on which of several answers to it is wanted; `judge-1` to `judge-5` give that score on whatever scale they are
+asked for, `judge-any` one that depends on all that it is asked; `say-TEXT` says the text; `slow-MS` waits that many milliseconds
+and echoes; `fail-CODE` fails every time; `flaky-N` fails N times for each request, then echoes.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ Answer = str | Reply | ModelFailure
 Script = Callable[[Ask], Answer | Awaitable[Answer]]
 
 _NAME = re.compile(
-    r"(?P<plain>echo|empty|mcq-first|mcq-last)|judge-(?P<score>[1-5])|say-(?P<text>.+)|slow-(?P<wait>\d{1,6})"
+    r"(?P<plain>echo|empty|mcq-first|mcq-last|mcq-any)|judge-(?P<score>[1-5]|any)|say-(?P<text>.+)|slow-(?P<wait>\d{1,6})"
     r"|fail-(?P<code>[a-z][a-z_]*)|flaky-(?P<times>\d{1,3})",
     re.DOTALL,
 )
@@ -87,7 +88,7 @@ def _in_order(answers: Sequence[Answer]) -> Script:
 
 
 def _unknown(name: str) -> str:
-    known = "echo, empty, mcq-first, mcq-last, judge-1 to judge-5, say-TEXT, slow-MS, fail-CODE, flaky-N"
+    known = "echo, empty, mcq-first, mcq-last, mcq-any, judge-1 to judge-5, judge-any, say-TEXT, slow-MS, fail-CODE, flaky-N"
     return f"there is no scripted model '{name}'; there are {known}"
 
 
@@ -96,13 +97,20 @@ def _last_message(ask: Ask) -> str:
 
 
 def _plain(name: str) -> Script:
-    return {"echo": _last_message, "empty": lambda _: "", "mcq-first": _choice(0), "mcq-last": _choice(-1)}[name]
+    choices = {"mcq-first": _choice(lambda _: 0), "mcq-last": _choice(lambda _: -1), "mcq-any": _choice(_number)}
+    return {"echo": _last_message, "empty": lambda _: "", **choices}[name]
 
 
-def _choice(index: int) -> Script:
+def _number(ask: Ask) -> int:
+    """A number that looks like chance and is the same whenever the same is asked."""
+    return int(messages_sha256(ask.messages)[:8], 16) * (2 * ask.sample + 1) >> 7
+
+
+def _choice(index: Callable[[Ask], int]) -> Script:
     def script(ask: Ask) -> str:
         options = _OPTION.findall(_last_message(ask))
-        answer = options[index] if options else ""
+        place = index(ask)
+        answer = options[place % len(options) if place > 0 else place] if options else ""
         return msgspec.json.encode({"answer": answer, "reasoning": "It is the option that the script names."}).decode()
 
     return script
@@ -110,10 +118,10 @@ def _choice(index: int) -> Script:
 
 def _judge(score: str) -> Script:
     """A verdict in the shape that is asked for: on the scale 1-5, as a share, or as met from the score 4 on."""
-    five = int(score)
-    reason = f"The script gives every answer the score {score}."
 
     def script(ask: Ask) -> str:
+        five = 1 + _number(ask) % 5 if score == "any" else int(score)
+        reason = f"The script gives {'this' if score == 'any' else 'every'} answer the score {five}."
         members: dict[str, Any] = (ask.reply_schema or _FIVE_POINT)["properties"]
         verdict = {name: _scripted(member, five, reason) for name, member in members.items() if name != "label"}
         return msgspec.json.encode(verdict).decode()

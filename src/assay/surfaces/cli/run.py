@@ -72,6 +72,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None
     sample: int | None
     seed: int | None
+    repeat: int | None
     max_cost: float | None
     on_invalid: Literal["reject", "skip"] | None
     config: str
@@ -88,6 +89,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     verbose: bool
 
 
+_SAME = ("concurrency", "limit", "sample", "seed", "repeat", "max_cost", "on_invalid", "config")
+"""Options that have the same name in a request."""
 _RATE = click.FloatRange(0, 1)
 _COUNT = click.IntRange(min=1)
 
@@ -105,6 +108,7 @@ _COUNT = click.IntRange(min=1)
 @click.option("--limit", type=_COUNT, metavar="N", help="Take the first N records.")
 @click.option("--sample", type=_COUNT, metavar="N", help="Take N records at random, the same ones for the same seed.")
 @click.option("--seed", type=int, metavar="S", help="Seed of the sample and of resampled intervals.  [default: 0]")
+@click.option("--repeat", type=click.IntRange(1, 1_000), metavar="K", help="Ask every record K times, for pass@k and pass^k.")
 @click.option("--max-cost", type=click.FloatRange(min=0), metavar="X", help="US dollars after which no new call is made.")
 @click.option(
     "--on-invalid",
@@ -180,7 +184,7 @@ def _request(options: Options) -> api.RunRequest:
         raise UsageProblem("--run-id is empty", hint="leave it out for a new id")
     if not options.sources:
         raise UsageProblem("nothing to run", hint="assay run DATASET --model PROVIDER/MODEL, or assay run RUNFILE")
-    same = {name: getattr(options, name) for name in ("concurrency", "limit", "sample", "seed", "max_cost", "on_invalid", "config")}
+    same = {name: getattr(options, name) for name in _SAME}
     # Without the option the run file decides.
     compat = True if options.compat else None
     gates = {name: getattr(options, name) for name in ("pass_rate", "min_score", "max_error_rate")}
@@ -220,7 +224,8 @@ def _run_each(planned: api.PlannedRuns, shown: Shown) -> list[RunResult]:
     results: list[RunResult] = []
     for plan in planned.plans:
         one = msgspec.structs.replace(planned, plans=(plan,))
-        records = counted(planned.valid_records, "record")
+        times = f", {plan.repeat} times each" if plan.repeat > 1 else ""
+        records = counted(planned.valid_records, "record") + times
         with announced(plan.run_id, f"{records} · {plan.candidate.name}", shown=shown) as progress:
             results += api.run(one, watch=progress.watch, on_busy=progress.wait_for_other, takes_signals=True)
         if not results[-1].is_finished:

@@ -3,9 +3,10 @@
 from typing import Any
 
 import click
+import msgspec
 
 from assay import api
-from assay.core.errors import RunNotFound
+from assay.core.errors import RunNotFound, UsageProblem
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import RUN, Shown, json_option, report, runs_dir_option, text_settings, write_json, write_text
 from assay.surfaces.reporters.run_record import record_text
@@ -20,6 +21,7 @@ EPILOG = """\b
 Examples:
   assay show latest
   assay show latest leap-year
+  assay show latest leap-year --sample 2
   assay show runs/nightly-2026-11-15 --json
 
 \b
@@ -28,35 +30,56 @@ Exit codes:
   2  could not run: no such run or record"""
 
 
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The command's arguments as given."""
+
+    run: str
+    record: str | None
+    runs_dir: str
+    is_json: bool
+    sample: int | None
+    verbose: bool
+
+
 @click.command("show", help=HELP, epilog=EPILOG)
 @RUN
 @click.argument("record", required=False)
 @runs_dir_option
 @json_option
+@click.option(
+    "--sample", type=click.IntRange(min=0), metavar="N", help="Of a record that was asked several times: answer N, from 0."
+)
 @click.option("-v", "--verbose", is_flag=True, help="List every record; of one record, show long texts whole.")
 @click.pass_context
-def command(context: click.Context, /, run: str, record: str | None, *, runs_dir: str, is_json: bool, verbose: bool) -> None:
+def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""
-    opened = api.open_run(run, runs_dir=runs_dir)
-    if record is not None:
-        found = _record(opened, record)
-        if is_json:
-            write_json(found)
-        else:
-            write_text(record_text(found, text_settings(is_verbose=verbose)))
-    elif is_json:
+    options = msgspec.convert(given, Options)
+    opened = api.open_run(options.run, runs_dir=options.runs_dir)
+    if options.sample is not None and options.record is None:
+        raise UsageProblem("--sample is an answer to a record", hint="name the record: assay show RUN RECORD --sample N")
+    if options.record is not None:
+        _show_record(opened, options)
+    elif options.is_json:
         write_json(opened.result.to_dict())
     else:
-        report(opened, Shown(runs_dir=str(opened.folders.runs_dir), is_verbose=verbose))
+        report(opened, Shown(runs_dir=str(opened.folders.runs_dir), is_verbose=options.verbose))
     context.exit(exits.VALID)
 
 
-def _record(run: api.Run, record_id: str) -> dict[str, Any]:
+def _show_record(run: api.Run, options: Options) -> None:
+    found = _record(run, options)
+    if options.is_json:
+        write_json(found)
+    else:
+        write_text(record_text(found, text_settings(is_verbose=options.verbose)))
+
+
+def _record(run: api.Run, options: Options) -> dict[str, Any]:
     """What is known of a record; one that broke its contract was never sent anywhere, and is among the failures only."""
     try:
-        return run.record(record_id)
+        return run.record(options.record or "", sample=options.sample)
     except RunNotFound:
-        failure = next((failure for failure in run.failures() if failure["record_id"] == record_id), None)
+        failure = next((failure for failure in run.failures() if failure["record_id"] == options.record), None)
         if failure is None:
             raise
         return {"failure": failure}

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import Paint, painter
 from assay.surfaces.reporters.run_numbers import UNKNOWN, dollars, latency, with_interval
+from assay.surfaces.reporters.run_repeats import sampled_name
 from assay.surfaces.reporters.run_slices import Mean, shared_mean
 from assay.surfaces.reporters.run_table import Cell, Column, Row, table
 from assay.surfaces.reporters.run_text import (
@@ -99,7 +100,7 @@ def _cost(cost: Json) -> str:
 
 def _cases(views: Sequence[RunView], settings: Settings, *, paint: Paint) -> Iterator[str]:
     """A line for each case, a column for each candidate."""
-    by_candidate = [{case["record_id"]: case for case in view.cases} for view in views]
+    by_candidate = [{sampled_name(case): case for case in view.cases} for view in views]
     record_ids = dict.fromkeys(record_id for cases in by_candidate for record_id in cases)
     columns = (Column("record"), *(Column(_name(view)) for view in views))
     rows: list[Row] = [

@@ -12,6 +12,7 @@ from assay.surfaces.reporters.run_candidates import candidate_figures
 from assay.surfaces.reporters.run_decision import NO_GATES, decisions, word_for
 from assay.surfaces.reporters.run_numbers import UNKNOWN
 from assay.surfaces.reporters.run_profile import profile_text
+from assay.surfaces.reporters.run_repeats import sampled_name
 from assay.surfaces.reporters.run_slices import shared_mean, slice_table
 from assay.surfaces.reporters.run_text import ID_LIMIT, NAME_LIMIT, one_line, worst_score
 from assay.surfaces.reporters.run_view import RunView
@@ -94,6 +95,8 @@ def _subject(view: RunView) -> Iterator[str]:
     yield f"\nDatasets: {', '.join(inert(name, limit=NAME_LIMIT) for name in datasets)}."
     if judges:
         yield f" Judges: {', '.join(inert(name, limit=NAME_LIMIT) for name in judges)}."
+    repeat = view.plan.get("repeat", 1)
+    yield f" Every record was asked {repeat} times, and each answer counts; intervals are by record." if repeat > 1 else ""
     yield " Numbers in brackets are 95 % intervals.\n"
 
 
@@ -139,7 +142,7 @@ def _worst(views: Sequence[RunView]) -> Iterator[str]:
     rows = [
         (
             cell(_name(view)),
-            cell(worst.prediction["record_id"]),
+            cell(sampled_name(worst.prediction)),
             cell(worst.label),
             worst_score(worst, view),
             inert(worst.why, limit=WHY_LIMIT),

@@ -65,6 +65,7 @@ def _dataset(dataset: DatasetPlan) -> str:
 
 def _records(planned: api.PlannedRuns, plan: Plan) -> str:
     parts = [f"{planned.valid_records:,} to evaluate"]
+    parts += [f"{plan.repeat} times each"] if plan.repeat > 1 else []
     parts += [f"{planned.invalid_records:,} invalid"] if planned.invalid_records else []
     parts += [f"a sample of {plan.sample:,} with seed {plan.seed}"] if plan.sample else []
     parts += [f"the first {plan.limit:,}"] if plan.limit else []
@@ -82,8 +83,9 @@ def _model(model: ModelPlan) -> str:
 
 def _calls(planned: api.PlannedRuns) -> str:
     """Calls without retries; how many judge calls a rubric takes depends on its criteria."""
-    sampled = sum(plan.response_source == "sampled" for plan in planned.plans) * planned.valid_records
-    judged = len(planned.plans[0].judges) * planned.judged_records * len(planned.plans)
+    repeat = planned.plans[0].repeat
+    sampled = sum(plan.response_source == "sampled" for plan in planned.plans) * planned.valid_records * repeat
+    judged = len(planned.plans[0].judges) * planned.judged_records * len(planned.plans) * repeat
     of_judges = f"at least {judged:,} of judges, one for each criterion" if judged else "none of judges"
     return f"{counted(sampled, 'call')} of candidates · {of_judges} · before any retry"
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from assay.surfaces.printable import printable, printable_lines
 from assay.surfaces.reporters.paint import Paint, hanging, painter
 from assay.surfaces.reporters.run_numbers import UNKNOWN, dollars, latency
+from assay.surfaces.reporters.run_repeats import sampled_name
 from assay.surfaces.reporters.run_table import Cell, Column, Row, table
 from assay.surfaces.reporters.run_text import NAME_LIMIT, score_text, verdict
 from assay.surfaces.reporters.run_view import Json
@@ -25,6 +26,7 @@ _ATTEMPT_COLUMNS = (
     Column("cost", is_number=True),
     Column("what came back"),
 )
+_SAMPLE_COLUMNS = (Column("sample", is_number=True), Column("score", is_number=True), Column("result"), Column("why"))
 
 
 def record_text(record: Json, settings: Settings) -> Iterator[str]:
@@ -41,11 +43,20 @@ def record_text(record: Json, settings: Settings) -> Iterator[str]:
         yield "\n"
         yield from _scores(found["evaluator_scores"], settings, paint=paint)
     yield "\n"
+    if "samples" in record:
+        yield from table(_SAMPLE_COLUMNS, [_sample_row(sample) for sample in record["samples"]], paint=paint, width=settings.width)
+        yield "\n"
     rows = [_attempt_row(attempt) for attempt in record["attempts"]]
     yield from table(_ATTEMPT_COLUMNS, rows, paint=paint, width=settings.width)
     if settings.is_verbose or found["error_code"] == UNREADABLE_VERDICT:
         for attempt in record["attempts"]:
             yield from _section(f"reply · {attempt['call_id']}", attempt.get("response") or "", settings, paint=paint)
+
+
+def _sample_row(sample: Json) -> Row:
+    """One of several answers to the record."""
+    score = score_text(sample)
+    return (f"{sample['sample']}", score, verdict(sample), printable(sample["error_code"] or "", limit=NAME_LIMIT))
 
 
 def _failure(failure: Json, settings: Settings, *, paint: Paint) -> Iterator[str]:
@@ -57,7 +68,7 @@ def _failure(failure: Json, settings: Settings, *, paint: Paint) -> Iterator[str
 def _heading(found: Json, paint: Paint) -> str:
     mark = verdict(found)
     score = f" · score {score_text(found)} on {found['scale']}" if found["raw_score"] is not None else ""
-    name = paint(printable(found["record_id"], limit=NAME_LIMIT), "strong")
+    name = paint(printable(sampled_name(found), limit=NAME_LIMIT), "strong")
     return f"{name} · {paint(mark.text, mark.style)}{score} · {printable(found['candidate_name'], limit=NAME_LIMIT)}\n"
 
 

@@ -10,6 +10,7 @@ from assay.surfaces.reporters.paint import Paint, hanging, painter
 from assay.surfaces.reporters.run_decision import NO_GATES, Decision, decisions
 from assay.surfaces.reporters.run_numbers import UNKNOWN, bar, decimal, dollars, duration, latency, level_name, with_interval
 from assay.surfaces.reporters.run_profile import profile_text
+from assay.surfaces.reporters.run_repeats import repeat_lines, sampled_name
 from assay.surfaces.reporters.run_slices import SliceRow, slice_table
 from assay.surfaces.reporters.run_table import Cell, Column, Row, table
 from assay.surfaces.reporters.run_view import FailureGroup, Json, RunView, WorstRecord
@@ -136,7 +137,7 @@ def case_row(case: Json, *, is_verbose: bool) -> Row:
     """Id, score, verdict and the reason for it."""
     why = case["justification"] if case["error_code"] is None else f"{case['error_code']}: {case['error_message']}"
     limit = None if is_verbose else TEXT_LIMIT
-    return (printable(case["record_id"], limit=ID_LIMIT), score_text(case), verdict(case), printable(why or "", limit=limit))
+    return (printable(sampled_name(case), limit=ID_LIMIT), score_text(case), verdict(case), printable(why or "", limit=limit))
 
 
 def score_text(case: Json) -> str:
@@ -166,6 +167,8 @@ def _figures(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str
     if metrics.get("profile"):
         yield _labelled("profile", printable(profile_text(metrics["profile"])), paint=paint, settings=settings)
     yield from _scores(metrics, paint)
+    for label, text in repeat_lines(metrics["repeats"]) if "repeats" in metrics else ():
+        yield _labelled(label, text, paint=paint, settings=settings)
     yield _labelled("time", _times(view.seconds, metrics["latency_ms"]), paint=paint, settings=settings)
     yield _labelled("tokens", _tokens(metrics["tokens"]), paint=paint, settings=settings)
     yield _labelled("cost", cost_text(metrics["cost_usd"]), paint=paint, settings=settings)
@@ -173,11 +176,13 @@ def _figures(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str
 
 def record_counts(view: RunView) -> str:
     """`500 in total · 490 evaluated · 8 failed (3 timeout, 5 rate_limited) · 2 skipped`."""
-    counts = view.result.counts
+    counts, repeat = view.result.counts, view.plan.get("repeat", 1)
+    # Every answer counts as a record of its own, so that the counts add up.
+    total = f"{counts.total_records:,} in total" + (f" ({repeat} answers to a record, each counted)" if repeat > 1 else "")
     done = counts.evaluated_records + counts.failed_records
     if not view.result.is_finished:
-        return f"{counts.total_records:,} in total · {done:,} done · {counts.total_records - done:,} to go"
-    parts = [f"{counts.total_records:,} in total", f"{counts.evaluated_records:,} evaluated", f"{counts.failed_records:,} failed"]
+        return f"{total} · {done:,} done · {counts.total_records - done:,} to go"
+    parts = [total, f"{counts.evaluated_records:,} evaluated", f"{counts.failed_records:,} failed"]
     parts += [f"{counts.invalid_records:,} of them invalid"] if counts.invalid_records else []
     parts += [f"{counts.skipped_records:,} skipped"] if counts.skipped_records else []
     parts += [f"{counts.cancelled_records:,} of them cancelled"] if counts.cancelled_records else []
@@ -288,7 +293,7 @@ def worst_lines(view: RunView, settings: Settings, *, paint: Paint, limit: int =
 
 
 def _worst_row(worst: WorstRecord, view: RunView) -> Row:
-    record_id = printable(worst.prediction["record_id"], limit=ID_LIMIT)
+    record_id = printable(sampled_name(worst.prediction), limit=ID_LIMIT)
     return (worst_score(worst, view), record_id, printable(one_line(worst.why), limit=WHY_LIMIT))
 
 

@@ -164,7 +164,8 @@ def grouped(failures: Iterable[Json]) -> tuple[FailureGroup, ...]:
         group = (is_error, str(failure["code"] if is_error else failure["taxonomy_label"]))
         counts[group] += 1
         ids = firsts.setdefault(group, [])
-        if len(ids) < FIRST_IDS:
+        # Several answers to one record may fail in the same way.
+        if len(ids) < FIRST_IDS and _named(failure) not in ids:
             ids.append(_named(failure))
     ordered = sorted(counts.items(), key=lambda item: (not item[0][0], -item[1], item[0][1]))
     return tuple(
