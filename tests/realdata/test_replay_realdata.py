@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 
 from assay import Case, RunRequest, RunResult, ValidationConfig, open_run, run, validate
-from assay.api import convert_benchmark, verify
+from assay.api import convert_benchmark, rescore, verify
+from assay.api import replay as recomputed
 from assay.core.ask import Ask, Reply
 from assay.core.outcome import GradingFailure
+from assay.core.plan import ProfileId
 from assay.golden import EvalRun, EvalRunMetrics
 from assay.grading import GradingSettings, start
 from assay.models import messages_sha256
@@ -40,6 +42,8 @@ PUBLISHED_SUMS = {
     "vercel_xai_grok_4_1_fast_reasoning": 59.6081,
 }
 """Score sums of the published run without its only APEX row, whose judgments are not kept."""
+OLDER_RULES: dict[str, ProfileId] = {"mcq": "lexam_mcq", "reference_qa": "lexam_open", "rubric_qa": "prbench_normalized"}
+"""The profile that scores each task as the published run did, with its treatment of failures."""
 
 Row = dict[str, Any]
 Says = Callable[[Case, Ask], str | None]
@@ -87,17 +91,18 @@ class Replay:
         self.judgments = {row["example_id"]: row for row in of(candidate, "judgments.jsonl")}
         # Rows that the candidate never answered are left out.
         self.rows = [row for row in rows_in(AS_RUN) if row["id"] in self.answers]
-        self.result = self._run(folder)
+        self.result = self._run(folder, self.rows)
         self.predictions = {line["record_id"]: line for line in open_run(self.result.run_dir).predictions()}
-        self.heard = self._heard()
+        self.older = dict(scored for task in OLDER_RULES for scored in self._older_scores(folder / task, task))
 
-    def _run(self, folder: Path) -> RunResult:
+    def _run(self, folder: Path, rows: list[Row]) -> RunResult:
         dataset, answers = folder / "rows.jsonl", folder / "answers.json"
-        dataset.write_text("".join(json.dumps(row) + "\n" for row in self.rows), encoding="utf-8")
-        answers.write_text(json.dumps(self.answers), encoding="utf-8")
-        judged = (case for case in validate(dataset).cases if case.task != "mcq")
+        dataset.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        answers.write_text(json.dumps({row["id"]: self.answers[row["id"]] for row in rows}), encoding="utf-8")
+        judged = [case for case in validate(dataset).cases if case.task != "mcq"]
         recording = write_recording(folder / "judge.jsonl", judged, self.answers, self._stored_reply())
-        (finished,) = run(dataset, responses=str(answers), judge=f"replay/{recording}", runs_dir=str(folder / "runs"))
+        judge = {"judge": f"replay/{recording}"} if judged else {}
+        (finished,) = run(dataset, responses=str(answers), runs_dir=str(folder / "runs"), **judge)
         return finished
 
     def _stored_reply(self) -> Says:
@@ -110,24 +115,15 @@ class Replay:
 
         return says
 
-    def _heard(self) -> dict[str, dict[str, float]]:
-        """By record and criterion: every first reply of the judge that can be read at once, from the run's attempt log."""
-        found: dict[str, dict[str, float]] = {row["id"]: {} for row in self.rows}
-        for line in rows_in(Path(self.result.run_dir) / "attempt_logs.jsonl"):
-            stage, *names = line["call_id"].split(":")
-            value = plain_value(line["response"]) if (stage, len(names)) == ("judge", 1) else None
-            found[line["record_id"]].update({} if value is None else {names[0]: value})
-        return found
-
-    def older_score(self, row: Row) -> float:
-        """The older rules, from the artifacts alone: a call that failed or cannot be read counts 0, and nothing is rounded."""
-        heard = self.heard[row["id"]]
-        ways: dict[str, Callable[[], float]] = {
-            "mcq": lambda: float(self.predictions[row["id"]]["score"]),
-            "reference_qa": lambda: next(iter(heard.values()), 0.0),
-            "rubric_qa": lambda: rubric_points(row["rubric"], heard),
-        }
-        return ways[row["task_type"]]()
+    def _older_scores(self, folder: Path, task: str) -> Iterator[tuple[str, float]]:
+        """The records of one task by the older rules, from the artifacts of a run alone."""
+        folder.mkdir()
+        finished = self._run(folder, [row for row in self.rows if row["task_type"] == task])
+        rescored = rescore(finished.run_dir, profile=OLDER_RULES[task], compat=True, run_id="older")
+        assert (verify(rescored.run_dir), verify(finished.run_dir), recomputed(rescored.run_dir)) == ([], [], [])
+        for line in open_run(rescored.run_dir).predictions():
+            assert line["profile_unscored"] is None
+            yield line["record_id"], line["profile_score"]
 
     def lost(self) -> list[str]:
         """Records for which some reply of a judge was not kept, because the call had failed."""
@@ -153,34 +149,20 @@ def in_our_words(raw: str, ask: Ask) -> str:
     return re.sub(r'"(reasoning|rationale|explanation)":', f'"{reason}":', said, count=1)
 
 
-def plain_value(text: str | None) -> float | None:
-    try:
-        verdict = json.loads(text or "")
-    except json.JSONDecodeError:
-        return None
-    return float(next(value for value in verdict.values() if not isinstance(value, str | dict)))
-
-
-def rubric_points(rubric: list[Row], met: dict[str, float]) -> float:
-    weights = [(criterion.get("weight", 1.0), met.get(criterion["id"], 0.0)) for criterion in rubric]
-    worst = fsum(weight for weight, _ in weights if weight < 0)
-    best = fsum(weight for weight, _ in weights if weight > 0)
-    return min(1.0, max(0.0, (fsum(weight * value for weight, value in weights) - worst) / (best - worst)))
-
-
 @pytest.fixture(scope="module", params=PUBLISHED_SUMS)
 def replay(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Replay:
     return Replay(request.param, tmp_path_factory.mktemp("replay"))
 
 
 def test_the_older_rules_give_the_published_sum(replay: Replay) -> None:
-    total = fsum(map(replay.older_score, replay.rows))
+    total = fsum(replay.older.values())
+    assert len(replay.older) == len(replay.rows)
     assert total == pytest.approx(fsum(row["score"] for row in replay.judgments.values()), abs=1e-9)
     assert total == pytest.approx(replay.published_sum, abs=1e-4)
 
 
 def test_the_older_rules_give_every_published_score(replay: Replay) -> None:
-    found = {row["id"]: replay.older_score(row) for row in replay.rows if row["id"] in replay.judgments}
+    found = {record_id: score for record_id, score in replay.older.items() if record_id in replay.judgments}
     assert found == pytest.approx({record_id: row["score"] for record_id, row in replay.judgments.items()}, abs=1e-9)
 
 
