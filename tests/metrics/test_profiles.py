@@ -257,7 +257,7 @@ def test_clusters_widen_the_interval_of_a_headline() -> None:
 
 def test_a_run_without_a_profile_says_so() -> None:
     assert summarize([RecordFacts(0, "evaluated", score=0.5)])["profile"] is None
-    assert profile_of("") is None
+    assert profile_of(None) is None
 
 
 def test_repeats_in_any_order_come_to_the_same() -> None:
@@ -271,7 +271,7 @@ def test_repeats_in_any_order_come_to_the_same() -> None:
 
 
 def test_the_profiles_are_those_that_a_plan_may_name() -> None:
-    assert set(PROFILES) == set(get_args(ProfileId)) - {""}
+    assert set(PROFILES) == set(get_args(ProfileId))
 
 
 def test_a_rule_that_changes_needs_another_version() -> None:

@@ -162,8 +162,8 @@ def rescore(
     run_id: str | None = None,
 ) -> RunResult:
     """A new run, linked to the old one, with the score that a profile gives its records; no model is called."""
-    if profile not in get_args(ProfileId) or not profile:
-        raise UsageProblem(f"unknown profile '{profile}'", hint=f"profiles: {', '.join(filter(None, get_args(ProfileId)))}")
+    if profile not in get_args(ProfileId):
+        raise UsageProblem(f"unknown profile '{profile}'", hint=f"profiles: {', '.join(get_args(ProfileId))}")
     parent = find_run(Path(runs_dir), run_name)
     target = folders_of(parent.runs_dir, new_run_id() if run_id is None else run_id)
     rescore_run(parent, target, wanted=Rescoring(profile=profile, compat=compat, min_score=min_score), at=time.time())

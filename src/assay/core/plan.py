@@ -16,9 +16,9 @@ OnInvalid = Literal["reject", "skip"]
 RubricMode = Literal["per_criterion", "one_call"]
 McqMode = Literal["exact", "any"]
 ProfileId = Literal[
-    "", "prbench", "prbench_normalized", "healthbench", "apex_v1", "lexam_open", "lexam_mcq", "judge_1_5", "weighted_mean"
+    "prbench", "prbench_normalized", "healthbench", "apex_v1", "lexam_open", "lexam_mcq", "judge_1_5", "weighted_mean"
 ]
-"""How a benchmark scores; empty for none."""
+"""How a benchmark scores."""
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -134,7 +134,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     max_cost: float | None = None
     """US dollars after which no new call is made."""
     gates: Gates = Gates()
-    profile: ProfileId = ""
+    profile: ProfileId | None = None
     """The benchmark whose score is computed beside our own figures."""
     compat: bool = False
     """The profile treats failures as the benchmark does; otherwise they have no score."""

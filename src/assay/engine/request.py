@@ -41,7 +41,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     max_cost: float | None = None
     on_invalid: OnInvalid | None = None
     config: str = ""
-    profile: ProfileId = ""
+    profile: ProfileId | None = None
     compat: bool | None = None
     pass_rate: float | None = None
     min_score: float | None = None

@@ -171,9 +171,9 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     cache: Annotated[CacheSection | None, _says("Replies kept for other runs.")] = None
     gates: Annotated[GatesSection, _says("What a run must reach to pass.")] = GatesSection()
     profile: Annotated[
-        ProfileId,
+        ProfileId | None,
         _says("Benchmark whose official score is computed beside our own figures; every record must be one that it can score."),
-    ] = ""
+    ] = None
     compat: Annotated[bool, _says("The profile treats failures as the benchmark does; otherwise they have no score.")] = False
     max_cost: Annotated[NotNegative | None, _says("US dollars after which no new call is made.")] = None
     on_invalid: Annotated[

@@ -113,7 +113,7 @@ PROFILES: dict[str, Profile] = {
 """All profiles by id, strict."""
 
 
-def profile_of(profile_id: str, *, is_compat: bool = False) -> Profile | None:
+def profile_of(profile_id: str | None, *, is_compat: bool = False) -> Profile | None:
     """The profile with its treatment of failures; None without an id."""
     return msgspec.structs.replace(PROFILES[profile_id], is_compat=is_compat) if profile_id else None
 

@@ -55,8 +55,8 @@ Exit codes:
 def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
     """Entry of the command; see HELP."""
     check_markdown(given["markdown"], is_json=given["is_json"])
-    profile: ProfileId = given["profile"] or ""
-    if not profile:
+    profile: ProfileId | None = given["profile"]
+    if profile is None:
         raise UsageProblem("--profile is missing", hint="assay rescore RUN --profile prbench; --help lists them all")
     parent = api.open_run(run, runs_dir=runs_dir)
     _note_lost_gate(parent, profile, min_score=given["min_score"])
@@ -81,7 +81,7 @@ def _note_lost_gate(parent: api.Run, profile: str, *, min_score: float | None) -
     """A threshold for one figure says nothing about another; what does not count any more is said."""
     plan = parent.manifest.get("plan") or {}
     limit = (plan.get("gates") or {}).get("min_score")
-    if limit is not None and min_score is None and plan.get("profile", "") != profile:
+    if limit is not None and min_score is None and plan.get("profile") != profile:
         name = printable(parent.folders.run_id)
         click.echo(
             f"assay: the gate of {name} on its mean score ({limit:g}) is not about {profile}; set one: --min-score", err=True

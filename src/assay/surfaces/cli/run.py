@@ -196,7 +196,7 @@ def _request(options: Options) -> api.RunRequest:
         responses=options.responses or "",
         runs_dir=options.runs_dir or "",
         run_id=options.run_id or "",
-        profile=options.profile or "",
+        profile=options.profile,
         compat=compat,
         **same,
         **gates,

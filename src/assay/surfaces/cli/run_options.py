@@ -78,9 +78,9 @@ def profile_option(command: Decorated) -> Decorated:
     """`--profile P`, the same for every command that scores a run."""
     option: Callable[[Decorated], Decorated] = click.option(
         "--profile",
-        type=click.Choice([name for name in get_args(ProfileId) if name]),
+        type=click.Choice(get_args(ProfileId)),
         metavar="P",
-        help=f"Compute the official score of a benchmark too: {', '.join(name for name in get_args(ProfileId) if name)}.",
+        help=f"Compute the official score of a benchmark too: {', '.join(get_args(ProfileId))}.",
     )
     return option(command)
 

@@ -49,6 +49,11 @@ def _lines(planned: api.PlannedRuns) -> Iterator[tuple[str, str]]:
         yield "candidate", f"{_model(plan.candidate)} · {source} · run {plan.run_id}"
     for judge in first.judges:
         yield "judge", _model(judge)
+    if first.profile:
+        yield (
+            "profile",
+            f"{first.profile} · {'failures as the benchmark counts them' if first.compat else 'failures have no score'}",
+        )
     yield "calls", _calls(planned)
     yield "limits", _limits(first)
     yield "gates", ", ".join(_gates(first)) or "none"
