@@ -1,8 +1,10 @@
 """Official scores of runs with failures of every kind, given at once or to a run that has ended."""
 
 import json
+import re
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -58,7 +60,7 @@ class Speaker:
 
 def run_all(folder: Path, *rows: dict[str, Any], run: dict[str, Any] | None = None, **members: Any) -> RunResult:
     write_rows(folder / "law.jsonl", *rows)
-    with StubProvider(Speaker()) as provider:
+    with StubProvider(members.pop("speaker", Speaker())) as provider:
         document = {
             "datasets": ["law.jsonl"],
             "candidates": ["stub/candidate"],
@@ -198,6 +200,31 @@ def test_golden_results_carry_the_id_of_the_new_run(tmp_path: Path) -> None:
     old, new = document(finished, "eval_results.json"), document(rescored, "eval_results.json")
     assert (new["run_id"], rescored.metrics["profile"]["headline"]) == ("official", 4.0)
     assert {**old, "run_id": ""} == {**new, "run_id": ""}
+
+
+def test_the_answers_to_one_record_count_by_their_median(tmp_path: Path) -> None:
+    levels = tuple((f"level {level}.", 1) for level in (1, 2, 3, 4))
+    finished = run_all(tmp_path, rubric_row("levels", levels), speaker=climber(), repeat=3, profile="apex_v1")
+    assert sorted(line["profile_score"] for line in api.open_run(finished.run_dir).predictions()) == [25.0, 50.0, 100.0]
+    profile = finished.metrics["profile"]
+    assert (profile["headline"], profile["n"], profile["n_scored"]) == (50.0, 1, 3)
+    again = api.rescore(finished.run_dir, profile="apex_v1", compat=True)
+    assert (again.metrics["profile"]["headline"], api.verify(again.run_dir), api.replay(again.run_dir)) == (50.0, [], [])
+    assert again.metrics["repeats"] == finished.metrics["repeats"]
+
+
+def climber() -> Callable[[StubRequest], StubAnswer]:
+    """A candidate whose answers reach the levels 1, 2 and 4, and a judge who sees that."""
+    reached = iter((1, 2, 4))
+
+    def speak(request: StubRequest) -> StubAnswer:
+        if request.body["model"] == "candidate":
+            return f"I reach {next(reached)}!"
+        text = request.body["messages"][-1]["content"]
+        level, reach = (int(re.search(pattern, text)[1]) for pattern in (r"level (\d)\.", r"I reach (\d)!"))  # type: ignore[index]
+        return json.dumps({"criteria_met": reach >= level, "explanation": "It is so."})
+
+    return speak
 
 
 # Gates

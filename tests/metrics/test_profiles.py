@@ -51,7 +51,7 @@ def condensed(profile: Profile, benchmark: Benchmark) -> Condensed:
         profile,
         np.array([np.nan if score is None else score for score in scores]),
         rows=np.arange(len(answers), dtype=np.uint32),
-        repeated=np.array([place for place, _ in answers]),
+        records=np.array([place for place, _ in answers]),
     )
 
 
@@ -170,6 +170,7 @@ def figures(name: str, *scores: float | None, is_compat: bool = False, ids: str 
             place,
             "evaluated",
             record_id=ids[place],
+            is_repeated=True,
             profile_score=score,
             profile_unscored="" if score is not None else "timeout",
             **more,
@@ -262,8 +263,8 @@ def test_a_run_without_a_profile_says_so() -> None:
 
 def test_repeats_in_any_order_come_to_the_same() -> None:
     scores, repeated = np.array([3.0, 1.0, 2.0, 9.0]), np.array([7, 7, 7, 1])
-    forward = condense(named("apex_v1"), scores, rows=np.arange(4, dtype=np.uint32), repeated=repeated)
-    backward = condense(named("apex_v1"), scores[::-1], rows=np.arange(4, dtype=np.uint32), repeated=repeated[::-1])
+    forward = condense(named("apex_v1"), scores, rows=np.arange(4, dtype=np.uint32), records=repeated)
+    backward = condense(named("apex_v1"), scores[::-1], rows=np.arange(4, dtype=np.uint32), records=repeated[::-1])
     assert sorted(forward.values) == sorted(backward.values) == [2.0, 9.0]
 
 

@@ -3,7 +3,6 @@
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
 from typing import TypeVar
 
 import msgspec
@@ -88,8 +87,6 @@ class Columns:
         self.is_called = array("b")
         self.profile_score = array("d")
         self.profile_unscored = array("i")
-        self.repeated = array("q")
-        """A number for each record, which all answers to it share; only a profile needs it."""
         self.names: dict[str, dict[str, int]] = {
             "scale": {},
             "label": {},
@@ -140,7 +137,6 @@ class Columns:
             _put(self.profile_score, row, facts.profile_score, unknown=UNKNOWN)
         if facts.profile_unscored:
             _put(self.profile_unscored, row, self._code("profile_unscored", facts.profile_unscored), unknown=NO_WORD)
-        _put(self.repeated, row, _number(facts.record_id) if facts.record_id else row, unknown=NO_WORD)
 
     def _append_measures(self, row: int, facts: RecordFacts) -> None:
         for column, value in zip(self._latencies, (facts.latency_ms, facts.judge_latency_ms, facts.total_latency_ms), strict=True):
@@ -165,7 +161,7 @@ class Columns:
 
     def pad(self) -> None:
         """Make every column that has a known value as long as there are records."""
-        for column in (self.error, self.cluster, self.record, self.profile_unscored, self.repeated):
+        for column in (self.error, self.cluster, self.record, self.profile_unscored):
             if column:
                 _pad(column, len(self), unknown=NO_WORD)
         for measures in (*self._latencies, *self._amounts, self.profile_score):
@@ -181,11 +177,6 @@ def _put(column: "array[Number]", row: int, value: Number, *, unknown: Number) -
 
 def _pad(column: "array[Number]", length: int, *, unknown: Number) -> None:
     column.extend(array(column.typecode, [unknown]) * (length - len(column)))
-
-
-def _number(record_id: str) -> int:
-    """A number that no other id of a run has, unless by a chance of 1 in 10,000,000 among a million ids."""
-    return int.from_bytes(blake2b(record_id.encode("utf-8", "replace"), digest_size=8).digest(), "big", signed=True)
 
 
 def collect(facts: Iterable[RecordFacts] | Columns) -> Columns:

@@ -12,7 +12,7 @@ from assay.metrics.profiles import Profile
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.uint32]
-Numbers = NDArray[np.int64]
+Numbers = NDArray[np.integer[Any]]
 
 
 class Condensed(NamedTuple):
@@ -22,20 +22,20 @@ class Condensed(NamedTuple):
     rows: Rows
 
 
-def condense(profile: Profile, scores: Floats, *, rows: Rows, repeated: Numbers) -> Condensed:
-    """The repeats of each record as one value; `scores` and `repeated` belong to `rows`, and NaN is no score.
+def condense(profile: Profile, scores: Floats, *, rows: Rows, records: Numbers) -> Condensed:
+    """The repeats of each record as one value; `scores` and `records` belong to `rows`, and NaN is no score.
 
     What has no score is left out of its record's value. Where the profile is compatible with a benchmark that skips a record of
     which an answer failed, so does this.
     """
     is_scored = ~np.isnan(scores)
     if profile.is_compat and profile.compat.unanswered == "left_out":
-        is_scored &= ~np.isin(repeated, repeated[~is_scored])
-    scores, rows, repeated = scores[is_scored], rows[is_scored], repeated[is_scored]
-    _, first, counts = np.unique(repeated, return_index=True, return_counts=True)
+        is_scored &= ~np.isin(records, records[~is_scored])
+    scores, rows, records = scores[is_scored], rows[is_scored], records[is_scored]
+    _, first, counts = np.unique(records, return_index=True, return_counts=True)
     if len(first) == len(scores):
         return Condensed(scores, rows)
-    ordered = scores[np.lexsort((scores, repeated))]
+    ordered = scores[np.lexsort((scores, records))]
     starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
     if profile.repeats == "median":
         return Condensed((ordered[starts + (counts - 1) // 2] + ordered[starts + counts // 2]) / 2, rows[first])

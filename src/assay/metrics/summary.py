@@ -82,7 +82,6 @@ class _Tables:
         self.raw_score = _view(columns.raw_score, size)
         self.codes = {name: _view(getattr(columns, name), size) for name in columns.names}
         self.profile_score = _view(columns.profile_score, size)
-        self.repeated = _view(columns.repeated, size)
         self.words = {name: tuple(words) for name, words in columns.names.items()}
         self.latencies = {name: _view(column, size) for name, column in columns.latencies.items()}
         self.amounts = {name: _view(column, size) for name, column in columns.amounts.items()}
@@ -139,7 +138,8 @@ class _Tables:
             return {"profile": None}
         valid = rows[self.status[rows] != STATUSES.index("invalid_record")]
         scores = self.profile_score[valid]
-        values, shown = condense(self.profile, scores, rows=valid, repeated=self.repeated[valid])
+        records = self.codes["record"][valid] if self.words["record"] else valid
+        values, shown = condense(self.profile, scores, rows=valid, records=records)
         interval = mean_interval(values, seed=seed, resamples=resamples)
         clustered = self._cluster_interval(values, shown)
         n_unscored = int(np.isnan(scores).sum())
