@@ -163,6 +163,12 @@ def test_import_loads_fewer_than_250_modules() -> None:
     assert int(run_python("import sys, assay; print(len(sys.modules))")) < MAX_MODULES_AT_IMPORT
 
 
+def test_a_run_that_nobody_watches_loads_no_library_for_terminals_yaml_or_the_web() -> None:
+    loaded = run_python("import sys, assay.surfaces.cli.run; from assay import api; api.run; print(*sys.modules)").split()
+    assert "assay.engine.run" in loaded
+    assert {"rich.console", "yaml", "urllib.request", "assay.datasets.legal_eval_v1"}.isdisjoint(loaded)
+
+
 def test_import_opens_no_socket_and_starts_no_program() -> None:
     events = json.loads(run_python(WATCH))
     assert "import" in events

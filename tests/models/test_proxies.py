@@ -17,6 +17,8 @@ from tests.models.faulty_provider import completion, faulty_provider, http, send
         ({"HTTPS_PROXY": "http://proxy:1"}, "http://proxy:1"),
         ({"http_proxy": "http://proxy:1"}, ""),
         ({"HTTPS_PROXY": "http://proxy:1", "NO_PROXY": "localhost,.openai.com"}, ""),
+        ({"HTTPS_PROXY": "http://proxy:1", "NO_PROXY": "OpenAI.com , localhost"}, ""),
+        ({"HTTPS_PROXY": "http://proxy:1", "NO_PROXY": "enai.com,,."}, "http://proxy:1"),
         ({"HTTPS_PROXY": "http://proxy:1", "no_proxy": "*"}, ""),
     ],
 )

@@ -1,19 +1,19 @@
 """The datasets of a run: a file is validated once, and its report, bytes and plan stay together."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path, PurePath
 from typing import Any
 
 import msgspec
 
-from assay.core.case import Attachment, Case, ContractId
+from assay.core.case import Attachment, Case, ContractId, Task
 from assay.core.errors import UsageProblem
 from assay.core.plan import DatasetPlan
 from assay.core.report import Report
 from assay.datasets import read
 from assay.datasets.batch_v1.rules import HEAD_FIELDS
 from assay.datasets.config import ValidationConfig
-from assay.datasets.legal_eval_v1.rules import TASKS
 from assay.datasets.source import Source, filled_lines, open_source
 from assay.engine.attachments import Attachments
 from assay.engine.conversations import replayed
@@ -139,10 +139,12 @@ def glances(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Glance]:
             yield Glance(case.index, case.id, case.task, needs_judge(case), case.metadata, kind=kind_of(case) or "")
         return
     broken = dataset.broken
+    # Loaded here: no other contract needs it.
+    tasks: Mapping[str, Task] = import_module("assay.datasets.legal_eval_v1.rules").TASKS
     for index, line in enumerate(filled_lines(dataset.source)):
         if index not in broken:
             row = _decode_row(line.content)
-            task, policy_id = TASKS[row.task_type], row.metadata.get("policy_id", "")
+            task, policy_id = tasks[row.task_type], row.metadata.get("policy_id", "")
             attachments = tuple(Attachment(attachment.path) for attachment in row.attachments or ())
             kind = kind_for("legal_eval_v1", task) or ""
             yield Glance(index, row.id, task, task != "mcq", row.metadata, policy_id, attachments, kind)

@@ -15,7 +15,7 @@ from assay.core.plan import McqMode, OnInvalid, ProfileId, ProviderKind, Respons
 from assay.datasets.checks import Findings, check_flaws
 from assay.datasets.placing import Record, placed
 from assay.datasets.source import open_source
-from assay.datasets.yaml_door import parse_yaml
+from assay.datasets.yaml_loading import parse_yaml
 from assay.engine.settings import Wording, Wordings, read_settings
 
 Name = Annotated[str, Meta(min_length=1)]

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Generator
-from statistics import median_low
 from typing import Any
 
 import msgspec
@@ -191,7 +190,9 @@ def _findings(calls: list[_Call]) -> list[Finding]:
 def _finding(part: Part, number: int, *, calls: list[_Call]) -> Finding:
     votes = tuple(call.verdicts[number] for call in calls)
     scores = tuple(_score(part, vote, call=call) for call, vote in zip(calls, votes, strict=True))
-    return Finding(value=median_low(vote.value for vote in votes), votes=votes, scores=scores)
+    # The lower one of the two in the middle, so that it is a value that a judge gave.
+    median = votes[0].value if len(votes) == 1 else sorted(vote.value for vote in votes)[(len(votes) - 1) // 2]
+    return Finding(value=median, votes=votes, scores=scores)
 
 
 def _score(part: Part, vote: Verdict, *, call: _Call) -> Score:

@@ -5,7 +5,6 @@ import re
 import ssl
 from collections.abc import Mapping
 from urllib.parse import SplitResult, urlsplit
-from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # documented in its source, not in its stubs
 
 import msgspec
 
@@ -130,12 +129,18 @@ def _header_value(value: str, environ: Mapping[str, str]) -> str:
 def _proxy(target: SplitResult, environ: Mapping[str, str]) -> str:
     """The proxy of the environment, as curl and requests understand it."""
     excluded = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
-    if proxy_bypass_environment(target.hostname or "", {"no": excluded}):
+    if excluded.strip() == "*" or any(_is_within(target.hostname or "", name) for name in excluded.split(",")):
         return ""
     name = f"{target.scheme}_proxy"
     # An upper-case HTTP_PROXY can be set by a request header where this runs as CGI; everyone ignores it there.
     upper = "" if name == "http_proxy" and "REQUEST_METHOD" in environ else environ.get(name.upper(), "")
     return environ.get(name) or upper
+
+
+def _is_within(host: str, name: str) -> bool:
+    """True for a host of that name, or below it; a dot before the name says nothing more."""
+    domain = name.strip().lstrip(".").lower()
+    return bool(domain) and f".{host.lower()}".endswith(f".{domain}")
 
 
 def _url_problems(provider: ProviderPlan, url: str) -> list[str]:

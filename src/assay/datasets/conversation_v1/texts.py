@@ -11,7 +11,7 @@ from assay.core.json_door import parse_json, parse_json_lines
 from assay.datasets.formats import sniff_format
 from assay.datasets.hashing import Hasher
 from assay.datasets.source import BOM, Source, filled_lines
-from assay.datasets.yaml_door import parse_yaml
+from assay.datasets.yaml_loading import parse_yaml
 
 
 def has_conversation_lines(source: Source) -> bool:

@@ -3,8 +3,8 @@
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from html import escape
 from itertools import accumulate, takewhile
-from xml.sax.saxutils import escape
 
 from assay.surfaces.charts.values import Caption
 from assay.surfaces.printable import REPLACEMENT, printable
@@ -151,12 +151,12 @@ def element(name: str, attributes: dict[str, str | float], content: str = "") ->
 
 
 def _attribute(value: str | float) -> str:
-    return number(value) if isinstance(value, int | float) else escape(value, {'"': "&quot;"})
+    return number(value) if isinstance(value, int | float) else escape(value, quote=False).replace('"', "&quot;")
 
 
 def tooltip(text: str) -> str:
     """What is shown when the element around it is pointed at, and read aloud."""
-    return f"<title>{escape(clean(text))}</title>"
+    return f"<title>{escape(clean(text), quote=False)}</title>"
 
 
 def words(x: float, y: float, text: str, *, style: str = "", anchor: str = "", whole: str = "") -> str:
@@ -166,7 +166,7 @@ def words(x: float, y: float, text: str, *, style: str = "", anchor: str = "", w
         attributes["text-anchor"] = anchor
     if style:
         attributes["class"] = style
-    shown = escape(clean(text))
+    shown = escape(clean(text), quote=False)
     return element("text", attributes, shown + (tooltip(whole) if whole and clean(whole) != clean(text) else ""))
 
 
@@ -217,7 +217,7 @@ def document(caption: Caption, elements: Iterable[str], *, height: float, says: 
     title = fitted(caption.title, width - 2 * EDGE, TITLE_SIZE)
     head = [
         tooltip(caption.title),
-        f"<desc>{escape(clean(says, limit=2000))}</desc>",
+        f"<desc>{escape(clean(says, limit=2000), quote=False)}</desc>",
         f"<style>{STYLESHEET}</style>",
         rectangle((0, 0), (width, height), style="paper"),
         words(EDGE, EDGE + 13, title, style="title", whole=caption.title),

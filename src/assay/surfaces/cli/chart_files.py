@@ -1,16 +1,19 @@
 """The charts of runs as files of a folder."""
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
 
 from assay.core.errors import UsageProblem
 from assay.surfaces.cli.streams import encoded, write_file
-from assay.surfaces.reporters.run_charts import run_charts
 from assay.surfaces.reporters.run_view import RunView
+
+if TYPE_CHECKING:
+    from assay.surfaces.reporters.run_charts import Chart
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -40,7 +43,8 @@ def check_charts(folder: str | None) -> None:
 
 def save_charts(views: Sequence[RunView], folder: str) -> list[SavedChart]:
     """Write the charts of the runs, replacing older ones of the same names."""
-    found = run_charts(views)
+    # Loaded here: most runs are not drawn.
+    found: list[Chart] = import_module("assay.surfaces.reporters.run_charts").run_charts(views)
     if found:
         Path(folder).mkdir(parents=True, exist_ok=True)
     saved = [SavedChart(chart.title, str(Path(folder, chart.name))) for chart in found]

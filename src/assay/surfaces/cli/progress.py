@@ -1,21 +1,24 @@
 """How a run is going, on standard error: a live display on a terminal, a plain line now and then elsewhere."""
 
+import os
+import sys
 from collections import deque
+from importlib import import_module
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import click
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
 
 from assay import api
 from assay.core.errors import StoreUnavailable
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.run_numbers import dollars, duration, latency, percent
 from assay.surfaces.reporters.wording import counted
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from assay.surfaces.cli.live_display import LiveDisplay
 
 LINE_EVERY = 5.0
 """Seconds between two plain lines at least."""
@@ -24,20 +27,18 @@ WINDOW = 30.0
 MAX_CODES = 4
 """Error codes that are named; the others are added up."""
 NAME_LIMIT = 60
-BAR_WIDTH = 32
 _DONE_WORDS = {"evaluated": "evaluated", "evaluation_error": "failed", "timeout": "timed out", "invalid_record": "invalid"}
 
 
 class RunProgress:
     """Shows one run while it is under way; `watch` takes each snapshot."""
 
-    def __init__(self, name: str, *, console: Console | None = None, is_quiet: bool = False, resume: str = "") -> None:
+    def __init__(self, name: str, *, console: "Console | None" = None, is_quiet: bool = False, resume: str = "") -> None:
         self._name = printable(name, limit=NAME_LIMIT)
         self._resume = resume
-        self._console = console or Console(stderr=True, highlight=False)
+        self._live = _live_display(console)
         self._is_quiet = is_quiet
         self._pace = Pace()
-        self._live: Live | None = None
         self._last: api.Snapshot | None = None
         self._has_begun = False
         self._said_at = 0.0
@@ -49,14 +50,14 @@ class RunProgress:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._live is not None:
             self._live.stop()
-        if self._last is not None and not self._console.is_terminal:
+        elif self._last is not None:
             self._say(self._last)
         if isinstance(error, KeyboardInterrupt | StoreUnavailable) and self._resume and self._has_begun:
             click.echo(f"assay: nothing that is done is lost; go on with: {printable(self._resume)}", err=True)
 
     def announce(self, what: str) -> None:
         """Name the run before anything happens, so that a log says how to go on with it; a terminal shows it anyway."""
-        if not self._is_quiet and not self._console.is_terminal:
+        if not self._is_quiet and self._live is None:
             click.echo(f"run {self._name} · {printable(what)}", err=True)
 
     def watch(self, now: api.Snapshot) -> None:
@@ -66,8 +67,8 @@ class RunProgress:
             return
         self._pace.note(now)
         self._last = now
-        if self._console.is_terminal:
-            self._draw(now)
+        if self._live is not None:
+            self._live.draw(self._name, now, speed=" · ".join(_speed(now, self._pace)), notes=_notes(now))
         elif now.is_stopping and not self._has_said_stopping:
             self._has_said_stopping = True
             self._say(now)
@@ -78,14 +79,6 @@ class RunProgress:
         """Another process works on the run, and this one waits until it has ended."""
         who = f"process {process_id}" if process_id else "another process"
         click.echo(f"assay: {who} works on {self._name}; waiting for it", err=True)
-
-    def _draw(self, now: api.Snapshot) -> None:
-        if self._live is None:
-            self._live = Live(
-                console=self._console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
-            )
-            self._live.start()
-        self._live.update(display(self._name, now, self._pace), refresh=True)
 
     def _say(self, now: api.Snapshot) -> None:
         self._said_at = now.elapsed_s
@@ -124,23 +117,23 @@ def plain_line(now: api.Snapshot, pace: Pace) -> str:
     return " · ".join([*words, *_calls(now), *_errors(now)])
 
 
-def display(name: str, now: api.Snapshot, pace: Pace) -> RenderableType:
-    """The run on a terminal: a bar, and below it what there is to know."""
-    head = Table.grid(padding=(0, 1))
-    head.add_row(
-        Text(name, style="bold"),
-        ProgressBar(total=max(now.total, 1), completed=now.done, width=BAR_WIDTH),
-        Text(f"{now.done:,}/{now.total:,}"),
-        Text(percent(now.done, now.total)),
-        Text(" · ".join(_speed(now, pace)), style="dim"),
-    )
-    lines: list[RenderableType] = [head, Text("  " + " · ".join([*_under_way(now), *_records(now)]))]
-    lines.append(Text("  " + " · ".join(_calls(now)), style="dim"))
-    errors = " · ".join(_errors(now))
-    lines += [Text("  " + errors, style="yellow")] if errors else []
+def _notes(now: api.Snapshot) -> dict[str, str]:
+    """The lines below the bar of a live display, with their styles."""
+    notes = {" · ".join([*_under_way(now), *_records(now)]): "", " · ".join(_calls(now)): "dim"}
+    if errors := _errors(now):
+        notes[" · ".join(errors)] = "yellow"
     if now.is_stopping:
-        lines.append(Text("  stopping: waiting for the calls in flight; Ctrl-C again stops at once", style="bold yellow"))
-    return Group(*lines)
+        notes["stopping: waiting for the calls in flight; Ctrl-C again stops at once"] = "bold yellow"
+    return notes
+
+
+def _live_display(console: "Console | None") -> "LiveDisplay | None":
+    """The live display, where somebody looks; elsewhere what it is made of is not even loaded."""
+    is_forced = bool(os.environ.get("FORCE_COLOR") or os.environ.get("TTY_COMPATIBLE"))
+    if console is None and not is_forced and not (sys.stderr is not None and sys.stderr.isatty()):
+        return None
+    display: LiveDisplay = import_module("assay.surfaces.cli.live_display").LiveDisplay(console)
+    return display if display.is_terminal else None
 
 
 def _state(now: api.Snapshot) -> str:

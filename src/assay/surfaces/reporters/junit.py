@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from html import escape
 from itertools import groupby
-from xml.sax.saxutils import escape, quoteattr
 
 from assay.core.issue import Issue
 from assay.core.report import Report
@@ -90,8 +90,12 @@ def _line(path: str, issue: Issue) -> str:
 
 
 def _attribute(text: str) -> str:
-    return quoteattr(_NOT_XML.sub(REPLACEMENT, printable(text)))
+    escaped = escape(_NOT_XML.sub(REPLACEMENT, printable(text)), quote=False)
+    if '"' in escaped and "'" not in escaped:
+        return f"'{escaped}'"
+    quoted = escaped.replace('"', "&quot;")
+    return f'"{quoted}"'
 
 
 def _content(lines: Iterable[str]) -> str:
-    return escape(_NOT_XML.sub(REPLACEMENT, "\n".join(map(printable, lines))))
+    return escape(_NOT_XML.sub(REPLACEMENT, "\n".join(map(printable, lines))), quote=False)

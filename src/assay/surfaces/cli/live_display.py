@@ -1,0 +1,50 @@
+"""A run under way on a terminal: a bar, and below it what there is to know."""
+
+from collections.abc import Mapping
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from assay import api
+from assay.surfaces.reporters.run_numbers import percent
+
+BAR_WIDTH = 32
+
+
+class LiveDisplay:
+    """Lines on a terminal that are drawn again and again, and are gone at the end."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True, highlight=False)
+        self._live: Live | None = None
+
+    @property
+    def is_terminal(self) -> bool:
+        """False where lines cannot be drawn again."""
+        return self._console.is_terminal
+
+    def draw(self, name: str, now: api.Snapshot, *, speed: str, notes: Mapping[str, str]) -> None:
+        """The run as it stands now; notes are lines with their styles."""
+        if self._live is None:
+            self._live = Live(
+                console=self._console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
+            )
+            self._live.start()
+        head = Table.grid(padding=(0, 1))
+        head.add_row(
+            Text(name, style="bold"),
+            ProgressBar(total=max(now.total, 1), completed=now.done, width=BAR_WIDTH),
+            Text(f"{now.done:,}/{now.total:,}"),
+            Text(percent(now.done, now.total)),
+            Text(speed, style="dim"),
+        )
+        lines = (Text(f"  {note}", style=style) for note, style in notes.items())
+        self._live.update(Group(head, *lines), refresh=True)
+
+    def stop(self) -> None:
+        """Take the lines away."""
+        if self._live is not None:
+            self._live.stop()
