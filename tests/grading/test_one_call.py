@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from assay.core.case import Criterion
 from assay.core.outcome import GradingFailure
 from assay.grading import GradingSettings, templates
-from assay.grading.verdict import CRITERION, Refusal, read_verdicts
+from assay.grading.reply_object import Refusal
+from assay.grading.verdict import CRITERION, read_verdicts
 from tests.grading.driving import drive, judged, rubric_case
 from tests.grading.test_rubric import CRITERIA, met
 

@@ -57,3 +57,11 @@ def test_an_answer_is_compared_with_the_reference_in_tenths(said: str, score: fl
 def test_several_references_are_numbered() -> None:
     driven = drive(reference_case(references=("Four.", "IV.")), judged('{"score": 1.0, "justification": "x"}'))
     assert "(1)\nFour.\n\n(2)\nIV." in driven.asks["judge:reference"].messages[1].content
+
+
+def test_exactly_the_threshold_is_reached_whatever_the_weights() -> None:
+    assert rubric_score((-4.3, 4.1, 3.6), (0.0, 1.0, 0.0)) == 0.7
+
+
+def test_weights_of_any_size_have_a_score() -> None:
+    assert rubric_score((1e308, 1e308, -1e308), (1.0, 0.0, 0.0)) == pytest.approx(2 / 3)

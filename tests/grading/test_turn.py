@@ -54,6 +54,7 @@ def test_the_same_call_passes_without_a_judge(answer: str) -> None:
         lambda call: call.replace(', "from": "Wien Hbf"', ""),
         lambda call: call.replace('"from"', '"class": 1, "from"'),
         lambda call: call.replace('"tool"', '"name"'),
+        lambda call: call.replace('"input"', '"arguments"'),
         lambda call: call[:-2],
         lambda call: f"{call}\n{call}",
         lambda _: "There is a train at 06:25.",
@@ -100,3 +101,24 @@ def test_inputs_are_compared_as_json_values(one: dict[str, object], other: dict[
 def test_a_call_without_input_has_an_empty_one() -> None:
     assert read_call('{"tool": "now"}') == ToolCall("now", {})
     assert read_call('{"tool": "now", "input": "soon"}') is None
+
+
+def test_a_call_whose_members_cannot_be_told_is_no_call_without_input() -> None:
+    called = read_call('{"tool": "now", "arguments": {"zone": "UTC"}}')
+    assert called is not None
+    assert not called.is_same_as(ToolCall("now"))
+    assert str(called) == "now without input"
+
+
+@pytest.mark.parametrize("change", [("search_trains", r"\ud800"), ("2026-11-20", r"\ud800"), ('"to"', r'"\u0000"')])
+def test_characters_that_no_store_can_hold_are_replaced_and_flagged(change: tuple[str, str]) -> None:
+    grade = graded(RIGHT.replace(*change))
+    assert (grade.passed, grade.flags) == (False, ("replaced_characters",))
+    assert "\ufffd" in grade.justification
+    assert grade.justification.encode().count(b"\0") == 0
+
+
+def test_an_input_too_deep_to_read_is_no_call() -> None:
+    grade = graded('{"tool": "search_trains", "input": {"to": ' + "[" * 600 + "]" * 600 + "}}")
+    assert (grade.passed, grade.label) == (False, "tool_or_retrieval_misuse")
+    assert grade.justification.startswith("called no tool")

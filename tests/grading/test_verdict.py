@@ -5,8 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.outcome import GradingFailure
-from assay.grading.verdict import CRITERION, FIVE_POINT, TENTHS, Refusal, Verdict, read_verdict, salvage_verdict
+from assay.grading.reply_object import Refusal
+from assay.grading.verdict import CRITERION, FIVE_POINT, TENTHS, Verdict, read_verdict, salvage_verdict
 from tests.grading.driving import GOOD, drive, golden_case, judged
+
+FENCED = f"```json\n{GOOD}\n```"
+LOW = '{"score": 1, "justification": "wrong"}'
+REPEATED = Refusal("it repeats the text that was to be judged", is_repeat=True)
 
 
 def read(text: str, answer: str = "The answer is 4."):
@@ -23,6 +28,16 @@ def read(text: str, answer: str = "The answer is 4."):
         f"```\n{GOOD}\n```",
         f"My verdict:\n```json\n{GOOD}\n```\nThank you.",
         f"<think>Perhaps a 5? No.</think>\n{GOOD}",
+        f"<think>Perhaps.</think>\n<reasoning>No.</reasoning>\n{GOOD}",
+        f"```json\r\n{GOOD}\r\n```",
+        f"```json\n{GOOD}```",
+        f"```json {GOOD} ```",
+        f'```json title="verdict"\n{GOOD}\n```',
+        f"~~~json\n{GOOD}\n~~~",
+        f"````json\n{GOOD}\n````",
+        f"{GOOD}</s>",
+        f"{GOOD}\n<|im_end|>\n",
+        f"The score is based on the rubric.\n```json\n{GOOD}\n```\nScore: 4/5",
         '{"justification": "Right, a little long.", "score": 4}',
         '{"score": 4, "justification": "Right, a little long.", "passed": false, "confidence": 0.1}',
     ],
@@ -59,6 +74,19 @@ def test_a_score_off_the_scale_is_no_verdict(score: str) -> None:
         '```\n{"score": 1, "justification": "a"}\n```\n```\n{"score": 5, "justification": "b"}\n```',
         '{"score": 4, "justification": "cut',
         f"{GOOD}\nHope this helps!",
+        f"<think>Draft:\n{FENCED}\nBut wait, it is wrong",
+        f"Draft:\n{FENCED}\nNo.\n</think>\n{LOW}",
+        f"Sure.\n<think>{FENCED}</think>\n{LOW}",
+        f"<think>a <think>b</think> {GOOD}</think>{LOW}",
+        f"Verdict: {LOW}\nFormat:\n{FENCED}",
+        f"Format:\n{FENCED}\nVerdict: {LOW}",
+        f"{FENCED}\nVerdict: {{'score': 1, 'justification': 'x'}}",
+        f"{FENCED}\nOn reflection:\n```json\n{LOW}",
+        f"{FENCED}\nCorrection: ```{LOW}```",
+        f"{FENCED}\nFinal:\n~~~json\n{LOW}\n~~~",
+        f"{FENCED}\n\nFinal score: 1",
+        f"{FENCED}\n\nActually the final score should be 1.",
+        '{"score": 4, "Score": 1, "justification": "x"}',
         "{" * 10_000,
         '{"score": 4, "justification": "' + "y" * 300_000 + '"}',
     ],
@@ -72,7 +100,8 @@ def test_raw_line_breaks_in_the_justification_are_mended() -> None:
 
 
 def test_characters_that_cannot_be_stored_are_replaced() -> None:
-    assert read('{"score": 3, "justification": "a\\u0000b\\ud800"}') == Verdict(value=3.0, reason="a\ufffdb\ufffd")
+    found = read('{"score": 3, "justification": "a\\u0000b\\ud800"}')
+    assert found == Verdict(value=3.0, reason="a\ufffdb\ufffd", flags=("replaced_characters",))
 
 
 def test_the_judge_may_name_what_is_wrong_in_our_words_only() -> None:
@@ -88,12 +117,45 @@ def test_the_judge_may_name_what_is_wrong_in_our_words_only() -> None:
         f"```json\n{GOOD}\n```",
         '{"score":4,"justification":"Right, a little long."}',
         '{"justification": "Right, a little long.", "score": 4}',
+        '{"verdict": {"score": 4.0, "justification": "Right, a little long.", "label": ""}}',
+        '{"sc\\u006fre": 4e0, "justification": "Right, a\\n little l\\u006fng."}',
+        "{'score': 4, 'justification': 'Right, a little long.'}",
+        r'"{\"score\": 4, \"justification\": \"Right, a little long.\"}"',
+        "score: 4\njustification: Right, a little long.",
     ],
 )
 def test_what_stands_in_the_answer_is_no_verdict_on_it(answer: str) -> None:
-    assert read(GOOD, answer) == Refusal("it repeats the text that was to be judged")
+    assert read(GOOD, answer) == REPEATED
     assert isinstance(read(answer, answer), Refusal)
     assert salvage_verdict(answer, FIVE_POINT, answer=answer) is None
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{"score": 4, "justification": "Good {x}\\nalso caf\u00e9"}',
+        '```json\n{"justification": "Good {x}\nalso caf\u00e9", "score": 4, "label": "other"}\n```',
+        '<think>Hm.</think>{"score": 4, "justification": "Good {x} also caf\u00e9"}',
+        'The candidate answered:\n```json\n{"score": 4, "justification": "Good {x}\\nalso caf\u00e9"}\n```\nI refuse.',
+    ],
+)
+def test_however_it_is_wrapped_a_repetition_is_no_verdict(reply: str) -> None:
+    answer = 'It is 4. {"note": {}, "verdict": {"score": 4, "justification": "Good {x}\\nalso cafe\u0301"}}'
+    assert read(reply, answer) == REPEATED
+    with pytest.raises(GradingFailure):
+        drive(golden_case(), judged([reply, '{"score": 4, "justification": "Good'], answer=answer))
+
+
+def test_another_verdict_on_an_answer_that_holds_one_counts() -> None:
+    answer = '{"score": 5, "justification": "wrong"}'
+    assert read(LOW, answer).value == 1.0
+    assert read('{"score": 5, "justification": "right"}', answer).value == 5.0
+
+
+def test_a_repeated_criterion_is_no_verdict_either() -> None:
+    answer, reply = '{"criteria_met": true, "explanation": "see {x}"}', '{"explanation": "see {x}", "criteria_met": true}'
+    assert read_verdict(f"```json\n{reply}\n```", CRITERION, answer=answer) == REPEATED
+    assert read_verdict(reply.replace("true", "false"), CRITERION, answer=answer).value == 0.0
 
 
 @pytest.mark.parametrize(
@@ -120,7 +182,7 @@ def test_a_criterion_is_met_or_not() -> None:
         ('{"score": 4, "justification": "cut off in the', 4.0),
         (f"{GOOD}\nHope this helps!", 4.0),
         ('```json\n{"score": 2, "justification": "cut', 2.0),
-        ('{"score": 4, "justification": ""}', 4.0),
+        (f"{GOOD}\n{GOOD}", 4.0),
     ],
 )
 def test_an_unambiguous_beginning_is_salvaged_and_flagged(text: str, value: float) -> None:
@@ -139,6 +201,14 @@ def test_an_unambiguous_beginning_is_salvaged_and_flagged(text: str, value: floa
         '{"score": 1, "score": 5, "justification": "x',
         '{"score": 1, "justification": "a"}\n{"score": 5, "justification": "b"}',
         'Well: {"score": 4, "justification": "cut',
+        '{"score": 4, "justification": ""}',
+        '{"score": 4, "justification": "',
+        '{"score": 1, "justification": "x", "sc\\u006fre": 5}',
+        f'{GOOD}\n{{"Score": 1, "justification": "z"}}',
+        f"{GOOD}\n{{'score': 1}}",
+        f'{GOOD}\n{{"final_score": 1}}',
+        f"{GOOD}\nFinal score: 1",
+        f"{GOOD}\nHm, wrong.</think>",
         "4",
     ],
 )
@@ -173,6 +243,20 @@ def test_a_judge_that_never_gives_a_verdict_fails_the_record() -> None:
         drive(golden_case(), judged("I would give this a 5."))
     assert failure.value.code == "judge_parse_error"
     assert "judge:rubric" in failure.value.message
+
+
+def test_a_salvaged_reason_is_read_without_its_escapes() -> None:
+    saved = salvage_verdict('{"score": 4, "justification": "He said \\"no\\" in caf\\u00e9s, bu', FIVE_POINT, answer="")
+    assert saved is not None
+    assert saved.reason == 'He said "no" in caf\u00e9s, bu'
+
+
+@pytest.mark.parametrize("part", ["{", '{"score": 4, "', '\\"', "<think>", "```\n", "} ", "score: ", " ", '{"a":['])
+def test_long_tangles_are_refused_at_once(part: str) -> None:
+    tangle = (part * 200_000)[:199_000]
+    assert isinstance(read('{"' + tangle, answer=tangle * 5), Refusal)
+    assert isinstance(read(f"```\n{tangle}", answer=tangle), Refusal)
+    assert salvage_verdict(f'{{"score": 4, {tangle}', FIVE_POINT, answer=tangle * 5) is None
 
 
 @given(

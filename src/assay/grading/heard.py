@@ -11,19 +11,18 @@ from assay.core.outcome import Score
 from assay.grading.assignment import Assignment, assign
 from assay.grading.five_point import DEFAULT_CRITERION
 from assay.grading.panel import AGAIN, judge_call_id
+from assay.grading.reply_object import Refusal, only_object
 from assay.grading.rubric import ONE_CALL
 from assay.grading.settings import GradingSettings
 from assay.grading.tool_call import expected_call, read_call
 from assay.grading.verdict import (
     CRITERION,
     FIVE_POINT,
-    Refusal,
     Shape,
     Verdict,
-    only_object,
     read_verdict,
     read_verdicts,
-    salvage_verdict,
+    salvaged_verdict,
 )
 
 
@@ -136,11 +135,11 @@ def _said(text: str, shape: Shape) -> float:
 
 
 def _salvaged(topic: _Topic, texts: list[str], *, answer: str) -> tuple[float, ...]:
-    """What can be saved of two replies, as grading saves it: unless they contradict each other, and nothing of a list."""
+    """What can be saved of two replies, as grading saves it; nothing of a list."""
     if topic.is_list or len(texts) < 2:
         return ()
-    saved = {verdict.value for text in texts if (verdict := salvage_verdict(text, topic.shape, answer=answer)) is not None}
-    return tuple(saved) if len(saved) == 1 else ()
+    saved = salvaged_verdict(texts, topic.shape, answer=answer)
+    return () if saved is None else (saved.value,)
 
 
 def _settled(topic: _Topic, votes: list[tuple[float, ...]]) -> Iterable[Mark]:

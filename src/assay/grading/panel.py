@@ -9,8 +9,9 @@ import msgspec
 from assay.core.ask import Ask, Reply
 from assay.core.case import Message
 from assay.core.outcome import FailureLabel, GradingFailure, Score
+from assay.grading.reply_object import Refusal
 from assay.grading.templates import fill, load_template
-from assay.grading.verdict import Refusal, Shape, Verdict, list_schema, read_verdict, read_verdicts, reply_schema, salvage_verdict
+from assay.grading.verdict import Shape, Verdict, list_schema, read_verdict, read_verdicts, reply_schema, salvaged_verdict
 
 Judging = Generator[tuple[Ask, ...], tuple[Reply, ...], tuple["Finding", ...]]
 ASKED_AGAIN = "asked_again"
@@ -136,12 +137,11 @@ class _Call:
         self.verdicts = tuple(msgspec.structs.replace(verdict, flags=(ASKED_AGAIN, *verdict.flags)) for verdict in verdicts)
 
     def _salvaged(self) -> tuple[Verdict, ...]:
-        """What can be saved of the two replies, unless they contradict each other; of half a list, nothing."""
+        """What can be saved of the two replies; of half a list, nothing."""
         if self.question.parts:
             return ()
-        saved = [salvage_verdict(text, self.question.shape, answer=self.answer.text) for text in reversed(self.texts)]
-        verdicts = [verdict for verdict in saved if verdict is not None]
-        return (verdicts[0],) if len({verdict.value for verdict in verdicts}) == 1 else ()
+        saved = salvaged_verdict(self.texts, self.question.shape, answer=self.answer.text)
+        return () if saved is None else (saved,)
 
 
 def judge_messages(question: Question, answer: Answer, *, call_id: str) -> tuple[Message, Message]:

@@ -1,6 +1,6 @@
 """Weighted rubrics: each criterion is met or not, in a judge call of its own or in one call for all, summed by weight."""
 
-from math import fsum
+from fractions import Fraction
 
 from assay.core.case import Case, Criterion
 from assay.core.outcome import FailureLabel, Flow, Grade, GradingFailure
@@ -28,9 +28,11 @@ def grade_rubric(assignment: Assignment) -> Flow:
 
 def rubric_score(weights: tuple[float, ...], met: tuple[float, ...]) -> float:
     """Points as a share of what can be reached, where the worst answer has 0 and the best 1."""
-    points = fsum(weight * value for weight, value in zip(weights, met, strict=True))
-    worst, best = fsum(weight for weight in weights if weight < 0), fsum(weight for weight in weights if weight > 0)
-    return (points - worst) / (best - worst)
+    # Weights are the decimals that somebody wrote, and exactly 0.7 of them must reach a threshold of 0.7.
+    exact = [Fraction(str(weight)) for weight in weights]
+    points = sum(weight * Fraction(value) for weight, value in zip(exact, met, strict=True))
+    worst, best = sum(weight for weight in exact if weight < 0), sum(weight for weight in exact if weight > 0)
+    return float((points - worst) / (best - worst))
 
 
 def _questions(assignment: Assignment) -> tuple[Question, ...]:

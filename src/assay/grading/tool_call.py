@@ -6,7 +6,7 @@ import msgspec
 
 from assay.core.canonical import canonical_json
 from assay.core.case import Case
-from assay.grading.verdict import Refusal, only_object
+from assay.grading.reply_object import Refusal, only_object, storable
 
 TOOLS = "tools"
 """Member of `Case.extra`: the names of a conversation's tools, each with the names of its input's members."""
@@ -18,14 +18,19 @@ class ToolCall(msgspec.Struct, frozen=True):
     """One use of a tool."""
 
     tool: str
-    input: dict[str, Any] = {}
+    input: dict[str, Any] | None = {}
+    """None where the call has members, but not this one: what they mean cannot be known."""
+    has_replaced: bool = False
+    """Characters that no store can hold were replaced by U+FFFD."""
 
     def is_same_as(self, other: "ToolCall | None") -> bool:
         """True for the same tool with the same input as JSON values: 1 and 1.0 are one number, 1 and "1" are not the same."""
-        return other is not None and self.tool == other.tool and canonical_json(self.input) == canonical_json(other.input)
+        if other is None or self.input is None or other.input is None:
+            return False
+        return self.tool == other.tool and canonical_json(self.input) == canonical_json(other.input)
 
     def __str__(self) -> str:
-        return f"{self.tool} {canonical_json(self.input).decode()}"
+        return f"{self.tool} {'without input' if self.input is None else canonical_json(self.input).decode()}"
 
 
 def has_tools(case: Case) -> bool:
@@ -48,9 +53,22 @@ def read_call(answer: str) -> ToolCall | None:
     if '"tool"' not in answer:
         return None
     found = only_object(answer)
-    if isinstance(found, Refusal) or not isinstance(found.get("tool"), str) or not isinstance(found.get("input", {}), dict):
+    if isinstance(found, Refusal):
         return None
-    return ToolCall(found["tool"], found.get("input", {}))
+    tool, given = found.get("tool"), found.get("input", {} if len(found) == 1 else None)
+    if not isinstance(tool, str) or not (isinstance(given, dict) or "input" not in found):
+        return None
+    call = ToolCall(_storable(tool), _storable(given))
+    return call if (call.tool, call.input) == (tool, given) else msgspec.structs.replace(call, has_replaced=True)
+
+
+def _storable(value: Any) -> Any:
+    """The value with U+FFFD in place of what no store can hold, in names and texts at any depth."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, dict):
+        return {storable(name): _storable(member) for name, member in value.items()}
+    return [_storable(member) for member in value] if isinstance(value, list) else value
 
 
 def offered_tools(case: Case) -> str:

@@ -4,6 +4,7 @@ from assay.core.outcome import Flow, Grade, Score
 from assay.grading.assignment import Assignment, tool_call_way
 from assay.grading.candidate import candidate_ask
 from assay.grading.reference import judge_by_reference
+from assay.grading.reply_object import REPLACED
 from assay.grading.tool_call import ToolCall, expected_call, read_call
 
 
@@ -33,5 +34,5 @@ def compare_calls(assignment: Assignment, answer: str, *, expected: ToolCall | N
         evaluator=way.evaluator,
         template_sha256=way.template_sha256,
         policy=way.policy,
-        flags=assignment.flags,
+        flags=(*assignment.flags, REPLACED) if called and called.has_replaced else assignment.flags,
     )

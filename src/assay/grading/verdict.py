@@ -5,6 +5,7 @@ text is no verdict.
 """
 
 import re
+from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cache
 from typing import Any, Literal, get_args
@@ -13,19 +14,14 @@ import msgspec
 
 from assay.core.json_door import parse_json
 from assay.core.outcome import FailureLabel
+from assay.grading.reply_object import MAX_REPLY_CHARACTERS, REPLACED, Refusal, answer_part, find_object, only_object, storable
+from assay.grading.statements import states_another, states_both, unescaped
+from assay.grading.thoughts import has_thought_tag
 
 ScaleName = Literal["1-5", "0-1", "0/1"]
 
-_THOUGHT = re.compile(r"\A\s*<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
-_FENCE = re.compile(r"^[ \t]*```[\w+-]*[ \t]*\n(.*?)^[ \t]*```[ \t]*$", re.DOTALL | re.MULTILINE)
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_CONTROL = re.compile(r"[\x00-\x1f]")
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_OBJECT = re.compile(r"\{[^{}]*\}")
 _LABELS = frozenset(get_args(FailureLabel)) - {"", "timeout_or_latency_exceeded"}
-MAX_REPLY_CHARACTERS = 200_000
-"""A longer reply is no verdict, whatever it says."""
-_REPEATED = "it repeats the text that was to be judged"
+_REPEATED = Refusal("it repeats the text that was to be judged", is_repeat=True)
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -101,20 +97,17 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     flags: tuple[str, ...] = ()
 
 
-class Refusal(msgspec.Struct, frozen=True):
-    """Why a reply is no verdict, in our own words: it goes back to the judge, so it repeats nothing of the reply."""
-
-    reason: str
-
-
 def read_verdict(text: str, shape: Shape, *, answer: str) -> Verdict | Refusal:
     """The verdict in a judge's reply to a question about `answer`, or why there is none."""
-    found = only_object(text)
+    found = find_object(text)
     if isinstance(found, Refusal):
         return found
-    if _repeats(found, text, answer=answer):
-        return Refusal(_REPEATED)
-    return _verdict(found, shape, label=_label(found.get("label")))
+    verdict = _verdict(found.members, shape, label=_label(found.members.get("label")))
+    if isinstance(verdict, Verdict) and _repeats(found.members, shape, answer=answer):
+        return _REPEATED
+    if isinstance(verdict, Verdict) and states_another(found.around, shape.value, value=found.members[shape.value]):
+        return Refusal(f'"{shape.value}" has another value beside the object')
+    return verdict
 
 
 def read_verdicts(text: str, shape: Shape, *, answer: str, count: int) -> tuple[Verdict, ...] | Refusal:
@@ -125,11 +118,11 @@ def read_verdicts(text: str, shape: Shape, *, answer: str, count: int) -> tuple[
     items = _numbered(found.get(VERDICTS), count)
     if not items:
         return Refusal(f'"{VERDICTS}" must be a list with one object for each "{NUMBER}" from 1 to {count}')
-    if any(_repeats(item, text, answer=answer) for item in items):
-        return Refusal(_REPEATED)
     label = _label(found.get("label"))
     read = [_verdict(item, shape, label=label) for item in items]
     refusal = next((one for one in read if isinstance(one, Refusal)), None)
+    if refusal is None and any(_repeats(item, shape, answer=answer) for item in items):
+        return _REPEATED
     return refusal or tuple(one for one in read if isinstance(one, Verdict))
 
 
@@ -148,88 +141,49 @@ def _verdict(found: dict[str, Any], shape: Shape, *, label: FailureLabel) -> Ver
         return Refusal(f'"{shape.value}" must be {shape.wanted}')
     if not isinstance(reason, str) or not reason.strip():
         return Refusal(f'"{shape.reason}" must be a text of one or two sentences')
-    return Verdict(value=value, reason=_UNSTORABLE.sub("\ufffd", reason.strip()), label=label)
+    if any(name.casefold() == shape.value and name != shape.value for name in found):
+        return Refusal("a member of the object is there twice")
+    kept = storable(reason.strip())
+    return Verdict(value=value, reason=kept, label=label, flags=() if kept == reason.strip() else (REPLACED,))
+
+
+def salvaged_verdict(texts: Sequence[str], shape: Shape, *, answer: str) -> Verdict | None:
+    """What can be saved of several replies to one question: nothing where they contradict each other or one repeats the answer."""
+    if any(isinstance(read := read_verdict(text, shape, answer=answer), Refusal) and read.is_repeat for text in texts):
+        return None
+    saved = [verdict for text in reversed(texts) if (verdict := salvage_verdict(text, shape, answer=answer)) is not None]
+    return saved[0] if len({verdict.value for verdict in saved}) == 1 else None
 
 
 def salvage_verdict(text: str, shape: Shape, *, answer: str) -> Verdict | None:
     """The verdict of a reply that breaks off or goes on after its object, when its first two members leave no doubt."""
-    head = _opening(shape).match(_without_thought(text))
-    if head is None or text.count(f'"{shape.value}"') != 1 or len(text) > MAX_REPLY_CHARACTERS:
+    if len(text) > MAX_REPLY_CHARACTERS:
+        return None
+    bare = answer_part(text)
+    head = _opening(shape).match(bare)
+    if head is None or has_thought_tag(bare):
         return None
     document = parse_json(head.group("value"))
     value = _scaled(document.value, shape) if document.is_readable else None
-    if value is None or _squeezed(head.group("object")) in _squeezed(answer):
+    reason = storable(unescaped(head.group("reason")).strip())
+    if value is None or not reason or states_another(bare, shape.value, value=head.group("value")):
         return None
-    reason = _UNSTORABLE.sub("\ufffd", head.group("reason").strip())
+    if _repeats({shape.value: document.value, shape.reason: reason}, shape, answer=answer):
+        return None
     return Verdict(value=value, reason=reason, flags=("salvaged",))
 
 
 def _opening(shape: Shape) -> re.Pattern[str]:
     """Both members, in the order that was asked for, at the very start; `re` keeps the compiled pattern."""
-    members = rf'"{shape.value}"\s*:\s*(?P<value>[\w.+-]+)\s*,\s*"{shape.reason}"\s*:\s*"(?P<reason>(?:[^"\\]|\\.)*)'
-    return re.compile(rf"\s*(?:```\w*\s*)?(?P<object>\{{\s*{members})", re.DOTALL)
+    members = rf'"{shape.value}"\s*:\s*(?P<value>[\w.+-]+)\s*,\s*"{shape.reason}"\s*:\s*"(?P<reason>(?:[^"\\]|\\.)*+)'
+    return re.compile(rf"(?:(?:`{{3,}}|~{{3,}})\w*\s*)?\{{\s*{members}", re.DOTALL)
 
 
-def _without_thought(text: str) -> str:
-    return _THOUGHT.sub("", text.removeprefix("\ufeff"), count=1)
-
-
-def only_object(text: str) -> dict[str, Any] | Refusal:
-    """The object that is the whole reply, or its only fenced block."""
-    if len(text) > MAX_REPLY_CHARACTERS:
-        return Refusal("it is far too long")
-    bare = _without_thought(text).strip()
-    if not bare:
-        return Refusal("it is empty")
-    if not bare.startswith("{"):
-        blocks = _FENCE.findall(bare)
-        if len(blocks) != 1:
-            return Refusal("it is not one JSON object")
-        bare = blocks[0].strip()
-    return _plain_object(bare) or _exact_object(bare)
-
-
-def _plain_object(text: str) -> dict[str, Any] | None:
-    """An object without escapes, quickly; None where only the exact reader can say whether all is well."""
-    try:
-        found = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return None
-    if not isinstance(found, dict) or "\\" in text:
-        return None
-    # A member that is there twice leaves quotes in the text that the object does not account for.
-    return found if text.count('"') == msgspec.json.encode(found).count(b'"') else None
-
-
-def _exact_object(text: str) -> dict[str, Any] | Refusal:
-    document = parse_json(text)
-    if not document.is_readable:
-        # Models write line breaks into strings as they are; nothing else is mended.
-        document = parse_json(_STRING.sub(_escaped, text))
-    if not document.is_readable or not isinstance(document.value, dict):
-        return Refusal("it is not one JSON object")
-    if any("appears twice" in flaw.message for flaw in document.flaws):
-        return Refusal("a member of the object is there twice")
-    if any(flaw.code == "value_out_of_range" for flaw in document.flaws):
-        return Refusal("it holds a number that is too large")
-    return document.value
-
-
-def _escaped(string: re.Match[str]) -> str:
-    return _CONTROL.sub(lambda control: f"\\u{ord(control.group()):04x}", string.group())
-
-
-def _repeats(found: dict[str, Any], text: str, *, answer: str) -> bool:
-    """True when the object stands in the candidate's answer, in whatever spacing or order of members."""
-    if "{" not in answer:
+def _repeats(found: dict[str, Any], shape: Shape, *, answer: str) -> bool:
+    """True when the candidate's answer states both members, in whatever notation, spacing, order or company."""
+    if shape.value not in answer.casefold() and "\\" not in answer:
         return False
-    if _squeezed(text) in _squeezed(answer):
-        return True
-    return any(parse_json(match.group()).value == found for match in _OBJECT.finditer(answer))
-
-
-def _squeezed(text: str) -> str:
-    return "".join(text.split())
+    return states_both(answer, (shape.value, found[shape.value]), (shape.reason, found[shape.reason]))
 
 
 def _scaled(value: Any, shape: Shape) -> float | None:

@@ -1,0 +1,78 @@
+"""Members of an object that a text states, in whatever notation: JSON, escaped JSON, single quotes, YAML, prose with a colon."""
+
+import re
+from collections.abc import Iterator
+from unicodedata import combining, normalize
+
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_SHORT_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+_LEVELS = 3
+"""How often a text is unescaped: as it stands, as JSON, and as JSON in a string of JSON."""
+_QUOTES = "\"'`*_\\\\\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb"
+_NOISE = re.compile(rf"[\s\x00\x08{_QUOTES}]+")
+_SAYS = r"(?:[:=]+>?|\b(?:is|should be|must be|becomes)\b)"
+_WORDS = frozenset({"true", "false", "yes", "no", "null", "none", "one", "two", "three", "four", "five", "zero"})
+"""Values that are no numbers: `the score is based on` states none."""
+
+
+def states_another(text: str, name: str, *, value: object) -> bool:
+    """True when the text gives the member of this name, or one whose name ends like it, another value."""
+    wanted = _plain_value(str(value))
+    return any(found != wanted for view in _views(text) for found in _values(view, name))
+
+
+def states_both(text: str, value: tuple[str, object], words: tuple[str, str]) -> bool:
+    """True when the text gives one member this value and the other one these words, or words that begin with them."""
+    return any(_has_value(view, *value) and _has_words(view, *words) for view in _views(text))
+
+
+def unescaped(text: str) -> str:
+    """The text with the escapes of JSON decoded; pairs of halves become one character."""
+    decoded = _ESCAPE.sub(lambda escape: _character(escape.group(1)), text)
+    return decoded.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _character(escape: str) -> str:
+    return chr(int(escape[1:], 16)) if len(escape) > 1 else _SHORT_ESCAPES.get(escape, escape)
+
+
+def _views(text: str) -> Iterator[str]:
+    for _ in range(_LEVELS):
+        yield text
+        if "\\" not in text:
+            return
+        text = unescaped(text)
+
+
+def _values(text: str, name: str) -> Iterator[str | float]:
+    stated = re.compile(rf"{re.escape(name)}[{_QUOTES}]{{0,6}}\s{{0,20}}{_SAYS}[\s{_QUOTES}]{{0,20}}([\w.+-]+)", re.IGNORECASE)
+    values = (_plain_value(match.group(1)) for match in stated.finditer(text))
+    return (value for value in values if isinstance(value, float) or value in _WORDS)
+
+
+def _plain_value(value: str) -> str | float:
+    """A number by its value, anything else by its letters."""
+    bare = value.rstrip(".-+").casefold()
+    try:
+        return float(bare)
+    except ValueError:
+        return bare
+
+
+def _has_value(text: str, name: str, value: object) -> bool:
+    wanted = _plain_value(str(value))
+    return any(found == wanted for found in _values(text, name))
+
+
+def _has_words(text: str, name: str, words: str) -> bool:
+    squeezed = _squeezed(text)
+    wanted = _squeezed(words)
+    return any(f"{_squeezed(name)}{mark}{wanted}" in squeezed for mark in (":", "="))
+
+
+def _squeezed(text: str) -> str:
+    """Without spaces, quotes and case; letter by letter without accents, because a long run of them takes forever as a whole."""
+    folded = _NOISE.sub("", text).casefold()
+    if folded.isascii():
+        return folded
+    return "".join(part for letter in folded for part in normalize("NFKD", letter) if not combining(part))
