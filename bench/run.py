@@ -16,7 +16,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cases import REFERENCE, cases_file, prompt
+from cases import REFERENCE, cases_file, given_files, prompt
 from measure import HERE, Cost, Provider, measure, provider
 from run_page import Aim, Called, Measured, Stage, report, write_run_page
 from stub import ANSWER, CANDIDATE, JUDGE
@@ -44,9 +44,12 @@ class Sizes(NamedTuple):
     latency: float = 1.0
     medium: int = 10_000
     large: int = 50_000
+    few_given: int = 10_000
+    """Questions of multiple choice whose answers are given."""
+    many_given: int = 350_000
 
 
-QUICK = Sizes(calls=300, few=500, many=2_000, waiting=1_000, medium=1_000, large=5_000)
+QUICK = Sizes(calls=300, few=500, many=2_000, waiting=1_000, medium=1_000, large=5_000, few_given=1_000, many_given=10_000)
 
 
 class Peer(NamedTuple):
@@ -227,6 +230,26 @@ def large(bench: Bench, measured: Measured) -> None:
     measured.memory = [(count, cost.get("memory")) for count, cost in ((medium, smaller_run), (most, larger_run))]
 
 
+def mcq(bench: Bench, measured: Measured) -> None:
+    """Questions of multiple choice with given answers: nobody is asked, so that all the time is ours, and memory should be flat."""
+    few, many = bench.sizes.few_given, bench.sizes.many_given
+    costs = {count: given_run(count) for count in (few, many)}
+    measured.given = [(count, cost) for count, cost in costs.items() if "cpu" in cost]
+    measured.aims += [
+        Aim(f"grade {many:,} given answers, CPU s", 60.0, costs[many].get("cpu")),
+        Aim(f"peak memory at {many:,} / at {few:,} given answers", 1.5, over(costs[many], costs[few], "memory")),
+    ]
+
+
+def given_run(count: int) -> Cost:
+    """`assay run` over questions whose answers are given."""
+    questions, answers = given_files(count)
+    show_progress(f"{count:,} given answers")
+    with folder() as place:
+        options = ["--responses", answers, "--json", "--run-id", "bench", "--runs-dir", place / "runs"]
+        return measure([sys.executable, "-m", "assay", "run", questions, *options])
+
+
 def start(bench: Bench, measured: Measured) -> None:
     """What somebody pays who only asks for the version."""
     cost = best([measure([sys.executable, "-m", "assay", "--version"]) for _ in range(2 * bench.repeat)])
@@ -238,6 +261,7 @@ PARTS: dict[str, Callable[[Bench, Measured], None]] = {
     "records": records,
     "latency": latency,
     "large": large,
+    "mcq": mcq,
     "start": start,
 }
 

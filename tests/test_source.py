@@ -1,6 +1,7 @@
 """Sources: files, bytes, standard input and gzip, read in lines or as one buffer, as often as wanted."""
 
 import gzip
+import hashlib
 import subprocess
 import sys
 from pathlib import Path
@@ -190,3 +191,13 @@ def test_standard_input_is_read_like_a_file(content: bytes) -> None:
 def test_a_path_that_cannot_be_opened_is_named(name: str, tmp_path: Path) -> None:
     with pytest.raises(SourceUnreadable, match="cannot read"):
         validate(tmp_path / name)
+
+
+@pytest.mark.parametrize("size", [0, 10, 3_000_000])
+def test_a_file_and_its_bytes_have_the_same_hash_and_parts(tmp_path: Path, size: int) -> None:
+    content = b"0123456789" * (size // 10)
+    path = tmp_path / "content.jsonl"
+    path.write_bytes(content)
+    sources = (open_source(path), open_source(content))
+    assert {source.sha256() for source in sources} == {hashlib.sha256(content).hexdigest()}
+    assert {source.part(3, 8) for source in sources} == {content[3:8]}

@@ -202,3 +202,12 @@ def test_no_number_is_nan_and_the_parts_make_the_whole(facts: list[RecordFacts])
     assert math.isclose(
         sum(level["count"] for levels in summary["score_distribution"].values() for level in levels), summary["n_scored"]
     )
+
+
+def test_what_only_a_later_record_knows_stays_with_that_record() -> None:
+    known = graded(4, latency_ms=70.0, cost=0.25, error_code="late", cluster="c", slices={"part": ("second",)})
+    found = [graded(5, slices={"part": ("first",)}), known, graded(2, slices={"part": ("third",)})]
+    first, second, third = sorted(summarize_slices(found)["slices"]["part"]["values"], key=lambda part: part["value"])
+    assert [part["latency_ms"]["model"]["max"] for part in (first, second, third)] == [None, 70.0, None]
+    assert [part["cost_usd"]["sum"] for part in (first, second, third)] == [None, 0.25, None]
+    assert [part["errors"] for part in (first, second, third)] == [{}, {"late": 1}, {}]

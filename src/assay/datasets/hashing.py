@@ -3,7 +3,7 @@
 import hashlib
 import re
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import orjson
@@ -44,6 +44,13 @@ class Floats:
         self.integral, self.exact = False, True
 
 
+class Hashed(NamedTuple):
+    """What a JSON text holds, and its hash."""
+
+    value: Any
+    sha256: str
+
+
 class Hasher:
     """Turns the JSON text of records into `record_sha256`."""
 
@@ -51,15 +58,26 @@ class Hasher:
         self._floats = Floats()
         self._decode = msgspec.json.Decoder(float_hook=self._floats).decode
 
+    def read(self, content: bytes) -> Hashed:
+        """The value of a JSON text that is known to be valid, and its hash, decoded once where that gives both."""
+        value = self._read(content)
+        digest = self._digest(value, content)
+        return Hashed(msgspec.json.decode(content) if self._floats.integral else value, digest.hex())
+
     def sha256(self, content: bytes) -> str:
         """The hash of a JSON text that is known to be valid."""
         return self.digest(content).hex()
 
     def digest(self, content: bytes) -> bytes:
         """The hash as 32 bytes."""
+        return self._digest(self._read(content), content)
+
+    def _read(self, content: bytes) -> Any:
         self._floats.reset()
+        return self._decode(content)
+
+    def _digest(self, value: Any, content: bytes) -> bytes:
         try:
-            value = self._decode(content)
             canonical = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
         except orjson.JSONEncodeError:
             return hashlib.sha256(canonical_json(msgspec.json.decode(content))).digest()

@@ -22,6 +22,7 @@ from assay.engine.crew import Crew
 from assay.engine.evidence import failed_evaluations
 from assay.engine.finalize import finalize
 from assay.engine.folders import RunFolders, check_place
+from assay.engine.garbage import rare_collection
 from assay.engine.inputs import DatasetInput
 from assay.engine.journal import Journal
 from assay.engine.limits import Limits, make_room_for_handles
@@ -174,7 +175,8 @@ class _Drive:
         if self._state == "queued":
             self._enter("validating")
         if self._state == "validating":
-            self._ledger.replace_records(self._records())
+            with rare_collection():
+                self._ledger.replace_records(self._records())
             self._enter("running")
         if self._state in ("running", "retrying") and self._has_work():
             self._evaluate(plan or self.plan)

@@ -85,17 +85,22 @@ def _readings(text: str, options: _Options) -> set[frozenset[str]]:
 def _of_field(field: str, options: _Options) -> frozenset[str] | None:
     if not field.startswith("["):
         text = _unquoted(field)
+        if text in options.ids and text.isalnum():
+            # Most answers are nothing but an id, which without punctuation can be no label before something else.
+            return frozenset((text,))
         labelled = _labelled(text, options)
         return frozenset({labelled}) if labelled else _of_text(text, options)
-    items = [
-        _ESCAPE.sub(r"\1", next(group for group in match.groups() if group is not None)) for match in _ITEM.finditer(field[1:-1])
-    ]
+    items = [_unescaped(next(group for group in match.groups() if group is not None)) for match in _ITEM.finditer(field[1:-1])]
     chosen = [_one(item, options) or _labelled(item, options) for item in items]
     return frozenset(one for one in chosen if one) if chosen and all(chosen) else None
 
 
 def _unquoted(field: str) -> str:
-    return _ESCAPE.sub(r"\1", field[1:-1]) if field[:1] in "\"'" else field
+    return _unescaped(field[1:-1]) if field[:1] in "\"'" else field
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(r"\1", text) if "\\" in text else text
 
 
 def _of_text(text: str, options: _Options) -> frozenset[str] | None:

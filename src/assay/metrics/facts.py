@@ -122,8 +122,8 @@ class Columns:
         if facts.is_repeated:
             _put(self.record, row, self._code("record", facts.record_id), unknown=NO_WORD)
         self._append_measures(row, facts)
-        if facts.flags:
-            self.flags.update(facts.flags)
+        for flag in facts.flags:
+            self.flags[flag] += 1
         for name, values in facts.slices.items():
             self._join(name, values, row=row)
 

@@ -3,8 +3,6 @@
 from collections.abc import Container, Iterable, Iterator
 from typing import Any, NamedTuple
 
-import msgspec
-
 from assay.core.canonical import canonical_json
 from assay.core.document import Document
 from assay.core.json_door import parse_json, parse_json_lines
@@ -49,7 +47,7 @@ def conversations_in(source: Source, rejected: Container[int]) -> Iterator[tuple
     hasher = Hasher()
     for index, text in enumerate(texts):
         if index not in rejected:
-            yield index, Conversation(msgspec.json.decode(text), hasher.sha256(text))
+            yield index, Conversation(*hasher.read(text))
 
 
 def documents_in(source: Source) -> Iterator[Document]:

@@ -204,7 +204,8 @@ def _cases(source: Source, total: int, rejected: Container[int]) -> Iterator[Cas
 
 
 def _case(line: Line, index: int, hasher: Hasher) -> Case:
-    return rules.to_case(msgspec.json.decode(line.content), index, record_sha256=hasher.sha256(line.content))
+    row, record_sha256 = hasher.read(line.content)
+    return rules.to_case(row, index, record_sha256=record_sha256)
 
 
 def _id_of(row: object) -> str | None:

@@ -338,14 +338,14 @@ def to_case(row: dict[str, Any], index: int, *, record_sha256: str) -> Case:
         task=TASKS[row["task_type"]],
         dataset=row["dataset"],
         prompt=row["prompt"],
-        messages=tuple(Message(message["role"], message["content"]) for message in row.get("messages") or ()),
+        messages=tuple([Message(message["role"], message["content"]) for message in row.get("messages") or ()]),
         model_context=row.get("context", ""),
         references=tuple(row.get("reference_answers") or ()),
-        criteria=tuple(_criterion(criterion) for criterion in row.get("rubric") or ()),
-        choices=tuple(Choice(choice["id"], choice["text"]) for choice in row.get("choices") or ()),
+        criteria=tuple([_criterion(criterion) for criterion in row.get("rubric") or ()]),
+        choices=tuple([Choice(choice["id"], choice["text"]) for choice in row.get("choices") or ()]),
         correct_choice_ids=tuple(row.get("correct_choice_ids") or ()),
         attachments=tuple(
-            Attachment(item["path"], item.get("kind", ""), item.get("title", "")) for item in row.get("attachments") or ()
+            [Attachment(item["path"], item.get("kind", ""), item.get("title", "")) for item in row.get("attachments") or ()]
         ),
         policy_id=metadata.get("policy_id", ""),
         metadata=metadata,

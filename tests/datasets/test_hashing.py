@@ -1,0 +1,22 @@
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.core.canonical import canonical_json, sha256_hex
+from assay.datasets.hashing import Hasher
+
+scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)
+
+
+@given(values)
+def test_a_text_is_read_as_it_is_written_and_hashed_as_canonical_json(value: object) -> None:
+    content = msgspec.json.encode(value)
+    read = Hasher().read(content)
+    assert (repr(read.value), read.sha256) == (repr(value), sha256_hex(canonical_json(value)))
+
+
+@pytest.mark.parametrize("content", [b"[1.0, 2]", b'{"weight": -0.0}', b"[1e3, 1e300]", b"[0.5]"])
+def test_a_whole_float_stays_a_float(content: bytes) -> None:
+    assert repr(Hasher().read(content).value) == repr(msgspec.json.decode(content))
