@@ -66,6 +66,15 @@ BROKEN = {
         "tool_error": 2,
     },
 }
+DOUBTFUL = {
+    "legal_eval_v1/doubtful-rubrics.jsonl": {
+        "contradictory_criteria": 2,
+        "duplicate_criterion": 1,
+        "reference_not_covered": 1,
+        "unreachable_criterion": 1,
+        "unscorable_criterion": 2,
+    },
+}
 
 
 KEYS = {"OPENAI_API_KEY": "none", "ANTHROPIC_API_KEY": "none", "GPU_KEY": "none"}
@@ -92,9 +101,17 @@ def test_broken_example_shows_its_mistakes(name: str) -> None:
     assert {kind: kinds.count(kind) for kind in kinds} == BROKEN[name]
 
 
+@pytest.mark.parametrize("name", DOUBTFUL)
+def test_doubtful_example_is_valid_and_shows_its_warnings(name: str) -> None:
+    report = assay.validate(EXAMPLES / name)
+    kinds = [issue.code for issue in report.warnings]
+    assert report.is_valid
+    assert {kind: kinds.count(kind) for kind in kinds} == DOUBTFUL[name]
+
+
 def test_every_example_dataset_is_listed_here() -> None:
     shipped = {path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.glob("*_v1/*.*")}
-    assert shipped - {"conversation_v1/config.yaml"} == {*GOOD, *BROKEN}
+    assert shipped - {"conversation_v1/config.yaml"} == {*GOOD, *BROKEN, *DOUBTFUL}
 
 
 def test_json_and_yaml_of_the_same_conversation_give_the_same_case() -> None:

@@ -163,3 +163,18 @@ def test_fixes_are_part_of_the_json_report(tmp_path: Path) -> None:
     part = json.loads(assay("validate", source, "--fix", tmp_path / "fixed.json", "--format", "json").stdout)["files"][0]
     assert len(part["fixes"]) == 1
     assert set(part["fixes"][0]) == {"line", "path", "message"}
+
+
+def test_a_large_file_is_said_not_to_be_linted_unless_that_is_decided(tmp_path: Path) -> None:
+    head = {"schema_version": "legal_eval_v1", "id": "a", "dataset": "d", "task_type": "rubric_qa", "prompt": "p"}
+    row = {**head, "rubric": [{"id": "c", "title": "TBD"}], "context": "x" * (9 << 20)}
+    path = written(tmp_path, "large.jsonl", row)
+    said = [assay("validate", path, *options).stderr for options in ((), ("--lint",), ("--no-lint",))]
+    assert "rubrics were not linted; --lint does it" in said[0]
+    assert said[1:] == ["", ""]
+
+
+def test_warnings_about_rubrics_fail_a_strict_validation_only(tmp_path: Path) -> None:
+    head = {"schema_version": "legal_eval_v1", "id": "a", "dataset": "d", "task_type": "rubric_qa", "prompt": "p"}
+    path = written(tmp_path, "rubric.jsonl", {**head, "rubric": [{"id": "c", "title": "TBD"}]})
+    assert [assay("validate", path, *options).exit_code for options in ((), ("--strict",), ("--strict", "--no-lint"))] == [0, 1, 0]

@@ -29,6 +29,11 @@ CODES: dict[str, str] = {
     "not_normalized": "Text is not in Unicode NFC; it is normalised before evaluation.",
     "null_optional": "An optional field is null and is read as absent.",
     "suspicious_value": "A value that is legal but probably not meant.",
+    "duplicate_criterion": "Two criteria of a rubric say the same, so that the point counts twice.",
+    "contradictory_criteria": "Criteria of which no answer can meet both, or a weight that rewards what its text calls a fault.",
+    "unscorable_criterion": "A criterion that no judge could decide: a placeholder, a gap, a pointer to another criterion.",
+    "unreachable_criterion": "A criterion that can never change the score, because its weight is 0.",
+    "reference_not_covered": "A reference answer of which no criterion mentions anything.",
 }
 """Every issue code with its meaning; the first nine are batch_v1's own."""
 

@@ -65,6 +65,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     max_issues: int | None
     strict: bool
     allow_size: bool
+    lint: bool | None
     workers: int | None
     fix: str | None
     verbose: bool
@@ -98,6 +99,11 @@ class Sources(msgspec.Struct, frozen=True):
 )
 @click.option("--strict", is_flag=True, help="Warnings fail as errors do; conversations are read in strict mode.")
 @click.option("--allow-size", is_flag=True, help="Accept golden datasets with fewer than 5 or more than 20 cases.")
+@click.option(
+    "--lint/--no-lint",
+    default=None,
+    help="Warn of rubrics that repeat or contradict themselves.  [default: in files up to 8 MB]",
+)
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
@@ -180,6 +186,9 @@ class Work:
 
     def _counted(self, report: Report) -> Report:
         self._tally.add(report)
+        if not report.is_linted and self._config.lint is None:
+            self._meter.hide()
+            click.echo(f"assay: {printable(report.path)} is large, so its rubrics were not linted; --lint does it", err=True)
         return report
 
     def _in_the_clear(self, chunks: Iterable[str]) -> Iterator[str]:
@@ -197,7 +206,8 @@ class Work:
 
 def _config(options: Options) -> api.ValidationConfig:
     config = api.load_config(options.config) if options.config else api.ValidationConfig()
-    return msgspec.structs.replace(config, allow_size=True) if options.allow_size else config
+    given = {"allow_size": options.allow_size or None, "lint": options.lint}
+    return msgspec.structs.replace(config, **{name: value for name, value in given.items() if value is not None})
 
 
 def _note_skipped(path: str) -> None:

@@ -1,0 +1,152 @@
+"""The lint of rubrics: what it warns of, what it leaves alone, and when it looks."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay import ValidationConfig, validate
+from assay.core.case import Criterion
+from assay.datasets.linting import LINT_BYTES, MOST_ISSUES
+from assay.datasets.rubric_lint import lint_rubric, undecidable
+
+REALDATA = Path(os.environ.get("ASSAY_REALDATA", "/nonexistent")) / "eu_legal_benchmark"
+LINTS = {
+    *("duplicate_criterion", "contradictory_criteria", "unscorable_criterion"),
+    *("unreachable_criterion", "reference_not_covered"),
+}
+
+
+def rubric(*criteria: tuple[str, float]) -> list[Criterion]:
+    return [Criterion(f"c{index}", title, "", weight) for index, (title, weight) in enumerate(criteria)]
+
+
+def codes(*criteria: tuple[str, float]) -> list[str]:
+    return [finding.code for finding in lint_rubric(rubric(*criteria))]
+
+
+def row(row_id: str, *criteria: tuple[str, float]) -> dict[str, Any]:
+    items = [{"id": f"c{index}", "title": title, "weight": weight} for index, (title, weight) in enumerate(criteria)]
+    head = {"schema_version": "legal_eval_v1", "id": row_id, "dataset": "d", "task_type": "rubric_qa", "prompt": "p"}
+    return {**head, "rubric": items}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("States that the clause is binding", "Does not state that the clause is binding"),
+        ("Says that the buyer can cancel", "Says that the buyer cannot cancel"),
+        ("The clause isn\u2019t enforceable here", "The clause is enforceable here"),
+        ("Nennt die Frist von zwei Wochen", "Nennt die Frist von zwei Wochen nicht"),
+    ],
+)
+def test_opposites_are_contradictory_when_both_are_rewarded(one: str, other: str) -> None:
+    assert codes((one, 5), (other, 2)) == ["contradictory_criteria"]
+    assert codes((other, -5), (one, -2)) == ["contradictory_criteria"]
+    assert codes((one, 5), (other, -2)) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Cites Article 2(1) of the Regulation", "Cites Article 21 of the Regulation"),
+        ("Names a rate of 3.5 per cent for it", "Names a rate of 35 per cent for it"),
+        ("Names a period of < 5 days for it", "Names a period of > 5 days for it"),
+        ("Cites Regulation No 44/2001 on courts", "Cites Regulation 44/2001 on courts"),
+        ("Explains the last-shot rule", "Explains the knock-out rule"),
+    ],
+)
+def test_criteria_that_differ_in_more_than_form_are_left_alone(one: str, other: str) -> None:
+    assert codes((one, 5), (other, 5)) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["TBD", "???", "n/a", "Criterion 12", "tbd: ask Ann", "Lorem ipsum dolor", "[insert article]", "See above."]
+)
+def test_a_text_that_is_still_to_come_cannot_be_decided(text: str) -> None:
+    assert undecidable(text) != ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Accuracy",
+        "Cites R v Lobell [1957]",
+        "Todo contrato exige consentimiento",
+        "Names none of the exceptions",
+        "As a rule, says no",
+        "Yes",
+    ],
+)
+def test_a_text_that_is_merely_short_can_be_decided(text: str) -> None:
+    assert undecidable(text) == ""
+
+
+def test_a_fault_may_be_punished_but_not_rewarded() -> None:
+    assert codes(("Names the court", 1), ("Incorrectly names the court of appeal", -3)) == []
+    assert codes(("Names the court", 1), ("Incorrectly names the court of appeal", 3)) == ["contradictory_criteria"]
+
+
+def test_a_point_that_counts_three_times_has_two_warnings() -> None:
+    assert codes(*[("Names the start of the withdrawal period", 2)] * 3) == ["duplicate_criterion"] * 2
+
+
+def test_a_rubric_of_twenty_thousand_negations_is_linted() -> None:
+    criteria = [(f"Does not mention the number {index} of the list", 1.0) for index in range(20_000)]
+    assert codes(*criteria) == []
+
+
+@given(
+    st.lists(st.tuples(st.text(min_size=1), st.floats(allow_nan=False, allow_infinity=False)), max_size=6),
+    st.lists(st.text(), max_size=2),
+)
+def test_any_rubric_can_be_linted(criteria: list[tuple[str, float]], references: list[str]) -> None:
+    assert {finding.severity for finding in lint_rubric(rubric(*criteria), references)} <= {"warning"}
+
+
+def test_only_valid_rows_are_linted() -> None:
+    bad = {**row("bad", ("TBD", 1)), "prompt": ""}
+    report = validate([row("good", ("TBD", 1)), bad])
+    assert [(issue.code, issue.record_id) for issue in report.warnings] == [("unscorable_criterion", "good")]
+    assert report.outcome == "accepted_with_record_errors"
+
+
+def test_the_lint_changes_no_verdict_and_can_be_switched_off() -> None:
+    rows = [row("a", ("TBD", 1))]
+    assert (validate(rows).outcome, validate(rows).is_valid) == ("accepted", True)
+    assert validate(rows, config=ValidationConfig(lint=False)).issues == ()
+
+
+def test_many_warnings_of_a_kind_are_counted_at_the_last_that_is_listed() -> None:
+    report = validate([row(str(index), ("TBD", 1)) for index in range(MOST_ISSUES + 7)])
+    assert len(report.warnings) == MOST_ISSUES
+    assert report.warnings[-1].message.endswith("(and 7 more like it)")
+
+
+def test_a_large_file_is_linted_when_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "large.jsonl"
+    filler = {**row("filler", ("Names the court", 1)), "context": "x" * LINT_BYTES}
+    path.write_text("\n".join(map(json.dumps, [row("a", ("TBD", 1)), filler])), encoding="utf-8")
+    silent, asked = validate(path), validate(path, config=ValidationConfig(lint=True))
+    assert (silent.issues, silent.is_linted) == ((), False)
+    assert ([issue.code for issue in asked.issues], asked.is_linted) == (["unscorable_criterion"], True)
+
+
+def test_a_golden_rubric_that_is_still_to_come_is_warned_of() -> None:
+    cases = [{"id": f"case-{index}", "user_prompt": "Why?", "rubric": "Must say because."} for index in range(5)]
+    cases[3]["rubric"] = "TBD: to be written"
+    report = validate({"version": "1.0.0", "cases": cases}, "golden_v1")
+    assert [(issue.code, issue.path, issue.record_id) for issue in report.issues] == [
+        ("unscorable_criterion", "cases[3].rubric", "case-3")
+    ]
+
+
+@pytest.mark.skipif(not REALDATA.is_dir(), reason="ASSAY_REALDATA names no folder")
+def test_real_rubrics_of_experts_have_no_warnings() -> None:
+    report = validate(REALDATA / "merged_legal_eval_v1.HEAD.jsonl", config=ValidationConfig(lint=True))
+    assert report.counts.total_records == 125
+    assert [issue for issue in report.warnings if issue.code in LINTS] == []
