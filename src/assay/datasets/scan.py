@@ -308,19 +308,22 @@ class Cursor:
         self._view = memoryview(buffer)
         self._offset = len(BOM) if buffer[: len(BOM)] == BOM else 0
         self._place = Place(1, 1)
+        self._mask = np.empty(_SMALL_BLOCK, bool)
 
     def place(self, offset: int) -> Place:
         """Where `offset` is; it must not be smaller than the offset before."""
         while self._offset < offset:
             end = min(offset, self._offset + _SMALL_BLOCK)
-            self._place = _advance(self._place, np.frombuffer(self._view[self._offset : end], np.int8))
+            self._advance(np.frombuffer(self._view[self._offset : end], np.int8))
             self._offset = end
         return self._place
 
-
-def _advance(place: Place, block: npt.NDArray[np.int8]) -> Place:
-    is_break = block == _LINE_FEED
-    breaks = int(np.count_nonzero(is_break))
-    last_line = block[block.size - int(np.argmax(is_break[::-1])) :] if breaks else block
-    characters = int(np.count_nonzero(last_line >= _FIRST_LEAD))
-    return Place(place.line + breaks, characters + (1 if breaks else place.column))
+    def _advance(self, block: npt.NDArray[np.int8]) -> None:
+        line, column = self._place
+        is_break = np.equal(block, _LINE_FEED, out=self._mask[: block.size])
+        if is_break.any():
+            line += int(np.count_nonzero(is_break))
+            column = 1
+            block = block[block.size - int(np.argmax(is_break[::-1])) :]
+        is_lead = np.greater_equal(block, _FIRST_LEAD, out=self._mask[: block.size])
+        self._place = Place(line, column + int(np.count_nonzero(is_lead)))

@@ -54,7 +54,7 @@ class _WithMetadata(msgspec.Struct, gc=False):
     metadata: _Metadata
 
 
-class Clean(msgspec.Struct, frozen=True, gc=False):
+class Clean(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What the fast lane knows of an accepted record."""
 
     record_id: str

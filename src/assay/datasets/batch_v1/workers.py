@@ -6,6 +6,7 @@ A child that dies costs time only: the parent then judges its share itself.
 
 import os
 import warnings
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 
@@ -38,13 +39,9 @@ def clean_in_parallel(raws: Sequence[Raw], *, suspects: frozenset[int], workers:
 
 def _shares(raws: Sequence[Raw], workers: int) -> list[range]:
     """Neighbouring records with about the same number of bytes each."""
-    sizes = list(accumulate(len(memoryview(raw)) for raw in raws))
-    cuts = [0, *(_first_above(sizes, sizes[-1] * number // workers) for number in range(1, workers)), len(raws)]
+    ends = list(accumulate(map(len, map(memoryview, raws))))
+    cuts = [0, *(bisect_right(ends, ends[-1] * number // workers) for number in range(1, workers)), len(raws)]
     return [range(start, end) for start, end in pairwise(cuts)]
-
-
-def _first_above(sizes: list[int], limit: int) -> int:
-    return next(position for position, size in enumerate(sizes) if size > limit)
 
 
 def _judged(raws: Sequence[Raw], share: range, suspects: frozenset[int]) -> Iterator[list[Clean | None]]:
