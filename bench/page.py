@@ -108,7 +108,8 @@ page of their own.
   in ten are written with `\\u` escapes. A bad file has one bad record in fifty and comes with the list of what is wrong in it;
   "errors found" says how many of them are reported with the right record, code and path.
 - Every figure comes from a process of its own. The tools take turns, and the smallest result of each counts.
-- CPU seconds are user and system time of the process and its children. Parsers and other validators are given bytes that are
+- CPU seconds are user and system time of the process and its children. Of two workers the first does what cannot be shared, so
+  its own CPU is what a clock would show if nobody else used the second core. Parsers and other validators are given bytes that are
   already in memory, with their schemas compiled; assay is given a path.
 - Peak memory is what the process grew by after its imports, mapped files included, divided by the size of the file.
 - What the garbage collector adds to a parser differs between versions of Python, so there are two columns for orjson.
@@ -122,7 +123,10 @@ def setting_line(versions: Mapping[str, str], *, repeat: int) -> str:
     named = ", ".join(f"{name} {version}" for name, version in versions.items())
     today = datetime.datetime.now(tz=datetime.UTC).date()
     machine = f"{platform.system()} on {platform.machine()}, {os.cpu_count()} cores"
-    return f"Measured on {today} with Python {platform.python_version()}, {machine}; {named}. The smallest of {repeat} counts."
+    # Other work on the machine takes caches and cores away, and with them more from some tools than from others.
+    load = f"The load average of the last quarter of an hour was {os.getloadavg()[2]:.1f}, of which measuring is 1."
+    python = f"Python {platform.python_version()}"
+    return f"Measured on {today} with {python}, {machine}; {named}. The smallest of {repeat} counts. {load}"
 
 
 def version_of(name: str) -> str:
