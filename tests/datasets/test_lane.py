@@ -38,17 +38,17 @@ def places(report: Report) -> list[tuple[str, int | None, int | None]]:
 
 
 def test_a_block_of_clean_rows_is_taken_as_a_whole() -> None:
-    rows = Lane(KIND).all_rows(block(b"\n".join(map(row, range(40))) + b"\n"))
-    assert rows is not None
-    assert [each.id for each in rows] == [f"r{number}" for number in range(40)]
+    taken = Lane(KIND).all_rows(block(b"\n".join(map(row, range(40))) + b"\n"))
+    assert taken is not None
+    assert [each.id for each in taken.rows] == [f"r{number}" for number in range(40)]
 
 
 @pytest.mark.parametrize("ending", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("last", [b"", b"\n", b"\r\n"])
 def test_line_endings_do_not_keep_a_block_from_being_taken(ending: bytes, last: bytes) -> None:
-    rows = Lane(KIND).all_rows(block(ending.join(map(row, range(3))) + last))
-    assert rows is not None
-    assert len(rows) == 3
+    taken = Lane(KIND).all_rows(block(ending.join(map(row, range(3))) + last))
+    assert taken is not None
+    assert len(taken.rows) == 3
 
 
 @pytest.mark.parametrize(
@@ -222,9 +222,9 @@ def test_rows_in_a_block_are_judged_like_rows_alone(seed: int) -> None:
     lane = Lane(KIND)
     together = lane.clean_rows(lines)
     alone = [lane.clean_rows([line])[0] for line in lines]
-    whole = lane.all_rows(block(b"\n".join(lines)))
+    taken = lane.all_rows(block(b"\n".join(lines)))
     assert together == alone
-    assert whole is None or whole == alone
+    assert taken is None or taken.rows == alone
 
 
 def test_conversations_are_taken_in_blocks_and_a_bad_one_is_found_alone() -> None:
@@ -232,7 +232,9 @@ def test_conversations_are_taken_in_blocks_and_a_bad_one_is_found_alone() -> Non
     bad = lines[7].replace(b'"hello"', b'"hello","assistant_reply":"again"')
     lane = lane_for(ValidationConfig())
     assert lane is not None
-    assert lane.all_rows(block(b"\n".join(lines))) == lane.clean_rows(lines)
+    taken = lane.all_rows(block(b"\n".join(lines)))
+    assert taken is not None
+    assert taken.rows == lane.clean_rows(lines)
     report = validate(b"\n".join([*lines[:7], bad, *lines[8:]]), "conversation_v1")
     assert {(issue.conversation, issue.line) for issue in report.issues} == {(7, 8)}
     assert report.counts.total_records == 60

@@ -25,6 +25,15 @@ class Written(NamedTuple):
     """Outside the other values."""
     others: list[Any]
     """Open values, whose strings nobody has counted."""
+    numbers: list[Any]
+    """The numbers outside the other values that may be floats."""
+
+
+class Taken(NamedTuple, Generic[Row]):
+    """The rows of a block that has a clean one on every line."""
+
+    rows: list[Row]
+    written: Written
 
 
 class Kind(msgspec.Struct, Generic[Row], frozen=True):
@@ -35,8 +44,6 @@ class Kind(msgspec.Struct, Generic[Row], frozen=True):
     """Those that a row begins and ends with."""
     proved: Callable[[Sequence[Row]], Written | None]
     """None when a rule that types cannot say may be broken; this may cry wolf, but never miss."""
-    open_values: Callable[[Sequence[Row]], list[Any]]
-    """The values in rows that may hold a float or a name of the user's own."""
 
 
 class Lane(Generic[Row]):
@@ -47,7 +54,7 @@ class Lane(Generic[Row]):
         self._scanner = LineScanner(2 * BATCH_BYTES)
         self._hasher = Hasher()
 
-    def all_rows(self, block: Block) -> list[Row] | None:
+    def all_rows(self, block: Block) -> Taken[Row] | None:
         """The rows of a block if there is a clean one on every line, else None."""
         if block.size > MAX_TOKENS:
             return None
@@ -56,7 +63,8 @@ class Lane(Generic[Row]):
         except _REFUSALS:
             return None
         # The decoder takes any white space between rows, so it may have read two rows on a line or one on two.
-        return rows if len(rows) == _seams(block, self._kind.brackets) and self._proves(block.view, rows) else None
+        written = self._proof(block.view, rows) if len(rows) == _seams(block, self._kind.brackets) else None
+        return None if written is None else Taken(rows, written)
 
     def clean_rows(self, lines: Sequence[bytes]) -> list[Row | None]:
         """The row of each line that is clean."""
@@ -66,18 +74,12 @@ class Lane(Generic[Row]):
             rows[position] = None
         return rows
 
-    def digests(self, rows: Sequence[Row], block: Block) -> bytes:
+    def digests(self, taken: Taken[Row], block: Block) -> bytes:
         """The hashes (RFC 8785) of all rows of a block, one after the other."""
-        open_values = self._kind.open_values
-        if are_plain(open_values(rows)):
-            return b"".join([sha256(_write_sorted(row)).digest() for row in rows])
-        lines = bytes(block.view).split(b"\n")
-        return b"".join(
-            [
-                sha256(_write_sorted(row)).digest() if are_plain(open_values([row])) else self._hasher.digest(line)
-                for row, line in zip(rows, lines, strict=False)
-            ]
-        )
+        if are_plain([taken.written.numbers, *taken.written.others]):
+            return b"".join([sha256(_write_sorted(row)).digest() for row in taken.rows])
+        # To tell which rows are plain would take as long as is spared by writing those from what was read.
+        return b"".join([self._hasher.digest(line) for line in bytes(block.view).split(b"\n")[: len(taken.rows)]])
 
     def _read(self, line: bytes) -> Row | None:
         if may_hold_more_values(line, MAX_TOKENS):
@@ -90,24 +92,24 @@ class Lane(Generic[Row]):
     def _unproved(self, lines: Sequence[bytes], rows: Sequence[Row | None], positions: list[int]) -> list[int]:
         """Those of the positions that have no proof: few are bad, so halving finds them soon."""
         some = [row for position in positions if (row := rows[position]) is not None]
-        if not some or self._proves(b"\n".join([lines[position] for position in positions]), some):
+        if not some or self._proof(b"\n".join([lines[position] for position in positions]), some) is not None:
             return []
         if len(positions) == 1:
             return positions
         middle = len(positions) // 2
         return self._unproved(lines, rows, positions[:middle]) + self._unproved(lines, rows, positions[middle:])
 
-    def _proves(self, text: bytes | memoryview, rows: Sequence[Row]) -> bool:
-        """True when the rows, which are all that the text holds, are clean.
+    def _proof(self, text: bytes | memoryview, rows: Sequence[Row]) -> Written | None:
+        """What the rows, which are all that the text holds, are written with if they are clean.
 
         A name that appears twice in an object is read once, and an unknown one never: fewer strings are read than were written.
         """
         written = self._kind.proved(rows)
         if written is None:
-            return False
+            return None
         scanned = self._scanner.scan(text)
         strings = written.strings + self._scanner.strings(_write_values(written.others))
-        return scanned.strings == strings and not scanned.may_hold_nul
+        return written if scanned.strings == strings and not scanned.may_hold_nul else None
 
 
 def _seams(block: Block, brackets: bytes) -> int | None:

@@ -39,7 +39,7 @@ def clean_in_parallel(raws: Sequence[Raw], *, suspects: frozenset[int], workers:
 
 def _shares(raws: Sequence[Raw], workers: int) -> list[range]:
     """Neighbouring records with about the same number of bytes each."""
-    ends = list(accumulate(map(len, map(memoryview, raws))))
+    ends = list(accumulate([len(memoryview(raw)) for raw in raws]))
     cuts = [0, *(bisect_right(ends, ends[-1] * number // workers) for number in range(1, workers)), len(raws)]
     return [range(start, end) for start, end in pairwise(cuts)]
 

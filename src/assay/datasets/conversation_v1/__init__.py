@@ -71,13 +71,13 @@ class _Reading:
 
     def _read_block(self, block: Block, number: int) -> int:
         """Judges the lines of a block of which `number` is the first, and tells how many there are."""
-        conversations = None if self.lane is None else self.lane.all_rows(block)
-        if conversations is not None:
-            self.turns += sum(map(len, conversations))
-            self.conversations += len(conversations)
+        taken = None if self.lane is None else self.lane.all_rows(block)
+        if taken is not None:
+            self.turns += sum(map(len, taken.rows))
+            self.conversations += len(taken.rows)
             if self.digests is not None and self.lane is not None:
-                self.digests += self.lane.digests(conversations, block)
-            return len(conversations)
+                self.digests += self.lane.digests(taken, block)
+            return len(taken.rows)
         lines = block.lines(number)
         found = [None] * len(lines) if self.lane is None else self.lane.clean_rows([line.content for line in lines])
         for line, turns in zip(lines, found, strict=True):

@@ -51,17 +51,9 @@ def _written(turns: list[Any], calls: list[Any]) -> Written:
     metadata = [turn.metadata for turn in turns if turn.metadata is not UNSET]
     inputs = [turn.tool_input for turn in calls if turn.tool_input is not UNSET]
     outputs = [turn.tool_output for turn in calls if turn.tool_output is not UNSET]
-    scores = len([1 for turn in turns if turn.confidence_score is not UNSET])
-    strings = 5 * len(turns) + 2 * len(calls) + scores + len(metadata) + len(inputs) + len(outputs)
-    return Written(strings, [metadata, inputs, outputs])
-
-
-def _open_values(conversations: Sequence[list[Any]]) -> list[Any]:
-    turns = list(chain.from_iterable(conversations))
-    calls = [turn for turn in turns if turn.tool_used is not UNSET]
-    scores = [score for turn in turns if (score := turn.confidence_score) is not UNSET]
-    metadata = [members for turn in turns if (members := turn.metadata) is not UNSET]
-    return [*scores, *metadata, *[turn.tool_input for turn in calls], *[turn.tool_output for turn in calls]]
+    scores = [turn.confidence_score for turn in turns if turn.confidence_score is not UNSET]
+    strings = 5 * len(turns) + 2 * len(calls) + sum(map(len, (scores, metadata, inputs, outputs)))
+    return Written(strings, [metadata, inputs, outputs], scores)
 
 
 class _Spoken(msgspec.Struct, gc=False, tag_field="speaker", forbid_unknown_fields=True, kw_only=True):
@@ -117,7 +109,7 @@ def _kind(settings: bytes) -> Kind[list[Any]] | None:
         gc=False,
     )
     decoder = msgspec.json.Decoder(list[user | assistant])  # type: ignore[valid-type]  # the types are made from the settings
-    return Kind(decoder, b"[]", _Rules(config).proved, _open_values)
+    return Kind(decoder, b"[]", _Rules(config).proved)
 
 
 def _text(low: int, high: int, config: ValidationConfig) -> Any:

@@ -92,11 +92,11 @@ class _Reading:
 
     def check(self, block: Block) -> list[Issue]:
         """The issues of some lines; afterwards `rejected` knows which rows are bad."""
-        rows = self._lane.all_rows(block)
-        if rows is not None and self._accept(rows):
-            self._next_line += len(rows)
+        taken = self._lane.all_rows(block)
+        if taken is not None and self._accept(taken.rows):
+            self._next_line += len(taken.rows)
             if self._digests is not None:
-                self._digests += self._lane.digests(rows, block)
+                self._digests += self._lane.digests(taken, block)
             return []
         lines = block.lines(self._next_line)
         self._next_line += block.feeds()

@@ -184,7 +184,7 @@ class _Parts:
         strings += 2 * len([1 for item in self.criteria if item.description is not UNSET])
         strings += sum(map(len, self.correct)) + sum(map(len, self.answers))
         named = (self.rubrics, self.offers, self.correct, self.answers, self.chats, self.attachments, self.metadata, samples)
-        return Written(strings + sum(map(len, named)), [self.attachments, samples, self.metadata])
+        return Written(strings + sum(map(len, named)), [self.attachments, samples, self.metadata], self.weights)
 
 
 def _proved(rows: Sequence[Any]) -> Written | None:
@@ -192,9 +192,4 @@ def _proved(rows: Sequence[Any]) -> Written | None:
     return parts.written() if parts.are_clean() else None
 
 
-def _open_values(rows: Sequence[Any]) -> list[Any]:
-    criteria = chain.from_iterable([row.rubric for row in rows if type(row) is _Rubric])
-    return [row.metadata for row in rows] + [item.weight for item in criteria]
-
-
-KIND = Kind[Any](msgspec.json.Decoder(_Rubric | _Reference | _Mcq), b"{}", _proved, _open_values)
+KIND = Kind[Any](msgspec.json.Decoder(_Rubric | _Reference | _Mcq), b"{}", _proved)
