@@ -264,6 +264,13 @@ def test_rows_are_hashed_in_blocks_as_their_cases_are(number: str, place: str) -
     assert list(report.hashes) == [rfc8785_digest(line) for line in lines] == [case.record_sha256 for case in report.cases]
 
 
+def test_a_carriage_return_inside_a_row_does_not_end_it_when_it_is_hashed() -> None:
+    lines = [row(number, metadata={"share": 1.0}).replace(b", ", b",\r", 1) for number in range(3)]
+    report = validate_with_hashes(b"\n".join(lines) + b"\n", "legal_eval_v1")
+    assert Lane(KIND).all_rows(block(b"\n".join(lines))) is not None
+    assert list(report.hashes) == [rfc8785_digest(line) for line in lines]
+
+
 def rfc8785_digest(text: bytes) -> str:
     return hashlib.sha256(canonical_json(msgspec.json.decode(text))).hexdigest()
 
