@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from assay.api.comparisons import Comparison, compare
     from assay.api.conversion import convert_benchmark, convert_contract
+    from assay.api.gates import Baseline, Demand, RunTrend, Verdict, audit, gate, list_baselines, set_baseline, trend
     from assay.api.runs import (
         PlannedRuns,
         PlanProblems,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         run_async,
         verify,
     )
+    from assay.api.suites import PlannedSuite, SuiteResult, decide_suite, plan_suite, run_suite
     from assay.api.validation import (
         FixReport,
         ValidationConfig,
@@ -44,32 +46,46 @@ _HOMES = {
     **dict.fromkeys(("FixReport", "ValidationConfig", "find_sources", "fix", "load_config"), "validation"),
     **dict.fromkeys(("stream", "validate", "validate_with_hashes"), "validation"),
     **dict.fromkeys(("Comparison", "compare"), "comparisons"),
+    **dict.fromkeys(("Baseline", "Demand", "RunTrend", "Verdict", "audit", "gate"), "gates"),
+    **dict.fromkeys(("PlannedSuite", "SuiteResult", "decide_suite", "plan_suite", "run_suite"), "suites"),
+    **dict.fromkeys(("list_baselines", "set_baseline", "trend"), "gates"),
     **dict.fromkeys(("convert_benchmark", "convert_contract"), "conversion"),
 }
 """Names that are not in `runs`."""
 
 __all__ = [
+    "Baseline",
     "Comparison",
+    "Demand",
     "FixReport",
     "PlanProblems",
     "PlannedRuns",
+    "PlannedSuite",
     "Purged",
     "Run",
     "RunRequest",
+    "RunTrend",
     "Snapshot",
+    "SuiteResult",
     "ValidationConfig",
+    "Verdict",
+    "audit",
     "cancel",
     "check",
     "compare",
     "convert_benchmark",
     "convert_contract",
+    "decide_suite",
     "find_sources",
     "fix",
+    "gate",
     "is_run_file",
+    "list_baselines",
     "list_runs",
     "load_config",
     "open_run",
     "plan_runs",
+    "plan_suite",
     "purge",
     "removed",
     "replay",
@@ -78,7 +94,10 @@ __all__ = [
     "retry",
     "run",
     "run_async",
+    "run_suite",
+    "set_baseline",
     "stream",
+    "trend",
     "validate",
     "validate_with_hashes",
     "verify",

@@ -163,7 +163,7 @@ def run(options: Options) -> int:
     if not options.quiet:
         for note in planned.notes:
             click.echo(f"assay: {printable(note)}", err=True)
-    results = _run_each(planned, shown)
+    results = run_each(planned, shown)
     waiting = tuple(plan.candidate.name for plan in planned.plans[len(results) :])
     return conclude(results, msgspec.structs.replace(shown, waiting=waiting))
 
@@ -219,7 +219,7 @@ def _is_run_file(source: str) -> bool:
         return False
 
 
-def _run_each(planned: api.PlannedRuns, shown: Shown) -> list[RunResult]:
+def run_each(planned: api.PlannedRuns, shown: Shown) -> list[RunResult]:
     """One run after the other; the first that is stopped is the last."""
     results: list[RunResult] = []
     for plan in planned.plans:

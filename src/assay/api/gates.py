@@ -1,0 +1,110 @@
+"""Decisions about runs: baselines, gates, trends, and the log of what was decided."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.api.runs import RUNS_DIR, sealed_folder
+from assay.core.errors import RunNotFound, UsageProblem
+from assay.core.plan import Plan
+from assay.engine.baselines import Baseline, baseline_run, baselines, promote, record
+from assay.engine.comparison import Choices, compare
+from assay.engine.gate import MEASURES, MODES, Demand, Measure, Verdict, judge
+from assay.engine.trends import RunTrend, run_trend
+from assay.store.audit import read_audit
+from assay.store.folder import RunFolder
+
+__all__ = [
+    "MEASURES",
+    "MODES",
+    "Baseline",
+    "Demand",
+    "RunTrend",
+    "Verdict",
+    "audit",
+    "gate",
+    "list_baselines",
+    "set_baseline",
+    "trend",
+]
+
+NO_BASELINE = "none"
+"""Stands for no baseline, where the dataset has one."""
+
+
+def set_baseline(run_name: str, *, runs_dir: str | Path = RUNS_DIR, name: str = "", reason: str = "") -> Baseline:
+    """Make a finished run the one that others are measured against; the audit log keeps who did it and why."""
+    return promote(sealed_folder(run_name, runs_dir), Path(runs_dir), name=name, reason=reason)
+
+
+def list_baselines(runs_dir: str | Path = RUNS_DIR) -> list[Baseline]:
+    """All baselines of a folder, by name."""
+    return sorted(baselines(Path(runs_dir)).values(), key=lambda baseline: baseline.name)
+
+
+def gate(
+    run_name: str,
+    demand: Demand = Demand(),
+    *,
+    runs_dir: str | Path = RUNS_DIR,
+    baseline: str = "",
+    cluster: str | None = None,
+) -> Verdict:
+    """Decide about a finished run and write the decision to the audit log.
+
+    `baseline` names a baseline or a run; by default the baseline of the run's dataset is used where there is one, and `none` uses
+    none.
+    """
+    folder = Path(runs_dir)
+    run = sealed_folder(run_name, folder)
+    against = _against(run, folder, baseline)
+    _check(demand, has_baseline=against is not None)
+    comparison = None if against is None else compare(against, run, Choices(cluster=cluster, slices=(), max_flips=0))
+    plan = msgspec.convert(run.manifest["plan"], Plan)
+    verdict = judge(plan, run.document("metrics_summary.json"), demand, comparison=comparison)
+    record(folder, "gate", {"manifest_sha256": run.manifest["manifest_sha256"], **verdict.to_dict()})
+    return verdict
+
+
+def _against(run: RunFolder, runs_dir: Path, name: str) -> RunFolder | None:
+    if name == NO_BASELINE:
+        return None
+    known = baselines(runs_dir)
+    found = known.get(name or run.manifest["dataset_id"])
+    if found is not None:
+        # The baseline itself has nothing to be measured against.
+        is_itself = found.manifest_sha256 == run.manifest["manifest_sha256"]
+        return None if is_itself and not name else baseline_run(runs_dir, found)
+    if not name:
+        return None
+    try:
+        return sealed_folder(name, runs_dir)
+    except RunNotFound:
+        raise RunNotFound(
+            f"there is no baseline and no run '{name}' in '{runs_dir}'", hint="list the baselines with: assay baseline show"
+        ) from None
+
+
+def _check(demand: Demand, *, has_baseline: bool) -> None:
+    mode, delta = demand.mode, demand.delta
+    if mode != "absolute" and not has_baseline:
+        raise UsageProblem(
+            f"--mode {mode} needs a baseline", hint="name one: --baseline RUN, or promote one: assay baseline set RUN"
+        )
+    if mode == "non-inferiority" and (delta is None or delta <= 0):
+        raise UsageProblem("--mode non-inferiority needs the loss that is acceptable", hint="for example --delta 0.02")
+    if mode != "non-inferiority" and delta is not None:
+        raise UsageProblem(f"--delta has no meaning for --mode {mode}", hint="use it with --mode non-inferiority")
+
+
+def trend(
+    *, runs_dir: str | Path = RUNS_DIR, dataset: str = "", last: int | None = None, measure: Measure = "pass_rate"
+) -> RunTrend:
+    """The finished runs over one dataset in the order of time, and the direction that a test supports."""
+    return run_trend(Path(runs_dir), dataset=dataset, last=last, measure=measure)
+
+
+def audit(runs_dir: str | Path = RUNS_DIR) -> list[dict[str, Any]]:
+    """Every decision about the runs of a folder, the oldest first; raises StoreUnavailable when the log was tampered with."""
+    return read_audit(Path(runs_dir))

@@ -1,0 +1,122 @@
+"""Suites: several run files, run one after the other and gated together."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.api.gates import gate
+from assay.api.runs import RUNS_DIR, RunRequest, plan_runs, run
+from assay.core.errors import SourceUnreadable
+from assay.core.run_result import RunResult
+from assay.engine.baselines import record
+from assay.engine.gate import Verdict, Word
+from assay.engine.planning import PlannedRuns
+from assay.engine.request import PlanProblems
+from assay.engine.run_id import new_run_id
+from assay.engine.suite_file import SuiteEntry, load_suite
+
+_GRAVITY: tuple[Word, ...] = ("REGRESSION", "WARNING", "IMPROVED", "PASS")
+"""Which word a suite has when its runs have several."""
+
+__all__ = ["PlannedSuite", "SuiteResult", "decide_suite", "plan_suite", "run_suite"]
+
+
+class SuiteRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a suite and what was decided about it; no verdict for a run that did not end."""
+
+    name: str
+    run_id: str
+    required: bool
+    verdict: Verdict | None
+
+
+class SuiteResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a suite comes to."""
+
+    suite: str
+    word: Word
+    passed: bool
+    runs: tuple[SuiteRun, ...]
+    is_finished: bool = True
+    """False when it was interrupted; the same command with the same id goes on."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as JSON documents hold it."""
+        members: dict[str, Any] = msgspec.to_builtins(self)
+        runs = [{**msgspec.to_builtins(one), "verdict": one.verdict.to_dict() if one.verdict else None} for one in self.runs]
+        return {
+            "suite": self.suite,
+            "verdict": self.word,
+            "passed": self.passed,
+            "is_finished": members["is_finished"],
+            "runs": runs,
+        }
+
+
+class PlannedSuite(msgspec.Struct, frozen=True, kw_only=True):
+    """A suite whose every run file was planned, before the first call."""
+
+    name: str
+    run_id: str
+    """Beginning of the ids of its runs."""
+    runs_dir: str
+    parts: tuple[tuple[SuiteEntry, PlannedRuns], ...]
+
+
+def plan_suite(path: str | Path, *, runs_dir: str | Path = RUNS_DIR, run_id: str = "") -> PlannedSuite:
+    """Read a suite file and plan all its runs; raises PlanProblems with everything that is wrong, before any call."""
+    suite = load_suite(path)
+    prefix = run_id or f"{suite.suite}-{new_run_id()}"
+    found: list[tuple[SuiteEntry, PlannedRuns]] = []
+    problems: list[str] = []
+    for entry in suite.runs:
+        run_file = str(Path(path).parent / entry.run)
+        try:
+            planned = plan_runs(RunRequest(run_file=run_file, run_id=f"{prefix}-{entry.title}", runs_dir=str(runs_dir)))
+        except PlanProblems as refused:
+            problems += refused.problems
+        except SourceUnreadable as unreadable:
+            problems.append(unreadable.message)
+        else:
+            found.append((entry, planned))
+    if problems:
+        raise PlanProblems(problems)
+    return PlannedSuite(name=suite.suite, run_id=prefix, runs_dir=str(runs_dir), parts=tuple(found))
+
+
+def run_suite(path: str | Path, *, runs_dir: str | Path = RUNS_DIR, run_id: str = "") -> SuiteResult:
+    """Run and gate everything that a suite file names."""
+    planned = plan_suite(path, runs_dir=runs_dir, run_id=run_id)
+    return decide_suite(planned, [run(plans) for _, plans in planned.parts])
+
+
+def decide_suite(planned: PlannedSuite, results: Sequence[Sequence[RunResult]]) -> SuiteResult:
+    """Gate the runs of each part and the suite as a whole; one that was interrupted is not decided."""
+    parts = zip(planned.parts, results, strict=False)
+    found = [_gated(entry, result, planned.runs_dir) for (entry, _), part in parts for result in part]
+    expected = sum(len(plans.plans) for _, plans in planned.parts)
+    is_finished = len(found) == expected and all(one.verdict is not None for one in found)
+    decided = _result(planned.name, found, is_finished=is_finished)
+    if is_finished:
+        members = {**decided.to_dict(), "run_id": planned.run_id, "runs": [one.run_id for one in found]}
+        record(Path(planned.runs_dir), "suite", members)
+    return decided
+
+
+def _gated(entry: SuiteEntry, result: RunResult, runs_dir: str | Path) -> SuiteRun:
+    verdict = None
+    if result.is_finished:
+        verdict = gate(result.run_id, entry.demand, runs_dir=runs_dir, baseline=entry.baseline)
+    return SuiteRun(name=entry.title, run_id=result.run_id, required=entry.required, verdict=verdict)
+
+
+def _result(name: str, runs: list[SuiteRun], *, is_finished: bool) -> SuiteResult:
+    """The gravest verdict of what is required; of the rest a failure is a warning."""
+    failed = [one for one in runs if one.verdict is not None and not one.verdict.passed]
+    words: set[Word] = {one.verdict.word for one in runs if one.verdict is not None and one.verdict.passed}
+    words |= {one.verdict.word if one.required else "WARNING" for one in failed if one.verdict is not None}
+    word: Word = next((word for word in _GRAVITY if word in words), "PASS")
+    passed = is_finished and not any(one.required for one in failed)
+    return SuiteResult(suite=name, word=word, passed=passed, runs=tuple(runs), is_finished=is_finished)

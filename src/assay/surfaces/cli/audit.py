@@ -1,0 +1,55 @@
+"""`assay audit`: every decision about the runs of a folder."""
+
+from typing import Any
+
+import click
+
+from assay import api
+from assay.surfaces.cli import exits
+from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text
+from assay.surfaces.printable import printable
+from assay.surfaces.reporters.paint import painter
+from assay.surfaces.reporters.run_table import Column, table
+
+HELP = """List every decision about the runs of a folder: promotions to a baseline, gates, suites; the oldest first.
+
+The log is a file of its own beside the runs. Each line carries the hash of the one before, so that a changed, dropped or moved line
+is noticed.
+"""
+
+EPILOG = """\b
+Examples:
+  assay audit
+  assay audit --json
+
+\b
+Exit codes:
+  0  listed
+  2  could not run: the log was changed after it was written"""
+
+
+@click.command("audit", help=HELP, epilog=EPILOG)
+@runs_dir_option
+@json_option
+@click.pass_context
+def command(context: click.Context, /, runs_dir: str, *, is_json: bool) -> None:
+    """Entry of the command; see HELP."""
+    entries = api.audit(runs_dir)
+    if is_json:
+        write_json({"entries": entries})
+    else:
+        settings = text_settings()
+        columns = [Column(title) for title in ("at", "by", "action", "run", "what")]
+        rows = [[printable(text, limit=120) for text in _cells(entry)] for entry in entries]
+        write_text(table(columns, rows, paint=painter(is_coloured=settings.is_coloured), width=settings.width))
+    context.exit(exits.VALID)
+
+
+def _cells(entry: dict[str, Any]) -> tuple[str, ...]:
+    action = entry["action"]
+    if action == "baseline_set":
+        what = f"baseline '{entry['name']}'" + (f": {entry['reason']}" if entry["reason"] else "")
+    else:
+        reasons = "; ".join(finding["reason"] for finding in entry.get("reasons", ()))
+        what = f"{entry.get('verdict', '')}: {reasons}"
+    return (entry["at"], entry["by"], action.replace("_", " "), entry.get("run_id", ""), what)

@@ -1,0 +1,110 @@
+"""`assay gate`: a verdict on a finished run, as words and as an exit code."""
+
+from typing import Any
+
+import click
+import msgspec
+
+from assay import api
+from assay.core.plan import Gates
+from assay.surfaces.cli import exits
+from assay.surfaces.cli.run_options import (
+    RUN,
+    check_markdown,
+    json_option,
+    markdown_option,
+    runs_dir_option,
+    text_settings,
+    write_json,
+    write_markdown,
+    write_text,
+)
+from assay.surfaces.reporters.verdict import verdict_markdown, verdict_text
+
+HELP = """Decide about a finished run, and say why: REGRESSION, WARNING, PASS or IMPROVED.
+
+Thresholds are those that the run was started with, unless other ones are given here. A baseline (by default that of the run's
+dataset, see `assay baseline`) is compared record by record. `--mode absolute` fails on a loss that can be shown; `superiority`
+demands a gain that can be shown; `non-inferiority` demands that a loss of more than `--delta` is excluded. Every decision goes to
+the audit log.
+"""
+
+EPILOG = """\b
+Examples:
+  assay gate latest
+  assay gate latest --baseline nightly-14 --mode non-inferiority --delta 0.02
+  assay gate latest --pass-rate 0.8 --max-error-rate 0.02 --baseline none
+
+\b
+Exit codes:
+  0  PASS, IMPROVED, or a WARNING that does not fail the gate
+  1  the gate failed: REGRESSION, or what was demanded is not shown
+  2  could not run: no such run or baseline, it has not ended, or nothing can be compared"""
+
+_RATE = click.FloatRange(0, 1)
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line says."""
+
+    run: str
+    runs_dir: str
+    baseline: str
+    mode: str
+    delta: float | None
+    measure: str
+    cluster: str | None
+    pass_rate: float | None
+    min_score: float | None
+    max_error_rate: float | None
+    is_json: bool
+    markdown: str | None
+
+
+@click.command("gate", help=HELP, epilog=EPILOG)
+@RUN
+@runs_dir_option
+@click.option("--baseline", metavar="NAME|RUN|none", default="", help="What the run is measured against.  [default: its dataset's]")
+@click.option(
+    "--mode",
+    type=click.Choice(("absolute", "superiority", "non-inferiority")),
+    default="absolute",
+    show_default=True,
+    help="What the comparison has to show.",
+)
+@click.option("--delta", type=click.FloatRange(min=0), metavar="D", help="The loss that is acceptable, for non-inferiority.")
+@click.option(
+    "--measure", type=click.Choice(("pass_rate", "score")), default="pass_rate", show_default=True, help="What is compared."
+)
+@click.option("--cluster", metavar="KEY", help="Member of the metadata whose records hang together; the plan's where not given.")
+@click.option("--pass-rate", type=_RATE, metavar="X", help="Share of evaluated records that must pass.")
+@click.option("--min-score", type=click.FloatRange(0, 5), metavar="X", help="Mean score on the dataset's scale.")
+@click.option("--max-error-rate", type=_RATE, metavar="X", help="Share of records that may be left without a score.")
+@json_option
+@markdown_option
+@click.pass_context
+def command(context: click.Context, /, **given: Any) -> None:
+    """Entry of the command; see HELP."""
+    context.exit(decide(msgspec.convert(given, Options)))
+
+
+def decide(options: Options) -> int:
+    """Decide, show it, and say it as an exit code."""
+    check_markdown(options.markdown, is_json=options.is_json)
+    demand = msgspec.convert(
+        {"mode": options.mode, "delta": options.delta, "measure": options.measure, "gates": _gates(options)}, api.Demand
+    )
+    verdict = api.gate(options.run, demand, runs_dir=options.runs_dir, baseline=options.baseline, cluster=options.cluster)
+    if options.is_json:
+        write_json(verdict.to_dict())
+    if options.markdown is not None:
+        write_markdown(verdict_markdown(verdict), options.markdown)
+    elif not options.is_json:
+        write_text(verdict_text(verdict, text_settings()))
+    return exits.GATES_PASSED if verdict.passed else exits.GATE_FAILED
+
+
+def _gates(options: Options) -> Gates | None:
+    """Thresholds that were given here; None leaves those of the plan."""
+    given = Gates(pass_rate=options.pass_rate, min_score=options.min_score, max_error_rate=options.max_error_rate)
+    return None if given == Gates() else given

@@ -1,0 +1,77 @@
+"""`assay trend`: runs over one dataset in the order of time."""
+
+from typing import Any, Literal
+
+import click
+import msgspec
+
+from assay import api
+from assay.surfaces.charts import Caption, Estimate, Point, trend_chart
+from assay.surfaces.cli import exits
+from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text
+from assay.surfaces.cli.streams import check_writable, write_file
+from assay.surfaces.reporters.trend import direction_words, trend_text
+
+HELP = """Show the finished runs over a dataset in the order of time, and the direction that a test supports.
+
+A direction is named only where Mann and Kendall's exact test supports it at 5 %: at least five runs, and an order that
+chance rarely makes. Without `--dataset` it is the dataset of the newest run.
+"""
+
+EPILOG = """\b
+Examples:
+  assay trend
+  assay trend --dataset assistant --last 20 --chart trend.svg
+
+\b
+Exit codes:
+  0  shown, whatever the direction
+  2  could not run: no finished run over that dataset"""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line says."""
+
+    runs_dir: str
+    dataset: str
+    last: int | None
+    measure: Literal["pass_rate", "score"]
+    chart: str | None
+    is_json: bool
+
+
+@click.command("trend", help=HELP, epilog=EPILOG)
+@runs_dir_option
+@click.option("--dataset", default="", metavar="ID", help="The dataset.  [default: that of the newest run]")
+@click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the newest N runs.")
+@click.option(
+    "--measure", type=click.Choice(("pass_rate", "score")), default="pass_rate", show_default=True, help="The figure to follow."
+)
+@click.option("--chart", metavar="FILE", help="Draw it as an SVG file.")
+@json_option
+@click.pass_context
+def command(context: click.Context, /, **given: Any) -> None:
+    """Entry of the command; see HELP."""
+    show(msgspec.convert(given, Options))
+    context.exit(exits.VALID)
+
+
+def show(options: Options) -> None:
+    """Look at the runs, and show them in the way that was asked for."""
+    chart = options.chart
+    if chart is not None:
+        check_writable(chart, option="--chart")
+    found = api.trend(runs_dir=options.runs_dir, dataset=options.dataset, last=options.last, measure=options.measure)
+    if chart is not None:
+        write_file(chart, [_chart(found).encode()])
+    if options.is_json:
+        write_json(found.to_dict())
+    else:
+        write_text(trend_text(found, text_settings(), chart=chart or ""))
+
+
+def _chart(found: api.RunTrend) -> str:
+    points = [Point(point.run_id, Estimate(point.low, point.value, point.high, point.n)) for point in found.points]
+    title = f"{'Pass rate' if found.measure == 'pass_rate' else 'Mean score'} of {found.dataset}"
+    domain = (0.0, 1.0) if found.measure == "pass_rate" else None
+    return trend_chart(points, Caption(title, direction_words(found)), domain=domain)

@@ -1,0 +1,61 @@
+"""Runs in the order of time, for the terminal, with the direction in words."""
+
+from collections.abc import Iterator
+
+from assay.api import RunTrend
+from assay.surfaces.printable import printable
+from assay.surfaces.reporters.paint import Paint, painter
+from assay.surfaces.reporters.run_numbers import bar, decimal
+from assay.surfaces.reporters.run_table import Column, table
+from assay.surfaces.reporters.run_text import ID_LIMIT, LABEL
+from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.wording import counted
+
+_STYLES = {"up": "accepted", "down": "error", "none": "quiet"}
+
+
+def trend_text(found: RunTrend, settings: Settings, *, chart: str = "") -> Iterator[str]:
+    """A line for each run with its interval and a bar, then the direction."""
+    paint = painter(is_coloured=settings.is_coloured)
+    largest = 1.0 if found.measure == "pass_rate" else max((point.value for point in found.points), default=1.0)
+    columns = (
+        Column("run"),
+        Column("started"),
+        Column("candidate"),
+        Column("n", is_number=True),
+        Column(found.measure.replace("_", " "), is_number=True),
+        Column(""),
+    )
+    rows = [
+        (
+            printable(point.run_id, limit=ID_LIMIT),
+            point.created_at[:16].replace("T", " "),
+            printable(point.candidate, limit=ID_LIMIT),
+            f"{point.n:,}",
+            f"{decimal(point.value)} [{decimal(point.low)}, {decimal(point.high)}]",
+            bar(max(0, round(1000 * point.value)), round(1000 * largest)),
+        )
+        for point in found.points
+    ]
+    yield f"{paint(printable(found.dataset), 'strong')} · {counted(len(found.points), 'run')}\n\n"
+    yield from table(columns, rows, paint=paint, width=settings.width)
+    yield f"\n{label('direction', paint)}{paint(direction_words(found), _STYLES[found.trend.direction])}\n"
+    if found.left_out:
+        yield f"{label('left out', paint)}{counted(found.left_out, 'run')} without such a figure\n"
+    if chart:
+        yield f"{label('chart', paint)}{printable(chart)}\n"
+
+
+def label(word: str, paint: Paint) -> str:
+    """The word at the left of a line."""
+    return paint(f"{word:{LABEL}}", "quiet")
+
+
+def direction_words(found: RunTrend) -> str:
+    """`down by 0.02 per run (p 0.017)`, or why nothing can be said."""
+    trend = found.trend
+    if trend.p_value is None:
+        return f"unknown: {trend.slope.reason}"
+    if trend.direction == "none":
+        return f"none that a test supports (p {trend.p_value:.3f})"
+    return f"{trend.direction} by {abs(trend.slope.value or 0.0):.3f} per run (p {trend.p_value:.3f})"

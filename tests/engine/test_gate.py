@@ -1,0 +1,122 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay import api
+from assay.core.errors import RunNotFound, UsageProblem
+from assay.core.plan import Gates
+from tests.engine.graded_runs import graded, passing, question
+
+ROWS = [question(f"q{number:03}") for number in range(100)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs over 100 questions in which 10, 10, 40 and no answers are wrong."""
+    folder = tmp_path_factory.mktemp("gated")
+    for name, wrong in (("usual", range(10)), ("same", range(5, 15)), ("worse", range(40)), ("better", range(0))):
+        graded(folder, name, ROWS, passing(ROWS, *wrong))
+    graded(folder, "half", ROWS[:50], passing(ROWS[:50], *range(10)))
+    return folder
+
+
+def decided(folder: Path, run: str, baseline: str = "none", **demand: Any) -> api.Verdict:
+    return api.gate(run, api.Demand(**demand), runs_dir=folder / "runs", baseline=baseline)
+
+
+@pytest.mark.parametrize(
+    ("run", "mode", "delta", "decision"),
+    [
+        ("same", "absolute", None, ("PASS", True)),
+        ("worse", "absolute", None, ("REGRESSION", False)),
+        ("better", "absolute", None, ("IMPROVED", True)),
+        ("same", "superiority", None, ("WARNING", False)),
+        ("worse", "superiority", None, ("REGRESSION", False)),
+        ("better", "superiority", None, ("IMPROVED", True)),
+        ("same", "non-inferiority", 0.2, ("PASS", True)),
+        ("same", "non-inferiority", 0.01, ("WARNING", False)),
+        ("worse", "non-inferiority", 0.1, ("REGRESSION", False)),
+        ("worse", "non-inferiority", 0.5, ("PASS", True)),
+        ("better", "non-inferiority", 0.01, ("IMPROVED", True)),
+    ],
+)
+def test_a_mode_decides_by_the_interval(folder: Path, run: str, mode: str, delta: float | None, decision: tuple[str, bool]) -> None:
+    verdict = decided(folder, run, "usual", mode=mode, delta=delta)
+    assert (verdict.word, verdict.passed) == decision
+    assert verdict.baseline == "usual"
+
+
+def test_a_missed_threshold_is_a_regression_whatever_the_comparison_says(folder: Path) -> None:
+    verdict = decided(folder, "better", "usual", gates=Gates(max_error_rate=0, min_score=1.1))
+    assert (verdict.word, verdict.passed) == ("REGRESSION", False)
+    assert verdict.reasons[0].reason == "mean score 1.00 is below 1.10"
+
+
+def test_a_threshold_that_may_be_reached_by_luck_is_a_warning_that_passes(folder: Path) -> None:
+    verdict = decided(folder, "usual", gates=Gates(pass_rate=0.88))
+    assert (verdict.word, verdict.passed) == ("WARNING", True)
+    assert "reaches 0.88, but its 95 % interval begins at 0.83" in verdict.reasons[0].reason
+
+
+def test_records_of_the_baseline_that_are_not_in_the_run_are_a_warning(folder: Path) -> None:
+    verdict = decided(folder, "half", "usual")
+    assert (verdict.word, verdict.passed) == ("WARNING", True)
+    assert "50 of 100 records of the baseline are not in the run" in [finding.reason for finding in verdict.reasons]
+
+
+def test_without_thresholds_and_baseline_the_verdict_says_that_nothing_was_demanded(folder: Path) -> None:
+    verdict = decided(folder, "worse")
+    assert (verdict.word, verdict.passed, "nothing was demanded" in verdict.reasons[0].reason) == ("PASS", True, True)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "demand", "message"),
+    [
+        ("none", {"mode": "superiority"}, "--mode superiority needs a baseline"),
+        ("usual", {"mode": "non-inferiority"}, "needs the loss that is acceptable"),
+        ("usual", {"delta": 0.1}, "--delta has no meaning for --mode absolute"),
+    ],
+)
+def test_a_demand_that_makes_no_sense_is_refused(folder: Path, baseline: str, demand: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageProblem, match=message):
+        decided(folder, "same", baseline, **demand)
+
+
+def test_a_baseline_is_found_by_the_dataset_of_the_run(tmp_path: Path) -> None:
+    graded(tmp_path, "old", ROWS[:20], passing(ROWS[:20]))
+    graded(tmp_path, "new", ROWS[:20], passing(ROWS[:20]))
+    api.set_baseline("old", runs_dir=tmp_path / "runs", reason="first release")
+    assert api.gate("new", runs_dir=tmp_path / "runs").baseline == "old"
+    assert api.gate("old", runs_dir=tmp_path / "runs").baseline == ""
+
+
+def test_the_last_promotion_of_a_name_counts(folder: Path) -> None:
+    for run in ("usual", "same"):
+        api.set_baseline(run, runs_dir=folder / "runs", name="release")
+    assert [(one.name, one.run_id) for one in api.list_baselines(folder / "runs") if one.name == "release"] == [("release", "same")]
+
+
+def test_every_decision_is_in_the_audit_log(tmp_path: Path) -> None:
+    graded(tmp_path, "only", ROWS[:5], passing(ROWS[:5]))
+    api.set_baseline("only", runs_dir=tmp_path / "runs", name="release", reason="it is good")
+    api.gate("only", api.Demand(gates=Gates(pass_rate=0.2)), runs_dir=tmp_path / "runs")
+    promoted, gated = api.audit(tmp_path / "runs")
+    assert (promoted["action"], promoted["name"], promoted["reason"]) == ("baseline_set", "release", "it is good")
+    assert (gated["action"], gated["run_id"], gated["verdict"], gated["passed"]) == ("gate", "only", "PASS", True)
+
+
+def test_a_baseline_whose_run_was_replaced_is_refused(tmp_path: Path) -> None:
+    graded(tmp_path, "old", ROWS[:5], passing(ROWS[:5]))
+    graded(tmp_path, "new", ROWS[:5], passing(ROWS[:5]))
+    graded(tmp_path, "newest", ROWS[:5], passing(ROWS[:5]))
+    api.set_baseline("old", runs_dir=tmp_path / "runs")
+    (tmp_path / "runs" / "old").rename(tmp_path / "gone")
+    (tmp_path / "runs" / "new").rename(tmp_path / "runs" / "old")
+    with pytest.raises(UsageProblem, match="is not the one that became baseline"):
+        api.gate("newest", runs_dir=tmp_path / "runs")
+
+
+def test_a_baseline_that_does_not_exist_is_named(folder: Path) -> None:
+    with pytest.raises(RunNotFound, match="no baseline and no run 'nowhere'"):
+        decided(folder, "same", "nowhere")

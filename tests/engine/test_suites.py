@@ -1,0 +1,81 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay import api
+from tests.engine.graded_runs import RIGHT, WRONG, question
+from tests.engine.run_settings import write_rows
+
+ROWS = [question(f"q{number}") for number in range(8)]
+
+
+def write_part(folder: Path, name: str, answer: str, **gates: float) -> None:
+    """A run file whose answers are all the same."""
+    write_rows(folder / f"{name}.jsonl", *ROWS)
+    answers = ({"example_id": row["id"], "candidate_name": "big", "response_text": answer} for row in ROWS)
+    write_rows(folder / f"{name}-answers.jsonl", *answers)
+    settings = {"datasets": [{"path": f"{name}.jsonl"}], "run": {"responses": f"{name}-answers.jsonl"}, "gates": gates}
+    (folder / f"{name}.yaml").write_text(json.dumps(settings), encoding="utf-8")
+
+
+def write_suite(folder: Path, *entries: dict[str, Any]) -> Path:
+    path = folder / "suite.yaml"
+    path.write_text(json.dumps({"suite": "nightly", "runs": entries}), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_part(tmp_path, "good", RIGHT, pass_rate=0.5)
+    write_part(tmp_path, "bad", WRONG, pass_rate=0.5)
+    return tmp_path
+
+
+def test_a_suite_fails_when_a_required_run_does(folder: Path) -> None:
+    found = api.run_suite(write_suite(folder, {"run": "good.yaml"}, {"run": "bad.yaml"}), runs_dir=folder / "runs", run_id="night")
+    assert (found.word, found.passed, found.is_finished) == ("REGRESSION", False, True)
+    assert [one.run_id for one in found.runs] == ["night-good", "night-bad"]
+
+
+def test_a_run_that_is_not_required_only_warns(folder: Path) -> None:
+    suite = write_suite(folder, {"run": "good.yaml"}, {"run": "bad.yaml", "required": False})
+    found = api.run_suite(suite, runs_dir=folder / "runs")
+    assert (found.word, found.passed) == ("WARNING", True)
+
+
+def test_a_suite_is_in_the_audit_log_after_the_gates_of_its_runs(folder: Path) -> None:
+    api.run_suite(write_suite(folder, {"run": "good.yaml"}), runs_dir=folder / "runs", run_id="night")
+    gated, suite = api.audit(folder / "runs")
+    assert (gated["action"], suite["action"], suite["suite"], suite["runs"]) == ("gate", "suite", "nightly", ["night-good"])
+
+
+def test_a_repeated_suite_goes_on_with_the_runs_that_it_has(folder: Path) -> None:
+    suite = write_suite(folder, {"run": "good.yaml"})
+    first, second = (api.run_suite(suite, runs_dir=folder / "runs", run_id="night") for _ in range(2))
+    assert first.runs[0].run_id == second.runs[0].run_id
+    assert len(list(api.list_runs(folder / "runs"))) == 1
+
+
+def test_everything_that_is_wrong_with_a_suite_is_said_at_once_and_nothing_runs(folder: Path) -> None:
+    entries = ({"run": "good.yaml", "mode": "non-inferiority"}, {"run": "good.yaml", "dleta": 1}, {"run": "x.yaml", "delta": 0.1})
+    with pytest.raises(api.PlanProblems) as refused:
+        api.plan_suite(write_suite(folder, *entries), runs_dir=folder / "runs")
+    assert [problem.split(": ", 1)[1] for problem in refused.value.problems] == [
+        "unknown key 'dleta' (did you mean 'delta'?)",
+        "'good' needs `delta`, the loss that is acceptable",
+        "a second run is called 'good' (give it a `name`)",
+        "'x' has a `delta` without mode non-inferiority",
+    ]
+
+
+def test_problems_of_all_run_files_are_found_before_the_first_call(folder: Path) -> None:
+    (folder / "broken.yaml").write_text("datasets: [nowhere.jsonl]\ncandidate: x\n", encoding="utf-8")
+    with pytest.raises(api.PlanProblems) as refused:
+        api.plan_suite(
+            write_suite(folder, {"run": "good.yaml"}, {"run": "broken.yaml"}, {"run": "gone.yaml"}), runs_dir=folder / "runs"
+        )
+    assert any("unknown key 'candidate'" in problem for problem in refused.value.problems)
+    assert any("gone.yaml" in problem for problem in refused.value.problems)
+    assert not (folder / "runs").exists()

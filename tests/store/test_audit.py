@@ -1,0 +1,60 @@
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from assay.core.errors import StoreUnavailable
+from assay.store.audit import AUDIT_FILE, append_audit, read_audit
+
+
+def write_many(folder: Path, name: str) -> None:
+    for number in range(20):
+        append_audit(folder, {"action": name, "number": number})
+
+
+def test_decisions_are_read_back_in_their_order(tmp_path: Path) -> None:
+    for number in range(3):
+        append_audit(tmp_path, {"action": "gate", "number": number})
+    assert [entry["number"] for entry in read_audit(tmp_path)] == [0, 1, 2]
+
+
+def test_a_folder_without_decisions_has_an_empty_log(tmp_path: Path) -> None:
+    assert read_audit(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(b'"number":1', b'"number":7'), (b'{"action":"gate","number":0', b'{"action":"gate","number":3'), (b"\n", b"\n\n")],
+)
+def test_a_changed_line_is_noticed(tmp_path: Path, old: bytes, new: bytes) -> None:
+    write_many(tmp_path, "gate")
+    path = tmp_path / AUDIT_FILE
+    path.write_bytes(path.read_bytes().replace(old, new, 1))
+    with pytest.raises(StoreUnavailable, match="was changed: line"):
+        read_audit(tmp_path)
+
+
+def test_a_dropped_line_is_noticed_and_nothing_is_added_after_it(tmp_path: Path) -> None:
+    write_many(tmp_path, "gate")
+    path = tmp_path / AUDIT_FILE
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[1:]))
+    with pytest.raises(StoreUnavailable, match="line 1 does not follow"):
+        append_audit(tmp_path, {"action": "gate"})
+
+
+def test_a_line_that_was_cut_off_is_noticed(tmp_path: Path) -> None:
+    write_many(tmp_path, "gate")
+    path = tmp_path / AUDIT_FILE
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(StoreUnavailable, match="cut off"):
+        read_audit(tmp_path)
+
+
+def test_processes_that_decide_at_the_same_time_do_not_break_the_chain(tmp_path: Path) -> None:
+    context = get_context("spawn")
+    workers = [context.Process(target=write_many, args=(tmp_path, name)) for name in ("a", "b")]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert sorted(entry["action"] for entry in read_audit(tmp_path)) == ["a"] * 20 + ["b"] * 20

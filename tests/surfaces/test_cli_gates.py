@@ -1,0 +1,69 @@
+"""`assay gate`, `assay baseline`, `assay trend`, `assay suite` and `assay audit`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from assay.surfaces.cli.main import program
+from tests.engine.graded_runs import graded, passing, question
+
+ROWS = [question(f"q{number}") for number in range(30)]
+
+
+def assay(*arguments: str, runs: Path) -> Result:
+    return CliRunner().invoke(program, (*arguments, "--runs-dir", str(runs)), prog_name="assay")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("gates")
+    graded(folder, "old", ROWS, passing(ROWS))
+    graded(folder, "new", ROWS, passing(ROWS, *range(12)))
+    return folder / "runs"
+
+
+def test_a_regression_against_the_baseline_is_exit_1(runs: Path) -> None:
+    assert assay("baseline", "set", "old", "--name", "release", runs=runs).stdout == "old is now the baseline 'release'\n"
+    result = assay("gate", "new", "--baseline", "release", runs=runs)
+    assert result.exit_code == 1
+    assert result.stdout.startswith("REGRESSION  new against old · the gate failed\n")
+    assert "pass rate -0.40 against the baseline" in result.stdout
+
+
+def test_a_gate_may_be_read_by_scripts_and_by_reviewers(runs: Path) -> None:
+    found = json.loads(assay("gate", "new", "--baseline", "none", "--pass-rate", "0.5", "--json", runs=runs).stdout)
+    assert (found["verdict"], found["passed"]) == ("WARNING", True)
+    markdown = assay("gate", "new", "--baseline", "none", "--pass-rate", "0.7", "--markdown", runs=runs)
+    assert markdown.stdout.startswith("## Gate: REGRESSION\n\n`new`: failed.\n\n- **REGRESSION** · pass rate 0.60 is below 0.70\n")
+
+
+def test_thresholds_given_to_the_gate_replace_those_of_the_run(runs: Path) -> None:
+    assert assay("gate", "new", "--baseline", "none", "--pass-rate", "0.99", runs=runs).exit_code == 1
+    assert assay("gate", "new", "--baseline", "none", runs=runs).exit_code == 0
+
+
+def test_baselines_are_listed(runs: Path) -> None:
+    assay("baseline", "set", "old", "--name", "shown", "--reason", "it is good", runs=runs)
+    lines = assay("baseline", "show", runs=runs).stdout.splitlines()
+    assert [line.split()[:2] for line in lines if line.startswith("shown")] == [["shown", "old"]]
+
+
+def test_decisions_are_listed_with_their_reasons(runs: Path) -> None:
+    assay("gate", "new", "--baseline", "none", "--max-error-rate", "0", runs=runs)
+    assert "PASS: error rate 0.00 is at most 0.00" in assay("audit", runs=runs).stdout
+
+
+def test_a_trend_is_shown_and_drawn(runs: Path, tmp_path: Path) -> None:
+    chart = tmp_path / "trend.svg"
+    result = assay("trend", "--chart", str(chart), runs=runs)
+    assert "direction   unknown: there are 2 runs, and a direction needs 5" in result.stdout
+    assert chart.read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_a_broken_suite_is_one_complaint_and_exit_2(runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "suite.yaml").write_text("suite: nightly\nrun: x.yaml\n", encoding="utf-8")
+    result = assay("suite", str(tmp_path / "suite.yaml"), runs=runs)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "unknown key 'run' (did you mean 'runs'?)" in result.stderr
