@@ -13,6 +13,7 @@ TICKS = 4
 _PLOT = 190
 _MANY = 40
 """From so many points on, intervals are a band and no longer a line each."""
+_REMARK = 16
 _LABEL = 120.0
 """Widest label of a point."""
 
@@ -22,6 +23,8 @@ class _Layout(msgspec.Struct, frozen=True):
 
     across: Scale
     upward: Scale
+    floor: float
+    """The labels of the points begin here; below the lowest value there is room for remarks."""
 
 
 def trend_chart(
@@ -46,12 +49,13 @@ def trend_chart(
     ]
     if not values:
         body.append(ink.words(layout.across.start + 8, layout.upward.end + _PLOT / 2, "no scores", style="quiet"))
-    return ink.document(caption, body, height=layout.upward.start + 26 + ink.EDGE, says=_spoken(points))
+    return ink.document(caption, body, height=layout.floor + 26 + ink.EDGE, says=_spoken(points))
 
 
 def _layout(points: Sequence[Point], caption: Caption, *, span: tuple[float, float]) -> _Layout:
     top = ink.caption_height(caption) + 14
     upward = Scale(*span, top + _PLOT, top)
+    floor = upward.start + (_REMARK if any(point.remark for point in points) else 0)
     ticks = upward.ticks(TICKS)
     gutter = max(ink.text_width(label, ink.SMALL) for label in upward.tick_labels(ticks)) + 10
     newest = max((ink.text_width(_value(point)) for point in points[-1:]), default=0.0)
@@ -59,7 +63,7 @@ def _layout(points: Sequence[Point], caption: Caption, *, span: tuple[float, flo
     end = max(ink.drawn_width(caption) - ink.EDGE - 1.1 * newest - 12, start + 40)
     # A point alone stands in the middle.
     span = (0, len(points) - 1) if len(points) > 1 else (-1, 1)
-    return _Layout(Scale(*span, start, end), upward)
+    return _Layout(Scale(*span, start, end), upward, floor)
 
 
 def _axis(layout: _Layout) -> Iterator[str]:
@@ -150,7 +154,7 @@ def _labels(points: Sequence[Point], layout: _Layout) -> Iterator[str]:
         text = ink.fitted_ends(points[index].label, _LABEL, ink.SMALL)
         anchor = "start" if is_first and not is_last else "end" if is_last and not is_first else "middle"
         shift = {"start": -10.0, "end": 10.0}.get(anchor, 0.0)
-        yield ink.words(x + shift, layout.upward.start + 19, text, style="quiet small", anchor=anchor, whole=points[index].label)
+        yield ink.words(x + shift, layout.floor + 19, text, style="quiet small", anchor=anchor, whole=points[index].label)
     if points and points[-1].estimate.is_known:
         x, y = _place(points, len(points) - 1, layout)
         yield ink.words(x + 10, y + 4.5, _value(points[-1]), style="strong")
@@ -171,23 +175,18 @@ def _labelled(points: Sequence[Point], layout: _Layout) -> list[int]:
 
 
 def _remarks(points: Sequence[Point], layout: _Layout) -> Iterator[str]:
-    """Words at the points that stand out, as long as they do not run into each other."""
+    """Words at the points that stand out, as long as they do not run into each other; all can be read by pointing at them."""
     end = layout.across.start - 20
+    room = 0.6 * (layout.across.end - layout.across.start)
     for index, point in enumerate(points):
         if not point.remark or not point.estimate.is_known:
             continue
-        x, _ = _place(points, index, layout)
-        lowest = (
-            layout.upward(_end(point.estimate.low, point.estimate.middle))
-            if len(points) <= _MANY
-            else _place(points, index, layout)[1] + 6
-        )
-        text = ink.fitted(point.remark, 150, ink.SMALL)
+        text = ink.fitted(point.remark, room, ink.SMALL)
         half = ink.text_width(text, ink.SMALL) / 2
-        center = min(max(x, layout.across.start - 8 + half), layout.across.end + 8 - half)
+        center = min(max(layout.across(index), layout.across.start - 8 + half), layout.across.end + 8 - half)
         if center - half >= end:
-            y = min(lowest + 15, layout.upward.start - 4)
-            yield ink.words(center, y, text, style="warn small halo", anchor="middle", whole=point.remark)
+            lowest = max(layout.upward(value) for value in point.estimate.known_values)
+            yield ink.words(center, lowest + 15, text, style="warn small halo", anchor="middle", whole=point.remark)
             end = center + half + 6
 
 
