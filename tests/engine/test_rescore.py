@@ -12,14 +12,21 @@ from typing import Any
 import pytest
 
 from assay import api
+from assay.core.case import Criterion
 from assay.core.errors import RunSealed, UsageProblem
+from assay.core.plan import plan_sha256, read_plan
 from assay.core.run_result import RunResult
 from assay.engine.evidence import VOLATILE_FIELDS
+from assay.engine.profiling import profiler_of
+from assay.engine.recompute import prediction_of
 from assay.engine.request import PlanProblems, RunRequest
-from assay.store.artifacts import ARTIFACTS
+from assay.store.artifacts import ARTIFACTS, MANIFEST, Staging
+from assay.store.evidence import AttemptChain
 from assay.store.retention import purgeable
 from assay.testing import StubAnswer, StubProvider, StubReply, StubRequest
 from tests.engine.run_settings import mcq_row, problems_of, write_golden, write_rows
+from tests.grading.driving import rubric_case
+from tests.models.asking import plan_of, provider_of
 
 DAY = 86_400
 WHOLE = (("Good", 4), ("Bad", 4), ("Good too", -2))
@@ -141,6 +148,14 @@ def test_what_nobody_was_asked_about_has_no_score_in_either(tmp_path: Path) -> N
     assert scores(api.open_run("first", runs_dir=tmp_path / "runs").result)["hopeless"] == "rubric_without_points"
 
 
+def test_what_was_cancelled_has_not_failed(first: RunResult) -> None:
+    stopped = {**next(iter(api.open_run(first.run_dir).predictions())), "status": "cancelled", "error_code": "max_cost"}
+    line, profiler = prediction_of(stopped), profiler_of(plan_of(provider_of("scripted"), profile="prbench", compat=True))
+    assert profiler is not None
+    profiler.apply(line, rubric_case(criteria=(Criterion("c0", "Good"),)), {})
+    assert (line.profile_score, line.profile_unscored) == (None, "max_cost")
+
+
 def test_a_judge_whose_replies_cannot_be_attributed_gives_no_score(tmp_path: Path) -> None:
     row = rubric_row("secret", TORN)
     row["rubric"][0]["id"] = "jane.doe@example.org"
@@ -178,6 +193,7 @@ def test_the_old_run_is_as_it_was_and_the_new_one_names_it(first: RunResult) -> 
     assert (new["run_id"], new["plan"]["parent_run_id"], new["plan"]["profile"]) == ("named", "first", "prbench")
     assert new["profile"] == {name: rescored.metrics["profile"][name] for name in ("id", "version", "sha256", "compat")}
     assert (old["profile"], old["rescored_from"]) == (None, None)
+    assert new["plan_sha256"] == plan_sha256(read_plan(json.dumps(new["plan"]).encode())) != old["plan_sha256"]
 
 
 def test_a_run_rescored_twice_expires_with_the_first(first: RunResult) -> None:
@@ -211,6 +227,8 @@ def test_the_answers_to_one_record_count_by_their_median(tmp_path: Path) -> None
     again = api.rescore(finished.run_dir, profile="apex_v1", compat=True)
     assert (again.metrics["profile"]["headline"], api.verify(again.run_dir), api.replay(again.run_dir)) == (50.0, [], [])
     assert again.metrics["repeats"] == finished.metrics["repeats"]
+    with pytest.raises(PlanProblems, match=r"but 1 record is graded by a rubric: 'levels'$"):
+        api.rescore(finished.run_dir, profile="lexam_mcq")
 
 
 def climber() -> Callable[[StubRequest], StubAnswer]:
@@ -298,6 +316,33 @@ def test_a_run_whose_records_were_purged_is_not_rescored(first: RunResult, tmp_p
     api.purge(tmp_path / "runs", run_name="copy", reason="a test")
     with pytest.raises(UsageProblem, match="of run 'copy' were removed by retention"):
         api.rescore("copy", profile="prbench", runs_dir=tmp_path / "runs")
+
+
+def as_of_an_earlier_version(finished: RunResult, target: Path) -> Path:
+    """The run as it would be if the attempt log had the providers' bodies in the place of the judges' words."""
+    old, chain = Path(finished.run_dir), AttemptChain()
+    with Staging(target.parent) as staging:
+        for path in old.iterdir():
+            if path.name not in (MANIFEST, "attempt_logs.jsonl"):
+                staging.write(path.name, path.read_bytes())
+        writer = staging.open_lines("attempt_logs.jsonl")
+        for line in api.open_run(str(old)).predictions():
+            for attempt in api.open_run(str(old)).attempts(line["record_id"]):
+                kept = {name: value for name, value in attempt.items() if name not in ("raw", "chain_sha256")}
+                writer.line(chain.line(json.dumps({**kept, "response": attempt["raw"]}).encode()))
+        manifest = {**document(finished, MANIFEST), "attempt_chain_sha256": chain.hexdigest()}
+        staging.seal({name: member for name, member in manifest.items() if name not in ("artifacts", "manifest_sha256")})
+        staging.publish(target)
+    return target
+
+
+def test_bodies_of_providers_are_not_taken_for_the_words_of_judges(tmp_path: Path) -> None:
+    finished = run_all(tmp_path, *ROWS, run={"keep_raw": True})
+    earlier = as_of_an_earlier_version(finished, tmp_path / "runs" / "earlier")
+    assert api.verify(str(earlier)) == []
+    with pytest.raises(UsageProblem, match="an earlier version kept the providers' whole replies"):
+        api.rescore(str(earlier), profile="prbench", compat=True)
+    assert api.rescore(str(earlier), profile="prbench").metrics["profile"]["n"] == 2
 
 
 def test_a_run_of_that_name_is_not_written_again(first: RunResult) -> None:

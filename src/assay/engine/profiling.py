@@ -60,8 +60,7 @@ class Profiler:
         compat = self.profile.compat
         if not line.model_response and compat.unanswered == "left_out":
             return Unscored(NO_ANSWER)
-        is_judged = kind_of(case) != "mcq" and not _is_compared(line)
-        if line.status == "evaluated" and (compat.replies == "graded" or not is_judged):
+        if line.status == "evaluated" and compat.replies == "graded":
             return marks_of(line.evaluator_scores)
         try:
             return marks_heard(
@@ -69,11 +68,6 @@ class Profiler:
             )
         except UnknownCall:
             return Unscored(UNKNOWN_CALL)
-
-
-def _is_compared(line: PredictionLine) -> bool:
-    """True when the answer was graded by a program, although its task has a judge."""
-    return (line.evaluator or "").startswith("tool_call")
 
 
 def profiler_of(plan: Plan) -> Profiler | None:
