@@ -42,7 +42,7 @@ def evidence_of(*attempts: Attempt, grade: Grade = GRADE) -> Evidence:
 
 
 def finished(path: Path, **options: Any) -> RunResult:
-    given = {"model": "scripted/echo", "judge": "scripted/judge-5", "runs_dir": str(path.parent / "runs"), **options}
+    given = {"models": ("scripted/echo",), "judges": ("scripted/judge-5",), "runs_dir": str(path.parent / "runs"), **options}
     (result,) = api.run(path, run_id="x", **given)
     return result
 
@@ -215,6 +215,8 @@ def test_a_record_that_broke_its_contract_has_no_hash(tmp_path: Path) -> None:
 
 # The page that documents the fields
 
+PANEL = ("scripted/judge-4", "scripted/judge-5")
+
 
 def documented(artifact: str) -> set[str]:
     section = PAGE.partition(f"## {artifact}\n")[2].partition("\n## ")[0]
@@ -236,8 +238,14 @@ def test_every_field_of_a_line_is_documented(artifact: str, line: type[msgspec.S
 
 @pytest.mark.parametrize("artifact", ["run_manifest.json", "metrics_summary.json"])
 def test_every_member_of_a_document_is_documented(tmp_path: Path, artifact: str) -> None:
-    result = finished(write_batch(tmp_path / "d.json", batch_record("a")), repeat=2)
+    result = finished(write_batch(tmp_path / "d.json", batch_record("a")), repeat=2, judges=PANEL)
     assert documented(artifact) == set(document(result, artifact))
+
+
+def test_every_member_of_a_panel_is_documented(tmp_path: Path) -> None:
+    metrics = finished(write_batch(tmp_path / "d.json", batch_record("a")), judges=PANEL).metrics
+    assert documented("metrics_summary.json: panel") == set(metrics["panel"])
+    assert documented("metrics_summary.json: judges") == set(metrics["judges"][0])
 
 
 def test_every_member_of_the_repeats_is_documented(tmp_path: Path) -> None:

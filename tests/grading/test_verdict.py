@@ -39,7 +39,7 @@ def read(text: str, answer: str = "The answer is 4."):
         f"{GOOD}\n<|im_end|>\n",
         f"The score is based on the rubric.\n```json\n{GOOD}\n```\nScore: 4/5",
         '{"justification": "Right, a little long.", "score": 4}',
-        '{"score": 4, "justification": "Right, a little long.", "passed": false, "confidence": 0.1}',
+        '{"score": 4, "justification": "Right, a little long.", "passed": false, "certainty": 0.1}',
     ],
 )
 def test_a_verdict_is_read_from(text: str) -> None:

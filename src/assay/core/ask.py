@@ -26,6 +26,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """A stored reply to the same request will not do."""
     sample: int = 0
     """Which of several answers to the same request is wanted; each has an address of its own."""
+    may_fail: bool = False
+    """The grader can do without a reply: where the call fails for good, it is told so."""
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -53,6 +55,13 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What happened to the reply on its way: `truncated`, `replaced_characters`, `cached`, `prefilled`."""
     raw: str = ""
     """The provider's whole body, when the run keeps it."""
+
+
+class Lost(Reply, frozen=True, kw_only=True):
+    """What a grader gets that can do without a reply, when the call has failed for good; it is stored nowhere."""
+
+    code: str
+    message: str
 
 
 class ModelFailure(Exception):

@@ -37,8 +37,27 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     justification: str = ""
     judge: str = ""
     """Name of the judge model; empty for programmatic grading."""
+    confidence: float | None = None
+    """How sure the judge says it is, 0..1, where it was asked."""
     flags: tuple[str, ...] = ()
     """`salvaged`, `asked_again`."""
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How several votes on one criterion became one score."""
+
+    criterion: str
+    score: float
+    """The middle vote, the lower one of two."""
+    spread: float = 0.0
+    """From the lowest vote to the highest, each as 0..1."""
+    is_tied: bool = False
+    """The votes have no middle one, so that the lower of two counts."""
+    is_escalated: bool = False
+    """The first judge was unsure, and the others were asked too."""
+    missing: tuple[str, ...] = ()
+    """Judges who were asked and gave no vote."""
+    words: str = ""
 
 
 class Grade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -57,6 +76,8 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     evaluator: str = ""
     """Id and version of the way of grading, `judge_1_5/1`."""
     template_sha256: str = ""
+    panel: tuple[Decision, ...] = ()
+    """Decisions of several judges that there is something to say about."""
     policy: str = ""
     """Id of the policy that the case was asked and graded by, which is the default one where the record names none that fits."""
     selected_choice_ids: tuple[str, ...] = ()

@@ -82,6 +82,17 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_error_rate: float | None = None
 
 
+class PanelPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How several judges decide together."""
+
+    quorum: int | None = None
+    """Judges who must vote on a question, or the record has no grade; None is all who are asked."""
+    escalate: bool = False
+    """The first judge is asked alone, and the others where it is unsure."""
+    min_confidence: float = 0.7
+    """A judge who is asked alone and says that it is less sure than this, is unsure."""
+
+
 class StageLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Limits on all calls of one stage, beside those of the providers; None is no limit."""
 
@@ -120,6 +131,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     datasets: tuple[DatasetPlan, ...]
     candidate: ModelPlan
     judges: tuple[ModelPlan, ...] = ()
+    panel: PanelPlan = PanelPlan()
     providers: tuple[ProviderPlan, ...] = ()
     response_source: ResponseSource = "sampled"
     responses_path: str = ""

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
-from assay.core.ask import Ask, ModelFailure, Reply, Stage
+from assay.core.ask import Ask, Lost, ModelFailure, Reply, Stage
 from assay.core.case import Case
 from assay.core.errors import AssayError, StoreUnavailable
 from assay.core.outcome import Attempt, Cancelled, Failed, FailureLabel, Grade, Graded, GradingFailure, Outcome
@@ -178,19 +178,26 @@ class _Drive:
         if missing:
             # What was paid for is on disk before more is spent.
             await self.save()
-            self._check_not_lost(missing)
+            missing = self._without_lost(missing)
         while missing:
             missing = await self._ask_all(missing)
         return tuple(self._replies[ask.call_id] for ask in asks)
 
-    def _check_not_lost(self, asks: Sequence[Ask]) -> None:
+    def _without_lost(self, asks: list[Ask]) -> list[Ask]:
         """A call that had failed for good when the run was interrupted is not made once more."""
         if not self._failures:
-            return
+            return asks
         lost = {attempt.call_id: attempt for attempt in self._failures if attempt.wait_s is None}
         for ask in asks:
             if ask.call_id in lost:
-                raise CallFailed(lost[ask.call_id])
+                self._lose(ask, lost[ask.call_id])
+        return [ask for ask in asks if ask.call_id not in lost]
+
+    def _lose(self, ask: Ask, attempt: Attempt) -> None:
+        """A call has failed for good: the grader is told where it can do without, and else the case fails."""
+        if not ask.may_fail:
+            raise CallFailed(attempt)
+        self._replies[ask.call_id] = Lost(text="", code=attempt.error_code, message=attempt.error_message)
 
     async def _ask_all(self, asks: Sequence[Ask]) -> list[Ask]:
         """One round of calls; returns what is left for the next, after the wait that must come before it."""
@@ -200,8 +207,10 @@ class _Drive:
         failed = [(ask, attempt) for ask, attempt in zip(asks, tried, strict=True) if attempt.error_code]
         for ask, attempt in failed:
             if attempt.wait_s is None:
-                raise CallFailed(attempt)
-            self._check_lane(self._room.routes[ask.model])
+                self._lose(ask, attempt)
+            else:
+                self._check_lane(self._room.routes[ask.model])
+        failed = [(ask, attempt) for ask, attempt in failed if attempt.wait_s is not None]
         if failed:
             await self.save()
             self._round += 1

@@ -10,7 +10,7 @@ import msgspec
 
 from assay.core.ask import Usage
 from assay.core.case import Case, sample_of
-from assay.core.outcome import Attempt, Failed, Grade, Graded, Invalid, Outcome, Score, Skipped, record_status
+from assay.core.outcome import Attempt, Decision, Failed, Grade, Graded, Invalid, Outcome, Score, Skipped, record_status
 from assay.engine.shown import ShownPlan
 from assay.engine.tally import FREE
 from assay.grading import Way, settings_of, way_of
@@ -106,6 +106,8 @@ class PredictionLine(msgspec.Struct):
     """Why the profile gives no score; None without a profile."""
     sample: int | msgspec.UnsetType = msgspec.UNSET
     """Which of several answers to the record it is, from 0; only in runs that ask more than once."""
+    panel: tuple[Decision, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Where several judges do not all say the same, or did not all vote, how their votes were decided; only with several judges."""
 
 
 class AttemptLine(msgspec.Struct):
@@ -254,6 +256,7 @@ class Evidence:
             code,
             message and self._redact(message),
             sample=self.sample,
+            panel=self._decisions(grade.panel if grade else ()) if len(self._plan.judges) > 1 else msgspec.UNSET,
         )
 
     def redacted(self, text: str) -> str:
@@ -267,6 +270,14 @@ class Evidence:
 
     def _choices(self, choices: tuple[str, ...]) -> tuple[str, ...]:
         return choices if self._redact is _unchanged else tuple(map(self._redact, choices))
+
+    def _decisions(self, decisions: tuple[Decision, ...]) -> tuple[Decision, ...]:
+        return tuple(
+            msgspec.structs.replace(
+                decision, criterion=self._redact(decision.criterion), missing=tuple(map(self._plan.name, decision.missing))
+            )
+            for decision in decisions
+        )
 
     def _scores(self, scores: tuple[Score, ...]) -> tuple[Score, ...]:
         if self._redact is _unchanged and not self._plan.has_redacted_names:

@@ -14,6 +14,7 @@ from assay.core.version import __version__
 from assay.engine.evidence import Evidence, InputLine, PredictionLine, cluster_of, facts_of, invalid_facts, iso, slices_of, texts_of
 from assay.engine.folders import RunFolders
 from assay.engine.garbage import rare_collection
+from assay.engine.panels import add_record, panel_of
 from assay.engine.profiling import profiler_of, replies_of
 from assay.engine.shown import ShownPlan
 from assay.grading import policies, templates
@@ -95,6 +96,7 @@ class _Artifacts:
         self._tree = MerkleTree()
         self._facts = Columns()
         self._profiler = profiler_of(self._plan)
+        self._panel = panel_of(msgspec.structs.replace(self._plan, judges=shown.judges))
         self._golden: list[EvalResult] = []
         self._summary: dict[str, Any] = {}
         self._gate: dict[str, Any] = {}
@@ -147,8 +149,11 @@ class _Artifacts:
         self._write_input(line, stored)
         self._predictions.line(_encode(line))
         self._tree.add(bytes.fromhex(line.record_sha256))
-        for number, attempt in enumerate(finished.attempts, 1):
-            self._attempts.line(self._chain.line(_encode(evidence.attempt(number, attempt))))
+        attempts = [evidence.attempt(number, attempt) for number, attempt in enumerate(finished.attempts, 1)]
+        for attempt in attempts:
+            self._attempts.line(self._chain.line(_encode(attempt)))
+        if self._panel is not None:
+            add_record(self._panel, line, attempts)
         if line.model_response is not None:
             row = {"example_id": line.record_id, "candidate_name": line.candidate_name, "response_text": line.model_response}
             self._responses.line(_encode(row if line.sample is msgspec.UNSET else {**row, "sample": line.sample}))
@@ -180,7 +185,8 @@ class _Artifacts:
         summary = summarize(self._facts, seed=plan.seed, profile=profile, repeat=plan.repeat)
         verdict = check_gates(plan.gates, summary)
         self._gate = msgspec.to_builtins(verdict)
-        self._summary = {**summary, "gate": self._gate}
+        panel = {} if self._panel is None else self._panel.blocks()
+        self._summary = {**summary, **panel, "gate": self._gate}
         self._staging.write("metrics_summary.json", _pretty(self._summary))
         self._staging.write("metrics_by_slice.json", _pretty(summarize_slices(self._facts, seed=plan.seed, profile=profile)))
         if self._golden:

@@ -8,12 +8,14 @@ from typing import Any
 import msgspec
 
 from assay.core.errors import RunNotFound, StoreUnavailable
+from assay.core.outcome import Decision
 from assay.core.plan import Plan
 from assay.core.run_result import RunResult
 from assay.engine.evidence import Evidence
 from assay.engine.folders import RunFolders
 from assay.engine.runs import result_of
 from assay.engine.shown import ShownPlan, own_secrets
+from assay.grading import DISAGREE
 from assay.store.folder import RunFolder, open_run_folder
 from assay.store.ledger import FinishedRecord
 from assay.store.redact import Redactor
@@ -87,6 +89,16 @@ class Run:
         missed = (line for line in self.predictions() if line["passed"] is False)
         return nsmallest(limit, missed, key=lambda line: (line["score"], line["index"]))
 
+    def disagreements(self) -> list[Line]:
+        """Every criterion on which judges do not say the same, with all votes; the widest apart first."""
+        if self._sealed is not None:
+            raw = self._sealed.raw_lines("predictions.jsonl")
+            lines: Iterator[Line] = (msgspec.json.decode(line) for line in raw if DISAGREE.encode() in line)
+        else:
+            lines = self.predictions()
+        found = [entry for line in lines for entry in _disagreements(line)]
+        return sorted(found, key=lambda entry: (-entry["spread"], entry["index"]))
+
     def attempts(self, record_id: str) -> Iterator[Line]:
         """Every attempt at one record."""
         if self._sealed is not None:
@@ -152,6 +164,15 @@ class Run:
                 yield finished, Evidence(finished, shown)
         finally:
             ledger.close()
+
+
+def _disagreements(line: Line) -> Iterator[Line]:
+    """What the judges of one prediction do not agree on."""
+    same: Line = {name: line[name] for name in ("record_id", "index", "sample", "passed") if name in line}
+    for decision in msgspec.convert(line.get("panel", ()), tuple[Decision, ...]):
+        votes = [score for score in line["evaluator_scores"] if score["criterion"] == decision.criterion]
+        if decision.spread:
+            yield {**same, **msgspec.structs.asdict(decision), "votes": votes}
 
 
 def _named(lines: Iterator[Line], name: str, sample: int | None) -> Line | None:

@@ -11,7 +11,7 @@ import msgspec
 from assay.core.case import ContractId
 from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
 from assay.core.issue import Path as Steps
-from assay.core.plan import Gates, ModelPlan, OnInvalid, Plan, ResponseSource, RetryPlan, StageLimits
+from assay.core.plan import Gates, ModelPlan, OnInvalid, PanelPlan, Plan, ResponseSource, RetryPlan, StageLimits
 from assay.core.report import Report
 from assay.datasets.config import ValidationConfig, changed_settings, load_config
 from assay.engine.attachments import Attachments, folder_of
@@ -230,6 +230,7 @@ class _Planner:
         if any(dataset.plan.contract == "golden_v1" for dataset in self.inputs):
             warm = [model.name for model in (*self.candidates, *self.judges) if model.parameters.temperature]
             self.notes += [f"golden_v1 wants temperature 0, which '{name}' does not have" for name in warm]
+        self._check_panel()
         self._warn_of_equal_answers()
 
     def _models(self, section: str) -> list[ModelPlan]:
@@ -241,6 +242,13 @@ class _Planner:
                 self.settings.add((*path, "provider" if entry.provider else "model"), str(problem))
         self._check_unique(section, [(path, model.name) for path, model in named])
         return [model for _, model in named]
+
+    def _check_panel(self) -> None:
+        panel, judges = self.settings.value.panel, len(self.judges)
+        if panel.quorum is not None and panel.quorum > max(judges, 1):
+            self.settings.add(("panel", "quorum"), f"{panel.quorum} judges must vote, but the run has {judges}")
+        if panel.escalate and judges < 2:
+            self.settings.add(("panel", "escalate"), "there is nobody to escalate to; name at least two judges")
 
     def _warn_of_equal_answers(self) -> None:
         """A model that does not sample says the same every time, and then repeating it tells nothing."""
@@ -333,6 +341,7 @@ class _Planner:
             datasets=tuple(dataset.plan for dataset in self.inputs),
             candidate=candidate,
             judges=tuple(self.judges),
+            panel=PanelPlan(quorum=value.panel.quorum, escalate=value.panel.escalate, min_confidence=value.panel.min_confidence),
             providers=used_providers((candidate, *self.judges), self._declared, environ=self._environ),
             response_source=self._source,
             responses_path=self._responses.path if self._responses else "",

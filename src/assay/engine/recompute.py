@@ -8,6 +8,7 @@ import msgspec
 from assay.core.case import Case
 from assay.core.plan import Plan
 from assay.engine.evidence import PredictionLine, cluster_of, facts_of, invalid_facts, slices_of
+from assay.engine.panels import read_panel
 from assay.metrics.facts import Columns
 from assay.metrics.gates import check_gates
 from assay.metrics.profiles import profile_of
@@ -21,16 +22,16 @@ Read = Callable[[Line, Case], PredictionLine]
 def recompute(run: RunFolder) -> dict[str, Line]:
     """The metrics documents by file name, from the predictions, the input and the validation results."""
     plan = msgspec.convert(run.manifest["plan"], Plan)
-    return metrics_of(columns_of(run, plan), plan)
+    return metrics_of(columns_of(run, plan), plan, panel=read_panel(run, plan))
 
 
-def metrics_of(columns: Columns, plan: Plan) -> dict[str, Line]:
-    """The metrics documents by file name, from the facts of all records."""
+def metrics_of(columns: Columns, plan: Plan, *, panel: Line) -> dict[str, Line]:
+    """The metrics documents by file name, from the facts of all records and the figures of a panel, where there is one."""
     profile = profile_of(plan.profile, is_compat=plan.compat)
     summary = summarize(columns, seed=plan.seed, profile=profile, repeat=plan.repeat)
     gate = msgspec.to_builtins(check_gates(plan.gates, summary))
     return {
-        "metrics_summary.json": {**summary, "gate": gate},
+        "metrics_summary.json": {**summary, **panel, "gate": gate},
         "metrics_by_slice.json": summarize_slices(columns, seed=plan.seed, profile=profile),
     }
 

@@ -38,6 +38,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     sample: int | None = None
     seed: int | None = None
     repeat: int | None = None
+    quorum: int | None = None
+    escalate: bool | None = None
     max_cost: float | None = None
     on_invalid: OnInvalid | None = None
     config: str = ""
@@ -61,6 +63,8 @@ _SEATS: dict[str, Steps] = {
     "sample": ("sample",),
     "seed": ("seed",),
     "repeat": ("repeat",),
+    "quorum": ("panel", "quorum"),
+    "escalate": ("panel", "escalate"),
     "max_cost": ("max_cost",),
     "on_invalid": ("on_invalid",),
     "config": ("config",),
@@ -102,7 +106,7 @@ class Settings:
             self._note(self._loaded.findings, self._loaded)
         self._note(found, None)
         merged = {**in_file, **members}
-        for section in ("run", "gates"):
+        for section in ("run", "panel", "gates"):
             merged[section] = {**in_file.get(section, {}), **members.get(section, {})}
         for section in ("providers", "slices"):
             merged[section] = [entry for entry in merged.get(section, getattr(RunFile(), section)) if entry]

@@ -14,6 +14,7 @@ from assay.core.plan import Gates, Plan, ProfileId, plan_sha256, read_plan
 from assay.core.version import __version__
 from assay.engine.evidence import PredictionLine, iso
 from assay.engine.folders import RunFolders, check_place
+from assay.engine.panels import read_panel
 from assay.engine.profiling import Misfits, Profiler, Replies, profiler_of
 from assay.engine.recompute import columns_of, metrics_of, prediction_of
 from assay.engine.request import PlanProblems
@@ -141,7 +142,7 @@ def _write(run: RunFolder, plan: Plan, *, profiler: Profiler, staging: Staging, 
         predictions.line(msgspec.json.encode({**line, **found}))
         return prediction
 
-    metrics = metrics_of(columns_of(run, plan, read=scored), plan)
+    metrics = metrics_of(columns_of(run, plan, read=scored), plan, panel=read_panel(run, plan))
     for name, document in metrics.items():
         staging.write(name, _pretty(document))
     if (run.path / _GOLDEN).is_file():

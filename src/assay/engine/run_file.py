@@ -143,6 +143,19 @@ class RetrySection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     max_delay: Annotated[NotNegative, _says("Longest wait in seconds that a provider's Retry-After may cause.")] = 60.0
 
 
+class PanelSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How several judges decide together; every vote is kept."""
+
+    quorum: Annotated[
+        Count | None,
+        _says("Judges who must vote on a question, or the record fails without a score. Default: all who are asked."),
+    ] = None
+    escalate: Annotated[bool, _says("Ask the first judge alone, and the others only where it is unsure.")] = False
+    min_confidence: Annotated[
+        Rate, _says("With `escalate`: a first judge who says that it is less sure than this, from 0 to 1, is unsure.")
+    ] = 0.7
+
+
 class CacheSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Replies kept for other runs that ask the same; without this section there is no cache."""
 
@@ -165,6 +178,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     datasets: Annotated[tuple[DatasetEntry | str, ...], _says("What is asked.")] = ()
     candidates: Annotated[tuple[ModelEntry | str, ...], _says("Who answers; each candidate is a run of its own.")] = ()
     judges: Annotated[tuple[ModelEntry | str, ...], _says("Who grades what no program can grade.")] = ()
+    panel: Annotated[PanelSection, _says("How several judges decide together.")] = PanelSection()
     providers: Annotated[tuple[ProviderEntry, ...], _says("Servers of your own, and limits for the well-known ones.")] = ()
     run: Annotated[RunSection, _says("The run itself.")] = RunSection()
     retry: Annotated[RetrySection, _says("What happens after a failed call.")] = RetrySection()

@@ -7,7 +7,9 @@ from assay.core.outcome import Flow, GradingFailure
 from assay.grading.assignment import Assignment, Kind, Way, assign, kind_for, kind_of
 from assay.grading.five_point import grade_five_point
 from assay.grading.heard import UnknownCall, marks_heard, marks_of
+from assay.grading.judge_call import AGAIN
 from assay.grading.mcq import grade_mcq
+from assay.grading.panel import DISAGREE
 from assay.grading.policies import POLICIES, UNKNOWN, UNSUITABLE, Policy, resolved
 from assay.grading.reference import grade_reference
 from assay.grading.rubric import grade_rubric
@@ -17,6 +19,8 @@ from assay.grading.tool_call import is_tool_turn
 from assay.grading.turn import grade_turn
 
 __all__ = [
+    "AGAIN",
+    "DISAGREE",
     "POLICIES",
     "UNKNOWN",
     "UNSUITABLE",

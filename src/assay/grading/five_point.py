@@ -6,7 +6,8 @@ from assay.core.case import Case, Criterion
 from assay.core.outcome import Flow, Grade
 from assay.grading.assignment import Assignment
 from assay.grading.candidate import candidate_ask
-from assay.grading.panel import Answer, Finding, Question, ask_judges, normalized, panel_flags, panel_reasons, proposed_label
+from assay.grading.judge_call import Answer, Question
+from assay.grading.panel import Finding, ask_judges, normalized, panel_decisions, panel_flags, panel_reasons, proposed_label
 from assay.grading.suspicion import suspicion_flags
 from assay.grading.templates import load_template
 from assay.grading.transcript import reference_text, task_text
@@ -26,7 +27,7 @@ def grade_five_point(assignment: Assignment) -> Flow:
         _question(case, criterion, template_id=assignment.way.template_id) for criterion in case.criteria or (DEFAULT_CRITERION,)
     )
     answer = Answer(reply.text, case.record_sha256)
-    findings = yield from ask_judges(questions, assignment.settings.judges, answer=answer)
+    findings = yield from ask_judges(questions, assignment.settings, answer=answer)
     return _grade(assignment, reply.text, findings=findings)
 
 
@@ -66,6 +67,7 @@ def _grade(assignment: Assignment, answer: str, *, findings: tuple[Finding, ...]
         label="" if passed else proposed_label(findings) or "other",
         evaluator=way.evaluator,
         template_sha256=way.template_sha256,
+        panel=panel_decisions(findings),
         policy=way.policy,
         flags=(*assignment.flags, *panel_flags(findings), *suspicion_flags(answer)),
     )

@@ -10,7 +10,7 @@ from assay.core.mark import Mark
 from assay.core.outcome import Score
 from assay.grading.assignment import Assignment, assign
 from assay.grading.five_point import DEFAULT_CRITERION
-from assay.grading.panel import AGAIN, judge_call_id
+from assay.grading.judge_call import AGAIN, judge_call_id
 from assay.grading.reply_object import Refusal, only_object
 from assay.grading.rubric import ONE_CALL
 from assay.grading.settings import GradingSettings

@@ -1,52 +1,26 @@
-"""Questions to one or several judges: asked side by side, asked again once, every vote kept."""
+"""Questions to one judge or to a panel: every vote kept, the majority or the median counts, and a tie is said to be one."""
 
-import hashlib
-from collections.abc import Generator
-from typing import Any
+from collections.abc import Generator, Sequence
 
 import msgspec
 
 from assay.core.ask import Ask, Reply
-from assay.core.case import Message
-from assay.core.outcome import FailureLabel, GradingFailure, Score
-from assay.grading.reply_object import Refusal
-from assay.grading.templates import fill, load_template
-from assay.grading.verdict import Shape, Verdict, list_schema, read_verdict, read_verdicts, reply_schema, salvaged_verdict
+from assay.core.outcome import Decision, FailureLabel, GradingFailure, Score
+from assay.grading.judge_call import ASKED_AGAIN, Answer, JudgeCall, Manner, Part, Question
+from assay.grading.settings import GradingSettings
+from assay.grading.verdict import SALVAGED, Verdict
 
+Asking = Generator[tuple[Ask, ...], tuple[Reply, ...], None]
 Judging = Generator[tuple[Ask, ...], tuple[Reply, ...], tuple["Finding", ...]]
-ASKED_AGAIN = "asked_again"
-AGAIN = ":again"
-"""Ends the id of a call that repeats a question."""
+Bench = list[JudgeCall]
+"""The calls to all judges who were asked one question."""
 DISAGREE = "judges_disagree"
-_MARK_LENGTH = 16
-
-
-class Part(msgspec.Struct, frozen=True):
-    """One of several criteria that a reply decides on together."""
-
-    criterion: str
-    weight: float = 1.0
-
-
-class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to ask every judge about one answer."""
-
-    criterion: str
-    """What is decided on; names the call."""
-    template_id: str
-    blocks: dict[str, str]
-    """Texts by the template's slots; an empty text leaves its block out."""
-    shape: Shape
-    weight: float = 1.0
-    parts: tuple[Part, ...] = ()
-    """Criteria that the reply has a verdict on each, in this order; empty where it is one verdict on `criterion`."""
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """The candidate's text and the record that it belongs to."""
-
-    text: str
-    record_sha256: str
+TIED = "judges_tied"
+ESCALATED = "escalated"
+VOTE_LOST = "vote_lost"
+NEAR = 0.1
+"""How far from the pass mark a score of tenths is still unsure."""
+_TOLERANCE = 1e-9
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +30,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """The middle vote, the lower one of two; so a tie on a criterion is not met."""
     votes: tuple[Verdict, ...]
     scores: tuple[Score, ...]
+    decision: Decision
 
     @property
     def is_split(self) -> bool:
@@ -63,139 +38,121 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.votes) > 1 and len({vote.value for vote in self.votes}) > 1
 
 
-def ask_judges(questions: tuple[Question, ...], judges: tuple[str, ...], *, answer: Answer) -> Judging:
-    """Every question to every judge; raises GradingFailure when a judge gives no verdict even when asked again."""
+def ask_judges(questions: tuple[Question, ...], settings: GradingSettings, *, answer: Answer) -> Judging:
+    """Every question to every judge, or to the first one and to the others where it is unsure.
+
+    Raises GradingFailure when a judge gives no verdict even when asked again, unless enough others vote.
+    """
+    judges, panel = settings.judges, settings.panel
     if not judges:
         raise GradingFailure("judge_missing", "the case needs a judge and the run has none")
-    calls = [_Call(question, judge, answer, is_panel=len(judges) > 1) for question in questions for judge in judges]
+    escalates = panel.escalate and len(judges) > 1
+    # The others can decide without one of them only where the run says how many are enough.
+    manner = Manner(is_panel=len(judges) > 1, may_fail=panel.quorum is not None and panel.quorum < len(judges))
+    alone = msgspec.structs.replace(manner, is_confident=escalates)
+    asked = judges[:1] if escalates else judges
+    benches = [[JudgeCall(question, judge, answer=answer, manner=alone) for judge in asked] for question in questions]
+    yield from _hear_all([call for bench in benches for call in bench])
+    if escalates:
+        unsure = [bench for bench in benches if _is_unsure(bench[0], settings)]
+        for bench in unsure:
+            bench += [JudgeCall(bench[0].question, judge, answer=answer, manner=manner) for judge in judges[1:]]
+        yield from _hear_all([call for bench in unsure for call in bench[1:]])
+    return tuple(finding for bench in benches for finding in _findings(bench, settings))
+
+
+def _hear_all(calls: Bench) -> Asking:
+    """Ask side by side, and once more those whose reply cannot be used."""
+    if not calls:
+        return
     replies = yield tuple(call.ask() for call in calls)
     for call, reply in zip(calls, replies, strict=True):
         call.hear(reply)
-    refused = [call for call in calls if not call.verdicts]
+    refused = [call for call in calls if not call.verdicts and not call.lost]
     if refused:
         replies = yield tuple(call.ask_again() for call in refused)
         for call, reply in zip(refused, replies, strict=True):
             call.hear_again(reply)
-    size = len(judges)
-    return tuple(finding for start in range(0, len(calls), size) for finding in _findings(calls[start : start + size]))
+    for call in calls:
+        if call.lost and not call.manner.may_fail:
+            raise GradingFailure("judge_parse_error", call.lost)
 
 
-class _Call:
-    """One question to one judge while it is being answered."""
-
-    def __init__(self, question: Question, judge: str, answer: Answer, *, is_panel: bool) -> None:
-        self.question = question
-        self.judge = judge
-        self.answer = answer
-        self.call_id = judge_call_id(question.criterion, judge if is_panel else "")
-        self.texts: list[str] = []
-        self.refusal = Refusal("")
-        self.verdicts: tuple[Verdict, ...] = ()
-
-    def ask(self) -> Ask:
-        return Ask(
-            stage="judge",
-            call_id=self.call_id,
-            model=self.judge,
-            messages=judge_messages(self.question, self.answer, call_id=self.call_id),
-            reply_schema=self._schema(),
-        )
-
-    def _schema(self) -> dict[str, Any]:
-        question = self.question
-        return list_schema(question.shape) if question.parts else reply_schema(question.shape)
-
-    def ask_again(self) -> Ask:
-        first = self.ask()
-        system, user = first.messages
-        reminder = fill(load_template("ask_again/1").text.rstrip("\n"), {"reason": self.refusal.reason})
-        messages = (system, Message("user", user.content + reminder))
-        return msgspec.structs.replace(first, call_id=self.call_id + AGAIN, messages=messages, is_fresh=True)
-
-    def hear(self, reply: Reply) -> None:
-        self.texts.append(reply.text)
-        read = self._read(reply.text)
-        if isinstance(read, Refusal):
-            self.refusal = read
-        else:
-            self.verdicts = read
-
-    def _read(self, text: str) -> tuple[Verdict, ...] | Refusal:
-        question = self.question
-        if question.parts:
-            return read_verdicts(text, question.shape, answer=self.answer.text, count=len(question.parts))
-        read = read_verdict(text, question.shape, answer=self.answer.text)
-        return read if isinstance(read, Refusal) else (read,)
-
-    def hear_again(self, reply: Reply) -> None:
-        self.hear(reply)
-        verdicts = self.verdicts or self._salvaged()
-        if not verdicts:
-            raise GradingFailure(
-                "judge_parse_error", f"{self.call_id}: {self.judge!r} gave no verdict, twice: {self.refusal.reason}"
-            )
-        self.verdicts = tuple(msgspec.structs.replace(verdict, flags=(ASKED_AGAIN, *verdict.flags)) for verdict in verdicts)
-
-    def _salvaged(self) -> tuple[Verdict, ...]:
-        """What can be saved of the two replies; of half a list, nothing."""
-        if self.question.parts:
-            return ()
-        saved = salvaged_verdict(self.texts, self.question.shape, answer=self.answer.text)
-        return () if saved is None else (saved,)
+def _is_unsure(call: JudgeCall, settings: GradingSettings) -> bool:
+    """A vote that others should join: none, one that was hard to get, one near the pass mark, or one without confidence."""
+    return not call.verdicts or any(_is_doubtful(verdict, call, settings) for verdict in call.verdicts)
 
 
-def judge_messages(question: Question, answer: Answer, *, call_id: str) -> tuple[Message, Message]:
-    """The judge's prompt; every text that is not ours stands in a block between marks that the text cannot contain."""
-    blocks = {**question.blocks, "answer": answer.text}
-    mark = _mark(answer, call_id, texts=tuple(blocks.values()))
-    slots = {name: _block(name, text, mark=mark) for name, text in blocks.items()}
-    if not answer.text:
-        slots["answer"] = _block("answer", "(the answer is empty)", mark=mark)
-    template = load_template(question.template_id)
-    # Our own text with one slot: no filling can hold another.
-    return Message("system", template.system.replace("{{mark}}", mark)), Message("user", fill(template.user, slots))
+def _is_doubtful(verdict: Verdict, call: JudgeCall, settings: GradingSettings) -> bool:
+    if ASKED_AGAIN in verdict.flags or SALVAGED in verdict.flags:
+        return True
+    if verdict.confidence is None or verdict.confidence < settings.panel.min_confidence:
+        return True
+    match call.question.shape.scale:
+        case "1-5":
+            return verdict.value == settings.case_pass_score - 1
+        case "0-1":
+            return abs(verdict.value - settings.pass_threshold) <= NEAR + _TOLERANCE
+        case _:
+            return False
 
 
-def _block(name: str, text: str, *, mark: str) -> str:
-    return f"[{mark} {name} begins]\n{text}\n[{mark} {name} ends]\n\n" if text else ""
-
-
-def _mark(answer: Answer, call_id: str, *, texts: tuple[str, ...]) -> str:
-    """A code that differs from call to call and is the same whenever the same call is made again."""
-    seed = "\0".join((answer.record_sha256, call_id, answer.text))
-    while True:
-        seed = hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()
-        mark = seed[:_MARK_LENGTH]
-        if not any(mark in text for text in texts):
-            return mark
-
-
-def judge_call_id(criterion: str, judge: str = "") -> str:
-    """What the call about a criterion is called; the judge has a part in it only where there are several."""
-    return f"judge:{_quoted(criterion)}" + (f"@{_quoted(judge)}" if judge else "")
-
-
-def _quoted(name: str) -> str:
-    """A name without the characters that structure a call id."""
-    return name.replace("%", "%25").replace(":", "%3A").replace("@", "%40")
-
-
-def _findings(calls: list[_Call]) -> list[Finding]:
-    """What the judges of one question say, criterion by criterion."""
-    question = calls[0].question
+def _findings(bench: Bench, settings: GradingSettings) -> list[Finding]:
+    """What the judges of one question say, criterion by criterion; raises GradingFailure when too few of them say anything."""
+    voting = [call for call in bench if call.verdicts]
+    wanted = min(settings.panel.quorum or len(bench), len(bench))
+    if len(voting) < wanted:
+        lost = "; ".join(f"{call.judge}: {call.lost}" for call in bench if call.lost)
+        said = f"{len(voting)} of {len(bench)} judges voted on '{bench[0].question.criterion}', {wanted} must"
+        raise GradingFailure("judge_quorum", f"{said}; {lost}")
+    question = bench[0].question
     parts = question.parts or (Part(question.criterion, question.weight),)
-    return [_finding(part, number, calls=calls) for number, part in enumerate(parts)]
+    missing = tuple(call.judge for call in bench if not call.verdicts)
+    is_escalated = settings.panel.escalate and len(bench) > 1
+    return [_finding(part, number, voting, missing=missing, is_escalated=is_escalated) for number, part in enumerate(parts)]
 
 
-def _finding(part: Part, number: int, *, calls: list[_Call]) -> Finding:
-    votes = tuple(call.verdicts[number] for call in calls)
-    scores = tuple(_score(part, vote, call=call) for call, vote in zip(calls, votes, strict=True))
-    # The lower one of the two in the middle, so that it is a value that a judge gave.
-    median = votes[0].value if len(votes) == 1 else sorted(vote.value for vote in votes)[(len(votes) - 1) // 2]
-    return Finding(value=median, votes=votes, scores=scores)
+def _finding(part: Part, number: int, voting: Bench, *, missing: tuple[str, ...], is_escalated: bool) -> Finding:
+    votes = tuple(call.verdicts[number] for call in voting)
+    scores = tuple(_score(part, vote, call=call) for call, vote in zip(voting, votes, strict=True))
+    if len(votes) == 1 and not missing:
+        return Finding(
+            value=votes[0].value, votes=votes, scores=scores, decision=Decision(criterion=part.criterion, score=votes[0].value)
+        )
+    values = sorted(vote.value for vote in votes)
+    scale = voting[0].question.shape.scale
+    decision = Decision(
+        criterion=part.criterion,
+        score=values[(len(values) - 1) // 2],
+        spread=normalized(values[-1], scale=scale) - normalized(values[0], scale=scale),
+        is_tied=_is_tied(values),
+        is_escalated=is_escalated,
+        missing=missing,
+        words=_words(values, scale=scale, missing=len(missing)),
+    )
+    return Finding(value=decision.score, votes=votes, scores=scores, decision=decision)
 
 
-def _score(part: Part, vote: Verdict, *, call: _Call) -> Score:
+def _is_tied(values: Sequence[float]) -> bool:
+    """The two votes in the middle are not the same."""
+    return len(values) % 2 == 0 and values[len(values) // 2 - 1] != values[len(values) // 2]
+
+
+def _words(values: Sequence[float], *, scale: str, missing: int) -> str:
+    """How sorted votes were decided; empty where all judges say the same."""
+    lost = f"; {missing} more gave no vote" if missing else ""
+    if values[0] == values[-1]:
+        return lost.removeprefix("; ")
+    if scale == "0/1":
+        met = sum(value == 1 for value in values)
+        tie = "; a tie counts as not met" if _is_tied(values) else ""
+        return f"{met} of {len(values)} judges say met{tie}{lost}"
+    said = ", ".join(f"{value:g}" for value in values)
+    counts = "a tie: of the two middle votes the lower one counts" if _is_tied(values) else "the middle vote counts"
+    return f"judges say {said}; {counts}{lost}"
+
+
+def _score(part: Part, vote: Verdict, *, call: JudgeCall) -> Score:
     scale = call.question.shape.scale
     return Score(
         criterion=part.criterion,
@@ -205,6 +162,7 @@ def _score(part: Part, vote: Verdict, *, call: _Call) -> Score:
         weight=part.weight,
         justification=vote.reason,
         judge=call.judge,
+        confidence=vote.confidence if call.manner.is_confident else None,
         flags=vote.flags,
     )
 
@@ -217,17 +175,34 @@ def normalized(value: float, *, scale: str) -> float:
 def panel_flags(findings: tuple[Finding, ...]) -> tuple[str, ...]:
     """What happened on the way to the findings, each thing once."""
     raised = [flag for finding in findings for vote in finding.votes for flag in vote.flags]
-    if any(finding.is_split for finding in findings):
-        raised.append(DISAGREE)
-    return tuple(dict.fromkeys(raised))
+    decisions = [finding.decision for finding in findings]
+    marked = {
+        DISAGREE: any(finding.is_split for finding in findings),
+        TIED: any(decision.is_tied for decision in decisions),
+        ESCALATED: any(decision.is_escalated for decision in decisions),
+        VOTE_LOST: any(decision.missing for decision in decisions),
+    }
+    return tuple(dict.fromkeys((*raised, *(flag for flag, is_raised in marked.items() if is_raised))))
+
+
+def panel_decisions(findings: tuple[Finding, ...]) -> tuple[Decision, ...]:
+    """The decisions that there is something to say about: judges differ, or did not all vote, or were called in."""
+    decisions = (finding.decision for finding in findings)
+    return tuple(decision for decision in decisions if decision.words or decision.is_escalated)
 
 
 def panel_reasons(findings: tuple[Finding, ...]) -> str:
-    """One judge's words on one question as they are; otherwise each with what it is about."""
+    """One judge's words on one question as they are; otherwise each with what it is about, after how votes were decided."""
     scores = [score for finding in findings for score in finding.scores]
-    if len(scores) == 1:
+    if len(scores) == 1 and not findings[0].decision.words:
         return scores[0].justification
-    return "\n".join(f"{score.criterion} ({score.judge}): {score.score:g}. {score.justification}" for score in scores)
+    return "\n".join(line for finding in findings for line in _lines(finding))
+
+
+def _lines(finding: Finding) -> list[str]:
+    words = finding.decision.words
+    head = [f"{finding.decision.criterion}: {words}."] if words else []
+    return head + [f"{score.criterion} ({score.judge}): {score.score:g}. {score.justification}" for score in finding.scores]
 
 
 def proposed_label(findings: tuple[Finding, ...]) -> FailureLabel:

@@ -3,7 +3,8 @@
 from assay.core.outcome import Flow, Grade
 from assay.grading.assignment import Assignment
 from assay.grading.candidate import candidate_ask
-from assay.grading.panel import Answer, Question, ask_judges, panel_flags, panel_reasons, proposed_label
+from assay.grading.judge_call import Answer, Question
+from assay.grading.panel import ask_judges, panel_decisions, panel_flags, panel_reasons, proposed_label
 from assay.grading.policies import metadata_text
 from assay.grading.suspicion import suspicion_flags
 from assay.grading.transcript import reference_text, task_text
@@ -18,7 +19,7 @@ def grade_reference(assignment: Assignment) -> Flow:
 def judge_by_reference(assignment: Assignment, text: str) -> Flow:
     """Asks a judge who compares an answer with the references."""
     settings, way = assignment.settings, assignment.way
-    findings = yield from ask_judges((_question(assignment),), settings.judges, answer=Answer(text, assignment.case.record_sha256))
+    findings = yield from ask_judges((_question(assignment),), settings, answer=Answer(text, assignment.case.record_sha256))
     score = findings[0].value
     passed = score >= settings.pass_threshold
     return Grade(
@@ -32,6 +33,7 @@ def judge_by_reference(assignment: Assignment, text: str) -> Flow:
         label="" if passed else proposed_label(findings) or "incorrect_answer",
         evaluator=way.evaluator,
         template_sha256=way.template_sha256,
+        panel=panel_decisions(findings),
         policy=way.policy,
         flags=(*assignment.flags, *panel_flags(findings), *suspicion_flags(text)),
     )

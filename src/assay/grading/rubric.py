@@ -6,7 +6,8 @@ from assay.core.case import Case, Criterion
 from assay.core.outcome import FailureLabel, Flow, Grade, GradingFailure
 from assay.grading.assignment import Assignment
 from assay.grading.candidate import candidate_ask
-from assay.grading.panel import Answer, Finding, Part, Question, ask_judges, panel_flags, panel_reasons, proposed_label
+from assay.grading.judge_call import Answer, Part, Question
+from assay.grading.panel import Finding, ask_judges, panel_decisions, panel_flags, panel_reasons, proposed_label
 from assay.grading.policies import JudgeStyle
 from assay.grading.suspicion import suspicion_flags
 from assay.grading.transcript import reference_text, task_text
@@ -22,7 +23,7 @@ def grade_rubric(assignment: Assignment) -> Flow:
     if not any(criterion.weight > 0 for criterion in case.criteria):
         raise GradingFailure("rubric_without_points", "no criterion has a positive weight, so there is no score to reach")
     (reply,) = yield (candidate_ask(assignment),)
-    findings = yield from ask_judges(_questions(assignment), settings.judges, answer=Answer(reply.text, case.record_sha256))
+    findings = yield from ask_judges(_questions(assignment), settings, answer=Answer(reply.text, case.record_sha256))
     return _grade(assignment, reply.text, findings=findings)
 
 
@@ -86,6 +87,7 @@ def _grade(assignment: Assignment, answer: str, *, findings: tuple[Finding, ...]
         label="" if passed else _label(weights, findings),
         evaluator=way.evaluator,
         template_sha256=way.template_sha256,
+        panel=panel_decisions(findings),
         policy=way.policy,
         flags=(*assignment.flags, *panel_flags(findings), *suspicion_flags(answer)),
     )

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from assay.core.plan import McqMode, Plan, RubricMode
+from assay.core.plan import McqMode, PanelPlan, Plan, RubricMode
 
 
 class GradingSettings(msgspec.Struct, frozen=True):
@@ -22,6 +22,8 @@ class GradingSettings(msgspec.Struct, frozen=True):
     """One judge call for each criterion of a rubric, or one call for all of them."""
     mcq_mode: McqMode = "exact"
     """All correct choices and none besides, or any of them."""
+    panel: PanelPlan = PanelPlan()
+    """How several judges decide together."""
     has_answers: bool = False
     """The candidate's answers are given, so that it is not asked."""
 
@@ -36,5 +38,6 @@ def settings_of(plan: Plan) -> GradingSettings:
         case_pass_score=plan.case_pass_score,
         rubric_mode=plan.rubric_mode,
         mcq_mode=plan.mcq_mode,
+        panel=plan.panel,
         has_answers=plan.response_source != "sampled",
     )

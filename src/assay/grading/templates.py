@@ -25,6 +25,7 @@ TEMPLATE_IDS = (
     "judge_reference/1",
     "judge_exam/1",
     "ask_again/1",
+    "confidence/1",
     "criterion_overall/1",
     "criterion_accuracy/1",
     "criterion_clarity/1",

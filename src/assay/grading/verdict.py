@@ -53,6 +53,16 @@ def list_schema(shape: Shape) -> dict[str, Any]:
     return _object_schema({VERDICTS: {"type": "array", "items": item}, **_label_schema()})
 
 
+@cache
+def confident_schema(shape: Shape, *, is_list: bool) -> dict[str, Any]:
+    """The same for a judge who is also asked how sure it is."""
+    more = {CONFIDENCE: {"type": "number"}}
+    if not is_list:
+        return _object_schema({**_members(shape), **(_label_schema() if shape.has_label else {}), **more})
+    item = _object_schema({NUMBER: {"type": "integer"}, **_members(shape), **more})
+    return _object_schema({VERDICTS: {"type": "array", "items": item}, **_label_schema()})
+
+
 def _members(shape: Shape) -> dict[str, Any]:
     return {shape.value: _value_schema(shape), shape.reason: {"type": "string"}}
 
@@ -76,6 +86,10 @@ _SCHEMAS: dict[ScaleName, dict[str, Any]] = {
 }
 VERDICTS = "verdicts"
 """Member of a reply to several criteria at once: a list with an object for each."""
+CONFIDENCE = "confidence"
+"""Member of a verdict that says how sure the judge is."""
+SALVAGED = "salvaged"
+"""Flag of a verdict that was saved from a reply which breaks off or goes on."""
 NUMBER = "number"
 """Member of such an object: the criterion's place in the question, from 1."""
 _SHARE = "a number from 0.0 to 1.0"
@@ -94,6 +108,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     label: FailureLabel = ""
     """What the judge thinks is mainly wrong."""
+    confidence: float | None = None
+    """How sure it says it is, 0..1; None where it says nothing that can be understood."""
     flags: tuple[str, ...] = ()
 
 
@@ -144,7 +160,18 @@ def _verdict(found: dict[str, Any], shape: Shape, *, label: FailureLabel) -> Ver
     if any(name.casefold() == shape.value and name != shape.value for name in found):
         return Refusal("a member of the object is there twice")
     kept = storable(reason.strip())
-    return Verdict(value=value, reason=kept, label=label, flags=() if kept == reason.strip() else (REPLACED,))
+    return Verdict(
+        value=value,
+        reason=kept,
+        label=label,
+        confidence=_confidence(found.get(CONFIDENCE)),
+        flags=() if kept == reason.strip() else (REPLACED,),
+    )
+
+
+def _confidence(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value <= 1 else None
 
 
 def salvaged_verdict(texts: Sequence[str], shape: Shape, *, answer: str) -> Verdict | None:
@@ -170,7 +197,7 @@ def salvage_verdict(text: str, shape: Shape, *, answer: str) -> Verdict | None:
         return None
     if _repeats({shape.value: document.value, shape.reason: reason}, shape, answer=answer):
         return None
-    return Verdict(value=value, reason=reason, flags=("salvaged",))
+    return Verdict(value=value, reason=reason, flags=(SALVAGED,))
 
 
 def _opening(shape: Shape) -> re.Pattern[str]:

@@ -100,7 +100,7 @@ class _Tables:
             **self._passes(scored, n_valid=counts.valid_records),
             **self._scores(scored, n_valid=counts.valid_records, seed=seed, resamples=resamples),
             **self._profile(rows, seed=seed, resamples=resamples),
-            "latency_ms": {name: _latency(column[rows[self.status[rows] == 0]]) for name, column in self.latencies.items()},
+            "latency_ms": {name: latency_figures(column[rows[self.status[rows] == 0]]) for name, column in self.latencies.items()},
             **self._spent(rows),
             "errors": self._words(rows, "error"),
             "labels": self._words(rows, "label"),
@@ -197,7 +197,7 @@ class _Tables:
 
     def _spent(self, rows: Rows) -> Json:
         called = rows[self.is_called[rows] == 1]
-        amounts = {name: _amount(column[called], is_whole=name != "cost") for name, column in self.amounts.items()}
+        amounts = {name: amount_figures(column[called], is_whole=name != "cost") for name, column in self.amounts.items()}
         return {
             "tokens": {name: amounts[f"{name}_tokens"] for name in ("input", "output", "total", "cached")},
             "cost_usd": amounts["cost"],
@@ -259,7 +259,8 @@ def _distribution(values: Floats, *, scale: str) -> list[Json]:
     return [{"from": start, "to": end, "count": count} for start, end, count in bounds]
 
 
-def _latency(values: Floats) -> Json:
+def latency_figures(values: Floats) -> Json:
+    """What is said about the latencies that are known."""
     known = np.sort(values[~np.isnan(values)])
     n = len(known)
     return {
@@ -271,7 +272,8 @@ def _latency(values: Floats) -> Json:
     }
 
 
-def _amount(values: Floats, *, is_whole: bool) -> Json:
+def amount_figures(values: Floats, *, is_whole: bool) -> Json:
+    """Sum and mean of what is known, and of how much it is not."""
     known = values[~np.isnan(values)]
     total = _sum(known)
     n = len(known)

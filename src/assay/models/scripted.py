@@ -130,6 +130,7 @@ def _judge(score: str) -> Script:
 
 
 _FIVE_POINT: dict[str, Any] = {"properties": {"score": {"type": "integer"}, "justification": {"type": "string"}}}
+_MIDDLE = 3
 _MET = 4
 """The score from which a criterion counts as met."""
 
@@ -137,6 +138,9 @@ _MET = 4
 def _scripted(member: Mapping[str, Any], five: int, reason: str) -> Any:
     """The value of one member of a verdict; `five` is a score from 1 to 5."""
     match member.get("type"):
+        case "number" if "enum" not in member:
+            # How sure it is: a score in the middle is one that nobody is sure of.
+            return 0.5 if five == _MIDDLE else 0.9
         case "boolean":
             return five >= _MET
         case "integer" if member.get("enum") == [0, 1]:

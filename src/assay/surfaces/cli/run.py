@@ -73,6 +73,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     sample: int | None
     seed: int | None
     repeat: int | None
+    quorum: int | None
+    escalate: bool
     max_cost: float | None
     on_invalid: Literal["reject", "skip"] | None
     config: str
@@ -89,7 +91,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     verbose: bool
 
 
-_SAME = ("concurrency", "limit", "sample", "seed", "repeat", "max_cost", "on_invalid", "config")
+_SAME = ("concurrency", "limit", "sample", "seed", "repeat", "quorum", "max_cost", "on_invalid", "config")
 """Options that have the same name in a request."""
 _RATE = click.FloatRange(0, 1)
 _COUNT = click.IntRange(min=1)
@@ -109,6 +111,8 @@ _COUNT = click.IntRange(min=1)
 @click.option("--sample", type=_COUNT, metavar="N", help="Take N records at random, the same ones for the same seed.")
 @click.option("--seed", type=int, metavar="S", help="Seed of the sample and of resampled intervals.  [default: 0]")
 @click.option("--repeat", type=click.IntRange(1, 1_000), metavar="K", help="Ask every record K times, for pass@k and pass^k.")
+@click.option("--quorum", type=_COUNT, metavar="N", help="Judges who must vote, or a record has no score.  [default: all]")
+@click.option("--escalate", is_flag=True, help="Ask the first judge alone, and the others only where it is unsure.")
 @click.option("--max-cost", type=click.FloatRange(min=0), metavar="X", help="US dollars after which no new call is made.")
 @click.option(
     "--on-invalid",
@@ -198,6 +202,7 @@ def _request(options: Options) -> api.RunRequest:
         run_id=options.run_id or "",
         profile=options.profile,
         compat=compat,
+        escalate=options.escalate or None,
         **same,
         **gates,
     )

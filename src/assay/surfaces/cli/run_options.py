@@ -238,6 +238,8 @@ def _next_commands(view: RunView, shown: Shown) -> list[str]:
     ]
     record = next((record_id for record_id in named if not record_id.startswith("-")), "RECORD")
     commands = [command_line("show", result.run_id, record, shown=shown)]
+    if result.metrics.get("panel", {}).get("n_disagree"):
+        commands.append(command_line("show", result.run_id, "--disagreements", shown=shown))
     counts = result.counts
     if counts.failed_records - counts.invalid_records + counts.skipped_records:
         commands.append(command_line("retry", result.run_id, shown=shown))

@@ -9,6 +9,7 @@ from assay import api
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import RUN, Shown, json_option, report, runs_dir_option, text_settings, write_json, write_text
+from assay.surfaces.reporters.run_panel import disagreement_text
 from assay.surfaces.reporters.run_record import record_text
 
 HELP = """Show a run, or one of its records: prompt, answer, scores, justification, every attempt.
@@ -22,6 +23,7 @@ Examples:
   assay show latest
   assay show latest leap-year
   assay show latest leap-year --sample 2
+  assay show latest --disagreements
   assay show runs/nightly-2026-11-15 --json
 
 \b
@@ -37,6 +39,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     record: str | None
     runs_dir: str
     is_json: bool
+    disagreements: bool
     sample: int | None
     verbose: bool
 
@@ -46,6 +49,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.argument("record", required=False)
 @runs_dir_option
 @json_option
+@click.option("--disagreements", is_flag=True, help="List what the judges of a panel do not agree on, with every vote.")
 @click.option(
     "--sample", type=click.IntRange(min=0), metavar="N", help="Of a record that was asked several times: answer N, from 0."
 )
@@ -57,13 +61,25 @@ def command(context: click.Context, /, **given: Any) -> None:
     opened = api.open_run(options.run, runs_dir=options.runs_dir)
     if options.sample is not None and options.record is None:
         raise UsageProblem("--sample is an answer to a record", hint="name the record: assay show RUN RECORD --sample N")
-    if options.record is not None:
+    if options.disagreements:
+        _show_disagreements(opened, options)
+    elif options.record is not None:
         _show_record(opened, options)
     elif options.is_json:
         write_json(opened.result.to_dict())
     else:
         report(opened, Shown(runs_dir=str(opened.folders.runs_dir), is_verbose=options.verbose))
     context.exit(exits.VALID)
+
+
+def _show_disagreements(run: api.Run, options: Options) -> None:
+    if options.record is not None:
+        raise UsageProblem("--disagreements are of a whole run", hint="leave the record out")
+    found, run_id = run.disagreements(), run.folders.run_id
+    if options.is_json:
+        write_json({"run_id": run_id, "disagreements": found})
+    else:
+        write_text(disagreement_text(run_id, found, text_settings(is_verbose=options.verbose)))
 
 
 def _show_record(run: api.Run, options: Options) -> None:

@@ -95,6 +95,8 @@ def _subject(view: RunView) -> Iterator[str]:
     yield f"\nDatasets: {', '.join(inert(name, limit=NAME_LIMIT) for name in datasets)}."
     if judges:
         yield f" Judges: {', '.join(inert(name, limit=NAME_LIMIT) for name in judges)}."
+    panel = view.result.metrics.get("panel")
+    yield f" They do not agree on {panel['n_disagree']:,} of {counted(panel['n_records'], 'record')}." if panel else ""
     repeat = view.plan.get("repeat", 1)
     yield f" Every record was asked {repeat} times, and each answer counts; intervals are by record." if repeat > 1 else ""
     yield " Numbers in brackets are 95 % intervals.\n"

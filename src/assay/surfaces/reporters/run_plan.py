@@ -49,6 +49,8 @@ def _lines(planned: api.PlannedRuns) -> Iterator[tuple[str, str]]:
         yield "candidate", f"{_model(plan.candidate)} · {source} · run {plan.run_id}"
     for judge in first.judges:
         yield "judge", _model(judge)
+    if len(first.judges) > 1:
+        yield "panel", _panel(first)
     if first.profile:
         yield (
             "profile",
@@ -86,11 +88,20 @@ def _model(model: ModelPlan) -> str:
     return " · ".join(part for part in (model.name, address if address != model.name else "", *parameters) if part)
 
 
+def _panel(plan: Plan) -> str:
+    wanted = plan.panel.quorum or len(plan.judges)
+    votes = f"at least {wanted} of {len(plan.judges)} judges must vote" if wanted < len(plan.judges) else "every judge must vote"
+    order = f"{plan.judges[0].name} first, the others where it is unsure" if plan.panel.escalate else "all are asked"
+    return f"{order} · {votes} · the majority or the median counts"
+
+
 def _calls(planned: api.PlannedRuns) -> str:
     """Calls without retries; how many judge calls a rubric takes depends on its criteria."""
     repeat = planned.plans[0].repeat
     sampled = sum(plan.response_source == "sampled" for plan in planned.plans) * planned.valid_records * repeat
-    judged = len(planned.plans[0].judges) * planned.judged_records * len(planned.plans) * repeat
+    # A first judge who is sure leaves the others nothing to do.
+    judges = 1 if planned.plans[0].panel.escalate else len(planned.plans[0].judges)
+    judged = judges * planned.judged_records * len(planned.plans) * repeat
     of_judges = f"at least {judged:,} of judges, one for each criterion" if judged else "none of judges"
     return f"{counted(sampled, 'call')} of candidates · {of_judges} · before any retry"
 

@@ -9,6 +9,7 @@ from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import Paint, hanging, painter
 from assay.surfaces.reporters.run_decision import NO_GATES, Decision, decisions
 from assay.surfaces.reporters.run_numbers import UNKNOWN, bar, decimal, dollars, duration, latency, level_name, with_interval
+from assay.surfaces.reporters.run_panel import judge_table, panel_lines
 from assay.surfaces.reporters.run_profile import profile_text
 from assay.surfaces.reporters.run_repeats import repeat_lines, sampled_name
 from assay.surfaces.reporters.run_slices import SliceRow, slice_table
@@ -48,6 +49,9 @@ def run_text(view: RunView, settings: Settings, *, commands: Sequence[str] = ())
         yield from _cases(view, settings, paint=paint)
     yield "\n"
     yield from _figures(view, settings, paint=paint)
+    if "judges" in view.result.metrics:
+        yield "\n"
+        yield from judge_table(view.result.metrics["judges"], settings, paint=paint)
     yield from slice_lines([view], settings, paint=paint)
     if view.failures:
         yield "\n"
@@ -136,6 +140,9 @@ def _cases(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str]:
 def case_row(case: Json, *, is_verbose: bool) -> Row:
     """Id, score, verdict and the reason for it."""
     why = case["justification"] if case["error_code"] is None else f"{case['error_code']}: {case['error_message']}"
+    if case.get("panel") and not is_verbose:
+        # What each of several judges says is long; how they came to one score is what a line has room for.
+        why = "; ".join(f"{decision['criterion']}: {decision['words']}" for decision in case["panel"] if decision.get("words"))
     limit = None if is_verbose else TEXT_LIMIT
     return (printable(sampled_name(case), limit=ID_LIMIT), score_text(case), verdict(case), printable(why or "", limit=limit))
 
@@ -168,6 +175,8 @@ def _figures(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str
         yield _labelled("profile", printable(profile_text(metrics["profile"])), paint=paint, settings=settings)
     yield from _scores(metrics, paint)
     for label, text in repeat_lines(metrics["repeats"]) if "repeats" in metrics else ():
+        yield _labelled(label, text, paint=paint, settings=settings)
+    for label, text in panel_lines(metrics["panel"]) if "panel" in metrics else ():
         yield _labelled(label, text, paint=paint, settings=settings)
     yield _labelled("time", _times(view.seconds, metrics["latency_ms"]), paint=paint, settings=settings)
     yield _labelled("tokens", _tokens(metrics["tokens"]), paint=paint, settings=settings)

@@ -1,0 +1,156 @@
+"""The judges of a panel: what each of them said, cost and took, how often it agrees with the others, and what was saved."""
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from math import fsum
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from assay.core.outcome import Decision, Score
+from assay.core.plan import PanelPlan
+from assay.metrics.repeats import rate_interval
+from assay.metrics.summary import amount_figures, latency_figures
+
+Json = dict[str, Any]
+_UNKNOWN = float("nan")
+
+
+class JudgeAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One call to a judge, as far as figures need it; None is unknown, never 0."""
+
+    judge: str
+    question: str
+    """The call's id, the same when it is tried again or asked again."""
+    is_again: bool
+    is_failed: bool
+    is_free: bool
+    """The reply is from a cache: nobody was asked for it."""
+    latency_ms: float | None
+    tokens: int | None
+    cost: float | None
+
+
+class _Judge:
+    """The figures of one judge while they come together."""
+
+    def __init__(self) -> None:
+        self.votes = array("d")
+        self.agreed = array("d")
+        self.agreed_in = array("q")
+        self.latencies, self.tokens, self.costs = array("d"), array("d"), array("d")
+        self.questions = self.calls = self.failed = self.asked_again = self.salvaged = self.lost = 0
+
+    def figures(self) -> Json:
+        costs = np.array(self.costs)
+        return {
+            "n_votes": len(self.votes),
+            "score_mean": fsum(self.votes) / len(self.votes) if self.votes else None,
+            "agreement": self._agreement(),
+            "n_questions": self.questions,
+            "n_calls": self.calls,
+            "n_failed_calls": self.failed,
+            "n_asked_again": self.asked_again,
+            "n_salvaged": self.salvaged,
+            "n_lost": self.lost,
+            "latency_ms": latency_figures(np.array(self.latencies)),
+            "tokens": amount_figures(np.array(self.tokens), is_whole=True),
+            "cost_usd": amount_figures(costs, is_whole=False),
+        }
+
+    def _agreement(self) -> Json:
+        """How often the judge says what the panel says, where others voted too; the interval is by records."""
+        values = np.array(self.agreed)
+        interval = rate_interval(values, np.array(self.agreed_in, dtype=np.int64))
+        value = float(values.mean()) if len(values) else None
+        return {"value": value, "interval": None if interval is None else interval.to_json(), "n": len(values)}
+
+
+class PanelFigures:
+    """The blocks `panel` and `judges` of a summary, record by record."""
+
+    def __init__(self, judges: Sequence[str], settings: PanelPlan) -> None:
+        self._judges = {judge: _Judge() for judge in judges}
+        self._settings = settings
+        self._records = 0
+        self._counts = dict.fromkeys(("n_decisions", "n_disagree", "n_tied", "n_escalated", "n_vote_lost"), 0)
+
+    def add(self, scores: Iterable[Score], decisions: Iterable[Decision], attempts: Iterable[JudgeAttempt]) -> None:
+        """One evaluated or failed record: its votes, how they were decided, and the calls to its judges."""
+        votes = [score for score in scores if score.judge in self._judges]
+        self._add_votes(votes)
+        self._add_decisions(tuple(decisions))
+        self._add_attempts(tuple(attempts))
+        self._records += bool(votes)
+
+    def _add_votes(self, votes: Sequence[Score]) -> None:
+        splits = 0
+        for _, group in groupby(votes, key=lambda vote: vote.criterion):
+            cast = tuple(group)
+            self._counts["n_decisions"] += 1
+            splits += len({vote.score for vote in cast}) > 1
+            middle = sorted(vote.score for vote in cast)[(len(cast) - 1) // 2]
+            for vote in cast:
+                self._add_vote(vote, panel=middle, is_alone=len(cast) == 1)
+        self._counts["n_disagree"] += splits > 0
+
+    def _add_vote(self, vote: Score, *, panel: float, is_alone: bool) -> None:
+        judge = self._judges[vote.judge]
+        judge.votes.append(vote.normalized)
+        judge.salvaged += "salvaged" in vote.flags
+        if not is_alone:
+            judge.agreed.append(vote.score == panel)
+            judge.agreed_in.append(self._records)
+
+    def _add_decisions(self, decisions: Sequence[Decision]) -> None:
+        counts = self._counts
+        counts["n_tied"] += any(decision.is_tied for decision in decisions)
+        counts["n_escalated"] += any(decision.is_escalated for decision in decisions)
+        counts["n_vote_lost"] += any(decision.missing for decision in decisions)
+        for name in (name for decision in decisions for name in decision.missing if name in self._judges):
+            self._judges[name].lost += 1
+
+    def _add_attempts(self, attempts: Sequence[JudgeAttempt]) -> None:
+        for name, _ in {(attempt.judge, attempt.question) for attempt in attempts}:
+            self._judges[name].questions += 1
+        for attempt in attempts:
+            judge = self._judges[attempt.judge]
+            judge.asked_again += attempt.is_again and not attempt.is_failed
+            if attempt.is_free:
+                continue
+            judge.calls += 1
+            judge.failed += attempt.is_failed
+            if not attempt.is_failed:
+                judge.latencies.append(_known(attempt.latency_ms))
+                judge.tokens.append(_known(attempt.tokens))
+                judge.costs.append(_known(attempt.cost))
+
+    def blocks(self) -> Json:
+        """Both blocks as artifacts hold them."""
+        figures = {name: judge.figures() for name, judge in self._judges.items()}
+        panel = {
+            "quorum": self._settings.quorum or len(self._judges),
+            "escalate": self._settings.escalate,
+            "n_records": self._records,
+            **self._counts,
+            **self._saved(figures),
+        }
+        return {"panel": panel, "judges": [{"judge": name, **found} for name, found in figures.items()]}
+
+    def _saved(self, figures: Mapping[str, Json]) -> Json:
+        """Questions that the first judge was asked and the others were not, and what their answers would have cost."""
+        if not self._settings.escalate:
+            return {"n_calls_saved": None, "cost_saved_usd": None}
+        first, *others = figures.values()
+        saved = [(first["n_questions"] - other["n_questions"], other["cost_usd"]["mean"]) for other in others]
+        is_known = all(mean is not None for calls, mean in saved if calls)
+        return {
+            "n_calls_saved": sum(calls for calls, _ in saved),
+            "cost_saved_usd": fsum(calls * (mean or 0.0) for calls, mean in saved) if is_known else None,
+        }
+
+
+def _known(value: float | None) -> float:
+    return _UNKNOWN if value is None else value

@@ -1,0 +1,165 @@
+"""Runs with several judges: what artifacts keep of their votes, and what happens when one of them cannot be reached."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay import api
+from assay.core.errors import RunSealed
+from assay.core.run_result import RunResult
+from assay.engine.request import RunRequest
+from tests.crash.check import problems_of, stable_artifacts
+from tests.crash.job import Job, write_job
+from tests.crash.provider import Answer, CountingProvider, error
+from tests.engine.run_settings import planned, write_golden
+from tests.engine.run_settings import problems_of as plan_problems
+
+Lines = list[dict[str, Any]]
+THREE = ("scripted/judge-2", "scripted/judge-3", "scripted/judge-5")
+
+
+def run(folder: Path, judges: tuple[str, ...] = THREE, run_id: str = "x", **options: Any) -> RunResult:
+    source = write_golden(folder / "golden.json")
+    (result,) = api.run(source, model="scripted/echo", judges=judges, run_id=run_id, runs_dir=str(folder / "runs"), **options)
+    return result
+
+
+def lines(result: RunResult, name: str = "predictions.jsonl") -> Lines:
+    return [json.loads(line) for line in (Path(result.run_dir) / name).read_text().splitlines()]
+
+
+def test_a_run_keeps_every_vote_and_how_it_was_decided(tmp_path: Path) -> None:
+    line = lines(run(tmp_path))[0]
+    assert [(score["judge"], score["score"]) for score in line["evaluator_scores"]] == list(
+        zip(THREE, (2.0, 3.0, 5.0), strict=True)
+    )
+    assert line["panel"][0]["words"] == "judges say 2, 3, 5; the middle vote counts"
+
+
+def test_a_run_with_one_judge_says_nothing_of_a_panel(tmp_path: Path) -> None:
+    result = run(tmp_path, THREE[:1])
+    assert "panel" not in lines(result)[0]
+    assert not {"panel", "judges"} & set(result.metrics)
+
+
+def test_metrics_of_a_panel_are_replayed_from_the_artifacts(tmp_path: Path) -> None:
+    result = run(tmp_path, repeat=2)
+    assert [entry["judge"] for entry in result.metrics["judges"]] == list(THREE)
+    assert [entry["agreement"]["value"] for entry in result.metrics["judges"]] == [0.0, 1.0, 0.0]
+    assert api.replay("x", runs_dir=tmp_path / "runs") == []
+
+
+def test_disagreements_are_listed_with_every_vote_the_widest_apart_first(tmp_path: Path) -> None:
+    run(tmp_path, ("scripted/judge-any", "scripted/judge-5"))
+    found = api.open_run("x", runs_dir=tmp_path / "runs").disagreements()
+    spreads = [entry["spread"] for entry in found]
+    assert spreads == sorted(spreads, reverse=True)
+    assert {len(entry["votes"]) for entry in found} == {2}
+    assert all("lower one counts" in entry["words"] for entry in found)
+
+
+def test_a_judge_alone_disagrees_with_nobody(tmp_path: Path) -> None:
+    run(tmp_path, ("scripted/judge-4", "scripted/judge-5"))
+    assert len(api.open_run("x", runs_dir=tmp_path / "runs").disagreements()) == 5
+    run(tmp_path, ("scripted/judge-5",), run_id="alone")
+    assert api.open_run("alone", runs_dir=tmp_path / "runs").disagreements() == []
+
+
+def test_escalation_asks_the_others_only_where_the_first_is_unsure(tmp_path: Path) -> None:
+    sure = run(tmp_path, ("scripted/judge-5", "scripted/judge-1"), "sure", escalate=True)
+    unsure = run(tmp_path, ("scripted/judge-3", "scripted/judge-1"), "unsure", escalate=True)
+    assert (sure.metrics["panel"]["n_escalated"], sure.metrics["panel"]["n_calls_saved"]) == (0, 5)
+    assert (unsure.metrics["panel"]["n_escalated"], unsure.metrics["panel"]["n_calls_saved"]) == (5, 0)
+    assert [entry["n_calls"] for entry in sure.metrics["judges"]] == [5, 0]
+    assert api.replay("sure", runs_dir=tmp_path / "runs") == []
+
+
+# A judge who cannot be reached
+
+
+def one_judge_down(model: str, case: str, _: int) -> Answer:
+    """One of three judges refuses some cases for good, and another one is overloaded for a while."""
+    if not model.startswith("judge"):
+        return 200, f"About [case {case}].", {}
+    if model == "judge-b" and int(case) % 2:
+        return 400, error("not like this", kind="invalid_request_error"), {}
+    score = 4 if model == "judge-a" else 5
+    return 200, json.dumps({"score": score, "justification": "It will do."}), {}
+
+
+def panel_job(folder: Path, provider: CountingProvider, **panel: Any) -> Job:
+    judges = [{"model": f"stub/judge-{name}"} for name in "abc"]
+    return write_job(folder, provider.base_url, records=12, judges=judges, panel=panel)
+
+
+def finished(job: Job, run_id: str = "x") -> RunResult:
+    (result,) = api.run(job.folder / "run.json", run_id=run_id, runs_dir=str(job.runs))
+    return result
+
+
+def test_a_record_fails_without_a_score_when_one_judge_cannot_be_reached(tmp_path: Path) -> None:
+    with CountingProvider(one_judge_down) as provider:
+        result = finished(panel_job(tmp_path, provider))
+    assert (result.counts.evaluated_records, result.counts.failed_records) == (6, 6 + 2)
+    assert {line["score"] for line in lines(result) if line["error_code"]} == {None}
+
+
+def test_with_a_quorum_the_others_decide_and_the_lost_vote_is_told(tmp_path: Path) -> None:
+    with CountingProvider(one_judge_down) as provider:
+        result = finished(panel_job(tmp_path, provider, quorum=2))
+    lost = [line for line in lines(result) if "vote_lost" in line["flags"]]
+    assert (result.counts.evaluated_records, len(lost)) == (12, 6)
+    assert lost[0]["panel"][0]["missing"] == ["stub/judge-b"]
+    judge = next(entry for entry in result.metrics["judges"] if entry["judge"] == "stub/judge-b")
+    assert (judge["n_votes"], judge["n_lost"], judge["n_failed_calls"], result.metrics["panel"]["n_vote_lost"]) == (6, 6, 6, 6)
+    assert api.replay("x", runs_dir=tmp_path / "runs") == []
+
+
+def test_a_killed_run_does_not_ask_a_judge_again_whose_vote_was_lost(tmp_path: Path) -> None:
+    with CountingProvider(one_judge_down, latency=0.01) as provider:
+        job = panel_job(tmp_path, provider, quorum=2)
+        finished(job, "peaceful")
+        expected, calls = stable_artifacts(job.runs / "peaceful"), provider.calls.total()
+        killed = job.start("x")
+        while provider.calls.total() < calls + 20 and killed.poll() is None:
+            killed.poll()
+        os.killpg(killed.pid, signal.SIGKILL)
+        killed.communicate()
+        finished(job)
+    assert problems_of(job, "x", expected) == []
+    assert provider.calls.total() - 2 * calls <= job.concurrency
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"quorum": 4}, "--quorum: 4 judges must vote, but the run has 3"),
+        ({"escalate": True, "judges": THREE[:1]}, "--escalate: there is nobody to escalate to; name at least two judges"),
+    ],
+)
+def test_a_panel_that_cannot_decide_is_found_before_any_call(tmp_path: Path, options: dict[str, Any], problem: str) -> None:
+    source = str(write_golden(tmp_path / "golden.json"))
+    assert plan_problems(RunRequest(**{"datasets": (source,), "models": ("scripted/echo",), "judges": THREE, **options})) == (
+        problem,
+    )
+
+
+def test_an_option_keeps_the_rest_of_the_panel_in_the_run_file(tmp_path: Path) -> None:
+    file = tmp_path / "run.json"
+    members = {"datasets": [write_golden(tmp_path / "golden.json").name], "panel": {"quorum": 2, "min_confidence": 0.5}}
+    file.write_text(json.dumps(members))
+    (plan,) = planned(RunRequest(run_file=str(file), models=("scripted/echo",), judges=THREE, escalate=True)).plans
+    assert (plan.panel.quorum, plan.panel.min_confidence, plan.panel.escalate) == (2, 0.5, True)
+
+
+def test_how_a_panel_decides_is_part_of_the_settings(tmp_path: Path) -> None:
+    run(tmp_path)
+    with pytest.raises(RunSealed, match=r"other settings \(panel\)"):
+        run(tmp_path, quorum=2)
