@@ -50,12 +50,14 @@ def test_a_bootstrap_agrees_with_the_normal_approximation_for_many_records() -> 
     assert found.high == pytest.approx(values.mean() + half, abs=0.01)
 
 
-def test_many_different_values_get_students_t() -> None:
-    values = np.arange(300.0)
+def test_many_different_values_get_students_t_with_half_a_record_at_each_end() -> None:
+    values = np.linspace(0.2, 0.9, 300)
     found = mean_interval(values, seed=(1,))
-    half = student_quantile(0.975, 299) * math.sqrt(values.var(ddof=1) / 300)
+    pooled, weights = np.concatenate([values, [0, 1]]), np.concatenate([np.ones(300), [0.5, 0.5]])
+    middle = np.average(pooled, weights=weights)
+    half = student_quantile(0.975, 299) * math.sqrt(np.average((pooled - middle) ** 2, weights=weights) / 301)
     assert found is not None
-    assert (found.method, found.low, found.high) == ("t", pytest.approx(149.5 - half), pytest.approx(149.5 + half))
+    assert (found.method, found.low, found.high) == ("t", pytest.approx(middle - half), pytest.approx(middle + half))
 
 
 @pytest.mark.parametrize("values", [[], [0.5]])
@@ -63,10 +65,18 @@ def test_fewer_than_two_values_have_no_interval(values: list[float]) -> None:
     assert mean_interval(np.array(values), seed=(0,)) is None
 
 
-def test_equal_values_have_an_interval_without_width() -> None:
-    found = mean_interval(np.full(9, 0.25), seed=(0,))
+def test_equal_values_do_not_prove_that_all_others_are_equal() -> None:
+    found = mean_interval(np.ones(30), seed=(0,))
     assert found is not None
-    assert (found.low, found.high) == (0.25, 0.25)
+    assert found.high == 1.0
+    assert 0.85 < found.low < 0.95
+
+
+@given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=2, max_size=60))
+def test_the_interval_of_a_mean_holds_it_within_the_scale(values: list[float]) -> None:
+    found = mean_interval(np.array(values), seed=(4,), resamples=2000)
+    assert found is not None
+    assert 0 <= found.low <= sum(values) / len(values) <= found.high <= 1
 
 
 def test_clusters_of_one_record_give_the_ordinary_interval() -> None:

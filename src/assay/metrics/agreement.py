@@ -1,7 +1,7 @@
 """How far two or more raters agree: confusion, Cohen's kappa, Krippendorff's alpha, sensitivity and specificity."""
 
 from collections.abc import Sequence
-from math import sqrt
+from math import atanh, sqrt, tanh
 from typing import Literal
 
 import msgspec
@@ -69,10 +69,25 @@ def cohen_kappa(table: Confusion, *, weights: Weights = "none") -> Estimate:
     if n == 1:
         return Estimate(value=value, n=n, reason=_TOO_FEW)
     # Each unit's influence on observed / expected, from Fleiss, Cohen and Everitt (1969).
-    influence = apart - (1 - value) * (apart @ columns)[:, None] - (1 - value) * (rows @ apart)[None, :]
-    spread = float((counts / n * np.square(influence + (1 - value) * expected)).sum())
-    error = sqrt(max(0.0, spread) / n) / expected
-    return Estimate(value=value, interval=_below_one(value, error, n=n, method="kappa"), error=error, n=n)
+    by_chance = np.outer(rows, columns)
+
+    def error(disagreement: float, weights: Floats) -> float:
+        influence = apart - disagreement * ((apart @ columns)[:, None] + (rows @ apart)[None, :] - expected)
+        return sqrt(float((weights * np.square(influence)).sum())) / (float(weights.sum()) * expected)
+
+    held_back = value * n / (n + 1)
+    interval = _with_a_unit_at_chance(held_back, error(1 - held_back, counts + by_chance), n=n, method="kappa")
+    return Estimate(value=value, interval=interval, error=error(1 - value, counts), n=n)
+
+
+def _with_a_unit_at_chance(value: float, error: float, *, n: int, method: str) -> Interval:
+    """Fisher's transformation of a coefficient that one further unit, rated at random, has pulled towards 0.
+
+    The spread of a coefficient shrinks near 1, and vanishes for perfect agreement, which few units do not prove.
+    """
+    half = student_quantile(_SHARE, n - 1) * error / (1 - value**2)
+    low, high, own = tanh(atanh(value) - half), tanh(atanh(value) + half), value * (n + 1) / n
+    return Interval(low=min(low, own), high=max(high, own), method=method, n=n)
 
 
 def _distance(categories: tuple[Label, ...], *, weights: Weights) -> Floats:
@@ -80,12 +95,6 @@ def _distance(categories: tuple[Label, ...], *, weights: Weights) -> Floats:
     values = np.array([float(category) for category in categories] if is_number else range(len(categories)), dtype=np.float64)
     apart = np.abs(values[:, None] - values[None, :])
     return {"none": (apart > 0).astype(np.float64), "linear": apart, "quadratic": np.square(apart)}[weights]
-
-
-def _below_one(value: float, error: float, *, n: int, method: str) -> Interval:
-    """An interval of a coefficient that ends at 1: symmetric for log(1 - value), because its spread shrinks with 1 - value."""
-    half = student_quantile(_SHARE, n - 1) * error
-    return Interval(low=value - half, high=min(1.0, value + half), method=method, n=n)
 
 
 class Detection(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,10 +155,17 @@ def krippendorff_alpha(ratings: Floats, *, scale: Scale) -> Estimate:
     value = 1 - pieces.observed / pieces.expected
     if n == 1:
         return Estimate(value=value, n=n, reason=_TOO_FEW)
-    influence = pieces.observed_by_unit - (1 - value) * pieces.expected_by_unit
-    influence -= influence.mean()
-    error = sqrt(float(np.square(influence).sum()) * n / (n - 1)) / pieces.expected
-    return Estimate(value=value, interval=_below_one(value, error, n=n, method="alpha"), error=error, n=n)
+    error = sqrt(_spread(pieces, disagreement=1 - value)) / pieces.expected
+    held_back, by_chance = value * n / (n + 1), pieces.expected / n
+    spread = _spread(pieces, disagreement=1 - held_back) + (held_back * by_chance) ** 2
+    interval = _with_a_unit_at_chance(held_back, sqrt(spread) / (pieces.expected + by_chance), n=n, method="alpha")
+    return Estimate(value=value, interval=interval, error=error, n=n)
+
+
+def _spread(pieces: "_Pieces", *, disagreement: float) -> float:
+    influence = pieces.observed_by_unit - disagreement * pieces.expected_by_unit
+    n = len(influence)
+    return float(np.square(influence - influence.mean()).sum()) * n / (n - 1)
 
 
 class _Parts(msgspec.Struct, frozen=True):

@@ -69,37 +69,40 @@ def wilson(successes: int, n: int) -> Interval | None:
 
 
 def mean_interval(values: Floats, *, seed: tuple[int, ...], resamples: int = RESAMPLES) -> Interval | None:
-    """The interval of a mean; None for fewer than two values. The same values and seed give the same interval."""
+    """The interval of a mean score; None for fewer than two values. The same values and seed give the same interval.
+
+    Half a record at each end of the scale is added: few records, or equal ones, do not show how bad or good the others are.
+    """
     if len(values) < 2:
         return None
     levels, counts = np.unique(values, return_counts=True)
+    ends = min(0.0, float(levels[0])), max(1.0, float(levels[-1]))
     if len(levels) > MAX_LEVELS:
-        return _student(values)
-    return _bootstrap(levels, counts, seed=seed, resamples=resamples)
+        return _student(values, ends=ends)
+    pooled = np.concatenate([levels, ends]), np.concatenate([counts, [0.5, 0.5]])
+    return _bootstrap(*pooled, seed=seed, resamples=resamples)
 
 
-def _bootstrap(levels: Floats, counts: NDArray[np.int64], *, seed: tuple[int, ...], resamples: int) -> Interval:
+def _bootstrap(levels: Floats, weights: Floats, *, seed: tuple[int, ...], resamples: int) -> Interval:
     """Resampling n records is drawing the counts of their score levels from a multinomial distribution."""
-    n = int(counts.sum())
-    if len(levels) == 1:
-        only = float(levels[0])
-        return Interval(low=only, high=only, method="bootstrap", n=n, resamples=resamples)
-    drawn = np.random.default_rng(seed).multinomial(n, counts / n, size=resamples)
+    n = int(weights.sum()) - 1
+    drawn = np.random.default_rng(seed).multinomial(n, weights / weights.sum(), size=resamples)
     means = np.sort(drawn @ levels / n)
-    return Interval(
-        low=percentile(means, (1 - LEVEL) / 2),
-        high=percentile(means, (1 + LEVEL) / 2),
-        method="bootstrap",
-        n=n,
-        resamples=resamples,
-    )
+    middle = float(weights @ levels / weights.sum())
+    # Quantiles of resamples are those of a normal distribution; few records need the longer tails of Student's.
+    stretch = student_quantile(_SHARE, n - 1) / _Z
+    low = middle - (middle - percentile(means, 1 - _SHARE)) * stretch
+    high = middle + (percentile(means, _SHARE) - middle) * stretch
+    low, high = max(low, float(levels.min())), min(high, float(levels.max()))
+    return Interval(low=low, high=high, method="bootstrap", n=n, resamples=resamples)
 
 
-def _student(values: Floats) -> Interval:
+def _student(values: Floats, *, ends: tuple[float, float]) -> Interval:
     n = len(values)
-    half = student_quantile(_SHARE, n - 1) * float(values.std(ddof=1)) / sqrt(n)
-    middle = float(values.mean())
-    return Interval(low=middle - half, high=middle + half, method="t", n=n)
+    middle = (float(values.sum()) + sum(ends) / 2) / (n + 1)
+    squares = float(np.square(values - middle).sum()) + sum((end - middle) ** 2 for end in ends) / 2
+    half = student_quantile(_SHARE, n - 1) * sqrt(squares) / (n + 1)
+    return Interval(low=max(ends[0], middle - half), high=min(ends[1], middle + half), method="t", n=n)
 
 
 def cluster_interval(values: Floats, clusters: NDArray[np.int32]) -> Interval | None:

@@ -1,0 +1,91 @@
+"""Trials of a scenario into a row, and rows into the page on how well the intervals hold."""
+
+import zlib
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from tests.stats.scenarios import INTERVALS, TESTS, Scenario
+
+PAGE = "docs/explanation/coverage.md"
+TOLERANCE = 1.0
+"""Percentage points."""
+HEAD = """# How well the intervals hold
+
+Written by `make stats`. Each row is {trials:,} made-up evaluations whose truth is known (seed {seed}): an interval should hold
+the truth in 95 of 100, a test should raise a false alarm in 5 of 100, give or take one. With so many trials chance alone
+moves a row by up to {chance:.1f} points. What the numbers are is told in [What the numbers mean](what-the-numbers-mean.md), and why
+these intervals were chosen in [008: intervals](../decisions/008-intervals.md).
+"""
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """What the trials of one scenario gave."""
+
+    name: str
+    sizes: str
+    percent: float
+    target: float
+    undefined: int
+    note: str
+
+    @property
+    def verdict(self) -> str:
+        """Whether the target was met within a point, on the safe side, or missed."""
+        if abs(self.percent - self.target) <= TOLERANCE:
+            return "holds"
+        is_safe = self.percent > self.target if self.target == 95 else self.percent < self.target
+        return "cautious" if is_safe and self.note else "misses"
+
+
+def simulate(job: tuple[int, int, int]) -> Row:
+    """The row at a place of the table, after so many trials with a seed."""
+    place, trials, seed = job
+    return run(scenarios()[place], trials=trials, seed=seed)
+
+
+def scenarios() -> tuple[Scenario, ...]:
+    return (*INTERVALS, *TESTS)
+
+
+def run(scenario: Scenario, *, trials: int, seed: int) -> Row:
+    draw = np.random.default_rng([seed, zlib.crc32(f"{scenario.name} {scenario.sizes}".encode())])
+    found = [scenario.trial(draw) for _ in range(trials)]
+    known = [hit for hit in found if hit is not None]
+    return Row(
+        name=scenario.name,
+        sizes=scenario.sizes,
+        percent=100 * sum(known) / len(known),
+        target=scenario.target,
+        undefined=len(found) - len(known),
+        note=scenario.note,
+    )
+
+
+def text(row: Row) -> str:
+    """One line for a terminal."""
+    refused = f"  ({row.undefined} refused)" if row.undefined else ""
+    return f"{row.verdict:<9}{row.percent:6.2f} of {row.target:g} %  {row.name}, {row.sizes}{refused}"
+
+
+def page(rows: Sequence[Row], *, trials: int, seed: int) -> str:
+    """The whole page in Markdown."""
+    chance = 100 * 2 * (0.95 * 0.05 / trials) ** 0.5
+    intervals, tests = rows[: len(INTERVALS)], rows[len(INTERVALS) :]
+    return "\n".join(
+        [
+            HEAD.format(trials=trials, seed=seed, chance=chance),
+            "## Intervals\n\n| interval | sizes | holds the truth, % | |\n|---|---|---|---|",
+            *map(_line, intervals),
+            "\n## Tests\n\n| test | sizes | alarms, % | |\n|---|---|---|---|",
+            *map(_line, tests),
+            "\nThe last row is no false alarm: a difference of that size is there, and 80 of 100 evaluations should notice it.\n",
+        ]
+    )
+
+
+def _line(row: Row) -> str:
+    words = [row.verdict if row.verdict != "cautious" else f"cautious: {row.note}"]
+    words += [f"{row.undefined:,} of the trials were refused"] if row.undefined else []
+    return f"| {row.name} | {row.sizes} | {row.percent:.1f} | {'; '.join(words)} |"
