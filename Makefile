@@ -9,7 +9,7 @@ COMPILE := uv pip compile --quiet --generate-hashes --no-emit-index-url --univer
 	--fork-strategy fewest --no-annotate --custom-compile-command 'make lock' $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-local test check format bench fuzz crash lock clean
+.PHONY: help demo demo-local test check format bench stats fuzz crash lock clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -36,6 +36,9 @@ format: $(VENV)/dev.stamp ## Format the code and mend what ruff can mend
 
 bench: $(VENV)/dev.stamp ## Measure validation and runs beside other tools (ARGS="run --quick" for a part of it)
 	$(RUN) bench $(ARGS)
+
+stats: $(VENV)/dev.stamp ## Simulate how often every interval holds the truth and every test cries wolf (about 5 minutes)
+	$(RUN) -m tests.stats --write $(ARGS)
 
 fuzz: $(VENV)/dev.stamp ## Feed at least 100,000 mutated inputs to the readers
 	@$(PIP) --only-binary :all: --require-hashes -r requirements/fuzz.txt || echo 'atheris has no wheel for this platform; going on without it'

@@ -66,10 +66,15 @@ def test_fewer_than_two_values_have_no_interval(values: list[float]) -> None:
 
 
 def test_equal_values_do_not_prove_that_all_others_are_equal() -> None:
-    found = mean_interval(np.ones(30), seed=(0,))
+    found = mean_interval(np.full(30, 0.9), seed=(0,))
     assert found is not None
-    assert found.high == 1.0
-    assert 0.85 < found.low < 0.95
+    assert 0.8 < found.low < 0.89
+    assert 0.9 < found.high < 0.92
+
+
+@pytest.mark.parametrize("values", [[1.0] * 9, [0.0, 1.0, 1.0], [0.0, 0.0]])
+def test_scores_of_0_and_1_are_a_rate(values: list[float]) -> None:
+    assert mean_interval(np.array(values), seed=(0,)) == wilson(int(sum(values)), len(values))
 
 
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=2, max_size=60))

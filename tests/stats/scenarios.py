@@ -11,13 +11,14 @@ from assay.metrics.intervals import Interval, cluster_interval, mean_interval, w
 from assay.metrics.paired import (
     decide,
     detectable_effect,
-    difference_test,
+    difference_p_value,
     holm,
     mcnemar,
     paired_difference,
     unpaired_difference,
 )
 from assay.metrics.ranking import Comparisons, rank
+from assay.metrics.repeats import pass_at_k, pass_hat_k, rate_interval
 from assay.metrics.trend import trend
 
 Generator = np.random.Generator
@@ -82,7 +83,20 @@ def clustered_rates(clusters: int) -> Trial:
         sizes = draw.integers(3, 13, clusters)
         index = np.repeat(np.arange(clusters, dtype=np.int32), sizes)
         passed = draw.random(len(index)) < draw.beta(2.8, 1.2, clusters)[index]
-        return holds(cluster_interval(passed.astype(float), index), 0.7)
+        return holds(rate_interval(passed.astype(float), index.astype(np.int64)), 0.7)
+
+    return trial
+
+
+def repeated(records: int, repeat: int, *, k: int, estimate: Callable[[int, int, int], float]) -> Trial:
+    """Records with a pass rate each, asked several times; the truth is what endless records would give."""
+    chances = np.random.default_rng(0).beta(2.8, 1.2, 1_000_000)
+    truth = float((1 - (1 - chances) ** k).mean() if estimate is pass_at_k else (chances**k).mean())
+
+    def trial(draw: Generator) -> bool | None:
+        passes = draw.binomial(repeat, draw.choice(chances, records))
+        values = np.array([estimate(repeat, count, k) for count in range(repeat + 1)])[passes]
+        return holds(rate_interval(values, np.arange(records), trials=repeat * records), truth)
 
     return trial
 
@@ -229,29 +243,38 @@ INTERVALS = (
     Scenario(name="mean score (bootstrap)", sizes="50 records, scores 1-5", trial=means(50, GOOD)),
     Scenario(name="mean score (bootstrap)", sizes="300 records, scores 1-5", trial=means(300, GOOD)),
     Scenario(name="mean score (bootstrap)", sizes="100 records, four in five perfect", trial=means(100, SKEWED)),
+    Scenario(name="mean score (bootstrap)", sizes="20 records, scores 1-5", trial=means(20, GOOD)),
     Scenario(
         name="mean score (bootstrap)",
-        sizes="20 records, scores 1-5",
-        trial=means(20, GOOD),
-        note="wider than needed: half a record at each end of the scale weighs much among 20",
+        sizes="20 records, four in five perfect",
+        trial=means(20, SKEWED),
+        note="half a record at each end of the scale weighs much among 20",
     ),
     Scenario(name="mean score (t)", sizes="200 records, fine scores", trial=fine_means(200)),
     Scenario(name="mean score, clusters", sizes="20 clusters of 3 to 12", trial=clustered_means(20)),
     Scenario(name="mean score, clusters", sizes="60 clusters of 3 to 12", trial=clustered_means(60)),
     Scenario(name="pass rate, clusters", sizes="40 clusters of 3 to 12", trial=clustered_rates(40)),
+    Scenario(name="pass@3 of 5 answers", sizes="200 records", trial=repeated(200, 5, k=3, estimate=pass_at_k)),
+    Scenario(name="pass^3 of 5 answers", sizes="200 records", trial=repeated(200, 5, k=3, estimate=pass_hat_k)),
     Scenario(
         name="Cohen's kappa",
         sizes="100 units, pass or fail",
         trial=kappas(100, np.array([0.3, 0.7]), skill=0.93, weights="none"),
     ),
     Scenario(name="Cohen's kappa", sizes="100 units, 5 categories", trial=kappas(100, GOOD, skill=0.85, weights="none")),
-    Scenario(name="quadratic-weighted kappa", sizes="100 units, 1-5", trial=kappas(100, GOOD, skill=0.7, weights="quadratic")),
+    Scenario(name="quadratic-weighted kappa", sizes="200 units, 1-5", trial=kappas(200, GOOD, skill=0.7, weights="quadratic")),
+    Scenario(
+        name="quadratic-weighted kappa",
+        sizes="50 units, 1-5",
+        trial=kappas(50, GOOD, skill=0.7, weights="quadratic"),
+        note="the unit at chance weighs much among 50",
+    ),
     Scenario(name="Krippendorff's alpha, nominal", sizes="100 units, 3 raters", trial=alphas(100, scale="nominal", skill=0.8)),
     Scenario(name="Krippendorff's alpha, ordinal", sizes="100 units, 3 raters", trial=alphas(100, scale="ordinal", skill=0.8)),
     Scenario(name="Krippendorff's alpha, interval", sizes="100 units, 3 raters", trial=alphas(100, scale="interval", skill=0.8)),
     Scenario(name="sensitivity, specificity (Wilson)", sizes="100 labels", trial=sensitivities(100)),
     Scenario(name="corrected pass rate (Rogan-Gladen)", sizes="500 records, 200 labels", trial=corrected_rates(500, 200)),
-    Scenario(name="corrected mean (PPI++)", sizes="500 records, 100 labels", trial=corrected_means(500, 100)),
+    Scenario(name="corrected mean (PPI++)", sizes="1,000 records, 200 labels", trial=corrected_means(1000, 200)),
     Scenario(name="paired difference of scores", sizes="50 records", trial=differences(50)),
     Scenario(name="paired difference of scores", sizes="500 records", trial=differences(500)),
     Scenario(
@@ -295,7 +318,8 @@ def trend_alarm(runs: int, *, digits: int = 9) -> Trial:
 
 def holm_alarm(slices: int, n: int) -> Trial:
     def trial(draw: Generator) -> bool:
-        adjusted = holm([difference_test(*score_pairs(draw, n)) for _ in range(slices)])
+        pairs = [score_pairs(draw, n) for _ in range(slices)]
+        adjusted = holm([difference_p_value(after - before) for before, after in pairs])
         return any(p is not None and p <= 0.05 for p in adjusted)
 
     return trial

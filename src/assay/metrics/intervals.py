@@ -71,29 +71,23 @@ def wilson(successes: int, n: int) -> Interval | None:
 def mean_interval(values: Floats, *, seed: tuple[int, ...], resamples: int = RESAMPLES) -> Interval | None:
     """The interval of a mean score; None for fewer than two values. The same values and seed give the same interval.
 
-    Half a record at each end of the scale is added: few records, or equal ones, do not show how bad or good the others are.
+    Half a record at each end of the scale is added: few records, or equal ones, do not show how bad or good others may be.
+    Scores of 0 and 1 alone are a rate, and get the interval of one.
     """
-    if len(values) < 2:
+    n = len(values)
+    if n < 2:
         return None
     levels, counts = np.unique(values, return_counts=True)
+    if set(levels.tolist()) <= {0.0, 1.0}:
+        return wilson(int(values.sum()), n)
     ends = min(0.0, float(levels[0])), max(1.0, float(levels[-1]))
     if len(levels) > MAX_LEVELS:
         return _student(values, ends=ends)
-    pooled = np.concatenate([levels, ends]), np.concatenate([counts, [0.5, 0.5]])
-    return _bootstrap(*pooled, seed=seed, resamples=resamples)
-
-
-def _bootstrap(levels: Floats, weights: Floats, *, seed: tuple[int, ...], resamples: int) -> Interval:
-    """Resampling n records is drawing the counts of their score levels from a multinomial distribution."""
-    n = int(weights.sum()) - 1
-    drawn = np.random.default_rng(seed).multinomial(n, weights / weights.sum(), size=resamples)
-    means = np.sort(drawn @ levels / n)
-    middle = float(weights @ levels / weights.sum())
-    # Quantiles of resamples are those of a normal distribution; few records need the longer tails of Student's.
-    stretch = student_quantile(_SHARE, n - 1) / _Z
-    low = middle - (middle - percentile(means, 1 - _SHARE)) * stretch
-    high = middle + (percentile(means, _SHARE) - middle) * stretch
-    low, high = max(low, float(levels.min())), min(high, float(levels.max()))
+    # Resampling records is drawing the counts of their score levels from a multinomial distribution.
+    weights = np.concatenate([counts, [0.5, 0.5]]) / (n + 1)
+    drawn = np.random.default_rng(seed).multinomial(n + 1, weights, size=resamples)
+    means = np.sort(drawn @ np.concatenate([levels, ends]) / (n + 1))
+    low, high = percentile(means, 1 - _SHARE), percentile(means, _SHARE)
     return Interval(low=low, high=high, method="bootstrap", n=n, resamples=resamples)
 
 

@@ -78,18 +78,6 @@ def spread_of_passes(better: int, worse: int, *, n: int) -> float:
     return sqrt(gain + loss - (gain - loss) ** 2)
 
 
-def difference_test(before: Floats, after: Floats, *, clusters: Clusters | None = None) -> float | None:
-    """The two-sided probability of so large a mean difference if there is none (paired t test); None without any spread."""
-    differences = after - before
-    units = len(differences) if clusters is None else len(np.unique(clusters))
-    if units < 2:
-        return None
-    interval = cluster_interval(differences, np.arange(units, dtype=np.int32) if clusters is None else clusters)
-    assert interval is not None
-    error = (interval.high - interval.low) / 2 / student_quantile(_SHARE, units - 1)
-    return student_two_sided(float(differences.mean()) / error, units - 1) if error else None
-
-
 def unpaired_difference(before: Floats, after: Floats) -> Estimate:
     """The difference of the means of two runs over different records, with Welch's interval."""
     n, count = len(before), len(after)

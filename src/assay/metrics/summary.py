@@ -114,7 +114,7 @@ class _Tables:
             "fail_count": n - count,
             "pass_rate": _ratio(count, n),
             "pass_rate_interval": _json(self._rate_interval(passed, scored)),
-            "pass_rate_cluster_interval": self._clustered(passed.astype(np.float64), scored),
+            "pass_rate_cluster_interval": _json(self._cluster_rate_interval(passed, scored)),
             "pass_rate_bounds": _bounds(float(count), n, n_valid=n_valid),
         }
 
@@ -127,7 +127,7 @@ class _Tables:
         return {
             "score_mean": _ratio(total, len(values)),
             "score_mean_interval": _json(interval),
-            "score_mean_cluster_interval": self._clustered(values, scored),
+            "score_mean_cluster_interval": _json(self._cluster_interval(values, scored)),
             "score_mean_bounds": _bounds(total, len(values), n_valid=n_valid),
             **self._raw_scores(scored, interval=interval),
         }
@@ -171,17 +171,21 @@ class _Tables:
             return rate_interval(passed.astype(np.float64), self.codes["record"][scored].astype(np.int64))
         return wilson(int(passed.sum()), len(scored))
 
-    def _clustered(self, values: Floats, scored: Rows) -> Json | None:
-        return _json(self._cluster_interval(values, scored))
+    def _cluster_rate_interval(self, passed: NDArray[np.bool_], scored: Rows) -> Interval | None:
+        clusters = self._clusters(scored)
+        return None if clusters is None else rate_interval(passed.astype(np.float64), clusters.astype(np.int64))
 
     def _cluster_interval(self, values: Floats, scored: Rows) -> Interval | None:
+        clusters = self._clusters(scored)
+        return None if clusters is None else cluster_interval(values, clusters)
+
+    def _clusters(self, scored: Rows) -> NDArray[np.int32] | None:
         """None unless records carry a cluster; those without one stand for themselves."""
-        clusters = self.codes["cluster"][scored]
+        clusters: NDArray[np.int32] = self.codes["cluster"][scored]
         if not len(clusters) or clusters.max() < 0:
             return None
         itself = self.codes["record"][scored] if self.words["record"] else np.arange(len(clusters), dtype=np.int32)
-        clusters = np.where(clusters < 0, clusters.max() + 1 + itself, clusters)
-        return cluster_interval(values, clusters)
+        return np.where(clusters < 0, clusters.max() + 1 + itself, clusters)
 
     def samples(self, repeat: int) -> Samples:
         """The evaluations of all valid records, which were each asked several times."""

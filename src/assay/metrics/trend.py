@@ -1,5 +1,6 @@
 """Whether a sequence of runs goes up or down: Mann and Kendall's exact test, and Theil and Sen's slope."""
 
+from functools import lru_cache
 from math import factorial
 from typing import Literal
 
@@ -36,7 +37,7 @@ def trend(values: Floats) -> Trend:
         slope = float(np.median(_slopes(values))) if n > 1 else None
         return Trend(direction="none", p_value=None, slope=Estimate(value=slope, n=n, reason=reason), n=n)
     score = int(np.sign(values[None, :] - values[:, None])[np.triu_indices(n, 1)].sum())
-    p_value = _probability(score, ties=np.unique(values, return_counts=True)[1].tolist())
+    p_value = _probability(score, ties=tuple(np.unique(values, return_counts=True)[1].tolist()))
     direction: Direction = "none" if p_value > 1 - LEVEL else "up" if score > 0 else "down"
     return Trend(direction=direction, p_value=p_value, slope=_slope(values), n=n)
 
@@ -51,7 +52,7 @@ def _slopes(values: Floats) -> Floats:
 def _slope(values: Floats) -> Estimate:
     """Sen's interval: as many of the lowest and highest slopes are cut off as the exact test allows."""
     n, slopes = len(values), _slopes(values)
-    counts = _inversions([1] * n)
+    counts = _inversions((1,) * n)
     total, allowed = factorial(n), (1 - LEVEL) / 2
     below, cut = 0, 0
     while (below + counts[cut]) / total <= allowed:
@@ -64,7 +65,7 @@ def _slope(values: Floats) -> Estimate:
     return Estimate(value=middle, interval=interval, n=n)
 
 
-def _probability(score: int, *, ties: list[int]) -> float:
+def _probability(score: int, *, ties: tuple[int, ...]) -> float:
     """The exact share of all orders of these values that are at least as far from even."""
     counts = _inversions(ties)
     pairs = len(counts) - 1
@@ -75,7 +76,8 @@ def _probability(score: int, *, ties: list[int]) -> float:
     return min(1.0, float(2 * extreme / sum(counts)))
 
 
-def _inversions(ties: list[int]) -> list[int]:
+@lru_cache(maxsize=64)
+def _inversions(ties: tuple[int, ...]) -> tuple[int, ...]:
     """How many orders of values, equal in groups of these sizes, have 0, 1, 2, ... pairs in falling order.
 
     It is Gauss's multinomial coefficient: whole numbers without rounding, one group of equal values after the other.
@@ -85,7 +87,7 @@ def _inversions(ties: list[int]) -> list[int]:
         for step in range(1, size + 1):
             counts = _divide(_multiply(counts, placed + step), step)
         placed += size
-    return counts
+    return tuple(counts)
 
 
 def _multiply(counts: list[int], length: int) -> list[int]:
