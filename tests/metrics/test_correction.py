@@ -113,6 +113,13 @@ def test_too_few_labels_for_a_mean_are_refused() -> None:
     assert "needs 20" in found.corrected.reason
 
 
+@pytest.mark.parametrize(("judged", "value"), [([], None), ([0.5], 0.5)])
+def test_too_few_records_have_a_raw_mean_without_interval(judged: list[float], value: float | None) -> None:
+    found = correct_mean(np.array(judged), np.array(judged), unlabelled=np.empty(0)).raw
+    assert (found.value, found.interval) == (value, None)
+    assert found.reason
+
+
 def test_labels_on_every_record_are_the_answer() -> None:
     labels = np.tile([0.0, 1.0, 1.0], 10)
     found = correct_mean(labels, 1 - labels, unlabelled=np.empty(0))

@@ -50,7 +50,7 @@ def _slopes(values: Floats) -> Floats:
 
 
 def _slope(values: Floats) -> Estimate:
-    """Sen's interval: as many of the lowest and highest slopes are cut off as the exact test allows."""
+    """Sen's interval: as many of the lowest and highest slopes are cut off as the exact test allows, which is one from 5 runs on."""
     n, slopes = len(values), _slopes(values)
     counts = _inversions((1,) * n)
     total, allowed = factorial(n), (1 - LEVEL) / 2
@@ -58,11 +58,8 @@ def _slope(values: Floats) -> Estimate:
     while (below + counts[cut]) / total <= allowed:
         below += counts[cut]
         cut += 1
-    middle = float(np.median(slopes))
-    if cut == 0:
-        return Estimate(value=middle, n=n, reason="too few runs for an interval")
     interval = Interval(low=float(slopes[cut - 1]), high=float(slopes[-cut]), method="theil_sen", n=n)
-    return Estimate(value=middle, interval=interval, n=n)
+    return Estimate(value=float(np.median(slopes)), interval=interval, n=n)
 
 
 def _probability(score: int, *, ties: tuple[int, ...]) -> float:
