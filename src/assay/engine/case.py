@@ -114,14 +114,24 @@ class _Drive:
         self._claim = claim
         self._room = room
         self._case = _decode_case(opened.case)
-        self._replies = {attempt.call_id: attempt.reply for attempt in opened.attempts if attempt.reply is not None}
-        self._latencies = {attempt.call_id: attempt.latency_ms for attempt in opened.attempts if attempt.reply is not None}
-        self._failures = [attempt for attempt in opened.attempts if attempt.error_code]
-        self._round = 1 + max((attempt.round for attempt in self._failures), default=0)
+        self._replies: dict[str, Reply] = {}
+        self._latencies: dict[str, float] = {}
+        self._failures: list[Attempt] = []
+        self._round = 1
+        for attempt in opened.attempts:
+            self._remember(attempt)
         self._is_retrying = False
         self._unsaved: list[Attempt] = []
         self._held: list[Gate] = []
         """Slots of calls whose results are not yet on the disk: so a crash costs no more calls than there are slots."""
+
+    def _remember(self, attempt: Attempt) -> None:
+        """An attempt of the time before the run was interrupted."""
+        if attempt.reply is not None:
+            self._replies[attempt.call_id], self._latencies[attempt.call_id] = attempt.reply, attempt.latency_ms
+        if attempt.error_code:
+            self._failures.append(attempt)
+            self._round = max(self._round, attempt.round + 1)
 
     async def outcome(self) -> Outcome:
         """Grade the case, whatever that takes."""

@@ -124,7 +124,7 @@ class _Artifacts:
     def _write_block(self, block: list[FinishedRecord]) -> None:
         """Some records; one look at all their texts nearly always says that there is nothing to redact."""
         redactor = self._redactor
-        is_clean = redactor.is_clean(text for finished in block for text in texts_of(finished))
+        is_clean = redactor.is_clean([text for finished in block for text in texts_of(finished)])
         is_input_clean = redactor.is_clean_json(_input_text(finished.record) for finished in block)
         for finished in block:
             case = finished.record.case

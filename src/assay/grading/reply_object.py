@@ -62,7 +62,8 @@ def find_object(text: str) -> Found | Refusal:
 def answer_part(text: str) -> str:
     """The reply without closed thoughts before it and marks of its end after it."""
     bare = after_thoughts(text).rstrip()
-    while ending := next((mark for mark in _ENDS if bare.endswith(mark)), ""):
+    while bare.endswith(_ENDS):
+        ending = next(mark for mark in _ENDS if bare.endswith(mark))
         bare = bare.removesuffix(ending).rstrip()
     return bare
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from unicodedata import combining, normalize
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
@@ -17,6 +18,8 @@ _WORDS = frozenset({"true", "false", "yes", "no", "null", "none", "one", "two", 
 
 def states_another(text: str, name: str, *, value: object) -> bool:
     """True when the text gives the member of this name, or one whose name ends like it, another value."""
+    if name not in text.casefold() and "\\" not in text:
+        return False
     wanted = _plain_value(str(value))
     return any(found != wanted for view in _views(text) for found in _values(view, name))
 
@@ -45,9 +48,13 @@ def _views(text: str) -> Iterator[str]:
 
 
 def _values(text: str, name: str) -> Iterator[str | float]:
-    stated = re.compile(rf"{re.escape(name)}[{_QUOTES}]{{0,6}}\s{{0,20}}{_SAYS}[\s{_QUOTES}]{{0,20}}([\w.+-]+)", re.IGNORECASE)
-    values = (_plain_value(match.group(1)) for match in stated.finditer(text))
+    values = (_plain_value(match.group(1)) for match in _stated(name).finditer(text))
     return (value for value in values if isinstance(value, float) or value in _WORDS)
+
+
+@cache
+def _stated(name: str) -> re.Pattern[str]:
+    return re.compile(rf"{re.escape(name)}[{_QUOTES}]{{0,6}}\s{{0,20}}{_SAYS}[\s{_QUOTES}]{{0,20}}([\w.+-]+)", re.IGNORECASE)
 
 
 def _plain_value(value: str) -> str | float:

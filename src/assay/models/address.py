@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -21,10 +22,16 @@ def request_addressing(provider: ProviderPlan, model: ModelPlan) -> Callable[[As
     """The same as a function of the ask alone, for many asks to one model."""
     route = (provider.kind, provider.name, provider.base_url, model.model, model.parameters)
     begun = hashlib.sha256(_encode(route))
+    schema: dict[str, Any] | None = None
+    encoded = _encode(schema)
 
     def address(ask: Ask) -> str:
+        nonlocal schema, encoded
+        if ask.reply_schema is not schema:
+            # One object serves all asks of a kind, so that it is encoded once.
+            schema, encoded = ask.reply_schema, _encode(ask.reply_schema)
         hashed = begun.copy()
-        hashed.update(_encode((ask.messages, ask.reply_schema)))
+        hashed.update(b"[%b,%b]" % (_encode(ask.messages), encoded))
         if ask.sample:
             # The first answer has the address that it would have alone, so that one answer may be kept and more be asked for.
             hashed.update(b"%d" % ask.sample)
