@@ -50,7 +50,7 @@ def _slopes(values: Floats) -> Floats:
 
 
 def _slope(values: Floats) -> Estimate:
-    """Sen's interval: as many of the lowest and highest slopes are cut off as the exact test allows, which is one from 5 runs on."""
+    """Sen's interval: as many of the lowest and highest slopes are cut off as the exact test allows, at least one of 5 runs."""
     n, slopes = len(values), _slopes(values)
     counts = _inversions((1,) * n)
     total, allowed = factorial(n), (1 - LEVEL) / 2
