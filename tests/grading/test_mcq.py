@@ -24,6 +24,41 @@ NOT_READABLE = [
     '{"answer": null}',
     '{"answer": {"id": "B"}}',
     "A is a good letter.",
+    "A or B",
+    "(A) or (B)",
+    "A) or B)",
+    "The answer is A or B.",
+    "The answer is either A or B.",
+    "The answer is A or possibly B.",
+    "The answer is A unless B holds.",
+    '{"answer": "(A) or (B)"}',
+    '{"answer": "A. or B."}',
+    '{"answer": ["A or B"]}',
+    "Antwort: A oder B",
+    "A) is wrong.",
+    "A. Incorrect, since Paris is in France.",
+    "A. No.",
+    "A) Paris is wrong",
+    "A) Paris - wrong",
+    "Answer: A (incorrect)",
+    "The incorrect options are A and C.",
+    "Not A",
+    "The answer is not B",
+    "The answer is neither A nor B.",
+    "La réponse n'est pas B.",
+    "答案不是B",
+    "I would not choose B.",
+    "A\nB",
+    "Answer:\nA\nC",
+    "B?",
+    "Is the answer B?",
+    "The answer is A? No, the answer is B.",
+    "The answer is A. Wait, no. B.",
+    "If the question meant x, the answer is A; otherwise the answer is B",
+    "B\n\nThe answer is A.",
+    "The answer is B) Paris.",
+    "1. First we note that B is bigger.",
+    "Final answer: A. Final answer: B",
 ]
 
 
@@ -52,6 +87,48 @@ NOT_READABLE = [
         "The correct option is (B).",
         r"So \boxed{B}.",
         "B) London\n\nIt is the capital.",
+        "B\n\nBecause it is the capital.",
+        "**B**\n\nIt is the capital.",
+        "**B.** London",
+        "B, because it is the capital.",
+        "B - London",
+        "B (London)",
+        "Answer: b) London",
+        "London.",
+        "**London**",
+        "The correct answer is London.",
+        "Option B is correct.",
+        "B is the right answer.",
+        "A is incorrect. B is correct. C is incorrect.",
+        "I choose B.",
+        "I'd go with option B",
+        "The answer is B; A and C are incorrect.",
+        "The answer is B, C is wrong.",
+        "The answer is B, not A or C.",
+        "The answer is B. Paris is nice, but A is wrong.",
+        "The answer could be A. The answer is B.",
+        "The options are A, B, C and D. The answer is B.",
+        "A) Paris\nB) London\nC) Rome\nD) Bern\n\nThe answer is B.",
+        "The answer is A. Final answer: B",
+        r"The answer is A, at first. $\boxed{\text{B}}$",
+        "## Answer\n\n> **B) London**",
+        "B</s>",
+        "\uff22",
+        '{"answer": "\\u0042"}',
+        '{"answer": "B (London)"}',
+        '{"answer": "B - London"}',
+        '{"answer": "B\\nbecause it is the capital"}',
+        '{"answer":"A"}</think>{"answer":"B"}',
+        "Antwort: B",
+        "Die richtige Antwort lautet B) London",
+        "Antwort B ist korrekt.",
+        "La réponse est B",
+        "Réponse : B",
+        "La respuesta correcta es la B.",
+        "La risposta è B",
+        "答案是B",
+        "我选B因为",
+        "Правильный ответ: B",
     ],
 )
 def test_a_choice_is_read_from(answer: str) -> None:
@@ -59,7 +136,27 @@ def test_a_choice_is_read_from(answer: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", ['{"answer": ["C", "A"]}', '{"answer": "A, C"}', "A and C", "Answer: A, C", "A C", "The answers are A and C."]
+    "answer",
+    [
+        '{"answer": ["C", "A"]}',
+        '{"answer": "A, C"}',
+        '{"answer": "A) and C)"}',
+        '{"answer": "A) Paris, C) Rome"}',
+        '{"answer": "A: Paris and C: Rome"}',
+        "A and C",
+        "Answer: A, C",
+        "A C",
+        "A/C",
+        "The answers are A and C.",
+        "The answers are A, C, but not D.",
+        "Both A and C are correct.",
+        "I choose A and C.",
+        r"\boxed{A, C}",
+        "A und C",
+        "A et C",
+        "Die Antworten A und C sind richtig.",
+        "答案是A、C",
+    ],
 )
 def test_several_choices_are_read_from(answer: str) -> None:
     assert selected_choices(answer, CHOICES) == ("A", "C")
@@ -92,6 +189,59 @@ def test_a_labelled_text_that_looks_like_an_id_is_the_label(answer: str) -> None
 def test_numbers_are_ids_too() -> None:
     choices = (Choice("1", "one"), Choice("2", "two"))
     assert selected_choices('{"answer": 2}', choices) == ("2",)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "The answer is $2,000",
+        "The answer is 2.5 million",
+        "Answer: 2/3",
+        "12",
+        "2%",
+        "1. First we note it.",
+        "Article 1 is correct",
+    ],
+)
+def test_numbers_that_are_ids_are_not_found_in_other_numbers_or_lists(answer: str) -> None:
+    choices = (Choice("1", "one"), Choice("2", "two"), Choice("3", "three"))
+    assert selected_choices(answer, choices) == ()
+
+
+@pytest.mark.parametrize(("answer", "chosen"), [("The answer is no doubt yes", ()), ("No, it is not", ()), ("Yes.", ("yes",))])
+def test_ids_that_are_words_are_read_where_they_stand_alone(answer: str, chosen: tuple[str, ...]) -> None:
+    assert selected_choices(answer, (Choice("yes", "Yes"), Choice("no", "No"))) == chosen
+
+
+@pytest.mark.parametrize(
+    ("answer", "chosen"), [("A, E", "AE"), ("A and E", "AE"), ("A e E", "AE"), ("E", "E"), ("A, D ed E", "ADE")]
+)
+def test_letters_that_are_words_are_choices_and_joints(answer: str, chosen: str) -> None:
+    assert selected_choices(answer, tuple(Choice(name, f"x{name}") for name in "ABCDE")) == tuple(chosen)
+
+
+@pytest.mark.parametrize(
+    ("answer", "chosen"),
+    [
+        ("A. The sale is void under section 3", ("A",)),
+        ("A. The sale is", ()),
+        ("B) The sale is valid because both agreed", ("B",)),
+        ("B) The sale is void under section 3 of the act.", ()),
+        ("The answer is A sale exists.", ("C",)),
+        ("The sale is valid", ("B",)),
+    ],
+)
+def test_words_after_a_label_must_be_its_own(answer: str, chosen: tuple[str, ...]) -> None:
+    texts = ("The sale is void under section 3 of the act.", "The sale is valid.", "A sale exists")
+    assert selected_choices(answer, tuple(Choice(name, text) for name, text in zip("ABC", texts, strict=True))) == chosen
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["A or ", "the answer is ", "Answer: A, ", "(", '"answer": "', "<think>", "A, ", "A is correct ", "A\n", "\\boxed{", "\n"],
+)
+def test_a_million_characters_of_a_tangle_choose_nothing(part: str) -> None:
+    assert selected_choices("Hm: " + part * (1_000_000 // len(part)), CHOICES) == ()
 
 
 def test_the_right_choice_passes_without_a_judge() -> None:

@@ -1,178 +1,250 @@
-"""The choice that an answer makes, read leniently in form and strictly in meaning."""
+"""The choice that an answer makes, read leniently in form and strictly in meaning: two readings are none."""
 
 import re
-from collections.abc import Iterable
-from functools import cached_property, lru_cache
+from itertools import islice
+from typing import NamedTuple
+
+import msgspec
 
 from assay.core.case import Choice
+from assay.grading.choice_list import Item, Options, plain_words
+from assay.grading.statements import unescaped
+from assay.grading.thoughts import without_end_marks, without_thoughts
+from assay.grading.wording import (
+    ANNOUNCEMENTS,
+    BECAUSE,
+    FINAL,
+    FINAL_BEFORE,
+    LEAD_IN,
+    LETTER,
+    LINKING,
+    REJECTED_BEFORE,
+    REJECTING,
+    RETRACTED,
+    RIGHT,
+    RIGHT_WORDS,
+    Announcement,
+    compiled,
+)
 
-_THOUGHT = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
-_FIELD = re.compile(
-    r"""["'](?:answer|answers)["']\s*:\s*(\[[^][]{0,2000}\]|"(?:[^"\\]|\\.){0,2000}"|'(?:[^'\\]|\\.){0,2000}'|-?\w+)""",
-    re.IGNORECASE | re.DOTALL,
+_SHORT = re.compile(
+    r"\s*(?:The (?:correct |final )?answer is:?|(?:Final )?Answer:?)?\s*[(*]{0,3}([^\s()*.:,]{1,12})[)*]{0,3}\.?\s*", re.IGNORECASE
 )
-_ITEM = re.compile(r""""((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s,\[\]]+)""", re.DOTALL)
-_SEPARATOR = re.compile(r"\s*(?:[,;/&+]|\band\b)\s*|\s+", re.IGNORECASE)
-_WRAPPED = " \t\r\n\"'`*_()[]{}.,:;!$"
-_PREFIX = re.compile(r"\A(?:the\s+)?(?:correct\s+|final\s+)?(?:answer|choice|option)s?\s*(?:is|are|:|=)?\s*", re.IGNORECASE)
-_ANNOUNCED = (
-    r"\b(?:answers?|choices?|options?)\b[*_`]*\s*(?:\b(?:is|are|would be|must be|should be)\b|:|=)[*_`]*\s*:?\s*"
-    r"(?:\b(?:option|choice)s?\b\s*)?"
+"""Nothing but one name and the usual words before it."""
+_VALUE = r"""\s*:\s*(\[[^][]{0,2000}\]|"(?:[^"\\]|\\.){0,2000}+"|'(?:[^'\\]|\\.){0,2000}+'|-?[\w.]+)"""
+_FIELDS = tuple(
+    re.compile(rf"""(?<!\\){quote}(?:{names}){quote}{_VALUE}""", re.IGNORECASE | re.DOTALL)
+    for names in ("(?:final_|correct_)?answers?", "choice|option|antwort|r.ponse|risposta|respuesta|答案|ответ")
+    for quote in ('"', "'")
 )
-_ESCAPE = re.compile(r'\\(["\\/])')
-_LONGEST_LIST = 200
-"""Characters of a text that is nothing but a list of choices."""
-_WORD_IDS = frozenset({"a", "i", "I"})
-"""Ids that are words of their own: in prose they count only before punctuation or at the end."""
+"""Members that may hold the answer; the first kind that is there counts."""
+_ITEM = re.compile(r""""((?:[^"\\]|\\.)*+)"|'((?:[^'\\]|\\.)*+)'|([^\s,\[\]]+)""", re.DOTALL)
+_LATEX = re.compile(r"\\(?:text|textbf|textit|textrm|mathbf|mathrm|mathsf|mathit|bm|boldsymbol)\s{0,9}(?=\{)")
+_SPACES = re.compile(r"[ \t\u00a0\u202f]{2,}|[\u00a0\u202f]")
+_WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {ord("\u0130"): "I"}
+"""Full-width letters as plain ones; and the one capital whose small form is two characters, so that places stay places."""
+_PART_OF_WORD = re.compile(rf"[{LETTER}]{{2}}")
+_BULLET = re.compile(r"[ \t]*(?:[-•>#]{1,6}[ \t]+)?")
+_END = re.compile(r"[\s.!:\u3002*_`\"')\]]*\Z")
+_LINK = re.compile(rf"[ \t]*[{LINKING}][*_]{{0,2}}[ \t]*")
+_SENTENCE_END = re.compile(r"[.!?;:\n\u3002]\s+|\n")
+_REMARK = (",", ";", ".", "(", "\u2013", "\u2014")
+_SHORTEST_BEGINNING = 12
+"""Letters of a choice's words that stand for all of them."""
+_CLAUSE = 200
+"""Characters before `is correct` that are looked at."""
+
+_MOST = 2000
+"""Times that a text may say something; one that goes on beyond leaves everything open."""
+
+Reading = frozenset[str]
+"""Ids that are chosen; none where the text leaves several open."""
+
+
+class _Said(NamedTuple):
+    """One time that a text says what the answer is."""
+
+    reading: Reading
+    end: int
+    is_final: bool = False
+    """It is said to be the last word."""
+
+
+class _Given(msgspec.Struct):
+    """The object that a question asks for."""
+
+    answer: str
+
+
+_decode_given = msgspec.json.Decoder(_Given).decode
 
 
 def selected_choices(answer: str, choices: tuple[Choice, ...]) -> tuple[str, ...]:
     """Ids of the chosen choices in the question's order; empty when the answer names none, an unknown one or several ways."""
-    text = _THOUGHT.sub(" ", answer) if "<" in answer else answer
-    readings = _readings(text, _Options(choices))
-    if len(readings) != 1:
-        return ()
-    (chosen,) = readings
-    return tuple(choice.id for choice in choices if choice.id in chosen)
+    named = _plain_name(answer)
+    if any(named == choice.id for choice in choices):
+        return (named,)
+    options = Options(choices)
+    chosen = _reading(_cleaned(answer), options)
+    return tuple([choice_id for choice_id in options.ids if choice_id in chosen])
 
 
-class _Options:
-    """The choices of one question by everything that may name them."""
-
-    def __init__(self, choices: tuple[Choice, ...]) -> None:
-        self._choices = choices
-        self.ids = tuple([choice.id for choice in choices])
-
-    # Most answers name an id as it is spelled, and need neither of these.
-
-    @cached_property
-    def by_folded(self) -> dict[str, str]:
-        """Ids by their spelling without case."""
-        return _unique((choice.id.casefold(), choice.id) for choice in self._choices)
-
-    @cached_property
-    def by_text(self) -> dict[str, str]:
-        """Ids by the words of the choice."""
-        return _unique((choice.text.strip().casefold(), choice.id) for choice in self._choices)
-
-    def named(self, token: str) -> str | None:
-        """The id that a token is, apart from quotes, brackets and, where only one id fits, case."""
-        if token in self.ids:
-            return token
-        for spelling in (token.strip(), token.strip(_WRAPPED)):
-            if spelling in self.ids:
-                return spelling
-        return self.by_folded.get(token.strip(_WRAPPED).casefold())
+def _plain_name(answer: str) -> str:
+    """The name in an answer that is nothing else, or that is the object which was asked for; this is what most answers are."""
+    if answer[:3] == "```":
+        answer = answer.strip().removeprefix("```json").strip("`").strip()
+    if answer[:1] == "{" and answer.count('nswer"') + answer.count('nswers"') == 1:
+        try:
+            return _decode_given(answer).answer
+        except (msgspec.DecodeError, UnicodeEncodeError):
+            return ""
+    short = _SHORT.fullmatch(answer) if len(answer) < _CLAUSE else None
+    return short.group(1) if short else ""
 
 
-def _unique(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Without the keys that occur more than once."""
-    values: dict[str, list[str]] = {}
-    for key, value in pairs:
-        values.setdefault(key, []).append(value)
-    return {key: found[0] for key, found in values.items() if len(found) == 1}
+def _cleaned(answer: str) -> str:
+    text = without_thoughts(without_end_marks(answer)) if "<" in answer or "[" in answer else answer
+    if not text.isascii():
+        text = text.translate(_WIDE)
+    if "\\" in text:
+        text = _LATEX.sub("", text)
+    return text if "  " not in text and text.isascii() else _SPACES.sub(" ", text)
 
 
-def _readings(text: str, options: _Options) -> set[frozenset[str]]:
-    """What the answer may mean; exactly one reading is an answer."""
-    fields = [match.group(1) for match in _FIELD.finditer(text)]
-    if fields:
-        return {_of_field(field, options) or frozenset() for field in fields}
-    whole = _of_text(text, options)
-    return {whole} if whole else _of_markers(text, options)
+def _reading(text: str, options: Options) -> Reading:
+    """What the answer means; a member of an object counts before words."""
+    for pattern in _FIELDS if ":" in text else ():
+        values = {_of_field(match.group(1), options) for match in pattern.finditer(text)}
+        if values:
+            return _only(values)
+    return _of_words(text, options)
 
 
-def _of_field(field: str, options: _Options) -> frozenset[str] | None:
-    if not field.startswith("["):
-        text = _unquoted(field)
-        if text in options.ids and text.isalnum():
-            # Most answers are nothing but an id, which without punctuation can be no label before something else.
-            return frozenset((text,))
-        labelled = _labelled(text, options)
-        return frozenset({labelled}) if labelled else _of_text(text, options)
-    items = [_unescaped(next(group for group in match.groups() if group is not None)) for match in _ITEM.finditer(field[1:-1])]
-    chosen = [_one(item, options) or _labelled(item, options) for item in items]
-    return frozenset(one for one in chosen if one) if chosen and all(chosen) else None
+def _only(readings: set[Reading]) -> Reading:
+    return next(iter(readings)) if len(readings) == 1 else frozenset()
 
 
-def _unquoted(field: str) -> str:
-    return _unescaped(field[1:-1]) if field[:1] in "\"'" else field
+def _of_field(value: str, options: Options) -> Reading:
+    if not value.startswith("["):
+        return _of_words(unescaped(value[1:-1]) if value[0] in "\"'" else value, options)
+    items = [next(filter(None, match.groups()), "") for match in _ITEM.finditer(value[1:-1])]
+    chosen = [_whole(unescaped(item), options) or frozenset() for item in items]
+    return frozenset().union(*chosen) if all(chosen) else frozenset()
 
 
-def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(r"\1", text) if "\\" in text else text
+def _whole(text: str, options: Options) -> Reading | None:
+    """The choices that a text consists of: `B`, `(b)`, `Paris.`, `A, C`; None where it consists of anything else."""
+    tokens = text.replace(",", " ").split() if len(text) < _CLAUSE else []
+    if len(tokens) > 1 and "\n" not in text.strip() and all(token in options.ids for token in tokens):
+        return frozenset(tokens)
+    listed = options.read_list(text)
+    return listed.chosen if listed and _END.match(text, listed.end) else None
 
 
-def _of_text(text: str, options: _Options) -> frozenset[str] | None:
-    """The choices that a whole short text names: `B`, `(b)`, `Paris`, `A, C`."""
-    one = _one(text, options)
-    if one:
-        return frozenset({one})
-    if len(text) > _LONGEST_LIST:
-        return None
-    bare = _PREFIX.sub("", text.strip(), count=1).strip(_WRAPPED)
-    named = [options.named(part) for part in _SEPARATOR.split(bare) if part]
-    return frozenset(name for name in named if name) if named and all(named) else None
-
-
-def _one(text: str, options: _Options) -> str | None:
-    named = options.named(text)
-    if named:
-        return named
-    bare = text.strip()
-    if bare.casefold() in options.by_text:
-        return options.by_text[bare.casefold()]
-    bare = _PREFIX.sub("", bare, count=1)
-    label = _label_pattern(options.ids).match(bare)
-    if label and options.by_text.get(bare[label.end() :].strip().casefold()) == label.group(1):
-        return label.group(1)
-    return options.named(bare)
-
-
-def _labelled(text: str, options: _Options) -> str | None:
-    """`B) Paris` is B unless the words after the label are those of another choice."""
-    match = _label_pattern(options.ids).match(text)
-    if match is None or "\n" in text.strip():
-        return None
-    named = match.group(1)
-    follows = options.by_text.get(text[match.end() :].strip().casefold(), named)
-    return named if follows == named else None
-
-
-@lru_cache(maxsize=1024)
-def _label_pattern(ids: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile(rf"\s*[(\[*]*({_alternatives(ids)})[*]*\s*[)\].:][*]*(?:\s+|\Z)")
-
-
-@lru_cache(maxsize=1024)
-def _marker_pattern(ids: tuple[str, ...]) -> re.Pattern[str]:
-    """An announcement and the ids right after it: `the answer is B`, `Answer: (A, C)`, `\\boxed{B}`."""
-    one = rf"[(\[{{*_`'\"$]*(?:{_alternatives(ids)})(?![\w-])[)\]}}*_`'\"$]*"
-    listed = rf"{one}(?:\s*(?:,|;|&|/|\band\b)\s*(?:and\s+)?{one})*"
-    return re.compile(rf"(?:{_ANNOUNCED}|\\boxed\s*(?=\{{))({listed})(\s*\w|)", re.IGNORECASE)
-
-
-def _alternatives(ids: tuple[str, ...]) -> str:
-    return "|".join(re.escape(choice_id) for choice_id in sorted(ids, key=len, reverse=True))
-
-
-def _of_markers(text: str, options: _Options) -> set[frozenset[str]]:
-    found = {
-        _of_marker(match.group(1), options, goes_on=bool(match.group(2))) for match in _marker_pattern(options.ids).finditer(text)
-    }
-    found.discard(frozenset())
-    return found or _of_lines(text, options)
-
-
-def _of_marker(listed: str, options: _Options, *, goes_on: bool) -> frozenset[str]:
-    """Ids in prose count only as they are spelled: `the answer is a river` names no choice A."""
-    tokens = [part.strip(_WRAPPED) for part in _SEPARATOR.split(listed) if part.strip(_WRAPPED)]
-    if any(token not in options.ids for token in tokens) or (goes_on and tokens[-1] in _WORD_IDS):
+def _of_words(text: str, options: Options) -> Reading:
+    whole = _whole(text, options)
+    if whole is not None:
+        return whole
+    said = _statements(text, options)
+    if not said:
+        return _only(_of_lines(text, options))
+    final = {one.reading for one in said if one.is_final}
+    if RETRACTED.search(text, max(one.end for one in said)):
         return frozenset()
-    return frozenset(tokens)
+    # Several lines that begin with a name list the choices; a single one is an answer.
+    lines = _of_lines(text, options)
+    return _only(final or {one.reading for one in said} | (lines if len(lines) == 1 else set()))
 
 
-def _of_lines(text: str, options: _Options) -> set[frozenset[str]]:
-    """Lines that open with a label, as `B) Paris` does."""
-    named = (_labelled(line, options) for line in text.splitlines())
-    return {frozenset({name}) for name in named if name}
+def _statements(text: str, options: Options) -> list[_Said]:
+    """What the text says that the answer is, each time that it does."""
+    lower = text.lower()
+    found = [
+        said
+        for announcement in ANNOUNCEMENTS
+        if announcement.trigger in lower
+        for said in _announced(text, lower, announcement, options)
+    ]
+    for pattern in FINAL:
+        lists = (options.read_list(text, match.end()) for match in islice(pattern.finditer(text), _MOST))
+        found += [_Said(listed.chosen, listed.end, is_final=True) for listed in lists if listed]
+    return found + _confirmed(text, lower, options) if any(word in lower for word in RIGHT_WORDS) else found
+
+
+def _announced(text: str, lower: str, announcement: Announcement, options: Options) -> list[_Said]:
+    found: list[_Said] = []
+    place = lower.find(announcement.trigger)
+    pattern = compiled(announcement.pattern)
+    for _ in range(_MOST):
+        if place < 0:
+            return found
+        match = pattern.match(text, place)
+        before = text[max(0, place - 60) : place]
+        if match and _is_meant(before, announcement) and (listed := options.read_list(text, match.end())):
+            found.append(_Said(listed.chosen, listed.end, FINAL_BEFORE.search(before) is not None))
+        place = lower.find(announcement.trigger, place + 1)
+    return [_Said(frozenset(), place, is_final=True)]
+
+
+def _is_meant(before: str, announcement: Announcement) -> bool:
+    if _PART_OF_WORD.search(before[-1:] + announcement.trigger[0]):
+        return False
+    if announcement.before and not compiled(announcement.before).search(before):
+        return False
+    return REJECTED_BEFORE.search(before) is None
+
+
+def _confirmed(text: str, lower: str, options: Options) -> list[_Said]:
+    """`B is correct`, `Therefore, A and C are right.`"""
+    found: list[_Said] = []
+    for match in islice(RIGHT.finditer(lower), _MOST):
+        if _PART_OF_WORD.match(lower[match.start() - 1 : match.start() + 1]):
+            continue
+        clause = text[max(0, match.start() - _CLAUSE) : match.start()].rstrip(" \u2014-")
+        sentence = _SENTENCE_END.split(clause)[-1]
+        chosen = _subject(sentence, options) or _subject(sentence.rsplit(",", 1)[-1], options)
+        if chosen is not None:
+            found.append(_Said(chosen, match.end()))
+    return found
+
+
+def _subject(clause: str, options: Options) -> Reading | None:
+    lead_in = LEAD_IN.match(clause)
+    listed = options.read_list(clause, lead_in.end() if lead_in else 0, has_words=False)
+    return listed.chosen if listed and not clause[listed.end :].strip() else None
+
+
+def _of_lines(text: str, options: Options) -> set[Reading]:
+    """Lines that are a name, with or without the words of its choice; and a first line that gives a reason for its name."""
+    lines = text.strip().splitlines()
+    if len(lines) > _MOST:
+        return set()
+    found = (_of_line(line, options, is_first=number == 0) for number, line in enumerate(lines))
+    return {reading for reading in found if reading is not None}
+
+
+def _of_line(line: str, options: Options, *, is_first: bool) -> Reading | None:
+    bullet = _BULLET.match(line)
+    start = bullet.end() if bullet else 0
+    item = options.read_item(line, start, has_words=False)
+    if item is None:
+        return None
+    if not item.choice:
+        return frozenset()
+    if _END.match(line, item.end) or (is_first and BECAUSE.match(line, item.end)) or _is_own(line[item.end :], item, options):
+        return frozenset({item.choice})
+    listed = options.read_list(line, start)
+    return listed.chosen if listed and _END.match(line, listed.end) else None
+
+
+def _is_own(rest: str, item: Item, options: Options) -> bool:
+    """True when a line goes on after the words of its choice without taking them back, or has enough of their beginning."""
+    if item.is_worded:
+        remark = rest.lstrip()
+        is_remark = remark[:1] in _REMARK and not REJECTING.match(remark.lstrip(" ,;.(\u2013\u2014"))
+        return is_remark or BECAUSE.match(rest) is not None
+    link = _LINK.match(rest)
+    beginning = plain_words(rest[link.end() :]) if link else ""
+    if len(beginning) < _SHORTEST_BEGINNING:
+        return False
+    return [choice for words, choice in options.by_words.items() if words.startswith(beginning)] == [item.choice]

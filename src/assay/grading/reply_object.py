@@ -6,14 +6,12 @@ from typing import Any
 import msgspec
 
 from assay.core.json_door import parse_json
-from assay.grading.thoughts import after_thoughts, has_thought_tag
+from assay.grading.thoughts import after_thoughts, has_thought_tag, without_end_marks
 
 MAX_REPLY_CHARACTERS = 200_000
 """A longer reply is no verdict, whatever it says."""
 _MAX_BRACKETS = 200
 """No text nests deeper than it has brackets; beyond, the exact reader looks at the depth."""
-_ENDS = ("</s>", "<eos>", "<end_of_turn>", "<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|end|>", "<|return|>")
-"""Marks that models leave after their last word."""
 _OPENING = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*(?:[\w+.-]+[ \t]*)?(?=(\{)?)[^`\n]*", re.MULTILINE)
 _OBJECT_LIKE = re.compile(r"\{\s{0,100}(?:[\"'\u201c\u201d\u2018\u2019\u201e\u00ab]|\\[\"'u]|\w{1,50}\s{0,20}[:=])")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
@@ -61,11 +59,7 @@ def find_object(text: str) -> Found | Refusal:
 
 def answer_part(text: str) -> str:
     """The reply without closed thoughts before it and marks of its end after it."""
-    bare = after_thoughts(text).rstrip()
-    while bare.endswith(_ENDS):
-        ending = next(mark for mark in _ENDS if bare.endswith(mark))
-        bare = bare.removesuffix(ending).rstrip()
-    return bare
+    return without_end_marks(after_thoughts(text))
 
 
 def _only_block(text: str) -> tuple[str, str]:

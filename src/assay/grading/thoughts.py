@@ -1,8 +1,20 @@
-"""Thoughts that a model writes down before its answer, which are no part of it."""
+"""What models write around an answer and is no part of it: thoughts before it, marks of its end after it."""
 
 import re
 
-_TAG = re.compile(r"[<\[](/?)(think|thinking|thoughts?|reasoning|reflection|scratchpad)\b[^<>\[\]]{0,100}[>\]]", re.IGNORECASE)
+_TAG = re.compile(
+    r"(?:<|\[(?=/?think\]))(/?)(think|thinking|thoughts?|reasoning|reflection|scratchpad)\b[^<>\[\]]{0,100}[>\]]", re.IGNORECASE
+)
+_ENDS = ("</s>", "<eos>", "<end_of_turn>", "<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|end|>", "<|return|>")
+
+
+def without_end_marks(text: str) -> str:
+    """The text without the marks that models leave after their last word."""
+    bare = text.rstrip()
+    while bare.endswith(_ENDS):
+        mark = next(mark for mark in _ENDS if bare.endswith(mark))
+        bare = bare.removesuffix(mark).rstrip()
+    return bare
 
 
 def has_thought_tag(text: str) -> bool:

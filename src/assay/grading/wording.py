@@ -1,0 +1,168 @@
+"""How people and models say which choice they take, in the languages of the benchmarks; words only, no rules."""
+# ruff: noqa: RUF001 -- words of several alphabets
+
+import re
+from functools import cache
+
+import msgspec
+
+LETTER = "A-Za-z0-9_À-\u1fff"
+"""Letters that continue a word; those of Chinese, Japanese and Korean may stand right beside a choice."""
+OPENING = "\"'`*_(\\[{$\\\\<>“”„«‘【「（"
+CLOSING = "\"'`*_)\\]}$\\\\>“”»’】」）"
+LINKING = ".):–—-"
+"""What stands between the name of a choice and its words."""
+SENTENCE_ENDS = ".!?;。？！"
+
+
+class Announcement(msgspec.Struct, frozen=True):
+    """A way to say that a choice follows."""
+
+    trigger: str
+    """Lower-case text that is quick to find and that the pattern begins with."""
+    pattern: str
+    """What must stand from there on, up to the choice."""
+    before: str = ""
+    """What must stand before it."""
+
+
+_DECORATION = r"[*_`\"')\]\s]{0,8}"
+_COLON = r"[:=：]|->|→|(?<=\s)[–—-](?=\s)"
+_ADVERB = (
+    r"(?:(?:therefore|thus|clearly|definitely|most likely|likely|probably|then|simply|indeed|hence|obviously|also|daher|somit|donc|"
+    r"quindi|dunque|por tanto|entonces|应该|就)\b\s?,?\s{0,9})?"
+)
+
+
+def _noun(trigger: str, noun: str, copula: str, *, is_optional: bool = False) -> Announcement:
+    """A noun and what links it to the choice: a form of "to be", a colon or an arrow."""
+    link = rf"(?:\b(?:{copula})(?![a-z])|{_COLON})" + ("?" if is_optional else "")
+    return Announcement(trigger, rf"{noun}{_DECORATION}{link}{_DECORATION}:?\s{{0,99}}{_ADVERB}")
+
+
+_IS = r"is|are|was|would be|must be|should be|will be|has to be"
+_ASIDE = r"(?:\s(?:to|for|of|in)\s[^.:;?!\n]{1,80}?)?"
+_FIRST_PERSON = r"\b(?:i|we)(?:['’](?:d|ll|m)| would| will| have| am)?(?: therefore| thus| hence)? {0,2}$"
+ANNOUNCEMENTS = (
+    _noun("answer", rf"answers?\b{_ASIDE}", _IS),
+    _noun("correct", r"correct (?:choices?|options?|ones?|letters?|alternatives?)\b", _IS),
+    _noun("right", r"right (?:choices?|options?|ones?)\b", _IS),
+    _noun("choice", r"choice\b", _IS),
+    _noun("option", r"option\b", _IS),
+    _noun("solution", r"solution\b", _IS),
+    _noun("antwort", r"antwort(?:en|option(?:en)?|möglichkeit(?:en)?)?\b", r"ist|sind|lautet|lauten|wäre"),
+    _noun("lösung", r"lösung\b", r"ist|lautet"),
+    _noun("richtig", r"richtige?\b", r"ist|sind"),
+    _noun("korrekt", r"korrekte?\b", r"ist|sind"),
+    _noun("réponse", r"réponses?(?: (?:correcte|exacte|finale|juste)s?)?", r"est|sont|serait"),
+    _noun("reponse", r"reponses?(?: (?:correcte|exacte|finale|juste)s?)?", r"est|sont|serait"),
+    _noun("rispost", r"rispost[ae](?: (?:corrett|giust|esatt|final)[aei])?", r"è|e'|sono|sarebbe"),
+    _noun("respuesta", r"respuestas?(?: (?:correctas?|final))?", r"es|son|sería"),
+    _noun("opción correcta", r"opción correcta", r"es"),
+    _noun("resposta", r"respostas?(?: (?:corretas?|final))?", r"é|são|seria"),
+    _noun("antwoord", r"antwoord(?:en)?", r"is|zijn"),
+    _noun("ответ", r"ответы?(?: —| -| –)?", r"это", is_optional=True),
+    _noun("відповідь", r"відповідь(?: —| -| –)?", r"це", is_optional=True),
+    Announcement("答案", r"答案(?:应该|应当|应)?(?:就?是|为|选|[:：])?[*\s]{0,8}"),
+    Announcement("选", r"选(?!项)择?[:：]?[*\s]{0,8}"),
+    Announcement("正确选项", r"正确选项(?:是|为|[:：])[*\s]{0,8}"),
+    *(
+        Announcement(verb, rf"{verb}\s{{1,9}}", before=_FIRST_PERSON)
+        for verb in ("choose", "chose", "select", "selected", "pick", "say")
+    ),
+    *(Announcement(verb, rf"{verb}\s{{1,9}}", before=_FIRST_PERSON) for verb in ("picked", "go with", "going with", "opt for")),
+    *(Announcement(verb, rf"{verb}(?: ich)?\s{{1,9}}") for verb in ("wähle", "entscheide mich für", "choisis", "scelgo")),
+    *(Announcement(verb, rf"{verb}\s{{1,9}}") for verb in ("elijo", "escojo", "выбираю")),
+)
+FINAL = (
+    re.compile(r"\\boxed\s{0,9}(?=\{)"),
+    re.compile(r"^#{4}[ \t]{0,9}(?=\S)", re.MULTILINE),
+)
+"""Announcements of what counts in the end, whatever was said before."""
+FINAL_BEFORE = re.compile(
+    r"(?:\b(?:final|finale[nr]?|endgültige[nr]?|definitiv[ae])\s{0,9}[*_]{0,3}|最终|окончательный )$",
+    re.IGNORECASE,
+)
+REJECTED_BEFORE = re.compile(
+    r"(?:\b(?:wrong|incorrect|false|no|not|cannot|falsche[nrs]?|nicht|mauvaises?|fausses?|ne|non|sbagliat\w{1,3}|errat\w{1,3}|"
+    r"equivocad\w{1,3}|не|неправильн\w{1,3}|неверн\w{1,3})"
+    r"\s|n['’]t\s|不正确的?|错误的?|不|没|别)(?:the |the correct |the right |correct |right )?$"
+    r"|(?:\b(?:if|whether|unless|suppose|assuming|wenn|falls|ob|si l[ae]s?|se l[ae]|если)\b|如果)[^.,;:!?\n]*$",
+    re.IGNORECASE,
+)
+"""Words before an announcement that take it back or make it depend on something."""
+_ARTICLE = r"(?:the|die|der|la|le|les|las|los|il|lo)"
+NOUN = (
+    rf"(?:(?:{_ARTICLE} )?(?:options?|choices?|answers?|letters?|alternatives?|both|antwort(?:en)?|auswahl|wahl|réponses?|"
+    rf"rispost[ae]|opzion[ei]|respuestas?|opción(?:es)?|варианты?|ответ)\b|{_ARTICLE}(?= )|选项)"
+)
+"""What may stand before the name of a choice."""
+COMMA = re.compile(r"\s{0,9}[,;&+/、，]\s{0,9}")
+AND = re.compile(r"\s{0,9}[,;]?\s{0,9}(?:\b(?:and|und|sowie|et|(?-i:ed?|y|и))\b|和|与|及)\s{0,9}", re.IGNORECASE)
+OR = re.compile(r"\s{0,9},?\s{0,9}(?:\b(?:and/)?(?:or|oder|ou|oppure|или|(?-i:od?|u))\b|或者?)", re.IGNORECASE)
+HEDGE = re.compile(
+    r"\b(?:or|oder|ou|oppure|или|unless|otherwise|either|alternatively|could also|might also|"
+    r"es sei denn|sauf si|a meno che|a menos que)\b|或|除非",
+    re.IGNORECASE,
+)
+"""Words that keep another choice open."""
+NEGATION = re.compile(
+    r"\b(?:not|neither|nor|rather than|instead of|unlike|nicht|kein|keine|weder|pas|ni|non|né|no|не|ни)\b|n['’]t\b|不",
+    re.IGNORECASE,
+)
+_BE = r"(?:is|are|was|were|isn['’]t|aren['’]t|would|cannot|can|does|seems?|ist|sind|war|est|sont|n['’]est|è|sono|es|son|no es)"
+COPULA = re.compile(rf"\s{{0,9}}(?:{_BE}\b|不?是)", re.IGNORECASE)
+_NOT = r"(?:not|never|nicht|pas|non|no|не)"
+_WRONG = (
+    r"(?:wrong|incorrect|false|untrue|rejected|falsch|faux|fausse|incorrecte?|inexacte?|sbagliat[oaei]|errat[oaei]|incorrect[ao]|"
+    r"fals[ao]|невер\w{1,4}|неправил\w{1,5})"
+)
+_GOOD = r"(?:correct|right|true|the|an?|richtig|korrekt|correcte?|juste|corrett[ao]|giust[ao]|correct[ao])"
+REJECTING = re.compile(
+    rf"[\s(:–—-]{{0,9}}(?:,? (?:which|that|it) )?(?:\b{_BE}\s(?:\w{{1,12}} )?(?:{_NOT}|{_WRONG})\b|"
+    rf"\b(?:isn|aren)['’]t\b|\bn['’]est pas\b|\b{_WRONG}\b|\b{_NOT}\s{_GOOD}\b|不是|是?错|不正确|❌|✗)",
+    re.IGNORECASE,
+)
+"""What takes back the choice before it."""
+RIGHT = re.compile(
+    r"(?:is|are|ist|sind|est|sont|è|sono|es|son)\s(?:(?:the|die|la|le|les|las|only|probably|likely|most|clearly|therefore|thus|definitely|"
+    r"also|indeed|daher|somit|allein|one) ){0,3}(?:correct|right|best|answers?|true|richtige?|korrekte?|correctes?|bonnes?|justes?|"
+    r"corrett[aei]|giust[aei]|esatt[aei]|correct[ao]s?)\b|是?正确|верн\w{1,4}|правильн\w{1,4}"
+)
+"""What confirms the choice before it, in small letters."""
+RIGHT_WORDS = (
+    *("correct", "right", "best", "true", "s the answer", "e the answer", "richtig", "korrekt"),
+    *("bonne", "juste", "corrett", "giust", "esatt", "正确", "верн", "правильн"),
+)
+"""One of these stands in every text that confirms a choice."""
+LEAD_IN = re.compile(
+    r"\s*(?:(?:so|thus|therefore|hence|only|both|i think|i believe|that|in conclusion|"
+    r"daher|also|somit|nur|donc|seule?|quindi|solo|por tanto|所以|因此)"
+    r"(?:\b|(?<=[一-鿿]))[\s,]*)*",
+    re.IGNORECASE,
+)
+"""Words at the beginning of a sentence that say nothing about its subject."""
+BECAUSE = re.compile(
+    r"[\s,.:;–—-]{0,9}(?:\b(?:because|since|as|due|given|weil|da|denn|car|parce|puisque|perché|poiché|porque|"
+    r"ya que|потому|так как)\b|因为)",
+    re.IGNORECASE,
+)
+RETRACTED = re.compile(
+    r"\b(?:wait|hold on|scratch that|correction|on second thoughts?|i was wrong|i made a mistake|moment mal|korrektur|attendez|"
+    r"attends|aspetta|espera|подожди)\b|等等",
+    re.IGNORECASE,
+)
+"""Words after an answer that take it back."""
+GOES_ON = re.compile(
+    r"\s{1,9}(?:because|since|as|due|given|based|according|per|in|on|under|by|with|from|at|for|when|where|which|while|although|though|but|so|"
+    r"thus|therefore|hence|only|and|weil|da|denn|aufgrund|wegen|nach|gemäß|laut|mit|im|und|ed?|car|parce|puisque|selon|d'après|et|perché|"
+    r"poiché|secondo|porque|ya|pues|según|y|потому|так|поскольку|и)\b",
+    re.IGNORECASE,
+)
+"""Words that may follow a choice whose name is a word or a number itself, as in `the answer is A because`."""
+
+
+@cache
+def compiled(pattern: str) -> re.Pattern[str]:
+    """A pattern of an announcement, compiled when it is first needed."""
+    return re.compile(pattern, re.IGNORECASE)
