@@ -113,7 +113,7 @@ def _flips(found: Comparison, settings: Settings, *, paint: Paint) -> Iterator[s
     rows: list[Row] = []
     for flip in found.flips:
         style = "error" if flip.direction == "worse" else "accepted"
-        name = flip.record_id if not flip.sample else f"{flip.record_id} #{flip.sample + 1}"
+        name = flip.record_id if not flip.sample else f"{flip.record_id} (sample {flip.sample})"
         rows += [
             (Cell(flip.direction, style), printable(name, limit=ID_LIMIT), "before", told(flip.before, limit=limit)),
             ("", "", "after", told(flip.after, limit=limit)),

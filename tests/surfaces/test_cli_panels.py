@@ -1,0 +1,123 @@
+"""Repeats and panels on the command line: reports, lists, dry runs, and what is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from assay.surfaces.cli.main import program
+from assay.surfaces.reporters.run_panel import disagreement_text, judge_table, panel_lines
+from assay.surfaces.reporters.run_repeats import repeat_lines
+from assay.surfaces.reporters.settings import Settings
+from assay.testing import example_dataset
+from tests.surfaces.conftest import HOSTILE
+
+PLAIN = Settings(version="1", width=None, is_coloured=False, is_verbose=False)
+JUDGES = ("--judge", "scripted/judge-2", "--judge", "scripted/judge-4")
+
+
+def assay(*arguments: str) -> Result:
+    return CliRunner().invoke(program, arguments, prog_name="assay")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with a golden dataset."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ASSAY_RUNS_DIR", raising=False)
+    Path("golden.json").write_bytes(example_dataset("golden_v1"))
+    return tmp_path
+
+
+def run(*options: str) -> Result:
+    return assay("run", "golden.json", "--model", "scripted/echo", "--run-id", "x", "--quiet", *options)
+
+
+def test_a_report_names_the_panel_its_judges_and_where_they_disagree() -> None:
+    said = run(*JUDGES).stdout
+    assert "panel       5 records judged · 5 with different votes, 5 of them tied" in said
+    assert "next        assay show x sum-1\n            assay show x --disagreements" in said
+
+
+def test_disagreements_are_shown_as_text_and_as_json() -> None:
+    run(*JUDGES)
+    text, document = assay("show", "x", "--disagreements"), json.loads(assay("show", "x", "--disagreements", "--json").stdout)
+    assert text.stdout.startswith("x · 5 disagreements, the widest apart first\n\nsum-1 · rubric · judges say 2, 4; a tie")
+    assert [entry["record_id"] for entry in document["disagreements"]] == [f"sum-{number}" for number in range(1, 6)]
+    assert document["disagreements"][0]["votes"][1]["judge"] == "scripted/judge-4"
+
+
+def test_a_run_without_a_panel_has_no_disagreements() -> None:
+    run(*JUDGES[:2])
+    assert assay("show", "x", "--disagreements").stdout == "x · no judges disagree\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("sum-1", "--disagreements"), "--disagreements are of a whole run"),
+        (("--sample", "1"), "--sample is an answer to a record"),
+    ],
+)
+def test_options_of_show_that_do_not_go_together_are_refused(options: tuple[str, ...], complaint: str) -> None:
+    run(*JUDGES)
+    refused = assay("show", "x", *options)
+    assert (refused.exit_code, complaint in refused.stderr) == (2, True)
+
+
+def test_a_dry_run_says_who_is_asked_how_often() -> None:
+    said = run(*JUDGES, "--repeat", "3", "--escalate", "--quorum", "1", "--dry-run").stdout
+    assert "5 to evaluate · 3 times each" in said
+    assert "panel       scripted/judge-2 first, the others where it is unsure · at least 1 of 2 judges must vote" in said
+    assert "15 calls of candidates · at least 15 of judges" in said
+
+
+def test_show_tells_one_answer_of_several_and_what_came_of_the_others() -> None:
+    run(*JUDGES[:2], "--repeat", "2")
+    said = assay("show", "x", "sum-2", "--sample", "1").stdout
+    assert said.startswith("sum-2 (sample 1) · fail · score 2 on 1-5")
+    assert "sample  score  result  why\n     0      2  fail\n     1      2  fail\n" in said
+
+
+def test_a_markdown_report_says_that_records_were_asked_several_times_and_judges_differ() -> None:
+    said = run(*JUDGES, "--repeat", "2", "--markdown").stdout
+    assert "They do not agree on 10 of 10 records." in said
+    assert "Every record was asked 2 times, and each answer counts; intervals are by record." in said
+
+
+def test_what_judges_say_cannot_move_the_cursor_or_begin_a_line() -> None:
+    vote: dict[str, Any] = {"judge": HOSTILE, "score": 3.0, "justification": HOSTILE}
+    entry = {"record_id": HOSTILE, "criterion": HOSTILE, "words": "judges say 1, 3", "passed": True, "votes": [vote]}
+    text = "".join(disagreement_text("x", [entry], PLAIN))
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "\n::warning" not in text
+
+
+def test_a_judge_whose_prices_are_unknown_in_part_has_a_lower_bound() -> None:
+    run(*JUDGES)
+    (judge, _) = json.loads(assay("show", "x", "--json").stdout)["metrics"]["judges"]
+    priced = {**judge, "cost_usd": {"sum": 1.5, "mean": 0.5, "n_known": 3, "n_unknown": 2}}
+    said = "".join(judge_table([judge, priced], PLAIN, paint=lambda text, _: text))
+    assert [line.split()[-1] for line in said.splitlines()[1:]] == ["unknown", "$1.50"]
+    assert "> $1.50" in said
+
+
+def test_what_escalation_saved_is_told_in_dollars() -> None:
+    panel = {"n_records": 9, "n_disagree": 0, "n_tied": 0, "n_vote_lost": 1, "escalate": True, "n_escalated": 2, "n_calls_saved": 7}
+    assert [text for _, text in panel_lines({**panel, "cost_saved_usd": 0.5})] == [
+        "9 records judged · 0 with different votes · 1 with a vote lost",
+        "2 escalated to all judges · 7 calls saved, about $0.5000",
+    ]
+
+
+def test_records_that_are_left_out_are_counted_with_their_reasons() -> None:
+    by_k = [{"k": 1, "value": None, "interval": None}, {"k": 2, "value": None, "interval": None}]
+    passes = [{"passes": count, "records": 0} for count in range(3)]
+    nothing = {"within": None, "between": None, "intraclass_correlation": None}
+    repeats = {"repeat": 2, "n_records": 3, "n_left_out": 3, "left_out": {"timeout": 3}, "passes": passes}
+    lines = dict(repeat_lines({**repeats, "pass_at_k": by_k, "pass_hat_k": by_k, "variance": {"score": nothing}}))
+    assert lines[""] == "3 records left out here, without a score for every answer: timeout 3"
+    assert lines["variance"] == "-"
