@@ -152,12 +152,24 @@ def test_the_interval_by_records_covers_the_true_rate_and_the_one_by_answers_doe
 
 
 def test_the_mean_of_repeated_records_has_an_interval_by_records() -> None:
-    passes = [[1, 1], [0, 1], [0, 0], [1, 1]]
-    interval = summarize(facts(passes), repeat=2)["score_mean_interval"]
-    means = np.array(passes).mean(axis=1)
+    scores = [[0.9, 1.0], [0.0, 0.5], [0.2, 0.3], [1.0, 0.7]]
+    given = [
+        RecordFacts(
+            position=place, status="evaluated", score=score, scale="0-1", passed=True, record_id=str(record), is_repeated=True
+        )
+        for record, answers in enumerate(scores)
+        for place, score in enumerate(answers, 2 * record)
+    ]
+    interval = summarize(given, repeat=2)["score_mean_interval"]
+    means = np.array(scores).mean(axis=1)
     low, high = stats.t.interval(0.95, 3, loc=means.mean(), scale=stats.sem(means))
     assert (interval["method"], interval["n"]) == ("cluster_t", 4)
-    assert (interval["low"], interval["high"]) == (pytest.approx(low, abs=1e-6), pytest.approx(high, abs=1e-6))
+    assert (interval["low"], interval["high"]) == (pytest.approx(low, abs=1e-9), pytest.approx(high, abs=1e-9))
+
+
+def test_scores_of_0_and_1_are_a_rate() -> None:
+    found = summarize(facts([[1, 1], [0, 1], [0, 0], [1, 1]]), repeat=2)
+    assert found["score_mean_interval"] == found["pass_rate_interval"]
 
 
 def test_slices_have_intervals_by_records_too() -> None:

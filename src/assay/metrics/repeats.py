@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.metrics.distributions import student_quantile
-from assay.metrics.intervals import LEVEL, Interval
+from assay.metrics.intervals import LEVEL, Interval, cluster_interval
 
 NOT_IN_RUN = "not_in_run"
 """Why a record is left out of whose samples this run has only some, as a retry has."""
@@ -109,6 +109,13 @@ def variance_parts(values: Floats, record: Codes) -> Json:
     between = float(means.var(ddof=1)) - within / repeat
     total = within + between
     return {"within": within, "between": between, "intraclass_correlation": between / total if total > 0 else None}
+
+
+def score_interval(values: Floats, records: NDArray[np.int32]) -> Interval | None:
+    """The interval of a mean score over several answers to each record; scores of 0 and 1 alone are a rate."""
+    if ((values == 0) | (values == 1)).all():
+        return rate_interval(values, records.astype(np.int64))
+    return cluster_interval(values, records)
 
 
 def rate_interval(values: Floats, groups: Codes, *, trials: int | None = None) -> Interval | None:

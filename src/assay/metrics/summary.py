@@ -15,7 +15,7 @@ from assay.metrics.facts import NO_WORD, STATUSES, UNKNOWN, Columns, RecordFacts
 from assay.metrics.headline import condense, headline_figures
 from assay.metrics.intervals import RESAMPLES, Interval, cluster_interval, mean_interval, percentile, wilson
 from assay.metrics.profiles import Profile
-from assay.metrics.repeats import Samples, rate_interval, summarize_repeats
+from assay.metrics.repeats import Samples, rate_interval, score_interval, summarize_repeats
 
 SLICE_RESAMPLES = 2_000
 MAX_SLICE_VALUES = 500
@@ -121,9 +121,10 @@ class _Tables:
     def _scores(self, scored: Rows, *, n_valid: int, seed: tuple[int, ...], resamples: int) -> Json:
         values = self.score[scored]
         total = _sum(values)
-        records = self.codes["record"][scored]
-        is_repeated = bool(self.words["record"])
-        interval = cluster_interval(values, records) if is_repeated else mean_interval(values, seed=seed, resamples=resamples)
+        if self.words["record"]:
+            interval = score_interval(values, self.codes["record"][scored])
+        else:
+            interval = mean_interval(values, seed=seed, resamples=resamples)
         return {
             "score_mean": _ratio(total, len(values)),
             "score_mean_interval": _json(interval),
