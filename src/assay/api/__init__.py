@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from assay.api.calibrations import Calibration, LabelSample, calibrate, label_sample, label_text
     from assay.api.comparisons import Comparison, compare
     from assay.api.conversion import convert_benchmark, convert_contract
     from assay.api.gates import Baseline, Demand, RunTrend, Verdict, audit, gate, list_baselines, set_baseline, trend
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 _HOMES = {
     **dict.fromkeys(("FixReport", "ValidationConfig", "find_sources", "fix", "load_config"), "validation"),
     **dict.fromkeys(("stream", "validate", "validate_with_hashes"), "validation"),
+    **dict.fromkeys(("Calibration", "LabelSample", "calibrate", "label_sample", "label_text"), "calibrations"),
     **dict.fromkeys(("Comparison", "compare"), "comparisons"),
     **dict.fromkeys(("Baseline", "Demand", "RunTrend", "Verdict", "audit", "gate"), "gates"),
     **dict.fromkeys(("PlannedSuite", "SuiteResult", "decide_suite", "plan_suite", "run_suite"), "suites"),
@@ -55,9 +57,11 @@ _HOMES = {
 
 __all__ = [
     "Baseline",
+    "Calibration",
     "Comparison",
     "Demand",
     "FixReport",
+    "LabelSample",
     "PlanProblems",
     "PlannedRuns",
     "PlannedSuite",
@@ -70,6 +74,7 @@ __all__ = [
     "ValidationConfig",
     "Verdict",
     "audit",
+    "calibrate",
     "cancel",
     "check",
     "compare",
@@ -80,6 +85,8 @@ __all__ = [
     "fix",
     "gate",
     "is_run_file",
+    "label_sample",
+    "label_text",
     "list_baselines",
     "list_runs",
     "load_config",

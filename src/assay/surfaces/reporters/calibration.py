@@ -1,0 +1,134 @@
+"""A judge beside people, for the terminal."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from assay.api import Calibration
+from assay.surfaces.printable import printable
+from assay.surfaces.reporters.paint import Paint, hanging, painter
+from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal
+from assay.surfaces.reporters.run_table import Column, table
+from assay.surfaces.reporters.run_text import NAME_LIMIT, SLICE_LIMIT
+from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.wording import counted
+
+LABEL = 19
+"""Columns of the labels at the left."""
+MAX_SLICES = 12
+
+
+def calibration_text(found: Calibration, settings: Settings, *, chart: str = "") -> Iterator[str]:
+    """Who was compared, how far they agree, what the judge gets wrong, the corrected figures, slices."""
+    paint = painter(is_coloured=settings.is_coloured)
+    judges = ", ".join(found.judges) or "programmatic grading"
+    yield f"{paint(printable(found.run_id), 'strong')} · {printable(judges, limit=NAME_LIMIT)}\n"
+    yield from _lines(_subject(found), settings, paint=paint)
+    yield "\n"
+    yield from _lines(_agreement(found), settings, paint=paint)
+    yield "\n"
+    yield from _lines(_errors(found), settings, paint=paint)
+    yield "\n"
+    yield from _lines(_corrected(found), settings, paint=paint)
+    yield from _slices(found, settings, paint=paint)
+    closing = [*(("note", note) for note in found.notes), *([("chart", chart)] if chart else [])]
+    if closing:
+        yield "\n"
+        yield from _lines(closing, settings, paint=paint)
+
+
+def _lines(pairs: list[tuple[str, str]], settings: Settings, *, paint: Paint) -> Iterator[str]:
+    for label, text in pairs:
+        shown = hanging(printable(text), first=LABEL, width=settings.width, indent=LABEL)
+        yield f"{paint(f'{label:{LABEL}}', 'quiet')}{shown}\n"
+
+
+def _subject(found: Calibration) -> list[tuple[str, str]]:
+    raters = [rater for rater in found.raters if rater]
+    who = f" by {', '.join(raters)}" if raters else ""
+    ties = f" · {counted(found.n_ties, 'record')} on which raters are split evenly" if found.n_ties else ""
+    return [("labels", f"{counted(found.n_labels, 'label')} on {counted(found.n_records, 'graded record')}{who}{ties}")]
+
+
+def _agreement(found: Calibration) -> list[tuple[str, str]]:
+    lines = [
+        ("agreement", figure(found.agreement)),
+        ("kappa", f"{figure(found.kappa)} · Cohen's, beyond chance"),
+    ]
+    if found.weighted_kappa.n:
+        lines.append(("weighted kappa", f"{figure(found.weighted_kappa)} · of scores, quadratic weights"))
+    for label, alphas in (("alpha, people", found.people), ("alpha, with judge", found.everybody)):
+        if alphas is not None:
+            parts = (("nominal", alphas.nominal), ("ordinal", alphas.ordinal), ("interval", alphas.interval))
+            lines.append((label, " · ".join(f"{figure(estimate)} {kind}" for kind, estimate in parts if estimate.n)))
+    return [line for line in lines if line[1]]
+
+
+def _errors(found: Calibration) -> list[tuple[str, str]]:
+    detection = found.detection
+    good, bad = detection.true_positives + detection.false_negatives, detection.true_negatives + detection.false_positives
+    return [
+        ("sensitivity", f"{figure(detection.sensitivity)} · passes {detection.true_positives:,} of {good:,} that people pass"),
+        ("specificity", f"{figure(detection.specificity)} · fails {detection.true_negatives:,} of {bad:,} that people fail"),
+    ]
+
+
+def _corrected(found: Calibration) -> list[tuple[str, str]]:
+    lines = [
+        ("pass rate", f"{figure(found.judged)} · as judged, {counted(found.judged.n, 'record')}"),
+        ("corrected", f"{corrected(found.mean_passes)} · PPI++"),
+        ("", f"{corrected(found.pass_rate)} · Rogan-Gladen"),
+    ]
+    if found.mean_score is not None:
+        lines += [
+            ("mean score", f"{figure(found.mean_score.raw)} · as judged"),
+            ("corrected", f"{corrected(found.mean_score)} · PPI++"),
+        ]
+    return lines
+
+
+def corrected(correction: Any) -> str:
+    """The corrected figure and how many labels would halve its interval, or why there is none."""
+    if correction.corrected.value is None:
+        return f"none: {correction.corrected.reason}"
+    halve = f" · {correction.labels_to_halve:,} labels would halve the interval" if correction.labels_to_halve else ""
+    return f"{figure(correction.corrected)}{halve}"
+
+
+def figure(estimate: Any) -> str:
+    """`0.83 [0.78, 0.87]`, or a dash and why."""
+    if estimate.value is None:
+        return f"{UNKNOWN} ({estimate.reason})" if estimate.reason else UNKNOWN
+    if estimate.interval is None:
+        return decimal(estimate.value)
+    return f"{decimal(estimate.value)} [{decimal(estimate.interval.low)}, {decimal(estimate.interval.high)}]"
+
+
+def _slices(found: Calibration, settings: Settings, *, paint: Paint) -> Iterator[str]:
+    if not found.slices:
+        return
+    shown = found.slices if settings.is_verbose else found.slices[:MAX_SLICES]
+    columns = (
+        Column("slice"),
+        Column("value"),
+        Column("labels", is_number=True),
+        Column("agreement", is_number=True),
+        Column("sensitivity", is_number=True),
+        Column("specificity", is_number=True),
+    )
+    rows = [
+        (
+            printable(row.slice, limit=SLICE_LIMIT),
+            printable(row.value if row.value is not None else "(none)", limit=SLICE_LIMIT),
+            f"{row.n:,}",
+            *(_short(estimate) for estimate in (row.agreement, row.detection.sensitivity, row.detection.specificity)),
+        )
+        for row in shown
+    ]
+    yield "\n"
+    yield from table(columns, rows, paint=paint, width=settings.width)
+    if len(found.slices) > len(shown):
+        yield paint(f"… and {counted(len(found.slices) - len(shown), 'more value')} (--json has them)", "quiet") + "\n"
+
+
+def _short(estimate: Any) -> str:
+    return UNKNOWN if estimate.value is None else figure(estimate)

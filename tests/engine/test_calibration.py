@@ -1,0 +1,127 @@
+import csv
+import json
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sklearn.metrics import cohen_kappa_score
+
+from assay import api
+from assay.core.errors import UsageProblem
+from tests.engine.graded_runs import graded, passing, question
+from tests.engine.run_settings import write_rows
+
+ROWS = [question(f"q{number:03}", level="hard" if number % 3 else "easy") for number in range(300)]
+WRONG = [number for number in range(300) if random.Random(number).random() < 0.4]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run over 300 questions whose programmatic verdict stands for a judge's."""
+    folder = tmp_path_factory.mktemp("calibrated")
+    graded(folder, "judged", ROWS, passing(ROWS, *WRONG))
+    return folder
+
+
+def label(number: int, *, passed: bool, **members: Any) -> dict[str, Any]:
+    return {"record_id": f"q{number:03}", "passed": passed, **members}
+
+
+def calibrated(folder: Path, labels: list[dict[str, Any]], name: str, **options: Any) -> api.Calibration:
+    path = write_rows(folder / f"{name}.jsonl", *labels)
+    return api.calibrate("judged", path, runs_dir=folder / "runs", **options)
+
+
+def said(change: Callable[[int, bool], bool], numbers: range = range(0, 300, 2)) -> list[dict[str, Any]]:
+    """Labels that follow the judge but where `change` says otherwise."""
+    return [label(number, passed=change(number, number not in WRONG)) for number in numbers]
+
+
+def test_agreement_is_that_of_an_independent_library(folder: Path) -> None:
+    labels = said(lambda number, judged: not judged if number % 7 == 0 else judged)
+    found = calibrated(folder, labels, "some")
+    judged = [number not in WRONG for number in range(0, 300, 2)]
+    assert found.kappa.value == pytest.approx(cohen_kappa_score(judged, [one["passed"] for one in labels]), abs=1e-12)
+    assert (found.n_records, found.agreement.value) == (150, pytest.approx(1 - 22 / 150))
+
+
+def test_a_lenient_judge_is_corrected_downwards(folder: Path) -> None:
+    found = calibrated(folder, said(lambda number, judged: judged and number % 5 != 0), "lenient")
+    assert (found.detection.sensitivity.value, found.detection.specificity.value) == (1.0, pytest.approx(0.79, abs=0.1))
+    assert found.pass_rate.corrected.value is not None
+    assert found.pass_rate.raw.value is not None
+    assert found.pass_rate.corrected.value < found.pass_rate.raw.value
+    assert found.mean_passes.corrected.value == pytest.approx(found.pass_rate.corrected.value, abs=0.06)
+
+
+def test_a_correction_that_the_labels_cannot_support_is_refused_with_the_number_that_would(folder: Path) -> None:
+    found = calibrated(folder, said(lambda _number, judged: judged, range(12)), "few")
+    assert (found.pass_rate.corrected.value, found.mean_passes.corrected.value) == (None, None)
+    assert (found.pass_rate.labels_needed or 0) > 12
+    assert "there are 12 labels, and a corrected mean needs 20" in found.mean_passes.corrected.reason
+
+
+def test_people_are_measured_among_themselves_and_ties_have_no_truth(folder: Path) -> None:
+    labels = [label(number, passed=number not in WRONG, rater="ann") for number in range(60)]
+    labels += [label(number, passed=(number not in WRONG) ^ (number % 4 == 0), rater="bob") for number in range(60)]
+    found = calibrated(folder, labels, "two")
+    assert (found.raters, found.n_labels, found.n_records, found.n_ties) == (("ann", "bob"), 120, 60, 15)
+    assert found.people is not None
+    assert 0 < (found.people.nominal.value or 0) < 0.8
+    assert any("split evenly on 15 of 60 records" in note for note in found.notes)
+
+
+def test_the_judge_is_measured_on_each_slice(folder: Path) -> None:
+    labels = said(lambda number, judged: judged ^ (number % 3 == 0))
+    found = calibrated(folder, labels, "slices", slices=("metadata.level",))
+    assert {row.value: row.agreement.value for row in found.slices} == {"hard": 1.0, "easy": 0.0}
+
+
+def test_a_score_without_a_verdict_passes_by_the_threshold_of_the_run(folder: Path) -> None:
+    labels = [{"record_id": f"q{number:03}", "score": score} for number, score in ((0, 0.7), (1, 0.69))]
+    found = calibrated(folder, labels, "scores")
+    assert found.detection.true_positives + found.detection.false_negatives == 1
+    assert found.mean_score is not None
+
+
+def test_labels_of_other_runs_are_listed(folder: Path) -> None:
+    found = calibrated(folder, [label(1, passed=True), {"record_id": "elsewhere", "passed": True}], "foreign")
+    assert (found.n_records, found.unmatched) == (1, ("elsewhere",))
+
+
+def test_labels_that_fit_no_record_are_refused(folder: Path) -> None:
+    with pytest.raises(UsageProblem, match="none of the 1 labels belongs to a graded record"):
+        calibrated(folder, [{"record_id": "elsewhere", "passed": True}], "none")
+
+
+def test_a_sample_has_the_proportions_of_the_run_and_is_the_same_for_the_same_seed(folder: Path) -> None:
+    first, second = (api.label_sample("judged", 30, runs_dir=folder / "runs", seed=3) for _ in range(2))
+    verdicts = Counter(int(row["record_id"][1:]) in WRONG for row in first.rows)
+    assert verdicts[True] == pytest.approx(30 * len(WRONG) / 300, abs=1)
+    assert (len(first.rows), first) == (30, second)
+
+
+def test_a_sample_hides_what_the_judge_said_unless_it_is_asked_for(folder: Path) -> None:
+    hidden = api.label_sample("judged", 1, runs_dir=folder / "runs").rows[0]
+    shown = api.label_sample("judged", 1, runs_dir=folder / "runs", shows_judge=True).rows[0]
+    assert ("judge_passed" in hidden, "judge_passed" in shown) == (False, True)
+    assert (hidden["choices"], hidden["reference"], hidden["passed"]) == ("A) Yes\nB) No", "A", None)
+
+
+@pytest.mark.parametrize("is_csv", [True, False])
+def test_a_sample_that_was_filled_in_is_read_back(folder: Path, is_csv: bool) -> None:  # noqa: FBT001
+    text = api.label_text(api.label_sample("judged", 40, runs_dir=folder / "runs"), is_csv=is_csv)
+    rows: list[dict[str, Any]] = list(csv.DictReader(text.splitlines())) if is_csv else list(map(json.loads, text.splitlines()))
+    filled = [label(int(row["record_id"][1:]), passed=int(row["record_id"][1:]) not in WRONG) for row in rows]
+    found = calibrated(folder, filled, f"filled-{is_csv}")
+    assert (found.n_records, found.agreement.value) == (40, 1.0)
+
+
+def test_a_sheet_that_nobody_filled_in_says_so(folder: Path) -> None:
+    path = folder / "empty.csv"
+    path.write_text(api.label_text(api.label_sample("judged", 4, runs_dir=folder / "runs"), is_csv=True), encoding="utf-8")
+    with pytest.raises(UsageProblem, match="none of the 4 rows"):
+        api.calibrate("judged", path, runs_dir=folder / "runs")
