@@ -169,4 +169,5 @@ def test_the_reference_page_has_every_policy_way_of_grading_and_label() -> None:
     page = (Path(__file__).parent.parent.parent / "docs" / "reference" / "policies.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w/]+)` \|", page, flags=re.MULTILINE)
     ways = ["judge_1_5", "rubric_per_criterion", "rubric_one_call", "judge_reference", "mcq_exact", "mcq_any", "tool_call_exact"]
+    ways.append("judge_pairwise")
     assert rows == [*POLICIES, *(f"{way}/1" for way in ways), *get_args(FailureLabel)[1:]]

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 ContractId = Literal["legal_eval_v1", "batch_v1", "golden_v1", "conversation_v1"]
-Task = Literal["open", "rubric", "reference", "mcq", "conversation"]
+Task = Literal["open", "rubric", "reference", "mcq", "conversation", "pairwise"]
 Role = Literal["user", "assistant", "system"]
 
 
@@ -27,7 +27,7 @@ class Criterion(msgspec.Struct, frozen=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """One option of a multiple-choice question."""
+    """One option of a multiple-choice question, or one of two answers that are compared."""
 
     id: str
     text: str

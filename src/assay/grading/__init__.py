@@ -9,8 +9,9 @@ from assay.grading.five_point import grade_five_point
 from assay.grading.heard import UnknownCall, marks_heard, marks_of
 from assay.grading.judge_call import AGAIN
 from assay.grading.mcq import grade_mcq
+from assay.grading.pairwise import INCONSISTENT, by_judge, grade_pairwise
 from assay.grading.panel import DISAGREE
-from assay.grading.policies import POLICIES, UNKNOWN, UNSUITABLE, Policy, resolved
+from assay.grading.policies import PAIRWISE_ID, POLICIES, UNKNOWN, UNSUITABLE, Policy, resolved
 from assay.grading.reference import grade_reference
 from assay.grading.rubric import grade_rubric
 from assay.grading.settings import GradingSettings, settings_of
@@ -21,6 +22,8 @@ from assay.grading.turn import grade_turn
 __all__ = [
     "AGAIN",
     "DISAGREE",
+    "INCONSISTENT",
+    "PAIRWISE_ID",
     "POLICIES",
     "UNKNOWN",
     "UNSUITABLE",
@@ -28,6 +31,7 @@ __all__ = [
     "Policy",
     "UnknownCall",
     "Way",
+    "by_judge",
     "kind_for",
     "kind_of",
     "marks_heard",
@@ -47,6 +51,7 @@ _FLOWS: dict[Kind, Callable[[Assignment], Flow]] = {
     "rubric": grade_rubric,
     "reference": grade_reference,
     "turn": grade_turn,
+    "pairwise": grade_pairwise,
 }
 _NO_ATTACHMENTS: Mapping[str, str] = {}
 

@@ -12,8 +12,8 @@ from assay.grading.settings import GradingSettings
 from assay.grading.templates import load_template
 from assay.grading.tool_call import has_tools, is_tool_turn
 
-Kind = Literal["five_point", "rubric", "reference", "mcq", "turn"]
-_KINDS: dict[str, Kind] = {"mcq": "mcq", "open": "five_point", "rubric": "rubric", "reference": "reference"}
+Kind = Literal["five_point", "rubric", "reference", "mcq", "turn", "pairwise"]
+_KINDS: dict[str, Kind] = {"mcq": "mcq", "open": "five_point", "rubric": "rubric", "reference": "reference", "pairwise": "pairwise"}
 _NO_ATTACHMENTS: Mapping[str, str] = {}
 
 
@@ -74,6 +74,7 @@ _EVALUATORS: dict[Kind, Callable[[Assignment], tuple[str, str]]] = {
     "rubric": _rubric,
     "reference": _reference,
     "turn": lambda assignment: _TOOL_CALL if is_tool_turn(assignment.case) else _reference(assignment),
+    "pairwise": lambda _: ("judge_pairwise/1", "judge_pairwise/1"),
 }
 """Id of the way of grading and of its template, for each kind of case."""
 
@@ -95,4 +96,4 @@ def kind_of(case: Case) -> Kind | None:
 
 def kind_for(contract: str, task: str) -> Kind | None:
     """The same of a record of which no more is known; only conversations may have tools."""
-    return "five_point" if contract == "golden_v1" else _KINDS.get(task)
+    return "five_point" if contract == "golden_v1" and task != "pairwise" else _KINDS.get(task)

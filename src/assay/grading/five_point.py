@@ -10,7 +10,7 @@ from assay.grading.judge_call import Answer, Question
 from assay.grading.panel import Finding, ask_judges, normalized, panel_decisions, panel_flags, panel_reasons, proposed_label
 from assay.grading.suspicion import suspicion_flags
 from assay.grading.templates import load_template
-from assay.grading.transcript import reference_text, task_text
+from assay.grading.transcript import criterion_text, reference_text, task_text
 from assay.grading.verdict import FIVE_POINT
 
 NAMED_CRITERIA = frozenset({"accuracy", "clarity", "reasoning", "factuality", "overall"})
@@ -49,7 +49,7 @@ def _rubric(criterion: Criterion) -> str:
     """A criterion that is only named has a rubric of ours."""
     if criterion.title == criterion.id and criterion.id in NAMED_CRITERIA:
         return load_template(f"criterion_{criterion.id}/1").text.rstrip("\n")
-    return "\n\n".join(text for text in (criterion.title, criterion.description) if text)
+    return criterion_text(criterion)
 
 
 def _grade(assignment: Assignment, answer: str, *, findings: tuple[Finding, ...]) -> Grade:

@@ -8,6 +8,8 @@ from assay.grading.templates import load_template
 from assay.grading.verdict import CRITERION, RESULT, TENTHS, TENTHS_WITH_LABEL, Shape
 
 DEFAULT_ID = "default"
+PAIRWISE_ID = "pairwise_v1"
+"""Two answers are compared; nobody is asked for one."""
 UNKNOWN = "unknown_policy"
 """Flag of a record whose policy is in no table; the default policy stands in."""
 UNSUITABLE = "unsuitable_policy"
@@ -18,6 +20,7 @@ _OF_TASK: dict[Task, tuple[str, ...]] = {
     "mcq": ("mcq_answer/1", "mcq_one/1", "mcq_several/1", "mcq_any/1"),
     "rubric": ("judge_rubric/1",),
     "conversation": ("tool_call/1",),
+    "pairwise": ("judge_pairwise/1",),
 }
 """Templates that every policy for a task uses."""
 
@@ -81,6 +84,7 @@ POLICIES: dict[str, Policy] = {
         Policy(id="lexam_mcq_v1", tasks=_MCQ),
         Policy(id="includebase_default_v1", tasks=_MCQ),
         Policy(id="lar_echr_mcq_v1", tasks=_MCQ),
+        Policy(id=PAIRWISE_ID, tasks=("pairwise",)),
     )
 }
 """All policies by id."""

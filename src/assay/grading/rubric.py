@@ -10,7 +10,7 @@ from assay.grading.judge_call import Answer, Part, Question
 from assay.grading.panel import Finding, ask_judges, panel_decisions, panel_flags, panel_reasons, proposed_label
 from assay.grading.policies import JudgeStyle
 from assay.grading.suspicion import suspicion_flags
-from assay.grading.transcript import reference_text, task_text
+from assay.grading.transcript import criteria_text, criterion_text, reference_text, task_text
 from assay.grading.verdict import CRITERION
 
 ONE_CALL = "rubric"
@@ -49,7 +49,7 @@ def _shown(case: Case) -> dict[str, str]:
 
 
 def _question(criterion: Criterion, shown: dict[str, str], *, style: JudgeStyle) -> Question:
-    blocks = {**shown, "criterion": criterion.title if style.has_background else _both(criterion)}
+    blocks = {**shown, "criterion": criterion.title if style.has_background else criterion_text(criterion)}
     if style.has_background:
         blocks["background"] = criterion.description
     return Question(
@@ -58,18 +58,13 @@ def _question(criterion: Criterion, shown: dict[str, str], *, style: JudgeStyle)
 
 
 def _question_for_all(case: Case, *, template_id: str) -> Question:
-    listed = (f"({number})\n{_both(criterion)}" for number, criterion in enumerate(case.criteria, 1))
     return Question(
         criterion=ONE_CALL,
         template_id=template_id,
-        blocks={**_shown(case), "criteria": "\n\n".join(listed)},
+        blocks={**_shown(case), "criteria": criteria_text(case)},
         shape=CRITERION,
         parts=tuple(Part(criterion.id, criterion.weight) for criterion in case.criteria),
     )
-
-
-def _both(criterion: Criterion) -> str:
-    return "\n\n".join(text for text in (criterion.title, criterion.description) if text)
 
 
 def _grade(assignment: Assignment, answer: str, *, findings: tuple[Finding, ...]) -> Grade:

@@ -14,6 +14,8 @@ _NOISE = re.compile(rf"[\s\x00\x08{_QUOTES}]+")
 _SAYS = r"(?:[:=]+>?|\b(?:is|should be|must be|becomes)\b)"
 _WORDS = frozenset({"true", "false", "yes", "no", "null", "none", "one", "two", "three", "four", "five", "zero"})
 """Values that are no numbers: `the score is based on` states none."""
+_PLACES = frozenset({"first", "second", "tie"})
+"""Values of a member that says which of two texts is better."""
 
 
 def states_another(text: str, name: str, *, value: object) -> bool:
@@ -21,7 +23,7 @@ def states_another(text: str, name: str, *, value: object) -> bool:
     if name not in text.casefold() and "\\" not in text:
         return False
     wanted = _plain_value(str(value))
-    return any(found != wanted for view in _views(text) for found in _values(view, name))
+    return any(found != wanted for view in _views(text) for found in _values(view, name, _words_like(wanted)))
 
 
 def states_both(text: str, value: tuple[str, object], words: tuple[str, str]) -> bool:
@@ -47,9 +49,14 @@ def _views(text: str) -> Iterator[str]:
         text = unescaped(text)
 
 
-def _values(text: str, name: str) -> Iterator[str | float]:
+def _words_like(value: str | float) -> frozenset[str]:
+    """The words that may stand where a value stands."""
+    return _PLACES if value in _PLACES else _WORDS
+
+
+def _values(text: str, name: str, words: frozenset[str]) -> Iterator[str | float]:
     values = (_plain_value(match.group(1)) for match in _stated(name).finditer(text))
-    return (value for value in values if isinstance(value, float) or value in _WORDS)
+    return (value for value in values if isinstance(value, float) or value in words)
 
 
 @cache
@@ -68,7 +75,7 @@ def _plain_value(value: str) -> str | float:
 
 def _has_value(text: str, name: str, value: object) -> bool:
     wanted = _plain_value(str(value))
-    return any(found == wanted for found in _values(text, name))
+    return any(found == wanted for found in _values(text, name, _words_like(wanted)))
 
 
 def _has_words(text: str, name: str, words: str) -> bool:

@@ -24,6 +24,7 @@ TEMPLATE_IDS = (
     "judge_rubric/1",
     "judge_reference/1",
     "judge_exam/1",
+    "judge_pairwise/1",
     "ask_again/1",
     "confidence/1",
     "criterion_overall/1",

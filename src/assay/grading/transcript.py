@@ -1,6 +1,6 @@
 """A case as the texts that a judge is shown."""
 
-from assay.core.case import Case
+from assay.core.case import Case, Criterion
 
 
 def task_text(case: Case) -> str:
@@ -16,3 +16,13 @@ def reference_text(case: Case) -> str:
     if len(references) < 2:
         return "".join(references)
     return "\n\n".join(f"({number})\n{reference}" for number, reference in enumerate(references, 1))
+
+
+def criteria_text(case: Case) -> str:
+    """The criteria with their numbers; empty without one."""
+    return "\n\n".join(f"({number})\n{criterion_text(criterion)}" for number, criterion in enumerate(case.criteria, 1))
+
+
+def criterion_text(criterion: Criterion) -> str:
+    """A criterion with its description."""
+    return "\n\n".join(text for text in (criterion.title, criterion.description) if text)

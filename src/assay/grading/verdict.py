@@ -39,6 +39,12 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     has_label: bool = False
     """The judge is asked what is mainly wrong."""
 
+class WordShape(Shape, frozen=True, kw_only=True, eq=False):
+    """The same where the deciding member is a word."""
+
+    words: tuple[tuple[str, float], ...]
+    """Each with its place on the scale."""
+
 
 @cache
 def reply_schema(shape: Shape) -> dict[str, Any]:
@@ -76,6 +82,8 @@ def _object_schema(members: dict[str, Any]) -> dict[str, Any]:
 
 
 def _value_schema(shape: Shape) -> dict[str, Any]:
+    if isinstance(shape, WordShape):
+        return {"type": "string", "enum": [word for word, _ in shape.words]}
     return {"type": "integer", "enum": [0, 1]} if shape.is_digit else _SCHEMAS[shape.scale]
 
 
@@ -98,6 +106,13 @@ TENTHS = Shape(value="score", reason="justification", scale="0-1", wanted=_SHARE
 TENTHS_WITH_LABEL = Shape(value="score", reason="justification", scale="0-1", wanted=_SHARE, has_label=True)
 CRITERION = Shape(value="criteria_met", reason="explanation", scale="0/1", wanted="true or false")
 RESULT = Shape(value="result", reason="reason", scale="0/1", wanted="0 or 1", is_digit=True)
+WINNER = WordShape(
+    value="winner",
+    reason="justification",
+    scale="0-1",
+    wanted='"first", "second" or "tie"',
+    words=(("first", 1.0), ("tie", 0.5), ("second", 0.0)),
+)
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,6 +230,8 @@ def _repeats(found: dict[str, Any], shape: Shape, *, answer: str) -> bool:
 
 def _scaled(value: Any, shape: Shape) -> float | None:
     """The value when it lies on the scale; 4.0 is no whole number, "4" no number, true no 1."""
+    if isinstance(shape, WordShape):
+        return dict(shape.words).get(value) if isinstance(value, str) else None
     scale, is_boolean = shape.scale, isinstance(value, bool)
     if scale == "0/1" and not shape.is_digit:
         return float(value) if is_boolean else None

@@ -1,0 +1,114 @@
+"""Two answers to one task, shown to every judge in both orders: only who wins in both has won."""
+
+from collections import Counter
+from typing import Literal
+
+import msgspec
+
+from assay.core.case import Case
+from assay.core.outcome import Decision, Flow, Grade, Score
+from assay.grading.assignment import Assignment
+from assay.grading.judge_call import Answer, Question
+from assay.grading.panel import Finding, ask_judges, panel_flags
+from assay.grading.suspicion import suspicion_flags
+from assay.grading.transcript import criteria_text, reference_text, task_text
+from assay.grading.verdict import WINNER
+
+IN_ORDER = "in_order"
+"""Names the question that shows the first answer first."""
+SWAPPED = "swapped"
+"""Names the question that shows the second answer first; its scores are turned round, so that 1 is always for the first."""
+INCONSISTENT = "inconsistent"
+"""Flag of a comparison that nobody won because the two orders, or the judges, do not agree."""
+Result = Literal["first", "second", "tie", "inconsistent"]
+_RESULTS: dict[float, Result] = {1.0: "first", 0.5: "tie", 0.0: "second"}
+_SCORES: dict[Result, float] = {"first": 1.0, "second": 0.0, "tie": 0.5, "inconsistent": 0.5}
+_EMPTY = "(the answer is empty)"
+
+
+def grade_pairwise(assignment: Assignment) -> Flow:
+    """Asks every judge twice which of the case's two choices is better; nobody is asked for an answer.
+
+    The score is 1 where the first answer won, 0 where the second did, and 0.5 where nobody has; it passes where the comparison
+    was decided, be it as a tie. A judge that gives no verdict in one of the orders leaves the case without a grade.
+    """
+    case, way = assignment.case, assignment.way
+    texts = tuple(choice.text for choice in case.choices)
+    questions = (_question(case, IN_ORDER, shown=texts), _question(case, SWAPPED, shown=texts[::-1]))
+    answer = Answer("\n\n".join(texts), case.record_sha256)
+    findings = yield from ask_judges(questions, assignment.settings, answer=answer)
+    scores = (*findings[0].scores, *map(_turned, findings[1].scores))
+    result = decided(tuple(by_judge(scores).values()))
+    return Grade(
+        score=_SCORES[result],
+        passed=result != "inconsistent",
+        answer="",
+        raw_score=_SCORES[result],
+        scale="0-1",
+        scores=scores,
+        justification=_reasons(scores, result),
+        label="other" if result == "inconsistent" else "",
+        evaluator=way.evaluator,
+        template_sha256=way.template_sha256,
+        panel=tuple(_decision(finding, scores) for finding in findings if finding.is_split),
+        policy=way.policy,
+        flags=_flags(assignment, findings, result=result),
+    )
+
+
+def by_judge(scores: tuple[Score, ...]) -> dict[str, Result]:
+    """What each judge says when both of its verdicts are taken together."""
+    said: dict[str, list[float]] = {}
+    for score in scores:
+        said.setdefault(score.judge, []).append(score.score)
+    return {judge: _RESULTS[values[0]] if len(set(values)) == 1 else "inconsistent" for judge, values in said.items()}
+
+
+def decided(results: tuple[Result, ...]) -> Result:
+    """What more than half of the judges say; where there is no such thing, nobody has won."""
+    result, count = Counter(results).most_common(1)[0]
+    return result if 2 * count > len(results) else "inconsistent"
+
+
+def _question(case: Case, name: str, *, shown: tuple[str, ...]) -> Question:
+    first, second = (text or _EMPTY for text in shown)
+    return Question(
+        criterion=name,
+        template_id="judge_pairwise/1",
+        blocks={
+            "task": task_text(case),
+            "context": case.model_context,
+            "criteria": criteria_text(case),
+            "reference": reference_text(case),
+            "first": first,
+            "second": second,
+        },
+        shape=WINNER,
+    )
+
+
+def _turned(score: Score) -> Score:
+    """A verdict on swapped answers as one on the answers in their order."""
+    return msgspec.structs.replace(score, score=1 - score.score, normalized=1 - score.normalized)
+
+
+def _decision(finding: Finding, scores: tuple[Score, ...]) -> Decision:
+    name = finding.decision.criterion
+    values = sorted(score.score for score in scores if score.criterion == name)
+    middle, said = values[(len(values) - 1) // 2], Counter(map(_RESULTS.__getitem__, values))
+    words = ", ".join(f"{said[result]} {result}" for result in ("first", "tie", "second") if said[result])
+    return msgspec.structs.replace(
+        finding.decision, score=middle, words=f"of {len(values)} judges {words}; a win takes more than half of them, in both orders"
+    )
+
+
+def _reasons(scores: tuple[Score, ...], result: Result) -> str:
+    won = {"first": "the first answer won", "second": "the second answer won", "tie": "a tie", INCONSISTENT: "nobody won"}[result]
+    lines = (f"{score.criterion} ({score.judge}): {_RESULTS[score.score]}. {score.justification}" for score in scores)
+    return "\n".join((f"{won}.", *lines))
+
+
+def _flags(assignment: Assignment, findings: tuple[Finding, ...], *, result: Result) -> tuple[str, ...]:
+    suspicions = (flag for choice in assignment.case.choices for flag in suspicion_flags(choice.text))
+    raised = (*assignment.flags, *panel_flags(findings), *suspicions)
+    return tuple(dict.fromkeys((*raised, INCONSISTENT) if result == "inconsistent" else raised))
