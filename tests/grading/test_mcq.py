@@ -244,6 +244,10 @@ def test_a_million_characters_of_a_tangle_choose_nothing(part: str) -> None:
     assert selected_choices("Hm: " + part * (1_000_000 // len(part)), CHOICES) == ()
 
 
+def test_an_object_too_deep_to_decode_is_read_as_far_as_its_answer() -> None:
+    assert selected_choices('{"answer": "B", "x": ' + "[" * 100_000, CHOICES) == ("B",)
+
+
 def test_the_right_choice_passes_without_a_judge() -> None:
     driven = drive(mcq_case(), judged("", answer='{"answer": "B"}'))
     assert (driven.grade.passed, driven.grade.score, driven.grade.scale) == (True, 1.0, "0/1")

@@ -1,0 +1,219 @@
+"""Choices in the words of an answer, read leniently in form and strictly in meaning: two readings are none."""
+
+import re
+from itertools import islice
+from typing import NamedTuple
+
+from assay.core.case import Choice
+from assay.grading.choice_list import Item, Options, plain_words
+from assay.grading.statements import unescaped
+from assay.grading.thoughts import without_end_marks, without_thoughts
+from assay.grading.wording import (
+    ANNOUNCEMENTS,
+    BECAUSE,
+    FINAL,
+    FINAL_BEFORE,
+    LEAD_IN,
+    LETTER,
+    LINKING,
+    REJECTED_BEFORE,
+    REJECTING,
+    RETRACTED,
+    RIGHT,
+    RIGHT_WORDS,
+    Announcement,
+    compiled,
+)
+
+_VALUE = r"""\s*:\s*(\[[^][]{0,2000}\]|"(?:[^"\\]|\\.){0,2000}+"|'(?:[^'\\]|\\.){0,2000}+'|-?[\w.]+)"""
+_FIELDS = tuple(
+    re.compile(rf"""(?<!\\){quote}(?:{names}){quote}{_VALUE}""", re.IGNORECASE | re.DOTALL)
+    for names in ("(?:final_|correct_)?answers?", "choice|option|antwort|r.ponse|risposta|respuesta|答案|ответ")
+    for quote in ('"', "'")
+)
+"""Members that may hold the answer; the first kind that is there counts."""
+_ITEM = re.compile(r""""((?:[^"\\]|\\.)*+)"|'((?:[^'\\]|\\.)*+)'|([^\s,\[\]]+)""", re.DOTALL)
+_LATEX = re.compile(r"\\(?:text|textbf|textit|textrm|mathbf|mathrm|mathsf|mathit|bm|boldsymbol)\s{0,9}(?=\{)")
+_SPACES = re.compile(r"[ \t\u00a0\u202f]{2,}|[\u00a0\u202f]")
+_WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {ord("\u0130"): "I"}
+"""Full-width letters as plain ones; and the one capital whose small form is two characters, so that places stay places."""
+_PART_OF_WORD = re.compile(rf"[{LETTER}]{{2}}")
+_BULLET = re.compile(r"[ \t]*(?:[-•>#]{1,6}[ \t]+)?")
+_END = re.compile(r"[\s.!:\u3002*_`\"')\]]*\Z")
+_LINK = re.compile(rf"[ \t]*[{LINKING}][*_]{{0,2}}[ \t]*")
+_SENTENCE_END = re.compile(r"[.!?;:\n\u3002]\s+|\n")
+_REMARK = (",", ";", ".", "(", "\u2013", "\u2014")
+_SHORTEST_BEGINNING = 12
+"""Letters of a choice's words that stand for all of them."""
+_CLAUSE = 200
+"""Characters before `is correct` that are looked at."""
+
+_MOST = 2000
+"""Times that a text may say something; one that goes on beyond leaves everything open."""
+
+Reading = frozenset[str]
+"""Ids that are chosen; none where the text leaves several open."""
+
+
+class _Said(NamedTuple):
+    """One time that a text says what the answer is."""
+
+    reading: Reading
+    end: int
+    is_final: bool = False
+    """It is said to be the last word."""
+
+
+def read_choices(answer: str, choices: tuple[Choice, ...]) -> tuple[str, ...]:
+    """Ids of the chosen choices in the question's order; empty when the answer names none, an unknown one or several ways."""
+    options = Options(choices)
+    chosen = _reading(_cleaned(answer), options)
+    return tuple([choice_id for choice_id in options.ids if choice_id in chosen])
+
+
+def _cleaned(answer: str) -> str:
+    text = without_thoughts(without_end_marks(answer)) if "<" in answer or "[" in answer else answer
+    if not text.isascii():
+        text = text.translate(_WIDE)
+    if "\\" in text:
+        text = _LATEX.sub("", text)
+    return text if "  " not in text and text.isascii() else _SPACES.sub(" ", text)
+
+
+def _reading(text: str, options: Options) -> Reading:
+    """What the answer means; a member of an object counts before words."""
+    for pattern in _FIELDS if ":" in text else ():
+        values = {_of_field(match.group(1), options) for match in pattern.finditer(text)}
+        if values:
+            return _only(values)
+    return _of_words(text, options)
+
+
+def _only(readings: set[Reading]) -> Reading:
+    return next(iter(readings)) if len(readings) == 1 else frozenset()
+
+
+def _of_field(value: str, options: Options) -> Reading:
+    if not value.startswith("["):
+        return _of_words(unescaped(value[1:-1]) if value[0] in "\"'" else value, options)
+    items = [next(filter(None, match.groups()), "") for match in _ITEM.finditer(value[1:-1])]
+    chosen = [_whole(unescaped(item), options) or frozenset() for item in items]
+    return frozenset().union(*chosen) if all(chosen) else frozenset()
+
+
+def _whole(text: str, options: Options) -> Reading | None:
+    """The choices that a text consists of: `B`, `(b)`, `Paris.`, `A, C`; None where it consists of anything else."""
+    tokens = text.replace(",", " ").split() if len(text) < _CLAUSE else []
+    if len(tokens) > 1 and "\n" not in text.strip() and all(token in options.ids for token in tokens):
+        return frozenset(tokens)
+    listed = options.read_list(text)
+    return listed.chosen if listed and _END.match(text, listed.end) else None
+
+
+def _of_words(text: str, options: Options) -> Reading:
+    whole = _whole(text, options)
+    if whole is not None:
+        return whole
+    said = _statements(text, options)
+    if not said:
+        return _only(_of_lines(text, options))
+    final = {one.reading for one in said if one.is_final}
+    if RETRACTED.search(text, max(one.end for one in said)):
+        return frozenset()
+    # Several lines that begin with a name list the choices; a single one is an answer.
+    lines = _of_lines(text, options)
+    return _only(final or {one.reading for one in said} | (lines if len(lines) == 1 else set()))
+
+
+def _statements(text: str, options: Options) -> list[_Said]:
+    """What the text says that the answer is, each time that it does."""
+    lower = text.lower()
+    found = [
+        said
+        for announcement in ANNOUNCEMENTS
+        if announcement.trigger in lower
+        for said in _announced(text, lower, announcement, options)
+    ]
+    for pattern in FINAL:
+        lists = (options.read_list(text, match.end()) for match in islice(pattern.finditer(text), _MOST))
+        found += [_Said(listed.chosen, listed.end, is_final=True) for listed in lists if listed]
+    return found + _confirmed(text, lower, options) if any(word in lower for word in RIGHT_WORDS) else found
+
+
+def _announced(text: str, lower: str, announcement: Announcement, options: Options) -> list[_Said]:
+    found: list[_Said] = []
+    place = lower.find(announcement.trigger)
+    pattern = compiled(announcement.pattern)
+    for _ in range(_MOST):
+        if place < 0:
+            return found
+        match = pattern.match(text, place)
+        before = text[max(0, place - 60) : place]
+        if match and _is_meant(before, announcement) and (listed := options.read_list(text, match.end())):
+            found.append(_Said(listed.chosen, listed.end, FINAL_BEFORE.search(before) is not None))
+        place = lower.find(announcement.trigger, place + 1)
+    return [_Said(frozenset(), place, is_final=True)]
+
+
+def _is_meant(before: str, announcement: Announcement) -> bool:
+    if _PART_OF_WORD.search(before[-1:] + announcement.trigger[0]):
+        return False
+    if announcement.before and not compiled(announcement.before).search(before):
+        return False
+    return REJECTED_BEFORE.search(before) is None
+
+
+def _confirmed(text: str, lower: str, options: Options) -> list[_Said]:
+    """`B is correct`, `Therefore, A and C are right.`"""
+    found: list[_Said] = []
+    for match in islice(RIGHT.finditer(lower), _MOST):
+        if _PART_OF_WORD.match(lower[match.start() - 1 : match.start() + 1]):
+            continue
+        clause = text[max(0, match.start() - _CLAUSE) : match.start()].rstrip(" \u2014-")
+        sentence = _SENTENCE_END.split(clause)[-1]
+        chosen = _subject(sentence, options) or _subject(sentence.rsplit(",", 1)[-1], options)
+        if chosen is not None:
+            found.append(_Said(chosen, match.end()))
+    return found
+
+
+def _subject(clause: str, options: Options) -> Reading | None:
+    lead_in = LEAD_IN.match(clause)
+    listed = options.read_list(clause, lead_in.end() if lead_in else 0, has_words=False)
+    return listed.chosen if listed and not clause[listed.end :].strip() else None
+
+
+def _of_lines(text: str, options: Options) -> set[Reading]:
+    """Lines that are a name, with or without the words of its choice; and a first line that gives a reason for its name."""
+    lines = text.strip().splitlines()
+    if len(lines) > _MOST:
+        return set()
+    found = (_of_line(line, options, is_first=number == 0) for number, line in enumerate(lines))
+    return {reading for reading in found if reading is not None}
+
+
+def _of_line(line: str, options: Options, *, is_first: bool) -> Reading | None:
+    bullet = _BULLET.match(line)
+    start = bullet.end() if bullet else 0
+    item = options.read_item(line, start, has_words=False)
+    if item is None:
+        return None
+    if not item.choice:
+        return frozenset()
+    if _END.match(line, item.end) or (is_first and BECAUSE.match(line, item.end)) or _is_own(line[item.end :], item, options):
+        return frozenset({item.choice})
+    listed = options.read_list(line, start)
+    return listed.chosen if listed and _END.match(line, listed.end) else None
+
+
+def _is_own(rest: str, item: Item, options: Options) -> bool:
+    """True when a line goes on after the words of its choice without taking them back, or has enough of their beginning."""
+    if item.is_worded:
+        remark = rest.lstrip()
+        is_remark = remark[:1] in _REMARK and not REJECTING.match(remark.lstrip(" ,;.(\u2013\u2014"))
+        return is_remark or BECAUSE.match(rest) is not None
+    link = _LINK.match(rest)
+    beginning = plain_words(rest[link.end() :]) if link else ""
+    if len(beginning) < _SHORTEST_BEGINNING:
+        return False
+    return [choice for words, choice in options.by_words.items() if words.startswith(beginning)] == [item.choice]
