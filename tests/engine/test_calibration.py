@@ -97,11 +97,14 @@ def test_labels_that_fit_no_record_are_refused(folder: Path) -> None:
         calibrated(folder, [{"record_id": "elsewhere", "passed": True}], "none")
 
 
-def test_a_sample_has_the_proportions_of_the_run_and_is_the_same_for_the_same_seed(folder: Path) -> None:
-    first, second = (api.label_sample("judged", 30, runs_dir=folder / "runs", seed=3) for _ in range(2))
-    verdicts = Counter(int(row["record_id"][1:]) in WRONG for row in first.rows)
-    assert verdicts[True] == pytest.approx(30 * len(WRONG) / 300, abs=1)
-    assert (len(first.rows), first) == (30, second)
+def test_a_sample_has_the_proportions_of_the_datasets_and_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
+    rows = [
+        {**question(f"{name}{number}"), "dataset": name} for name, count in (("big", 30), ("small", 10)) for number in range(count)
+    ]
+    graded(tmp_path, "mixed", rows, passing(rows))
+    first, second = (api.label_sample("mixed", 12, runs_dir=tmp_path / "runs", seed=3) for _ in range(2))
+    assert Counter(row["dataset"] for row in first.rows) == {"big": 9, "small": 3}
+    assert first == second
 
 
 def test_a_sample_hides_what_the_judge_said_unless_it_is_asked_for(folder: Path) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+FEW = 1 << 15
+"""Keys up to which a plain dictionary is faster, and small enough."""
 _FEWEST_SLOTS = 1 << 10
 _STEP_BITS = 32
 """The upper half of a hash says how far it is from one slot to the next; an odd number, so that all are reached."""
@@ -20,26 +22,32 @@ Integers = NDArray[np.integer[Any]]
 class KeyIndex:
     """Keys numbered from 0 in the order in which they are added.
 
-    A key is known by 96 bits of its hash, under a secret of the process: among a million keys two are taken for one in one of
-    10^17 runs.
+    The first ones are kept as they are. When there are many, a key is known by 96 bits of its hash, under a secret of the
+    process: among a million keys two are taken for one in one of 10^17 runs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, few: int = FEW) -> None:
+        self._limit = few
+        self._few: dict[str, int] | None = {}
         self._hashes = array("q")
         self._checks = array("I")
         self._slots = _free_slots(_FEWEST_SLOTS)
         """Open addressing with double hashing, at most half full: the number of a key plus one, 0 for none."""
 
     def __len__(self) -> int:
-        return len(self._hashes)
+        return len(self._hashes if self._few is None else self._few)
 
     def find(self, key: str) -> int | None:
         """The number of a key; None when it is not there."""
+        if self._few is not None:
+            return self._few.get(key)
         number = self._slots[self._slot(key)]
         return number - 1 if number else None
 
     def add(self, key: str) -> bool:
         """Give a key the next number; False when it is there already."""
+        if self._few is not None:
+            return self.add_all((key,))
         slot = self._slot(key)
         if self._slots[slot]:
             return False
@@ -62,6 +70,11 @@ class KeyIndex:
 
     def add_all(self, keys: Sequence[str]) -> bool:
         """Add keys; where one of them is there already, or twice among them, none is added and the result is False."""
+        if self._few is not None:
+            if len(self._few) + len(keys) <= self._limit:
+                return _added(self._few, keys)
+            first, self._few = list(self._few), None
+            self.add_all(first)
         before = len(self)
         self._hashes.extend(map(hash, keys))
         self._checks.frombytes(np.fromiter(map(hash, map(_prefixed, keys)), np.int64, len(keys)).astype(np.uint32).tobytes())
@@ -97,6 +110,13 @@ class KeyIndex:
                 return False
             wanted = (wanted + (hashes[numbers - 1] >> _STEP_BITS | 1)) & (len(slots) - 1)
         return True
+
+
+def _added(numbers: dict[str, int], keys: Sequence[str]) -> bool:
+    if len(set(keys)) < len(keys) or not numbers.keys().isdisjoint(keys):
+        return False
+    numbers.update(zip(keys, range(len(numbers), len(numbers) + len(keys)), strict=True))
+    return True
 
 
 def _view(column: "array[int]") -> Integers:

@@ -1,4 +1,4 @@
-"""A sample of a run's answers for people to label, in the same proportions as the run."""
+"""A sample of a run's answers for people to label, with the run's own share of each dataset."""
 
 import csv
 import io
@@ -32,18 +32,17 @@ class LabelSample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw_sample(run: RunFolder, count: int, *, seed: int = 0, shows_judge: bool = False) -> LabelSample:
-    """A random sample with the run's own share of each dataset, verdict and score, in random order; raises UsageProblem.
+    """A random sample with the run's own share of each dataset, in random order; raises UsageProblem without graded records.
 
-    Equal shares keep every estimate that rests on the labels unbiased without weights. What the judge said is left out unless
-    asked for: who has read it tends to agree.
+    Equal shares keep every estimate that rests on the labels unbiased without weights; shares of the judge's verdicts would not,
+    because how often it is wrong about good answers must not depend on what it said. What the judge said is left out unless asked
+    for: who has read it tends to agree.
     """
     strata: dict[str, list[int]] = {}
     for number, line in enumerate(run.raw_lines("predictions.jsonl")):
         standing = _decode(line)
         if standing.is_scored:
-            score = f"{standing.raw_score:g}" if standing.scale == "1-5" and standing.raw_score is not None else ""
-            name = " ".join(part for part in (standing.dataset, "pass" if standing.passed else "fail", score) if part)
-            strata.setdefault(name, []).append(number)
+            strata.setdefault(standing.dataset, []).append(number)
     total = sum(map(len, strata.values()))
     if not total:
         raise UsageProblem(f"run '{run.manifest['run_id']}' has no graded record to label")

@@ -14,10 +14,10 @@ from assay.surfaces.reporters.wording import counted
 
 HELP = """Write a random sample of a run's answers to a file that people fill in; `assay calibrate` reads it back.
 
-The sample has the run's own share of each dataset, verdict and score, so that what the labels say holds for the whole run. Fill in
-`passed` (pass or fail), or `score` on the run's scale, or both; several people copy the rows and put their names into `rater`. What
-the judge said is left out unless you ask for it: who has read it tends to agree. A file that ends in .csv is a table for a
-spreadsheet, anything else is JSON lines.
+The sample has the run's own share of each dataset, so that what the labels say holds for the whole run. Fill in `passed` (pass
+or fail), or `score` on the run's scale, or both; several people copy the rows and put their names into `rater`. What the judge
+said is left out unless you ask for it: who has read it tends to agree. A file that ends in .csv is a table for a spreadsheet,
+anything else is JSON lines.
 """
 
 EPILOG = """\b
