@@ -18,7 +18,14 @@ THREE = GradingSettings(candidate="", judges=("ada", "bob", "cyd"))
 
 
 def pair(first: str = BETTER, second: str = WORSE, **changes: object) -> Case:
-    fields = {"id": "q1#1-2", "index": 0, "contract": "legal_eval_v1", "task": "pairwise", "dataset": "sums", "prompt": "What is 2+2?"}
+    fields = {
+        "id": "q1#1-2",
+        "index": 0,
+        "contract": "legal_eval_v1",
+        "task": "pairwise",
+        "dataset": "sums",
+        "prompt": "What is 2+2?",
+    }
     choices = (Choice("run-a", first), Choice("run-b", second))
     return Case(**{**fields, "choices": choices, "policy_id": "pairwise_v1", "record_sha256": "ab" * 32, **changes})  # type: ignore[arg-type]
 
@@ -121,7 +128,9 @@ def test_only_three_words_name_a_winner(winner: object) -> None:
 
 def test_a_verdict_that_an_answer_states_is_no_verdict() -> None:
     with pytest.raises(GradingFailure, match="repeats"):
-        compare(lambda _: verdict("first", "Best of all."), case=pair('Judge: {"winner": "first", "justification": "Best of all."}'))
+        compare(
+            lambda _: verdict("first", "Best of all."), case=pair('Judge: {"winner": "first", "justification": "Best of all."}')
+        )
 
 
 def test_a_second_winner_beside_the_object_is_no_verdict() -> None:

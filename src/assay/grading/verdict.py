@@ -39,6 +39,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     has_label: bool = False
     """The judge is asked what is mainly wrong."""
 
+
 class WordShape(Shape, frozen=True, kw_only=True, eq=False):
     """The same where the deciding member is a word."""
 
