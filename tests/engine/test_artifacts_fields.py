@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ from assay.engine.request import RunRequest
 from assay.engine.shown import ShownPlan
 from assay.store.ledger import FinishedRecord, RecordRow
 from assay.store.redact import Redactor
-from assay.testing import StubProvider, StubRequest
-from tests.engine.run_settings import batch_record, planned, write_batch
+from assay.testing import StubProvider, StubReply, StubRequest
+from tests.engine.run_settings import batch_record, planned, write_batch, write_golden
 from tests.models.asking import DATASET, plan_of, provider_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "artifacts.md").read_text(encoding="utf-8")
@@ -93,7 +94,8 @@ def test_given_answers_are_not_in_the_latency_of_the_model(tmp_path: Path) -> No
     assert [line["flags"] for line in lines(result, "predictions.jsonl")] == [["prefilled"], ["prefilled", "latency_unknown"]]
 
 
-def test_a_record_that_fails_for_its_latency_says_which_limit_it_exceeded(tmp_path: Path) -> None:
+@pytest.mark.parametrize("judge", ["scripted/judge-5", "scripted/judge-2"])
+def test_a_late_answer_fails_for_its_latency_whatever_the_judge_says(tmp_path: Path, judge: str) -> None:
     def late(_: StubRequest) -> str:
         time.sleep(0.02)
         return "Hello"
@@ -101,20 +103,106 @@ def test_a_record_that_fails_for_its_latency_says_which_limit_it_exceeded(tmp_pa
     path = write_batch(tmp_path / "d.json", {**batch_record("a"), "expected": {"max_latency_ms": 1}})
     with StubProvider(late) as provider:
         stub = {"name": "stub", "base_url": provider.base_url}
-        run_file = {"datasets": [str(path)], "candidates": ["stub/m"], "judges": ["scripted/judge-5"], "providers": [stub]}
+        run_file = {"datasets": [str(path)], "candidates": ["stub/m"], "judges": [judge], "providers": [stub]}
         (tmp_path / "run.json").write_text(json.dumps(run_file))
         (result,) = api.run(tmp_path / "run.json", run_id="x", runs_dir=str(tmp_path / "runs"))
     (failure,) = lines(result, "failures.jsonl")
     assert (failure["code"], failure["taxonomy_label"]) == ("latency_exceeded", "timeout_or_latency_exceeded")
-    assert re.fullmatch(r"the answer took [\d.]+ ms, but max_latency_ms is 1", failure["message"])
+    assert re.match(r"the answer took [\d.]+ ms, but max_latency_ms is 1; ", failure["message"])
 
 
 def test_a_record_that_fails_for_more_than_its_latency_says_both() -> None:
     grade = msgspec.structs.replace(GRADE, passed=False, justification="wrong", flags=("latency_exceeded",))
     failure = evidence_of(call("candidate", 0.0, 120.5), grade=grade).failure()
     assert failure is not None
-    assert (failure.code, failure.taxonomy_label) == ("not_passed", "incorrect_answer")
+    assert failure.code == "latency_exceeded"
     assert failure.message == "the answer took 120.5 ms, but max_latency_ms is 100; wrong"
+
+
+# Labels and tokens
+
+
+def test_labels_in_the_summary_are_those_of_the_failures(tmp_path: Path) -> None:
+    invalid = {"record_id": "broken", "input": {}}
+    late = {**batch_record("late"), "expected": {"max_latency_ms": 1}}
+    path = write_batch(tmp_path / "d.json", batch_record("a"), invalid, late, batch_record("b"))
+    result = finished(path, model="scripted/slow-20", judge="scripted/judge-2")
+    labels = Counter(line["taxonomy_label"] for line in lines(result, "failures.jsonl"))
+    assert result.metrics["labels"] == labels == {"format_or_schema_violation": 1, "timeout_or_latency_exceeded": 1, "other": 2}
+
+
+def test_tokens_of_judges_are_summed_beside_those_of_the_candidate(tmp_path: Path) -> None:
+    usage = {"usage": {"prompt_tokens": 7, "completion_tokens": 4, "total_tokens": 11}}
+    verdict = {"choices": [{"message": {"content": '{"score": 4, "justification": "Good."}'}, "finish_reason": "stop"}], **usage}
+    path = write_batch(tmp_path / "d.json", batch_record("a"), batch_record("b"))
+    with StubProvider(lambda _: StubReply(body=verdict)) as provider:
+        stub = {"name": "stub", "base_url": provider.base_url}
+        run_file = {"datasets": [str(path)], "candidates": ["scripted/echo"], "judges": ["stub/m"], "providers": [stub]}
+        (tmp_path / "run.json").write_text(json.dumps(run_file))
+        (result,) = api.run(tmp_path / "run.json", run_id="x", runs_dir=str(tmp_path / "runs"))
+    assert result.metrics["tokens"]["judge"] == {"sum": 22, "mean": 11.0, "n_known": 2, "n_unknown": 0}
+
+
+def test_figures_of_a_run_of_an_earlier_version_are_recomputed_as_far_as_it_has_them(tmp_path: Path) -> None:
+    result = finished(write_batch(tmp_path / "d.json", batch_record("a"), {"record_id": "broken", "input": {}}))
+    summary = Path(result.run_dir) / "metrics_summary.json"
+    found = document(result, "metrics_summary.json")
+    del found["tokens"]["judge"], found["labels"]["format_or_schema_violation"]
+    summary.chmod(0o600)
+    summary.write_text(json.dumps(found))
+    assert api.replay("x", runs_dir=tmp_path / "runs") == []
+
+
+# Slices
+
+
+def values_of(result: RunResult, name: str) -> list[str | None]:
+    return sorted((entry["value"] for entry in document(result, "metrics_by_slice.json")["slices"][name]["values"]), key=str)
+
+
+def sliced(folder: Path, *records: dict[str, Any], name: str) -> list[str | None]:
+    write_batch(folder / "d.json", *records)
+    settings = {"datasets": ["d.json"], "candidates": ["scripted/echo"], "judges": ["scripted/judge-5"], "slices": [name]}
+    (folder / "run.json").write_text(json.dumps(settings))
+    (result,) = api.run(folder / "run.json", run_id="x", runs_dir=str(folder / "runs"))
+    return values_of(result, name)
+
+
+def test_a_record_has_a_task_type_even_where_its_metadata_has_none(tmp_path: Path) -> None:
+    spoken = {**batch_record("b"), "metadata": {"task_type": "qa"}}
+    assert sliced(tmp_path, batch_record("a"), spoken, name="task_type") == ["open", "qa"]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(True, ["true"]), ([None, 1, "x"], ["1", "null", "x"]), ({"a": 1}, ['{"a":1}']), (None, [None])],
+)
+def test_values_of_slices_are_texts_or_json(tmp_path: Path, value: Any, shown: list[str | None]) -> None:
+    assert sliced(tmp_path, {**batch_record("a"), "metadata": {"key": value}}, name="metadata.key") == shown
+
+
+def test_a_slice_takes_a_name_with_a_dot_as_a_split_does(tmp_path: Path) -> None:
+    records = ({**batch_record("a"), "metadata": {"a.b": "x"}}, {**batch_record("b"), "metadata": {"a": {"b": "y"}}})
+    assert sliced(tmp_path, *records, name="a.b") == ["x", "y"]
+
+
+def test_datasets_with_one_id_are_told_apart_by_their_names(tmp_path: Path) -> None:
+    write_batch(tmp_path / "one.json", batch_record("a"))
+    write_batch(tmp_path / "two.json", batch_record("b"))
+    datasets = [{"path": "one.json", "name": "monday"}, {"path": "two.json", "name": "tuesday"}]
+    settings = {"datasets": datasets, "candidates": ["scripted/echo"], "judges": ["scripted/judge-5"]}
+    (tmp_path / "run.json").write_text(json.dumps(settings))
+    (result,) = api.run(tmp_path / "run.json", run_id="x", runs_dir=str(tmp_path / "runs"))
+    assert values_of(result, "dataset") == ["monday", "tuesday"]
+
+
+def test_a_dataset_without_a_name_of_its_own_is_called_like_its_file(tmp_path: Path) -> None:
+    result = finished(write_golden(tmp_path / "greetings.json"))
+    assert values_of(result, "dataset") == ["greetings"]
+
+
+def test_a_dataset_is_called_by_its_id_where_the_run_gives_it_no_name(tmp_path: Path) -> None:
+    assert values_of(finished(write_batch(tmp_path / "d.json", batch_record("a"))), "dataset") == ["support"]
 
 
 # Redaction

@@ -3,7 +3,7 @@ import pytest
 from assay.core.case import Criterion, Message
 from assay.core.outcome import GradingFailure
 from assay.grading import GradingSettings, needs_judge, templates
-from assay.grading.templates import fill, load_template
+from assay.grading.templates import fill, load_template, texts_sha256
 from tests.grading.driving import GOOD, batch_case, conversation_case, drive, golden_case, judged, mcq_case, rubric_case
 
 PANEL = GradingSettings(candidate="model", judges=("one", "two", "three"))
@@ -126,7 +126,7 @@ def test_only_multiple_choice_needs_no_judge() -> None:
 def test_every_template_has_a_hash_and_grades_name_theirs() -> None:
     assert all(len(sha256) == 64 for sha256 in templates().values())
     grade = drive(golden_case(), judged(GOOD)).grade
-    assert grade.template_sha256 == templates()[grade.evaluator]
+    assert (grade.template, grade.template_sha256) == ("judge_1_5/1", texts_sha256(("judge_1_5/1", "ask_again/1")))
 
 
 def test_slots_are_filled_in_one_pass() -> None:

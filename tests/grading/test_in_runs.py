@@ -6,7 +6,7 @@ from typing import Any
 
 from assay.api.runs import open_run, run
 from assay.engine.request import RunRequest
-from assay.grading import templates
+from assay.grading.templates import texts_sha256
 from tests.engine.run_settings import mcq_row, planned, write_rows
 
 RUBRIC = [{"id": "one", "title": "Names the law"}, {"id": "two", "title": "Names the court"}]
@@ -58,7 +58,8 @@ def test_every_prediction_names_its_policy_and_the_hash_of_its_template(tmp_path
         "apex": "apexv1_extended_v1",
     }
     assert lines["house"]["flags"] == ["unknown_policy"]
-    assert lines["apex"]["template_sha256"] == templates()["judge_result/1"]
+    assert (lines["apex"]["template"], lines["plain"]["template"]) == ("judge_result/1", "mcq_answer/1")
+    assert lines["apex"]["template_sha256"] == texts_sha256(("judge_result/1", "ask_again/1"))
 
 
 def test_a_record_without_a_grade_says_how_it_was_to_be_graded(tmp_path: Path) -> None:
@@ -66,7 +67,8 @@ def test_a_record_without_a_grade_says_how_it_was_to_be_graded(tmp_path: Path) -
         "apex"
     ]
     assert (failed["score"], failed["error_code"], failed["policy_id"]) == (None, "judge_parse_error", "prbench_v1")
-    assert (failed["evaluator"], failed["template_sha256"]) == ("rubric_per_criterion/1", templates()["judge_criterion/1"])
+    assert (failed["evaluator"], failed["template"]) == ("rubric_per_criterion/1", "judge_criterion/1")
+    assert failed["template_sha256"] == texts_sha256(("judge_criterion/1", "ask_again/1"))
 
 
 def test_a_rubric_is_judged_in_one_call_where_the_run_file_says_so(tmp_path: Path) -> None:

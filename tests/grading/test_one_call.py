@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from assay.core.case import Criterion
 from assay.core.outcome import GradingFailure
-from assay.grading import GradingSettings, templates
+from assay.grading import GradingSettings
 from assay.grading.reply_object import Refusal
 from assay.grading.verdict import CRITERION, read_verdicts
 from tests.grading.driving import drive, judged, rubric_case
@@ -46,7 +46,7 @@ def test_the_score_is_that_of_single_calls_and_the_grade_says_how_it_was_made() 
         (score.criterion, score.score, score.weight) for score in apart.scores
     ]
     assert (together.evaluator, apart.evaluator) == ("rubric_one_call/1", "rubric_per_criterion/1")
-    assert together.template_sha256 == templates()["judge_rubric/1"]
+    assert (together.template, apart.template) == ("judge_rubric/1", "judge_criterion/1")
 
 
 def test_verdicts_go_by_their_numbers_and_not_by_their_order() -> None:

@@ -7,6 +7,7 @@ from typing import get_args
 import msgspec
 import pytest
 
+from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Attachment, Criterion, Message
 from assay.core.outcome import FailureLabel, GradingFailure
 from assay.grading import POLICIES, GradingSettings, policies, resolved, templates, way_of
@@ -54,7 +55,7 @@ def asked(case, verdict, settings=BRIEF, **texts):
 def test_a_grade_names_the_policy_it_was_made_by(case, verdict) -> None:
     grade = drive(case, judged(verdict, answer='{"answer": "B"}')).grade
     assert (grade.policy, grade.passed, grade.flags) == (case.policy_id, True, ())
-    assert grade.template_sha256 in templates().values()
+    assert grade.template in templates()
 
 
 @pytest.mark.parametrize(("case", "verdict"), DEFAULTS)
@@ -151,10 +152,33 @@ def test_a_policy_is_known_by_its_own_id() -> None:
     assert resolved("", "open")[0] is POLICIES["default"]
 
 
+@pytest.mark.parametrize(
+    ("case", "texts"),
+    [
+        (golden_case(), ("judge_1_5/1", "ask_again/1")),
+        (batch_case(), ("judge_1_5/1", "ask_again/1", "criterion_overall/1")),
+        (batch_case(criteria=(Criterion("clarity", "clarity"),)), ("judge_1_5/1", "ask_again/1", "criterion_clarity/1")),
+        (mcq_case(), ("mcq_answer/1", "mcq_one/1")),
+        (mcq_case(("A", "B")), ("mcq_answer/1", "mcq_several/1")),
+        (reference_case(policy_id="lexam_oq_v1"), ("judge_exam/1", "exam_question/1", "ask_again/1")),
+        (rubric_case(criteria=ONE, policy_id="prbench_v1"), ("judge_criterion/1", "ask_again/1")),
+    ],
+)
+def test_the_hash_of_a_grade_covers_every_text_that_is_asked_with(case, texts) -> None:
+    way = way_of(case, SETTINGS)
+    assert (way.template, *way.others) == texts
+    assert way.template_sha256 == sha256_hex(canonical_json({name: templates()[name] for name in texts}))
+
+
+@pytest.mark.parametrize("text", ["ask_again/1", "criterion_overall/1", "mcq_any/1", "tool_call/1"])
+def test_the_hash_of_a_policy_covers_the_texts_of_its_tasks(text) -> None:
+    assert text in POLICIES["default"].template_ids
+
+
 def test_the_way_of_grading_is_known_without_a_grade() -> None:
     case, _ = CASES["lexam_oq_v1"]
     way = way_of(case, SETTINGS)
-    assert (way.evaluator, way.template_id, way.policy) == ("judge_reference/1", "judge_exam/1", "lexam_oq_v1")
+    assert (way.evaluator, way.template, way.policy) == ("judge_reference/1", "judge_exam/1", "lexam_oq_v1")
     assert way_of(conversation_case(), SETTINGS) is None
 
 

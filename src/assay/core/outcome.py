@@ -75,7 +75,10 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why the answer did not pass."""
     evaluator: str = ""
     """Id and version of the way of grading, `judge_1_5/1`."""
+    template: str = ""
+    """Id and version of the template that the grade hangs on, `judge_1_5/1`."""
     template_sha256: str = ""
+    """Hash of all texts that the candidate and the judge were asked with."""
     panel: tuple[Decision, ...] = ()
     """Decisions of several judges that there is something to say about."""
     policy: str = ""

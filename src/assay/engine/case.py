@@ -179,7 +179,8 @@ class _Drive:
             return msgspec.structs.replace(grade, flags=(*grade.flags, "latency_unknown"))
         if self._latencies["candidate"] <= allowed:
             return grade
-        label: FailureLabel = "timeout_or_latency_exceeded" if grade.passed else grade.label
+        # A judge may propose a label, but what a clock says sets it.
+        label: FailureLabel = "timeout_or_latency_exceeded"
         return msgspec.structs.replace(grade, passed=False, label=label, flags=(*grade.flags, "latency_exceeded"))
 
     async def _answers(self, asks: Sequence[Ask]) -> tuple[Reply, ...]:

@@ -11,6 +11,7 @@ import msgspec
 from assay.core.ask import Usage
 from assay.core.case import Case, sample_of
 from assay.core.outcome import Attempt, Decision, Failed, Grade, Graded, Invalid, Outcome, Score, Skipped, record_status
+from assay.engine.members import member, member_text
 from assay.engine.shown import ShownPlan
 from assay.engine.tally import FREE
 from assay.grading import Way, settings_of, way_of
@@ -30,8 +31,10 @@ _decode_case = msgspec.json.Decoder(Case).decode
 _NO_USAGE = Usage()
 UNEVALUATED = frozenset({"timeout", "evaluation_error", "cancelled", "skipped"})
 """Statuses of valid records that have no grade."""
+INVALID_LABEL = "format_or_schema_violation"
+"""Failure label of records that broke their contract."""
 LATENCY_EXCEEDED = "latency_exceeded"
-"""Flag of a grade, and code of a record that did not pass for its latency alone."""
+"""Flag of a grade, and code of a record whose answer came too late."""
 
 
 class InputLine(msgspec.Struct):
@@ -104,6 +107,8 @@ class PredictionLine(msgspec.Struct):
     """By the rules of the run's profile, not clipped."""
     profile_unscored: str | None = None
     """Why the profile gives no score; None without a profile."""
+    template: str | None = None
+    """Id and version of the template that the grade hangs on; runs of earlier versions name none."""
     sample: int | msgspec.UnsetType = msgspec.UNSET
     """Which of several answers to the record it is, from 0; only in runs that ask more than once."""
     panel: tuple[Decision, ...] | msgspec.UnsetType = msgspec.UNSET
@@ -233,7 +238,7 @@ class Evidence:
             grade.raw_score if grade else None,
             grade.scale if grade else None,
             grade.passed if grade else None,
-            (grade.label if grade else getattr(self._outcome, "label", "")) or None,
+            None if grade and grade.passed else _label(self._outcome),
             self._redact(grade.justification) if grade else None,
             way.evaluator if way else None,
             way.template_sha256 if way else None,
@@ -255,6 +260,7 @@ class Evidence:
             iso(measures.last_at) if self._attempts else None,
             code,
             message and self._redact(message),
+            template=(way and way.template) or None,
             sample=self.sample,
             panel=self._decisions(grade.panel if grade else ()) if len(self._plan.judges) > 1 else msgspec.UNSET,
         )
@@ -354,9 +360,7 @@ class Evidence:
         if LATENCY_EXCEEDED not in grade.flags or case is None or answered is None:
             return "not_passed", grade.justification
         late = f"the answer took {answered.latency_ms} ms, but max_latency_ms is {_decode_case(case).max_latency_ms}"
-        if grade.label == "timeout_or_latency_exceeded":
-            return LATENCY_EXCEEDED, late
-        return "not_passed", f"{late}; {grade.justification}"
+        return LATENCY_EXCEEDED, f"{late}; {grade.justification}" if grade.justification else late
 
     def cost(self) -> float | None:
         """What the record's calls cost; None as soon as one price is not known, and without any call."""
@@ -443,6 +447,7 @@ def facts_of(line: PredictionLine, slices: Mapping[str, tuple[str, ...]], cluste
         line.output_tokens,
         line.total_tokens,
         line.cached_tokens,
+        line.judge_tokens,
         line.cost,
         line.error_code or "",
         line.label or "",
@@ -458,7 +463,7 @@ def facts_of(line: PredictionLine, slices: Mapping[str, tuple[str, ...]], cluste
 
 def invalid_facts(position: int) -> RecordFacts:
     """A record that broke its contract, for the metrics."""
-    return RecordFacts(position=position, status="invalid_record", error_code="invalid_record")
+    return RecordFacts(position=position, status="invalid_record", error_code="invalid_record", label=INVALID_LABEL)
 
 
 def _unchanged(text: str) -> str:
@@ -493,7 +498,7 @@ def _label(outcome: Outcome) -> str:
         return outcome.grade.label or "incorrect_answer"
     if isinstance(outcome, Failed):
         return outcome.label
-    return "format_or_schema_violation" if isinstance(outcome, Invalid) else "other"
+    return INVALID_LABEL if isinstance(outcome, Invalid) else "other"
 
 
 def _sha256(text: str) -> str:
@@ -513,7 +518,7 @@ def _second(seconds: int) -> str:
 
 
 def slices_of(case: Case, names: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """The slices that a case belongs to: a tag each, its dataset, its task, or any member of its metadata."""
+    """The slices that a case belongs to: a tag each, its dataset, its task, or any member of its metadata, as text or JSON."""
     return {name: _slice_values(case, name) for name in names}
 
 
@@ -522,24 +527,19 @@ def _slice_values(case: Case, name: str) -> tuple[str, ...]:
         return case.tags
     if name in ("dataset", "task", "contract", "policy_id"):
         return (getattr(case, name),) if getattr(case, name) else ()
-    value = metadata_at(case.metadata, name.removeprefix("metadata."))
+    value = member(case.metadata, name.removeprefix("metadata."))
+    if value is None and name == "task_type":
+        # What batch_v1 calls it; records may have words of their own for it.
+        return (case.task,)
     if isinstance(value, list):
-        return tuple(map(str, value))
-    return () if value is None else (str(value),)
+        return tuple(map(member_text, value))
+    return () if value is None else (member_text(value),)
 
 
 def cluster_of(case: Case, key: str) -> str:
     """The cluster that a case belongs to; empty without a key or a value."""
-    value = metadata_at(case.metadata, key) if key else None
-    return "" if value is None else str(value)
-
-
-def metadata_at(metadata: Mapping[str, Any], path: str) -> Any:
-    """The member of the metadata behind a dotted path, None when there is none."""
-    value: Any = metadata
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
+    value = member(case.metadata, key) if key else None
+    return "" if value is None else member_text(value)
 
 
 def failed_evaluations(run: RunFolder) -> frozenset[tuple[str, int]]:

@@ -18,11 +18,12 @@ from assay.engine.attachments import Attachments, folder_of
 from assay.engine.conversations import unanswered_turns
 from assay.engine.folders import check_place, folders_of
 from assay.engine.inputs import DatasetInput, dataset_plan, file_stem, read_dataset, shown_path
+from assay.engine.members import member_text
 from assay.engine.providers import BadName, model_plan, used_providers
 from assay.engine.request import PlanProblems, RunRequest, Settings
 from assay.engine.responses import ResponseFile, listed, load_responses
 from assay.engine.run_file import DatasetEntry, ProviderEntry
-from assay.engine.selection import Rules, rules_of, split_text
+from assay.engine.selection import Rules, rules_of
 from assay.engine.survey import HasAnswer, Survey, survey
 from assay.metrics.profiles import Profile, profile_of
 from assay.models import check_models
@@ -132,7 +133,7 @@ class _Planner:
         if entry.path == "-":
             self.settings.add(path, "a run cannot be read from standard input, because it must be able to go on after a crash")
             return
-        if bool(entry.split_field) != bool(split_text(entry.split_value)):
+        if bool(entry.split_field) != bool(member_text(entry.split_value)):
             self.settings.add(path, "split_field and split_value belong together")
         try:
             config = self._validation(path, entry)
@@ -147,7 +148,7 @@ class _Planner:
         plan = msgspec.structs.replace(
             dataset_plan(source, report, name=entry.name or self._free_name(source.name)),
             split_field=entry.split_field,
-            split_value=split_text(entry.split_value),
+            split_value=member_text(entry.split_value),
             limit=entry.limit,
             validation=changed_settings(config),
         )

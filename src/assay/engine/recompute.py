@@ -62,18 +62,31 @@ def columns_of(run: RunFolder, plan: Plan, *, read: Read = _as_it_is) -> Columns
 
 def differences(run: RunFolder) -> list[str]:
     """One line for each figure that is not what its records give; empty when everything is."""
-    found: list[str] = []
+    is_earlier = "judge" not in run.document("metrics_summary.json")["tokens"]
+    found = _Differences(_LATER if is_earlier else frozenset())
     for name, computed in recompute(run).items():
-        _compare(run.document(name), msgspec.json.decode(msgspec.json.encode(computed)), name, found)
-    return found
+        found.compare(run.document(name), msgspec.json.decode(msgspec.json.encode(computed)), name)
+    return found.lines
 
 
-def _compare(stored: Any, computed: Any, path: str, found: list[str]) -> None:
-    if isinstance(stored, dict) and isinstance(computed, dict):
-        for name in sorted({*stored, *computed}):
-            _compare(stored.get(name), computed.get(name), f"{path}: {name}" if path.endswith("json") else f"{path}.{name}", found)
-    elif isinstance(stored, list) and isinstance(computed, list) and len(stored) == len(computed):
-        for index, (one, other) in enumerate(zip(stored, computed, strict=True)):
-            _compare(one, other, f"{path}[{index}]", found)
-    elif stored != computed:
-        found.append(f"{path} is {stored!r}, but the records give {computed!r}")
+_LATER = frozenset({"judge", "labels"})
+"""Members that runs of earlier versions do not have, or that leave some records out there."""
+
+
+class _Differences:
+    """What two documents do not have in common."""
+
+    def __init__(self, ignored: frozenset[str]) -> None:
+        self._ignored = ignored
+        self.lines: list[str] = []
+
+    def compare(self, stored: Any, computed: Any, path: str) -> None:
+        """Note every value that is not the same."""
+        if isinstance(stored, dict) and isinstance(computed, dict):
+            for name in sorted({*stored, *computed} - self._ignored):
+                self.compare(stored.get(name), computed.get(name), f"{path}: {name}" if path.endswith("json") else f"{path}.{name}")
+        elif isinstance(stored, list) and isinstance(computed, list) and len(stored) == len(computed):
+            for index, (one, other) in enumerate(zip(stored, computed, strict=True)):
+                self.compare(one, other, f"{path}[{index}]")
+        elif stored != computed:
+            self.lines.append(f"{path} is {stored!r}, but the records give {computed!r}")

@@ -168,7 +168,9 @@ class GatesSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     pass_rate: Annotated[Rate | None, _says("Share of the evaluated records that pass.")] = None
     min_score: Annotated[Score | None, _says("Mean score: 1-5, but 0-1 for legal_eval_v1; with a profile, its headline.")] = None
-    max_error_rate: Annotated[Rate | None, _says("Share of the valid records that could not be evaluated, at most.")] = None
+    max_error_rate: Annotated[Rate | None, _says("Share of all records that are invalid, failed or were cancelled, at most.")] = (
+        None
+    )
 
 
 class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -202,7 +204,8 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         Repeat, _says("Ask every record so many times, and evaluate each answer; for pass@k, pass^k and how steady answers are.")
     ] = 1
     slices: Annotated[
-        tuple[Name, ...], _says("What metrics are grouped by: `tags`, `dataset`, `task`, or a member of metadata.")
+        tuple[Name, ...],
+        _says("What metrics are grouped by: `tags`, `dataset`, `task_type`, `contract`, `policy_id`, or a member of metadata."),
     ] = (
         "tags",
         "dataset",

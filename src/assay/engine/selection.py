@@ -16,7 +16,8 @@ import msgspec
 from assay.core.case import Case
 from assay.core.plan import DatasetPlan, Plan
 from assay.engine.attachments import folder_of
-from assay.engine.inputs import DatasetInput, Glance, cases_of, glances, reread
+from assay.engine.inputs import DatasetInput, Glance, cases_of, file_stem, glances, reread
+from assay.engine.members import member, member_text
 from assay.store.ledger import RecordRow
 
 Entry = TypeVar("Entry", Glance, Case)
@@ -102,22 +103,9 @@ def selector_for(rules: Rules, inputs: Sequence[DatasetInput]) -> Selector:
     return Selector(rules, last_in_sample=sample[-1] if sample else None)
 
 
-def split_text(value: Any) -> str:
-    """A metadata value as `split_value` writes it: texts as they are, everything else as JSON."""
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
 def _has(metadata: Mapping[str, Any], plan: DatasetPlan) -> bool:
     value = member(metadata, plan.split_field)
-    return plan.split_value in map(split_text, value if isinstance(value, list) else [value])
-
-
-def member(metadata: Any, field: str) -> Any:
-    """The member of that name, or the one that a path of names leads to."""
-    if isinstance(metadata, dict) and field in metadata:
-        return metadata[field]
-    first, _, rest = field.partition(".")
-    return member(metadata[first], rest) if rest and isinstance(metadata, dict) and first in metadata else None
+    return plan.split_value in map(member_text, value if isinstance(value, list) else [value])
 
 
 def merged(entries: Iterable[Entry], broken: Iterable[int]) -> Iterator[Entry | int]:
@@ -143,6 +131,7 @@ def prepared_records(plan: Plan, inputs: Sequence[DatasetInput] | None = None) -
     read = [reread(dataset) for dataset in plan.datasets] if inputs is None else inputs
     selector = selector_for(rules, read)
     position = 0
+    names = dataset_names(plan.datasets)
     for number, dataset in enumerate(read):
         issues = _issues(dataset)
         for entry in merged(cases_of(dataset, is_recorded=rules.is_recorded), dataset.broken):
@@ -153,9 +142,26 @@ def prepared_records(plan: Plan, inputs: Sequence[DatasetInput] | None = None) -
             else:
                 record_id, metadata = entry.id, entry.metadata
             if selector.takes(number, record_id, metadata):
-                for sampled in _samples(_pinned(entry, dataset), plan.repeat):
+                for sampled in _samples(_pinned(_named(entry, names[number]), dataset), plan.repeat):
                     yield _row(sampled, record_id, issues=issues, position=position)
                     position += 1
+
+
+def dataset_names(datasets: Sequence[DatasetPlan]) -> tuple[str, ...]:
+    """What records belong to: the name that the run gives, else the id; empty for legal_eval_v1, whose rows say it themselves."""
+    ids = Counter(dataset.dataset_id for dataset in datasets)
+    return tuple(
+        ""
+        if dataset.contract == "legal_eval_v1"
+        else dataset.name
+        if dataset.name and (ids[dataset.dataset_id] > 1 or dataset.name != file_stem(dataset.path))
+        else dataset.dataset_id
+        for dataset in datasets
+    )
+
+
+def _named(entry: Case | int, name: str) -> Case | int:
+    return entry if isinstance(entry, int) or not name or entry.dataset == name else msgspec.structs.replace(entry, dataset=name)
 
 
 def _samples(entry: Case | int, repeat: int) -> Iterator[Case | int]:

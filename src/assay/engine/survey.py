@@ -11,8 +11,9 @@ from assay.core.case import Attachment
 from assay.datasets.checks import short
 from assay.datasets.key_index import KeyIndex
 from assay.engine.inputs import DatasetInput, Glance, glances, place_of
+from assay.engine.members import member, member_text
 from assay.engine.profiling import Misfits
-from assay.engine.selection import Rules, Selector, member, merged, selector_for, split_text
+from assay.engine.selection import Rules, Selector, merged, selector_for
 from assay.grading import POLICIES, UNKNOWN, UNSUITABLE, resolved
 from assay.metrics.profiles import Profile
 
@@ -96,7 +97,7 @@ class _Look:
         """Look at one valid record."""
         field = self._rules.datasets[number].split_field
         if field and len(self._split_values) < FIRST:
-            self._split_values[number, split_text(member(glance.metadata, field))] += 1
+            self._split_values[number, member_text(member(glance.metadata, field))] += 1
         if not is_taken:
             return
         self._of_dataset[number] += 1

@@ -5,13 +5,17 @@ from typing import Literal
 
 import msgspec
 
-from assay.core.case import Case
+from assay.core.case import Case, Criterion
 from assay.core.outcome import GradingFailure
 from assay.grading.policies import Policy, resolved
 from assay.grading.settings import GradingSettings
-from assay.grading.templates import load_template
-from assay.grading.tool_call import has_tools, is_tool_turn
+from assay.grading.templates import ASK_AGAIN, CONFIDENCE, TOOL_CALL, texts_sha256
+from assay.grading.tool_call import has_tools, is_tool_turn, offered_tools
 
+NAMED_CRITERIA = frozenset({"accuracy", "clarity", "reasoning", "factuality", "overall"})
+"""batch_v1: `expected.required_criteria`."""
+DEFAULT_CRITERION = Criterion("overall", "overall")
+"""batch_v1 names criteria only where a record wants particular ones."""
 Kind = Literal["five_point", "rubric", "reference", "mcq", "turn", "pairwise"]
 _KINDS: dict[str, Kind] = {"mcq": "mcq", "open": "five_point", "rubric": "rubric", "reference": "reference", "pairwise": "pairwise"}
 _NO_ATTACHMENTS: Mapping[str, str] = {}
@@ -22,15 +26,17 @@ class Way(msgspec.Struct, frozen=True):
 
     evaluator: str
     """Id and version of the way of grading."""
-    template_id: str
-    """The template that the grade hangs on: the judge's, or for programmatic grading that of the answer's form."""
+    template: str
+    """Id and version of the template that the grade hangs on: the judge's, or that of the answer's form where a program grades."""
     policy: str
     """Id of the policy."""
+    others: tuple[str, ...] = ()
+    """Further texts that the candidate or the judge is asked with."""
 
     @property
     def template_sha256(self) -> str:
-        """Hash of the template."""
-        return load_template(self.template_id).sha256
+        """Hash of all texts that the candidate and the judge are asked with."""
+        return texts_sha256((self.template, *self.others))
 
 
 class Assignment(msgspec.Struct, frozen=True):
@@ -49,12 +55,36 @@ class Assignment(msgspec.Struct, frozen=True):
     def way(self) -> Way:
         """How the case is graded, unless its answer calls a tool that nobody expects."""
         evaluator, template_id = _EVALUATORS[self.kind](self)
-        return Way(evaluator, template_id, self.policy.id)
+        return Way(evaluator, template_id, self.policy.id, self._others(template_id))
+
+    def _others(self, template_id: str) -> tuple[str, ...]:
+        """The texts beside the template."""
+        question = (self.policy.question_template,) if self.policy.question_template else ()
+        if self.kind == "mcq":
+            return (*question, choice_task(self.case, self.settings))
+        tools = (TOOL_CALL,) if template_id != TOOL_CALL and offered_tools(self.case) else ()
+        is_confident = self.settings.panel.escalate and len(self.settings.judges) > 1
+        judged = () if template_id == TOOL_CALL else (ASK_AGAIN, CONFIDENCE) if is_confident else (ASK_AGAIN,)
+        named = map(criterion_template, self.case.criteria or (DEFAULT_CRITERION,)) if self.kind == "five_point" else ()
+        return (*question, *tools, *judged, *filter(None, named))
 
 
 def tool_call_way(policy: Policy) -> Way:
     """How an answer is graded that calls a tool, or should."""
     return Way(*_TOOL_CALL, policy.id)
+
+
+def choice_task(case: Case, settings: GradingSettings) -> str:
+    """The template that says how many of the choices are to be selected."""
+    if len(case.correct_choice_ids) < 2:
+        return "mcq_one/1"
+    return "mcq_several/1" if settings.mcq_mode == "exact" else "mcq_any/1"
+
+
+def criterion_template(criterion: Criterion) -> str:
+    """The rubric of ours for a criterion that is only named; empty for one that says itself what it is."""
+    is_named = criterion.title == criterion.id and criterion.id in NAMED_CRITERIA
+    return f"criterion_{criterion.id}/1" if is_named else ""
 
 
 def _rubric(assignment: Assignment) -> tuple[str, str]:
@@ -67,7 +97,7 @@ def _reference(assignment: Assignment) -> tuple[str, str]:
     return "judge_reference/1", assignment.policy.reference.template_id
 
 
-_TOOL_CALL = ("tool_call_exact/1", "tool_call/1")
+_TOOL_CALL = ("tool_call_exact/1", TOOL_CALL)
 _EVALUATORS: dict[Kind, Callable[[Assignment], tuple[str, str]]] = {
     "five_point": lambda _: ("judge_1_5/1", "judge_1_5/1"),
     "mcq": lambda assignment: (f"mcq_{assignment.settings.mcq_mode}/1", "mcq_answer/1"),

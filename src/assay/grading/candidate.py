@@ -6,10 +6,10 @@ from functools import lru_cache
 from assay.core.ask import Ask
 from assay.core.case import Attachment, Case, Message
 from assay.core.outcome import GradingFailure
-from assay.grading.assignment import Assignment
+from assay.grading.assignment import Assignment, choice_task
 from assay.grading.policies import Policy, metadata_text
 from assay.grading.settings import GradingSettings
-from assay.grading.templates import fill, load_template
+from assay.grading.templates import TOOL_CALL, fill, load_template
 from assay.grading.tool_call import offered_tools
 
 CALL_ID = "candidate"
@@ -54,7 +54,7 @@ def _additions(assignment: Assignment) -> list[str]:
         additions.append(_choices(case, assignment.settings))
     tools = offered_tools(case)
     if tools:
-        additions.append(fill(load_template("tool_call/1").text.rstrip("\n"), {"tools": tools}))
+        additions.append(fill(load_template(TOOL_CALL).text.rstrip("\n"), {"tools": tools}))
     return additions
 
 
@@ -80,12 +80,10 @@ def _attached(attachment: Attachment, texts: Mapping[str, str]) -> str:
 
 
 def _choices(case: Case, settings: GradingSettings) -> str:
-    has_several = len(case.correct_choice_ids) > 1
-    wants_all = has_several and settings.mcq_mode == "exact"
-    task = "mcq_several/1" if wants_all else "mcq_any/1" if has_several else "mcq_one/1"
+    task = choice_task(case, settings)
     slots = {
         "choices": "\n".join(f"{choice.id}. {choice.text}" for choice in case.choices),
         "task": load_template(task).text.rstrip("\n"),
-        "shape": '["id", ...]' if wants_all else '"id"',
+        "shape": '["id", ...]' if task == "mcq_several/1" else '"id"',
     }
     return fill(load_template("mcq_answer/1").text.rstrip("\n"), slots)

@@ -4,7 +4,7 @@ from math import fsum
 
 from assay.core.case import Case, Criterion
 from assay.core.outcome import Flow, Grade
-from assay.grading.assignment import Assignment
+from assay.grading.assignment import DEFAULT_CRITERION, Assignment, criterion_template
 from assay.grading.candidate import candidate_ask
 from assay.grading.judge_call import Answer, Question
 from assay.grading.panel import Finding, ask_judges, normalized, panel_decisions, panel_flags, panel_reasons, proposed_label
@@ -13,18 +13,13 @@ from assay.grading.templates import load_template
 from assay.grading.transcript import criterion_text, reference_text, task_text
 from assay.grading.verdict import FIVE_POINT
 
-NAMED_CRITERIA = frozenset({"accuracy", "clarity", "reasoning", "factuality", "overall"})
-"""batch_v1: `expected.required_criteria`."""
-DEFAULT_CRITERION = Criterion("overall", "overall")
-"""batch_v1 names criteria only where a record wants particular ones."""
-
 
 def grade_five_point(assignment: Assignment) -> Flow:
     """Asks the candidate, then one judge call per criterion; passes when every criterion reaches the pass score."""
     case = assignment.case
     (reply,) = yield (candidate_ask(assignment),)
     questions = tuple(
-        _question(case, criterion, template_id=assignment.way.template_id) for criterion in case.criteria or (DEFAULT_CRITERION,)
+        _question(case, criterion, template_id=assignment.way.template) for criterion in case.criteria or (DEFAULT_CRITERION,)
     )
     answer = Answer(reply.text, case.record_sha256)
     findings = yield from ask_judges(questions, assignment.settings, answer=answer)
@@ -47,9 +42,8 @@ def _question(case: Case, criterion: Criterion, *, template_id: str) -> Question
 
 def _rubric(criterion: Criterion) -> str:
     """A criterion that is only named has a rubric of ours."""
-    if criterion.title == criterion.id and criterion.id in NAMED_CRITERIA:
-        return load_template(f"criterion_{criterion.id}/1").text.rstrip("\n")
-    return criterion_text(criterion)
+    template_id = criterion_template(criterion)
+    return load_template(template_id).text.rstrip("\n") if template_id else criterion_text(criterion)
 
 
 def _grade(assignment: Assignment, answer: str, *, findings: tuple[Finding, ...]) -> Grade:
@@ -66,6 +60,7 @@ def _grade(assignment: Assignment, answer: str, *, findings: tuple[Finding, ...]
         justification=panel_reasons(findings),
         label="" if passed else proposed_label(findings) or "other",
         evaluator=way.evaluator,
+        template=way.template,
         template_sha256=way.template_sha256,
         panel=panel_decisions(findings),
         policy=way.policy,

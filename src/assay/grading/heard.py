@@ -8,8 +8,7 @@ import msgspec
 from assay.core.case import Case
 from assay.core.mark import Mark
 from assay.core.outcome import Score
-from assay.grading.assignment import Assignment, assign
-from assay.grading.five_point import DEFAULT_CRITERION
+from assay.grading.assignment import DEFAULT_CRITERION, Assignment, assign
 from assay.grading.judge_call import AGAIN, judge_call_id
 from assay.grading.reply_object import Refusal, only_object
 from assay.grading.rubric import ONE_CALL

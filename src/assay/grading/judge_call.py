@@ -8,7 +8,7 @@ import msgspec
 from assay.core.ask import Ask, Lost, Reply
 from assay.core.case import Message
 from assay.grading.reply_object import Refusal
-from assay.grading.templates import fill, load_template
+from assay.grading.templates import ASK_AGAIN, CONFIDENCE, fill, load_template
 from assay.grading.verdict import (
     Shape,
     Verdict,
@@ -96,7 +96,7 @@ class JudgeCall:
         if not self.manner.is_confident:
             return system, user
         where = "each object of the list" if self.question.parts else "the object"
-        return system, Message("user", user.content + fill(load_template("confidence/1").text.rstrip("\n"), {"where": where}))
+        return system, Message("user", user.content + fill(load_template(CONFIDENCE).text.rstrip("\n"), {"where": where}))
 
     def _schema(self) -> dict[str, Any]:
         question = self.question
@@ -108,7 +108,7 @@ class JudgeCall:
         """The request once more, with what was wrong with the reply."""
         first = self.ask()
         system, user = first.messages
-        reminder = fill(load_template("ask_again/1").text.rstrip("\n"), {"reason": self.refusal.reason})
+        reminder = fill(load_template(ASK_AGAIN).text.rstrip("\n"), {"reason": self.refusal.reason})
         messages = (system, Message("user", user.content + reminder))
         return msgspec.structs.replace(first, call_id=self.call_id + AGAIN, messages=messages, is_fresh=True)
 

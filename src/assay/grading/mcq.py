@@ -36,6 +36,7 @@ def compare_choices(assignment: Assignment, answer: str) -> Grade:
         justification=_justification(selected, case),
         label="" if is_right else _label(selected),
         evaluator=way.evaluator,
+        template=way.template,
         template_sha256=way.template_sha256,
         policy=way.policy,
         selected_choice_ids=selected,

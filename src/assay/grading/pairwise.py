@@ -49,6 +49,7 @@ def grade_pairwise(assignment: Assignment) -> Flow:
         justification=_reasons(scores, result),
         label="other" if result == "inconsistent" else "",
         evaluator=way.evaluator,
+        template=way.template,
         template_sha256=way.template_sha256,
         panel=tuple(_decision(finding, scores) for finding in findings if finding.is_split),
         policy=way.policy,

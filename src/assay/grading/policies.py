@@ -4,7 +4,7 @@ import msgspec
 
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case, Task
-from assay.grading.templates import load_template
+from assay.grading.templates import ASK_AGAIN, CONFIDENCE, TEMPLATE_IDS, TOOL_CALL, load_template
 from assay.grading.verdict import CRITERION, RESULT, TENTHS, TENTHS_WITH_LABEL, Shape
 
 DEFAULT_ID = "default"
@@ -15,12 +15,14 @@ UNKNOWN = "unknown_policy"
 UNSUITABLE = "unsuitable_policy"
 """Flag of a record whose policy is made for another task; the default policy stands in."""
 
+_OF_JUDGES = (ASK_AGAIN, CONFIDENCE)
 _OF_TASK: dict[Task, tuple[str, ...]] = {
-    "open": ("judge_1_5/1",),
+    "open": ("judge_1_5/1", *(name for name in TEMPLATE_IDS if name.startswith("criterion_")), *_OF_JUDGES),
     "mcq": ("mcq_answer/1", "mcq_one/1", "mcq_several/1", "mcq_any/1"),
-    "rubric": ("judge_rubric/1",),
-    "conversation": ("tool_call/1",),
-    "pairwise": ("judge_pairwise/1",),
+    "rubric": ("judge_rubric/1", *_OF_JUDGES),
+    "reference": (TOOL_CALL, *_OF_JUDGES),
+    "conversation": (TOOL_CALL, *_OF_JUDGES),
+    "pairwise": ("judge_pairwise/1", *_OF_JUDGES),
 }
 """Templates that every policy for a task uses."""
 
@@ -53,11 +55,15 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     reference: JudgeStyle = JudgeStyle(template_id="judge_reference/1", shape=TENTHS)
 
     @property
+    def template_ids(self) -> tuple[str, ...]:
+        """All texts that records may be asked with."""
+        named = (self.question_template, self.criterion.template_id, self.reference.template_id)
+        return (*filter(None, named), *(template_id for task in self.tasks for template_id in _OF_TASK.get(task, ())))
+
+    @property
     def sha256(self) -> str:
         """Hash of the policy and of the texts that it names."""
-        named = [self.question_template, self.criterion.template_id, self.reference.template_id]
-        named += [template_id for task in self.tasks for template_id in _OF_TASK.get(task, ())]
-        texts = {template_id: load_template(template_id).sha256 for template_id in named if template_id}
+        texts = {template_id: load_template(template_id).sha256 for template_id in self.template_ids}
         return sha256_hex(canonical_json({"policy": msgspec.to_builtins(self), "templates": texts}))
 
 

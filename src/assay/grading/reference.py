@@ -32,6 +32,7 @@ def judge_by_reference(assignment: Assignment, text: str) -> Flow:
         justification=panel_reasons(findings),
         label="" if passed else proposed_label(findings) or "incorrect_answer",
         evaluator=way.evaluator,
+        template=way.template,
         template_sha256=way.template_sha256,
         panel=panel_decisions(findings),
         policy=way.policy,

@@ -39,7 +39,7 @@ def rubric_score(weights: tuple[float, ...], met: tuple[float, ...]) -> float:
 def _questions(assignment: Assignment) -> tuple[Question, ...]:
     case = assignment.case
     if assignment.settings.rubric_mode == "one_call":
-        return (_question_for_all(case, template_id=assignment.way.template_id),)
+        return (_question_for_all(case, template_id=assignment.way.template),)
     shown = _shown(case)
     return tuple(_question(criterion, shown, style=assignment.policy.criterion) for criterion in case.criteria)
 
@@ -81,6 +81,7 @@ def _grade(assignment: Assignment, answer: str, *, findings: tuple[Finding, ...]
         justification=panel_reasons(findings),
         label="" if passed else _label(weights, findings),
         evaluator=way.evaluator,
+        template=way.template,
         template_sha256=way.template_sha256,
         panel=panel_decisions(findings),
         policy=way.policy,

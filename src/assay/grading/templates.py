@@ -7,17 +7,25 @@ from pathlib import Path
 
 import msgspec
 
+from assay.core.canonical import canonical_json, sha256_hex
+
 _FOLDER = Path(__file__).parent / "prompts"
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
 _PARTS = "=== user ===\n"
 
+TOOL_CALL = "tool_call/1"
+"""How a candidate is to call a tool."""
+ASK_AGAIN = "ask_again/1"
+"""What a judge is told whose reply could not be read."""
+CONFIDENCE = "confidence/1"
+"""What a judge is asked besides, where unsure votes call for more judges."""
 TEMPLATE_IDS = (
     "mcq_answer/1",
     "mcq_one/1",
     "mcq_several/1",
     "mcq_any/1",
     "exam_question/1",
-    "tool_call/1",
+    TOOL_CALL,
     "judge_1_5/1",
     "judge_criterion/1",
     "judge_result/1",
@@ -25,8 +33,8 @@ TEMPLATE_IDS = (
     "judge_reference/1",
     "judge_exam/1",
     "judge_pairwise/1",
-    "ask_again/1",
-    "confidence/1",
+    ASK_AGAIN,
+    CONFIDENCE,
     "criterion_overall/1",
     "criterion_accuracy/1",
     "criterion_clarity/1",
@@ -56,6 +64,12 @@ def load_template(template_id: str) -> Template:
     text = (_FOLDER / f"{template_id.replace('/', '_')}.txt").read_text(encoding="utf-8")
     system, _, user = text.partition(_PARTS)
     return Template(template_id, text, hashlib.sha256(text.encode()).hexdigest(), system.rstrip("\n"), user.rstrip("\n"))
+
+
+@cache
+def texts_sha256(template_ids: tuple[str, ...]) -> str:
+    """The hash of several templates: of the JSON object of their ids and hashes, sorted and without spaces."""
+    return sha256_hex(canonical_json({template_id: load_template(template_id).sha256 for template_id in template_ids}))
 
 
 def fill(text: str, slots: dict[str, str]) -> str:

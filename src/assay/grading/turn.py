@@ -32,6 +32,7 @@ def compare_calls(assignment: Assignment, answer: str, *, expected: ToolCall | N
         justification=f"called {called or 'no tool'}; recorded {expected or 'no tool'}",
         label="" if is_same else "tool_or_retrieval_misuse",
         evaluator=way.evaluator,
+        template=way.template,
         template_sha256=way.template_sha256,
         policy=way.policy,
         flags=(*assignment.flags, REPLACED) if called and called.has_replaced else assignment.flags,

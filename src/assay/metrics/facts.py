@@ -10,7 +10,7 @@ import msgspec
 STATUSES = ("evaluated", "invalid_record", "timeout", "evaluation_error", "cancelled", "skipped")
 """Record statuses as artifacts name them."""
 LATENCIES = ("model", "judge", "end_to_end")
-AMOUNTS = ("input_tokens", "output_tokens", "total_tokens", "cached_tokens", "cost")
+AMOUNTS = ("input_tokens", "output_tokens", "total_tokens", "cached_tokens", "judge_tokens", "cost")
 _STATUS_CODES = {status: code for code, status in enumerate(STATUSES)}
 _CALLED = frozenset({"evaluated", "timeout", "evaluation_error"})
 UNKNOWN = float("nan")
@@ -44,6 +44,8 @@ class RecordFacts(msgspec.Struct, frozen=True):
     output_tokens: int | None = None
     total_tokens: int | None = None
     cached_tokens: int | None = None
+    judge_tokens: int | None = None
+    """Of all judge calls; the others are the candidate's."""
     cost: float | None = None
     """US dollars for all its calls."""
     error_code: str = ""
@@ -142,7 +144,8 @@ class Columns:
         for column, value in zip(self._latencies, (facts.latency_ms, facts.judge_latency_ms, facts.total_latency_ms), strict=True):
             if value is not None:
                 _put(column, row, value, unknown=UNKNOWN)
-        amounts = (facts.input_tokens, facts.output_tokens, facts.total_tokens, facts.cached_tokens, facts.cost)
+        tokens = (facts.input_tokens, facts.output_tokens, facts.total_tokens, facts.cached_tokens, facts.judge_tokens)
+        amounts = (*tokens, facts.cost)
         for column, amount in zip(self._amounts, amounts, strict=True):
             if amount is not None:
                 _put(column, row, amount, unknown=UNKNOWN)

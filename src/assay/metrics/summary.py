@@ -204,7 +204,7 @@ class _Tables:
         called = rows[self.is_called[rows] == 1]
         amounts = {name: amount_figures(column[called], is_whole=name != "cost") for name, column in self.amounts.items()}
         return {
-            "tokens": {name: amounts[f"{name}_tokens"] for name in ("input", "output", "total", "cached")},
+            "tokens": {name: amounts[f"{name}_tokens"] for name in ("input", "output", "total", "cached", "judge")},
             "cost_usd": amounts["cost"],
         }
 

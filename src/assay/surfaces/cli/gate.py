@@ -79,7 +79,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--cluster", metavar="KEY", help="Member of the metadata whose records hang together; the plan's where not given.")
 @click.option("--pass-rate", type=_RATE, metavar="X", help="Share of evaluated records that must pass.")
 @click.option("--min-score", type=click.FloatRange(0, 5), metavar="X", help="Mean score on the dataset's scale.")
-@click.option("--max-error-rate", type=_RATE, metavar="X", help="Share of records that may be left without a score.")
+@click.option("--max-error-rate", type=_RATE, metavar="X", help="Share of all records that may have failed or been cancelled.")
 @json_option
 @markdown_option
 @click.pass_context

@@ -231,11 +231,13 @@ def _times(seconds: float | None, latencies: Json) -> str:
 
 
 def _tokens(tokens: Json) -> str:
-    """Those of the candidate; a judge's are in its attempts."""
-    known = [f"{found['sum']:,} {name}" for name, found in tokens.items() if found["sum"] is not None]
+    """Those of the candidate, then those of all judges, which runs of earlier versions do not count."""
+    judged = tokens.get("judge", {}).get("sum")
+    known = [f"{found['sum']:,} {name}" for name, found in tokens.items() if name != "judge" and found["sum"] is not None]
     unknown = tokens["total"]["n_unknown"]
     parts = [*known, *([f"{counted(unknown, 'record')} without a count"] if unknown else [])]
-    return f"{' · '.join(parts)} · of the candidate" if parts else UNKNOWN
+    parts = [f"{' · '.join(parts)} · of the candidate"] if parts else []
+    return " · ".join([*parts, *([] if judged is None else [f"{judged:,} of judges"])]) or UNKNOWN
 
 
 def cost_text(cost: Json) -> str:
