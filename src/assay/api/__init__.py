@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from assay.api.comparisons import Comparison, compare
     from assay.api.conversion import convert_benchmark, convert_contract
     from assay.api.gates import Baseline, Demand, RunTrend, Verdict, audit, gate, list_baselines, set_baseline, trend
+    from assay.api.probes import ProbeRequest, probe
     from assay.api.runs import (
         PlannedRuns,
         PlanProblems,
@@ -50,6 +51,7 @@ _HOMES = {
     **dict.fromkeys(("Comparison", "compare"), "comparisons"),
     **dict.fromkeys(("Baseline", "Demand", "RunTrend", "Verdict", "audit", "gate"), "gates"),
     **dict.fromkeys(("PlannedSuite", "SuiteResult", "decide_suite", "plan_suite", "run_suite"), "suites"),
+    **dict.fromkeys(("ProbeRequest", "probe"), "probes"),
     **dict.fromkeys(("list_baselines", "set_baseline", "trend"), "gates"),
     **dict.fromkeys(("convert_benchmark", "convert_contract"), "conversion"),
 }
@@ -65,6 +67,7 @@ __all__ = [
     "PlanProblems",
     "PlannedRuns",
     "PlannedSuite",
+    "ProbeRequest",
     "Purged",
     "Run",
     "RunRequest",
@@ -93,6 +96,7 @@ __all__ = [
     "open_run",
     "plan_runs",
     "plan_suite",
+    "probe",
     "purge",
     "removed",
     "replay",

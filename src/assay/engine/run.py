@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from assay.core.ask import Reply
 from assay.core.case import sample_of
 from assay.core.errors import RunSealed, StoreUnavailable, UsageProblem
 from assay.core.outcome import Cancelled
@@ -61,6 +62,8 @@ class Surroundings(msgspec.Struct, kw_only=True):
     """The datasets, where somebody has just read them."""
     takes_signals: bool = False
     """Ctrl-C and SIGTERM drain the run; a second one stops it at once."""
+    answers: Callable[[str, int], Reply] | None = None
+    """Given answers by case id and sample, where they are in no file."""
 
 
 class Interrupted(Exception):
@@ -211,11 +214,9 @@ class _Drive:
 
     def _evaluate(self, plan: Plan) -> None:
         """Evaluate what is open; raises Interrupted when it was stopped with something left."""
-        make_room_for_handles(plan.concurrency)
-        evaluation = Evaluation(self._ledger, plan, self._surroundings)
-        with disk_errors(self._folders.active), asyncio.Runner(loop_factory=_loop_factory()) as runner, _as_interrupted():
-            runner.run(evaluation.run())
-        if evaluation.is_interrupted and not self._ledger.run().is_cancel_requested:
+        with disk_errors(self._folders.active):
+            is_complete = evaluate(self._ledger, plan, self._surroundings)
+        if not is_complete and not self._ledger.run().is_cancel_requested:
             raise Interrupted
 
     def _decide(self) -> None:
@@ -239,6 +240,15 @@ class _Drive:
 
     def _taken_over(self) -> RunSealed:
         return RunSealed(f"run '{self.plan.run_id}' was taken over by another process", hint="look at it with: assay runs")
+
+
+def evaluate(ledger: Ledger, plan: Plan, surroundings: Surroundings) -> bool:
+    """Bring the open records of a ledger to their outcomes; False when somebody stopped it. Raises Interrupted at a second stop."""
+    make_room_for_handles(plan.concurrency)
+    evaluation = Evaluation(ledger, plan, surroundings)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner, _as_interrupted():
+        runner.run(evaluation.run())
+    return not evaluation.is_interrupted
 
 
 def _refusal(ledger: Ledger, counts: RunCounts) -> str:
@@ -332,7 +342,7 @@ class Evaluation:
             crew=Crew(plan.concurrency),
             stop=stop,
             attachments=attachment_reader(plan, inputs[0].attachments if inputs else None, stop=stop),
-            responses=open_responses(plan),
+            responses=surroundings.answers or open_responses(plan),
             cache=self._cache,
             clock=surroundings.clock,
         )

@@ -2,8 +2,10 @@
 
 `echo` repeats the last message; `empty` says nothing; `mcq-first` and `mcq-last` choose an option, `mcq-any` one that depends on
 the question and on which of several answers to it is wanted; `judge-1` to `judge-5` give that score on whatever scale they are
-asked for, `judge-any` one that depends on all that it is asked; `say-TEXT` says the text; `slow-MS` waits that many milliseconds
-and echoes; `fail-CODE` fails every time; `flaky-N` fails N times for each request, then echoes.
+asked for, `judge-any` one that depends on all that it is asked, `judge-sound` one by the reference's words in the answer, and
+`judge-flaky`, `judge-length`, `judge-first`, `judge-gullible`, `judge-lenient` and `judge-closed-book` have one fault each;
+`say-TEXT` says the text; `slow-MS` waits that many milliseconds and echoes; `fail-CODE` fails every time; `flaky-N` fails N times
+for each request, then echoes.
 """
 
 import asyncio
@@ -19,13 +21,16 @@ from assay.core.ask import Ask, ModelFailure, Reply, Usage
 from assay.core.errors import UsageProblem
 from assay.models.address import messages_sha256
 from assay.models.opening import Maker, Opening
+from assay.models.scripted_judges import JUDGES, judge_script
 
 Answer = str | Reply | ModelFailure
 """What a script may say: a text, a whole reply, or a failure to raise."""
 Script = Callable[[Ask], Answer | Awaitable[Answer]]
 
 _NAME = re.compile(
-    r"(?P<plain>echo|empty|mcq-first|mcq-last|mcq-any)|judge-(?P<score>[1-5]|any)|say-(?P<text>.+)|slow-(?P<wait>\d{1,6})"
+    r"(?P<plain>echo|empty|mcq-first|mcq-last|mcq-any)|judge-(?P<score>[1-5]|any)"
+    rf"|judge-(?P<named>{'|'.join(JUDGES)})"
+    r"|say-(?P<text>.+)|slow-(?P<wait>\d{1,6})"
     r"|fail-(?P<code>[a-z][a-z_]*)|flaky-(?P<times>\d{1,3})",
     re.DOTALL,
 )
@@ -88,8 +93,9 @@ def _in_order(answers: Sequence[Answer]) -> Script:
 
 
 def _unknown(name: str) -> str:
-    known = "echo, empty, mcq-first, mcq-last, mcq-any, judge-1 to judge-5, judge-any, say-TEXT, slow-MS, fail-CODE, flaky-N"
-    return f"there is no scripted model '{name}'; there are {known}"
+    judges = ", ".join(f"judge-{name}" for name in JUDGES)
+    known = f"echo, empty, mcq-first, mcq-last, mcq-any, judge-1 to judge-5, judge-any, {judges}, say-TEXT, slow-MS, fail-CODE"
+    return f"there is no scripted model '{name}'; there are {known} and flaky-N"
 
 
 def _last_message(ask: Ask) -> str:
@@ -182,6 +188,7 @@ def _flaky(times: str) -> Script:
 _SCRIPTS: dict[str, Callable[[str], Script]] = {
     "plain": _plain,
     "score": _judge,
+    "named": judge_script,
     "text": lambda text: lambda _: text,
     "wait": _slow,
     "code": _failing,

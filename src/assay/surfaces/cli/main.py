@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, str] = {
     "baseline": "Choose the run that others are measured against, or show it.",
     "trend": "Show the runs over a dataset in the order of time, and where they go.",
     "audit": "List every decision about the runs of a folder.",
+    "probe": "Find out whether a judge is sound: steady, blind to length and order, deaf to flattery.",
     "retry": "Run the failed records of a run again, as a new run.",
     "rescore": "Give a run the official score of a benchmark, as a new run, without any model.",
     "verify": "Say whether a run's files are as they were published.",

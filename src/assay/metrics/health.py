@@ -1,0 +1,72 @@
+"""Slips of a judge into a verdict on it: exact tests that accuse a sound judge in at most one probe of twenty."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from assay.core.judge_card import Soundness
+from assay.metrics.distributions import binomial_cdf
+from assay.metrics.paired import holm
+
+LEVEL = 0.05
+"""How often a probe may accuse a judge that is sound."""
+GROSS = 0.75
+"""The rate of slips that a probe must be able to notice, or it says nothing."""
+POWER = 0.8
+"""How often it must notice that."""
+FEWEST = 8
+"""Answers below which nothing is decided: without any slip their interval would still reach beyond a third."""
+
+
+class Decided(msgspec.Struct, frozen=True):
+    """A verdict and the probability that it rests on."""
+
+    verdict: Soundness
+    p_value: float | None
+
+
+def excess_p_value(slips: int, n: int, *, tolerance: float) -> float:
+    """How likely so many slips are, or more, of a judge whose rate is the tolerance (exact binomial)."""
+    return binomial_cdf(n - slips, n, share=1 - tolerance)
+
+
+def rise_p_value(rises: int, falls: int) -> float:
+    """How likely so many rises among the changes are, or more, when up and down are equally likely (exact sign test)."""
+    return excess_p_value(rises, rises + falls, tolerance=0.5)
+
+
+def decide_slips(slips: int, n: int, *, tolerance: float) -> Decided:
+    """Fails when the slips cannot be explained by a rate within the tolerance; warns when there are more, by chance or not."""
+    if n < FEWEST or excess_power(n, tolerance=tolerance) < POWER:
+        return Decided("not_enough_evidence", None)
+    p_value = excess_p_value(slips, n, tolerance=tolerance)
+    verdict: Soundness = "fail" if p_value <= LEVEL else "warn" if slips > tolerance * n else "pass"
+    return Decided(verdict, p_value)
+
+
+def decide_rises(changes: Sequence[tuple[int, int]], *, n: int) -> Decided:
+    """Fails when rises outnumber falls by more than chance explains, in any of several series (Holm); warns when it is close.
+
+    `changes` has the rises and the falls of each series, `n` the pairs of the shortest one that had room to rise.
+    """
+    if not changes or n < FEWEST or rise_power(n, series=len(changes)) < POWER:
+        return Decided("not_enough_evidence", None)
+    adjusted = holm([rise_p_value(rises, falls) for rises, falls in changes])
+    p_value = min(value for value in adjusted if value is not None)
+    return Decided("fail" if p_value <= LEVEL else "warn" if p_value <= 2 * LEVEL else "pass", p_value)
+
+
+def excess_power(n: int, *, tolerance: float) -> float:
+    """The probability that a judge which slips grossly is accused."""
+    return _noticed(n, [excess_p_value(slips, n, tolerance=tolerance) for slips in range(n + 1)], level=LEVEL)
+
+
+def rise_power(n: int, *, series: int = 1) -> float:
+    """The probability that a judge is accused which is raised grossly, in one of several series, and never lowered."""
+    return _noticed(n, [rise_p_value(rises, 0) for rises in range(n + 1)], level=LEVEL / series)
+
+
+def _noticed(n: int, p_values: Sequence[float], *, level: float) -> float:
+    """How often a gross rate gives a count, the index of `p_values`, that accuses."""
+    needed = next((count for count, p_value in enumerate(p_values) if p_value <= level), None)
+    return 0.0 if needed is None else binomial_cdf(n - needed, n, share=1 - GROSS)

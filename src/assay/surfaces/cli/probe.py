@@ -1,0 +1,129 @@
+"""`assay probe`: a judge, asked what a sound one answers in a known way, into a judge card and an exit code."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from assay import api
+from assay.core.errors import UsageProblem
+from assay.core.judge_card import JudgeCard
+from assay.surfaces.cli import exits
+from assay.surfaces.cli.progress import RunProgress
+from assay.surfaces.cli.run_options import json_option, text_settings, write_json, write_text
+from assay.surfaces.cli.streams import encoded, write_file
+from assay.surfaces.printable import printable
+from assay.surfaces.reporters.judge_card import judge_card_markdown, judge_card_text
+from assay.surfaces.reporters.plain_json import json_text
+
+HELP = """Find out whether a judge is sound, before its grades decide anything.
+
+The judge grades answers whose quality is known, with the prompts of a run: the same one several times, right and wrong ones, an
+empty one, one with sentences that say nothing, wrong ones that ask for a better score, and right ones beside another question's
+reference. Without DATASET the questions come with the product; with one, its reference answers are used. Each probe says how many
+answers it rests on, the rate of slips with a 95 % interval, and pass, warn, fail or not enough evidence. What the judge fails to
+answer is counted apart.
+"""
+
+EPILOG = """\b
+Examples:
+  assay probe --judge openai/gpt-5 --candidate openai/gpt-5-mini
+  assay probe --judge anthropic/claude-sonnet-4-5 questions.jsonl --limit 40 -o cards/claude
+  assay probe --judge scripted/judge-gullible --json
+
+\b
+Exit codes:
+  0    sound: no probe failed
+  1    a probe failed
+  2    could not run, or the judge gave no verdict at all
+  130  interrupted"""
+
+CARD_JSON = "judge_card.json"
+CARD_MARKDOWN = "judge_card.md"
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line says."""
+
+    dataset: str | None
+    judge: str
+    candidate: str
+    repeats: int
+    limit: int
+    seed: int
+    concurrency: int
+    max_cost: float | None
+    output: str | None
+    is_json: bool
+    quiet: bool
+    verbose: bool
+
+
+@click.command("probe", help=HELP, epilog=EPILOG)
+@click.argument("dataset", required=False, metavar="[DATASET]")
+@click.option("--judge", required=True, metavar="PROVIDER/MODEL", help="The judge to probe.")
+@click.option("--candidate", default="", metavar="PROVIDER/MODEL", help="The model that it is to judge: warns of the same family.")
+@click.option(
+    "--repeats", type=click.IntRange(2, 100), default=3, show_default=True, metavar="K", help="Judgments of the same answer."
+)
+@click.option("--limit", type=click.IntRange(2), default=16, show_default=True, metavar="N", help="Records to use.")
+@click.option("--seed", type=int, default=0, show_default=True, metavar="S", help="Seed of the choice among a dataset's records.")
+@click.option("--concurrency", type=click.IntRange(1), default=32, show_default=True, metavar="N", help="Calls in flight at most.")
+@click.option("--max-cost", type=click.FloatRange(min=0), metavar="X", help="US dollars after which no new call is made.")
+@click.option("-o", "--output", metavar="DIR", help=f"Write {CARD_JSON} and {CARD_MARKDOWN} into this folder.")
+@json_option
+@click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
+@click.option("-v", "--verbose", is_flag=True, help="Name records in which the judge slipped.")
+@click.pass_context
+def command(context: click.Context, /, **given: Any) -> None:
+    """Entry of the command; see HELP."""
+    context.exit(probe(msgspec.convert(given, Options)))
+
+
+def probe(options: Options) -> int:
+    """Probe the judge, show and keep its card, and say it as an exit code."""
+    folder = _made(options.output)
+    with RunProgress(f"probe of {options.judge}", is_quiet=options.quiet) as progress:
+        card = api.probe(_request(options), watch=progress.watch)
+    if folder is not None:
+        write_file(str(folder / CARD_JSON), [json_text(card.to_dict(), indent=2).encode(), b"\n"])
+        write_file(str(folder / CARD_MARKDOWN), encoded(judge_card_markdown(card)))
+    if options.is_json:
+        write_json(card.to_dict())
+    else:
+        write_text(judge_card_text(card, text_settings(is_verbose=options.verbose)))
+    if folder is not None:
+        click.echo(f"judge card in {printable(str(folder / CARD_MARKDOWN))}", err=True)
+    return _exit_code(card)
+
+
+def _request(options: Options) -> api.ProbeRequest:
+    return api.ProbeRequest(
+        judge=options.judge,
+        dataset=options.dataset or "",
+        candidate=options.candidate,
+        limit=options.limit,
+        repeats=options.repeats,
+        seed=options.seed,
+        concurrency=options.concurrency,
+        max_cost=options.max_cost,
+    )
+
+
+def _made(output: str | None) -> Path | None:
+    """The folder of the card, made before any call is paid for."""
+    if output is None:
+        return None
+    folder = Path(output)
+    if folder.exists() and not folder.is_dir():
+        raise UsageProblem(f"--output '{output}' is a file", hint="name a folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _exit_code(card: JudgeCard) -> int:
+    if not any(probe.n for probe in card.probes):
+        exits.complain("the judge gave no verdict at all", hint="the card says under 'no judgment' what went wrong")
+        return exits.COULD_NOT_RUN
+    return exits.GATES_PASSED if card.passed else exits.GATE_FAILED

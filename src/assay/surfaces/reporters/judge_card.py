@@ -1,0 +1,107 @@
+"""A judge card for the terminal, and as the Markdown that is kept beside its JSON."""
+
+from collections.abc import Iterator
+
+from assay.core.judge_card import JudgeCard, ProbeResult, Soundness
+from assay.surfaces.printable import printable
+from assay.surfaces.reporters.paint import hanging, painter
+from assay.surfaces.reporters.run_markdown import cell, inert, markdown_table
+from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, dollars
+from assay.surfaces.reporters.run_table import Cell, Column, table
+from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.wording import counted
+
+TITLES: dict[str, str] = {
+    "retest": "test and retest",
+    "discernment": "right from wrong",
+    "empty": "empty answer",
+    "length": "length",
+    "injection": "injection",
+    "reference": "exchanged reference",
+    "position": "order of answers",
+    "family": "same family",
+}
+WORDS: dict[Soundness, str] = {
+    "pass": "pass",
+    "warn": "warn",
+    "fail": "FAIL",
+    "not_enough_evidence": "not enough evidence",
+}
+_VERDICTS: dict[Soundness, str] = {
+    "pass": "SOUND",
+    "warn": "SOUND, with warnings",
+    "fail": "NOT SOUND",
+    "not_enough_evidence": "NOT ENOUGH EVIDENCE",
+}
+_STYLES: dict[Soundness, str] = {"pass": "accepted", "warn": "warning", "fail": "error", "not_enough_evidence": "warning"}
+
+
+def judge_card_text(card: JudgeCard, settings: Settings) -> Iterator[str]:
+    """The verdict, a line for each probe, and what each of them found."""
+    paint = painter(is_coloured=settings.is_coloured)
+    yield f"{paint(_VERDICTS[card.verdict], _STYLES[card.verdict])} · {printable(card.judge)}\n"
+    yield f"{printable(_asked(card))}\n\n"
+    columns = (Column("probe"), Column("verdict"), Column("slips", is_number=True), Column("rate"), Column("no judgment"))
+    rows = [
+        (
+            TITLES[probe.id],
+            Cell(WORDS[probe.verdict], _STYLES[probe.verdict]),
+            _slips(probe),
+            _rate(probe),
+            printable(_failed(probe)),
+        )
+        for probe in card.probes
+    ]
+    yield from table(columns, rows, paint=paint, width=settings.width)
+    yield "\n"
+    for probe in card.probes:
+        text = f"{TITLES[probe.id]}: {printable(probe.words)}.{_seen(probe) if settings.is_verbose else ''}"
+        yield f"{hanging(text, first=0, width=settings.width, indent=2)}\n"
+
+
+def judge_card_markdown(card: JudgeCard) -> Iterator[str]:
+    """The whole card."""
+    yield f"# Judge card: {_VERDICTS[card.verdict]}\n\n{cell(card.judge)} · {inert(_asked(card))}\n\n"
+    rows = [
+        (TITLES[probe.id], f"**{WORDS[probe.verdict]}**", _slips(probe), _rate(probe), inert(_failed(probe)))
+        for probe in card.probes
+    ]
+    yield from markdown_table(("probe", "verdict", "slips", "rate", "no judgment"), rows, n_texts=2)
+    yield "\nA rate has its 95 % interval (Wilson). A judge that is sound fails a probe by chance at most one time in twenty.\n"
+    for probe in card.probes:
+        yield f"\n## {TITLES[probe.id][:1].upper()}{TITLES[probe.id][1:]}: {WORDS[probe.verdict]}\n\n"
+        yield f"A sound judge {inert(probe.expectation)}.\n\nFound: {inert(probe.words)}.{inert(_seen(probe))}\n"
+    yield f"\n## How\n\n- judge: {cell(card.judge)}, parameters {inert(_pairs(card.parameters))}\n"
+    yield f"- records: {inert(card.source)} (SHA-256 {card.source_sha256}), seed {card.seed}\n"
+    yield from (f"- prompt {name} (SHA-256 {sha256})\n" for name, sha256 in card.templates.items())
+    yield f"- made by assay {card.product_version} at {card.created_at}\n"
+
+
+def _asked(card: JudgeCard) -> str:
+    left_out = f" ({card.records_left_out:,} left out)" if card.records_left_out else ""
+    cost = [dollars(card.cost)] if card.cost or not card.unknown_costs else []
+    cost += [f"{counted(card.unknown_costs, 'call')} of unknown price"] if card.unknown_costs else []
+    failed = f", {card.failed_calls:,} failed" if card.failed_calls else ""
+    where = "shipped questions" if card.source == "shipped" else card.source
+    return f"{counted(card.records, 'record')} of {where}{left_out} · {counted(card.calls, 'call')}{failed} · {' + '.join(cost)}"
+
+
+def _slips(probe: ProbeResult) -> str:
+    return f"{probe.slips}/{probe.n}" if probe.n else UNKNOWN
+
+
+def _rate(probe: ProbeResult) -> str:
+    return UNKNOWN if probe.rate is None else f"{decimal(probe.rate)} [{decimal(probe.low)}, {decimal(probe.high)}]"
+
+
+def _failed(probe: ProbeResult) -> str:
+    return ", ".join(f"{code} {count:,}" for code, count in sorted(probe.failed.items())) or UNKNOWN
+
+
+def _seen(probe: ProbeResult) -> str:
+    more = f" and {probe.slips - len(probe.seen)} more" if probe.slips > len(probe.seen) else ""
+    return f" Seen in {', '.join(map(printable, probe.seen))}{more}." if probe.seen else ""
+
+
+def _pairs(members: dict[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in members.items() if value is not None) or "the provider's own"

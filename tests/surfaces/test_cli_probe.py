@@ -1,0 +1,55 @@
+"""`assay probe`: the card as text, JSON and files, and the exit code."""
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from assay.surfaces.cli.main import program
+
+
+def probe(*arguments: str) -> Result:
+    return CliRunner().invoke(program, ("probe", *arguments, "--quiet"), prog_name="assay")
+
+
+def test_a_sound_judge_is_exit_0_with_a_line_for_each_probe() -> None:
+    result = probe("--judge", "scripted/judge-sound")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("SOUND · scripted/judge-sound\n16 records of shipped questions · 256 calls")
+    assert result.stdout.count("  pass  ") == 7
+
+
+def test_a_judge_with_a_fault_is_exit_1() -> None:
+    result = probe("--judge", "scripted/judge-length", "--verbose")
+    assert result.exit_code == 1
+    assert "length               FAIL     16/16  1.00 [0.81, 1.00]  -\n" in result.stdout
+    assert "Seen in ice-floats, leap-century, tax-bracket, vaccine-mechanism, contract-minor and 11 more." in result.stdout
+
+
+def test_a_judge_that_never_answers_is_exit_2() -> None:
+    result = probe("--judge", "scripted/fail-bad_request")
+    assert result.exit_code == 2
+    assert "assay: the judge gave no verdict at all" in result.stderr
+
+
+def test_the_card_is_written_as_json_and_markdown(tmp_path: Path) -> None:
+    printed = json.loads(probe("--judge", "scripted/judge-first", "--json", "-o", str(tmp_path / "cards")).stdout)
+    stored = json.loads((tmp_path / "cards" / "judge_card.json").read_bytes())
+    assert stored == printed
+    assert (stored["verdict"], stored["probes"][-1]["id"], stored["probes"][-1]["rate"]) == ("fail", "position", 1.0)
+    markdown = (tmp_path / "cards" / "judge_card.md").read_text(encoding="utf-8")
+    assert "## Order of answers: FAIL\n\nA sound judge prefers the same one of two answers whichever stands first.\n" in markdown
+
+
+def test_the_same_family_is_a_warning_and_no_failure() -> None:
+    result = probe("--judge", "scripted/judge-sound", "--candidate", "scripted/judge-4")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("SOUND, with warnings · ")
+    assert "share the family 'judge'" in result.stdout
+
+
+def test_a_file_where_the_card_should_go_is_refused_before_any_call(tmp_path: Path) -> None:
+    (tmp_path / "card").touch()
+    result = probe("--judge", "scripted/judge-sound", "-o", str(tmp_path / "card"))
+    assert result.exit_code == 2
+    assert "is a file" in result.stderr
