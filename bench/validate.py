@@ -117,7 +117,8 @@ def smaller(known: Cost | None, new: Cost) -> Cost:
     """The best of two measurements, each figure for itself."""
     if known is None or "cpu" not in new or "cpu" not in known:
         return new
-    return new | {figure: min(known[figure], new[figure]) for figure in ("cpu", "own", "wall", "memory")}
+    figures = [figure for figure in ("cpu", "own", "wall", "memory") if figure in new]
+    return new | {figure: min(known[figure], new[figure]) for figure in figures}
 
 
 def report(costs: Costs, sizes: tuple[int, ...]) -> Page:
