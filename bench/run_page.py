@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from page import Bar, bars, setting_line, table, version_of
 
 RUN_PAGE = Path(__file__).parent.parent / "docs" / "explanation" / "run-speed.md"
-OURS = ("assay", "msgspec", "aiohttp", "uvloop", "orjson")
+OURS = ("assay", "msgspec", "httptools", "aiohttp", "uvloop", "orjson")
 MEGABYTE = 1_000_000
 NOTHING = "-"
 STAGES = {

@@ -5,10 +5,12 @@ import json
 import re
 import socket
 import socketserver
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 Play = Callable[[socket.socket], None]
 """Sends one reply, or what goes for one."""
@@ -24,8 +26,12 @@ def http(body: bytes, *, status: int = 200, headers: str = "", length: int | Non
     return f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\n{headers}Content-Length: {size}\r\n\r\n".encode() + body
 
 
+CERTIFICATE = Path(__file__).with_name("loopback.pem")
+"""Of 127.0.0.1, with its key; nobody trusts it but those tests that say so."""
+
+
 @contextmanager
-def faulty_provider(*plays: Play) -> Iterator[str]:
+def faulty_provider(*plays: Play, tls: bool = False, host: str = "127.0.0.1") -> Iterator[str]:
     """The base_url of a server that plays one fault after the other, the last one again and again, over all connections."""
     left = list(plays)
     lock = threading.Lock()
@@ -45,11 +51,22 @@ def faulty_provider(*plays: Play) -> Iterator[str]:
     class Server(socketserver.ThreadingTCPServer):
         daemon_threads = True
         block_on_close = False
+        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
 
-    with Server(("127.0.0.1", 0), Exchange) as server:
+    with Server((host, 0), Exchange) as server:
+        if tls:
+            server.socket = _with_tls(server.socket)
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+        shown = f"[{host}]" if ":" in host else host
+        yield f"{'https' if tls else 'http'}://{shown}:{server.server_address[1]}/v1"
         server.shutdown()
+
+
+def _with_tls(listening: socket.socket) -> socket.socket:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATE)
+    # The handshake is left to the thread of each connection.
+    return context.wrap_socket(listening, server_side=True, do_handshake_on_connect=False)
 
 
 def _read_request(connection: socket.socket) -> bool:
@@ -133,3 +150,9 @@ def chunked(body: bytes) -> bytes:
 
 def gzipped(body: bytes) -> bytes:
     return http(gzip.compress(body, 1), headers="Content-Encoding: gzip\r\n")
+
+
+def endless_trailer(connection: socket.socket) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-Long: ")
+    while True:
+        connection.sendall(b"x" * 65536)

@@ -46,7 +46,7 @@ def test_a_password_in_the_address_is_a_problem_and_not_shown() -> None:
     assert problems == ["the base_url of provider 'p' holds a user name or password; name a key variable instead"]
 
 
-@pytest.mark.parametrize("header", [{"x-a": "line\nbreak"}, {"bad name": "x"}, {"x-key": "$UNSET"}])
+@pytest.mark.parametrize("header", [{"x-a": "line\nbreak"}, {"bad name": "x"}, {"x-key": "$UNSET"}, {"Content-Length": "5"}])
 def test_a_header_that_cannot_be_sent_is_a_problem(header: dict[str, str]) -> None:
     plan = plan_of(provider_of("openai", "http://localhost:8000/v1", headers=header))
     assert len(check_models(plan, environ={})) == 1

@@ -7,6 +7,7 @@ import pytest
 from assay.core.ask import ModelFailure, Usage
 from assay.core.plan import ModelPlan, Parameters
 from assay.models.endpoint import Endpoint
+from assay.models.http_pool import HttpPool
 from assay.models.openai_chat import ChatModel
 from assay.models.transport import Transport
 from assay.testing import StubProvider, StubReply
@@ -29,8 +30,7 @@ def sent(kind: Any, *, parameters: Parameters | None = None, reply_schema: dict[
 def vendor_model(model: str, parameters: Parameters) -> dict[str, Any]:
     """The parameters that OpenAI's own host would be sent."""
     endpoint = Endpoint(provider="p", kind="openai", url="https://api.openai.com/v1", is_vendor=True)
-    transport = Transport.__new__(Transport)
-    transport.endpoint = endpoint
+    transport = Transport(endpoint, HttpPool(endpoint.url, seconds=1.0), headers={}, keep_raw=False)
     return ChatModel(transport, ModelPlan(name="m", provider="p", model=model, parameters=parameters)).applied
 
 

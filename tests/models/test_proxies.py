@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from assay.models.endpoint import resolve_endpoint
+from assay.models.endpoint import endpoint_problems, resolve_endpoint
 from tests.models.asking import plan_of, provider_of, reply_to
 from tests.models.faulty_provider import completion, faulty_provider, http, send
 
@@ -35,3 +35,14 @@ def test_requests_go_through_the_proxy() -> None:
     with faulty_provider(send(http(completion("by proxy")))) as url:
         plan = plan_of(provider_of("openai", "http://provider.invalid/v1"))
         assert reply_to(plan, environ={"http_proxy": url.removesuffix("/v1")}).text == "by proxy"
+
+
+@pytest.mark.parametrize("proxy", ["socks5://anna:secret@proxy:1080", "http://", "http://proxy:port", "ftp://proxy"])
+def test_a_proxy_that_cannot_be_spoken_to_is_named_before_any_call_and_without_its_password(proxy: str) -> None:
+    (problem,) = endpoint_problems(provider_of("openai", "https://provider.invalid/v1"), {"https_proxy": proxy})
+    assert problem.startswith("the proxy of the environment for provider 'p' is not an http or https address")
+    assert "secret" not in problem
+
+
+def test_a_proxy_without_a_scheme_is_an_http_proxy() -> None:
+    assert resolve_endpoint(provider_of("openai", "https://host/v1"), {"https_proxy": "proxy:3128"}).proxy == "http://proxy:3128"

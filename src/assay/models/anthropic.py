@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
-from yarl import URL
 
 from assay.core.ask import Ask, Reply, Usage
 from assay.core.plan import ModelPlan
@@ -66,7 +65,7 @@ class MessagesModel:
 
     def __init__(self, transport: Transport, model: ModelPlan) -> None:
         self._transport = transport
-        self._url = URL(transport.endpoint.at("/messages"), encoded=True)
+        self._head = transport.head("/messages")
         self._applied = _parameters(model)
         self._body = BodyWriter({"model": model.model}, "messages", self._applied)
 
@@ -75,7 +74,7 @@ class MessagesModel:
         system = "\n\n".join(message.content for message in ask.messages if message.role == "system")
         turns = [message for message in ask.messages if message.role != "system"]
         body = self._body.write(turns, {"system": system} if system else None)
-        return self._reply(await self._transport.post(self._url, body, decoder=_DECODER))
+        return self._reply(await self._transport.post(self._head, body, decoder=_DECODER))
 
     def _reply(self, exchanged: Exchanged[_Answer]) -> Reply:
         answer = exchanged.value

@@ -16,6 +16,8 @@ CONNECT_SECONDS = 10.0
 """How long a provider may take to accept a connection when it is only looked for."""
 
 _SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
+_FRAMING_HEADERS = frozenset({"content-length", "transfer-encoding"})
+"""Say where a request ends, which is not for a plan to say."""
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
 
@@ -80,7 +82,11 @@ def resolve_endpoint(provider: ProviderPlan, environ: Mapping[str, str]) -> Endp
 def endpoint_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[str]:
     """Why a provider cannot be called as planned, one sentence each; no sentence holds a key."""
     broken = _url_problems(provider, _url(provider, environ))
-    return broken or [*_key_problems(provider, environ), *_header_problems(provider, environ)]
+    return broken or [
+        *_proxy_problems(provider, environ),
+        *_key_problems(provider, environ),
+        *_header_problems(provider, environ),
+    ]
 
 
 async def open_socket(endpoint: Endpoint) -> str:
@@ -134,7 +140,8 @@ def _proxy(target: SplitResult, environ: Mapping[str, str]) -> str:
     name = f"{target.scheme}_proxy"
     # An upper-case HTTP_PROXY can be set by a request header where this runs as CGI; everyone ignores it there.
     upper = "" if name == "http_proxy" and "REQUEST_METHOD" in environ else environ.get(name.upper(), "")
-    return environ.get(name) or upper
+    proxy = (environ.get(name) or upper).strip()
+    return proxy if "://" in proxy or not proxy else f"http://{proxy}"
 
 
 def _is_within(host: str, name: str) -> bool:
@@ -146,12 +153,30 @@ def _is_within(host: str, name: str) -> bool:
 def _url_problems(provider: ProviderPlan, url: str) -> list[str]:
     try:
         parts = urlsplit(url)
-        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        is_usable = parts.scheme in ("http", "https") and bool(_name(parts)) and (parts.port or 1) > 0
     except ValueError:
         return [f"the base_url of provider '{provider.name}' is not a URL"]
     if parts.username or parts.password:
         return [f"the base_url of provider '{provider.name}' holds a user name or password; name a key variable instead"]
     return [] if is_usable else [f"the base_url '{url}' of provider '{provider.name}' is not an http or https address"]
+
+
+def _name(parts: SplitResult) -> bytes:
+    """The name of a host as it is looked up; raises ValueError where it can be none."""
+    return (parts.hostname or "").encode("idna")
+
+
+def _proxy_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[str]:
+    """The address of a proxy may hold a password, so that no sentence repeats it."""
+    proxy = _proxy(urlsplit(_url(provider, environ)), environ)
+    try:
+        parts = urlsplit(proxy)
+        is_usable = parts.scheme in ("http", "https") and bool(_name(parts)) and (parts.port or 1) > 0
+    except ValueError:
+        is_usable = False
+    if is_usable or not proxy:
+        return []
+    return [f"the proxy of the environment for provider '{provider.name}' is not an http or https address; others are not spoken"]
 
 
 def _key_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[str]:
@@ -172,6 +197,8 @@ def _header_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list
             problems.append(
                 f"the environment variable {value[1:]} for the header {name!r} of provider '{provider.name}' is not set"
             )
-        elif not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(_header_value(value, environ))):
+        elif name.lower() in _FRAMING_HEADERS or not (
+            _HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(_header_value(value, environ))
+        ):
             problems.append(f"the header {name!r} of provider '{provider.name}' cannot be sent")
     return problems

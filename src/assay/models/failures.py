@@ -4,7 +4,7 @@ Codes that are tried again: timeout, rate_limited, service_unavailable, internal
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -57,21 +57,11 @@ ERROR_WORDS: dict[str, str] = {
 }
 """Values of `code` and `type` in an error object; the more exact `code` is looked at first."""
 EXCEPTION_CODES: dict[str, str] = {
-    "ServerTimeoutError": "timeout",
     "TimeoutError": "timeout",
-    "ClientConnectorCertificateError": "certificate_refused",
-    "ClientConnectorSSLError": "service_unavailable",
-    "InvalidURL": "invalid_request",
-    "ClientError": "service_unavailable",
+    "SSLCertVerificationError": "certificate_refused",
     "OSError": "service_unavailable",
 }
 """By name of the exception's class, then of its parents."""
-CAUSE_CODES: dict[str, str] = {
-    "LineTooLong": "service_unavailable",
-    "PayloadEncodingError": "service_unavailable",
-    "BadHttpMessage": "internal_error",
-}
-"""By name of what lies behind an exception: how a reply broke the rules of HTTP."""
 _EXACT_WORDS = frozenset({"content_filtered", "context_too_long", "parameter_refused"})
 """What an error object may make of a status that says less."""
 _EXHAUSTED_WORDS = frozenset({"insufficient_quota", "billing_error", "billing_hard_limit_reached", "credit_balance_too_low"})
@@ -120,10 +110,8 @@ def error_failure(refusal: Refusal) -> ModelFailure:
 
 def exception_failure(problem: BaseException, *, provider: str) -> ModelFailure:
     """The failure that an exception of the network or of a client library stands for."""
-    names = _class_names(problem)
-    causes = [name for cause in _causes(problem) for name in _class_names(cause)]
-    code = next((CAUSE_CODES[name] for name in causes if name in CAUSE_CODES), "")
-    code = code or next((EXCEPTION_CODES[name] for name in names if name in EXCEPTION_CODES), "internal_error")
+    names = [kind.__name__ for kind in type(problem).__mro__]
+    code = next((EXCEPTION_CODES[name] for name in names if name in EXCEPTION_CODES), "internal_error")
     return ModelFailure(code, shorten(f"'{provider}' gave no answer: {str(problem) or names[0]}"))
 
 
@@ -146,17 +134,6 @@ def parse_retry_after(headers: Mapping[str, str]) -> float | None:
     except ValueError:
         return _seconds_until(value)
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
-
-
-def _class_names(problem: BaseException) -> list[str]:
-    return [kind.__name__ for kind in type(problem).__mro__]
-
-
-def _causes(problem: BaseException) -> Iterator[BaseException]:
-    cause = problem.__cause__
-    while cause is not None:
-        yield cause
-        cause = cause.__cause__
 
 
 def _seconds_until(date: str) -> float | None:

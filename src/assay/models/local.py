@@ -3,15 +3,15 @@
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-
-import aiohttp
 
 from assay.core.errors import MissingExtra, UsageProblem
 from assay.core.plan import ModelPlan
 from assay.models.endpoint import Endpoint
+from assay.models.http_connection import Broken
+from assay.models.http_pool import HttpPool
 from assay.models.openai_chat import ChatModel
 from assay.models.opening import Maker, Opening
 from assay.models.transport import open_transport
@@ -82,15 +82,17 @@ async def _started(child: asyncio.subprocess.Process) -> str:
 
 
 async def _healthy(url: str) -> str:
-    async with aiohttp.ClientSession() as session:
+    pool = HttpPool(url, seconds=START_SECONDS)
+    request = pool.head("GET", f"{url}/health", {}) + b"\r\n"
+    try:
         while True:
-            try:
-                async with session.get(f"{url}/health") as response:
-                    if response.status == 200:
-                        return url
-            except aiohttp.ClientConnectionError:
-                pass
+            # Until it listens, nobody is there.
+            with suppress(OSError, Broken):
+                if (await pool.send(request)).status == 200:
+                    return url
             await asyncio.sleep(0.05)
+    finally:
+        await pool.close()
 
 
 async def _stop(child: asyncio.subprocess.Process) -> None:

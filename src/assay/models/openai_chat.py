@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
-from yarl import URL
 
 from assay.core.ask import Ask, ModelFailure, Reply, Usage
 from assay.core.plan import ModelPlan
@@ -84,7 +83,7 @@ class ChatModel:
 
     def __init__(self, transport: Transport, model: ModelPlan) -> None:
         self._transport = transport
-        self._url = URL(transport.endpoint.at("/chat/completions"), encoded=True)
+        self._head = transport.head("/chat/completions")
         self.applied = _parameters(model, is_vendor=transport.endpoint.is_vendor)
         wanted = self.applied.get("response_format", {"type": "json_schema"} if transport.endpoint.is_vendor else None)
         self._takes_schema = wanted == {"type": "json_schema"}
@@ -95,7 +94,7 @@ class ChatModel:
     async def reply(self, ask: Ask) -> Reply:
         """One attempt at one ask; raises ModelFailure."""
         extra = _response_format(ask.reply_schema) if self._takes_schema and ask.reply_schema else None
-        exchanged = await self._transport.post(self._url, self._body.write(ask.messages, extra), decoder=_DECODER)
+        exchanged = await self._transport.post(self._head, self._body.write(ask.messages, extra), decoder=_DECODER)
         applied = {**self.applied, **extra} if extra else self.applied
         return completion_reply(exchanged, applied, refused=self._transport.refused)
 

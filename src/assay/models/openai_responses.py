@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
-from yarl import URL
 
 from assay.core.ask import Ask, Reply, Usage
 from assay.core.plan import ModelPlan
@@ -75,7 +74,7 @@ class ResponsesModel:
 
     def __init__(self, transport: Transport, model: ModelPlan) -> None:
         self._transport = transport
-        self._url = URL(transport.endpoint.at("/responses"), encoded=True)
+        self._head = transport.head("/responses")
         self._applied = _parameters(model, is_vendor=transport.endpoint.is_vendor)
         self._takes_schema = "text" not in self._applied
         # Evaluation data is not left on the provider's side unless the plan says so.
@@ -85,7 +84,7 @@ class ResponsesModel:
     async def reply(self, ask: Ask) -> Reply:
         """One attempt at one ask; raises ModelFailure."""
         extra = _text_format(ask.reply_schema) if self._takes_schema and ask.reply_schema else None
-        exchanged = await self._transport.post(self._url, self._body.write(ask.messages, extra), decoder=_DECODER)
+        exchanged = await self._transport.post(self._head, self._body.write(ask.messages, extra), decoder=_DECODER)
         return self._reply(exchanged, {**self._applied, **extra} if extra else self._applied)
 
     def _reply(self, exchanged: Exchanged[_Response], applied: dict[str, Any]) -> Reply:

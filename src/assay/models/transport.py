@@ -1,34 +1,25 @@
 """HTTP to providers: one JSON request, one JSON reply, within one deadline and a fixed amount of memory.
 
-A reply is never trusted: not its length, its compression, its redirects, nor that it is JSON. A connection that has
-anything left to say after its answer is closed and not used again, so that no late byte answers another request.
+A reply is never trusted: not its length, its compression, its redirects, nor that it is JSON.
 """
 
 import re
 import zlib
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
+from urllib.parse import urlsplit
 
-import aiohttp
 import msgspec
-from yarl import URL
 
 from assay.core.ask import ModelFailure
 from assay.core.version import __version__
 from assay.models.decoding import Decoded, Undecodable, decode_body, decode_error
 from assay.models.endpoint import Endpoint
 from assay.models.failures import Refusal, error_failure, exception_failure, request_id_of, shorten, status_failure
+from assay.models.http_connection import MAX_REPLY_BYTES, Broken, HttpReply
+from assay.models.http_pool import HttpPool
 
-if TYPE_CHECKING:
-    from aiohttp.client_reqrep import ClientRequest
-    from aiohttp.connector import Connection
-    from aiohttp.tracing import Trace
-
-MAX_REPLY_BYTES = 32 << 20
-"""Of one reply, after decompression."""
-MAX_HEADER_BYTES = 16 << 10
-"""Of one header; a reply with a longer one is refused."""
 REDACTED = "[key]"
 MIN_SECRET = 4
 """A key with fewer characters is none (`x`, `id`): replacing it would spoil every message."""
@@ -61,64 +52,41 @@ async def open_transport(endpoint: Endpoint, *, headers: Mapping[str, str], keep
         **headers,
         **endpoint.headers,
     }
-    async with aiohttp.ClientSession(
-        connector=_Connector(limit=0, ttl_dns_cache=60),
-        headers=sent,
-        timeout=aiohttp.ClientTimeout(total=endpoint.timeout),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        auto_decompress=False,
-        proxy=endpoint.proxy or None,
-        max_field_size=MAX_HEADER_BYTES,
-    ) as session:
-        yield Transport(endpoint, session, keep_raw=keep_raw)
-
-
-class _Connector(aiohttp.TCPConnector):
-    """Connections that are reused only when nothing has arrived on them since their last answer."""
-
-    async def connect(
-        self,
-        req: "ClientRequest",
-        traces: "list[Trace]",
-        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109  # the parent's
-    ) -> "Connection":
-        while True:
-            connection = await super().connect(req, traces, timeout)
-            if connection.protocol is None or not connection.protocol.should_close:
-                return connection
-            connection.close()
+    pool = HttpPool(endpoint.url, seconds=endpoint.timeout, proxy=endpoint.proxy)
+    try:
+        yield Transport(endpoint, pool, headers=sent, keep_raw=keep_raw)
+    finally:
+        await pool.close()
 
 
 class Transport:
     """The open connections to one provider."""
 
-    def __init__(self, endpoint: Endpoint, session: aiohttp.ClientSession, *, keep_raw: bool) -> None:
+    def __init__(self, endpoint: Endpoint, pool: HttpPool, *, headers: Mapping[str, str], keep_raw: bool) -> None:
         self.endpoint = endpoint
-        self._session = session
+        self._pool = pool
+        self._headers = headers
         self._keep_raw = keep_raw
         self._scrub = Scrubber(endpoint.secrets())
 
-    async def post(self, url: URL, body: bytes, *, decoder: "msgspec.json.Decoder[_Value]") -> Exchanged[_Value]:
+    def head(self, path: str) -> bytes:
+        """The beginning of all requests to one of the provider's paths, for `post`."""
+        return self._pool.head("POST", self.endpoint.at(path), self._headers)
+
+    async def post(self, head: bytes, body: bytes, *, decoder: "msgspec.json.Decoder[_Value]") -> Exchanged[_Value]:
         """Send one request and decode its reply; raises ModelFailure for everything else than an answer."""
         try:
-            async with self._session.post(url, data=body, allow_redirects=False) as response:
-                content = await _read(response)
-        except (TimeoutError, aiohttp.ClientError, OSError) as problem:
+            reply = await self._pool.send(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
+        except (Broken, OSError) as problem:
             raise self._scrub.failure(self._network_failure(problem)) from None
-        except zlib.error as problem:
-            raise self._broken(f"its compression is broken ({problem})", response) from None
-        except _TooLarge:
-            message = f"the reply of '{self.endpoint.provider}' is larger than {MAX_REPLY_BYTES >> 20} MiB"
-            raise ModelFailure("reply_too_large", message, http_status=response.status) from None
-        except _UnknownEncoding as problem:
-            raise self._broken(f"it is encoded as {problem}, which was not asked for", response) from None
-        if not 200 <= response.status < 300:
-            raise self._scrub.failure(status_failure(self._refusal(response, decode_error(content))))
+        content = self._content(reply)
+        if not 200 <= reply.status < 300:
+            raise self._scrub.failure(status_failure(self._refusal(reply, decode_error(content))))
         try:
             decoded = decode_body(content, decoder)
         except Undecodable as problem:
-            raise self._scrub.failure(self._broken(str(problem), response)) from None
-        return self._exchanged(response, content, decoded)
+            raise self._broken(str(problem), reply) from None
+        return self._exchanged(reply, content, decoded)
 
     def refused(self, body: Any, request_id: str) -> ModelFailure:
         """The failure of an error that came inside a reply."""
@@ -126,23 +94,49 @@ class Transport:
         refusal = Refusal(provider=self.endpoint.provider, status=200, body=self._scrub.value(body), headers=headers)
         return self._scrub.failure(error_failure(refusal))
 
-    def _exchanged(self, response: aiohttp.ClientResponse, content: bytes, decoded: Decoded[_Value]) -> Exchanged[_Value]:
+    def _exchanged(self, reply: HttpReply, content: bytes, decoded: Decoded[_Value]) -> Exchanged[_Value]:
         raw = content.decode("utf-8", "replace").replace("\x00", "\ufffd") if self._keep_raw else ""
-        return Exchanged(decoded.value, request_id_of(response.headers), decoded.has_replaced, raw)
+        return Exchanged(decoded.value, request_id_of(reply.headers), decoded.has_replaced, raw)
 
-    def _refusal(self, response: aiohttp.ClientResponse, body: Any) -> Refusal:
+    def _refusal(self, reply: HttpReply, body: Any) -> Refusal:
         # Before anything is cut short: half a key is still one.
         shown = self._scrub.value(body)
-        return Refusal(provider=self.endpoint.provider, status=response.status, body=shown, headers=response.headers)
+        return Refusal(provider=self.endpoint.provider, status=reply.status, body=shown, headers=reply.headers)
 
-    def _network_failure(self, problem: BaseException) -> ModelFailure:
-        if type(problem) is TimeoutError:
-            return ModelFailure("timeout", f"'{self.endpoint.provider}' gave no whole answer in {self.endpoint.timeout:g} s")
-        return exception_failure(problem, provider=self.endpoint.provider)
+    def _network_failure(self, problem: Broken | OSError) -> ModelFailure:
+        provider, seconds = self.endpoint.provider, self.endpoint.timeout
+        if isinstance(problem, TimeoutError) and problem.errno is None:
+            return ModelFailure("timeout", f"'{provider}' gave no whole answer in {seconds:g} s")
+        if isinstance(problem, Broken):
+            return ModelFailure(problem.code, shorten(f"'{provider}' gave no answer: {problem}"), http_status=problem.status)
+        code = exception_failure(problem, provider=provider).code
+        host = urlsplit(self.endpoint.proxy or self.endpoint.url).hostname
+        return ModelFailure(code, shorten(f"'{provider}' cannot be reached at {host}: {problem.strerror or problem}"))
 
-    def _broken(self, what: str, response: aiohttp.ClientResponse) -> ModelFailure:
+    def _content(self, reply: HttpReply) -> bytes:
+        """The body, unpacked and never more than MAX_REPLY_BYTES of it; raises ModelFailure."""
+        encoding = reply.headers.get("content-encoding", "identity").strip().lower()
+        if encoding in ("identity", ""):
+            return reply.body
+        if encoding not in ("gzip", "x-gzip", "deflate"):
+            raise self._broken(f"it is encoded as {encoding[:40]!r}, which was not asked for", reply)
+        # 32 added to the window size: the header tells gzip from zlib.
+        inflate = zlib.decompressobj(wbits=zlib.MAX_WBITS + 32)
+        try:
+            content = inflate.decompress(reply.body, MAX_REPLY_BYTES + 1)
+        except zlib.error as problem:
+            raise self._broken(f"its compression is broken ({problem})", reply) from None
+        if len(content) > MAX_REPLY_BYTES:
+            message = f"the reply of '{self.endpoint.provider}' is larger than {MAX_REPLY_BYTES >> 20} MiB when it is unpacked"
+            raise ModelFailure("reply_too_large", message, http_status=reply.status)
+        if not inflate.eof:
+            raise self._broken("its compression is broken (the stream ends too early)", reply)
+        return content
+
+    def _broken(self, what: str, reply: HttpReply) -> ModelFailure:
         message = shorten(f"the reply of '{self.endpoint.provider}' cannot be read: {what}")
-        return ModelFailure("internal_error", message, http_status=response.status, request_id=request_id_of(response.headers))
+        failure = ModelFailure("internal_error", message, http_status=reply.status, request_id=request_id_of(reply.headers))
+        return self._scrub.failure(failure)
 
 
 class Scrubber:
@@ -174,40 +168,3 @@ class Scrubber:
 def _secret_pattern(secret: str) -> str:
     exact = re.escape(secret)
     return exact if len(secret) >= _MIN_SUBSTRING else rf"(?<!\w){exact}(?!\w)"
-
-
-class _TooLarge(Exception):
-    """The reply has more bytes than may be read."""
-
-
-class _UnknownEncoding(Exception):
-    """The reply is compressed in a way that was not asked for."""
-
-
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """The body, unpacked and never more than MAX_REPLY_BYTES of it."""
-    headers = response.headers
-    encoding = headers.get("Content-Encoding")
-    length = response.content_length
-    if encoding is None and length is not None and length <= MAX_REPLY_BYTES:
-        return await response.read()
-    unpacked = bytearray()
-    inflate = _inflater(encoding)
-    async for chunk in response.content.iter_any():
-        unpacked += inflate.decompress(chunk, MAX_REPLY_BYTES + 1 - len(unpacked)) if inflate else chunk
-        if len(unpacked) > MAX_REPLY_BYTES:
-            response.close()
-            raise _TooLarge
-    if inflate and not inflate.eof:
-        raise zlib.error("the stream ends too early")
-    return bytes(unpacked)
-
-
-def _inflater(encoding: str | None) -> "zlib._Decompress | None":
-    name = (encoding or "identity").strip().lower()
-    if name in ("identity", ""):
-        return None
-    if name not in ("gzip", "x-gzip", "deflate"):
-        raise _UnknownEncoding(repr(name[:40]))
-    # 32 added to the window size: the header tells gzip from zlib.
-    return zlib.decompressobj(wbits=zlib.MAX_WBITS + 32)
