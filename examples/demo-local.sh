@@ -8,7 +8,7 @@ step '1. A small model answers easy questions, and a program compares its choice
 call '0 1' run examples/runs/local.yaml --run-id choices --pass-rate 0.5 --verbose
 
 step '2. It answers three golden prompts. The judge is a stand-in that gives every answer a 3: read the answer, not the score.'
-call_silently 0 run examples/runs/local.yaml examples/golden_v1/assistant.json --judge scripted/judge-3 --limit 3 --run-id answers
+call_silently 1 run examples/runs/local.yaml examples/golden_v1/assistant.json --judge scripted/judge-3 --limit 3 --run-id answers
 call 0 show answers leap-year
 
 step '3. Answers are kept: another stand-in grades the same ones, and the model is not asked again. All runs so far:'

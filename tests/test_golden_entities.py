@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from assay import RunResult, run, validate
+from assay.engine.request import RunRequest
 from assay.golden import EvalResult, EvalRun, EvalRunMetrics, EvalRunParameters, GoldenDataset, TestCase
 from assay.metrics.golden import EvalRunParameters as RunParameters
 from assay.metrics.golden import eval_run_metrics
 from assay.testing import StubProvider, StubReply, example_dataset
-from tests.engine.run_settings import write_golden
+from tests.engine.run_settings import planned, write_golden
 
 CASE = {"id": "case-001", "user_prompt": "What is 2+2?", "rubric": "Says that the answer is 4."}
 RESULT = {
@@ -39,13 +40,14 @@ PARAMETERS = {
     "pass_rate_threshold": 0.8,
     "score_threshold": 3.5,
 }
-METRICS = {"total_cases": 5, "passed_cases": 4, "failed_cases": 0, "error_cases": 1, "pass_rate": 1.0, "average_score": 4.5}
+FAILED = {**RESULT, "score": None, "passed": None, "error": "timeout"}
+METRICS = {"total_cases": 5, "passed_cases": 4, "failed_cases": 0, "error_cases": 1, "pass_rate": 1.0, "average_score": 5.0}
 RUN = {
     "run_id": "run_1",
     "timestamp": "2026-01-28T10:00:00Z",
     "parameters": PARAMETERS,
     "metrics": {**METRICS, "overall_passed": True},
-    "results": [RESULT],
+    "results": [RESULT] * 4 + [FAILED],
 }
 ABSENT = object()
 
@@ -166,6 +168,7 @@ def test_a_case_with_an_error_may_be_without_a_score(score: int | None, *, passe
 
 def test_a_case_without_an_error_has_a_score() -> None:
     assert wrong_members(EvalResult, {**RESULT, "score": None, "passed": None}) == {"score"}
+    assert wrong_members(EvalResult, {**RESULT, "score": None, "passed": None, "error": " "}) == {"score"}
     assert wrong_members(EvalResult, {**RESULT, "score": ABSENT}) == {"score"}
 
 
@@ -179,7 +182,8 @@ def test_an_error_without_a_score_has_not_passed() -> None:
         *[(name, ABSENT) for name in PARAMETERS],
         *[("pass_rate_threshold", value) for value in (-0.01, 1.01, "0.8", None, True, float("nan"))],
         *[("score_threshold", value) for value in (0.99, 5.01, "3.5", None, float("inf"))],
-        *[("max_tokens", value) for value in (0, -1, 500.5, "500", True)],
+        *[("max_tokens", value) for value in (0, -1, 500.5, "500", True, None)],
+        *[("max_error_rate", value) for value in (-0.01, 1.01, "0", True)],
         *[("temperature", value) for value in (-0.1, "0", True, float("nan"))],
         *[("dataset_version", value) for value in ("1.0", "", None)],
         *[(name, value) for name in ("assistant_model", "judge_model") for value in ("", None, 7)],
@@ -195,7 +199,7 @@ def test_parameters_that_break_a_rule_are_refused_at_the_member(member: str, val
         {"pass_rate_threshold": 0, "score_threshold": 1},
         {"pass_rate_threshold": 1.0, "score_threshold": 5.0},
         {"temperature": 0.7, "max_tokens": 1},
-        {"temperature": None, "max_tokens": None},
+        {"temperature": None, "max_error_rate": 0},
     ],
 )
 def test_parameters_at_the_limits_are_taken(members: dict[str, Any]) -> None:
@@ -206,9 +210,12 @@ def test_parameters_at_the_limits_are_taken(members: dict[str, Any]) -> None:
     st.lists(st.none() | st.integers(1, 5), max_size=20),
     st.floats(0, 1, allow_nan=False),
     st.floats(1, 5, allow_nan=False),
+    st.none() | st.sampled_from([0.0, 0.2, 1.0]),
 )
-def test_metrics_of_results_are_those_that_a_run_writes(scores: list[int | None], pass_rate: float, score: float) -> None:
-    parameters = {**PARAMETERS, "pass_rate_threshold": pass_rate, "score_threshold": score}
+def test_metrics_of_results_are_those_that_a_run_writes(
+    scores: list[int | None], pass_rate: float, score: float, cap: float | None
+) -> None:
+    parameters = {**PARAMETERS, "pass_rate_threshold": pass_rate, "score_threshold": score, "max_error_rate": cap}
     results = [result(score, None if score else "timeout") for score in scores]
     metrics = EvalRunMetrics.from_results(results, EvalRunParameters.model_validate(parameters))
     assert metrics.model_dump() == eval_run_metrics(scores, RunParameters(**parameters))
@@ -228,6 +235,8 @@ def test_an_error_leaves_the_denominators_even_when_it_was_given_a_score() -> No
         {"pass_rate": 0.8},
         {"pass_rate": None},
         {"average_score": 5.5},
+        {"average_score": 3.9},
+        {"passed_cases": 3, "failed_cases": 1, "pass_rate": 0.75, "average_score": 4.6},
         {"average_score": None},
         {"overall_passed": "yes"},
     ],
@@ -245,6 +254,11 @@ def test_metrics_that_contradict_each_other_are_refused(members: dict[str, Any])
         {"timestamp": "2026-01-28T10:00:00+01:00"},
         {"timestamp": 1_769_594_400},
         {"results": [{**RESULT, "passed": False}]},
+        {"results": []},
+        {"results": [RESULT] * 5},
+        {"results": [{**RESULT, "score": 4}] * 4 + [FAILED]},
+        {"status": "complete"},
+        {"parameters": {**PARAMETERS, "max_error_rate": 0.1}},
         {"metrics": {**METRICS, "overall_passed": False}},
     ],
 )
@@ -302,7 +316,7 @@ def golden_run(folder: Path, said: list[Any], **sections: Any) -> tuple[RunResul
 
 
 def test_a_run_over_a_golden_dataset_writes_an_eval_run(tmp_path: Path) -> None:
-    finished, written = golden_run(tmp_path, [5, 4, 3, 4, 5], gates={"pass_rate": 0.8, "min_score": 3.5})
+    finished, written = golden_run(tmp_path, [5, 4, 3, 4, 5])
     assert (written.run_id, written.timestamp.utcoffset()) == (finished.run_id, timedelta(0))
     assert written.parameters.model_dump() == {
         **PARAMETERS,
@@ -310,6 +324,7 @@ def test_a_run_over_a_golden_dataset_writes_an_eval_run(tmp_path: Path) -> None:
         "judge_model": "judge",
         "max_tokens": 64,
         "dataset_version": "1.2.3",
+        "max_error_rate": 0.0,
     }
     assert written.metrics == EvalRunMetrics.from_results(written.results, written.parameters)
     assert [(one.case_id, one.score, one.passed, one.error) for one in written.results][2:4] == [
@@ -320,12 +335,66 @@ def test_a_run_over_a_golden_dataset_writes_an_eval_run(tmp_path: Path) -> None:
 
 
 def test_cases_without_a_score_are_errors_in_the_eval_run(tmp_path: Path) -> None:
-    finished, written = golden_run(tmp_path, [5, REFUSED, PROSE, 4, 4], gates={"pass_rate": 0.8, "min_score": 3.5})
+    finished, written = golden_run(tmp_path, [5, REFUSED, PROSE, 4, 4], gates={"max_error_rate": 0.4})
     assert [(one.score, one.passed) for one in written.results] == [(5, True), (None, None), (None, None), (4, True), (4, True)]
     assert [(one.error or "").partition(":")[0] for one in written.results] == ["", "invalid_request", "judge_parse_error", "", ""]
     assert min(one.duration_ms for one in written.results) >= 1
     assert (written.metrics.error_cases, written.metrics.pass_rate, written.metrics.overall_passed) == (2, 1.0, True)
-    assert (finished.state, finished.gate.passed) == ("completed_with_failures", True)
+    assert (finished.state, finished.gate.passed, written.status) == ("completed_with_failures", True, "partial")
+
+
+@pytest.mark.parametrize(
+    ("said", "sections"),
+    [
+        ([5, REFUSED, REFUSED, REFUSED, REFUSED], {}),
+        ([3, 3, 3, 3, 3], {}),
+        ([3, 3, 3, 4, 4], {"gates": {"min_score": 3.4}}),
+        ([3, 3, 3, 4, 4], {"gates": {"min_score": 3.4, "pass_rate": 0.4}}),
+        ([4, 4, 4, 4, REFUSED], {"gates": {"max_error_rate": 0.2}}),
+        ([4, 4, 4, 4, 1], {}),
+        ([5, 5, 5, 5, REFUSED], {"gates": {"min_score": 5, "max_error_rate": 1}, "repeat": 2}),
+        ([4, 4, 4, 4, 4], {"profile": "weighted_mean"}),
+    ],
+)
+def test_summary_and_eval_run_say_the_same(tmp_path: Path, said: list[Any], sections: dict[str, Any]) -> None:
+    finished, written = golden_run(tmp_path, said, **sections)
+    assert finished.gate.passed is finished.metrics["gate"]["passed"] is written.metrics.overall_passed
+
+
+def test_four_errors_and_a_five_are_no_pass(tmp_path: Path) -> None:
+    finished, written = golden_run(tmp_path, [5, REFUSED, REFUSED, REFUSED, REFUSED], gates={"pass_rate": 0.8, "min_score": 3.5})
+    assert (finished.gate.passed, finished.gate.reasons) == (False, ("error rate 0.80 is above 0.00",))
+    assert (written.metrics.overall_passed, written.status) == (False, "partial")
+
+
+def test_a_panel_is_named_as_a_whole(tmp_path: Path) -> None:
+    _, written = golden_run(tmp_path, [4] * 5, judges=["stub/judge", "scripted/judge-4"])
+    assert written.parameters.judge_model == "judge, judge-4"
+
+
+def test_an_eval_run_has_the_longest_answer_that_was_asked_for(tmp_path: Path) -> None:
+    _, written = golden_run(tmp_path, [4] * 5, candidates=["scripted/echo"])
+    assert written.parameters.max_tokens == 4096
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"datasets": ["golden.json", "again.json"]},
+        {"run": {"case_pass_score": 3}},
+        {"profile": "judge_1_5", "gates": {"min_score": 3}},
+    ],
+)
+def test_a_run_that_no_eval_run_can_tell_says_so_and_writes_none(tmp_path: Path, sections: dict[str, Any]) -> None:
+    write_golden(tmp_path / "golden.json")
+    again = (tmp_path / "golden.json").read_text(encoding="utf-8").replace("case-", "more-").replace("1.2.3", "2.0.0")
+    (tmp_path / "again.json").write_text(again, encoding="utf-8")
+    models = {"candidates": ["scripted/echo"], "judges": ["scripted/judge-4"]}
+    (tmp_path / "run.json").write_text(json.dumps({"datasets": ["golden.json"], **models, **sections}), encoding="utf-8")
+    notes = planned(RunRequest(run_file=str(tmp_path / "run.json"), runs_dir=str(tmp_path / "runs"))).notes
+    assert [note for note in notes if note.startswith("no eval_results.json: ")] != []
+    (finished,) = run(tmp_path / "run.json", runs_dir=str(tmp_path / "runs"))
+    assert not (Path(finished.run_dir) / "eval_results.json").exists()
 
 
 def test_a_run_in_which_every_case_errored_has_no_figures(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from math import fsum
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from assay.core.errors import MissingExtra
 
@@ -32,6 +32,8 @@ PASS_SCORE = 4
 """A case has passed if and only if its score is at least 4."""
 _ROUNDED = 0.005
 """A stated rate may be rounded to two digits."""
+_TOLERANCE = 1e-9
+"""Rounding in the last digits decides nothing."""
 
 
 def _trimmed(minimum: int) -> AfterValidator:
@@ -126,7 +128,7 @@ class EvalResult(BaseModel):
     def score_or_error(cls, score: int | None, info: ValidationInfo) -> int | None:
         """Raises for a case that has neither a score nor an error."""
         # An error of the wrong type is a finding of its own, and missing here.
-        if score is None and info.data.get("error", "") is None:
+        if score is None and not (info.data.get("error", "wrong") or "").strip():
             raise ValueError("may be null only where error says why")
         return score
 
@@ -143,16 +145,18 @@ class EvalResult(BaseModel):
 
 
 class EvalRunParameters(BaseModel):
-    """Settings of a run; every one is recorded, None where it was left to the provider."""
+    """Settings of a run; the temperature is None where it was left to the provider."""
 
     assistant_model: Annotated[StrictStr, Field(min_length=1)]
     judge_model: Annotated[StrictStr, Field(min_length=1)]
     temperature: Annotated[Number, Field(ge=0)] | None
     """0 for reproducibility, unless the run says otherwise."""
-    max_tokens: Annotated[StrictInt, Field(gt=0)] | None
+    max_tokens: Annotated[StrictInt, Field(gt=0)]
     dataset_version: Version
     pass_rate_threshold: Rate
     score_threshold: MeanScore
+    max_error_rate: Rate | None = None
+    """Share of the cases that may have errored; the contract has no word for it, and None is no cap."""
 
 
 class EvalRunMetrics(BaseModel):
@@ -181,7 +185,7 @@ class EvalRunMetrics(BaseModel):
             error_cases=len(kept) - len(scores),
             pass_rate=pass_rate,
             average_score=average,
-            overall_passed=_is_enough(pass_rate, average, parameters),
+            overall_passed=_is_enough(pass_rate, average, parameters, error_rate=(len(kept) - len(scores)) / max(1, len(kept))),
         )
 
     @model_validator(mode="after")
@@ -194,7 +198,15 @@ class EvalRunMetrics(BaseModel):
             raise ValueError("pass_rate and average_score are null if and only if no case has a score")
         if self.pass_rate is not None and abs(self.pass_rate - self.passed_cases / graded) > _ROUNDED:
             raise ValueError("pass_rate must be passed_cases / (total_cases - error_cases)")
+        if self.average_score is not None and not self._can_have(self.average_score, graded):
+            raise ValueError("average_score is none that so many passed and failed cases can have")
         return self
+
+    def _can_have(self, average: float, graded: int) -> bool:
+        """Passed cases have a 4 or 5, failed ones a 1 to 3."""
+        lowest = (PASS_SCORE * self.passed_cases + self.failed_cases) / graded
+        highest = (5 * self.passed_cases + (PASS_SCORE - 1) * self.failed_cases) / graded
+        return lowest - _ROUNDED <= average <= highest + _ROUNDED
 
 
 class EvalRun(BaseModel):
@@ -206,17 +218,37 @@ class EvalRun(BaseModel):
     parameters: EvalRunParameters
     metrics: EvalRunMetrics
     results: list[EvalResult]
+    status: Literal["complete", "partial"] | None = None
+    """`partial` where a case errored; the contract has no word for it."""
+
+    @model_validator(mode="after")
+    def tells_of_its_results(self) -> Self:
+        """Raises where a figure is not that of the results."""
+        metrics, computed = self.metrics, EvalRunMetrics.from_results(self.results, self.parameters)
+        for name in ("total_cases", "passed_cases", "failed_cases", "error_cases"):
+            if getattr(metrics, name) != getattr(computed, name):
+                raise ValueError(f"{name} is {getattr(metrics, name)}, but the results give {getattr(computed, name)}")
+        if abs((metrics.average_score or 0.0) - (computed.average_score or 0.0)) > _ROUNDED:
+            raise ValueError("average_score must be the mean score of the cases without an error")
+        if self.status is not None and (self.status == "partial") != (metrics.error_cases > 0):
+            raise ValueError("status must be partial if and only if a case errored")
+        return self
 
     @model_validator(mode="after")
     def decided_by_thresholds(self) -> Self:
         """Raises where the decision is not the one that the figures and thresholds give."""
         metrics = self.metrics
-        if metrics.overall_passed is not _is_enough(metrics.pass_rate, metrics.average_score, self.parameters):
+        error_rate = metrics.error_cases / max(1, metrics.total_cases)
+        if metrics.overall_passed is not _is_enough(
+            metrics.pass_rate, metrics.average_score, self.parameters, error_rate=error_rate
+        ):
             raise ValueError("overall_passed must be true if and only if pass_rate and average_score reach their thresholds")
         return self
 
 
-def _is_enough(pass_rate: float | None, average: float | None, parameters: EvalRunParameters) -> bool:
+def _is_enough(pass_rate: float | None, average: float | None, parameters: EvalRunParameters, *, error_rate: float) -> bool:
     if pass_rate is None or average is None:
         return False
-    return pass_rate >= parameters.pass_rate_threshold and average >= parameters.score_threshold
+    if parameters.max_error_rate is not None and error_rate > parameters.max_error_rate + _TOLERANCE:
+        return False
+    return pass_rate >= parameters.pass_rate_threshold - _TOLERANCE and average >= parameters.score_threshold - _TOLERANCE

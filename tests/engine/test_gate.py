@@ -7,6 +7,7 @@ from assay import api
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.plan import Gates
 from tests.engine.graded_runs import graded, passing, question
+from tests.engine.run_settings import write_golden
 
 ROWS = [question(f"q{number:03}") for number in range(100)]
 
@@ -51,6 +52,14 @@ def test_a_missed_threshold_is_a_regression_whatever_the_comparison_says(folder:
     verdict = decided(folder, "better", "usual", gates=Gates(max_error_rate=0, min_score=1.1))
     assert (verdict.word, verdict.passed) == ("REGRESSION", False)
     assert verdict.reasons[0].reason == "mean score 1.00 is below 1.10"
+
+
+def test_a_threshold_of_the_run_stays_beside_one_that_is_given(tmp_path: Path) -> None:
+    (finished,) = api.run(
+        write_golden(tmp_path / "g.json"), model="scripted/echo", judge="scripted/judge-3", runs_dir=str(tmp_path / "runs")
+    )
+    verdict = api.gate(finished.run_id, api.Demand(gates=Gates(pass_rate=0.0)), runs_dir=tmp_path / "runs")
+    assert [finding.reason for finding in verdict.reasons if finding.is_failure] == ["mean score 3.00 is below 3.50"]
 
 
 def test_a_threshold_that_may_be_reached_by_luck_is_a_warning_that_passes(folder: Path) -> None:

@@ -1,9 +1,10 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from assay.core.plan import plan_sha256
+from assay.core.plan import Gates, plan_sha256
 from assay.engine.providers import split_model
 from assay.engine.request import PlanProblems, RunRequest
 from tests.engine.run_settings import JUDGE, batch_record, mcq_row, planned, problems_of, write_batch, write_golden, write_rows
@@ -31,7 +32,7 @@ def test_the_short_form_makes_one_complete_plan(tmp_path: Path) -> None:
     runs = planned(RunRequest(datasets=(str(dataset),), models=("scripted/echo",), judges=(JUDGE,), limit=3, pass_rate=0.8))
     (plan,) = runs.plans
     assert (plan.run_id, plan.candidate.name, plan.judges[0].name, plan.suite) == ("run_1", "scripted/echo", JUDGE, "")
-    assert (plan.limit, plan.gates.pass_rate, plan.gates.min_score, plan.case_pass_score) == (3, 0.8, None, 4)
+    assert (plan.limit, plan.gates.pass_rate, plan.case_pass_score) == (3, 0.8, 4)
     assert (runs.valid_records, runs.invalid_records) == (3, 0)
 
 
@@ -40,6 +41,35 @@ def test_a_golden_dataset_is_named_by_its_file_and_version(tmp_path: Path) -> No
     (plan,) = planned(RunRequest(datasets=(str(dataset),), models=("scripted/echo",), judges=(JUDGE,))).plans
     (read,) = plan.datasets
     assert (read.dataset_id, read.dataset_version, read.schema_version, len(read.sha256)) == ("assistant", "1.2.3", "golden_v1", 64)
+
+
+def test_a_golden_run_has_the_gates_of_its_contract_where_it_sets_none(tmp_path: Path) -> None:
+    dataset = write_golden(tmp_path / "assistant.json")
+    request = RunRequest(datasets=(str(dataset),), models=("scripted/echo",), judges=(JUDGE,), pass_rate=0.6)
+    (plan,) = planned(request).plans
+    assert (plan.gates, plan.default_gates) == (
+        Gates(pass_rate=0.6, min_score=3.5, max_error_rate=0.0),
+        ("min_score", "max_error_rate"),
+    )
+
+
+def test_gates_of_a_contract_are_for_runs_over_it_alone(tmp_path: Path) -> None:
+    datasets = (str(write_golden(tmp_path / "g.json")), str(write_batch(tmp_path / "b.json", batch_record("a"))))
+    runs = planned(RunRequest(datasets=datasets, models=("scripted/echo",), judges=(JUDGE,)))
+    assert (runs.plans[0].gates, runs.plans[0].default_gates, runs.plans[0].candidate.parameters.max_tokens) == (Gates(), (), None)
+    assert any("thresholds of golden_v1 are no gates here" in note for note in runs.notes)
+
+
+def test_gates_that_are_set_as_the_contract_has_them_make_the_same_run(tmp_path: Path) -> None:
+    request = RunRequest(datasets=(str(write_golden(tmp_path / "g.json")),), models=("scripted/echo",), judges=(JUDGE,))
+    written = msgspec.structs.replace(request, pass_rate=0.8, min_score=3.5, max_error_rate=0.0)
+    assert plan_sha256(planned(request).plans[0]) == plan_sha256(planned(written).plans[0])
+
+
+def test_a_judge_that_is_the_candidate_stays_the_same_model(tmp_path: Path) -> None:
+    request = RunRequest(datasets=(str(write_golden(tmp_path / "g.json")),), models=(JUDGE, "scripted/echo"), judges=(JUDGE,))
+    first, second = planned(request).plans
+    assert first.candidate == first.judges[0] == second.judges[0]
 
 
 def test_a_batch_names_itself(tmp_path: Path) -> None:

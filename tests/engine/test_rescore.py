@@ -215,7 +215,15 @@ def test_golden_results_carry_the_id_of_the_new_run(tmp_path: Path) -> None:
     rescored = api.rescore(finished.run_dir, profile="judge_1_5", run_id="official")
     old, new = document(finished, "eval_results.json"), document(rescored, "eval_results.json")
     assert (new["run_id"], rescored.metrics["profile"]["headline"]) == ("official", 4.0)
-    assert {**old, "run_id": ""} == {**new, "run_id": ""}
+    assert (old["results"], old["parameters"]["score_threshold"]) == (new["results"], 3.5)
+
+
+def test_golden_results_of_the_new_run_are_decided_by_its_gates(tmp_path: Path) -> None:
+    golden, runs = write_golden(tmp_path / "g.json"), str(tmp_path / "runs")
+    (finished,) = api.run(golden, model="scripted/echo", judge="scripted/judge-3", pass_rate=0.0, runs_dir=runs)
+    rescored = api.rescore(finished.run_dir, profile="judge_1_5")
+    decided = [document(one, "eval_results.json")["metrics"]["overall_passed"] for one in (finished, rescored)]
+    assert decided == [finished.gate.passed, rescored.gate.passed] == [False, True]
 
 
 def test_the_answers_to_one_record_count_by_their_median(tmp_path: Path) -> None:

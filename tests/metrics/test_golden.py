@@ -43,7 +43,7 @@ def test_a_run_has_the_contracts_shape() -> None:
         eval_result("case-2", "What is 2+3?", duration_ms=0.0, error="timeout"),
     ]
     run = eval_results("run-1", "2026-01-28T10:00:00Z", parameters=parameters(), results=results)
-    assert list(run) == ["run_id", "timestamp", "parameters", "metrics", "results"]
+    assert list(run) == ["run_id", "timestamp", "status", "parameters", "metrics", "results"]
     assert run["results"][0] == {
         "case_id": "case-1",
         "user_prompt": "What is 2+2?",

@@ -64,7 +64,7 @@ def test_a_run_ends_with_a_report_and_eight_artifacts() -> None:
     result = assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--run-id", "first", "--pass-rate", "0.8")
     assert result.exit_code == 0
     assert "pass rate   1.00 [0.57, 1.00] · 5 of 5\n" in result.stdout
-    assert "PASS        pass rate 1.00 (at least 0.80)\n" in result.stdout
+    assert "PASS        pass rate 1.00 (at least 0.80), mean score 4.00 (at least 3.50)" in result.stdout
     assert len([path for path in Path("runs/first").iterdir() if path.name not in ("responses.jsonl", "eval_results.json")]) == 8
 
 
@@ -154,20 +154,20 @@ def test_markdown_goes_to_a_file_with_links_that_lead_from_there(folder: Path) -
     Path("out").mkdir()
     result = assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--run-id", "first", "--json", "--markdown", "out/summary.md")
     assert document(result)["run_id"] == "first"
-    assert result.stderr.endswith("first: no gates · report in out/summary.md\n")
+    assert result.stderr.endswith("first: PASS · report in out/summary.md\n")
     assert "(<../runs/first/failures.jsonl>)" in (folder / "out/summary.md").read_text(encoding="utf-8")
 
 
 def test_a_finished_run_is_told_again_as_markdown() -> None:
     assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--run-id", "first")
-    assert assay("resume", "first", "--markdown", "-").stdout.startswith("## Evaluation: no gates\n")
+    assert assay("resume", "first", "--markdown", "-").stdout.startswith("## Evaluation: PASS\n")
 
 
 def test_a_dry_run_shows_the_plan_and_leaves_nothing_behind() -> None:
     result = assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--dry-run", "--max-error-rate", "0")
     assert result.exit_code == 0
     assert "records     5 to evaluate\n" in result.stdout
-    assert "gates       error rate at most 0.00\n" in result.stdout
+    assert "error rate at most 0.00 · pass rate, mean score: defaults of golden_v1\n" in result.stdout
     assert not Path("runs").exists()
 
 
@@ -223,6 +223,12 @@ def test_the_same_name_with_other_settings_is_refused() -> None:
     result = assay("run", *GOLDEN, "--judge", "scripted/judge-5", "--run-id", "same")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "run 'same' has ended, and was made with other settings" in result.stderr
+
+
+def test_a_golden_run_without_gates_of_its_own_is_decided_by_those_of_its_contract() -> None:
+    result = assay("run", *GOLDEN, "--judge", "scripted/judge-3")
+    assert result.exit_code == 1
+    assert "FAIL        pass rate 0.00 is below 0.80, the default of golden_v1\n" in result.stdout
 
 
 def test_given_answers_are_graded_without_a_candidate() -> None:

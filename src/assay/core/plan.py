@@ -93,6 +93,10 @@ class PanelPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A judge who is asked alone and says that it is less sure than this, is unsure."""
 
 
+CONTRACT_GATES: dict[ContractId, Gates] = {"golden_v1": Gates(pass_rate=0.8, min_score=3.5, max_error_rate=0.0)}
+"""Gates of a run over datasets of one contract, where the request sets no others."""
+
+
 class StageLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Limits on all calls of one stage, beside those of the providers; None is no limit."""
 
@@ -146,6 +150,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     max_cost: float | None = None
     """US dollars after which no new call is made."""
     gates: Gates = Gates()
+    default_gates: tuple[str, ...] = ()
+    """Names of those gates that are the contract's, because the request sets none."""
     profile: ProfileId | None = None
     """The benchmark whose score is computed beside our own figures."""
     compat: bool = False
@@ -180,7 +186,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return (self.candidate, *self.judges)
 
 
-_OPERATION = ("run_id", "concurrency", "generation", "judging", "suite", "parent_run_id", "cache_dir", "responses_path")
+_OPERATION = (
+    "run_id", "concurrency", "generation", "judging", "suite", "parent_run_id", "cache_dir", "responses_path", "default_gates",
+)  # fmt: skip
 """What may differ between the start of a run and its resumption: it changes when and where things happen, not what."""
 
 

@@ -11,6 +11,7 @@ from assay.core.case import Case
 from assay.core.plan import DatasetPlan, Plan
 from assay.core.run_state import State, count_records
 from assay.core.version import __version__
+from assay.engine.eval_run import EVAL_RESULTS, eval_run_parameters, golden_result, why_no_eval_run
 from assay.engine.evidence import Evidence, InputLine, PredictionLine, cluster_of, facts_of, invalid_facts, iso, slices_of, texts_of
 from assay.engine.folders import RunFolders
 from assay.engine.garbage import rare_collection
@@ -20,7 +21,7 @@ from assay.engine.shown import ShownPlan
 from assay.grading import policies, templates
 from assay.metrics.facts import Columns
 from assay.metrics.gates import check_gates
-from assay.metrics.golden import EvalResult, EvalRunParameters, eval_result, eval_results
+from assay.metrics.golden import EvalResult, eval_results
 from assay.metrics.summary import summarize, summarize_slices
 from assay.store.artifacts import Staging
 from assay.store.evidence import AttemptChain, MerkleTree
@@ -97,6 +98,7 @@ class _Artifacts:
         self._facts = Columns()
         self._profiler = profiler_of(self._plan)
         self._panel = panel_of(msgspec.structs.replace(self._plan, judges=shown.judges))
+        self._has_eval_run = self._plan.datasets[0].contract == "golden_v1" and not why_no_eval_run(self._plan)
         self._golden: list[EvalResult] = []
         self._summary: dict[str, Any] = {}
         self._gate: dict[str, Any] = {}
@@ -158,8 +160,8 @@ class _Artifacts:
             row = {"example_id": line.record_id, "candidate_name": line.candidate_name, "response_text": line.model_response}
             self._responses.line(_encode(row if line.sample is msgspec.UNSET else {**row, "sample": line.sample}))
         self._facts.append(facts_of(line, slices_of(case, self._plan.slices), cluster_of(case, self._plan.cluster_key)))
-        if case.contract == "golden_v1":
-            self._golden.append(_golden_result(line, case))
+        if self._has_eval_run:
+            self._golden.append(golden_result(line, case))
 
     def _input_head(self) -> dict[str, Any]:
         first = self._shown.datasets[0]
@@ -189,9 +191,10 @@ class _Artifacts:
         self._summary = {**summary, **panel, "gate": self._gate}
         self._staging.write("metrics_summary.json", _pretty(self._summary))
         self._staging.write("metrics_by_slice.json", _pretty(summarize_slices(self._facts, seed=plan.seed, profile=profile)))
-        if self._golden:
-            document = eval_results(plan.run_id, self._started_at, parameters=_golden_parameters(self._shown), results=self._golden)
-            self._staging.write("eval_results.json", _pretty(document))
+        if self._has_eval_run:
+            parameters = eval_run_parameters(self._shown)
+            document = eval_results(plan.run_id, self._started_at, parameters=parameters, results=self._golden)
+            self._staging.write(EVAL_RESULTS, _pretty(document))
 
     def manifest(self, run: RunRow) -> dict[str, Any]:
         """What the run was and how it ended; hashes of the artifacts are added when it is sealed."""
@@ -241,33 +244,6 @@ class _Artifacts:
 def _ignored_fields(datasets: Iterable[DatasetPlan]) -> list[dict[str, Any]]:
     """Members of documents that were accepted without any effect, by dataset."""
     return [{"dataset_id": dataset.dataset_id, "fields": dataset.ignored_fields} for dataset in datasets if dataset.ignored_fields]
-
-
-def _golden_result(line: PredictionLine, case: Case) -> EvalResult:
-    grade = None if line.raw_score is None else (round(line.raw_score), line.justification or "")
-    error = "" if line.error_code is None else f"{line.error_code}: {line.error_message}"
-    result = eval_result(
-        line.record_id,
-        case.prompt,
-        answer=line.model_response or "",
-        grade=grade,
-        duration_ms=line.total_latency_ms or 0.0,
-        error=error,
-    )
-    return msgspec.structs.replace(result, sample=line.sample)
-
-
-def _golden_parameters(shown: ShownPlan) -> EvalRunParameters:
-    gates, parameters = shown.plan.gates, shown.plan.candidate.parameters
-    return EvalRunParameters(
-        assistant_model=shown.candidate.model,
-        judge_model=shown.judges[0].model if shown.judges else "",
-        temperature=parameters.temperature,
-        max_tokens=parameters.max_tokens,
-        dataset_version=shown.datasets[0].dataset_version,
-        **({} if gates.pass_rate is None else {"pass_rate_threshold": gates.pass_rate}),
-        **({} if gates.min_score is None else {"score_threshold": gates.min_score}),
-    )
 
 
 def _pretty(value: Any) -> bytes:

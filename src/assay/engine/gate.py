@@ -64,12 +64,12 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """The loss that is acceptable, for non-inferiority."""
     measure: Measure = "pass_rate"
     gates: Gates | None = None
-    """Thresholds in place of the plan's."""
+    """Thresholds in place of the same ones of the plan."""
 
 
 def judge(plan: Plan, summary: dict[str, Any], demand: Demand, *, comparison: Comparison | None = None) -> Verdict:
     """The verdict on a finished run; the gravest finding decides, and every one of them is a reason."""
-    findings = _thresholds(demand.gates or plan.gates, summary)
+    findings = _thresholds(_demanded(plan.gates, demand.gates), summary)
     estimate: Estimate | None = None
     if comparison is not None:
         estimate = comparison.passes if demand.measure == "pass_rate" else comparison.scores
@@ -87,6 +87,12 @@ def judge(plan: Plan, summary: dict[str, Any], demand: Demand, *, comparison: Co
         delta=demand.delta,
         difference=estimate,
     )
+
+
+def _demanded(planned: Gates, given: Gates | None) -> Gates:
+    """A threshold that is given takes the place of the plan's; the others stay."""
+    members = {} if given is None else {name: limit for name, limit in msgspec.structs.asdict(given).items() if limit is not None}
+    return msgspec.structs.replace(planned, **members)
 
 
 def _span(comparison: Comparison, demand: Demand) -> float:

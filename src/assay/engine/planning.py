@@ -11,11 +11,12 @@ import msgspec
 from assay.core.case import ContractId
 from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
 from assay.core.issue import Path as Steps
-from assay.core.plan import Gates, ModelPlan, OnInvalid, PanelPlan, Plan, ResponseSource, RetryPlan, StageLimits
+from assay.core.plan import CONTRACT_GATES, Gates, ModelPlan, OnInvalid, PanelPlan, Plan, ResponseSource, RetryPlan, StageLimits
 from assay.core.report import Report
 from assay.datasets.config import ValidationConfig, changed_settings, load_config
 from assay.engine.attachments import Attachments, folder_of
 from assay.engine.conversations import unanswered_turns
+from assay.engine.eval_run import EVAL_RESULTS, GOLDEN_MAX_TOKENS, why_no_eval_run
 from assay.engine.folders import check_place, folders_of
 from assay.engine.inputs import DatasetInput, dataset_plan, file_stem, read_dataset, shown_path
 from assay.engine.members import member_text
@@ -128,6 +129,13 @@ class _Planner:
             self._read_dataset(path, entry)
         self._check_unique("datasets", [(("datasets",), dataset.plan.name) for dataset in self.inputs])
         self._check_scale()
+        if not self._is_golden and any(dataset.plan.contract == "golden_v1" for dataset in self.inputs):
+            self.notes.append("the thresholds of golden_v1 are no gates here, because other datasets are in the run")
+
+    @property
+    def _is_golden(self) -> bool:
+        """All datasets are golden ones."""
+        return {dataset.plan.contract for dataset in self.inputs} == {"golden_v1"}
 
     def _read_dataset(self, path: Steps, entry: DatasetEntry) -> None:
         if entry.path == "-":
@@ -285,6 +293,13 @@ class _Planner:
         is_known_wrong = self.settings.is_wrong(("candidates",)) or self.settings.value.candidates
         if not self.candidates and not is_known_wrong and source == "sampled":
             self.settings.add(("candidates",), "no candidate is named; add candidates (--model provider/model)")
+        self._bound_answers()
+
+    def _bound_answers(self) -> None:
+        """golden_v1 states how long an answer may be, so that there is a limit; a judge that is the candidate stays the same."""
+        if self._is_golden:
+            self.judges = [_bounded(judge) if judge in self.candidates else judge for judge in self.judges]
+            self.candidates = [_bounded(candidate) for candidate in self.candidates]
 
     def _load_file(self, path: str) -> None:
         place: Steps = ("run", "responses")
@@ -325,7 +340,19 @@ class _Planner:
         wanted = self.settings.value.run.id
         ids = _run_ids(wanted, self.candidates) if wanted else [new_run_id() for _ in self.candidates]
         self._check_places(ids)
-        return tuple(self._plan(run_id, candidate, suite=suite) for run_id, candidate in zip(ids, self.candidates, strict=True))
+        plans = tuple(self._plan(run_id, candidate, suite=suite) for run_id, candidate in zip(ids, self.candidates, strict=True))
+        reason = why_no_eval_run(plans[0]) if plans else ""
+        self.notes += [f"no {EVAL_RESULTS}: {reason}"] if reason else []
+        return plans
+
+    def _gates(self) -> tuple[Gates, tuple[str, ...]]:
+        """The gates, and the names of those that the contract sets: one that is about another score than the contract's is none."""
+        given = msgspec.to_builtins(self.settings.value.gates)
+        own = msgspec.structs.asdict(CONTRACT_GATES["golden_v1"]) if self._is_golden else {}
+        if self.profile is not None:
+            own.pop("min_score", None)
+        taken = tuple(name for name in own if given[name] is None)
+        return Gates(**{**given, **{name: own[name] for name in taken}}), taken
 
     def _check_places(self, ids: list[str]) -> None:
         """No candidate is asked when the run of another one could not be kept."""
@@ -337,6 +364,7 @@ class _Planner:
 
     def _plan(self, run_id: str, candidate: ModelPlan, *, suite: str) -> Plan:
         value, run = self.settings.value, self.settings.value.run
+        gates, default_gates = self._gates()
         return Plan(
             run_id=run_id,
             datasets=tuple(dataset.plan for dataset in self.inputs),
@@ -355,9 +383,8 @@ class _Planner:
             generation=StageLimits(concurrency=run.generation.concurrency, requests_per_minute=run.generation.requests_per_minute),
             judging=StageLimits(concurrency=run.judging.concurrency, requests_per_minute=run.judging.requests_per_minute),
             max_cost=value.max_cost,
-            gates=Gates(
-                pass_rate=value.gates.pass_rate, min_score=value.gates.min_score, max_error_rate=value.gates.max_error_rate
-            ),
+            gates=gates,
+            default_gates=default_gates,
             profile=value.profile,
             compat=value.compat,
             slices=value.slices,
@@ -413,6 +440,15 @@ class _Planner:
 def _given(name: str) -> ModelPlan:
     """A candidate whose answers are given: nobody is asked, so it has no provider."""
     return ModelPlan(name=name, provider="", model=name)
+
+
+def _bounded(model: ModelPlan) -> ModelPlan:
+    """The model with the longest answer of a golden run, where nothing is said about it."""
+    parameters = model.parameters
+    if parameters.max_tokens is not None:
+        return model
+    longest = GOLDEN_MAX_TOKENS + (parameters.thinking_budget or 0)
+    return msgspec.structs.replace(model, parameters=msgspec.structs.replace(parameters, max_tokens=longest))
 
 
 def _run_ids(wanted: str, candidates: list[ModelPlan]) -> list[str]:

@@ -12,6 +12,7 @@ from assay.core.case import Case
 from assay.core.errors import RunSealed, UsageProblem
 from assay.core.plan import Gates, Plan, ProfileId, plan_sha256, read_plan
 from assay.core.version import __version__
+from assay.engine.eval_run import EVAL_RESULTS, regated, why_no_eval_run
 from assay.engine.evidence import PredictionLine, iso
 from assay.engine.folders import RunFolders, check_place
 from assay.engine.panels import read_panel
@@ -27,7 +28,6 @@ from assay.store.verify import verify_run
 
 _SAME = ("input_dataset.json", "record_validation.jsonl", "attempt_logs.jsonl", "failures.jsonl", "responses.jsonl")
 """What another score does not change."""
-_GOLDEN = "eval_results.json"
 _OWN = ("artifacts", OWN_HASH)
 """What the manifest of every run says for itself."""
 
@@ -96,6 +96,7 @@ def _plan(run: RunFolder, run_id: str, *, wanted: Rescoring) -> Plan:
         profile=wanted.profile,
         compat=wanted.compat,
         gates=gates,
+        default_gates=tuple(name for name in plan.default_gates if name != "min_score"),
     )
 
 
@@ -145,8 +146,8 @@ def _write(run: RunFolder, plan: Plan, *, profiler: Profiler, staging: Staging, 
     metrics = metrics_of(columns_of(run, plan, read=scored), plan, panel=read_panel(run, plan))
     for name, document in metrics.items():
         staging.write(name, _pretty(document))
-    if (run.path / _GOLDEN).is_file():
-        staging.write(_GOLDEN, _pretty({**run.document(_GOLDEN), "run_id": plan.run_id}))
+    if (run.path / EVAL_RESULTS).is_file() and not why_no_eval_run(plan):
+        staging.write(EVAL_RESULTS, _pretty(regated(run.document(EVAL_RESULTS), plan)))
     gate = metrics["metrics_summary.json"]["gate"]
     staging.seal(_manifest(run, plan, profiler=profiler, gate=gate, at=iso(at)))
 

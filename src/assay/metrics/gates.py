@@ -7,7 +7,7 @@ import msgspec
 
 from assay.core.plan import Gates
 
-_TOLERANCE = 1e-9
+TOLERANCE = 1e-9
 """Rounding in the last digits decides no gate."""
 
 
@@ -49,7 +49,7 @@ def _at_least(name: str, value: float | None, limit: float | None, *, why_undefi
         return ""
     if value is None:
         return f"{name} is undefined: {why_undefined}"
-    return f"{name} {_against(value, limit)[0]} is below {_against(value, limit)[1]}" if value < limit - _TOLERANCE else ""
+    return f"{name} {_against(value, limit)[0]} is below {_against(value, limit)[1]}" if value < limit - TOLERANCE else ""
 
 
 def _at_most(name: str, value: float | None, limit: float | None) -> str:
@@ -57,7 +57,7 @@ def _at_most(name: str, value: float | None, limit: float | None) -> str:
         return ""
     if value is None:
         return f"{name} is undefined: the run has no records"
-    return f"{name} {_against(value, limit)[0]} is above {_against(value, limit)[1]}" if value > limit + _TOLERANCE else ""
+    return f"{name} {_against(value, limit)[0]} is above {_against(value, limit)[1]}" if value > limit + TOLERANCE else ""
 
 
 def _why_no_mean(summary: Mapping[str, Any]) -> str:

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from assay.metrics.gates import TOLERANCE
+
 Json = dict[str, Any]
 PASS_SCORE = 4
 """golden_v1: a case has passed if and only if its score is at least 4."""
@@ -44,6 +46,8 @@ class EvalRunParameters(msgspec.Struct, frozen=True, kw_only=True):
     dataset_version: str
     pass_rate_threshold: float = 0.8
     score_threshold: float = 3.5
+    max_error_rate: float | None = None
+    """The contract has no word for it, though errors are in no rate and no average; None is no cap."""
 
 
 def eval_result(
@@ -71,6 +75,7 @@ def eval_results(
     return {
         "run_id": run_id,
         "timestamp": timestamp,
+        "status": "partial" if any(result.score is None for result in kept) else "complete",
         "parameters": msgspec.to_builtins(parameters),
         "metrics": eval_run_metrics([result.score for result in kept], parameters),
         "results": [result.to_json(is_filled=is_filled) for result in kept],
@@ -83,6 +88,7 @@ def eval_run_metrics(scores: Sequence[int | None], parameters: EvalRunParameters
     passed = sum(score >= PASS_SCORE for score in graded)
     pass_rate = passed / len(graded) if graded else None
     average = fsum(graded) / len(graded) if graded else None
+    cap = parameters.max_error_rate
     return {
         "total_cases": len(scores),
         "passed_cases": passed,
@@ -93,7 +99,8 @@ def eval_run_metrics(scores: Sequence[int | None], parameters: EvalRunParameters
         "overall_passed": (
             pass_rate is not None
             and average is not None
-            and pass_rate >= parameters.pass_rate_threshold
-            and average >= parameters.score_threshold
+            and pass_rate >= parameters.pass_rate_threshold - TOLERANCE
+            and average >= parameters.score_threshold - TOLERANCE
+            and (cap is None or (len(scores) - len(graded)) / len(scores) <= cap + TOLERANCE)
         ),
     }

@@ -23,7 +23,7 @@ from assay.surfaces.reporters.verdict import verdict_markdown, verdict_text
 
 HELP = """Decide about a finished run, and say why: REGRESSION, WARNING, PASS or IMPROVED.
 
-Thresholds are those that the run was started with, unless other ones are given here. A baseline (by default that of the run's
+Thresholds are those that the run was started with, apart from those that are given here. A baseline (by default that of the run's
 dataset, see `assay baseline`) is compared record by record. `--mode absolute` fails on a loss that can be shown; `superiority`
 demands a gain that can be shown; `non-inferiority` demands that a loss of more than `--delta` is excluded. Every decision goes to
 the audit log.

@@ -39,10 +39,27 @@ def _verdicts(view: RunView) -> list[Decision]:
     if not result.counts.evaluated_records:
         return [Decision("NO RESULT", "nothing could be evaluated")]
     if not result.gate.passed:
-        return [Decision("FAIL", reason) for reason in result.gate.reasons or ("a gate was missed",)]
+        return [Decision("FAIL", reason + _source(reason, view.plan)) for reason in result.gate.reasons or ("a gate was missed",)]
     if gates:
-        return [Decision("PASS", ", ".join(_reached(gates, result.metrics)))]
+        return [Decision("PASS", ", ".join(_reached(gates, result.metrics)) + default_gates_text(view.plan))]
     return [Decision(NO_GATES, "--pass-rate, --min-score and --max-error-rate set them")]
+
+
+def default_gates_text(plan: Json) -> str:
+    """Which gates nobody has set, because their contract does; empty where there are none."""
+    defaults, contract = plan.get("default_gates") or (), plan["datasets"][0]["contract"]
+    if not defaults:
+        return ""
+    is_all = {name for name, limit in plan["gates"].items() if limit is not None} == set(defaults)
+    names = "" if is_all else ", ".join(name for gate, name, _, _ in _GATES if gate in defaults) + ": "
+    return f" · {names}defaults of {contract}"
+
+
+def _source(reason: str, plan: Json) -> str:
+    """The contract, behind a reason that is about one of its gates."""
+    defaults = plan.get("default_gates") or ()
+    is_default = any(gate in defaults and reason.startswith(name) for gate, name, _, _ in _GATES)
+    return f", the default of {plan['datasets'][0]['contract']}" if is_default else ""
 
 
 def _reached(gates: Json, metrics: Json) -> list[str]:

@@ -9,6 +9,7 @@ from assay import api
 from assay.core.plan import DatasetPlan, ModelPlan, Plan
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import hanging, painter
+from assay.surfaces.reporters.run_decision import default_gates_text
 from assay.surfaces.reporters.run_numbers import dollars
 from assay.surfaces.reporters.settings import Settings
 from assay.surfaces.reporters.wording import counted
@@ -58,7 +59,7 @@ def _lines(planned: api.PlannedRuns) -> Iterator[tuple[str, str]]:
         )
     yield "calls", _calls(planned)
     yield "limits", _limits(first)
-    yield "gates", ", ".join(_gates(first)) or "none"
+    yield "gates", (", ".join(_gates(first)) or "none") + default_gates_text(msgspec.to_builtins(first))
     yield "runs in", planned.runs_dir
     for note in planned.notes:
         yield "note", note

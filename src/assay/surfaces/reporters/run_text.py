@@ -103,11 +103,12 @@ def _model(model: Json, plan: Json) -> str:
     """`gpt · openai/gpt-5-mini · temperature 0`."""
     # The path of a recording says less than the name that it was given.
     address = f"{model['provider']}/{model['model']}" if model["provider"] not in ("", "replay") else ""
-    given = model.get("parameters") or {}
-    parameters = [f"{name.replace('_', ' ')} {_plain(value)}" for name, value in given.items() if value not in (None, {})]
     source = {"prefilled": "answers from a file", "part_of_conversation": "recorded answers"}.get(
         plan.get("response_source", ""), ""
     )
+    # Nobody was asked for a given answer, so that nothing was asked for with these parameters.
+    given = {} if source else model.get("parameters") or {}
+    parameters = [f"{name.replace('_', ' ')} {_plain(value)}" for name, value in given.items() if value not in (None, {})]
     return _joined([model["name"], address if address != model["name"] else "", source, *parameters])
 
 
