@@ -18,17 +18,21 @@ call 1 validate examples/batch_v1/broken-syntax.json
 step '3. Two candidates answer the golden prompts, and a judge grades them. One reaches the gates, the other does not.'
 call 1 run examples/runs/two-candidates.yaml --run-id golden --quiet
 
-step '4. A batch whose pass rate is good enough. But the judge refused one record; an error is no score, and the gate does not forget it.'
+step '4. Is the difference real? The same records side by side, with what so few of them can tell.'
+call 0 compare golden-hasty golden-careful --flips 1
+call 0 charts golden-careful golden-hasty -o "$runs-charts"
+
+step '5. A batch whose pass rate is good enough. But the judge refused one record; an error is no score, and the gate does not forget it.'
 call 1 run examples/batch_v1/support-answers.json --model "$recording" --judge "$recording" --run-id batch --pass-rate 0.75 \
   --max-error-rate 0 --quiet
 call 0 show batch account-001
 
-step '5. Legal questions (by rubric, by reference, multiple choice) and a recorded conversation go the same way. All runs so far:'
+step '6. Legal questions (by rubric, by reference, multiple choice) and a recorded conversation go the same way. All runs so far:'
 call_silently 0 run examples/legal_eval_v1/contract-law.jsonl --model "$recording" --judge "$recording" --run-id legal --quiet
 call_silently 0 run examples/conversation_v1/travel-agent.yaml --judge "$recording" --run-id conversation --quiet
 call 0 runs
 
-step '6. Every run leaves its whole evidence in a folder, written once, under hashes.'
+step '7. Every run leaves its whole evidence in a folder, written once, under hashes.'
 call 0 verify legal
 say "ls $runs/legal"
 printf '%s\n' "$(ls "$runs/legal" | tr '\n' ' ' | fold -s -w 120)"
@@ -39,6 +43,9 @@ cat <<NEXT
   assay show legal                            what came out, with intervals
   assay show legal clb:rubric:oral-change     why an almost perfect answer failed
   assay show golden-hasty tone-apology        an answer that talks to the judge
+  assay gate golden-careful --baseline golden-hasty --mode superiority
+                                              a verdict for a pipeline; assay baseline, suite and trend go further
+  assay probe --judge scripted/judge-gullible is this judge sound? (a scripted one that is not)
   assay run YOUR-FILE --model openai/gpt-5-mini --judge openai/gpt-5 --dry-run
   make demo-local                             a real model on this machine, no key
   Read on: docs/tutorial/first-run.md, docs/reference/run-file.md; where the replies come from: examples/recordings/README.md
