@@ -128,9 +128,14 @@ def resume(
     watch: Watch | None = None,
     on_busy: OnBusy | None = None,
     takes_signals: bool = False,
+    is_stopping: Callable[[], bool] | None = None,
 ) -> RunResult:
-    """Go on with an unfinished run under the settings that it was started with."""
-    return resume_run(find_run(Path(runs_dir), run_name), _surroundings(watch, on_busy, takes_signals=takes_signals))
+    """Go on with an unfinished run under the settings that it was started with.
+
+    A caller that has signals of its own may drain the run instead: `is_stopping` is asked a few times a second.
+    """
+    around = _surroundings(watch, on_busy, takes_signals=takes_signals, is_stopping=is_stopping)
+    return resume_run(find_run(Path(runs_dir), run_name), around)
 
 
 def cancel(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> RunResult:
@@ -255,5 +260,13 @@ def _surroundings(
     *,
     takes_signals: bool = False,
     inputs: Sequence[DatasetInput] | None = None,
+    is_stopping: Callable[[], bool] | None = None,
 ) -> Surroundings:
-    return Surroundings(environ=os.environ, watch=watch, on_busy=on_busy, takes_signals=takes_signals, inputs=inputs)
+    return Surroundings(
+        environ=os.environ,
+        watch=watch,
+        on_busy=on_busy,
+        takes_signals=takes_signals,
+        inputs=inputs,
+        is_stopping=is_stopping,
+    )

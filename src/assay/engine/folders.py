@@ -112,8 +112,9 @@ def run_ids(runs_dir: Path) -> list[str]:
 
 
 def _names(runs_dir: Path) -> list[str]:
-    sealed = {path.parent.name for path in runs_dir.glob(f"*/{MANIFEST}")}
+    # In this order: a run that is sealed at this very moment is in the first list or in the second, or in both.
     active = {path.parent.name for path in runs_dir.glob(f"{ACTIVE}/*/{LEDGER}")}
+    sealed = {path.parent.name for path in runs_dir.glob(f"*/{MANIFEST}")}
     return sorted(active | sealed)
 
 

@@ -3,6 +3,8 @@
 import os
 from collections.abc import Iterator
 from heapq import nsmallest
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,11 +13,12 @@ from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.core.outcome import Decision
 from assay.core.plan import Plan
 from assay.core.run_result import RunResult
-from assay.engine.evidence import Evidence
+from assay.engine.evidence import Evidence, iso
 from assay.engine.folders import RunFolders
 from assay.engine.runs import result_of
 from assay.engine.shown import ShownPlan, own_secrets
 from assay.grading import DISAGREE
+from assay.store.artifacts import MANIFEST
 from assay.store.folder import RunFolder, open_run_folder
 from assay.store.ledger import FinishedRecord
 from assay.store.redact import Redactor
@@ -56,11 +59,44 @@ class Run:
         shown = self._shown_plan()
         return {"run_id": shown.plan.run_id, "status": self.result.state, "plan": shown.members()}
 
-    def predictions(self) -> Iterator[Line]:
-        """Every valid record with what came of it so far, in order."""
+    @property
+    def moments(self) -> Line:
+        """When the run was created, started and completed, and every state that it has entered, in the words of the manifest."""
         if self._sealed is not None:
-            yield from self._sealed.lines("predictions.jsonl")
+            return {name: self._sealed.manifest[name] for name in ("created_at", "started_at", "completed_at", "states")}
+        ledger = open_ledger(self.folders.ledger)
+        try:
+            entered = ledger.run().states
+        finally:
+            ledger.close()
+        states = [{"state": state, "entered_at": iso(at)} for state, at in entered]
+        started = next((state["entered_at"] for state in states if state["state"] == "running"), None)
+        return {"created_at": states[0]["entered_at"], "started_at": started, "completed_at": None, "states": states}
+
+    def validations(self) -> Iterator[Line]:
+        """Every record with what validation says of it, in order; none before an unfinished run has read its input."""
+        if self._sealed is not None:
+            yield from self._sealed.lines("record_validation.jsonl")
             return
+        for _, evidence in self._open_evidence():
+            yield msgspec.json.decode(msgspec.json.encode(evidence.validation()))
+
+    def artifacts(self) -> dict[str, Path]:
+        """The files of a finished run by name; empty before its end."""
+        if self._sealed is None:
+            return {}
+        names = (MANIFEST, *self._sealed.manifest["artifacts"])
+        return {name: self._sealed.path / name for name in names if (self._sealed.path / name).is_file()}
+
+    def predictions(self, start: int = 0) -> Iterator[Line]:
+        """Every valid record with what came of it so far, in order, from the one at `start` on."""
+        if self._sealed is not None:
+            # Of the lines before it only the ends are looked for.
+            yield from self._sealed.lines("predictions.jsonl", start)
+            return
+        yield from islice(self._open_predictions(), start, None)
+
+    def _open_predictions(self) -> Iterator[Line]:
         for finished, evidence in self._open_evidence():
             if finished.record.case is not None and finished.outcome is not None:
                 yield msgspec.to_builtins(evidence.prediction(evidence.redacted(_dataset(finished))))

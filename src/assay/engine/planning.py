@@ -65,7 +65,7 @@ def plan_runs(request: RunRequest, *, environ: Mapping[str, str], now: float, ne
     surveyed = planner.survey(plans)
     problems = [*planner.settings.problems, *(problem for plan in plans for problem in check_models(plan, environ=environ))]
     if problems or surveyed is None:
-        raise PlanProblems(list(dict.fromkeys(problems)))
+        raise PlanProblems(list(dict.fromkeys(problems)), refused=planner.refused)
     return PlannedRuns(
         plans=plans,
         runs_dir=str(planner.runs_dir),
@@ -90,6 +90,7 @@ class _Planner:
     def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
         self.settings = settings
         self.inputs: list[DatasetInput] = []
+        self.refused: list[Report] = []
         self.candidates: list[ModelPlan] = []
         self.judges: list[ModelPlan] = []
         self.notes: list[str] = []
@@ -151,6 +152,7 @@ class _Planner:
             self.settings.add(path, problem.message)
             return
         if report.contract is None or self._is_refused(path, report):
+            self.refused.append(report)
             self._list_errors(report)
             return
         plan = msgspec.structs.replace(

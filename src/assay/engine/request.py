@@ -10,6 +10,7 @@ from assay.core.errors import UsageProblem
 from assay.core.issue import Finding
 from assay.core.issue import Path as Steps
 from assay.core.plan import OnInvalid, ProfileId, ResponseSource
+from assay.core.report import Report
 from assay.datasets.checks import Findings
 from assay.engine.run_file import (
     DatasetEntry,
@@ -26,7 +27,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The options of `assay run`; what is given here counts more than what the run file says."""
 
     run_file: str = ""
-    datasets: tuple[str, ...] = ()
+    datasets: tuple[DatasetEntry | str, ...] = ()
     models: tuple[str, ...] = ()
     judges: tuple[str, ...] = ()
     responses: str = ""
@@ -81,8 +82,10 @@ _ARGUMENTS = {"datasets": "DATASET", "models": "--model", "judges": "--judge"}
 class PlanProblems(UsageProblem):
     """Everything that keeps a run from being started, found before any call."""
 
-    def __init__(self, problems: Sequence[str]) -> None:
+    def __init__(self, problems: Sequence[str], *, refused: Sequence[Report] = ()) -> None:
         self.problems = tuple(problems)
+        self.refused = tuple(refused)
+        """What was said of datasets that cannot be used."""
         count = f"{len(problems)} problems: " if len(problems) > 1 else ""
         super().__init__(count + "; ".join(problems), hint="nothing was called; correct these and try again")
 
@@ -158,7 +161,7 @@ def _nested(given: dict[Steps, Any]) -> dict[str, Any]:
     members: dict[str, Any] = {}
     for seat, value in given.items():
         section = members if len(seat) == 1 else members.setdefault(str(seat[0]), {})
-        section[str(seat[-1])] = list(value) if isinstance(value, tuple) else value
+        section[str(seat[-1])] = [msgspec.to_builtins(member) for member in value] if isinstance(value, tuple) else value
     return members
 
 

@@ -64,6 +64,8 @@ class Surroundings(msgspec.Struct, kw_only=True):
     """Ctrl-C and SIGTERM drain the run; a second one stops it at once."""
     answers: Callable[[str, int], Reply] | None = None
     """Given answers by case id and sample, where they are in no file."""
+    is_stopping: Callable[[], bool] | None = None
+    """Asked a few times a second: True drains the run, for a caller that has signals of its own."""
 
 
 class Interrupted(Exception):
@@ -354,6 +356,9 @@ class Evaluation:
     async def _report(self, room: Room) -> None:
         while True:
             self._show(room)
+            if self._surroundings.is_stopping is not None and self._surroundings.is_stopping():
+                self.is_interrupted = True
+                room.stop.set()
             await asyncio.sleep(REFRESH)
 
     def _show(self, room: Room) -> None:

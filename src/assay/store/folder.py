@@ -1,6 +1,7 @@
 """Finished runs, read back: the manifest, documents and lines of a run folder, and what retention has left of them."""
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +47,10 @@ class RunFolder:
         path = self._existing(name)
         return decoded(b"".join(read_pieces(path)), path)
 
-    def lines(self, name: str) -> Iterator[dict[str, Any]]:
-        """The objects of a JSONL artifact, one at a time; raises RunNotFound when it is not there any more."""
+    def lines(self, name: str, start: int = 0) -> Iterator[dict[str, Any]]:
+        """The objects of a JSONL artifact from a line on, one at a time; raises RunNotFound when it is not there any more."""
         path = self._existing(name)
-        for line in split_lines(read_pieces(path)):
+        for line in islice(split_lines(read_pieces(path)), start, None):
             yield decoded(line, path)
 
     def raw_lines(self, name: str) -> Iterator[bytes]:

@@ -38,6 +38,8 @@ COMMANDS: Mapping[str, str] = {
     "verify": "Say whether a run's files are as they were published.",
     "replay": "Compute a run's metrics again from its files alone.",
     "purge": "Remove artifacts whose time of retention is over.",
+    "serve": "Offer runs and validation over HTTP.",
+    "keys": "Make, list and revoke keys of the service.",
 }
 """Each command, a module of this package, with its line in the help."""
 

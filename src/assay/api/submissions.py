@@ -1,0 +1,137 @@
+"""Runs that somebody submits and somebody else works off: what a server needs beside the calls for people."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.api.validation import validate
+from assay.core.errors import RunNotFound, StoreUnavailable
+from assay.engine.baselines import record
+from assay.engine.opened import Run
+from assay.engine.request import RunRequest
+from assay.engine.run_file import DatasetEntry
+from assay.engine.run_id import new_run_id
+from assay.engine.submission import (
+    UploadVerdict,
+    accept,
+    discard_upload,
+    exact_run,
+    new_upload,
+    prepare,
+    queued_errors,
+    sweep_uploads,
+    verdict_on,
+)
+from assay.store.lock import RunLock
+from assay.store.submissions import SubmissionBook, SubmissionRow
+
+__all__ = [
+    "DatasetEntry",
+    "SubmissionRow",
+    "Submissions",
+    "Upload",
+    "UploadVerdict",
+    "check_upload",
+    "named_run",
+    "prepare_run",
+    "record_errors",
+]
+
+SERVER_DIR = ".server"
+"""Folder of what a server keeps beside its runs."""
+
+
+class Upload(msgspec.Struct, frozen=True):
+    """Where the dataset of a run that is yet to be planned goes."""
+
+    run_id: str
+    folder: Path
+
+
+class Submissions:
+    """The submissions to one folder of runs, which has one server at a time; raises StoreUnavailable when it has another."""
+
+    def __init__(self, runs_dir: Path) -> None:
+        self.runs_dir = runs_dir
+        self.folder = runs_dir / SERVER_DIR
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock = RunLock(self.folder)
+        if not self._lock.try_acquire():
+            raise StoreUnavailable(
+                f"process {self._lock.holder()} serves the runs in '{runs_dir}'",
+                hint="stop it, or choose another folder with --runs-dir",
+            )
+        self._book = SubmissionBook(self.folder / "submissions.sqlite")
+
+    def unfinished(self) -> list[str]:
+        """The submitted runs that have not ended, the oldest first; uploads of which no run came are removed."""
+        return sweep_uploads(self.runs_dir)
+
+    def new_upload(self) -> Upload:
+        """A private folder for the dataset of a new run."""
+        run_id = new_run_id()
+        return Upload(run_id, new_upload(self.runs_dir, run_id))
+
+    def discard(self, upload: Upload) -> None:
+        """Remove an upload, unless a run came of it."""
+        discard_upload(self.runs_dir, upload.run_id)
+
+    def under(self, owner: str, key: str) -> SubmissionRow | None:
+        """The submission under an idempotency key, if its run exists."""
+        found = self._book.under(owner, key)
+        return None if found is None or not self._exists(found.run_id) else found
+
+    def of(self, run_id: str) -> SubmissionRow | None:
+        """The submission that a run came of."""
+        return self._book.of(run_id)
+
+    def _exists(self, run_id: str) -> bool:
+        try:
+            exact_run(self.runs_dir, run_id)
+        except RunNotFound:
+            return False
+        return True
+
+    def accept(self, verdict: UploadVerdict, row: SubmissionRow) -> None:
+        """Make the run durable; a crash at any moment leaves the whole run or nothing, and its key never makes a second one."""
+        # In this order: a key without its run is given anew, a run without its key would be made twice.
+        self._book.enter(row)
+        accept(verdict.plan, self.runs_dir, at=row.at)
+
+    def note(self, action: str, *, by: str, **members: Any) -> None:
+        """A line in the audit log: who did what."""
+        record(self.runs_dir, action, {"by": by, **members})
+
+    def close(self) -> None:
+        """Let another server take over."""
+        self._book.close()
+        self._lock.release()
+
+
+def check_upload(path: Path, contract: str) -> UploadVerdict:
+    """What validation says of an upload."""
+    return verdict_on(validate(path, contract))
+
+
+def prepare_run(request: RunRequest) -> UploadVerdict:
+    """Validate and plan the run of an upload, without making it."""
+    return prepare(request, environ=os.environ, now=time.time())
+
+
+def named_run(run_id: str, runs_dir: Path) -> Run:
+    """The run with exactly this id: no path, no beginning of one, no `latest`; raises RunNotFound."""
+    return Run(exact_run(runs_dir, run_id))
+
+
+def record_errors(run: Run) -> Iterator[dict[str, Any]]:
+    """Every error of every record, in the order of the records."""
+    is_read = False
+    for line in run.validations():
+        is_read = True
+        yield from (issue for issue in line["issues"] if issue["severity"] == "error")
+    if not is_read:
+        yield from queued_errors(run.folders)

@@ -1,0 +1,139 @@
+"""Uploads into runs that wait for their turn: an accepted one survives a crash, a refused one leaves nothing."""
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.core.errors import RunNotFound
+from assay.core.plan import Plan, read_plan
+from assay.core.report import Counts, Outcome, Report
+from assay.engine.folders import ACTIVE, RunFolders, folders_of
+from assay.engine.planning import plan_runs
+from assay.engine.request import PlanProblems, RunRequest
+from assay.engine.run import open_or_create
+from assay.store.failures import disk_errors, sync_folder
+
+UPLOAD = "upload"
+"""Folder of an upload inside the run's working state; it goes with it when the run is sealed."""
+ERRORS = "record_errors.jsonl"
+ERROR_MEMBERS = ("index", "record_id", "code", "message", "path", "severity")
+"""batch_v1 2.2: the members of a record error, and no other."""
+MOST_ERRORS = 1_000
+"""Errors that an answer lists; the rest is counted, and all of them can be asked for."""
+
+Line = dict[str, Any]
+
+
+class UploadVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What validation and planning say of an upload, in plain values that may come from another process."""
+
+    outcome: Outcome
+    contract: str = ""
+    counts: Counts = Counts()
+    dataset_errors: tuple[Line, ...] = ()
+    record_errors: tuple[Line, ...] = ()
+    """The first of them."""
+    record_errors_total: int = 0
+    warnings: tuple[Line, ...] = ()
+    warnings_total: int = 0
+    problems: tuple[str, ...] = ()
+    """What is wrong with the settings."""
+    plan: bytes = b""
+    """The plan as JSON; empty for an upload that cannot be run."""
+
+
+def verdict_on(report: Report) -> UploadVerdict:
+    """The verdict of a report alone."""
+    shown = report.to_dict()
+    errors = shown["record_errors"]
+    return UploadVerdict(
+        outcome=report.outcome,
+        contract=report.contract or "",
+        counts=report.counts,
+        dataset_errors=tuple(shown["dataset_errors"][:MOST_ERRORS]),
+        record_errors=tuple(map(_fixed, errors[:MOST_ERRORS])),
+        record_errors_total=len(errors),
+        warnings=tuple(shown["warnings"][:MOST_ERRORS]),
+        warnings_total=len(shown["warnings"]),
+    )
+
+
+def _fixed(error: Line) -> Line:
+    return {name: error[name] for name in ERROR_MEMBERS}
+
+
+def new_upload(runs_dir: Path, run_id: str) -> Path:
+    """A private folder for the upload of a run that is yet to be planned."""
+    folder = folders_of(runs_dir, run_id).active / UPLOAD
+    with disk_errors(folder):
+        folder.mkdir(mode=0o700, parents=True)
+    return folder
+
+
+def discard_upload(runs_dir: Path, run_id: str) -> None:
+    """Remove an upload of which no run came."""
+    folders = folders_of(runs_dir, run_id)
+    if not folders.ledger.is_file():
+        shutil.rmtree(folders.active, ignore_errors=True)
+
+
+def prepare(request: RunRequest, *, environ: Mapping[str, str], now: float) -> UploadVerdict:
+    """Validate and plan the one run of a request over an upload, without making it; record errors are kept beside the upload."""
+    try:
+        planned = plan_runs(request, environ=environ, now=now, new_run_id=lambda: request.run_id)
+    except PlanProblems as found:
+        if found.refused:
+            return verdict_on(found.refused[0])
+        return UploadVerdict(outcome="rejected", problems=found.problems)
+    report, plan = planned.inputs[0].report, planned.plans[0]
+    if report.record_errors:
+        _keep_errors(folders_of(Path(planned.runs_dir), plan.run_id).active / UPLOAD / ERRORS, report)
+    return msgspec.structs.replace(verdict_on(report), plan=msgspec.json.encode(plan))
+
+
+def _keep_errors(path: Path, report: Report) -> None:
+    with disk_errors(path), os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        for error in report.to_dict()["record_errors"]:
+            file.write(msgspec.json.encode(_fixed(error)) + b"\n")
+
+
+def accept(plan: bytes, runs_dir: Path, *, at: float) -> None:
+    """Make the run of a plan durable in state `queued`; its upload is on the disk before it."""
+    read: Plan = read_plan(plan)
+    folders = folders_of(runs_dir, read.run_id)
+    sync_folder(folders.active / UPLOAD)
+    sync_folder(folders.active)
+    open_or_create(read, folders, at=at)
+
+
+def queued_errors(folders: RunFolders) -> list[Line]:
+    """The record errors of an upload whose run has not read its input yet."""
+    path = folders.active / UPLOAD / ERRORS
+    try:
+        return [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
+    except FileNotFoundError:
+        return []
+
+
+def sweep_uploads(runs_dir: Path) -> list[str]:
+    """The submitted runs that have not ended, the oldest first; uploads of which no run came are removed."""
+    unfinished: list[tuple[float, str]] = []
+    for upload in sorted(runs_dir.glob(f"{ACTIVE}/*/{UPLOAD}")):
+        folders = RunFolders(runs_dir, upload.parent.name)
+        if folders.ledger.is_file():
+            unfinished.append((folders.ledger.stat().st_mtime, folders.run_id))
+        else:
+            shutil.rmtree(folders.active, ignore_errors=True)
+    return [run_id for _, run_id in sorted(unfinished)]
+
+
+def exact_run(runs_dir: Path, run_id: str) -> RunFolders:
+    """The run with exactly this id: no path, no beginning of one, no `latest`; raises RunNotFound."""
+    is_plain = not run_id.startswith(".") and not {"/", "\0"} & set(run_id) and 0 < len(run_id) <= 128
+    if not is_plain or not RunFolders(runs_dir, run_id).exists:
+        raise RunNotFound(f"there is no run '{run_id[:128]}'", hint="list the runs")
+    return RunFolders(runs_dir, run_id)

@@ -1,0 +1,86 @@
+"""Who submitted which run under which idempotency key, in one SQLite file beside the runs."""
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from assay.store.failures import database_errors, disk_errors
+
+BUSY_SECONDS = 10.0
+_TABLES = """
+CREATE TABLE IF NOT EXISTS submission(
+    run_id TEXT PRIMARY KEY, owner TEXT, key TEXT, fingerprint TEXT, answer BLOB, at REAL
+);
+CREATE UNIQUE INDEX IF NOT EXISTS submission_by_key ON submission(owner, key) WHERE key != '';
+"""
+_COLUMNS = "run_id, owner, key, fingerprint, answer, at"
+
+
+class SubmissionRow(msgspec.Struct, frozen=True):
+    """One accepted submission."""
+
+    run_id: str
+    owner: str
+    """The name of the key that submitted it; empty where none was needed."""
+    key: str
+    """The idempotency key; empty without one."""
+    fingerprint: str
+    """Of the body and the settings: the same key with another one is a conflict."""
+    answer: bytes
+    """What was answered, as JSON."""
+    at: float
+
+
+class SubmissionBook:
+    """The submissions of a folder of runs; every method is one durable transaction, from any thread."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        with disk_errors(path):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.touch(mode=0o600)
+        with database_errors(path):
+            self._database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = FULL")
+            self._database.executescript(_TABLES)
+
+    def enter(self, row: SubmissionRow) -> None:
+        """Keep a submission; an earlier one under the same key, whose run came to nothing, is forgotten."""
+        with self._transaction() as database:
+            if row.key:
+                database.execute("DELETE FROM submission WHERE owner = ? AND key = ?", (row.owner, row.key))
+            database.execute(f"INSERT INTO submission({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", msgspec.structs.astuple(row))
+
+    def under(self, owner: str, key: str) -> SubmissionRow | None:
+        """The submission under an idempotency key."""
+        return self._found("owner = ? AND key = ? AND key != ''", (owner, key))
+
+    def of(self, run_id: str) -> SubmissionRow | None:
+        """The submission of a run."""
+        return self._found("run_id = ?", (run_id,))
+
+    def _found(self, condition: str, values: tuple[str, ...]) -> SubmissionRow | None:
+        with self._transaction() as database:
+            found = database.execute(f"SELECT {_COLUMNS} FROM submission WHERE {condition}", values).fetchone()
+        return None if found is None else SubmissionRow(*found)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, database_errors(self.path):
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._database
+                self._database.execute("COMMIT")
+            finally:
+                if self._database.in_transaction:
+                    self._database.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._database.close()

@@ -1,0 +1,81 @@
+"""`assay keys`: who may use the service, and for what."""
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from assay.surfaces.cli import exits
+from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text
+from assay.surfaces.printable import printable
+from assay.surfaces.reporters.paint import painter
+from assay.surfaces.reporters.run_table import Column, table
+from assay.surfaces.server.keys import SCOPES, Keys, Scope
+
+HELP = """Make, list and revoke the keys of the service of a folder of runs.
+
+A key is shown once, when it is made; only its hash is kept. `read` may look, `write` may also submit, cancel and resume,
+`admin` may also read the audit log. As soon as there is a key, every request needs one.
+"""
+
+EPILOG = """\b
+Examples:
+  assay keys add ci --scope write
+  assay keys list
+  assay keys revoke ci
+
+\b
+Exit codes:
+  0  done
+  2  could not run: a name that is taken, or that nobody has"""
+
+
+@click.group("keys", help=HELP, epilog=EPILOG)
+def command() -> None:
+    """Entry of the command; see HELP."""
+
+
+@command.command("add", help="Make a key and show it, this once.")
+@click.argument("name")
+@click.option("--scope", type=click.Choice(SCOPES), default="read", show_default=True, help="What the key may do.")
+@runs_dir_option
+@json_option
+@click.pass_context
+def add(context: click.Context, /, name: str, scope: Scope, *, runs_dir: str, is_json: bool) -> None:
+    """A new key."""
+    key = Keys(Path(runs_dir)).add(name, scope)
+    if is_json:
+        write_json({"name": name, "scope": scope, "key": key})
+    else:
+        write_text([f"{key}\n"])
+        click.echo(f"assay: '{printable(name)}' may {scope}; keep the key, it is not shown again", err=True)
+    context.exit(exits.VALID)
+
+
+@command.command("list", help="List the keys, without the keys themselves.")
+@runs_dir_option
+@json_option
+@click.pass_context
+def list_keys(context: click.Context, /, runs_dir: str, *, is_json: bool) -> None:
+    """All keys."""
+    entries = Keys(Path(runs_dir)).entries()
+    if is_json:
+        shown = [{name: value for name, value in msgspec.to_builtins(entry).items() if name != "sha256"} for entry in entries]
+        write_json({"keys": shown})
+    else:
+        settings = text_settings()
+        rows = [(printable(entry.name), entry.scope, f"{entry.hint}…", entry.created_at) for entry in entries]
+        columns = [Column(title) for title in ("name", "scope", "key", "made")]
+        write_text(table(columns, rows, paint=painter(is_coloured=settings.is_coloured), width=settings.width))
+    context.exit(exits.VALID)
+
+
+@command.command("revoke", help="Forget a key; requests with it are refused from now on.")
+@click.argument("name")
+@runs_dir_option
+@click.pass_context
+def revoke(context: click.Context, /, name: str, runs_dir: str) -> None:
+    """One key less."""
+    Keys(Path(runs_dir)).revoke(name)
+    write_text([f"the key '{printable(name)}' is revoked\n"])
+    context.exit(exits.VALID)

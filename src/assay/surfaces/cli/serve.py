@@ -1,0 +1,45 @@
+"""`assay serve`: the batch evaluation service over HTTP."""
+
+from pathlib import Path
+
+import click
+
+from assay.core.errors import MissingExtra
+from assay.surfaces.cli import exits
+from assay.surfaces.cli.run_options import runs_dir_option
+
+HELP = """Serve the contract batch_v1 over HTTP: take datasets, run them, answer for them.
+
+Without a key only this machine can reach it; listening elsewhere needs keys, which `assay keys` makes. A run that was accepted
+survives everything: what is unfinished when the server ends goes on at its next start. /docs lists the addresses.
+"""
+
+EPILOG = """\b
+Examples:
+  assay serve
+  assay serve --port 9000 --runs-dir /srv/runs --config server.yaml
+  assay keys add ci --scope write && assay serve --host 0.0.0.0
+  curl -H 'Content-Type: application/json' --data-binary @data.json 'http://127.0.0.1:8321/v1/runs?model=openai/gpt-5-mini'
+
+\b
+Exit codes:
+  0  stopped by a signal
+  2  could not run: no key for this address, a busy port, wrong settings"""
+
+
+@click.command("serve", help=HELP, epilog=EPILOG)
+@click.option("--host", default="127.0.0.1", show_default=True, envvar="ASSAY_HOST", metavar="ADDRESS", help="Where to listen.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8321, show_default=True, envvar="ASSAY_PORT", help="On which port.")
+@runs_dir_option
+@click.option("--config", default="", envvar="ASSAY_SERVER_CONFIG", metavar="FILE", help="Settings of the service, in YAML.")
+@click.pass_context
+def command(context: click.Context, /, host: str, port: int, *, runs_dir: str, config: str) -> None:
+    """Entry of the command; see HELP."""
+    try:
+        from assay.surfaces.server.app import Listening, serve  # noqa: PLC0415  # an extra: only this command needs it
+        from assay.surfaces.server.settings import read_server_settings  # noqa: PLC0415  # an extra
+    except ModuleNotFoundError as problem:
+        raise MissingExtra(f"the service needs {problem.name}", hint="pip install 'assay[server]'") from problem
+    settings = read_server_settings(config)
+    serve(Listening(runs_dir=Path(runs_dir), settings=settings, host=host, port=port))
+    context.exit(exits.VALID)

@@ -1,0 +1,1 @@
+"""The batch evaluation service over HTTP: `assay serve`."""

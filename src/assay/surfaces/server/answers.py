@@ -1,0 +1,173 @@
+"""What the service answers with: the shapes of its documents."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from assay.core.run_state import State
+
+Document = dict[str, Any]
+
+
+def _says(description: str) -> Meta:
+    return Meta(description=description)
+
+
+class RecordError(msgspec.Struct, frozen=True, kw_only=True):
+    """One error of one record."""
+
+    index: Annotated[int, _says("Zero-based index of the record.")]
+    record_id: Annotated[str | None, _says("Its id, where it has one that can be read.")]
+    code: str
+    message: str
+    path: Annotated[str, _says("Place of the value, such as `records[1].input.prompt`.")]
+    severity: Literal["error"] = "error"
+
+
+class RecordSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """How many records of a dataset were taken."""
+
+    total_records: int
+    accepted_records: int
+    rejected_records: int
+
+
+class Accepted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A dataset was taken, and its run waits for its turn."""
+
+    run_id: str
+    status: Literal["accepted", "accepted_with_record_errors"]
+    summary: RecordSummary
+    record_errors: Annotated[tuple[RecordError, ...], _says("The errors of records that are left out; at most 1,000.")]
+    request_id: str
+    record_errors_truncated: Annotated[bool, _says("There are more errors than are listed.")] = False
+    record_errors_total: Annotated[int | None, _says("How many there are, when not all are listed.")] = None
+    record_errors_url: Annotated[str | None, _says("Where all of them are, when not all are listed.")] = None
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """What validation says of a dataset."""
+
+    contract: str
+    outcome: Literal["accepted", "accepted_with_record_errors", "rejected"]
+    summary: RecordSummary
+    dataset_errors: tuple[Document, ...]
+    record_errors: tuple[RecordError, ...]
+    record_errors_total: int
+    warnings: tuple[Document, ...]
+    warnings_total: int
+    request_id: str
+
+
+class RunView(msgspec.Struct, frozen=True, kw_only=True):
+    """A run as it stands."""
+
+    run_id: str
+    state: State
+    created_at: str
+    started_at: str | None
+    completed_at: str | None
+    states: Annotated[tuple[Document, ...], _says("Every state that was entered, with its time.")]
+    dataset_id: str
+    model: Annotated[str, _says("The candidate.")]
+    counts: Document
+    done_records: int
+    eta_seconds: Annotated[float | None, _says("Until all records are done at the present pace; null when that is not known.")]
+    metrics: Annotated[Document | None, _says("The metrics summary; null before the end.")]
+    gate: Annotated[Document | None, _says("Whether the run reached its gates; null before the end.")]
+    problem: Annotated[str | None, _says("Why work on the run has stopped before its end; resume it when that is mended.")]
+    links: dict[str, str]
+    request_id: str
+
+
+class RunsPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of the runs, the newest first."""
+
+    runs: tuple[Document, ...]
+    next_cursor: Annotated[str | None, _says("Names the next page; null at the end.")]
+    request_id: str
+
+
+class LinesPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some lines of a run, in the order of its records."""
+
+    items: tuple[Document, ...]
+    next_cursor: Annotated[str | None, _says("Names the next page; null at the end.")]
+    total: Annotated[int | None, _says("How many there are in all, where that is known.")]
+    request_id: str
+
+
+class RecordView(msgspec.Struct, frozen=True, kw_only=True):
+    """One record: what was asked, what came of it, every attempt."""
+
+    record: Document
+    request_id: str
+
+
+class Distribution(msgspec.Struct, frozen=True, kw_only=True):
+    """How the scores of a run are spread."""
+
+    run_id: str
+    scale: str | None
+    graded_records: int
+    passed_records: int
+    scores: Annotated[tuple[Document, ...], _says("Every raw score with the number of records that have it.")]
+    criteria: Annotated[dict[str, Any], _says("The same for every criterion.")]
+    request_id: str
+
+
+class ArtifactView(msgspec.Struct, frozen=True, kw_only=True):
+    """One file of a finished run."""
+
+    name: str
+    sha256: str
+    bytes: int
+    lines: int | None
+    url: str
+
+
+class ArtifactsView(msgspec.Struct, frozen=True, kw_only=True):
+    """The files of a finished run."""
+
+    run_id: str
+    artifacts: tuple[ArtifactView, ...]
+    request_id: str
+
+
+class ComparisonView(msgspec.Struct, frozen=True, kw_only=True):
+    """What changed between two runs."""
+
+    comparison: Document
+    request_id: str
+
+
+class AuditView(msgspec.Struct, frozen=True, kw_only=True):
+    """Who did what, the oldest first."""
+
+    entries: tuple[Document, ...]
+    next_cursor: str | None
+    request_id: str
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the service answers."""
+
+    status: Literal["ok"]
+    version: str
+    request_id: str
+
+
+class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
+    """What went wrong."""
+
+    code: str
+    message: str
+    details: Document | None = None
+
+
+class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The envelope of every error."""
+
+    error: ErrorBody
+    request_id: str

@@ -1,0 +1,174 @@
+"""The service put together: routes, errors, and what surrounds them; and its life as a process."""
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import uvicorn
+from litestar import Litestar, Response
+from litestar.datastructures import State
+from litestar.exceptions import HTTPException
+from litestar.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from assay import api
+from assay.core.errors import AssayError, UsageProblem
+from assay.surfaces.server import errors
+from assay.surfaces.server.frame import Frame, Guard
+from assay.surfaces.server.keys import Keys
+from assay.surfaces.server.meters import Meters
+from assay.surfaces.server.queries import AnyRequest
+from assay.surfaces.server.queue import RunQueue
+from assay.surfaces.server.rates import Rates
+from assay.surfaces.server.routes import artifacts, comparisons, documents, events, health, records, runs, submissions
+from assay.surfaces.server.server import Server
+from assay.surfaces.server.settings import ServerSettings
+from assay.surfaces.server.turns import Turns
+from assay.surfaces.server.uploads import ClientGone
+from assay.surfaces.server.workshop import Workshop
+
+HANDLERS = (
+    submissions.validate_dataset,
+    submissions.submit_run,
+    runs.list_runs,
+    runs.show_run,
+    runs.cancel_run,
+    runs.resume_run,
+    records.list_records,
+    records.show_record,
+    records.list_errors,
+    records.list_failures,
+    records.show_distribution,
+    events.follow_run,
+    artifacts.list_artifacts,
+    artifacts.show_artifact,
+    artifacts.export_run,
+    comparisons.compare_runs,
+    comparisons.list_audit,
+    health.healthz,
+    health.readyz,
+    health.metrics,
+    documents.openapi_document,
+    documents.docs_page,
+    documents.docs_style,
+)
+
+
+class Listening(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a service listens and what it serves."""
+
+    runs_dir: Path
+    settings: ServerSettings
+    host: str = "127.0.0.1"
+    port: int = 8321
+
+    @property
+    def is_loopback(self) -> bool:
+        """True when nobody beyond this machine can reach it."""
+        with contextlib.suppress(ValueError):
+            return ipaddress.ip_address(self.host).is_loopback
+        return self.host == "localhost"
+
+
+def check_listening(listening: Listening) -> None:
+    """Raises UsageProblem when the service would be open to others without a key."""
+    if not listening.is_loopback and not Keys(listening.runs_dir).entries():
+        raise UsageProblem(
+            f"listening on '{listening.host}' needs a key (an API token), because others can reach it",
+            hint=f"make one: assay keys add NAME --scope write --runs-dir {listening.runs_dir}",
+        )
+
+
+def build(server: Server, listening: Listening) -> ASGIApp:
+    """The application of a service."""
+    app = Litestar(
+        route_handlers=list(HANDLERS),
+        exception_handlers={
+            errors.Refusal: errors.refused,
+            AssayError: errors.failed,
+            ClientGone: _nobody_there,
+            HTTPException: errors.framework_failed,
+            Exception: errors.broken,
+        },
+        state=State({"server": server}),
+        openapi_config=None,
+        lifespan=[_lifespan],
+        request_max_body_size=None,
+    )
+    guard = Guard(
+        Keys(listening.runs_dir),
+        Rates(listening.settings.requests_per_minute, time.monotonic),
+        hosts=(*listening.settings.hosts, listening.host),
+        needs_key=not listening.is_loopback,
+    )
+    return Frame(app, guard, server.meters)
+
+
+def _nobody_there(_: AnyRequest, __: ClientGone) -> Response[bytes]:
+    """Nobody reads this."""
+    return Response(b"", status_code=400)
+
+
+@asynccontextmanager
+async def _lifespan(app: Litestar) -> AsyncIterator[None]:
+    server: Server = app.state.server
+    for left in server.submissions.folder.glob("spool-*"):
+        left.unlink(missing_ok=True)
+    for run_id in server.submissions.unfinished():
+        row = server.submissions.of(run_id)
+        server.queue.add(run_id, "" if row is None else row.owner)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(server.queue.stop, server.settings.grace_seconds)
+        server.workshop.close()
+        server.submissions.close()
+
+
+class Protocol(H11Protocol):
+    """HTTP as uvicorn speaks it, with the envelope for what is no HTTP at all."""
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what cannot be read as a request."""
+        exchange = errors.unreadable(msg)
+        self.transport.write(exchange)
+        self.transport.close()
+
+
+def serve(listening: Listening) -> None:
+    """Serve until a signal ends it; unfinished runs go on at the next start."""
+    check_listening(listening)
+    listening.runs_dir.mkdir(parents=True, exist_ok=True)
+    meters = Meters()
+    settings = listening.settings
+    server = Server(
+        runs_dir=listening.runs_dir,
+        settings=settings,
+        submissions=api.Submissions(listening.runs_dir),
+        queue=RunQueue(listening.runs_dir, meters, max_runs=settings.max_runs, max_queue=settings.max_queue),
+        workshop=Workshop(),
+        turns=Turns(),
+        meters=meters,
+    )
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    config = uvicorn.Config(
+        build(server, listening),
+        host=listening.host,
+        port=listening.port,
+        http=Protocol,
+        ws="none",
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        proxy_headers=False,
+        timeout_graceful_shutdown=int(settings.grace_seconds) + 1,
+        log_config=None,
+        lifespan="on",
+    )
+    uvicorn.Server(config).run()

@@ -1,0 +1,108 @@
+"""Whatever goes wrong, as the one envelope that every error of the service has."""
+
+import logging
+import uuid
+from typing import Any
+
+from litestar import Request, Response
+from litestar.exceptions import HTTPException
+
+from assay import api
+from assay.core.errors import AssayError, MissingExtra, RunNotFound, RunSealed, SourceUnreadable, StoreUnavailable, UsageProblem
+from assay.surfaces.reporters.plain_json import json_text
+
+CODES: dict[int, str] = {
+    400: "invalid_request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    409: "conflict",
+    413: "payload_too_large",
+    429: "rate_limited",
+    500: "internal_error",
+    503: "service_unavailable",
+}
+"""The code of each status; others below 500 are `invalid_request`."""
+STATUSES: tuple[tuple[type[AssayError], int], ...] = (
+    (RunNotFound, 404),
+    (RunSealed, 409),
+    (StoreUnavailable, 503),
+    (UsageProblem, 400),
+    (SourceUnreadable, 400),
+    (MissingExtra, 400),
+)
+RETRY_SECONDS = 5
+"""What a client is told to wait when the service cannot take its request now."""
+
+log = logging.getLogger("assay.server")
+
+
+class Refusal(Exception):
+    """A request that is answered with an error."""
+
+    def __init__(
+        self, status: int, message: str, *, details: dict[str, Any] | None = None, headers: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.details = details
+        self.headers = headers or {}
+
+
+def envelope(status: int, message: str, *, request_id: str, details: dict[str, Any] | None = None) -> bytes:
+    """The body of an error."""
+    error: dict[str, Any] = {"code": CODES.get(status, CODES[500] if status >= 500 else CODES[400]), "message": message}
+    if details is not None:
+        error["details"] = details
+    return json_text({"error": error, "request_id": request_id}).encode()
+
+
+def refused(request: Request[Any, Any, Any], refusal: Refusal) -> Response[bytes]:
+    """The answer for a refusal of ours."""
+    body = envelope(refusal.status, refusal.message, request_id=request_id_of(request), details=refusal.details)
+    return Response(body, status_code=refusal.status, headers=refusal.headers, media_type="application/json")
+
+
+def failed(request: Request[Any, Any, Any], problem: AssayError) -> Response[bytes]:
+    """The answer for an error of the library, by its class."""
+    status = next((status for kind, status in STATUSES if isinstance(problem, kind)), 500)
+    details: dict[str, Any] = {"hint": problem.hint} if problem.hint else {}
+    if isinstance(problem, api.PlanProblems):
+        details["errors"] = list(problem.problems)
+    headers = {"Retry-After": str(RETRY_SECONDS)} if status == 503 else {}
+    return refused(request, Refusal(status, problem.message, details=details or None, headers=headers))
+
+
+def framework_failed(request: Request[Any, Any, Any], problem: HTTPException) -> Response[bytes]:
+    """The answer for what the framework refuses: unknown addresses, wrong methods, parameters that cannot be read."""
+    messages = {
+        404: f"there is nothing at '{request.scope['path'][:200]}'",
+        405: f"{request.method} is not allowed here",
+    }
+    message = messages.get(problem.status_code, problem.detail)
+    extra = problem.extra if isinstance(problem.extra, list) and problem.extra else None
+    return refused(
+        request,
+        Refusal(problem.status_code, message, details={"errors": extra} if extra else None, headers=dict(problem.headers or {})),
+    )
+
+
+def broken(request: Request[Any, Any, Any], problem: Exception) -> Response[bytes]:
+    """The answer for a defect: the log has the rest."""
+    log.error("request %s failed", request_id_of(request), exc_info=problem)
+    return refused(request, Refusal(500, "something went wrong here; the log of the server says what"))
+
+
+def request_id_of(request: Request[Any, Any, Any]) -> str:
+    """The id under which this request is logged and answered."""
+    found: str = request.scope["state"]["request_id"]
+    return found
+
+
+def unreadable(reason: str) -> bytes:
+    """A whole answer to what cannot be read as a request of HTTP."""
+    request_id = str(uuid.uuid4())
+    body = envelope(400, reason, request_id=request_id)
+    head = f"content-type: application/json\r\ncontent-length: {len(body)}\r\nx-request-id: {request_id}\r\nx-latency-ms: 0.0\r\n"
+    return f"HTTP/1.1 400 Bad Request\r\n{head}connection: close\r\n\r\n".encode() + body

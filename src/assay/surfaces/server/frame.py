@@ -1,0 +1,191 @@
+"""Around every request: its id and latency, who asks and whether they may, how often, and what an early answer leaves unread."""
+
+import asyncio
+import ipaddress
+import re
+import socket
+import time
+import uuid
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import urlsplit
+
+from litestar.enums import ScopeType
+from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+
+from assay.core.errors import StoreUnavailable
+from assay.surfaces.server import keys
+from assay.surfaces.server.errors import Refusal, envelope
+from assay.surfaces.server.meters import Meters
+from assay.surfaces.server.rates import Allowance, Rates
+
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs", "/docs/style.css"})
+"""What tells nothing about anybody's runs, and is asked for by probes and browsers."""
+ADMIN_PATHS = frozenset({"/v1/audit"})
+READING_POSTS = frozenset({"/v1/validate"})
+DRAIN_SECONDS = 10.0
+DRAIN_BYTES = 256 << 20
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+SECURITY_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+class Guard:
+    """Which hosts, callers and rates are let in."""
+
+    def __init__(self, known: keys.Keys, rates: Rates, *, hosts: Iterable[str], needs_key: bool) -> None:
+        self._keys = known
+        self._rates = rates
+        self._hosts = {"localhost", socket.gethostname().lower(), *(host.lower() for host in hosts)}
+        self._needs_key = needs_key
+
+    def admit(self, scope: HTTPScope, headers: dict[str, str]) -> tuple[keys.Caller, Allowance | None]:
+        """Who asks, and what is left to them; raises Refusal."""
+        self._check_host(headers, scope["method"])
+        path = scope["path"]
+        if path in OPEN_PATHS:
+            return keys.Caller(scope="read"), None
+        try:
+            caller = self._caller(headers)
+        except StoreUnavailable as problem:
+            raise Refusal(503, problem.message, headers={"Retry-After": "5"}) from problem
+        wanted = _wanted(scope["method"], path)
+        allowance = self._rates.take(caller.name)
+        if allowance.retry_after_s:
+            raise Refusal(429, "too many requests", headers=allowance.headers())
+        if not caller.may(wanted):
+            raise Refusal(403, f"this needs a key with the scope '{wanted}'", headers=allowance.headers())
+        return caller, allowance
+
+    def _check_host(self, headers: dict[str, str], method: str) -> None:
+        if not self._is_ours(headers.get("host", "")):
+            raise Refusal(
+                403, "this service is not known under that host name", details={"hint": "the setting `hosts` lists its names"}
+            )
+        origin = headers.get("origin")
+        if origin and method not in _SAFE_METHODS and not self._is_ours(urlsplit(origin).netloc):
+            raise Refusal(403, "requests from other sites are not taken")
+
+    def _is_ours(self, host: str) -> bool:
+        """A name that somebody else could point here is no address of ours; a plain address cannot be pointed."""
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+            if name in self._hosts:
+                return True
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+    def _caller(self, headers: dict[str, str]) -> keys.Caller:
+        if not self._needs_key and not self._keys.entries():
+            return keys.Caller()
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        given = headers.get("x-api-key") or (token.strip() if scheme.lower() == "bearer" else "")
+        caller = self._keys.caller(given) if given else None
+        if caller is None:
+            why = "that key is not known" if given else "a key is needed: x-api-key, or Authorization: Bearer"
+            raise Refusal(401, why, headers={"WWW-Authenticate": "Bearer"})
+        return caller
+
+
+def _wanted(method: str, path: str) -> keys.Scope:
+    if path in ADMIN_PATHS:
+        return "admin"
+    return "read" if method in _SAFE_METHODS or path in READING_POSTS else "write"
+
+
+class Frame:
+    """The outermost layer of the service."""
+
+    def __init__(self, app: ASGIApp, guard: Guard, meters: Meters) -> None:
+        self._app = app
+        self._guard = guard
+        self._meters = meters
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != ScopeType.HTTP:
+            await self._app(scope, receive, send)
+            return
+        exchange = _Exchange(scope, receive, send)
+        state: dict[str, Any] = scope.setdefault("state", {})
+        state["request_id"] = exchange.request_id
+        try:
+            state["caller"], allowance = self._guard.admit(scope, exchange.headers)
+            exchange.extra = {} if allowance is None else allowance.headers()
+            await self._app(scope, exchange.receive, exchange.send)
+        except Refusal as refusal:
+            await exchange.refuse(refusal)
+        finally:
+            # Known only after the framework has found the route.
+            route = str(scope.get("path_template") or "unknown")
+            self._meters.count(route, scope["method"], status=exchange.status, seconds=exchange.seconds())
+
+
+class _Exchange:
+    """One request and its answer."""
+
+    def __init__(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
+        self.headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        given = self.headers.get("x-request-id", "")
+        self.request_id = given if _REQUEST_ID.fullmatch(given) else str(uuid.uuid4())
+        self.extra: dict[str, str] = {}
+        self.status = 0
+        self._start = time.perf_counter()
+        self._receive = receive
+        self._send = send
+        self._is_read = "content-length" not in self.headers and "transfer-encoding" not in self.headers
+
+    def seconds(self) -> float:
+        """Since the request came."""
+        return time.perf_counter() - self._start
+
+    async def receive(self) -> Any:
+        """The next piece of the request."""
+        message = await self._receive()
+        if message["type"] == "http.disconnect" or not message.get("more_body", False):
+            self._is_read = True
+        return message
+
+    async def send(self, message: Message) -> None:
+        """A piece of the answer, which gets what every answer has."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            own = {"x-request-id": self.request_id, "x-latency-ms": f"{self.seconds() * 1000:.1f}", **self.extra}
+            given = {bytes(name).lower() for name, _ in message["headers"]}
+            added = {**SECURITY_HEADERS, **own}
+            message["headers"] = [
+                *message["headers"],
+                *((name.lower().encode(), value.encode()) for name, value in added.items() if name.lower().encode() not in given),
+            ]
+        elif message["type"] == "http.response.body" and not message.get("more_body", False) and not self._is_read:
+            await self._send({**message, "more_body": True})
+            await self._drain()
+            message = {"type": "http.response.body", "body": b"", "more_body": False}
+        await self._send(message)
+
+    async def _drain(self) -> None:
+        """Take what is still being sent, so that the client reads the answer instead of a broken connection."""
+        if "100-continue" in self.headers.get("expect", ""):
+            return
+        left = DRAIN_BYTES
+        try:
+            async with asyncio.timeout(DRAIN_SECONDS):
+                while not self._is_read and left > 0:
+                    left -= len((await self.receive()).get("body", b""))
+        except TimeoutError:
+            return
+
+    async def refuse(self, refusal: Refusal) -> None:
+        """Answer with an error before the framework sees the request."""
+        body = envelope(refusal.status, refusal.message, request_id=self.request_id, details=refusal.details)
+        headers = {"content-type": "application/json", "content-length": str(len(body)), **refusal.headers}
+        encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        await self.send({"type": "http.response.start", "status": refusal.status, "headers": encoded})
+        await self.send({"type": "http.response.body", "body": body, "more_body": False})

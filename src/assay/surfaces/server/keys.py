@@ -1,0 +1,111 @@
+"""Keys of the service: 256 random bits each, kept as hashes, with a scope that says what they may do."""
+
+import hashlib
+import hmac
+import os
+import re
+import secrets
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, get_args
+
+import msgspec
+
+from assay.core.errors import StoreUnavailable, UsageProblem
+
+Scope = Literal["read", "write", "admin"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+"""Each may do what those before it may."""
+KEYS_FILE = ".server/keys.json"
+PREFIX = "assay_"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}", re.ASCII)
+
+
+class KeyEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One key, without the key itself."""
+
+    name: str
+    scope: Scope
+    sha256: str
+    hint: str
+    """Its first characters, to recognise it by."""
+    created_at: str
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who makes a request, and what they may do."""
+
+    name: str = ""
+    """The name of the key; empty where none is needed."""
+    scope: Scope = "admin"
+
+    def may(self, scope: Scope) -> bool:
+        """True when what needs this scope is allowed."""
+        return SCOPES.index(self.scope) >= SCOPES.index(scope)
+
+
+class Keys:
+    """The keys of a folder of runs; a change by another process counts from the next request on."""
+
+    def __init__(self, runs_dir: Path) -> None:
+        self._path = runs_dir / KEYS_FILE
+        self._read: tuple[tuple[int, int], tuple[KeyEntry, ...]] = ((0, 0), ())
+
+    def entries(self) -> tuple[KeyEntry, ...]:
+        """All keys in the order of their making; raises StoreUnavailable."""
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return ()
+        version = (found.st_mtime_ns, found.st_ino)
+        if self._read[0] != version:
+            try:
+                self._read = (version, msgspec.json.decode(self._path.read_bytes(), type=tuple[KeyEntry, ...]))
+            except (OSError, msgspec.DecodeError) as problem:
+                raise StoreUnavailable(f"cannot read the keys in '{self._path}': {problem}", hint="restore the file") from problem
+        return self._read[1]
+
+    def caller(self, key: str) -> Caller | None:
+        """Who has this key; every entry is compared, in the same time whatever is given."""
+        given = _digest(key)
+        found: Caller | None = None
+        for entry in self.entries():
+            if hmac.compare_digest(entry.sha256, given):
+                found = Caller(entry.name, entry.scope)
+        return found
+
+    def add(self, name: str, scope: Scope) -> str:
+        """A new key, which is told this once; raises UsageProblem for a name that is taken."""
+        if _NAME.fullmatch(name) is None:
+            raise UsageProblem(f"{name!r} cannot name a key", hint="use up to 64 letters, digits, dots, dashes, underscores and @")
+        if any(entry.name == name for entry in self.entries()):
+            raise UsageProblem(f"there is a key '{name}' already", hint="revoke it first, or choose another name")
+        key = PREFIX + secrets.token_urlsafe(32)
+        created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        entry = KeyEntry(name=name, scope=scope, sha256=_digest(key), hint=key[:10], created_at=created)
+        self._write((*self.entries(), entry))
+        return key
+
+    def revoke(self, name: str) -> None:
+        """Forget a key; raises UsageProblem when there is none of that name."""
+        kept = tuple(entry for entry in self.entries() if entry.name != name)
+        if len(kept) == len(self.entries()):
+            raise UsageProblem(f"there is no key '{name}'", hint="list them with: assay keys list")
+        self._write(kept)
+
+    def _write(self, entries: tuple[KeyEntry, ...]) -> None:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        partial = self._path.with_name(f".keys-{secrets.token_hex(4)}")
+        try:
+            with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(msgspec.json.format(msgspec.json.encode(entries), indent=2) + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(self._path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+def _digest(key: str) -> str:
+    """A key has 256 random bits, so that one round of a fast hash is enough."""
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()

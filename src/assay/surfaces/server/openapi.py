@@ -1,0 +1,152 @@
+"""The OpenAPI document, made from what every address says of itself: its query, its answer and its errors."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from litestar import Litestar
+from litestar.handlers import HTTPRouteHandler
+
+from assay.core.version import __version__
+from assay.surfaces.server.answers import ErrorAnswer
+from assay.surfaces.server.errors import CODES
+from assay.surfaces.server.frame import OPEN_PATHS
+
+Json = dict[str, Any]
+REASONS = {
+    200: "Here it is.",
+    202: "Accepted.",
+    206: "A part of it.",
+    304: "It has not changed.",
+    400: "The request cannot be used as it is.",
+    401: "A key is needed, or the one given is not known.",
+    403: "The key, the host or the settings do not allow this.",
+    404: "There is no such thing.",
+    409: "It clashes with what is there already.",
+    413: "The payload is too large.",
+    415: "The content type or encoding is not one that is taken.",
+    416: "The range lies outside of the file.",
+    429: "Too many requests; Retry-After says when to come back.",
+    500: "Something went wrong in the service.",
+    503: "Not now; Retry-After says when to come back.",
+}
+_PARAMETER = re.compile(r"\{(\w+):\w+\}")
+_PLACES = {"run_id": "The id of a run.", "record_id": "The id of a record, or its index.", "name": "The name of an artifact."}
+_DESCRIPTION = (
+    "Validate datasets, run them against models, and read the evidence. Every error has the same envelope; every answer has "
+    "`x-request-id` and `x-latency-ms`. A key goes into `x-api-key` or `Authorization: Bearer`."
+)
+
+
+def openapi(app: Litestar) -> Json:
+    """The document of an application's addresses."""
+    operations = sorted(_operations(app), key=lambda entry: (entry[0], entry[1]))
+    kinds = {kind for _, _, handler in operations for kind in (handler.opt["query"], handler.opt["answer"]) if _is_struct(kind)}
+    ordered = sorted({*kinds, ErrorAnswer}, key=lambda kind: kind.__name__)
+    _, components = msgspec.json.schema_components(ordered, ref_template="#/components/schemas/{name}")
+    paths: Json = {}
+    for path, method, handler in operations:
+        paths.setdefault(path, {})[method] = _operation(path, method, handler=handler, components=components)
+    shown = {name: schema for name, schema in components.items() if not name.endswith("Query")}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "assay", "version": __version__, "description": _DESCRIPTION},
+        "paths": paths,
+        "components": {
+            "schemas": shown,
+            "securitySchemes": {
+                "key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+                "bearer": {"type": "http", "scheme": "bearer"},
+            },
+        },
+        "security": [{}, {"key": []}, {"bearer": []}],
+    }
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def _operations(app: Litestar) -> Iterator[tuple[str, str, HTTPRouteHandler]]:
+    for route in app.routes:
+        for handler in getattr(route, "route_handlers", ()):
+            if isinstance(handler, HTTPRouteHandler) and "query" in handler.opt:
+                for method in handler.http_methods - {"OPTIONS"}:
+                    yield (
+                        _PARAMETER.sub(r"{\1}", route.path_format if hasattr(route, "path_format") else route.path),
+                        method.lower(),
+                        handler,
+                    )
+
+
+def _operation(path: str, method: str, *, handler: HTTPRouteHandler, components: Json) -> Json:
+    summary = " ".join((handler.fn.__doc__ or "").split())
+    query = components[handler.opt["query"].__name__]
+    found: Json = {
+        "operationId": handler.handler_name,
+        "summary": summary,
+        "tags": [_tag(path)],
+        "parameters": [*_path_parameters(path), *_query_parameters(query), *_headers(path, method)],
+        "responses": {str(status): _response(status, handler) for status in _statuses(path, handler)},
+    }
+    if handler.opt.get("takes_dataset"):
+        content = {"schema": {"type": "object", "description": "A dataset of the contract in the query."}}
+        found["requestBody"] = {"required": True, "content": {"application/json": content}}
+    return found
+
+
+def _tag(path: str) -> str:
+    parts = [part for part in path.split("/") if part and not part.startswith("{")]
+    return "service" if parts[0] != "v1" else {"runs": "runs", "validate": "datasets"}.get(parts[1], "decisions")
+
+
+def _path_parameters(path: str) -> Iterator[Json]:
+    for name in re.findall(r"\{(\w+)\}", path):
+        schema = {"type": "string", "minLength": 1}
+        yield {"name": name, "in": "path", "required": True, "description": _PLACES[name], "schema": schema}
+
+
+def _query_parameters(query: Json) -> Iterator[Json]:
+    for name, schema in query["properties"].items():
+        required = name in query.get("required", ())
+        shown = {key: value for key, value in schema.items() if key != "description"}
+        shown["anyOf"] = [option for option in schema.get("anyOf", ()) if option != {"type": "null"}]
+        if not shown["anyOf"]:
+            del shown["anyOf"]
+        if shown.get("default", 0) is None:
+            del shown["default"]
+        yield {"name": name, "in": "query", "required": required, "description": schema.get("description", ""), "schema": shown}
+
+
+def _headers(path: str, method: str) -> Iterator[Json]:
+    if (path, method) == ("/v1/runs", "post"):
+        schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"}
+        text = "The same key and body never make two runs; another body under it is a conflict."
+        yield {"name": "Idempotency-Key", "in": "header", "required": False, "description": text, "schema": schema}
+    if path.endswith("/events"):
+        text = "The id of the last event that was seen."
+        yield {"name": "Last-Event-ID", "in": "header", "required": False, "description": text, "schema": {"type": "string"}}
+
+
+def _statuses(path: str, handler: HTTPRouteHandler) -> list[int]:
+    errors = {*handler.opt.get("errors", ()), 400, 403, 500, 503}
+    if path not in OPEN_PATHS:
+        errors |= {401, 429}
+    if path.endswith("/artifacts/{name}"):
+        errors |= {206, 304}
+    return sorted({handler.status_code, *errors})
+
+
+def _response(status: int, handler: HTTPRouteHandler) -> Json:
+    shown: Json = {"description": REASONS[status]}
+    if status == 304:
+        return shown
+    answer = handler.opt["answer"]
+    if status in CODES or status >= 400:
+        shown["content"] = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorAnswer"}}}
+    elif _is_struct(answer):
+        shown["content"] = {"application/json": {"schema": {"$ref": f"#/components/schemas/{answer.__name__}"}}}
+    else:
+        shown["content"] = {media_type: {} for media_type in handler.opt.get("media_types", ("*/*",))}
+    return shown

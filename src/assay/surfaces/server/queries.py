@@ -1,0 +1,131 @@
+"""Query parameters into typed values; what is unknown or wrong is said, never ignored."""
+
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from litestar import Request
+from msgspec import Meta, inspect
+
+from assay.core.plan import OnInvalid, ProfileId
+from assay.core.run_state import State
+from assay.surfaces.server.errors import Refusal
+
+Contract = Literal["batch_v1", "golden_v1", "legal_eval_v1", "conversation_v1", "auto"]
+Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+Rate = Annotated[float, Meta(ge=0, le=1)]
+ModelName = Annotated[str, Meta(min_length=1, max_length=256)]
+Cursor = Annotated[str, Meta(max_length=256)]
+DatasetName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
+RunId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
+PageSize = Annotated[int, Meta(ge=1, le=1000, description="How many at most.")]
+AnyRequest = Request[Any, Any, Any]
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def _says(description: str) -> Meta:
+    return Meta(description=description)
+
+
+class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An address that takes no parameters."""
+
+
+class CheckQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a dataset is validated."""
+
+    contract: Annotated[Contract, _says("The contract of the body; `auto` recognises it.")] = "batch_v1"
+
+
+class SubmitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of a run, over the operator's defaults."""
+
+    contract: Annotated[Contract, _says("The contract of the body; `auto` recognises it.")] = "batch_v1"
+    name: Annotated[DatasetName | None, _says("What the dataset is called, where its contract gives it no id.")] = None
+    model: Annotated[ModelName | None, _says("The candidate, as `provider/model`.")] = None
+    judge: Annotated[tuple[ModelName, ...], _says("A judge, as `provider/model`; several vote.")] = ()
+    concurrency: Annotated[Count | None, _says("Calls in flight at most.")] = None
+    limit: Annotated[Count | None, _says("Take the first so many records.")] = None
+    sample: Annotated[Count | None, _says("Take so many records at random.")] = None
+    seed: Annotated[Annotated[int, Meta(ge=-(2**53), le=2**53)] | None, _says("Seed of the sample and of resampled intervals.")] = (
+        None
+    )
+    repeat: Annotated[Annotated[int, Meta(ge=1, le=1000)] | None, _says("Ask every record so many times.")] = None
+    quorum: Annotated[Count | None, _says("Judges who must vote.")] = None
+    escalate: Annotated[bool | None, _says("Ask the first judge alone, and the others only where it is unsure.")] = None
+    max_cost: Annotated[Annotated[float, Meta(ge=0)] | None, _says("US dollars after which no new call is made.")] = None
+    on_invalid: Annotated[OnInvalid | None, _says("With invalid records: do not start, or evaluate the valid ones.")] = None
+    profile: Annotated[ProfileId | None, _says("Benchmark whose official score is computed too.")] = None
+    compat: Annotated[bool | None, _says("With a profile: count failures as the benchmark does.")] = None
+    pass_rate: Annotated[Rate | None, _says("Gate: share of evaluated records that must pass.")] = None
+    min_score: Annotated[Annotated[float, Meta(ge=0, le=100)] | None, _says("Gate: mean score.")] = None
+    max_error_rate: Annotated[Rate | None, _says("Gate: share of records that may be left without a score.")] = None
+
+
+class RunsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which runs are listed."""
+
+    limit: PageSize = 50
+    cursor: Annotated[Cursor | None, _says("The `next_cursor` of the page before.")] = None
+    state: Annotated[State | Literal["damaged"] | None, _says("Only runs in this state.")] = None
+    dataset: Annotated[Annotated[str, Meta(max_length=128)] | None, _says("Only runs over the dataset with this id.")] = None
+    model: Annotated[Annotated[str, Meta(max_length=256)] | None, _says("Only runs of this candidate.")] = None
+
+
+class PageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which part of a list is shown."""
+
+    limit: PageSize = 100
+    cursor: Annotated[Cursor | None, _says("The `next_cursor` of the page before.")] = None
+
+
+class RecordsQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which records are listed."""
+
+    status: Annotated[Annotated[str, Meta(max_length=32)] | None, _says("Only records with this status, such as `evaluated`.")] = (
+        None
+    )
+    passed: Annotated[bool | None, _says("Only records that passed, or that did not.")] = None
+
+
+class RecordQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which answer to a record is shown."""
+
+    sample: Annotated[Annotated[int, Meta(ge=0, le=1000)] | None, _says("Of several answers the one with this number.")] = None
+
+
+class ExportQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How predictions are exported."""
+
+    format: Literal["json", "jsonl", "csv", "parquet"] = "jsonl"
+
+
+class CompareQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which runs are compared."""
+
+    before: Annotated[RunId, _says("The run that was there first.")]
+    after: Annotated[RunId, _says("The run that is compared with it.")]
+    cluster: Annotated[Annotated[str, Meta(max_length=128)] | None, _says("Member of metadata whose records belong together.")] = (
+        None
+    )
+    flips: Annotated[Annotated[int, Meta(ge=0, le=1000)], _says("Records that changed sides, at most so many of them.")] = 20
+
+
+def read_query(request: AnyRequest, kind: type[T]) -> T:
+    """The query of a request as a typed value; raises Refusal."""
+    lists = {field.name for field in inspect.type_info(kind).fields if _is_list(field.type)}  # type: ignore[attr-defined]  # a struct
+    given: dict[str, Any] = {}
+    for name, value in request.query_params.multi_items():
+        if name in lists:
+            given.setdefault(name, []).append(value)
+        elif name in given:
+            raise Refusal(400, f"the parameter '{name[:64]}' is given twice")
+        else:
+            given[name] = value
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as problem:
+        raise Refusal(400, f"the query cannot be used: {problem}") from problem
+
+
+def _is_list(kind: inspect.Type) -> bool:
+    return isinstance(kind.type if isinstance(kind, inspect.Metadata) else kind, inspect.VarTupleType)

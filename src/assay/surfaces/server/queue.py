@@ -1,0 +1,119 @@
+"""Runs that wait for their turn, and the threads that work on them: callers take turns, whoever has submitted how many."""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from assay import api
+from assay.core.errors import AssayError
+from assay.core.run_result import RunResult
+from assay.surfaces.server.errors import RETRY_SECONDS, Refusal
+from assay.surfaces.server.meters import Meters
+
+log = logging.getLogger("assay.server")
+
+
+class RunQueue:
+    """The runs of one service between their submission and their end."""
+
+    def __init__(self, runs_dir: Path, meters: Meters, *, max_runs: int, max_queue: int) -> None:
+        self._runs_dir = runs_dir
+        self._meters = meters
+        self._max_runs = max_runs
+        self._max_queue = max_queue
+        self._waiting: dict[str, deque[str]] = {}
+        self._working: dict[str, threading.Thread] = {}
+        self._snapshots: dict[str, api.Snapshot] = {}
+        self._problems: dict[str, str] = {}
+        self._seats = 0
+        self._is_stopping = False
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def seat(self) -> Iterator[None]:
+        """Room for one more run while it is being submitted; raises Refusal when there is none."""
+        with self._lock:
+            if self._is_stopping or self._seats + self._count_waiting() >= self._max_queue:
+                raise Refusal(503, "too many runs are waiting", headers={"Retry-After": str(RETRY_SECONDS)})
+            self._seats += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._seats -= 1
+
+    def add(self, run_id: str, owner: str) -> None:
+        """Let a durable run wait for its turn, unless it does already."""
+        with self._lock:
+            if run_id not in self._working and not any(run_id in line for line in self._waiting.values()):
+                self._problems.pop(run_id, None)
+                self._waiting.setdefault(owner, deque()).append(run_id)
+            self._fill()
+
+    def has(self, run_id: str) -> bool:
+        """True while the run waits or is worked on."""
+        with self._lock:
+            return run_id in self._working or any(run_id in line for line in self._waiting.values())
+
+    def snapshot(self, run_id: str) -> api.Snapshot | None:
+        """How a run goes that is worked on here."""
+        return self._snapshots.get(run_id)
+
+    @property
+    def is_stopping(self) -> bool:
+        """True when the service is about to end."""
+        return self._is_stopping
+
+    def problem(self, run_id: str) -> str:
+        """Why work on a run was given up before its end; empty when it was not."""
+        return self._problems.get(run_id, "")
+
+    def stop(self, seconds: float) -> None:
+        """Begin nothing more, and give the calls in flight some time; what is left goes on at the next start."""
+        with self._lock:
+            self._is_stopping = True
+            threads = list(self._working.values())
+        end = time.monotonic() + seconds
+        for thread in threads:
+            thread.join(max(0.0, end - time.monotonic()))
+
+    def _count_waiting(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def _fill(self) -> None:
+        while self._waiting and len(self._working) < self._max_runs and not self._is_stopping:
+            owner = next(iter(self._waiting))
+            line = self._waiting.pop(owner)
+            run_id = line.popleft()
+            if line:
+                # Whoever had a turn goes to the end of the line.
+                self._waiting[owner] = line
+            thread = threading.Thread(target=self._work, args=(run_id,), name=f"run {run_id}", daemon=True)
+            self._working[run_id] = thread
+            thread.start()
+        self._meters.waiting.set(self._count_waiting())
+        self._meters.working.set(len(self._working))
+
+    def _work(self, run_id: str) -> None:
+        try:
+            result = self._driven(run_id)
+            if result.is_finished:
+                self._meters.ended.labels(result.state).inc()
+        except AssayError as problem:
+            self._problems[run_id] = problem.message
+            log.warning("run %s cannot go on: %s", run_id, problem.message)
+        finally:
+            self._snapshots.pop(run_id, None)
+            with self._lock:
+                del self._working[run_id]
+                self._fill()
+
+    def _driven(self, run_id: str) -> RunResult:
+        def watch(snapshot: api.Snapshot) -> None:
+            self._snapshots[run_id] = snapshot
+
+        return api.resume(run_id, runs_dir=self._runs_dir, watch=watch, is_stopping=lambda: self._is_stopping)

@@ -1,0 +1,115 @@
+"""The files of finished runs, whole or in part, and their predictions as tables."""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+from litestar import Response, get
+from litestar.response import Stream
+
+from assay import api
+from assay.core.errors import RunNotFound
+from assay.surfaces.server.answers import ArtifactsView, ArtifactView
+from assay.surfaces.server.errors import Refusal, request_id_of
+from assay.surfaces.server.exports import EXPORTS, MEDIA_TYPES, Export
+from assay.surfaces.server.queries import AnyRequest, ExportQuery, NoQuery, read_query
+from assay.surfaces.server.server import Answer, answered, server_of
+
+BLOCK = 1 << 18
+_RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})", re.ASCII)
+_MEDIA_TYPES = {".json": "application/json", ".jsonl": "application/x-ndjson"}
+
+
+@get("/v1/runs/{run_id:str}/artifacts", sync_to_thread=True, query=NoQuery, answer=ArtifactsView, errors=(404,))
+def list_artifacts(request: AnyRequest, run_id: str) -> Answer:
+    """List the files of a finished run with their hashes; none before its end."""
+    read_query(request, NoQuery)
+    run = server_of(request).run(run_id)
+    shown = tuple(_view(run, name, path) for name, path in run.artifacts().items())
+    return answered(ArtifactsView(run_id=run_id, artifacts=shown, request_id=request_id_of(request)))
+
+
+def _view(run: api.Run, name: str, path: Path) -> ArtifactView:
+    known = run.manifest["artifacts"].get(name, {})
+    return ArtifactView(
+        name=name,
+        sha256=_sha256(run, name, path),
+        bytes=path.stat().st_size,
+        lines=known.get("lines"),
+        url=f"/v1/runs/{run.folders.run_id}/artifacts/{name}",
+    )
+
+
+def _sha256(run: api.Run, name: str, path: Path) -> str:
+    """As the manifest says; of the manifest itself, which cannot, by reading it."""
+    known: str = run.manifest["artifacts"].get(name, {}).get("sha256") or hashlib.sha256(path.read_bytes()).hexdigest()
+    return known
+
+
+@get(
+    "/v1/runs/{run_id:str}/artifacts/{name:str}",
+    sync_to_thread=True,
+    query=NoQuery,
+    answer=bytes,
+    media_types=tuple(_MEDIA_TYPES.values()),
+    errors=(404, 416),
+)
+def show_artifact(request: AnyRequest, run_id: str, name: str) -> Response[bytes] | Stream:
+    """A file of a finished run as it was published; its ETag is its SHA-256, and a part of it can be asked for."""
+    read_query(request, NoQuery)
+    run = server_of(request).run(run_id)
+    path = run.artifacts().get(name)
+    if path is None:
+        raise RunNotFound(f"run '{run_id}' has no artifact of that name", hint=f"/v1/runs/{run_id}/artifacts lists them")
+    etag = f'"{_sha256(run, name, path)}"'
+    headers = {"ETag": etag, "Accept-Ranges": "bytes", "Cache-Control": "private, no-cache"}
+    if etag in request.headers.get("if-none-match", ""):
+        return Response(b"", status_code=304, headers=headers)
+    size = path.stat().st_size
+    start, end = _span(request, size, etag=etag)
+    is_part = (start, end) != (0, size)
+    headers["Content-Length"] = str(end - start)
+    if is_part:
+        headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
+    return Stream(
+        _pieces(path, start, end), status_code=206 if is_part else 200, headers=headers, media_type=_MEDIA_TYPES[path.suffix]
+    )
+
+
+def _span(request: AnyRequest, size: int, *, etag: str) -> tuple[int, int]:
+    """First byte and the one after the last; a range that cannot be read, or is for another file, is the whole."""
+    found = _RANGE.fullmatch(request.headers.get("range", "").strip())
+    if found is None or found[0] == "bytes=-" or request.headers.get("if-range", etag) != etag:
+        return 0, size
+    first, last = found[1], found[2]
+    start = int(first) if first else max(0, size - int(last))
+    end = min(size, int(last) + 1) if first and last else size
+    if start >= end:
+        raise Refusal(416, "the range lies outside of the file", headers={"Content-Range": f"bytes */{size}"})
+    return start, end
+
+
+def _pieces(path: Path, start: int, end: int) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        file.seek(start)
+        while start < end and (piece := file.read(min(BLOCK, end - start))):
+            start += len(piece)
+            yield piece
+
+
+@get(
+    "/v1/runs/{run_id:str}/export", sync_to_thread=True, query=ExportQuery, answer=bytes, media_types=MEDIA_TYPES, errors=(400, 404)
+)
+def export_run(request: AnyRequest, run_id: str) -> Stream:
+    """Every record with what came of it so far, as JSON, JSON Lines, CSV that no spreadsheet evaluates, or Parquet."""
+    query, run = read_query(request, ExportQuery), server_of(request).run(run_id)
+    export: Export = EXPORTS[query.format]
+    headers = {"Content-Disposition": f'attachment; filename="{run_id}.{query.format}"'}
+    return Stream(_begun(export.write(run.predictions())), headers=headers, media_type=export.media_type)
+
+
+def _begun(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The same pieces; what keeps them from beginning is said before the answer has begun."""
+    return chain((next(pieces, b""),), pieces)

@@ -1,0 +1,37 @@
+"""Whether the service lives, whether it takes work, and what it counts."""
+
+import os
+
+from litestar import Response, get
+
+from assay.core.version import __version__
+from assay.surfaces.server.answers import Health
+from assay.surfaces.server.errors import RETRY_SECONDS, Refusal, request_id_of
+from assay.surfaces.server.meters import CONTENT_TYPE
+from assay.surfaces.server.queries import AnyRequest, NoQuery, read_query
+from assay.surfaces.server.server import Answer, answered, server_of
+
+
+@get("/healthz", query=NoQuery, answer=Health)
+async def healthz(request: AnyRequest) -> Answer:
+    """Say that the process answers."""
+    read_query(request, NoQuery)
+    return answered(Health(status="ok", version=__version__, request_id=request_id_of(request)))
+
+
+@get("/readyz", sync_to_thread=True, query=NoQuery, answer=Health, errors=(503,))
+def readyz(request: AnyRequest) -> Answer:
+    """Say whether a run could be taken now: there is room in the queue, and the folder of the runs can be written."""
+    read_query(request, NoQuery)
+    server = server_of(request)
+    if not os.access(server.runs_dir, os.W_OK):
+        raise Refusal(503, "the folder of the runs cannot be written", headers={"Retry-After": str(RETRY_SECONDS)})
+    with server.queue.seat():
+        return answered(Health(status="ok", version=__version__, request_id=request_id_of(request)))
+
+
+@get("/metrics", query=NoQuery, answer=str, media_types=("text/plain",))
+async def metrics(request: AnyRequest) -> Answer:
+    """Everything that is counted, for Prometheus."""
+    read_query(request, NoQuery)
+    return Response(server_of(request).meters.text(), media_type=CONTENT_TYPE)

@@ -1,0 +1,107 @@
+"""The records of a run: what came of each, what is wrong with some, and how their scores are spread."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from litestar import get
+
+from assay import api
+from assay.surfaces.server.answers import Distribution, LinesPage, RecordView
+from assay.surfaces.server.errors import Refusal, request_id_of
+from assay.surfaces.server.queries import AnyRequest, NoQuery, PageQuery, RecordQuery, RecordsQuery, read_query
+from assay.surfaces.server.server import Answer, answered, server_of
+
+Line = dict[str, Any]
+
+
+@get("/v1/runs/{run_id:str}/records", sync_to_thread=True, query=RecordsQuery, answer=LinesPage, errors=(400, 404))
+def list_records(request: AnyRequest, run_id: str) -> Answer:
+    """List the valid records with what came of them so far, as `predictions.jsonl` has them."""
+    query, run = read_query(request, RecordsQuery), server_of(request).run(run_id)
+    start = _offset(query.cursor)
+    is_filtered = query.status is not None or query.passed is not None
+    total = None if is_filtered else _total(run, "predictions.jsonl")
+    wanted = (entry for entry in enumerate(run.predictions(start), start) if _is_wanted(entry[1], query))
+    return _page(wanted, query.limit, total=total, request_id=request_id_of(request))
+
+
+def _is_wanted(line: Line, query: RecordsQuery) -> bool:
+    return query.status in (None, line["status"]) and query.passed in (None, line["passed"])
+
+
+@get("/v1/runs/{run_id:str}/errors", sync_to_thread=True, query=PageQuery, answer=LinesPage, errors=(400, 404))
+def list_errors(request: AnyRequest, run_id: str) -> Answer:
+    """List every error of every invalid record."""
+    query, run = read_query(request, PageQuery), server_of(request).run(run_id)
+    entries = islice(enumerate(api.record_errors(run)), _offset(query.cursor), None)
+    return _page(entries, query.limit, total=None, request_id=request_id_of(request))
+
+
+@get("/v1/runs/{run_id:str}/failures", sync_to_thread=True, query=PageQuery, answer=LinesPage, errors=(400, 404))
+def list_failures(request: AnyRequest, run_id: str) -> Answer:
+    """List every record that failed or did not pass, as `failures.jsonl` has them."""
+    query, run = read_query(request, PageQuery), server_of(request).run(run_id)
+    entries = islice(enumerate(run.failures()), _offset(query.cursor), None)
+    return _page(entries, query.limit, total=_total(run, "failures.jsonl"), request_id=request_id_of(request))
+
+
+@get("/v1/runs/{run_id:str}/records/{record_id:path}", sync_to_thread=True, query=RecordQuery, answer=RecordView, errors=(400, 404))
+def show_record(request: AnyRequest, run_id: str, record_id: str) -> Answer:
+    """Show one record by its id, or else by its index: what was asked, what came of it, every attempt."""
+    query, run = read_query(request, RecordQuery), server_of(request).run(run_id)
+    found = run.record(record_id.removeprefix("/"), sample=query.sample)
+    return answered(RecordView(record=found, request_id=request_id_of(request)))
+
+
+@get("/v1/runs/{run_id:str}/distribution", sync_to_thread=True, query=NoQuery, answer=Distribution, errors=(404,))
+def show_distribution(request: AnyRequest, run_id: str) -> Answer:
+    """Show how the scores of a run are spread, over all and for each criterion."""
+    read_query(request, NoQuery)
+    run = server_of(request).run(run_id)
+    scores: Counter[float] = Counter()
+    criteria: dict[str, Counter[float]] = {}
+    scale, passed = None, 0
+    for line in run.predictions():
+        if line["raw_score"] is not None:
+            scores[line["raw_score"]] += 1
+            scale, passed = line["scale"], passed + bool(line["passed"])
+        for score in line["evaluator_scores"]:
+            criteria.setdefault(score["criterion"], Counter())[score["score"]] += 1
+    return answered(
+        Distribution(
+            run_id=run_id,
+            scale=scale,
+            graded_records=scores.total(),
+            passed_records=passed,
+            scores=tuple(_levels(scores)),
+            criteria={name: list(_levels(found)) for name, found in sorted(criteria.items())},
+            request_id=request_id_of(request),
+        )
+    )
+
+
+def _levels(scores: Counter[float]) -> Iterator[Line]:
+    return ({"score": score, "records": count} for score, count in sorted(scores.items()))
+
+
+def _offset(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= 12):
+        raise Refusal(400, "the cursor names no page")
+    return int(cursor)
+
+
+def _total(run: api.Run, name: str) -> int | None:
+    found: int | None = run.manifest.get("artifacts", {}).get(name, {}).get("lines")
+    return found
+
+
+def _page(entries: Iterable[tuple[int, Line]], limit: int, *, total: int | None, request_id: str) -> Answer:
+    """One page of numbered lines; the number of the first one that is not shown names the next."""
+    found = list(islice(entries, limit + 1))
+    cursor = str(found[limit][0]) if len(found) > limit else None
+    items = tuple(line for _, line in found[:limit])
+    return answered(LinesPage(items=items, next_cursor=cursor, total=total, request_id=request_id))

@@ -1,0 +1,117 @@
+"""Runs: list them, look at one, stop it, go on with it."""
+
+from itertools import dropwhile, islice
+from typing import Any
+
+import msgspec
+from litestar import get, post
+
+from assay import api
+from assay.core.errors import RunSealed
+from assay.core.run_result import RunListing, RunResult
+from assay.surfaces.server.answers import RunsPage, RunView
+from assay.surfaces.server.errors import Refusal, request_id_of
+from assay.surfaces.server.queries import AnyRequest, NoQuery, RunsQuery, read_query
+from assay.surfaces.server.server import Answer, Server, answered, caller_of, server_of
+
+_PARTS = ("records", "errors", "failures", "distribution", "events", "artifacts", "export")
+
+
+@get("/v1/runs", sync_to_thread=True, query=RunsQuery, answer=RunsPage, errors=(400,))
+def list_runs(request: AnyRequest) -> Answer:
+    """List the runs, the newest first."""
+    query = read_query(request, RunsQuery)
+    runs = api.list_runs(server_of(request).runs_dir)
+    if query.cursor is not None:
+        runs = _after(runs, query.cursor)
+    found = list(islice((run for run in runs if _is_wanted(run, query)), query.limit + 1))
+    shown = found[: query.limit]
+    cursor = shown[-1].run_id if len(found) > query.limit else None
+    return answered(RunsPage(runs=tuple(msgspec.to_builtins(shown)), next_cursor=cursor, request_id=request_id_of(request)))
+
+
+def _after(runs: Any, cursor: str) -> Any:
+    rest = dropwhile(lambda run: run.run_id != cursor, runs)
+    if next(rest, None) is None:
+        raise Refusal(400, "the cursor names no page")
+    return rest
+
+
+def _is_wanted(run: RunListing, query: RunsQuery) -> bool:
+    pairs = ((query.state, run.state), (query.dataset, run.dataset), (query.model, run.candidate))
+    return all(wanted is None or wanted == found for wanted, found in pairs)
+
+
+@get("/v1/runs/{run_id:str}", sync_to_thread=True, query=NoQuery, answer=RunView, errors=(404,))
+def show_run(request: AnyRequest, run_id: str) -> Answer:
+    """Show one run: its state and times, counts, what is left to do, and its metrics when it has ended."""
+    read_query(request, NoQuery)
+    return answered(run_view(server_of(request), run_id, request_id=request_id_of(request)))
+
+
+@post("/v1/runs/{run_id:str}/cancel", status_code=200, sync_to_thread=True, query=NoQuery, answer=RunView, errors=(404, 409))
+def cancel_run(request: AnyRequest, run_id: str) -> Answer:
+    """End a run for good; what is finished stays, and the evidence is sealed."""
+    read_query(request, NoQuery)
+    server = server_of(request)
+    server.run(run_id)
+    api.cancel(run_id, runs_dir=server.runs_dir)
+    server.submissions.note("run_cancelled", by=caller_of(request).name, run_id=run_id)
+    return answered(run_view(server, run_id, request_id=request_id_of(request)))
+
+
+@post("/v1/runs/{run_id:str}/resume", status_code=202, sync_to_thread=True, query=NoQuery, answer=RunView, errors=(404, 409))
+def resume_run(request: AnyRequest, run_id: str) -> Answer:
+    """Go on with a run that was interrupted."""
+    read_query(request, NoQuery)
+    server = server_of(request)
+    result = server.run(run_id).result
+    if result.is_finished:
+        raise RunSealed(f"run '{run_id}' has ended: {result.state}", hint="there is nothing to go on with")
+    with server.queue.seat():
+        server.queue.add(run_id, caller_of(request).name)
+    server.submissions.note("run_resumed", by=caller_of(request).name, run_id=run_id)
+    return answered(run_view(server, run_id, request_id=request_id_of(request)), status=202)
+
+
+def run_view(server: Server, run_id: str, *, request_id: str) -> RunView:
+    """A run as it stands at this moment."""
+    run = server.run(run_id)
+    result, moments, manifest = run.result, run.moments, run.manifest
+    total, done = _progress(server, result)
+    return RunView(
+        run_id=result.run_id,
+        state=result.state,
+        created_at=moments["created_at"],
+        started_at=moments["started_at"],
+        completed_at=moments["completed_at"],
+        states=tuple(moments["states"]),
+        dataset_id=manifest.get("dataset_id") or manifest["plan"]["datasets"][0]["dataset_id"],
+        model=result.candidate,
+        counts={**msgspec.to_builtins(result.counts), "total_records": total},
+        done_records=done,
+        eta_seconds=_eta(server, run_id),
+        metrics=result.metrics if result.is_finished else None,
+        gate=msgspec.to_builtins(result.gate) if result.is_finished else None,
+        problem=server.queue.problem(run_id) or result.blocked or None,
+        links={"self": f"/v1/runs/{run_id}", **{part: f"/v1/runs/{run_id}/{part}" for part in _PARTS}},
+        request_id=request_id,
+    )
+
+
+def _progress(server: Server, result: RunResult) -> tuple[int, int]:
+    """Records in all, and records that are done; of a run that has not read its input, as its submission counted them."""
+    counts = result.counts
+    if result.is_finished:
+        return counts.total_records, counts.total_records
+    if counts.total_records == 0:
+        row = server.submissions.of(result.run_id)
+        return (0 if row is None else msgspec.json.decode(row.answer)["summary"]["total_records"]), 0
+    return counts.total_records, counts.evaluated_records + counts.failed_records
+
+
+def _eta(server: Server, run_id: str) -> float | None:
+    snapshot = server.queue.snapshot(run_id)
+    if snapshot is None or not snapshot.done or snapshot.elapsed_s <= 0:
+        return None
+    return round((snapshot.total - snapshot.done) * snapshot.elapsed_s / snapshot.done, 1)

@@ -1,0 +1,195 @@
+"""Datasets in: validate one, or start a run over it."""
+
+import asyncio
+import hashlib
+import secrets
+import time
+from typing import Any
+
+import msgspec
+from litestar import post
+
+from assay import api
+from assay.surfaces.server.answers import Accepted, Checked, RecordError, RecordSummary
+from assay.surfaces.server.errors import Refusal, request_id_of
+from assay.surfaces.server.queries import AnyRequest, CheckQuery, SubmitQuery, read_query
+from assay.surfaces.server.server import Answer, Server, answered, caller_of, server_of
+from assay.surfaces.server.spool import Spooled
+from assay.surfaces.server.uploads import ending_of, spool_body
+
+_SAME = (
+    *("concurrency", "limit", "sample", "seed", "repeat", "quorum", "escalate", "max_cost", "on_invalid", "profile", "compat"),
+    *("pass_rate", "min_score", "max_error_rate"),
+)
+"""Parameters that have the same name in a request for a run."""
+KEY_CHARACTERS = 255
+
+
+@post("/v1/validate", status_code=200, query=CheckQuery, answer=Checked, errors=(400, 413, 415), takes_dataset=True)
+async def validate_dataset(request: AnyRequest) -> Answer:
+    """Say everything that is wrong with a dataset, without starting a run."""
+    server, query = server_of(request), read_query(request, CheckQuery)
+    path = server.submissions.folder / f"spool-{secrets.token_hex(8)}{ending_of(request, query.contract)}"
+    try:
+        spooled = await spool_body(request, path, limit=server.settings.max_bytes)
+        server.meters.uploaded.inc(spooled.size)
+        verdict = await server.workshop.run(spooled.size, api.check_upload, path, query.contract)
+    finally:
+        path.unlink(missing_ok=True)
+    return answered(
+        Checked(
+            contract=verdict.contract,
+            outcome=verdict.outcome,
+            summary=_summary(verdict),
+            dataset_errors=verdict.dataset_errors,
+            record_errors=_errors(verdict),
+            record_errors_total=verdict.record_errors_total,
+            warnings=verdict.warnings,
+            warnings_total=verdict.warnings_total,
+            request_id=request_id_of(request),
+        )
+    )
+
+
+@post("/v1/runs", status_code=202, query=SubmitQuery, answer=Accepted, errors=(400, 409, 413, 415), takes_dataset=True)
+async def submit_run(request: AnyRequest) -> Answer:
+    """Take a dataset and start a run over it; the run is durable when this is answered."""
+    server, query = server_of(request), read_query(request, SubmitQuery)
+    _check_settings(server, query)
+    ending, key = ending_of(request, query.contract), _idempotency_key(request)
+    with server.queue.seat():
+        upload = await asyncio.to_thread(server.submissions.new_upload)
+        try:
+            path = upload.folder / f"{query.name or 'dataset'}{ending}"
+            spooled = await spool_body(request, path, limit=server.settings.max_bytes)
+            server.meters.uploaded.inc(spooled.size)
+            submission = Submitted(request, server, query=query, upload=upload, spooled=spooled)
+            return await submission.answer(key)
+        finally:
+            await asyncio.to_thread(server.submissions.discard, upload)
+
+
+def _check_settings(server: Server, query: SubmitQuery) -> None:
+    server.settings.check_models((query.model,) if query.model else (), query.judge)
+    if query.concurrency and query.concurrency > server.settings.max_concurrency:
+        raise Refusal(403, f"the concurrency is at most {server.settings.max_concurrency} here")
+
+
+def _idempotency_key(request: AnyRequest) -> str:
+    key = request.headers.get("idempotency-key", "")
+    if len(key) > KEY_CHARACTERS or not key.isprintable() or ("idempotency-key" in request.headers and not key.strip()):
+        raise Refusal(400, f"the Idempotency-Key must have 1 to {KEY_CHARACTERS} printable characters")
+    return key
+
+
+class Submitted:
+    """One upload on its way to a run."""
+
+    def __init__(self, request: AnyRequest, server: Server, *, query: SubmitQuery, upload: api.Upload, spooled: Spooled) -> None:
+        self._request_id = request_id_of(request)
+        self._owner = caller_of(request).name
+        self._server = server
+        self._query = query
+        self._upload = upload
+        self._spooled = spooled
+
+    async def answer(self, key: str) -> Answer:
+        """The answer of the contract; under a key that has a run already, that run's."""
+        if not key:
+            return await self._accepted("")
+        async with self._server.turns.of(f"{self._owner} {key}"):
+            earlier = await asyncio.to_thread(self._server.submissions.under, self._owner, key)
+            if earlier is None:
+                return await self._accepted(key)
+        if earlier.fingerprint != self._fingerprint():
+            message = "the Idempotency-Key was used with another body or other settings"
+            raise Refusal(409, message, details={"run_id": earlier.run_id})
+        first: dict[str, Any] = msgspec.json.decode(earlier.answer)
+        return answered({**first, "request_id": self._request_id}, status=202, headers={"Idempotent-Replayed": "true"})
+
+    async def _accepted(self, key: str) -> Answer:
+        verdict = await self._server.workshop.run(self._spooled.size, api.prepare_run, self._request())
+        if not verdict.plan:
+            raise refusal_for(verdict)
+        accepted = self._answer_for(verdict)
+        row = api.SubmissionRow(
+            run_id=self._upload.run_id,
+            owner=self._owner,
+            key=key,
+            fingerprint=self._fingerprint(),
+            answer=msgspec.json.encode(accepted),
+            at=time.time(),
+        )
+        await asyncio.to_thread(self._keep, verdict, row)
+        return answered(accepted, status=202, headers={"Location": f"/v1/runs/{row.run_id}"})
+
+    def _keep(self, verdict: api.UploadVerdict, row: api.SubmissionRow) -> None:
+        self._server.submissions.accept(verdict, row)
+        self._server.submissions.note("run_submitted", by=self._owner, run_id=row.run_id, dataset_sha256=self._spooled.sha256)
+        self._server.meters.submitted.inc()
+        self._server.queue.add(row.run_id, self._owner)
+
+    def _request(self) -> api.RunRequest:
+        query, server = self._query, self._server
+        contract = None if query.contract == "auto" else query.contract
+        dataset = api.DatasetEntry(path=str(self._spooled.path.absolute()), name=query.name or "", contract=contract)
+        return api.RunRequest(
+            run_file=server.settings.run_file,
+            datasets=(dataset,),
+            models=(query.model,) if query.model else (),
+            judges=query.judge,
+            runs_dir=str(server.runs_dir.absolute()),
+            run_id=self._upload.run_id,
+            **{name: getattr(query, name) for name in _SAME},
+        )
+
+    def _fingerprint(self) -> str:
+        return hashlib.sha256(self._spooled.sha256.encode() + msgspec.json.encode(self._query)).hexdigest()
+
+    def _answer_for(self, verdict: api.UploadVerdict) -> Accepted:
+        run_id, errors = self._upload.run_id, _errors(verdict)
+        accepted = Accepted(
+            run_id=run_id,
+            status="accepted_with_record_errors" if errors else "accepted",
+            summary=_summary(verdict),
+            record_errors=errors,
+            request_id=self._request_id,
+        )
+        if verdict.record_errors_total == len(errors):
+            return accepted
+        return msgspec.structs.replace(
+            accepted,
+            record_errors_truncated=True,
+            record_errors_total=verdict.record_errors_total,
+            record_errors_url=f"/v1/runs/{run_id}/errors",
+        )
+
+
+def refusal_for(verdict: api.UploadVerdict) -> Refusal:
+    """Why no run can be made of an upload, in the words of the contract where it has some."""
+    if verdict.problems:
+        return Refusal(400, "the run cannot be started with these settings", details={"errors": list(verdict.problems)})
+    first: dict[str, Any] = verdict.dataset_errors[0] if verdict.dataset_errors else {}
+    message = first.get("message") or "the dataset has invalid records; on_invalid=skip leaves them out"
+    details: dict[str, Any] = dict(first.get("details") or {})
+    if verdict.record_errors:
+        details |= {
+            "rejected_records": verdict.counts.rejected_records,
+            "accepted_records": verdict.counts.accepted_records,
+            "record_errors": [msgspec.to_builtins(error) for error in _errors(verdict)],
+        }
+        if verdict.record_errors_total > len(verdict.record_errors):
+            details |= {"record_errors_truncated": True, "record_errors_total": verdict.record_errors_total}
+    if "record_errors" not in details:
+        details["errors"] = [
+            {name: error.get(name) for name in ("code", "message", "path", "line", "column")} for error in verdict.dataset_errors
+        ]
+    return Refusal(int(first.get("http_status", 400)), message, details=details)
+
+
+def _summary(verdict: api.UploadVerdict) -> RecordSummary:
+    return RecordSummary(**msgspec.to_builtins(verdict.counts))
+
+
+def _errors(verdict: api.UploadVerdict) -> tuple[RecordError, ...]:
+    return tuple(RecordError(**error) for error in verdict.record_errors)

@@ -1,0 +1,61 @@
+"""What the routes of one service share, and how they answer."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from litestar import Response
+
+from assay import api
+from assay.core.errors import RunNotFound
+from assay.surfaces.reporters.plain_json import json_text
+from assay.surfaces.server.keys import Caller
+from assay.surfaces.server.meters import Meters
+from assay.surfaces.server.queries import AnyRequest
+from assay.surfaces.server.queue import RunQueue
+from assay.surfaces.server.settings import ServerSettings
+from assay.surfaces.server.turns import Turns
+from assay.surfaces.server.workshop import Workshop
+
+Answer = Response[bytes]
+
+
+class Server(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of a service that live as long as it does."""
+
+    runs_dir: Path
+    settings: ServerSettings
+    submissions: api.Submissions
+    queue: RunQueue
+    workshop: Workshop
+    turns: Turns
+    meters: Meters
+
+    def run(self, run_id: str) -> api.Run:
+        """The run with exactly this id; raises RunNotFound."""
+        return api.named_run(run_id, self.runs_dir)
+
+    def sealed_path(self, run_id: str) -> str:
+        """The folder of a finished run; raises RunNotFound."""
+        run = self.run(run_id)
+        if not run.artifacts():
+            raise RunNotFound(f"run '{run_id}' has not ended", hint="its state says how far it is")
+        return str(run.folders.sealed)
+
+
+def server_of(request: AnyRequest) -> Server:
+    """The service that a request came to."""
+    found: Server = request.app.state.server
+    return found
+
+
+def caller_of(request: AnyRequest) -> Caller:
+    """Who makes a request."""
+    found: Caller = request.scope["state"]["caller"]
+    return found
+
+
+def answered(value: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
+    """A JSON answer."""
+    text = json_text(msgspec.to_builtins(value)).encode()
+    return Response(text, status_code=status, headers=headers, media_type="application/json")

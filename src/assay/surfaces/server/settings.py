@@ -1,0 +1,71 @@
+"""Settings of the service: what its operator decides, from a YAML file."""
+
+import re
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from assay.core.errors import SourceUnreadable, UsageProblem
+from assay.surfaces.server.errors import Refusal
+
+Count = Annotated[int, Meta(ge=1)]
+PAYLOAD_BYTES = 100 << 20
+"""batch_v1 1.3: largest payload."""
+FILE_PROVIDER = re.compile(r"replay[/:]")
+"""Models of this provider are files of this machine, which nobody may choose from afar."""
+
+
+def _says(description: str) -> Meta:
+    return Meta(description=description)
+
+
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the operator of a service decides."""
+
+    run_file: Annotated[
+        str, _says("Run file, relative to this file, whose providers, candidates, judges and limits every run starts from.")
+    ] = ""
+    models: Annotated[
+        tuple[str, ...],
+        _says("Candidates that a request may name; `*` stands for any part of a name. Those of the run file may be used."),
+    ] = ("*",)
+    judges: Annotated[tuple[str, ...], _says("Judges that a request may name, in the same way.")] = ("*",)
+    hosts: Annotated[
+        tuple[str, ...],
+        _says("Names that clients reach this service by, beside `localhost`, this machine's name and IP addresses."),
+    ] = ()
+    max_runs: Annotated[Count, _says("Runs that are worked on at the same time.")] = 2
+    max_queue: Annotated[Count, _says("Runs that may wait for their turn; more are answered with 503.")] = 100
+    max_concurrency: Annotated[Count, _says("Calls in flight that a request may ask for.")] = 64
+    requests_per_minute: Annotated[Count, _says("Requests of one key per minute.")] = 600
+    grace_seconds: Annotated[
+        Annotated[float, Meta(ge=0)],
+        _says("Time that calls in flight get when the service is stopped; the runs go on at the next start."),
+    ] = 10.0
+    max_bytes: Annotated[
+        Annotated[int, Meta(ge=1, le=PAYLOAD_BYTES)], _says("Largest upload in bytes, also after it is unpacked.")
+    ] = PAYLOAD_BYTES
+
+    def check_models(self, models: tuple[str, ...], judges: tuple[str, ...]) -> None:
+        """Raises Refusal for a model that the operator does not offer."""
+        for name, allowed in [*((name, self.models) for name in models), *((name, self.judges) for name in judges)]:
+            patterns = [pattern for pattern in allowed if not FILE_PROVIDER.match(name) or pattern == name]
+            if not any(fnmatchcase(name, pattern) for pattern in patterns):
+                raise Refusal(403, f"the model '{name[:200]}' is not offered here", details={"offered": list(allowed)})
+
+
+def read_server_settings(path: str) -> ServerSettings:
+    """The settings in a file; raises SourceUnreadable and UsageProblem."""
+    if not path:
+        return ServerSettings()
+    try:
+        settings = msgspec.yaml.decode(Path(path).read_bytes(), type=ServerSettings)
+    except OSError as problem:
+        raise SourceUnreadable(f"cannot read '{path}': {(problem.strerror or str(problem)).lower()}") from problem
+    except msgspec.DecodeError as problem:
+        raise UsageProblem(f"'{path}': {problem}", hint="docs/how-to/operate-a-server.md lists the settings") from problem
+    run_file = str((Path(path).parent / settings.run_file).absolute()) if settings.run_file else ""
+    return msgspec.structs.replace(settings, run_file=run_file)

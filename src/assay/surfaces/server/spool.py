@@ -1,0 +1,112 @@
+"""Uploads into private files: counted, hashed and unpacked while they come in, and gone again unless somebody keeps them."""
+
+import asyncio
+import hashlib
+import os
+import zlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+
+from assay.core.errors import StoreUnavailable
+from assay.surfaces.server.errors import Refusal
+
+BLOCK = 1 << 20
+_GZIP = 31
+"""zlib's window bits for a gzip stream."""
+
+
+class Spooled(msgspec.Struct, frozen=True):
+    """An upload on the disk."""
+
+    path: Path
+    size: int
+    sha256: str
+
+
+async def spool(pieces: AsyncIterator[bytes], path: Path, *, limit: int, is_gzip: bool = False) -> Spooled:
+    """The pieces in a new file that only its owner can read; raises Refusal beyond the limit, and then there is no file."""
+    # Written beside the event loop in large blocks, so that neither the disk nor a bomb keeps others waiting.
+    file = await asyncio.to_thread(_SpoolFile, path, limit=limit, is_gzip=is_gzip)
+    is_kept = False
+    try:
+        block = bytearray()
+        async for piece in pieces:
+            block += piece
+            if len(block) >= BLOCK:
+                await asyncio.to_thread(file.write, bytes(block))
+                block.clear()
+        await asyncio.to_thread(file.write, bytes(block))
+        spooled = await asyncio.to_thread(file.finish)
+        is_kept = True
+    finally:
+        if not is_kept:
+            file.discard()
+    return spooled
+
+
+class _SpoolFile:
+    """One upload while it comes in."""
+
+    def __init__(self, path: Path, *, limit: int, is_gzip: bool) -> None:
+        self._path = path
+        self._limit = limit
+        self._size = 0
+        self._sha256 = hashlib.sha256()
+        self._unpacker = zlib.decompressobj(_GZIP) if is_gzip else None
+        self._is_cut = False
+        self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+    def write(self, block: bytes) -> None:
+        """More of it; raises Refusal as soon as the limit is passed."""
+        if self._unpacker is None:
+            self._keep(block)
+        else:
+            self._unpack(block)
+
+    def _unpack(self, block: bytes) -> None:
+        try:
+            while block:
+                assert self._unpacker is not None
+                self._keep(self._unpacker.decompress(block, BLOCK))
+                block = self._unpacker.unconsumed_tail
+                self._is_cut = not self._unpacker.eof
+                if self._unpacker.eof:
+                    # Gzip streams may follow each other.
+                    block = self._unpacker.unused_data
+                    self._unpacker = zlib.decompressobj(_GZIP)
+        except zlib.error as problem:
+            raise Refusal(400, f"the body is not gzip: {problem}") from problem
+
+    def _keep(self, block: bytes) -> None:
+        self._size += len(block)
+        if self._size > self._limit:
+            raise too_large(self._limit)
+        self._sha256.update(block)
+        rest = memoryview(block)
+        try:
+            while rest:
+                rest = rest[os.write(self._handle, rest) :]
+        except OSError as problem:
+            raise StoreUnavailable(f"the upload cannot be stored: {problem.strerror}", hint="try again later") from problem
+
+    def finish(self) -> Spooled:
+        """Everything is on the disk; raises Refusal where a packed body ends too early."""
+        if self._is_cut:
+            raise Refusal(400, "the body is not gzip: it ends too early")
+        os.fsync(self._handle)
+        os.close(self._handle)
+        self._handle = -1
+        return Spooled(self._path, self._size, self._sha256.hexdigest())
+
+    def discard(self) -> None:
+        """Leave nothing."""
+        if self._handle >= 0:
+            os.close(self._handle)
+        self._path.unlink(missing_ok=True)
+
+
+def too_large(limit: int) -> Refusal:
+    """The answer to a payload beyond the limit."""
+    return Refusal(413, f"the payload exceeds {limit:,} bytes", details={"max_bytes": limit})

@@ -1,0 +1,13 @@
+"""One service for all tests that leave nothing behind which others would mind."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.server.serving import Serving
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    with Serving(tmp_path_factory.mktemp("service"), settings="requests_per_minute: 100000\nmax_queue: 10000\n") as serving:
+        yield serving

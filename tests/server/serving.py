@@ -1,0 +1,130 @@
+"""A real service on a real socket, in a process of its own."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+JSON = {"Content-Type": "application/json"}
+ENDED = ("completed", "completed_with_failures", "failed", "cancelled")
+PATIENCE = 60.0
+
+
+class Answered(NamedTuple):
+    """What came back."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Serving:
+    """`assay serve` for the time of a `with` block; `kill` and `start` are its crashes."""
+
+    def __init__(self, folder: Path, *, host: str = "127.0.0.1", settings: str = "", run_file: str = "") -> None:
+        self.folder, self.host, self.port = folder, host, free_port()
+        self.runs_dir = folder / "runs"
+        self.headers: dict[str, str] = {}
+        plain = "candidates: [scripted/say-4]\njudges: [scripted/judge-5]\n"
+        (folder / "run.yaml").write_text(run_file or plain, encoding="utf-8")
+        (folder / "server.yaml").write_text(f"run_file: run.yaml\n{settings}", encoding="utf-8")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def command(self) -> list[str]:
+        where = ["--host", self.host, "--port", str(self.port), "--runs-dir", str(self.runs_dir)]
+        return [sys.executable, "-m", "assay", "serve", *where, "--config", str(self.folder / "server.yaml")]
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        log = (self.folder / "server.log").open("ab")
+        self._process = subprocess.Popen(self.command(), stdout=log, stderr=log, env=os.environ)
+        log.close()
+        end = time.monotonic() + PATIENCE
+        while not self._answers():
+            assert self._process.poll() is None, (self.folder / "server.log").read_text(encoding="utf-8")
+            assert time.monotonic() < end, "the service does not answer"
+            time.sleep(0.05)
+
+    def _answers(self) -> bool:
+        try:
+            return self.ask("GET", "/healthz").status == 200
+        except OSError:
+            return False
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        assert self._process is not None
+        self._process.send_signal(number)
+        return self._process.wait(PATIENCE)
+
+    def kill(self) -> None:
+        self.end(signal.SIGKILL)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process is not None
+        if self._process.poll() is None:
+            self.kill()
+
+    def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answered:
+        """One request; a body that is not bytes goes as JSON."""
+        sent = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        named = {**self.headers, **(headers if headers is not None else JSON if body is not None else {})}
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        try:
+            connection.request(method, path, sent, named)
+            answer = connection.getresponse()
+            return Answered(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+
+    def submit(self, document: Any, query: str = "", headers: Mapping[str, str] | None = None) -> Answered:
+        return self.ask("POST", f"/v1/runs{query}", document, {**JSON, **(headers or {})})
+
+    def ended(self, run_id: str) -> Any:
+        """The run when it has come to its end."""
+        end = time.monotonic() + PATIENCE
+        while (run := self.ask("GET", f"/v1/runs/{run_id}").json)["state"] not in ENDED:
+            assert time.monotonic() < end, run
+            time.sleep(0.05)
+        return run
+
+    def runs(self) -> list[Any]:
+        listed: list[Any] = self.ask("GET", "/v1/runs?limit=1000").json["runs"]
+        return listed
+
+    def left_over(self) -> list[str]:
+        """What uploads have left of which no run came."""
+        spooled = [str(path) for path in self.runs_dir.glob(".server/spool-*")]
+        uploads = [path.parent for path in self.runs_dir.glob(".active/*/upload")]
+        return spooled + [str(path) for path in uploads if path.exists() and not (path / "ledger.sqlite").exists()]
+
+
+def dataset(records: int = 3, **members: Any) -> dict[str, Any]:
+    """A valid document of batch_v1."""
+    listed = [{"record_id": f"q_{number:04}", "input": {"prompt": f"What is {number} + 1?"}} for number in range(records)]
+    return {"dataset_id": "sums", "dataset_version": "1", "schema_version": "1.0", "records": listed, **members}

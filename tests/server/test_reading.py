@@ -1,0 +1,141 @@
+"""What can be read of a run, on a real socket."""
+
+import csv
+import hashlib
+import io
+import json
+from typing import Any
+
+import pytest
+
+from tests.server.serving import Serving, dataset
+
+HOSTILE = ["=1+1", "-1+1", "\t=1", " =1+1", '=HYPERLINK("http://x","y")', '=1","=2', "@SUM(1)", "<script>alert(1)</script>"]
+
+
+@pytest.fixture(scope="module")
+def finished(service: Serving) -> Any:
+    """A run of five records, one of them invalid, answered by an echo of hostile prompts."""
+    document = dataset(5, dataset_id="reading")
+    for record, prompt in zip(document["records"], HOSTILE, strict=False):
+        record["input"]["prompt"] = prompt
+    document["records"][4]["input"]["prompt"] = 7
+    return service.ended(service.submit(document, "?model=scripted/echo").json["run_id"])
+
+
+def test_records_are_read_in_pages(service: Serving, finished: Any) -> None:
+    first = service.ask("GET", f"/v1/runs/{finished['run_id']}/records?limit=3").json
+    second = service.ask("GET", f"/v1/runs/{finished['run_id']}/records?limit=3&cursor={first['next_cursor']}").json
+    assert [item["record_id"] for item in first["items"] + second["items"]] == ["q_0000", "q_0001", "q_0002", "q_0003"]
+    assert (first["total"], second["next_cursor"]) == (4, None)
+
+
+def test_one_record_shows_what_was_asked_and_every_attempt(service: Serving, finished: Any) -> None:
+    record = service.ask("GET", f"/v1/runs/{finished['run_id']}/records/q_0000").json["record"]
+    assert record["input"]["prompt"] == record["prediction"]["model_response"] == "=1+1"
+    assert [attempt["stage"] for attempt in record["attempts"]] == ["candidate", "judge"]
+
+
+def test_errors_and_failures_name_the_invalid_record(service: Serving, finished: Any) -> None:
+    errors = service.ask("GET", f"/v1/runs/{finished['run_id']}/errors").json["items"]
+    failures = service.ask("GET", f"/v1/runs/{finished['run_id']}/failures").json["items"]
+    assert [(error["index"], error["code"]) for error in errors] == [(4, "invalid_field_type")]
+    assert [(failure["index"], failure["status"]) for failure in failures] == [(4, "invalid_record")]
+
+
+def test_distribution_counts_the_graded_records(service: Serving, finished: Any) -> None:
+    found = service.ask("GET", f"/v1/runs/{finished['run_id']}/distribution").json
+    assert (found["scale"], found["graded_records"], found["scores"]) == ("1-5", 4, [{"score": 5.0, "records": 4}])
+
+
+def test_artifact_comes_with_its_hash_and_not_again(service: Serving, finished: Any) -> None:
+    listed = service.ask("GET", f"/v1/runs/{finished['run_id']}/artifacts").json["artifacts"]
+    assert {entry["name"] for entry in listed} >= {"run_manifest.json", "predictions.jsonl", "failures.jsonl", "input_dataset.json"}
+    for entry in listed:
+        answer = service.ask("GET", entry["url"])
+        assert hashlib.sha256(answer.body).hexdigest() == entry["sha256"] == answer.headers["etag"].strip('"')
+        assert service.ask("GET", entry["url"], headers={"If-None-Match": answer.headers["etag"]}).status == 304
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"), [("bytes=0-9", slice(0, 10)), ("bytes=10-", slice(10, None)), ("bytes=-5", slice(-5, None))]
+)
+def test_part_of_an_artifact_can_be_asked_for(service: Serving, finished: Any, asked: str, expected: slice) -> None:
+    path = f"/v1/runs/{finished['run_id']}/artifacts/predictions.jsonl"
+    whole, part = service.ask("GET", path).body, service.ask("GET", path, headers={"Range": asked})
+    assert (part.status, part.body) == (206, whole[expected])
+
+
+def test_range_outside_of_the_file_is_refused(service: Serving, finished: Any) -> None:
+    answer = service.ask("GET", f"/v1/runs/{finished['run_id']}/artifacts/predictions.jsonl", headers={"Range": "bytes=999999-"})
+    assert (answer.status, answer.json["error"]["code"]) == (416, "invalid_request")
+
+
+def test_exported_table_is_evaluated_by_no_spreadsheet(service: Serving, finished: Any) -> None:
+    answer = service.ask("GET", f"/v1/runs/{finished['run_id']}/export?format=csv")
+    rows = list(csv.DictReader(io.StringIO(answer.body.decode(), newline="")))
+    assert [row["model_response"] for row in rows] == [f"'{text}" for text in HOSTILE[:4]]
+    assert [(row["index"], row["raw_score"]) for row in rows] == [(str(number), "5.0") for number in range(4)]
+
+
+def test_exported_json_and_lines_say_the_same(service: Serving, finished: Any) -> None:
+    document = service.ask("GET", f"/v1/runs/{finished['run_id']}/export?format=json").json["records"]
+    lines = service.ask("GET", f"/v1/runs/{finished['run_id']}/export").body.splitlines()
+    assert [json.loads(line) for line in lines] == document
+    assert len(document) == 4
+
+
+def test_events_end_with_the_run_and_go_on_where_they_were_left(service: Serving, finished: Any) -> None:
+    path = f"/v1/runs/{finished['run_id']}/events"
+    events = service.ask("GET", path)
+    assert events.headers["content-type"].startswith("text/event-stream")
+    assert b"event: end\n" in events.body
+    assert b'"state":"completed_with_failures"' in events.body
+    seen = events.body.split(b"\n")[0].removeprefix(b"id: ").decode()
+    assert service.ask("GET", path, headers={"Last-Event-ID": seen}).body == b""
+
+
+def test_runs_are_listed_by_filter_and_page(service: Serving, finished: Any) -> None:
+    found = service.ask("GET", "/v1/runs?dataset=reading&state=completed_with_failures&model=scripted/echo").json
+    assert [run["run_id"] for run in found["runs"]] == [finished["run_id"]]
+    service.submit(dataset(1))
+    page = service.ask("GET", "/v1/runs?limit=1").json
+    rest = service.ask("GET", f"/v1/runs?limit=1000&cursor={page['next_cursor']}").json
+    listed = [run["run_id"] for run in page["runs"] + rest["runs"]]
+    assert listed == [run["run_id"] for run in service.runs()]
+
+
+def test_two_runs_are_compared(service: Serving, finished: Any) -> None:
+    document = dataset(5, dataset_id="reading")
+    for record, prompt in zip(document["records"], HOSTILE, strict=False):
+        record["input"]["prompt"] = prompt
+    other = service.ended(service.submit(document, "?model=scripted/echo&judge=scripted/judge-1").json["run_id"])
+    answer = service.ask("GET", f"/v1/compare?before={finished['run_id']}&after={other['run_id']}")
+    assert (answer.status, answer.json["comparison"]["n"]) == (200, 4)
+
+
+def test_audit_log_says_who_submitted_what(service: Serving, finished: Any) -> None:
+    entries = service.ask("GET", "/v1/audit?limit=1000").json["entries"]
+    assert [entry["action"] for entry in entries if entry.get("run_id") == finished["run_id"]] == ["run_submitted"]
+
+
+def test_finished_run_cannot_be_cancelled_or_resumed(service: Serving, finished: Any) -> None:
+    for action in ("cancel", "resume"):
+        answer = service.ask("POST", f"/v1/runs/{finished['run_id']}/{action}")
+        assert (answer.status, answer.json["error"]["code"]) == (409, "conflict")
+    assert service.ask("GET", f"/v1/runs/{finished['run_id']}").json["state"] == "completed_with_failures"
+
+
+def test_running_run_is_cancelled_and_cancelling_it_again_changes_nothing(service: Serving) -> None:
+    run_id = service.submit(dataset(50), "?model=scripted/slow-3000&concurrency=2").json["run_id"]
+    assert service.ask("POST", f"/v1/runs/{run_id}/cancel").status == 200
+    assert service.ended(run_id)["state"] == "cancelled"
+    assert service.ask("POST", f"/v1/runs/{run_id}/cancel").status == 200
+
+
+def test_metrics_openapi_and_page_are_there(service: Serving) -> None:
+    assert b"assay_http_requests_total{" in service.ask("GET", "/metrics").body
+    assert "/v1/runs/{run_id}/records/{record_id}" in service.ask("GET", "/openapi.json").json["paths"]
+    page = service.ask("GET", "/docs")
+    assert b"<script" not in page.body
+    assert "script-src 'self'" in page.headers["content-security-policy"]

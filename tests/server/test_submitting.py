@@ -1,0 +1,127 @@
+"""The contract's answers to an upload, on a real socket."""
+
+import gzip
+import json
+import re
+
+import pytest
+
+from tests.server.serving import Serving, dataset
+
+REQUEST_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def test_clean_upload_is_accepted_with_the_shape_of_the_contract(service: Serving) -> None:
+    answer = service.submit(dataset(3))
+    assert answer.status == 202
+    assert list(answer.json) == ["run_id", "status", "summary", "record_errors", "request_id"]
+    assert answer.json["summary"] == {"total_records": 3, "accepted_records": 3, "rejected_records": 0}
+    assert (answer.json["status"], answer.json["record_errors"]) == ("accepted", [])
+    assert REQUEST_ID.fullmatch(answer.json["request_id"])
+
+
+def test_malformed_record_is_reported_beside_the_accepted_ones(service: Serving) -> None:
+    document = dataset(3)
+    document["records"][1]["input"]["prompt"] = 7
+    answer = service.submit(document).json
+    assert answer["status"] == "accepted_with_record_errors"
+    assert answer["summary"] == {"total_records": 3, "accepted_records": 2, "rejected_records": 1}
+    assert answer["record_errors"] == [
+        {
+            "index": 1,
+            "record_id": "q_0001",
+            "code": "invalid_field_type",
+            "message": "input.prompt must be a string, not an integer",
+            "path": "records[1].input.prompt",
+            "severity": "error",
+        }
+    ]
+
+
+def test_upload_without_a_valid_record_is_refused_with_the_envelope_of_the_contract(service: Serving) -> None:
+    document = dataset(2)
+    for record in document["records"]:
+        del record["input"]
+    answer = service.submit(document)
+    assert answer.status == 400
+    assert list(answer.json) == ["error", "request_id"]
+    error = answer.json["error"]
+    assert (error["code"], error["message"]) == ("invalid_request", "All records failed validation")
+    assert (error["details"]["rejected_records"], error["details"]["accepted_records"]) == (2, 0)
+    assert len(error["details"]["record_errors"]) == 2
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff\xfe", b'{"records":[]}'])
+def test_upload_that_is_no_dataset_is_refused_and_makes_no_run(service: Serving, body: bytes) -> None:
+    before = len(service.runs())
+    answer = service.submit(body)
+    assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_request")
+    assert answer.json["error"]["details"]["errors"]
+    assert len(service.runs()) == before
+
+
+def test_payload_of_more_than_100_mb_is_refused(service: Serving) -> None:
+    answer = service.submit(b" " * ((100 << 20) + 1))
+    assert (answer.status, answer.json["error"]["code"]) == (413, "payload_too_large")
+    assert service.left_over() == []
+
+
+def test_packed_upload_is_unpacked(service: Serving) -> None:
+    packed = gzip.compress(json.dumps(dataset(2)).encode())
+    answer = service.submit(packed, headers={"Content-Encoding": "gzip"})
+    assert answer.json["summary"]["accepted_records"] == 2
+
+
+def test_packed_upload_is_refused_when_it_grows_beyond_the_limit(service: Serving) -> None:
+    bomb = gzip.compress(b" " * ((100 << 20) + 1))
+    answer = service.submit(bomb, headers={"Content-Encoding": "gzip"})
+    assert (answer.status, answer.json["error"]["code"]) == (413, "payload_too_large")
+
+
+@pytest.mark.parametrize("body", [b"not gzip", gzip.compress(b"{}" * 1000)[:-9]])
+def test_packed_upload_that_is_damaged_is_refused(service: Serving, body: bytes) -> None:
+    answer = service.submit(body, headers={"Content-Encoding": "gzip"})
+    assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_request")
+
+
+def test_run_comes_to_its_end_with_metrics_and_leaves_no_upload(service: Serving) -> None:
+    run = service.ended(service.submit(dataset(3)).json["run_id"])
+    assert run["state"] == "completed"
+    assert run["counts"]["evaluated_records"] == run["done_records"] == 3
+    assert run["metrics"]["pass_rate"] == 1.0
+    assert [state["state"] for state in run["states"]][:3] == ["queued", "validating", "running"]
+    assert not (service.runs_dir / ".active" / run["run_id"]).exists()
+
+
+def test_long_error_list_is_cut_and_says_where_the_rest_is(service: Serving) -> None:
+    document = dataset(1_202)
+    for record in document["records"][1:]:
+        record["input"]["prompt"] = ""
+    answer = service.submit(document).json
+    assert (len(answer["record_errors"]), answer["record_errors_truncated"], answer["record_errors_total"]) == (1_000, True, 1_201)
+    assert answer["record_errors_url"] == f"/v1/runs/{answer['run_id']}/errors"
+
+
+def test_golden_and_legal_datasets_are_taken_under_their_contract(service: Serving) -> None:
+    golden = {
+        "version": "1.0.0",
+        "cases": [{"id": f"c-{n}", "user_prompt": "Hi", "rubric": "Says hello to them."} for n in range(5)],
+    }
+    assert service.submit(golden, "?contract=golden_v1&name=greetings").status == 202
+    row = {"schema_version": "legal_eval_v1", "id": "a:1", "dataset": "a", "task_type": "mcq", "prompt": "Which?"}
+    row |= {"choices": [{"id": "A", "text": "this"}, {"id": "B", "text": "that"}], "correct_choice_ids": ["A"]}
+    answer = service.submit(row, "?contract=legal_eval_v1&model=scripted/mcq-first")
+    assert (answer.status, service.ended(answer.json["run_id"])["metrics"]["pass_rate"]) == (202, 1.0)
+
+
+@pytest.mark.parametrize("query", ["?modle=x", "?limit=0", "?limit=x", "?model=a&model=b", "?contract=v9", "?on_invalid=maybe"])
+def test_wrong_parameter_is_refused(service: Serving, query: str) -> None:
+    answer = service.submit(dataset(1), query)
+    assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_request")
+
+
+def test_validation_alone_makes_no_run(service: Serving) -> None:
+    before = len(service.runs())
+    answer = service.ask("POST", "/v1/validate", dataset(4))
+    assert (answer.status, answer.json["outcome"], answer.json["summary"]["total_records"]) == (200, "accepted", 4)
+    assert (len(service.runs()), service.left_over()) == (before, [])
