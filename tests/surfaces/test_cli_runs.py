@@ -161,6 +161,14 @@ def test_nothing_is_purged_before_its_time() -> None:
     assert "earlier only with --force and a --reason" in named.stderr
 
 
+def test_a_purge_of_one_run_names_the_cache_that_it_leaves(folder: Path) -> None:
+    Path("run.yaml").write_text("{datasets: [batch.json], cache: {folder: kept}}", encoding="utf-8")
+    assay("run", "run.yaml", "--model", "scripted/echo", "--judge", "scripted/judge-4", "--run-id", "kept", "--quiet")
+    purged = assay("purge", "kept", "--force", "--reason", "erasure request 18")
+    assert f"the cache of replies in '{folder / 'kept'}' is shared by runs and stays" in purged.stdout
+    assert "the cache of replies" not in assay("purge", "good", "--force", "--reason", "erasure request 19").stdout
+
+
 def test_an_early_purge_needs_a_reason_and_leaves_the_manifest() -> None:
     refused, purged = (assay("purge", "good", "--force", *reason) for reason in ((), ("--reason", "erasure request 17")))
     assert (refused.exit_code, purged.exit_code) == (2, 0)

@@ -72,6 +72,8 @@ class Purged(msgspec.Struct, frozen=True):
     artifacts: tuple[str, ...] = ()
     problem: str = ""
     """Why nothing could be removed from this run."""
+    cache_dir: str = ""
+    """Where replies that the run got may still be: a cache belongs to no run, and is not purged. Empty without one."""
 
 
 def plan_runs(request: RunRequest, *, environ: Mapping[str, str] | None = None) -> PlannedRuns:
@@ -226,8 +228,11 @@ def purge(runs_dir: str | Path = RUNS_DIR, *, run_name: str | None = None, reaso
         find_named_run(Path(runs_dir), run_name)
     folder = _sealed(run_name, runs_dir).sealed
     if is_dry:
-        return [Purged(folder.name, tuple(purgeable(folder, now=now, force=bool(reason))))]
-    return [_purged(folder, now=now, force=bool(reason), reason=reason)]
+        found = Purged(folder.name, tuple(purgeable(folder, now=now, force=bool(reason))))
+    else:
+        found = _purged(folder, now=now, force=bool(reason), reason=reason)
+    plan = open_run_folder(folder).manifest.get("plan") or {}
+    return [msgspec.structs.replace(found, cache_dir=plan.get("cache_dir", ""))]
 
 
 def _swept(folder: Path, *, now: float, is_dry: bool) -> Purged:

@@ -18,7 +18,7 @@ CACHE_FILE = "replies.sqlite"
 FLUSH_AFTER = 64
 """Replies that are written together; a crash costs the cache at most that many."""
 MAX_WAITING = 4096
-"""Replies that wait while others keep the file; those that come then are not kept, and counted."""
+"""Replies that wait while others keep the file; those that come then are not kept, and asked for again another time."""
 
 BUSY_SECONDS = 5.0
 _BETWEEN = 0.01
@@ -51,8 +51,6 @@ class ReplyCache:
         self._waiting: dict[str, Reply] = {}
         self._lock = Lock()
         """For what is waiting, which two threads change."""
-        self.lost = 0
-        """Replies that could not be kept because others kept the file for themselves."""
         with disk_errors(self._path):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
@@ -110,7 +108,6 @@ class ReplyCache:
             return
         with self._lock:
             if len(self._waiting) >= MAX_WAITING:
-                self.lost += 1
                 return
             self._waiting[key] = reply
         if len(self._waiting) >= FLUSH_AFTER and (self._writing is None or self._writing.done()):
@@ -151,12 +148,11 @@ class ReplyCache:
                     del self._waiting[key]
 
     def close(self) -> None:
-        """Write what is waiting and let go of the file; what others keep us from writing is lost, and counted."""
+        """Write what is waiting and let go of the file; what others keep us from writing is not kept."""
         try:
             self.flush()
         except StoreUnavailable as problem:
             _raise_unless_busy(problem)
-            self.lost += len(self._waiting)
         finally:
             self._thread.shutdown()
             self._reading.close()

@@ -17,6 +17,7 @@ HELP = """Remove artifacts whose time of retention is over: raw ones after 30 da
 
 The manifest stays for good, with a tombstone for each file that went, and a line in `audit.jsonl` says what was removed and why.
 Nothing goes earlier, unless RUN is named by its whole id, with --force and a --reason.
+A cache of replies belongs to no run: it stays, and a line says where it is.
 """
 
 EPILOG = """\b
@@ -63,7 +64,7 @@ def purge(options: Options) -> int:
     found = [entry for entry in purged if entry.artifacts]
     unread = [entry for entry in purged if entry.problem]
     if options.is_json:
-        runs = [{"run_id": entry.run_id, "artifacts": list(entry.artifacts)} for entry in found]
+        runs = [{"run_id": entry.run_id, "artifacts": list(entry.artifacts), "cache_dir": entry.cache_dir} for entry in found]
         problems = [{"run_id": entry.run_id, "problem": entry.problem} for entry in unread]
         write_json({"is_dry_run": options.dry_run, "purged": runs, "problems": problems})
     else:
@@ -84,6 +85,9 @@ def _lines(purged: Iterable[api.Purged], unread: Iterable[api.Purged], *, is_dry
     files = runs = 0
     for entry in purged:
         yield f"{printable(entry.run_id)} · {', '.join(map(printable, entry.artifacts))}\n"
+        if entry.cache_dir:
+            place = printable(entry.cache_dir)
+            yield f"  the cache of replies in '{place}' is shared by runs and stays: delete it to be rid of those too\n"
         files, runs = files + len(entry.artifacts), runs + 1
     for entry in unread:
         yield f"{printable(entry.run_id)} · nothing removed: {printable(entry.problem)}\n"
