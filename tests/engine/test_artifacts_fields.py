@@ -341,6 +341,16 @@ def test_every_member_of_the_repeats_is_documented(tmp_path: Path) -> None:
     assert documented("metrics_summary.json: repeats") == set(result.metrics["repeats"])
 
 
+def test_every_member_of_a_ranking_is_documented(tmp_path: Path) -> None:
+    dataset, same = write_batch(tmp_path / "d.json", batch_record("a")), {"judges": PANEL[:1], "runs_dir": str(tmp_path)}
+    for run_id, model in (("one", "scripted/echo"), ("two", "scripted/empty")):
+        api.run(dataset, model=model, run_id=run_id, **same)
+    ranking = api.rank(api.RankRequest(runs=("one", "two"), **same)).metrics["ranking"]
+    section = PAGE.partition("## metrics_summary.json: ranking\n")[2].partition("\n## ")[0]
+    named = {*ranking, *ranking["candidates"][0], *ranking["pairs"][0], *ranking["position_bias"][0]}
+    assert named <= set(re.findall(r"`(\w+)`", section))
+
+
 def test_every_member_of_the_input_is_documented(tmp_path: Path) -> None:
     found = document(finished(write_batch(tmp_path / "d.json", batch_record("a")), repeat=2), "input_dataset.json")
     assert set(found["records"][0]) == {*InputLine.__struct_fields__, "record"}

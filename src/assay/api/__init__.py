@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from assay.api.conversion import convert_benchmark, convert_contract
     from assay.api.gates import Baseline, Demand, RunTrend, Verdict, audit, gate, list_baselines, set_baseline, trend
     from assay.api.probes import ProbeRequest, probe
+    from assay.api.rankings import PlannedComparison, RankRequest, plan_rank, rank
     from assay.api.runs import (
         PlannedRuns,
         PlanProblems,
@@ -66,6 +67,7 @@ _HOMES = {
     **dict.fromkeys(("DatasetEntry", "SubmissionRow", "Submissions", "Upload", "UploadVerdict"), "submissions"),
     **dict.fromkeys(("check_upload", "named_run", "prepare_run", "record_errors"), "submissions"),
     **dict.fromkeys(("list_baselines", "set_baseline", "trend"), "gates"),
+    **dict.fromkeys(("PlannedComparison", "RankRequest", "plan_rank", "rank"), "rankings"),
     **dict.fromkeys(("convert_benchmark", "convert_contract"), "conversion"),
 }
 """Names that are not in `runs`."""
@@ -79,10 +81,12 @@ __all__ = [
     "FixReport",
     "LabelSample",
     "PlanProblems",
+    "PlannedComparison",
     "PlannedRuns",
     "PlannedSuite",
     "ProbeRequest",
     "Purged",
+    "RankRequest",
     "Run",
     "RunRequest",
     "RunTrend",
@@ -114,11 +118,13 @@ __all__ = [
     "load_config",
     "named_run",
     "open_run",
+    "plan_rank",
     "plan_runs",
     "plan_suite",
     "prepare_run",
     "probe",
     "purge",
+    "rank",
     "record_errors",
     "removed",
     "replay",

@@ -94,7 +94,7 @@ def run(
     `options` are the members of RunRequest; `model` and `judge` may be used for one model each.
     """
     planned = source if isinstance(source, PlannedRuns) else plan_runs(_request(source, options))
-    around = _surroundings(watch, on_busy, takes_signals=takes_signals, inputs=planned.inputs)
+    around = surroundings(watch, on_busy, takes_signals=takes_signals, inputs=planned.inputs)
     results: list[RunResult] = []
     for plan in planned.plans:
         results.append(start_run(plan, Path(planned.runs_dir), around))
@@ -136,13 +136,13 @@ def resume(
 
     A caller that has signals of its own may drain the run instead: `is_stopping` is asked a few times a second.
     """
-    around = _surroundings(watch, on_busy, takes_signals=takes_signals, is_stopping=is_stopping)
+    around = surroundings(watch, on_busy, takes_signals=takes_signals, is_stopping=is_stopping)
     return resume_run(find_run(Path(runs_dir), run_name), around)
 
 
 def cancel(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> RunResult:
     """Stop a run that may be under way elsewhere; what is finished stays, and everything is sealed. Raises RunSealed."""
-    return cancel_run(find_run(Path(runs_dir), run_name), _surroundings())
+    return cancel_run(find_run(Path(runs_dir), run_name), surroundings())
 
 
 def retry(
@@ -156,7 +156,7 @@ def retry(
     """A new run, linked to the old one, over the records that the old one could not evaluate."""
     parent = find_run(Path(runs_dir), run_name)
     plan = retry_plan(parent, new_run_id() if run_id is None else run_id)
-    return start_run(plan, parent.runs_dir, _surroundings(watch, takes_signals=takes_signals))
+    return start_run(plan, parent.runs_dir, surroundings(watch, takes_signals=takes_signals))
 
 
 def rescore(
@@ -259,7 +259,7 @@ def check(run_file: str | Path, *, environ: Mapping[str, str] | None = None) -> 
     return list(dict.fromkeys(found))
 
 
-def _surroundings(
+def surroundings(
     watch: Watch | None = None,
     on_busy: OnBusy | None = None,
     *,
@@ -267,6 +267,7 @@ def _surroundings(
     inputs: Sequence[DatasetInput] | None = None,
     is_stopping: Callable[[], bool] | None = None,
 ) -> Surroundings:
+    """What a run takes from outside, for the callers of this process."""
     return Surroundings(
         environ=os.environ,
         watch=watch,

@@ -128,6 +128,25 @@ class DatasetPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Members of the document that its contract does not know; they were accepted and have no effect."""
 
 
+class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A finished run whose answers are compared with those of others."""
+
+    run_id: str
+    name: str
+    """Its candidate; with the id of the run where several runs have the same."""
+    path: str
+    """Its folder."""
+    manifest_sha256: str
+
+
+class ComparisonPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose answers are compared, two at a time."""
+
+    runs: tuple[ComparedRun, ...]
+    notes: tuple[str, ...] = ()
+    """Records that cannot be compared, in words."""
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one run: one candidate, its judges, its data, its limits."""
 
@@ -180,6 +199,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Groups the runs of several candidates."""
     parent_run_id: str = ""
     """The run whose failed records this one repeats."""
+    comparison: ComparisonPlan | None = None
+    """The runs whose answers are compared; nobody is asked for one."""
 
     def models(self) -> tuple[ModelPlan, ...]:
         """The candidate, then the judges."""
@@ -204,6 +225,8 @@ def plan_sha256(plan: Plan) -> str:
         # What the document says of itself is covered by its hash.
         for name in ("path", "created_at", "metadata", "ignored_fields"):
             del dataset[name]
+    for run in (settings["comparison"] or {}).get("runs", ()):
+        del run["path"]
     recordings = {provider.name for provider in plan.providers if provider.kind == "replay"}
     for model in (settings["candidate"], *settings["judges"]):
         # Of a recording the name counts, not the folder that it happens to be in.

@@ -22,6 +22,8 @@ def why_no_eval_run(plan: Plan) -> str:
     golden = [dataset for dataset in plan.datasets if dataset.contract == "golden_v1"]
     if not golden:
         return ""
+    if plan.comparison is not None:
+        return "it tells of answers, and the run compares those of others"
     if len(plan.datasets) > 1:
         return f"it tells of one golden dataset, and the run has {len(plan.datasets)} datasets; run each by itself, or as a suite"
     if plan.case_pass_score != PASS_SCORE:

@@ -14,7 +14,7 @@ from assay.core.outcome import Attempt, Decision, Failed, Grade, Graded, Invalid
 from assay.engine.members import member, member_text
 from assay.engine.shown import ShownPlan
 from assay.engine.tally import FREE
-from assay.grading import Way, settings_of, way_of
+from assay.grading import INCONSISTENT, Way, settings_of, way_of
 from assay.metrics.facts import RecordFacts
 from assay.store.folder import RunFolder
 from assay.store.ledger import FinishedRecord
@@ -357,6 +357,8 @@ class Evidence:
     def _shortfall(self, grade: Grade) -> tuple[str, str]:
         """Code and message of an answer that did not pass."""
         case, answered = self._record.case, self._answered
+        if INCONSISTENT in grade.flags:
+            return INCONSISTENT, grade.justification
         if LATENCY_EXCEEDED not in grade.flags or case is None or answered is None:
             return "not_passed", grade.justification
         late = f"the answer took {answered.latency_ms} ms, but max_latency_ms is {_decode_case(case).max_latency_ms}"

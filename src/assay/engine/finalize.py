@@ -17,6 +17,7 @@ from assay.engine.folders import RunFolders
 from assay.engine.garbage import rare_collection
 from assay.engine.panels import add_record, panel_of
 from assay.engine.profiling import profiler_of, replies_of
+from assay.engine.rankings import add_comparison, ranking_of
 from assay.engine.shown import ShownPlan
 from assay.grading import policies, templates
 from assay.metrics.facts import Columns
@@ -99,6 +100,7 @@ class _Artifacts:
         self._profiler = profiler_of(self._plan)
         self._panel = panel_of(msgspec.structs.replace(self._plan, judges=shown.judges))
         self._has_eval_run = self._plan.datasets[0].contract == "golden_v1" and not why_no_eval_run(self._plan)
+        self._ranking = ranking_of(shown.comparison)
         self._golden: list[EvalResult] = []
         self._summary: dict[str, Any] = {}
         self._gate: dict[str, Any] = {}
@@ -159,7 +161,10 @@ class _Artifacts:
         if line.model_response is not None:
             row = {"example_id": line.record_id, "candidate_name": line.candidate_name, "response_text": line.model_response}
             self._responses.line(_encode(row if line.sample is msgspec.UNSET else {**row, "sample": line.sample}))
-        self._facts.append(facts_of(line, slices_of(case, self._plan.slices), cluster_of(case, self._plan.cluster_key)))
+        cluster = cluster_of(case, self._plan.cluster_key)
+        self._facts.append(facts_of(line, slices_of(case, self._plan.slices), cluster))
+        if self._ranking is not None:
+            add_comparison(self._ranking, line, case, cluster=cluster)
         if self._has_eval_run:
             self._golden.append(golden_result(line, case))
 
@@ -188,7 +193,8 @@ class _Artifacts:
         verdict = check_gates(plan.gates, summary)
         self._gate = msgspec.to_builtins(verdict)
         panel = {} if self._panel is None else self._panel.blocks()
-        self._summary = {**summary, **panel, "gate": self._gate}
+        ranking = {} if self._ranking is None else self._ranking.block()
+        self._summary = {**summary, **panel, **ranking, "gate": self._gate}
         self._staging.write("metrics_summary.json", _pretty(self._summary))
         self._staging.write("metrics_by_slice.json", _pretty(summarize_slices(self._facts, seed=plan.seed, profile=profile)))
         if self._has_eval_run:

@@ -9,6 +9,7 @@ from assay.core.case import Case
 from assay.core.plan import Plan
 from assay.engine.evidence import PredictionLine, cluster_of, facts_of, invalid_facts, slices_of
 from assay.engine.panels import read_panel
+from assay.engine.rankings import add_comparison, ranking_of
 from assay.metrics.facts import Columns
 from assay.metrics.gates import check_gates
 from assay.metrics.profiles import profile_of
@@ -22,16 +23,25 @@ Read = Callable[[Line, Case], PredictionLine]
 def recompute(run: RunFolder) -> dict[str, Line]:
     """The metrics documents by file name, from the predictions, the input and the validation results."""
     plan = msgspec.convert(run.manifest["plan"], Plan)
-    return metrics_of(columns_of(run, plan), plan, panel=read_panel(run, plan))
+    ranking = ranking_of(plan.comparison)
+
+    def ranked(line: Line, case: Case) -> PredictionLine:
+        prediction = prediction_of(line)
+        if ranking is not None:
+            add_comparison(ranking, prediction, case, cluster=cluster_of(case, plan.cluster_key))
+        return prediction
+
+    columns = columns_of(run, plan, read=ranked)
+    return metrics_of(columns, plan, blocks={**read_panel(run, plan), **({} if ranking is None else ranking.block())})
 
 
-def metrics_of(columns: Columns, plan: Plan, *, panel: Line) -> dict[str, Line]:
-    """The metrics documents by file name, from the facts of all records and the figures of a panel, where there is one."""
+def metrics_of(columns: Columns, plan: Plan, *, blocks: Line) -> dict[str, Line]:
+    """The metrics documents by file name, from the facts of all records and the figures of a panel or a ranking."""
     profile = profile_of(plan.profile, is_compat=plan.compat)
     summary = summarize(columns, seed=plan.seed, profile=profile, repeat=plan.repeat)
     gate = msgspec.to_builtins(check_gates(plan.gates, summary))
     return {
-        "metrics_summary.json": {**summary, **panel, "gate": gate},
+        "metrics_summary.json": {**summary, **blocks, "gate": gate},
         "metrics_by_slice.json": summarize_slices(columns, seed=plan.seed, profile=profile),
     }
 
@@ -41,11 +51,7 @@ def prediction_of(line: Line) -> PredictionLine:
     return msgspec.convert({"policy_id": None, **line}, PredictionLine)
 
 
-def _as_it_is(line: Line, _: Case) -> PredictionLine:
-    return prediction_of(line)
-
-
-def columns_of(run: RunFolder, plan: Plan, *, read: Read = _as_it_is) -> Columns:
+def columns_of(run: RunFolder, plan: Plan, *, read: Read) -> Columns:
     """The facts of all records in their order; `read` is called with every prediction and its case."""
     cases = (msgspec.convert(entry["record"], Case) for entry in run.records())
     predictions = run.lines("predictions.jsonl")

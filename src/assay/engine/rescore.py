@@ -15,6 +15,7 @@ from assay.core.version import __version__
 from assay.engine.eval_run import EVAL_RESULTS, regated, why_no_eval_run
 from assay.engine.evidence import PredictionLine, iso
 from assay.engine.folders import RunFolders, check_place
+from assay.engine.intact import intact_run
 from assay.engine.panels import read_panel
 from assay.engine.profiling import Misfits, Profiler, Replies, profiler_of
 from assay.engine.recompute import columns_of, metrics_of, prediction_of
@@ -23,8 +24,7 @@ from assay.grading import kind_of
 from assay.metrics.profiles import Profile
 from assay.store.artifacts import OWN_HASH, Staging, read_pieces
 from assay.store.failures import disk_errors
-from assay.store.folder import RunFolder, open_run_folder
-from assay.store.verify import verify_run
+from assay.store.folder import RunFolder
 
 _SAME = ("input_dataset.json", "record_validation.jsonl", "attempt_logs.jsonl", "failures.jsonl", "responses.jsonl")
 """What another score does not change."""
@@ -49,7 +49,7 @@ def rescore(parent: RunFolders, target: RunFolders, *, wanted: Rescoring, at: fl
     Raises UsageProblem for a run that has not ended or is not as it was published, PlanProblems with every record that the
     profile is not for, RunSealed where the new run exists already.
     """
-    run = _sealed(parent)
+    run = intact_run(parent)
     plan = _plan(run, target.run_id, wanted=wanted)
     profiler = profiler_of(plan)
     assert profiler is not None, "a profile is named"
@@ -64,24 +64,6 @@ def rescore(parent: RunFolders, target: RunFolders, *, wanted: Rescoring, at: fl
             staging.publish(target.sealed)
     finally:
         shutil.rmtree(target.active, ignore_errors=True)
-
-
-def _sealed(parent: RunFolders) -> RunFolder:
-    """The old run; a new one over files that were changed would make them look as if they had not been."""
-    if not parent.is_sealed:
-        raise UsageProblem(f"run '{parent.run_id}' has not ended", hint=f"go on with it: assay resume {parent.run_id}")
-    problems = verify_run(parent.sealed)
-    if problems:
-        raise UsageProblem(
-            f"run '{parent.run_id}' is not as it was published: {problems[0]}", hint=f"see: assay verify {parent.run_id}"
-        )
-    run = open_run_folder(parent.sealed)
-    removed = [tombstone.name for tombstone in run.removed()]
-    if removed:
-        raise UsageProblem(
-            f"{', '.join(removed)} of run '{parent.run_id}' were removed by retention", hint="there is nothing to rescore"
-        )
-    return run
 
 
 def _plan(run: RunFolder, run_id: str, *, wanted: Rescoring) -> Plan:
@@ -143,7 +125,7 @@ def _write(run: RunFolder, plan: Plan, *, profiler: Profiler, staging: Staging, 
         predictions.line(msgspec.json.encode({**line, **found}))
         return prediction
 
-    metrics = metrics_of(columns_of(run, plan, read=scored), plan, panel=read_panel(run, plan))
+    metrics = metrics_of(columns_of(run, plan, read=scored), plan, blocks=read_panel(run, plan))
     for name, document in metrics.items():
         staging.write(name, _pretty(document))
     if (run.path / EVAL_RESULTS).is_file() and not why_no_eval_run(plan):

@@ -111,7 +111,7 @@ def load_responses(path: str | Path) -> ResponseFile:
 
 def open_responses(plan: Plan) -> Callable[[str, int], Reply] | None:
     """The given answers of a plan by record and sample; None where a candidate is asked. Raises UsageProblem for a changed file."""
-    if plan.response_source == "sampled":
+    if plan.response_source == "sampled" or plan.comparison is not None:
         return None
     if not plan.responses_path:
         return recorded_responses(plan).reply_for

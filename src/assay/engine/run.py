@@ -28,6 +28,7 @@ from assay.engine.inputs import DatasetInput
 from assay.engine.journal import Journal
 from assay.engine.limits import Limits, make_room_for_handles
 from assay.engine.local import run_local
+from assay.engine.pairs import compared_records
 from assay.engine.responses import open_responses
 from assay.engine.selection import prepared_records
 from assay.engine.shown import own_secrets
@@ -192,7 +193,8 @@ class _Drive:
 
     def _records(self) -> Iterator[RecordRow]:
         """The input of the run; a retry takes the records that its parent could not evaluate."""
-        records = prepared_records(self.plan, self._surroundings.inputs)
+        is_comparison = self.plan.comparison is not None
+        records = compared_records(self.plan) if is_comparison else prepared_records(self.plan, self._surroundings.inputs)
         if not self.plan.parent_run_id:
             return records
         parent = open_run_folder(self._folders.runs_dir / self.plan.parent_run_id)

@@ -51,7 +51,8 @@ class _Rank(NamedTuple):
     id: str
 
 
-def _rank(record_id: str, seed: int) -> _Rank:
+def sample_rank(record_id: str, seed: int) -> _Rank:
+    """The place of a record in the order that samples are taken in."""
     return _Rank(hashlib.blake2b(record_id.encode(), digest_size=8, key=str(seed).encode()[:64]).digest(), record_id)
 
 
@@ -77,7 +78,7 @@ class Selector:
         self._of_dataset[dataset] += 1
         if plan.limit is not None and self._of_dataset[dataset] > plan.limit:
             return False
-        if self._last is not None and _rank(record_id or "", self._rules.seed) > self._last:
+        if self._last is not None and sample_rank(record_id or "", self._rules.seed) > self._last:
             return False
         self._taken += 1
         return self._rules.limit is None or self._taken <= self._rules.limit
@@ -94,7 +95,7 @@ def selector_for(rules: Rules, inputs: Sequence[DatasetInput]) -> Selector:
         return Selector(rules)
     pool = Selector(msgspec.structs.replace(rules, limit=None))
     ranks = (
-        _rank(glance.id, rules.seed)
+        sample_rank(glance.id, rules.seed)
         for number, dataset in enumerate(inputs)
         for glance in glances(dataset, is_recorded=rules.is_recorded)
         if pool.takes(number, glance.id, glance.metadata)

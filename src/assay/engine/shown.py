@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.plan import DatasetPlan, ModelPlan, Plan
+from assay.core.plan import ComparisonPlan, DatasetPlan, ModelPlan, Plan
 from assay.store.redact import Redactor
 
 _replace = msgspec.structs.replace
@@ -20,6 +20,7 @@ class ShownPlan:
         self.candidate = _model(plan.candidate, redactor)
         self.judges = tuple(_model(judge, redactor) for judge in plan.judges)
         self.datasets = tuple(_dataset(dataset, redactor) for dataset in plan.datasets)
+        self.comparison = plan.comparison and _comparison(plan.comparison, redactor)
         models = zip(plan.models(), (self.candidate, *self.judges), strict=True)
         self._names = {model.name: shown.name for model, shown in models}
         self.has_redacted_names = any(name != shown for name, shown in self._names.items())
@@ -42,9 +43,10 @@ class ShownPlan:
     def members(self) -> dict[str, Any]:
         """The whole plan as JSON-like values; hashes stay, though one of many digits may look like the number of a card."""
         plan = self.plan
-        hashless = _replace(plan, datasets=(), responses_sha256="", candidate=self.candidate, judges=self.judges)
+        hashless = _replace(plan, datasets=(), responses_sha256="", candidate=self.candidate, judges=self.judges, comparison=None)
         shown: dict[str, Any] = self.redactor.value(msgspec.to_builtins(hashless))
-        return {**shown, "datasets": msgspec.to_builtins(self.datasets), "responses_sha256": plan.responses_sha256}
+        kept = {"datasets": self.datasets, "comparison": self.comparison, "responses_sha256": plan.responses_sha256}
+        return {**shown, **msgspec.to_builtins(kept)}
 
 
 def own_secrets(plan: Plan, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -73,3 +75,10 @@ def _dataset(dataset: DatasetPlan, redactor: Redactor) -> DatasetPlan:
         metadata=redactor.value(dataset.metadata),
         ignored_fields=tuple(map(redactor.text, dataset.ignored_fields)),
     )
+
+
+def _comparison(comparison: ComparisonPlan, redactor: Redactor) -> ComparisonPlan:
+    runs = (
+        _replace(run, **{name: redactor.text(getattr(run, name)) for name in ("run_id", "name", "path")}) for run in comparison.runs
+    )
+    return ComparisonPlan(runs=tuple(runs), notes=tuple(map(redactor.text, comparison.notes)))

@@ -2,10 +2,10 @@
 
 `echo` repeats the last message; `empty` says nothing; `mcq-first` and `mcq-last` choose an option, `mcq-any` one that depends on
 the question and on which of several answers to it is wanted; `judge-1` to `judge-5` give that score on whatever scale they are
-asked for, `judge-any` one that depends on all that it is asked, `judge-sound` one by the reference's words in the answer, and
-`judge-flaky`, `judge-length`, `judge-first`, `judge-gullible`, `judge-lenient` and `judge-closed-book` have one fault each;
-`say-TEXT` says the text; `slow-MS` waits that many milliseconds and echoes; `fail-CODE` fails every time; `flaky-N` fails N times
-for each request, then echoes.
+asked for, and call any two answers equal; `judge-any` gives one that depends on all that it is asked,
+`judge-sound` one by the reference's words in the answer, and `judge-flaky`, `judge-length`, `judge-first`, `judge-gullible`,
+`judge-lenient` and `judge-closed-book` have one fault each; `say-TEXT` says the text; `slow-MS` waits that many milliseconds and
+echoes; `fail-CODE` fails every time; `flaky-N` fails N times for each request, then echoes.
 """
 
 import asyncio
@@ -155,6 +155,9 @@ def _scripted(member: Mapping[str, Any], five: int, reason: str) -> Any:
             return five
         case "number":
             return round((five - 1) / 4, 1)
+        case "string" if "enum" in member:
+            # Which of two answers is better: with the same score for both, neither.
+            return "tie"
         case "object":
             return {name: _scripted(inner, five, reason) for name, inner in member.get("properties", {}).items()}
         case _:

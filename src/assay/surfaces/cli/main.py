@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, str] = {
     "compare": "Say what changed between two runs, and whether it can be believed.",
     "label": "Write a sample of a run's answers for people to label.",
     "calibrate": "Say how far a run's judge can be trusted, by labels of people.",
+    "rank": "Rank finished runs: judges compare their answers, two at a time, in both orders.",
     "gate": "Decide about a run: thresholds, and how it compares with a baseline.",
     "suite": "Run several run files, and gate them together.",
     "baseline": "Choose the run that others are measured against, or show it.",

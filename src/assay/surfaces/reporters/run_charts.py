@@ -29,13 +29,35 @@ def run_charts(views: Sequence[RunView]) -> list[Chart]:
     shown = [view for view in views if view.result.metrics]
     if not shown:
         return []
+    rankings = [chart for view in shown if "ranking" in view.result.metrics for chart in _ranking(view, is_one=len(shown) == 1)]
+    shown = [view for view in shown if "ranking" not in view.result.metrics]
+    if not shown:
+        return rankings
     names = _names(shown)
     mean = shared_mean(shown)
     return [
+        *rankings,
         *(_candidates(shown, names, mean) if len(shown) > 1 else ()),
         *(chart for view, name in zip(shown, names, strict=True) for chart in _distributions(view, name, is_one=len(shown) == 1)),
         *(_slices(shown, names, mean) if any(view.slices for view in shown) else ()),
     ]
+
+
+def _ranking(view: RunView, *, is_one: bool) -> Iterator[Chart]:
+    """The chance of each candidate to beat the average one; nothing where the comparisons order nobody."""
+    ranked = [candidate for candidate in view.result.metrics["ranking"]["candidates"] if candidate["win_chance"]]
+    rows = [Row(candidate["name"], _chance(candidate)) for candidate in ranked]
+    title = "Chance of beating the average candidate"
+    note = f"{_datasets(view)} · consistent wins in both orders · {_INTERVALS}"
+    if rows:
+        svg = interval_plot(rows, Caption(title, note), domain=_UNIT, reference=Reference(0.5, "average"))
+        yield Chart("ranking.svg" if is_one else f"ranking-{view.result.run_id}.svg", title, svg)
+
+
+def _chance(candidate: Json) -> Estimate:
+    chance = candidate["win_chance"]
+    met = sum(candidate[member] for member in ("wins", "losses", "ties", "inconsistent"))
+    return _estimate(chance["value"], chance["interval"], n=met)
 
 
 def _names(views: Sequence[RunView]) -> list[str]:

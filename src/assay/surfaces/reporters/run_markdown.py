@@ -12,6 +12,7 @@ from assay.surfaces.reporters.run_candidates import candidate_figures
 from assay.surfaces.reporters.run_decision import NO_GATES, decisions, word_for
 from assay.surfaces.reporters.run_numbers import UNKNOWN
 from assay.surfaces.reporters.run_profile import profile_text
+from assay.surfaces.reporters.run_ranking import ranking_notes, ranking_rows
 from assay.surfaces.reporters.run_repeats import sampled_name
 from assay.surfaces.reporters.run_slices import shared_mean, slice_table
 from assay.surfaces.reporters.run_text import ID_LIMIT, NAME_LIMIT, one_line, worst_score
@@ -46,6 +47,7 @@ def run_markdown(
     yield from _candidates(views, waiting)
     yield from _subject(views[0])
     yield from _profiles(views)
+    yield from _rankings(views)
     yield from _images(images)
     yield from _slices(views, settings)
     yield from _failures(views)
@@ -109,6 +111,16 @@ def _profiles(views: Sequence[RunView]) -> Iterator[str]:
     for view, profile in found:
         name, version = inert(_name(view), limit=NAME_LIMIT), inert(profile["version"])
         yield f"- Profile · {name}: {inert(profile_text(profile))} · version {version}\n"
+
+
+def _rankings(views: Sequence[RunView]) -> Iterator[str]:
+    for ranking in (view.result.metrics["ranking"] for view in views if "ranking" in view.result.metrics):
+        yield "\n### Ranking\n\n"
+        yield from (f"- {label}: {inert(text)}\n" for label, text in ranking_notes(ranking))
+        for titles, rows in ranking_rows(ranking):
+            texts = sum(title in ("rank", "candidate", "first", "second", "judge") for title in titles)
+            yield "\n"
+            yield from markdown_table(titles, [(*map(cell, row[:texts]), *row[texts:]) for row in rows], n_texts=texts)
 
 
 def _images(images: Mapping[str, str]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from assay.surfaces.reporters.run_decision import NO_GATES, Decision, decisions
 from assay.surfaces.reporters.run_numbers import UNKNOWN, bar, decimal, dollars, duration, latency, level_name, with_interval
 from assay.surfaces.reporters.run_panel import judge_table, panel_lines
 from assay.surfaces.reporters.run_profile import profile_text
+from assay.surfaces.reporters.run_ranking import COMPARING, decided_text, ranking_notes, ranking_tables, result_word
 from assay.surfaces.reporters.run_repeats import repeat_lines, sampled_name
 from assay.surfaces.reporters.run_slices import SliceRow, slice_table
 from assay.surfaces.reporters.run_table import Cell, Column, Row, table
@@ -48,6 +49,7 @@ def run_text(view: RunView, settings: Settings, *, commands: Sequence[str] = ())
         yield "\n"
         yield from _cases(view, settings, paint=paint)
     yield "\n"
+    yield from _ranking(view, settings, paint=paint)
     yield from _figures(view, settings, paint=paint)
     if "judges" in view.result.metrics:
         yield "\n"
@@ -103,9 +105,8 @@ def _model(model: Json, plan: Json) -> str:
     """`gpt · openai/gpt-5-mini · temperature 0`."""
     # The path of a recording says less than the name that it was given.
     address = f"{model['provider']}/{model['model']}" if model["provider"] not in ("", "replay") else ""
-    source = {"prefilled": "answers from a file", "part_of_conversation": "recorded answers"}.get(
-        plan.get("response_source", ""), ""
-    )
+    sources = {"prefilled": "answers from a file", "part_of_conversation": "recorded answers"}
+    source = "answers of finished runs" if plan.get("comparison") else sources.get(plan.get("response_source", ""), "")
     # Nobody was asked for a given answer, so that nothing was asked for with these parameters.
     given = {} if source else model.get("parameters") or {}
     parameters = [f"{name.replace('_', ' ')} {_plain(value)}" for name, value in given.items() if value not in (None, {})]
@@ -155,7 +156,9 @@ def score_text(case: Json) -> str:
 
 
 def verdict(case: Json) -> Cell:
-    """pass, fail, or the error that left the record without a grade."""
+    """pass, fail, or the error that left the record without a grade; of a comparison, who won."""
+    if case["status"] == "evaluated" and case.get("evaluator") in COMPARING:
+        return Cell(result_word(case), "accepted" if case["passed"] else "warning")
     if case["status"] == "evaluated":
         return Cell("pass", "accepted") if case["passed"] else Cell("fail", "error")
     return Cell("error" if case["status"] in ("evaluation_error", "timeout") else case["status"], "warning")
@@ -164,24 +167,40 @@ def verdict(case: Json) -> Cell:
 # Figures
 
 
+def _ranking(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str]:
+    ranking = view.result.metrics.get("ranking")
+    if ranking:
+        yield from ranking_tables(ranking, settings, paint=paint)
+        for label, text in ranking_notes(ranking):
+            yield _labelled(label, printable(text, limit=TEXT_LIMIT), paint=paint, settings=settings)
+
+
 def _figures(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str]:
     metrics = view.result.metrics
     yield _labelled("records", record_counts(view), paint=paint, settings=settings)
     if not metrics:
         return
+    if "ranking" in metrics:
+        yield _labelled("decided", decided_text(metrics), paint=paint, settings=settings)
+    else:
+        yield from _grades(metrics, settings, paint=paint)
+    for label, text in repeat_lines(metrics["repeats"]) if "repeats" in metrics else ():
+        yield _labelled(label, text, paint=paint, settings=settings)
+    for label, text in panel_lines(metrics["panel"]) if "panel" in metrics else ():
+        yield _labelled(label, text, paint=paint, settings=settings)
+    yield _labelled("time", _times(view.seconds, metrics["latency_ms"]), paint=paint, settings=settings)
+    if "ranking" not in metrics:
+        yield _labelled("tokens", _tokens(metrics["tokens"]), paint=paint, settings=settings)
+    yield _labelled("cost", cost_text(metrics["cost_usd"]), paint=paint, settings=settings)
+
+
+def _grades(metrics: Json, settings: Settings, *, paint: Paint) -> Iterator[str]:
     n = metrics["n_scored"]
     rate = with_interval(metrics["pass_rate"], metrics["pass_rate_interval"])
     yield _labelled("pass rate", f"{rate} · {metrics['pass_count']:,} of {n:,}" if n else UNKNOWN, paint=paint)
     if metrics.get("profile"):
         yield _labelled("profile", printable(profile_text(metrics["profile"])), paint=paint, settings=settings)
     yield from _scores(metrics, paint)
-    for label, text in repeat_lines(metrics["repeats"]) if "repeats" in metrics else ():
-        yield _labelled(label, text, paint=paint, settings=settings)
-    for label, text in panel_lines(metrics["panel"]) if "panel" in metrics else ():
-        yield _labelled(label, text, paint=paint, settings=settings)
-    yield _labelled("time", _times(view.seconds, metrics["latency_ms"]), paint=paint, settings=settings)
-    yield _labelled("tokens", _tokens(metrics["tokens"]), paint=paint, settings=settings)
-    yield _labelled("cost", cost_text(metrics["cost_usd"]), paint=paint, settings=settings)
 
 
 def record_counts(view: RunView) -> str:
@@ -325,6 +344,8 @@ def one_line(text: str) -> str:
 def gate_lines(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str]:
     """Whether the run is good enough, and every reason for it."""
     for decision in decisions(view):
+        if decision.word == NO_GATES and "ranking" in view.result.metrics:
+            continue
         if decision.word == NO_GATES:
             yield _labelled("gates", f"none set ({decision.reason})", paint=paint)
         else:

@@ -86,9 +86,11 @@ def view_of(run: api.Run, *, is_verbose: bool = False, is_worst_first: bool = Tr
     view = RunView(result=run.result, manifest=run.manifest)
     if not view.result.is_finished:
         return view
-    for fill in (_with_slices, _with_failures):
+    is_ranking = "ranking" in view.result.metrics
+    # What a slice passes is about answers; of comparisons it would only say how many were decided.
+    for fill in (_with_failures,) if is_ranking else (_with_slices, _with_failures):
         view = _kept(fill, run, view)
-    if is_verbose or run.manifest.get("contract") == "golden_v1":
+    if is_verbose or (run.manifest.get("contract") == "golden_v1" and not is_ranking):
         view = _kept(_with_worst_first if is_worst_first else _with_cases, run, view, limit=None if is_verbose else MAX_CASES)
     return view
 
@@ -161,7 +163,9 @@ def grouped(failures: Iterable[Json]) -> tuple[FailureGroup, ...]:
     firsts: dict[tuple[bool, str], list[str]] = {}
     for failure in failures:
         is_error = failure["kind"] == "error"
-        group = (is_error, str(failure["code"] if is_error else failure["taxonomy_label"]))
+        # A comparison that nobody won is not an answer with something wrong in it.
+        is_named = is_error or failure["code"] == "inconsistent"
+        group = (is_error, str(failure["code" if is_named else "taxonomy_label"]))
         counts[group] += 1
         ids = firsts.setdefault(group, [])
         # Several answers to one record may fail in the same way.

@@ -1,0 +1,45 @@
+"""Lines of a comparing run's artifacts into the figures of its ranking, while they are written or when they are read back."""
+
+from typing import Any
+
+from assay.core.case import Case
+from assay.core.plan import ComparisonPlan
+from assay.engine.evidence import PredictionLine
+from assay.engine.pairs import PAIR
+from assay.grading import INCONSISTENT
+from assay.grading.pairwise import IN_ORDER, SWAPPED
+from assay.metrics.pairwise import Meeting, PairwiseFigures, Result, Vote
+
+Line = dict[str, Any]
+_RESULTS: dict[float | None, Result] = {1.0: "first", 0.5: "tie", 0.0: "second"}
+
+
+def ranking_of(comparison: ComparisonPlan | None) -> PairwiseFigures | None:
+    """Figures to be filled, for a comparison as it is shown; None where nothing is compared."""
+    return None if comparison is None else PairwiseFigures([run.name for run in comparison.runs], comparison.notes)
+
+
+def add_comparison(figures: PairwiseFigures, prediction: PredictionLine, case: Case, *, cluster: str) -> None:
+    """One comparison, from its prediction and its case."""
+    pair = case.metadata[PAIR]
+    meeting = Meeting(
+        first=pair["first"] - 1,
+        second=pair["second"] - 1,
+        cluster=cluster or pair["record_id"],
+        result=_result(prediction),
+        votes=_votes(prediction),
+    )
+    figures.add(meeting)
+
+
+def _result(prediction: PredictionLine) -> Result | None:
+    if prediction.score is None:
+        return None
+    return "inconsistent" if INCONSISTENT in prediction.flags else _RESULTS[prediction.score]
+
+
+def _votes(prediction: PredictionLine) -> tuple[Vote, ...]:
+    said: dict[str, dict[str, float]] = {}
+    for score in prediction.evaluator_scores:
+        said.setdefault(score.judge, {})[score.criterion] = score.score
+    return tuple(Vote(judge, orders[IN_ORDER], orders[SWAPPED]) for judge, orders in said.items())

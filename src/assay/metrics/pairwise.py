@@ -1,0 +1,151 @@
+"""Comparisons of two answers at a time into a ranking: who beat whom, how strong each is, and how far a judge goes by places."""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from assay.metrics.intervals import Estimate, Floats
+from assay.metrics.ranking import Comparisons, Ranked, Ranking, rank
+from assay.metrics.repeats import rate_interval
+
+Json = dict[str, Any]
+Result = Literal["first", "second", "tie", "inconsistent"]
+_OUTCOMES: dict[Result, float] = {"first": 1.0, "second": 0.0, "tie": 0.5, "inconsistent": 0.5}
+"""What a comparison counts in the model. A win in one order only is half a win for each: leaving it out would leave out the close
+comparisons, and make every candidate seem further from the others than it is."""
+
+
+class Vote(msgspec.Struct, frozen=True):
+    """What one judge said in both orders: 1 for the first answer, 0 for the second, 0.5 for a tie."""
+
+    judge: str
+    in_order: float
+    swapped: float
+
+
+class Meeting(msgspec.Struct, frozen=True, kw_only=True):
+    """One comparison of the answers of two candidates."""
+
+    first: int
+    """Places in the list of names."""
+    second: int
+    cluster: str
+    """Comparisons of one cluster need not be independent of each other; a record at least."""
+    result: Result | None
+    """None where there is no grade."""
+    votes: tuple[Vote, ...] = ()
+
+
+class PairwiseFigures:
+    """The block `ranking` of a summary, comparison by comparison."""
+
+    def __init__(self, names: Sequence[str], notes: Sequence[str] = ()) -> None:
+        self._names = names
+        self._notes = notes
+        self._clusters: dict[str, int] = {}
+        self._met: dict[tuple[int, int], list[tuple[int, Result]]] = {}
+        """Cluster and result of each comparison that has one, by who met whom."""
+        self._unscored: Counter[tuple[int, int]] = Counter()
+        self._votes: dict[str, list[tuple[int, Vote]]] = {}
+
+    def add(self, meeting: Meeting) -> None:
+        """One comparison, with a result or without one."""
+        if meeting.result is None:
+            self._unscored[meeting.first, meeting.second] += 1
+            return
+        cluster = self._clusters.setdefault(meeting.cluster, len(self._clusters))
+        self._met.setdefault((meeting.first, meeting.second), []).append((cluster, meeting.result))
+        for vote in meeting.votes:
+            self._votes.setdefault(vote.judge, []).append((cluster, vote))
+
+    def block(self) -> Json:
+        """The block as artifacts hold it."""
+        ranking = self._ranking()
+        ranked = {candidate.name: candidate for candidate in ranking.candidates}
+        order = [*ranked] or list(self._names)
+        pairs = [self._pair(first, second) for first, second in combinations(range(len(self._names)), 2)]
+        return {
+            "ranking": {
+                "n_comparisons": ranking.n,
+                "n_unscored": self._unscored.total(),
+                "n_clusters": len(self._clusters),
+                "candidates": [_candidate(name, ranked.get(name), pairs) for name in order],
+                "is_bounded": ranking.is_bounded,
+                "reason": ranking.reason,
+                "pairs": pairs,
+                "position_bias": [_bias(judge, votes) for judge, votes in self._votes.items()],
+                "notes": list(self._notes),
+            }
+        }
+
+    def _ranking(self) -> Ranking:
+        if not self._met:
+            return Ranking(n=0, reason="no comparison came to a result")
+        flat = [(*pair, cluster, _OUTCOMES[result]) for pair, met in self._met.items() for cluster, result in met]
+        first, second, clusters, outcomes = np.array(flat).T
+        if bool((outcomes == 0.5).all()):
+            # Every comparison is the same half, and nothing would show how much chance there is in that.
+            return Ranking(n=len(flat), reason="nobody won a comparison in both orders, so nothing orders the candidates")
+        places = first.astype(np.int64), second.astype(np.int64)
+        return rank(self._names, Comparisons(*places, outcomes), clusters=clusters.astype(np.int64))
+
+    def _pair(self, first: int, second: int) -> Json:
+        met = self._met.get((first, second), [])
+        counts = Counter(result for _, result in met)
+        share = _estimate(np.array([_OUTCOMES[result] for _, result in met]), np.array([cluster for cluster, _ in met]))
+        return {
+            "first": self._names[first],
+            "second": self._names[second],
+            "n": len(met),
+            "first_wins": counts["first"],
+            "second_wins": counts["second"],
+            "ties": counts["tie"],
+            "inconsistent": counts["inconsistent"],
+            "unscored": self._unscored[first, second],
+            "first_share": share.to_json(),
+        }
+
+
+def _candidate(name: str, ranked: Ranked | None, pairs: Sequence[Json]) -> Json:
+    """One candidate's comparisons by how they ended, and its strength where there is one."""
+    counts: Counter[str] = Counter()
+    for pair in pairs:
+        if name in (pair["first"], pair["second"]):
+            is_first = pair["first"] == name
+            counts["wins"] += pair["first_wins" if is_first else "second_wins"]
+            counts["losses"] += pair["second_wins" if is_first else "first_wins"]
+            for member in ("ties", "inconsistent", "unscored"):
+                counts[member] += pair[member]
+    members = ("wins", "losses", "ties", "inconsistent", "unscored")
+    strengths = ("strength", "win_chance", "ahead_of_next")
+    return {
+        "name": name,
+        **{member: counts[member] for member in members},
+        **{member: None if ranked is None else getattr(ranked, member).to_json() for member in strengths},
+    }
+
+
+def _bias(judge: str, votes: Sequence[tuple[int, Vote]]) -> Json:
+    """How often a judge says something else when the answers change places, and which place it then prefers."""
+    differs = np.array([float(vote.in_order != vote.swapped) for _, vote in votes])
+    return {
+        "judge": judge,
+        "n": len(votes),
+        "n_inconsistent": int(differs.sum()),
+        "n_first_place": sum(vote.in_order > vote.swapped for _, vote in votes),
+        "n_second_place": sum(vote.in_order < vote.swapped for _, vote in votes),
+        "rate": _estimate(differs, np.array([cluster for cluster, _ in votes])).to_json(),
+    }
+
+
+def _estimate(values: Floats, clusters: Any) -> Estimate:
+    """A mean of values from 0 to 1, with the interval by cluster."""
+    if not len(values):
+        return Estimate(n=0, reason="there is no comparison")
+    interval = rate_interval(values, clusters)
+    reason = "" if interval else "one record has no spread to make an interval of"
+    return Estimate(value=float(values.mean()), interval=interval, n=len(values), reason=reason)

@@ -1,0 +1,89 @@
+"""`assay rank`: judges compare the answers of finished runs, two at a time, and a ranking comes out of it."""
+
+from typing import Any
+
+import click
+import msgspec
+
+from assay import api
+from assay.core.errors import UsageProblem
+from assay.surfaces.cli.chart_files import charts_option, check_charts
+from assay.surfaces.cli.run import announced
+from assay.surfaces.cli.run_options import Shown, check_markdown, conclude, json_option, markdown_option, runs_dir_option
+from assay.surfaces.printable import printable
+from assay.surfaces.reporters.wording import counted
+
+HELP = """Rank finished runs by their answers: judges say which of two is better, and no candidate is asked anything.
+
+Every record that two of the runs have answered is shown to every judge twice, A before B and B before A, without the names of
+the candidates. Only who wins in both orders has won; how often a judge goes by the place instead is reported. Strengths are
+those of Bradley and Terry's model, with 95 % intervals by record. It is a run like any other: it can be interrupted, resumed,
+shown and verified. RUN is an id, a unique beginning of one, `latest`, or the path of a run's folder.
+"""
+
+EPILOG = """\b
+Examples:
+  assay rank small large --judge openai/gpt-5
+  assay rank small large next --judge openai/gpt-5 --judge anthropic/claude-sonnet-4-5 --sample 200
+  assay rank small large --judge openai/gpt-5 --run-id small-or-large --markdown ranking.md --charts charts
+
+\b
+Exit codes:
+  0    compared, whoever is ahead
+  2    could not run: no record in common, no such run or judge, or nothing could be compared
+  130  interrupted or cancelled; `assay resume RUN` goes on with an interrupted run"""
+
+_COUNT = click.IntRange(min=1)
+_SAME = ("runs_dir", "limit", "sample", "seed", "concurrency", "max_cost")
+"""Options that have the same name in a request."""
+
+
+@click.command("rank", help=HELP, epilog=EPILOG)
+@click.argument("runs", nargs=-1, metavar="RUN RUN...")
+@click.option("--judge", multiple=True, metavar="PROVIDER/MODEL", help="A judge; of several, more than half must say the same.")
+@runs_dir_option
+@click.option("--run-id", metavar="ID", help="Name the run; an unfinished run of that name and the same settings goes on.")
+@click.option("--limit", type=_COUNT, metavar="N", help="Compare the first N records.")
+@click.option("--sample", type=_COUNT, metavar="N", help="Compare N records at random, the same ones for the same seed.")
+@click.option("--seed", type=int, metavar="S", help="Seed of the sample.  [default: 0]")
+@click.option("--concurrency", type=_COUNT, metavar="N", help="Calls in flight at most.  [default: 32]")
+@click.option("--max-cost", type=click.FloatRange(min=0), metavar="X", help="US dollars after which no new call is made.")
+@json_option
+@markdown_option
+@charts_option
+@click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
+@click.option("-v", "--verbose", is_flag=True, help="List every comparison with its result and the reasons for it.")
+@click.pass_context
+def command(context: click.Context, /, runs: tuple[str, ...], judge: tuple[str, ...], **given: Any) -> None:
+    """Entry of the command; see HELP."""
+    check_markdown(given["markdown"], is_json=given["is_json"])
+    check_charts(given["charts"])
+    if given["run_id"] == "":
+        raise UsageProblem("--run-id is empty", hint="leave it out for a new id")
+    same = {name: given[name] for name in _SAME}
+    request = api.RankRequest(runs=runs, judges=judge, run_id=given["run_id"] or "", **same)
+    shown = Shown(
+        runs_dir=given["runs_dir"],
+        is_json=given["is_json"],
+        is_verbose=given["verbose"],
+        is_quiet=given["quiet"],
+        markdown=given["markdown"],
+        charts=given["charts"],
+        is_named=bool(given["run_id"]),
+    )
+    context.exit(rank(request, shown))
+
+
+def rank(request: api.RankRequest, shown: Shown) -> int:
+    """Compare, show the ranking, and say how it went as an exit code."""
+    planned = api.plan_rank(request)
+    plan = planned.plan
+    shown = msgspec.structs.replace(shown, runs_dir=planned.runs_dir)
+    if not shown.is_quiet and plan.comparison is not None:
+        for note in plan.comparison.notes:
+            click.echo(f"assay: {printable(note)}", err=True)
+    calls = counted(2 * planned.n_comparisons * len(plan.judges), "call")
+    what = f"{counted(planned.n_comparisons, 'comparison')} of {counted(planned.n_records, 'record')} · {calls}"
+    with announced(plan.run_id, f"{what} · {plan.candidate.name}", shown=shown) as progress:
+        result = api.rank(planned, watch=progress.watch, on_busy=progress.wait_for_other, takes_signals=True)
+    return conclude([result], shown)
