@@ -121,3 +121,24 @@ def test_runs_without_a_record_in_common_cannot_be_compared(folder: Path) -> Non
     graded(folder, "other", other, passing(other))
     with pytest.raises(UsageProblem, match="have no record in common"):
         compared(folder, after="other")
+
+
+def test_names_that_no_record_has_are_said_aloud(folder: Path) -> None:
+    notes = compared(folder, cluster="nosuch", slices=("metadata.neither",)).notes
+    assert "no compared record has 'nosuch' in its metadata: it makes no clusters" in notes
+    assert "no compared record has a value for the slice 'metadata.neither'" in notes
+
+
+def test_runs_with_the_same_profile_are_compared_by_its_scores(tmp_path: Path) -> None:
+    for name, wrong in (("before", (0, 1)), ("after", (0,))):
+        graded(tmp_path, name, ROWS, passing(ROWS, *wrong), profile="lexam_mcq")
+    found = compared(tmp_path)
+    assert (found.scale, found.before.mean, found.after.mean) == ("lexam_mcq", pytest.approx(0.95), pytest.approx(0.975))
+
+
+def test_samples_of_a_record_hang_together_whether_or_not_it_has_the_key(tmp_path: Path) -> None:
+    rows = [question(f"r{number}", **({"doc": "x"} if number < 2 else {})) for number in range(6)]
+    path = write_rows(tmp_path / "law.jsonl", *rows)
+    for name in ("one", "two"):
+        api.run(path, model="scripted/mcq-any", repeat=3, run_id=name, runs_dir=str(tmp_path / "runs"))
+    assert compared(tmp_path, "one", "two", cluster="doc").n_clusters == 5

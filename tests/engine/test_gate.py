@@ -1,13 +1,15 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from assay import api
 from assay.core.errors import RunNotFound, UsageProblem
-from assay.core.plan import Gates
+from assay.core.plan import Gates, Plan
+from assay.engine.gate import judge
 from tests.engine.graded_runs import graded, passing, question
-from tests.engine.run_settings import write_golden
+from tests.engine.run_settings import write_golden, write_rows
 
 ROWS = [question(f"q{number:03}") for number in range(100)]
 
@@ -129,3 +131,65 @@ def test_a_baseline_whose_run_was_replaced_is_refused(tmp_path: Path) -> None:
 def test_a_baseline_that_does_not_exist_is_named(folder: Path) -> None:
     with pytest.raises(RunNotFound, match="no baseline and no run 'nowhere'"):
         decided(folder, "same", "nowhere")
+
+
+def test_a_purge_leaves_the_audit_log_readable(tmp_path: Path) -> None:
+    graded(tmp_path, "old", ROWS[:5], passing(ROWS[:5]))
+    graded(tmp_path, "new", ROWS[:5], passing(ROWS[:5]))
+    api.set_baseline("new", runs_dir=tmp_path / "runs")
+    api.purge(tmp_path / "runs", run_name="old", reason="asked to")
+    api.gate("new", runs_dir=tmp_path / "runs")
+    assert [entry["action"] for entry in api.audit(tmp_path / "runs")] == ["baseline_set", "purge", "gate"]
+
+
+def test_the_previous_complete_run_may_be_the_baseline(folder: Path) -> None:
+    assert decided(folder, "worse", "previous").baseline == "same"
+
+
+def test_the_first_run_has_no_previous_one(folder: Path) -> None:
+    with pytest.raises(RunNotFound, match="no complete run over"):
+        decided(folder, "usual", "previous")
+
+
+def test_a_run_that_evaluated_nothing_is_not_decided_about(folder: Path) -> None:
+    rows = write_rows(folder / "law.jsonl", *ROWS[:5])
+    api.run(rows, model="scripted/fail-invalid_request", run_id="dead", runs_dir=str(folder / "runs"))
+    with pytest.raises(UsageProblem, match="evaluated nothing: there is nothing to decide by"):
+        decided(folder, "dead")
+    with pytest.raises(UsageProblem, match="nothing can be measured against it"):
+        api.set_baseline("dead", runs_dir=folder / "runs")
+
+
+def test_runs_whose_records_were_all_edited_cannot_be_compared(tmp_path: Path) -> None:
+    edited = [question(row["id"], prompt="Is it now?") for row in ROWS[:5]]
+    graded(tmp_path, "old", ROWS[:5], passing(ROWS[:5]))
+    graded(tmp_path, "new", edited, passing(edited))
+    with pytest.raises(UsageProblem, match="nothing can be compared"):
+        decided(tmp_path, "new", "old")
+
+
+@pytest.mark.parametrize("name", ["none", "previous", "latest", "usual"])
+def test_a_name_that_means_something_else_is_no_baseline(folder: Path, name: str) -> None:
+    with pytest.raises(UsageProblem, match="a baseline cannot be called"):
+        api.set_baseline("same", runs_dir=folder / "runs", name=name)
+
+
+def test_a_margin_without_an_end_is_refused(folder: Path) -> None:
+    with pytest.raises(UsageProblem, match="--delta is inf"):
+        decided(folder, "worse", "usual", mode="non-inferiority", delta=float("inf"))
+
+
+def test_a_cancelled_run_does_not_pass() -> None:
+    summary = {"cancelled_records": 3, "total_records": 10, "pass_rate": 1.0, "pass_rate_interval": None, "error_rate": 0.3}
+    summary |= {"raw_score_mean": 1.0, "raw_score_mean_interval": None, "n_scored": 7}
+    plan = msgspec.convert({"run_id": "x", "datasets": [], "candidate": {"name": "m", "provider": "p", "model": "m"}}, Plan)
+    verdict = judge(plan, summary, api.Demand())
+    assert (verdict.word, verdict.passed) == ("WARNING", False)
+    assert "3 of 10 records were cancelled" in verdict.reasons[0].reason
+
+
+def test_a_threshold_on_a_profile_is_about_its_headline_and_its_interval(tmp_path: Path) -> None:
+    graded(tmp_path, "official", ROWS, passing(ROWS, *range(10)), profile="lexam_mcq", min_score=0.85)
+    verdict = decided(tmp_path, "official")
+    assert verdict.word == "WARNING"
+    assert verdict.reasons[0].reason.startswith("lexam_mcq 0.90 reaches 0.85, but its 95 % interval begins at 0.8")

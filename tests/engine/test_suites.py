@@ -79,3 +79,24 @@ def test_problems_of_all_run_files_are_found_before_the_first_call(folder: Path)
     assert any("unknown key 'candidate'" in problem for problem in refused.value.problems)
     assert any("gone.yaml" in problem for problem in refused.value.problems)
     assert not (folder / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ({"mode": "superiority"}, "'good': --mode superiority needs a baseline"),
+        ({"baseline": "nonesuch"}, "'good': there is no baseline and no run 'nonesuch'"),
+    ],
+)
+def test_a_gate_that_could_not_be_decided_is_found_before_the_first_call(folder: Path, entry: dict[str, Any], problem: str) -> None:
+    with pytest.raises(api.PlanProblems) as refused:
+        api.plan_suite(write_suite(folder, {"run": "good.yaml", **entry}), runs_dir=folder / "runs")
+    assert list(refused.value.problems) == [problem]
+
+
+def test_a_run_that_evaluated_nothing_is_no_success(folder: Path) -> None:
+    settings = {"datasets": [{"path": "good.jsonl"}], "candidates": [{"model": "scripted/fail-invalid_request"}]}
+    (folder / "dead.yaml").write_text(json.dumps(settings), encoding="utf-8")
+    found = api.run_suite(write_suite(folder, {"run": "dead.yaml"}), runs_dir=folder / "runs")
+    assert (found.passed, found.is_finished, found.runs[0].verdict) == (False, True, None)
+    assert "evaluated nothing" in found.runs[0].problem

@@ -48,3 +48,19 @@ def test_a_dataset_without_runs_names_those_that_have_some(runs: Path) -> None:
 def test_a_folder_without_runs_has_no_trend(tmp_path: Path) -> None:
     with pytest.raises(UsageProblem, match="has no finished run"):
         api.trend(runs_dir=tmp_path)
+
+
+def test_other_candidates_contents_and_derived_runs_are_left_out_and_counted(tmp_path: Path) -> None:
+    graded(tmp_path, "edited", [question("q0", prompt="Is it now?"), *ROWS[1:]], passing(ROWS))
+    graded(tmp_path, "first", ROWS, passing(ROWS, 1))
+    graded(tmp_path, "second", ROWS, passing(ROWS, 1))
+    api.rescore("second", profile="lexam_mcq", runs_dir=tmp_path / "runs")
+    found = api.trend(runs_dir=tmp_path / "runs")
+    assert [point.run_id for point in found.points] == ["first", "second"]
+    assert found.left_out == {"over other contents": 1, "rescored or retried": 1}
+    assert len(api.trend(runs_dir=tmp_path / "runs", is_any_version=True).points) == 3
+
+
+def test_a_candidate_without_runs_names_those_that_have_some(runs: Path) -> None:
+    with pytest.raises(UsageProblem, match="'small' has no run over 'law'"):
+        api.trend(runs_dir=runs, candidate="small")

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import StoreUnavailable
-from assay.store.audit import AUDIT_FILE, append_audit, read_audit
+from assay.store.audit import AUDIT_FILE, UNFINISHED, append_audit, read_audit
 
 
 def write_many(folder: Path, name: str) -> None:
@@ -42,12 +42,14 @@ def test_a_dropped_line_is_noticed_and_nothing_is_added_after_it(tmp_path: Path)
         append_audit(tmp_path, {"action": "gate"})
 
 
-def test_a_line_that_was_cut_off_is_noticed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lost", [1, 30])
+def test_what_a_crash_left_unfinished_is_set_aside_with_a_word(tmp_path: Path, lost: int) -> None:
     write_many(tmp_path, "gate")
     path = tmp_path / AUDIT_FILE
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(StoreUnavailable, match="cut off"):
-        read_audit(tmp_path)
+    path.write_bytes(path.read_bytes()[:-lost])
+    assert len(read_audit(tmp_path)) == 19
+    append_audit(tmp_path, {"action": "next"})
+    assert [entry["action"] for entry in read_audit(tmp_path)[-3:]] == ["gate", UNFINISHED, "next"]
 
 
 def test_processes_that_decide_at_the_same_time_do_not_break_the_chain(tmp_path: Path) -> None:

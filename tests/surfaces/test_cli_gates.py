@@ -67,3 +67,12 @@ def test_a_broken_suite_is_one_complaint_and_exit_2(runs: Path, tmp_path: Path) 
     result = assay("suite", str(tmp_path / "suite.yaml"), runs=runs)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "unknown key 'run' (did you mean 'runs'?)" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "option", [("--pass-rate", "nan"), ("--delta", "inf"), ("--min-score", "nan"), ("--max-error-rate", "-inf")]
+)
+def test_a_threshold_that_is_no_number_is_refused(runs: Path, option: tuple[str, str]) -> None:
+    result = assay("gate", "new", *option, runs=runs)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert option[0] in result.stderr

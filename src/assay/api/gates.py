@@ -1,5 +1,6 @@
 """Decisions about runs: baselines, gates, trends, and the log of what was decided."""
 
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,10 @@ import msgspec
 from assay.api.runs import RUNS_DIR, sealed_folder
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.plan import Plan
-from assay.engine.baselines import Baseline, baseline_run, baselines, promote, record
+from assay.engine.baselines import NO_BASELINE, PREVIOUS, Baseline, baseline_run, baselines, previous_run, promote, record
 from assay.engine.comparison import Choices, compare
 from assay.engine.gate import MEASURES, MODES, Demand, Measure, Verdict, judge
-from assay.engine.trends import RunTrend, run_trend
+from assay.engine.trends import RunTrend, TrendChoice, run_trend
 from assay.store.audit import read_audit
 from assay.store.folder import RunFolder
 
@@ -28,9 +29,6 @@ __all__ = [
     "set_baseline",
     "trend",
 ]
-
-NO_BASELINE = "none"
-"""Stands for no baseline, where the dataset has one."""
 
 
 def set_baseline(run_name: str, *, runs_dir: str | Path = RUNS_DIR, name: str = "", reason: str = "") -> Baseline:
@@ -53,14 +51,21 @@ def gate(
 ) -> Verdict:
     """Decide about a finished run and write the decision to the audit log.
 
-    `baseline` names a baseline or a run; by default the baseline of the run's dataset is used where there is one, and `none` uses
-    none.
+    `baseline` names a baseline or a run; by default the baseline of the run's dataset is used where there is one, `none` uses none,
+    and `previous` the last complete run over the same dataset. Raises UsageProblem when there is nothing to decide by.
     """
     folder = Path(runs_dir)
     run = sealed_folder(run_name, folder)
+    if not run.manifest["counts"]["evaluated_records"]:
+        raise UsageProblem(f"run '{run.manifest['run_id']}' evaluated nothing: there is nothing to decide by")
     against = _against(run, folder, baseline)
-    _check(demand, has_baseline=against is not None)
+    check_demand(demand, has_baseline=against is not None)
     comparison = None if against is None else compare(against, run, Choices(cluster=cluster, slices=(), max_flips=0))
+    if comparison is not None and not comparison.n:
+        raise UsageProblem(
+            f"nothing can be compared: {comparison.passes.reason or 'no record was graded in both runs'}",
+            hint=f"look at: assay compare {comparison.before.run_id} {comparison.after.run_id}",
+        )
     plan = msgspec.convert(run.manifest["plan"], Plan)
     verdict = judge(plan, run.document("metrics_summary.json"), demand, comparison=comparison)
     record(folder, "gate", {"manifest_sha256": run.manifest["manifest_sha256"], **verdict.to_dict()})
@@ -70,12 +75,17 @@ def gate(
 def _against(run: RunFolder, runs_dir: Path, name: str) -> RunFolder | None:
     if name == NO_BASELINE:
         return None
+    if name == PREVIOUS:
+        found = previous_run(run, runs_dir)
+        if found is None:
+            raise RunNotFound(f"no complete run over '{run.manifest['dataset_id']}' is older than this one")
+        return found
     known = baselines(runs_dir)
-    found = known.get(name or run.manifest["dataset_id"])
-    if found is not None:
+    chosen = known.get(name or run.manifest["dataset_id"])
+    if chosen is not None:
         # The baseline itself has nothing to be measured against.
-        is_itself = found.manifest_sha256 == run.manifest["manifest_sha256"]
-        return None if is_itself and not name else baseline_run(runs_dir, found)
+        is_itself = chosen.manifest_sha256 == run.manifest["manifest_sha256"]
+        return None if is_itself and not name else baseline_run(runs_dir, chosen)
     if not name:
         return None
     try:
@@ -86,8 +96,11 @@ def _against(run: RunFolder, runs_dir: Path, name: str) -> RunFolder | None:
         ) from None
 
 
-def _check(demand: Demand, *, has_baseline: bool) -> None:
+def check_demand(demand: Demand, *, has_baseline: bool) -> None:
+    """Raises UsageProblem for a demand that makes no sense."""
     mode, delta = demand.mode, demand.delta
+    if delta is not None and not isfinite(delta):
+        raise UsageProblem(f"--delta is {delta}, which is no number to compare with")
     if mode != "absolute" and not has_baseline:
         raise UsageProblem(
             f"--mode {mode} needs a baseline", hint="name one: --baseline RUN, or promote one: assay baseline set RUN"
@@ -99,10 +112,17 @@ def _check(demand: Demand, *, has_baseline: bool) -> None:
 
 
 def trend(
-    *, runs_dir: str | Path = RUNS_DIR, dataset: str = "", last: int | None = None, measure: Measure = "pass_rate"
+    *,
+    runs_dir: str | Path = RUNS_DIR,
+    dataset: str = "",
+    candidate: str = "",
+    last: int | None = None,
+    measure: Measure = "pass_rate",
+    is_any_version: bool = False,
 ) -> RunTrend:
-    """The finished runs over one dataset in the order of time, and the direction that a test supports."""
-    return run_trend(Path(runs_dir), dataset=dataset, last=last, measure=measure)
+    """The complete runs of one candidate over one dataset in the order of time, and the direction that a test supports."""
+    wanted = TrendChoice(dataset=dataset, candidate=candidate, measure=measure, is_any_version=is_any_version)
+    return run_trend(Path(runs_dir), wanted, last=last)
 
 
 def audit(runs_dir: str | Path = RUNS_DIR) -> list[dict[str, Any]]:

@@ -1,16 +1,18 @@
 """Suites: several run files, run one after the other and gated together."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from assay.api.gates import gate
+from assay.api.gates import check_demand, gate
 from assay.api.runs import RUNS_DIR, RunRequest, plan_runs, run
-from assay.core.errors import SourceUnreadable
+from assay.core.errors import AssayError, SourceUnreadable, UsageProblem
 from assay.core.run_result import RunResult
-from assay.engine.baselines import record
+from assay.engine.baselines import NO_BASELINE, PREVIOUS, baselines, record
+from assay.engine.folders import find_run
 from assay.engine.gate import Verdict, Word
 from assay.engine.planning import PlannedRuns
 from assay.engine.request import PlanProblems
@@ -30,6 +32,8 @@ class SuiteRun(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     required: bool
     verdict: Verdict | None
+    problem: str = ""
+    """Why a finished run could not be decided about."""
 
 
 class SuiteResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,9 +85,43 @@ def plan_suite(path: str | Path, *, runs_dir: str | Path = RUNS_DIR, run_id: str
             problems.append(unreadable.message)
         else:
             found.append((entry, planned))
+        problems += _undecidable(entry, planned, Path(runs_dir))
+    problems += _collisions(found)
     if problems:
         raise PlanProblems(problems)
     return PlannedSuite(name=suite.suite, run_id=prefix, runs_dir=str(runs_dir), parts=tuple(found))
+
+
+def _undecidable(entry: SuiteEntry, planned: PlannedRuns, runs_dir: Path) -> list[str]:
+    """Why the gates of a part could not be decided, found before anything is paid for."""
+    known = baselines(runs_dir)
+    if entry.baseline in (NO_BASELINE, PREVIOUS):
+        found, missing = entry.baseline == PREVIOUS, ""
+    elif entry.baseline:
+        found = entry.baseline in known or _is_run(entry.baseline, runs_dir)
+        missing = "" if found else f"there is no baseline and no run '{entry.baseline}'"
+    else:
+        found, missing = all(plan.datasets[0].dataset_id in known for plan in planned.plans), ""
+    if missing:
+        return [f"'{entry.title}': {missing}"]
+    try:
+        check_demand(entry.demand, has_baseline=found)
+    except UsageProblem as problem:
+        return [f"'{entry.title}': {problem.message}"]
+    return []
+
+
+def _is_run(name: str, runs_dir: Path) -> bool:
+    try:
+        return find_run(runs_dir, name).is_sealed
+    except AssayError:
+        return False
+
+
+def _collisions(parts: Sequence[tuple[SuiteEntry, PlannedRuns]]) -> list[str]:
+    """Ids that two runs of the suite would share."""
+    ids = Counter(plan.run_id for _, planned in parts for plan in planned.plans)
+    return [f"two runs would be called '{run_id}': give one of them another `name`" for run_id, count in ids.items() if count > 1]
 
 
 def run_suite(path: str | Path, *, runs_dir: str | Path = RUNS_DIR, run_id: str = "") -> SuiteResult:
@@ -97,7 +135,7 @@ def decide_suite(planned: PlannedSuite, results: Sequence[Sequence[RunResult]]) 
     parts = zip(planned.parts, results, strict=False)
     found = [_gated(entry, result, planned.runs_dir) for (entry, _), part in parts for result in part]
     expected = sum(len(plans.plans) for _, plans in planned.parts)
-    is_finished = len(found) == expected and all(one.verdict is not None for one in found)
+    is_finished = len(found) == expected and all(one.verdict is not None or one.problem for one in found)
     decided = _result(planned.name, found, is_finished=is_finished)
     if is_finished:
         members = {**decided.to_dict(), "run_id": planned.run_id, "runs": [one.run_id for one in found]}
@@ -106,10 +144,13 @@ def decide_suite(planned: PlannedSuite, results: Sequence[Sequence[RunResult]]) 
 
 
 def _gated(entry: SuiteEntry, result: RunResult, runs_dir: str | Path) -> SuiteRun:
-    verdict = None
+    verdict, problem = None, ""
     if result.is_finished:
-        verdict = gate(result.run_id, entry.demand, runs_dir=runs_dir, baseline=entry.baseline)
-    return SuiteRun(name=entry.title, run_id=result.run_id, required=entry.required, verdict=verdict)
+        try:
+            verdict = gate(result.run_id, entry.demand, runs_dir=runs_dir, baseline=entry.baseline)
+        except UsageProblem as undecided:
+            problem = undecided.message
+    return SuiteRun(name=entry.title, run_id=result.run_id, required=entry.required, verdict=verdict, problem=problem)
 
 
 def _result(name: str, runs: list[SuiteRun], *, is_finished: bool) -> SuiteResult:
@@ -117,6 +158,8 @@ def _result(name: str, runs: list[SuiteRun], *, is_finished: bool) -> SuiteResul
     failed = [one for one in runs if one.verdict is not None and not one.verdict.passed]
     words: set[Word] = {one.verdict.word for one in runs if one.verdict is not None and one.verdict.passed}
     words |= {one.verdict.word if one.required else "WARNING" for one in failed if one.verdict is not None}
+    words |= {"WARNING" for one in runs if one.problem}
     word: Word = next((word for word in _GRAVITY if word in words), "PASS")
-    passed = is_finished and not any(one.required for one in failed)
+    undecided = [one for one in runs if one.problem]
+    passed = is_finished and not any(one.required for one in (*failed, *undecided))
     return SuiteResult(suite=name, word=word, passed=passed, runs=tuple(runs), is_finished=is_finished)

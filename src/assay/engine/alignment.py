@@ -23,6 +23,7 @@ class Standing(msgspec.Struct, frozen=True):
     raw_score: float | None = None
     scale: str | None = None
     passed: bool | None = None
+    profile_score: float | None = None
 
     @property
     def is_scored(self) -> bool:

@@ -23,14 +23,13 @@ from assay.metrics.paired import (
     required_records,
     spread_of_passes,
 )
+from assay.metrics.profiles import profile_of
 from assay.store.folder import RunFolder
 
 MAX_LISTED = 100
 """Ids of changed, missing and added records that a comparison lists; how many there are is always said."""
 MAX_SLICE_VALUES = 100
 """Values of one slice that are compared, the largest ones."""
-_SPANS = {"1-5": 4.0}
-"""Largest difference that a scale allows, where it is not 1."""
 _EXPECTED = frozenset(
     {"candidate", "providers", "seed", "gates", "slices", "cluster_key", "max_cost", "keep_raw", "responses_sha256"}
 )
@@ -110,7 +109,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str
     """What makes the groups: a member of the metadata, `record` for samples of one record, or empty."""
     scale: str
-    """Of the scores; `0-1` where the records have several scales."""
+    """Of the scores: that of a profile which both runs have, or `0-1` where the records have several scales."""
+    span: float
+    """Largest difference that the scale allows."""
     passes: Estimate
     scores: Estimate
     p_passes: float | None
@@ -170,7 +171,11 @@ class _Paired(msgspec.Struct, frozen=True):
         )
 
     def scores(self) -> Estimate:
-        return paired_difference(self.before, self.after, clusters=self.clusters, span=self.span)
+        known = self._measured()
+        return paired_difference(known.before, known.after, clusters=known.clusters, span=self.span)
+
+    def _measured(self) -> "_Paired":
+        return self.at(np.flatnonzero(~np.isnan(self.before) & ~np.isnan(self.after)))
 
     def p_passes(self) -> float | None:
         if self.clusters is None:
@@ -189,7 +194,8 @@ class _Paired(msgspec.Struct, frozen=True):
         return (float(means.std(ddof=1)) if len(means) > 1 else 0.0), len(means)
 
     def p_scores(self) -> float | None:
-        return difference_p_value(self.after - self.before, clusters=self.clusters)
+        known = self._measured()
+        return difference_p_value(known.after - known.before, clusters=known.clusters)
 
 
 def compare(before: RunFolder, after: RunFolder, choices: Choices) -> Comparison:
@@ -201,8 +207,8 @@ def compare(before: RunFolder, after: RunFolder, choices: Choices) -> Comparison
             f"runs '{plans[0].run_id}' and '{plans[1].run_id}' have no record in common", hint="compare runs over the same dataset"
         )
     groups = _Groups(before, plans[0], alignment, choices)
-    scale = _scale(alignment.pairs)
-    paired = _columns(alignment.pairs, scale=scale, clusters=groups.clusters)
+    ruler = _ruler(plans, alignment.pairs)
+    paired = _columns(alignment.pairs, ruler, clusters=groups.clusters)
     test = mcnemar(paired.passed_before, paired.passed_after)
     passes = paired.passes()
     spread, units = paired.spread()
@@ -214,7 +220,8 @@ def compare(before: RunFolder, after: RunFolder, choices: Choices) -> Comparison
         n=len(alignment.pairs),
         n_clusters=None if paired.clusters is None else len(np.unique(paired.clusters)),
         cluster=groups.name,
-        scale=scale,
+        scale=ruler.name,
+        span=ruler.span,
         passes=passes,
         scores=paired.scores(),
         p_passes=paired.p_passes(),
@@ -225,7 +232,7 @@ def compare(before: RunFolder, after: RunFolder, choices: Choices) -> Comparison
         detectable_effect=detectable_effect(spread, units),
         required_records=required_records(passes.value or 0.0, spread),
         slices=_slices(groups, paired),
-        flips=_told(shown, before=before, after=after, is_scaled=bool(_SPANS.get(scale))),
+        flips=_told(shown, before=before, after=after, is_scaled=ruler.name == "1-5"),
         n_flips=len(ordered),
         unscored=_listed(pair.before.standing for pair in alignment.unscored),
         changed=_listed(pair.before.standing for pair in alignment.changed),
@@ -235,27 +242,43 @@ def compare(before: RunFolder, after: RunFolder, choices: Choices) -> Comparison
     )
 
 
-def _scale(pairs: Sequence[Pair]) -> str:
-    """The scale that all scores share; `0-1` where they have to be brought to one."""
+class _Ruler(msgspec.Struct, frozen=True):
+    """Which of a record's scores are compared."""
+
+    name: str
+    member: str
+    factor: float = 1.0
+    span: float = 1.0
+
+
+def _ruler(plans: tuple[Plan, Plan], pairs: Sequence[Pair]) -> _Ruler:
+    """The profile that both runs have; else the scale that all scores share; else 0-1, to which they are brought."""
+    first, second = plans
+    profile = profile_of(first.profile, is_compat=first.compat)
+    if profile is not None and (first.profile, first.compat) == (second.profile, second.compat):
+        # Items are not clipped, so that penalties may take a score below 0.
+        span = 4.0 if profile.scale == "1-5" else 2 * profile.factor
+        return _Ruler(profile.id, "profile_score", profile.factor, span)
     scales = {standing.scale for pair in pairs for standing in (pair.before.standing, pair.after.standing)}
-    return "1-5" if scales == {"1-5"} else "0-1"
+    return _Ruler("1-5", "raw_score", span=4.0) if scales == {"1-5"} else _Ruler("0-1", "score")
 
 
-def _columns(pairs: Sequence[Pair], *, scale: str, clusters: Clusters | None) -> _Paired:
+def _columns(pairs: Sequence[Pair], ruler: _Ruler, *, clusters: Clusters | None) -> _Paired:
     first, second = [pair.before.standing for pair in pairs], [pair.after.standing for pair in pairs]
     return _Paired(
         np.array([standing.passed for standing in first], dtype=bool),
         np.array([standing.passed for standing in second], dtype=bool),
-        _scores(first, scale=scale),
-        _scores(second, scale=scale),
+        _scores(first, ruler),
+        _scores(second, ruler),
         clusters,
-        _SPANS.get(scale, 1.0),
+        ruler.span,
     )
 
 
-def _scores(standings: Sequence[Standing], *, scale: str) -> Floats:
-    values = (standing.raw_score if scale == "1-5" else standing.score for standing in standings)
-    return np.array(list(values), dtype=np.float64)
+def _scores(standings: Sequence[Standing], ruler: _Ruler) -> Floats:
+    """A record that the ruler cannot measure, such as one that a profile leaves out, is NaN."""
+    values = [getattr(standing, ruler.member) for standing in standings]
+    return ruler.factor * np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
 def _side(plan: Plan, alignment: Alignment, passed: NDArray[np.bool_], *, scores: Floats, only: Sequence[Standing]) -> Side:
@@ -266,7 +289,7 @@ def _side(plan: Plan, alignment: Alignment, passed: NDArray[np.bool_], *, scores
         datasets=tuple(dataset.name or dataset.dataset_id for dataset in plan.datasets),
         records=len(alignment.pairs) + len(alignment.unscored) + len(alignment.changed) + len(only),
         pass_rate=float(passed.mean()) if len(passed) else None,
-        mean=float(scores.mean()) if len(scores) else None,
+        mean=float(np.nanmean(scores)) if len(scores) and not np.isnan(scores).all() else None,
     )
 
 
@@ -275,7 +298,7 @@ class _Groups:
 
     def __init__(self, run: RunFolder, plan: Plan, alignment: Alignment, choices: Choices) -> None:
         self.name = plan.cluster_key if choices.cluster is None else choices.cluster
-        self.problem = ""
+        self.problems: list[str] = []
         self.rows: dict[str, dict[str | None, list[int]]] = {}
         names = plan.slices if choices.slices is None else choices.slices
         rows = self._rows_by_hash(alignment.pairs)
@@ -283,8 +306,17 @@ class _Groups:
         try:
             self._read(run, names, rows=rows, labels=labels)
         except RunNotFound as problem:
-            self.problem, self.name = f"{problem.message}: no slices and no clusters", ""
+            self.problems.append(f"{problem.message}: no slices and no clusters")
+            self.name = ""
+        self._look_for_nothing(names, labels)
         self.clusters = self._codes(labels, alignment.pairs)
+
+    def _look_for_nothing(self, names: Sequence[str], labels: Sequence[str]) -> None:
+        """A key or a slice that no record has is a slip of the pen, or another dataset."""
+        if self.name and labels and not any(labels):
+            self.problems.append(f"no compared record has '{self.name}' in its metadata: it makes no clusters")
+        empty = [name for name in names if set(self.rows.get(name, ())) == {None} and name != "tags"]
+        self.problems += [f"no compared record has a value for the slice '{name}'" for name in empty]
 
     @staticmethod
     def _rows_by_hash(pairs: Sequence[Pair]) -> dict[tuple[str, str], list[int]]:
@@ -315,10 +347,11 @@ class _Groups:
                 return None
             self.name = "record"
             labels = [f"{pair.before.standing.dataset}\0{pair.before.standing.record_id}" for pair in pairs]
-        # A record without a cluster stands for itself.
-        words = {word: code for code, word in enumerate(dict.fromkeys(labels))}
-        alone = iter(range(len(words), len(words) + len(labels)))
-        return np.array([words[label] if label else next(alone) for label in labels], dtype=np.int32)
+        # A record without a cluster stands for itself, with all its samples.
+        own = (f"\0{pair.before.standing.dataset}\0{pair.before.standing.record_id}" for pair in pairs)
+        named = [label or alone for label, alone in zip(labels, own, strict=True)]
+        words = {word: code for code, word in enumerate(dict.fromkeys(named))}
+        return np.array([words[label] for label in named], dtype=np.int32)
 
 
 def _slices(groups: _Groups, paired: _Paired) -> tuple[SliceDifference, ...]:
@@ -405,4 +438,4 @@ def _notes(before: Plan, after: Plan, *, alignment: Alignment, groups: _Groups) 
         notes.append("records with the same id and other contents were left out")
     if alignment.is_by_id_alone:
         notes.append("the runs name their datasets differently: records were aligned by id and contents alone")
-    return (*notes, *([groups.problem] if groups.problem else []))
+    return (*notes, *groups.problems)

@@ -69,7 +69,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
 
 def judge(plan: Plan, summary: dict[str, Any], demand: Demand, *, comparison: Comparison | None = None) -> Verdict:
     """The verdict on a finished run; the gravest finding decides, and every one of them is a reason."""
-    findings = _thresholds(_demanded(plan.gates, demand.gates), summary)
+    findings = _thresholds(_demanded(plan.gates, demand.gates), summary) + _incomplete(summary)
     estimate: Estimate | None = None
     if comparison is not None:
         estimate = comparison.passes if demand.measure == "pass_rate" else comparison.scores
@@ -97,7 +97,7 @@ def _demanded(planned: Gates, given: Gates | None) -> Gates:
 
 def _span(comparison: Comparison, demand: Demand) -> float:
     """Length of the scale that the differences are on."""
-    return 4.0 if demand.measure == "score" and comparison.scale == "1-5" else 1.0
+    return comparison.span if demand.measure == "score" else 1.0
 
 
 def _word(findings: list[Finding]) -> Word:
@@ -113,8 +113,8 @@ def _thresholds(gates: Gates, summary: dict[str, Any]) -> list[Finding]:
     verdict = check_gates(gates, summary)
     found = [Finding("REGRESSION", reason, is_failure=True) for reason in verdict.reasons]
     reached = (
-        ("pass rate", gates.pass_rate, summary["pass_rate"], summary["pass_rate_interval"]),
-        ("mean score", gates.min_score, summary["raw_score_mean"], summary["raw_score_mean_interval"]),
+        ("pass rate", gates.pass_rate, summary["pass_rate"], _interval(summary, "pass_rate")),
+        _scored(gates, summary),
     )
     for name, limit, value, interval in reached:
         if limit is None or value is None or any(reason.startswith(name) for reason in verdict.reasons):
@@ -127,6 +127,28 @@ def _thresholds(gates: Gates, summary: dict[str, Any]) -> list[Finding]:
     if gates.max_error_rate is not None and not any(reason.startswith("error rate") for reason in verdict.reasons):
         found.append(Finding("PASS", f"error rate {summary['error_rate'] or 0.0:.2f} is at most {gates.max_error_rate:.2f}"))
     return found
+
+
+def _interval(summary: dict[str, Any], name: str) -> dict[str, Any] | None:
+    """The interval that counts clusters, where records hang together."""
+    found: dict[str, Any] | None = summary.get(f"{name}_cluster_interval") or summary.get(f"{name}_interval")
+    return found
+
+
+def _scored(gates: Gates, summary: dict[str, Any]) -> tuple[str, float | None, float | None, dict[str, Any] | None]:
+    """The figure that a score's threshold is about: the headline of a profile where the run has one."""
+    profile = summary.get("profile")
+    if profile is None:
+        return "mean score", gates.min_score, summary["raw_score_mean"], _interval(summary, "raw_score_mean")
+    return str(profile["id"]), gates.min_score, profile["headline"], _interval(profile, "headline")
+
+
+def _incomplete(summary: dict[str, Any]) -> list[Finding]:
+    """A run that was cancelled has not seen all its records, and a gate is about all of them."""
+    cancelled, total = summary["cancelled_records"], summary["total_records"]
+    if not cancelled:
+        return []
+    return [Finding("WARNING", f"{cancelled:,} of {total:,} records were cancelled: the run is not complete", is_failure=True)]
 
 
 def _difference(estimate: Estimate, demand: Demand, *, span: float) -> Finding:

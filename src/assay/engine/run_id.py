@@ -5,7 +5,7 @@ import secrets
 import time
 
 from assay.core.errors import UsageProblem
-from assay.store.retention import AUDIT_FILE
+from assay.store.audit import AUDIT_FILE
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", re.ASCII)

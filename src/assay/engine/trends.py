@@ -1,5 +1,6 @@
 """Runs over the same dataset in the order of time, and the direction that a test supports."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import msgspec
 import numpy as np
 
 from assay.core.errors import AssayError, UsageProblem
+from assay.engine.baselines import COMPLETE, is_derived
 from assay.engine.folders import RunFolders, run_ids
 from assay.engine.gate import Measure
 from assay.metrics.trend import Trend, trend
@@ -27,15 +29,26 @@ class TrendPoint(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None
 
 
+class TrendChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs a trend is about; what is empty is taken from the newest run."""
+
+    dataset: str = ""
+    candidate: str = ""
+    measure: Measure = "pass_rate"
+    is_any_version: bool = False
+    """Runs over other contents of the dataset count too."""
+
+
 class RunTrend(msgspec.Struct, frozen=True, kw_only=True):
     """Runs from the oldest to the newest, and where they go."""
 
     dataset: str
+    candidate: str
     measure: Measure
     points: tuple[TrendPoint, ...]
     trend: Trend
-    left_out: int
-    """Runs over the dataset that have no such figure: unfinished, cancelled, purged or without a score."""
+    left_out: dict[str, int]
+    """Other finished runs over the dataset, by why they do not count."""
 
     def to_dict(self) -> dict[str, Any]:
         """The trend as JSON documents hold it."""
@@ -43,25 +56,62 @@ class RunTrend(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
-def run_trend(runs_dir: Path, *, dataset: str = "", last: int | None = None, measure: Measure = "pass_rate") -> RunTrend:
-    """The trend of the runs over one dataset, by default that of the newest run; raises UsageProblem when there are none."""
+def run_trend(runs_dir: Path, choice: TrendChoice, *, last: int | None = None) -> RunTrend:
+    """The trend of the complete runs of one candidate over one dataset; raises UsageProblem when there are none."""
     opened = list(_sealed(runs_dir))
     if not opened:
         raise UsageProblem(f"'{runs_dir}' has no finished run", hint="make some: assay run DATASET --model M")
-    names = [run.manifest["dataset_id"] for run in opened]
-    wanted = dataset or names[-1]
-    runs = [run for run, name in zip(opened, names, strict=True) if name == wanted]
+    dataset = choice.dataset or opened[-1].manifest["dataset_id"]
+    runs = [run for run in opened if run.manifest["dataset_id"] == dataset]
     if not runs:
-        raise UsageProblem(f"no finished run is over '{wanted}'", hint=f"datasets here: {', '.join(sorted(set(names)))}")
-    found = [point for point in (_point(run, measure) for run in runs) if point is not None]
-    points = found if last is None else found[-last:]
+        names = sorted({run.manifest["dataset_id"] for run in opened})
+        raise UsageProblem(f"no finished run is over '{dataset}'", hint=f"datasets here: {', '.join(names)}")
+    newest = next((run for run in reversed(runs) if choice.candidate in ("", _candidate(run))), None)
+    if newest is None:
+        names = sorted({_candidate(run) for run in runs})
+        raise UsageProblem(f"'{choice.candidate}' has no run over '{dataset}'", hint=f"candidates: {', '.join(names)}")
+    points: list[TrendPoint] = []
+    left_out: Counter[str] = Counter()
+    for run in runs:
+        point = _why_not(run, newest, choice) or _point(run, choice.measure) or "without such a figure"
+        if isinstance(point, str):
+            left_out[point] += 1
+        else:
+            points.append(point)
+    shown = points if last is None else points[-last:]
     return RunTrend(
-        dataset=wanted,
-        measure=measure,
-        points=tuple(points),
-        trend=trend(np.array([point.value for point in points])),
-        left_out=len(runs) - len(found),
+        dataset=dataset,
+        candidate=_candidate(newest),
+        measure=choice.measure,
+        points=tuple(shown),
+        trend=trend(np.array([point.value for point in shown])),
+        left_out=dict(left_out),
     )
+
+
+def _why_not(run: RunFolder, newest: RunFolder, choice: TrendChoice) -> str:
+    """Why a run is no point of the trend; empty when it is one."""
+    if _candidate(run) != _candidate(newest):
+        return "of other candidates"
+    if is_derived(run):
+        return "rescored or retried"
+    if run.manifest["status"] not in COMPLETE:
+        return "that are not complete"
+    if not choice.is_any_version and _contents(run) != _contents(newest):
+        return "over other contents"
+    return ""
+
+
+def _candidate(run: RunFolder) -> str:
+    name: str = run.manifest["candidate"]["name"]
+    return name
+
+
+def _contents(run: RunFolder) -> list[str]:
+    """What the run was over: the hashes of its datasets, and what was taken of them."""
+    plan = run.manifest["plan"]
+    chosen = [str(plan.get(name)) for name in ("limit", "sample", "seed" if plan.get("sample") else "limit")]
+    return [dataset["sha256"] for dataset in plan["datasets"]] + chosen
 
 
 def _sealed(runs_dir: Path) -> Iterator[RunFolder]:
@@ -80,9 +130,8 @@ def _point(run: RunFolder, measure: Measure) -> TrendPoint | None:
         summary = run.document("metrics_summary.json")
     except AssayError:
         return None
-    name = "pass_rate" if measure == "pass_rate" else "raw_score_mean"
-    value, interval = summary[name], summary[f"{name}_interval"] or {}
-    if value is None or run.manifest["status"] == "cancelled":
+    value, interval = _figure(summary, measure)
+    if value is None:
         return None
     return TrendPoint(
         run_id=run.manifest["run_id"],
@@ -93,3 +142,12 @@ def _point(run: RunFolder, measure: Measure) -> TrendPoint | None:
         low=interval.get("low"),
         high=interval.get("high"),
     )
+
+
+def _figure(summary: dict[str, Any], measure: Measure) -> tuple[float | None, dict[str, Any]]:
+    """The figure and its interval; the score is the headline of a profile where the run has one."""
+    name = "pass_rate" if measure == "pass_rate" else "raw_score_mean"
+    profile = summary.get("profile") if measure == "score" else None
+    if profile is not None:
+        summary, name = profile, "headline"
+    return summary[name], summary.get(f"{name}_cluster_interval") or summary.get(f"{name}_interval") or {}

@@ -9,6 +9,7 @@ import msgspec
 
 from assay.core.errors import StoreUnavailable, UsageProblem
 from assay.store.artifacts import EXPORTS, ArtifactHash
+from assay.store.audit import append_audit
 from assay.store.evidence import self_hashed
 from assay.store.failures import disk_errors, sync_folder
 from assay.store.folder import TOMBSTONES, TOMBSTONES_OWN_HASH, Tombstone, open_run_folder, read_tombstones
@@ -21,7 +22,6 @@ RAW = ("predictions.jsonl", "attempt_logs.jsonl", "input_dataset.json", "record_
 AGGREGATE = ("metrics_summary.json", "metrics_by_slice.json")
 """The manifest is neither: it stays for good, beside the tombstones."""
 
-AUDIT_FILE = "audit.jsonl"
 """Beside the run folders: who removed what, when and why."""
 
 _DAY = 86400.0
@@ -69,7 +69,15 @@ def purge_run(
         raise UsageProblem(f'nothing in "{run_dir}" may be removed yet', hint=_when(run_dir, policy))
     at, reason = _utc(now), reason or "retention"
     tombstones = _tombstones(run_dir, names, at=at, reason=reason)
-    _audit(run_dir, {"at": at, "action": "purge", "artifacts": names, "is_early": set(names) > set(expired), "reason": reason})
+    entry = {
+        "run_id": run_dir.name,
+        "at": at,
+        "action": "purge",
+        "artifacts": names,
+        "is_early": set(names) > set(expired),
+        "reason": reason,
+    }
+    append_audit(run_dir.parent, entry)
     _add_tombstones(run_dir, tombstones)
     with disk_errors(run_dir):
         for tombstone in tombstones:
@@ -114,18 +122,6 @@ def _tombstones(run_dir: Path, names: Collection[str], *, at: str, reason: str) 
         ) from problem
     known = [(name, hashes[name]) for name in names if name in hashes]
     return tuple(Tombstone(name, found.sha256, found.bytes, found.lines, at, reason) for name, found in known)
-
-
-def _audit(run_dir: Path, entry: dict[str, object]) -> None:
-    path = run_dir.parent / AUDIT_FILE
-    line = msgspec.json.encode({"run_id": run_dir.name, **entry}) + b"\n"
-    with disk_errors(path):
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(handle, line)
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _add_tombstones(run_dir: Path, tombstones: Collection[Tombstone]) -> None:

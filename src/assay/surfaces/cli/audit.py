@@ -49,7 +49,11 @@ def _cells(entry: dict[str, Any]) -> tuple[str, ...]:
     action = entry["action"]
     if action == "baseline_set":
         what = f"baseline '{entry['name']}'" + (f": {entry['reason']}" if entry["reason"] else "")
-    else:
+    elif action == "gate":
         reasons = "; ".join(finding["reason"] for finding in entry.get("reasons", ()))
-        what = f"{entry.get('verdict', '')}: {reasons}"
-    return (entry["at"], entry["by"], action.replace("_", " "), entry.get("run_id", ""), what)
+        what = f"{entry['verdict']}: {reasons}"
+    elif action == "suite":
+        what = f"{entry['verdict']}: {', '.join(entry['runs'])}"
+    else:
+        what = entry.get("reason", "")
+    return (entry["at"], entry.get("by", ""), action.replace("_", " "), entry.get("run_id", ""), what)

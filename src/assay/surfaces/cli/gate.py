@@ -8,6 +8,7 @@ import msgspec
 from assay import api
 from assay.core.plan import Gates
 from assay.surfaces.cli import exits
+from assay.surfaces.cli.numbers import Number
 from assay.surfaces.cli.run_options import (
     RUN,
     check_markdown,
@@ -41,7 +42,7 @@ Exit codes:
   1  the gate failed: REGRESSION, or what was demanded is not shown
   2  could not run: no such run or baseline, it has not ended, or nothing can be compared"""
 
-_RATE = click.FloatRange(0, 1)
+_RATE = Number(0, 1)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +65,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.command("gate", help=HELP, epilog=EPILOG)
 @RUN
 @runs_dir_option
-@click.option("--baseline", metavar="NAME|RUN|none", default="", help="What the run is measured against.  [default: its dataset's]")
+@click.option(
+    "--baseline", metavar="NAME|RUN|previous|none", default="", help="What the run is measured against.  [default: its dataset's]"
+)
 @click.option(
     "--mode",
     type=click.Choice(("absolute", "superiority", "non-inferiority")),
@@ -72,13 +75,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     show_default=True,
     help="What the comparison has to show.",
 )
-@click.option("--delta", type=click.FloatRange(min=0), metavar="D", help="The loss that is acceptable, for non-inferiority.")
+@click.option("--delta", type=Number(min=0), metavar="D", help="The loss that is acceptable, for non-inferiority.")
 @click.option(
     "--measure", type=click.Choice(("pass_rate", "score")), default="pass_rate", show_default=True, help="What is compared."
 )
 @click.option("--cluster", metavar="KEY", help="Member of the metadata whose records hang together; the plan's where not given.")
 @click.option("--pass-rate", type=_RATE, metavar="X", help="Share of evaluated records that must pass.")
-@click.option("--min-score", type=click.FloatRange(0, 5), metavar="X", help="Mean score on the dataset's scale.")
+@click.option("--min-score", type=Number(0, 100), metavar="X", help="Mean score on the dataset's scale, or the profile's headline.")
 @click.option("--max-error-rate", type=_RATE, metavar="X", help="Share of all records that may have failed or been cancelled.")
 @json_option
 @markdown_option

@@ -10,6 +10,7 @@ from assay import api
 from assay.core.errors import UsageProblem
 from assay.core.judge_card import JudgeCard
 from assay.surfaces.cli import exits
+from assay.surfaces.cli.numbers import Number
 from assay.surfaces.cli.progress import RunProgress
 from assay.surfaces.cli.run_options import json_option, text_settings, write_json, write_text
 from assay.surfaces.cli.streams import encoded, write_file
@@ -70,7 +71,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--limit", type=click.IntRange(2), default=16, show_default=True, metavar="N", help="Records to use.")
 @click.option("--seed", type=int, default=0, show_default=True, metavar="S", help="Seed of the choice among a dataset's records.")
 @click.option("--concurrency", type=click.IntRange(1), default=32, show_default=True, metavar="N", help="Calls in flight at most.")
-@click.option("--max-cost", type=click.FloatRange(min=0), metavar="X", help="US dollars after which no new call is made.")
+@click.option("--max-cost", type=Number(min=0), metavar="X", help="US dollars after which no new call is made.")
 @click.option("-o", "--output", metavar="DIR", help=f"Write {CARD_JSON} and {CARD_MARKDOWN} into this folder.")
 @json_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")

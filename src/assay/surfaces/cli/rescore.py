@@ -7,6 +7,7 @@ import click
 from assay import api
 from assay.core.errors import UsageProblem
 from assay.core.plan import ProfileId
+from assay.surfaces.cli.numbers import Number
 from assay.surfaces.cli.run_options import (
     RUN,
     Shown,
@@ -43,9 +44,7 @@ Exit codes:
 @RUN
 @profile_option
 @compat_option
-@click.option(
-    "--min-score", type=click.FloatRange(0, 100), metavar="X", help="Gate: the headline of the profile must be at least this."
-)
+@click.option("--min-score", type=Number(0, 100), metavar="X", help="Gate: the headline of the profile must be at least this.")
 @click.option("--run-id", metavar="ID", help="Name the new run.")
 @runs_dir_option
 @json_option

@@ -12,6 +12,7 @@ from assay.core.plan import ProfileId
 from assay.core.run_result import RunResult
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.chart_files import charts_option, check_charts
+from assay.surfaces.cli.numbers import Number
 from assay.surfaces.cli.progress import RunProgress
 from assay.surfaces.cli.run_options import (
     Shown,
@@ -93,7 +94,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 _SAME = ("concurrency", "limit", "sample", "seed", "repeat", "quorum", "max_cost", "on_invalid", "config")
 """Options that have the same name in a request."""
-_RATE = click.FloatRange(0, 1)
+_RATE = Number(0, 1)
 _COUNT = click.IntRange(min=1)
 
 
@@ -113,7 +114,7 @@ _COUNT = click.IntRange(min=1)
 @click.option("--repeat", type=click.IntRange(1, 1_000), metavar="K", help="Ask every record K times, for pass@k and pass^k.")
 @click.option("--quorum", type=_COUNT, metavar="N", help="Judges who must vote, or a record has no score.  [default: all]")
 @click.option("--escalate", is_flag=True, help="Ask the first judge alone, and the others only where it is unsure.")
-@click.option("--max-cost", type=click.FloatRange(min=0), metavar="X", help="US dollars after which no new call is made.")
+@click.option("--max-cost", type=Number(min=0), metavar="X", help="US dollars after which no new call is made.")
 @click.option(
     "--on-invalid",
     type=click.Choice(("reject", "skip")),
@@ -125,7 +126,7 @@ _COUNT = click.IntRange(min=1)
 @click.option("--pass-rate", type=_RATE, metavar="X", help="Gate: share of evaluated records that must pass.")
 @click.option(
     "--min-score",
-    type=click.FloatRange(0, 100),
+    type=Number(0, 100),
     metavar="X",
     help="Gate: mean score on the dataset's scale; with --profile, its headline.",
 )

@@ -6,7 +6,7 @@ from assay import api
 from assay.core.run_result import RunResult
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run import run_each
-from assay.surfaces.cli.run_options import Shown, json_option, runs_dir_option, text_settings, write_json, write_text
+from assay.surfaces.cli.run_options import Shown, command_line, json_option, runs_dir_option, text_settings, write_json, write_text
 from assay.surfaces.reporters.verdict import suite_text
 
 HELP = """Run several run files one after the other, gate each, and decide about all of them together.
@@ -35,7 +35,7 @@ Examples:
 Exit codes:
   0    every required run passed its gate
   1    a required run failed
-  2    could not run: something is wrong with the suite or a run file
+  2    could not run: something is wrong with the suite or a run file, or nothing could be evaluated
   130  interrupted; with --run-id, the same command goes on"""
 
 
@@ -58,8 +58,11 @@ def command(context: click.Context, /, suite: str, runs_dir: str, *, run_id: str
     else:
         write_text(suite_text(found, text_settings()))
     if not found.is_finished:
-        exits.complain("interrupted", hint=f"go on with: assay suite {suite} --run-id {planned.run_id}")
+        again = command_line("suite", suite, "--run-id", planned.run_id, shown=shown)
+        exits.complain("interrupted", hint=f"go on with: {again}")
         context.exit(exits.INTERRUPTED)
+    if any(one.required and one.problem for one in found.runs):
+        context.exit(exits.COULD_NOT_RUN)
     context.exit(exits.GATES_PASSED if found.passed else exits.GATE_FAILED)
 
 

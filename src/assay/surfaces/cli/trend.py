@@ -12,10 +12,11 @@ from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_se
 from assay.surfaces.cli.streams import check_writable, write_file
 from assay.surfaces.reporters.trend import direction_words, trend_text
 
-HELP = """Show the finished runs over a dataset in the order of time, and the direction that a test supports.
+HELP = """Show the complete runs of a candidate over a dataset in the order of time, and the direction that a test supports.
 
 A direction is named only where Mann and Kendall's exact test supports it at 5 %: at least five runs, and an order that
-chance rarely makes. Without `--dataset` it is the dataset of the newest run.
+chance rarely makes. Without `--dataset` and `--candidate` it is those of the newest run. Runs over other contents, rescored and
+retried ones are left out and counted.
 """
 
 EPILOG = """\b
@@ -34,6 +35,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     runs_dir: str
     dataset: str
+    candidate: str
+    any_version: bool
     last: int | None
     measure: Literal["pass_rate", "score"]
     chart: str | None
@@ -43,6 +46,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.command("trend", help=HELP, epilog=EPILOG)
 @runs_dir_option
 @click.option("--dataset", default="", metavar="ID", help="The dataset.  [default: that of the newest run]")
+@click.option("--candidate", default="", metavar="NAME", help="The candidate.  [default: that of the newest run]")
+@click.option("--any-version", is_flag=True, help="Count runs over other contents of the dataset too.")
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the newest N runs.")
 @click.option(
     "--measure", type=click.Choice(("pass_rate", "score")), default="pass_rate", show_default=True, help="The figure to follow."
@@ -61,7 +66,14 @@ def show(options: Options) -> None:
     chart = options.chart
     if chart is not None:
         check_writable(chart, option="--chart")
-    found = api.trend(runs_dir=options.runs_dir, dataset=options.dataset, last=options.last, measure=options.measure)
+    found = api.trend(
+        runs_dir=options.runs_dir,
+        dataset=options.dataset,
+        candidate=options.candidate,
+        last=options.last,
+        measure=options.measure,
+        is_any_version=options.any_version,
+    )
     if chart is not None:
         write_file(chart, [_chart(found).encode()])
     if options.is_json:

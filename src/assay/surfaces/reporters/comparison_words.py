@@ -10,8 +10,6 @@ from assay.surfaces.reporters.run_text import one_line
 from assay.surfaces.reporters.wording import counted
 
 MAX_SLICES = 12
-LEVEL = 0.05
-"""A probability from which on a difference is taken for chance."""
 
 
 def change(estimate: Any) -> str:
@@ -60,8 +58,7 @@ def conclusion(found: Comparison) -> tuple[str, str]:
     if interval is None or found.n == 0:
         return "UNDECIDED", found.passes.reason or "there is nothing to compare"
     flips = f"{found.mcnemar.better:,} better and {found.mcnemar.worse:,} worse"
-    is_shown = found.p_passes is not None and found.p_passes < LEVEL and (interval.low > 0 or interval.high < 0)
-    if is_shown:
+    if interval.low > 0 or interval.high < 0:
         word = "IMPROVED" if interval.low > 0 else "WORSE"
         direction = "higher" if word == "IMPROVED" else "lower"
         return word, f"the pass rate is {direction} ({flips} of {counted(found.n, 'record')}, p {p_text(found.p_passes)})"

@@ -37,11 +37,11 @@ def trend_text(found: RunTrend, settings: Settings, *, chart: str = "") -> Itera
         )
         for point in found.points
     ]
-    yield f"{paint(printable(found.dataset), 'strong')} · {counted(len(found.points), 'run')}\n\n"
+    yield f"{paint(printable(found.dataset), 'strong')} · {printable(found.candidate)} · {counted(len(found.points), 'run')}\n\n"
     yield from table(columns, rows, paint=paint, width=settings.width)
     yield f"\n{label('direction', paint)}{paint(direction_words(found), _STYLES[found.trend.direction])}\n"
     if found.left_out:
-        yield f"{label('left out', paint)}{counted(found.left_out, 'run')} without such a figure\n"
+        yield f"{label('left out', paint)}{', '.join(f'{count:,} {why}' for why, count in found.left_out.items())}\n"
     if chart:
         yield f"{label('chart', paint)}{printable(chart)}\n"
 

@@ -36,7 +36,8 @@ def suite_text(found: SuiteResult, settings: Settings) -> Iterator[str]:
     paint = painter(is_coloured=settings.is_coloured)
     for one in found.runs:
         if one.verdict is None:
-            yield f"{'UNFINISHED':{LABEL}}{printable(one.run_id)}\n"
+            word = "NO RESULT" if one.problem else "UNFINISHED"
+            yield f"{word:{LABEL}}{printable(one.run_id)}{f': {printable(one.problem)}' if one.problem else ''}\n"
         else:
             yield from verdict_text(one.verdict, settings)
         yield "\n"
