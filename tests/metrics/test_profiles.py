@@ -8,7 +8,8 @@ import pytest
 from assay.core.mark import Mark
 from assay.core.plan import ProfileId
 from assay.metrics.facts import RecordFacts
-from assay.metrics.headline import Condensed, condense, headline
+from assay.metrics.headline import Condensed, condense, headline, headline_figures
+from assay.metrics.intervals import Interval
 from assay.metrics.profiles import PROFILES, Profile, Unscored, profile_of, score_record
 from assay.metrics.summary import summarize, summarize_slices
 from tests.metrics import plain_profiles
@@ -284,3 +285,11 @@ def test_a_rule_that_changes_needs_another_version() -> None:
 def test_strict_and_compat_have_hashes_of_their_own() -> None:
     hashes = {named(name, is_compat=is_compat).sha256 for name in PROFILES for is_compat in (False, True)}
     assert len(hashes) == 2 * len(PROFILES)
+
+
+def test_the_interval_of_a_headline_ends_where_its_scale_does() -> None:
+    profile = profile_of("weighted_mean")
+    assert profile is not None
+    wide = Interval(low=-0.2, high=1.1, method="t", n=3)
+    shown = headline_figures(profile, np.array([0.2, 0.9]), interval=wide, clustered=None)["headline_interval"]
+    assert (shown["low"], shown["high"]) == (-0.2, 1.0)

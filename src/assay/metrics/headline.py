@@ -74,4 +74,6 @@ def _shown(profile: Profile, interval: Interval | None) -> dict[str, Any] | None
     if interval is None:
         return None
     low, high = (_clipped(profile, profile.factor * end) for end in (interval.low, interval.high))
+    # Nothing scores above the top of its scale; below the bottom penalties may take it.
+    high = min(high, float(profile.scale.rpartition("-")[2]))
     return msgspec.structs.replace(interval, low=low, high=high).to_json()
