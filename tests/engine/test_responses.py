@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from assay import api
 from assay.core.errors import UsageProblem
 from assay.engine.request import RunRequest
 from assay.engine.responses import load_responses, open_responses
+from assay.store.folder import open_run_folder
 from tests.engine.run_settings import JUDGE, mcq_row, planned, problems_of, write_rows
 
 
@@ -151,6 +153,18 @@ def test_recorded_replies_are_the_answers_of_a_conversation(tmp_path: Path) -> N
     (case,) = runs.inputs[0].report.cases
     assert reply_for is not None
     assert reply_for(f"conversation:{case.record_sha256[:16]}:turn-1", 0).text == "Hello"
+
+
+def test_questions_and_judged_rows_with_given_answers_share_a_run(tmp_path: Path) -> None:
+    judged = {**mcq_row("b"), "task_type": "reference_qa", "reference_answers": ["Yes."]}
+    rows = [mcq_row("a"), {name: judged[name] for name in judged if "choice" not in name}, mcq_row("c")]
+    dataset = write_rows(tmp_path / "law.jsonl", *rows)
+    responses = write_rows(tmp_path / "answers.jsonl", answer("a"), answer("b", "Yes."), answer("c", "B"))
+    (result,) = api.run(dataset, judges=(JUDGE,), responses=str(responses), runs_dir=str(tmp_path / "runs"))
+    sealed = open_run_folder(Path(result.run_dir))
+    stages = [(line["record_id"], line["stage"], line["record_attempt"]) for line in sealed.lines("attempt_logs.jsonl")]
+    assert stages == [("a", "candidate", 1), ("b", "candidate", 1), ("b", "judge", 1), ("c", "candidate", 1)]
+    assert [line["status"] for line in sealed.lines("predictions.jsonl")] == ["evaluated"] * 3
 
 
 def test_sampled_answers_are_not_given(tmp_path: Path) -> None:

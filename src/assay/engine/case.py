@@ -19,7 +19,7 @@ from assay.engine.crew import Crew
 from assay.engine.journal import Journal
 from assay.engine.limits import Gate, Limits
 from assay.engine.tally import FREE, Tally
-from assay.grading import GradingSettings, start
+from assay.grading import GradingSettings, needs_judge, start
 from assay.models import Model
 from assay.store.cache import ReplyCache
 from assay.store.ledger import Claim, Entry, Fenced, OpenRecord
@@ -80,6 +80,25 @@ class Room(msgspec.Struct, kw_only=True):
     cache: ReplyCache | None = None
     chance: Callable[[], float] = random.random
     clock: Callable[[], float] = time.time
+
+
+def end_at_once(opened: OpenRecord, claim: Claim, room: Room) -> Entry | None:
+    """What is to be appended for a record with a given answer that no judge has to grade; None where it takes the usual way.
+
+    Nothing is waited for, so that a record needs no task, and many are appended together.
+    """
+    if room.responses is None or opened.attempts:
+        return None
+    try:
+        drive = _Drive(opened, claim, room)
+        if drive.needs_nobody:
+            _outcome(drive).send(None)
+    except StopIteration as end:
+        return drive.entry(end.value)
+    except (AssayError, msgspec.DecodeError):
+        # The usual way says so to the run.
+        return None
+    return None
 
 
 async def run_case(opened: OpenRecord, claim: Claim, room: Room) -> None:
@@ -150,6 +169,11 @@ class _Drive:
             return self._failed(problem)
         except BudgetSpent as problem:
             return Cancelled(code=problem.code, message=problem.message)
+
+    @property
+    def needs_nobody(self) -> bool:
+        """True when no judge is asked and nothing but the case is read, so that a given answer is all that it takes."""
+        return not self._case.attachments and not needs_judge(self._case)
 
     async def _attachments(self) -> Mapping[str, str]:
         if not self._case.attachments:
@@ -266,15 +290,19 @@ class _Drive:
         self._release(self._held)
         self._room.crew.end_rounds(is_retrying=self._is_retrying)
 
+    def entry(self, outcome: Outcome | None) -> Entry:
+        """What is not yet in the ledger."""
+        return Entry(self._opened.position, tuple(self._unsaved), outcome)
+
     async def save(self, outcome: Outcome | None = None) -> None:
         """Append what is not yet in the ledger, and the outcome when there is one."""
         if not self._unsaved and outcome is None:
             return
-        entry = Entry(self._opened.position, tuple(self._unsaved), outcome)
+        entry = self.entry(outcome)
         held, self._held, self._unsaved = self._held, [], []
         try:
             # With no call in flight nothing else would come into the group.
-            await self._room.journal.append(self._claim, entry, is_urgent=not self._room.tally.in_flight)
+            await self._room.journal.append(self._claim, (entry,), is_urgent=not self._room.tally.in_flight)
         finally:
             self._release(held)
 

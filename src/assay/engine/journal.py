@@ -1,7 +1,7 @@
 """The journal: appends to the ledger in groups, so that one disk write makes many results durable."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
@@ -31,10 +31,10 @@ class Journal:
         self._is_due = False
         """The group is to be written as soon as the one before it is."""
 
-    async def append(self, claim: Claim, entry: Entry, *, is_urgent: bool = False) -> None:
-        """Returns when the entry is on disk; raises Fenced when another worker has the shard, or StoreUnavailable.
+    async def append(self, claim: Claim, entries: Sequence[Entry], *, is_urgent: bool = False) -> None:
+        """Returns when the entries are on disk; raises Fenced when another worker has the shard, or StoreUnavailable.
 
-        An urgent entry waits for nobody but those that are appended at the same moment.
+        Urgent ones wait for nobody but those that are appended at the same moment.
         """
         loop = asyncio.get_running_loop()
         if self._group is None:
@@ -43,7 +43,7 @@ class Journal:
         if is_urgent and not self._is_due:
             self._is_due = True
             loop.call_soon(self._flush)
-        self._pending.setdefault(claim, []).append(entry)
+        self._pending.setdefault(claim, []).extend(entries)
         await self._group
         if claim in self.fenced:
             raise Fenced(f"shard {claim.shard} was taken over")

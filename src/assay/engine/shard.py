@@ -1,10 +1,11 @@
 """One shard: the same function on every engine brings the open records of a shard to their outcomes."""
 
 import asyncio
+from collections.abc import Sequence
 
 from assay.core.errors import AssayError
-from assay.engine.case import Room, run_case
-from assay.store.ledger import Claim, Fenced, OpenRecord
+from assay.engine.case import Room, end_at_once, run_case
+from assay.store.ledger import Claim, Entry, Fenced, OpenRecord
 
 
 async def run_shard(shard: int, room: Room, *, owner: str) -> None:
@@ -14,7 +15,10 @@ async def run_shard(shard: int, room: Room, *, owner: str) -> None:
     """
     claim, opened = await _taken(shard, room, owner=owner)
     # Nothing is cancelled: a record that cannot go on ends by itself, and what it has paid for is kept.
-    ends = await asyncio.gather(*(_run_one(record, claim, room) for record in opened), return_exceptions=True)
+    ended, others = _ended_at_once(opened, claim, room)
+    ends = await asyncio.gather(
+        _append(ended, claim, room), *(_run_one(record, claim, room) for record in others), return_exceptions=True
+    )
     for end in ends:
         if isinstance(end, BaseException) and not isinstance(end, Fenced):
             raise end
@@ -32,6 +36,36 @@ async def _taken(shard: int, room: Room, *, owner: str) -> tuple[Claim, list[Ope
         # Whoever waits for room for the next shard hears of this one in any case.
         room.crew.admit(len(opened or ()))
     return claim, opened
+
+
+def _ended_at_once(opened: Sequence[OpenRecord], claim: Claim, room: Room) -> tuple[list[Entry], list[OpenRecord]]:
+    """What is to be appended for the records for which nobody has to be asked, and the other records."""
+    ended: list[Entry] = []
+    others: list[OpenRecord] = []
+    for record in opened:
+        entry = end_at_once(record, claim, room)
+        if entry is None:
+            others.append(record)
+        else:
+            ended.append(entry)
+    return ended, others
+
+
+async def _append(ended: Sequence[Entry], claim: Claim, room: Room) -> None:
+    if not ended:
+        return
+    try:
+        await room.journal.append(claim, ended, is_urgent=not room.tally.in_flight)
+    except AssayError:
+        room.stop.set()
+        raise
+    else:
+        for outcome in (entry.outcome for entry in ended if entry.outcome is not None):
+            room.tally.add_outcome(outcome)
+    finally:
+        for _ in ended:
+            room.crew.end_rounds(is_retrying=False)
+            room.crew.leave()
 
 
 async def _run_one(record: OpenRecord, claim: Claim, room: Room) -> None:

@@ -38,8 +38,9 @@ class Redactor:
         forms = {form for secret in secrets for form in _forms(secret)}
         # The longest first: one secret may be the beginning of another.
         self._long = sorted((form for form in forms if len(form) >= _MIN_SUBSTRING), key=len, reverse=True)
-        self._short = sorted(forms - set(self._long), key=len, reverse=True)
-        self._triggered = trigger_set((*self._long, *self._short)).Match
+        short = sorted(forms - set(self._long), key=len, reverse=True)
+        self._alone = [Rule(OWN_SECRET, "", rf"(?:^|[^\pL\pN_])({escaped(form)})(?:$|[^\pL\pN_])") for form in short]
+        self._triggered = trigger_set((*self._long, *short)).Match
 
     def text(self, text: str) -> str:
         """The text without what must not be kept; the same object when there is nothing."""
@@ -111,8 +112,8 @@ class Redactor:
         for form in self._long:
             self.counts[OWN_SECRET] += text.count(form.encode())
             text = text.replace(form.encode(), f"[REDACTED:{OWN_SECRET}]".encode())
-        for form in self._short:
-            text = self._without(Rule(OWN_SECRET, "", rf"(?:^|[^\pL\pN_])({escaped(form)})(?:$|[^\pL\pN_])"), text)
+        for rule in self._alone:
+            text = self._without(rule, text)
         return text
 
     def _without(self, rule: Rule, text: bytes) -> bytes:
