@@ -11,6 +11,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from assay import api
 from assay.core.errors import UsageProblem
+from assay.engine.request import PlanProblems
 from tests.engine.graded_runs import graded, passing, question
 from tests.engine.run_settings import write_rows
 
@@ -90,6 +91,109 @@ def test_a_score_without_a_verdict_passes_by_the_threshold_of_the_run(folder: Pa
 def test_labels_of_other_runs_are_listed(folder: Path) -> None:
     found = calibrated(folder, [label(1, passed=True), {"record_id": "elsewhere", "passed": True}], "foreign")
     assert (found.n_records, found.unmatched) == (1, ("elsewhere",))
+
+
+def test_only_labels_of_graded_records_are_counted(folder: Path) -> None:
+    found = calibrated(folder, [label(1, passed=True), {"record_id": "elsewhere", "passed": True}], "counted")
+    assert (found.n_labels, found.n_records) == (1, 1)
+
+
+def drawn(folder: Path, run_id: str, count: int = 40) -> list[dict[str, Any]]:
+    """A sample of a run in which somebody passes everything."""
+    return [{**row, "passed": True} for row in api.label_sample(run_id, count, runs_dir=folder / "runs").rows]
+
+
+def test_labels_of_another_runs_answers_are_refused(folder: Path) -> None:
+    graded(folder, "other", ROWS, {row["id"]: "I choose B" for row in ROWS})
+    with pytest.raises(UsageProblem, match="given to other answers than those of run 'judged'"):
+        calibrated(folder, drawn(folder, "other"), "others")
+    mixed = calibrated(folder, [*drawn(folder, "judged")[:20], *drawn(folder, "other")[20:]], "mixed")
+    assert (mixed.n_labels, mixed.n_strangers) == (20, 20)
+    assert any("20 labels were given to other answers" in note for note in mixed.notes)
+
+
+def test_labels_that_do_not_say_of_which_answer_they_are_are_taken_with_a_note(folder: Path) -> None:
+    notes = [calibrated(folder, labels, "sourced").notes for labels in (drawn(folder, "judged"), [label(1, passed=True)])]
+    assert ["answer_sha256" in " ".join(found) for found in notes] == [False, True]
+
+
+def test_scores_off_the_scale_and_second_labels_are_refused_with_their_lines(folder: Path) -> None:
+    rows = [
+        {"record_id": "q001", "score": 85},
+        {"record_id": "q002", "score": -3},
+        label(3, passed=True, rater="ann"),
+        label(3, passed=False, rater="ann ", dataset="law"),
+    ]
+    with pytest.raises(PlanProblems) as refused:
+        calibrated(folder, rows, "off")
+    assert refused.value.problems == (
+        "line 1: score is 85, which is not on the run's scale 0/1",
+        "line 2: score is -3, which is not on the run's scale 0/1",
+        "line 4: a second label of 'ann' for 'q003'; the first is on line 3",
+    )
+
+
+def test_no_more_labels_are_asked_for_than_the_run_has_answers(folder: Path) -> None:
+    found = calibrated(folder, said(lambda number, judged: judged ^ (number % 3 == 0), range(200)), "many")
+    assert (found.mean_passes.corrected.interval is not None, found.mean_passes.labels_to_halve) == (True, None)
+    assert "labelling all 300 answers would not halve the interval of a corrected figure" in found.notes
+
+
+# Answers that hang together
+
+
+def repeated(folder: Path, times: int, **options: Any) -> api.Calibration:
+    """Sixty records of which every third fails, asked several times, and labelled with an error on every seventh."""
+    rows = [
+        {**question(f"r{number:02}", book=number // 2), "correct_choice_ids": ["A" if number % 3 else "B"]} for number in range(60)
+    ]
+    folder.mkdir(exist_ok=True)
+    write_rows(folder / "repeated.jsonl", *rows)
+    settings = {"datasets": ["repeated.jsonl"], "candidates": ["scripted/mcq-first"], "repeat": times, **options}
+    (folder / "run.json").write_text(json.dumps({**settings, "run": {"runs_dir": "runs", "id": "r"}}), encoding="utf-8")
+    api.run(folder / "run.json")
+    labels = [
+        {"record_id": f"r{number:02}", "sample": sample, "passed": bool(number % 3) ^ (number % 7 == 0)}
+        for number in range(40)
+        for sample in range(times)
+    ]
+    return api.calibrate("r", write_rows(folder / "labels.jsonl", *labels), runs_dir=folder / "runs")
+
+
+def figures(found: api.Calibration) -> dict[str, Any]:
+    """Everything that has an interval."""
+    rates = {name: getattr(found.detection, name) for name in ("sensitivity", "specificity")}
+    corrected = {"rate": found.pass_rate.corrected, "mean": found.mean_passes.corrected, "raw": found.mean_passes.raw}
+    return {"agreement": found.agreement, "kappa": found.kappa, "alpha": found.everybody.nominal, **rates, **corrected}
+
+
+def test_asking_ten_times_what_is_always_answered_alike_shows_nothing_more(tmp_path: Path) -> None:
+    once, often = repeated(tmp_path / "once", 1), repeated(tmp_path / "often", 10)
+    assert (often.cluster, often.n_clusters, often.n_labels, often.n_records) == ("record", 40, 400, 40)
+    assert often.judged.interval is not None
+    assert often.judged.interval.n == 60
+    for name, one in figures(once).items():
+        many = figures(often)[name]
+        assert many.value == pytest.approx(one.value, abs=0.02), name
+        wide = [figure.interval.high - figure.interval.low for figure in (one, many)]
+        assert wide[1] == pytest.approx(wide[0], rel=0.2), name
+
+
+def test_records_of_one_cluster_count_as_what_they_are_worth(tmp_path: Path) -> None:
+    found = repeated(tmp_path, 1, cluster_key="book")
+    assert (found.cluster, found.n_clusters) == ("book", 20)
+    assert [found.agreement.interval, found.judged.interval] != [None, None]
+    assert {found.agreement.interval.n, found.kappa.interval.n} == {20}  # type: ignore[union-attr]
+
+
+def test_many_answers_to_few_records_support_no_correction(tmp_path: Path) -> None:
+    rows = [question(f"f{number}") for number in range(12)]
+    source, runs = write_rows(tmp_path / "few.jsonl", *rows), str(tmp_path / "runs")
+    api.run(source, model="scripted/mcq-first", run_id="r", runs_dir=runs, repeat=10)
+    labels = [{"record_id": f"f{number}", "sample": sample, "passed": number > 2} for number in range(6) for sample in range(10)]
+    found = api.calibrate("r", write_rows(tmp_path / "labels.jsonl", *labels), runs_dir=runs)
+    assert found.mean_passes.corrected.reason == "the labels are of 6 records, and a corrected mean needs 20"
+    assert found.pass_rate.corrected.value is None
 
 
 def test_labels_that_fit_no_record_are_refused(folder: Path) -> None:

@@ -1,21 +1,22 @@
 """How far a judge can be trusted, by labels that people gave, and a run's figures once its errors are counted in."""
 
 from collections.abc import Iterable, Sequence
-from statistics import median
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from assay.core.case import Case
-from assay.core.errors import RunNotFound, UsageProblem
+from assay.core.errors import RunNotFound
 from assay.core.plan import Plan
-from assay.engine.alignment import Standing
 from assay.engine.evidence import slices_of
+from assay.engine.label_figures import Verdicts, corrected_mean, corrected_rate, rate
+from assay.engine.labelled import Clusters, Labelled, Matched, check_any, clusters_of, match_labels
 from assay.engine.labels import HumanLabel
-from assay.metrics.agreement import Detection, cohen_kappa, confusion, detect, krippendorff_alpha, raw_agreement
-from assay.metrics.correction import Correction, correct_mean, correct_rate
-from assay.metrics.intervals import Estimate, Floats, wilson
+from assay.metrics.agreement import Detection, Scale, cohen_kappa, confusion, krippendorff_alpha
+from assay.metrics.clusters import Codes, Rows, clustered
+from assay.metrics.correction import Correction
+from assay.metrics.intervals import Estimate, Floats
 from assay.store.folder import RunFolder
 
 MAX_SLICE_VALUES = 50
@@ -24,9 +25,7 @@ MAX_LISTED = 100
 _BINS = 10
 _MANY_TIES = 0.05
 """Share of records without a majority that makes the rest look better than all are."""
-_decode = msgspec.json.Decoder(Standing).decode
 
-Key = tuple[str, int]
 Json = dict[str, Any]
 
 
@@ -67,13 +66,19 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     judges: tuple[str, ...]
     n_labels: int
-    """Labels that were read."""
+    """Labels of graded answers."""
     n_records: int
     """Records with a grade and at least one label."""
     n_ties: int
-    """Records whose raters are split evenly: they have no truth and count nowhere below."""
+    """Answers whose raters are split evenly: they have no truth and count nowhere below."""
     unmatched: tuple[str, ...]
     """Labelled records that the run does not have, or has no grade for."""
+    n_strangers: int
+    """Labels that were given to other answers than this run's: they count nowhere below."""
+    cluster: str
+    """What intervals count: `record` where there are several answers to one, or the plan's cluster key; else every answer."""
+    n_clusters: int | None
+    """How many of them are labelled."""
     raters: tuple[str, ...]
     agreement: Estimate
     kappa: Estimate
@@ -103,114 +108,71 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
-class _Labelled(msgspec.Struct, frozen=True):
-    """One graded record with its labels."""
-
-    standing: Standing
-    labels: tuple[HumanLabel, ...]
-
-    @property
-    def passed(self) -> bool | None:
-        """What most people say; None where they are split evenly or nobody says."""
-        votes = [label.passed for label in self.labels if label.passed is not None]
-        yes = sum(votes)
-        return None if 2 * yes == len(votes) else 2 * yes > len(votes)
-
-    @property
-    def score(self) -> float | None:
-        scores = [label.score for label in self.labels if label.score is not None]
-        return median(scores) if scores else None
-
-
 def calibrate(run: RunFolder, labels: Sequence[HumanLabel], *, slices: tuple[str, ...] | None = None) -> Calibration:
     """The judge of a finished run against labels; raises UsageProblem when no label belongs to a graded record of the run."""
     plan = msgspec.convert(run.manifest["plan"], Plan)
-    labelled, others, unmatched = _matched(run, labels, threshold=_threshold(plan))
-    if not labelled:
-        raise UsageProblem(
-            f"none of the {len(labels):,} labels belongs to a graded record of run '{plan.run_id}'",
-            hint="record_id must be as in predictions.jsonl; `assay label RUN` writes a file to fill in",
-        )
-    judged = [one.standing.passed for one in labelled]
-    truth = [one.passed for one in labelled]
-    table = confusion(judged, truth)
-    scored = [one for one in labelled if one.score is not None and one.standing.raw_score is not None]
+    matched = match_labels(run, labels, plan)
+    check_any(matched, labels, plan.run_id)
+    labelled = matched.labelled
+    clusters, no_clusters = clusters_of(run, plan, matched)
+    verdicts = Verdicts.of(labelled, clusters)
     raters = tuple(sorted({label.rater for one in labelled for label in one.labels}))
-    names = plan.slices if slices is None else slices
-    groups, problem = _groups(run, labelled, names)
-    detection = detect(judged, truth)
+    groups, no_slices = _groups(run, labelled, plan.slices if slices is None else slices)
+    detection = verdicts.detection()
+    codes = None if clusters is None else clusters.labelled
+    pass_rate = corrected_rate(matched, detection, clusters=clusters)
+    mean_passes = corrected_mean(matched, clusters, member="passed")
+    has_scores = any(one.score is not None for one in labelled)
+    mean_score = corrected_mean(matched, clusters, member="score") if has_scores else None
     return Calibration(
         run_id=plan.run_id,
         judges=tuple(judge.name for judge in plan.judges),
-        n_labels=len(labels),
-        n_records=len(labelled),
-        n_ties=sum(1 for one, said in zip(labelled, truth, strict=True) if said is None and _has_verdict(one)),
-        unmatched=unmatched[:MAX_LISTED],
+        n_labels=sum(len(one.labels) for one in labelled),
+        n_records=len({(one.standing.dataset, one.standing.record_id) for one in labelled}),
+        n_ties=_ties(labelled),
+        unmatched=matched.unmatched[:MAX_LISTED],
+        n_strangers=len(matched.strangers),
+        cluster="" if clusters is None else clusters.name,
+        n_clusters=None if codes is None else len(np.unique(codes)),
         raters=raters,
-        agreement=raw_agreement(table),
-        kappa=cohen_kappa(table),
-        weighted_kappa=cohen_kappa(
-            confusion([one.standing.raw_score for one in scored], [one.score for one in scored]), weights="quadratic"
-        ),
-        people=_alphas(labelled, raters) if len(raters) > 1 else None,
-        everybody=_alphas(labelled, raters, with_judge=True),
+        agreement=verdicts.agreement(),
+        kappa=verdicts.kappa(),
+        weighted_kappa=_weighted_kappa(labelled, codes),
+        people=_alphas(labelled, raters, clusters=codes) if len(raters) > 1 else None,
+        everybody=_alphas(labelled, raters, clusters=codes, with_judge=True),
         detection=detection,
-        judged=_judged([*(one.standing for one in labelled), *others]),
-        pass_rate=correct_rate(sum(bool(one.passed) for one in others), len(others), detection=detection),
-        mean_passes=_mean_passes(labelled, others),
-        mean_score=_mean_score(scored, others) if scored else None,
-        slices=tuple(_slices(labelled, groups)),
-        reliability=tuple(_reliability(labelled)),
-        notes=_notes(labelled, others, unmatched, problem),
+        judged=rate(_floats(one.passed for one in matched.standings), None if clusters is None else clusters.all),
+        pass_rate=_capped(pass_rate, matched),
+        mean_passes=_capped(mean_passes, matched),
+        mean_score=None if mean_score is None else _capped(mean_score, matched),
+        slices=tuple(_slices(verdicts, groups)),
+        reliability=tuple(_reliability(labelled, codes)),
+        notes=(
+            *filter(None, (no_slices, no_clusters, _together(clusters), _too_few_to_halve((mean_passes, mean_score), matched))),
+            *_notes(matched, labels),
+        ),
     )
 
 
-def _threshold(plan: Plan) -> tuple[float, float]:
-    """Scores from which a label passes that says no verdict: on 1-5, and on 0-1."""
-    return float(plan.case_pass_score), plan.pass_threshold
+def _ties(labelled: Sequence[Labelled]) -> int:
+    return sum(1 for one in labelled if one.passed is None and one.has_verdict)
 
 
-def _matched(
-    run: RunFolder, labels: Sequence[HumanLabel], *, threshold: tuple[float, float]
-) -> tuple[list[_Labelled], list[Standing], tuple[str, ...]]:
-    """Graded records with labels, those without, and ids that fit no graded record."""
-    waiting: dict[Key, list[HumanLabel]] = {}
-    for label in labels:
-        waiting.setdefault((label.record_id, label.sample), []).append(label)
-    labelled: list[_Labelled] = []
-    others: list[Standing] = []
-    used: set[int] = set()
-    for line in run.raw_lines("predictions.jsonl"):
-        standing = _decode(line)
-        if not standing.is_scored:
-            continue
-        mine = [
-            label
-            for label in waiting.get((standing.record_id, standing.sample), ())
-            if not label.dataset or label.dataset == standing.dataset
-        ]
-        used.update(map(id, mine))
-        if mine:
-            labelled.append(_Labelled(standing, tuple(_with_verdict(label, standing, threshold) for label in mine)))
-        else:
-            others.append(standing)
-    left = dict.fromkeys(label.record_id for label in labels if id(label) not in used)
-    return labelled, others, tuple(left)
+def _weighted_kappa(labelled: Sequence[Labelled], clusters: Codes | None) -> Estimate:
+    places = [place for place, one in enumerate(labelled) if one.score is not None and one.standing.raw_score is not None]
+    judged = np.array([labelled[place].standing.raw_score for place in places], dtype=np.float64)
+    said = np.array([labelled[place].score for place in places], dtype=np.float64)
+
+    def kappa(rows: Rows | slice) -> Estimate:
+        return cohen_kappa(confusion(judged[rows].tolist(), said[rows].tolist()), weights="quadratic")
+
+    plain = kappa(slice(None))
+    if clusters is None:
+        return plain
+    return clustered(plain, clusters[places], statistic=lambda rows: kappa(rows).value, bounds=(-1.0, 1.0))
 
 
-def _with_verdict(label: HumanLabel, standing: Standing, threshold: tuple[float, float]) -> HumanLabel:
-    """A label that has only a score passes by the run's own threshold."""
-    if label.passed is not None or label.score is None:
-        return label
-    limit = threshold[0] if standing.scale == "1-5" else threshold[1]
-    return msgspec.structs.replace(label, passed=label.score >= limit)
-
-
-def _has_verdict(one: _Labelled) -> bool:
-    return any(label.passed is not None for label in one.labels)
-
-
-def _alphas(labelled: Sequence[_Labelled], raters: tuple[str, ...], *, with_judge: bool = False) -> Alphas:
+def _alphas(labelled: Sequence[Labelled], raters: tuple[str, ...], *, clusters: Codes | None, with_judge: bool = False) -> Alphas:
     names = (*raters, "judge") if with_judge else raters
     passes, scores = np.full((len(labelled), len(names)), np.nan), np.full((len(labelled), len(names)), np.nan)
     places = {name: place for place, name in enumerate(raters)}
@@ -224,31 +186,23 @@ def _alphas(labelled: Sequence[_Labelled], raters: tuple[str, ...], *, with_judg
             scores[row, -1] = np.nan if one.standing.raw_score is None else one.standing.raw_score
     return Alphas(
         raters=names,
-        nominal=krippendorff_alpha(passes, scale="nominal"),
-        ordinal=krippendorff_alpha(scores, scale="ordinal"),
-        interval=krippendorff_alpha(scores, scale="interval"),
+        nominal=_alpha(passes, clusters, scale="nominal"),
+        ordinal=_alpha(scores, clusters, scale="ordinal"),
+        interval=_alpha(scores, clusters, scale="interval"),
     )
 
 
-def _judged(standings: Sequence[Standing]) -> Estimate:
-    passed, n = sum(bool(standing.passed) for standing in standings), len(standings)
-    return Estimate(value=passed / n, interval=wilson(passed, n), n=n)
-
-
-def _mean_passes(labelled: Sequence[_Labelled], others: Sequence[Standing]) -> Correction:
-    known = [one for one in labelled if one.passed is not None]
-    return correct_mean(
-        _floats(one.passed for one in known),
-        _floats(one.standing.passed for one in known),
-        unlabelled=_floats(standing.passed for standing in others),
-    )
-
-
-def _mean_score(scored: Sequence[_Labelled], others: Sequence[Standing]) -> Correction:
-    return correct_mean(
-        _floats(one.score for one in scored),
-        _floats(one.standing.raw_score for one in scored),
-        unlabelled=_floats(standing.raw_score for standing in others if standing.raw_score is not None),
+def _alpha(ratings: Floats, clusters: Codes | None, *, scale: Scale) -> Estimate:
+    plain = krippendorff_alpha(ratings, scale=scale)
+    if clusters is None:
+        return plain
+    paired = (~np.isnan(ratings)).sum(axis=1) >= 2
+    kept = ratings[paired]
+    return clustered(
+        plain,
+        clusters[paired],
+        statistic=lambda rows: krippendorff_alpha(kept[rows], scale=scale).value,
+        bounds=(-1.0, 1.0),
     )
 
 
@@ -256,7 +210,28 @@ def _floats(values: Iterable[float | bool | None]) -> Floats:
     return np.array([float(value) for value in values if value is not None], dtype=np.float64)
 
 
-def _groups(run: RunFolder, labelled: Sequence[_Labelled], names: tuple[str, ...]) -> tuple[Json, str]:
+def _capped(correction: Correction, matched: Matched) -> Correction:
+    """More answers than the run has cannot be labelled."""
+    halve = correction.labels_to_halve
+    is_possible = halve is None or halve <= len(matched.standings)
+    return correction if is_possible else msgspec.structs.replace(correction, labels_to_halve=None)
+
+
+def _too_few_to_halve(corrections: Iterable[Correction | None], matched: Matched) -> str:
+    total = len(matched.standings)
+    wanted = [correction.labels_to_halve or 0 for correction in corrections if correction is not None]
+    return f"labelling all {total:,} answers would not halve the interval of a corrected figure" if max(wanted) > total else ""
+
+
+def _together(clusters: Clusters | None) -> str:
+    if clusters is None:
+        return ""
+    count = len(np.unique(clusters.all))
+    what = "records, of which several answers were graded" if clusters.name == "record" else f"clusters by {clusters.name}"
+    return f"intervals count {count:,} {what}"
+
+
+def _groups(run: RunFolder, labelled: Sequence[Labelled], names: tuple[str, ...]) -> tuple[Json, str]:
     """Labelled records by slice and value."""
     places: dict[tuple[str, str], list[int]] = {}
     for place, one in enumerate(labelled):
@@ -273,46 +248,41 @@ def _groups(run: RunFolder, labelled: Sequence[_Labelled], names: tuple[str, ...
     return found, ""
 
 
-def _slices(labelled: Sequence[_Labelled], groups: Json) -> Iterable[JudgeSlice]:
+def _slices(verdicts: Verdicts, groups: Json) -> Iterable[JudgeSlice]:
     for name, values in groups.items():
         largest = sorted(values.items(), key=lambda group: (-len(group[1]), group[0] is None, group[0] or ""))
         for value, places in largest[:MAX_SLICE_VALUES] if len(largest) > 1 else ():
-            judged = [labelled[place].standing.passed for place in places]
-            truth = [labelled[place].passed for place in places]
-            yield JudgeSlice(
-                slice=name,
-                value=value,
-                n=len(places),
-                agreement=raw_agreement(confusion(judged, truth)),
-                detection=detect(judged, truth),
-            )
+            mine = verdicts.at(places)
+            yield JudgeSlice(slice=name, value=value, n=len(places), agreement=mine.agreement(), detection=mine.detection())
 
 
-def _reliability(labelled: Sequence[_Labelled]) -> Iterable[ReliabilityBin]:
-    """Up to ten groups of records by the judge's score, each with the share that people pass."""
-    bins: dict[int, list[_Labelled]] = {}
-    for one in labelled:
+def _reliability(labelled: Sequence[Labelled], clusters: Codes | None) -> Iterable[ReliabilityBin]:
+    """Up to ten groups of answers by the judge's score, each with the share that people pass."""
+    bins: dict[int, list[int]] = {}
+    for place, one in enumerate(labelled):
         if one.passed is not None and one.standing.score is not None:
-            bins.setdefault(round(min(1.0, max(0.0, one.standing.score)) * _BINS), []).append(one)
-    for _, members in sorted(bins.items()):
-        passed = sum(bool(one.passed) for one in members)
-        observed = Estimate(value=passed / len(members), interval=wilson(passed, len(members)), n=len(members))
-        given = float(np.mean([one.standing.score or 0.0 for one in members]))
+            bins.setdefault(round(min(1.0, max(0.0, one.standing.score)) * _BINS), []).append(place)
+    for _, places in sorted(bins.items()):
+        observed = rate(_floats(labelled[place].passed for place in places), None if clusters is None else clusters[places])
+        given = float(np.mean([labelled[place].standing.score or 0.0 for place in places]))
         yield ReliabilityBin(given=given, observed=observed)
 
 
-def _notes(labelled: Sequence[_Labelled], others: Sequence[Standing], unmatched: Sequence[str], problem: str) -> tuple[str, ...]:
-    notes = [problem] if problem else []
-    if not others:
-        notes.append("every record is labelled: the labels are the result, and there is nothing to correct")
+def _notes(matched: Matched, labels: Sequence[HumanLabel]) -> Iterable[str]:
+    labelled, unmatched, strangers = matched.labelled, matched.unmatched, matched.strangers
+    if not matched.others:
+        yield "every record is labelled: the labels are the result, and there is nothing to correct"
     if unmatched:
-        notes.append(f"{len(unmatched):,} labelled records are not in the run, or have no grade there")
-    ties = sum(1 for one in labelled if one.passed is None and _has_verdict(one))
+        yield f"{len(unmatched):,} labelled records are not in the run, or have no grade there"
+    if strangers:
+        yield f"{len(strangers):,} labels were given to other answers than this run's, and are left out (line {strangers[0].line})"
+    if not all(label.answer_sha256 for label in labels):
+        yield "the labels do not all say of which answer they are (answer_sha256): they are taken to be of this run's"
+    ties = _ties(labelled)
     if ties / len(labelled) > _MANY_TIES:
-        notes.append(
+        yield (
             f"people are split evenly on {ties:,} of {len(labelled):,} records, which are left out: "
             "the judge is measured on the easier ones, and a third rater would settle the others"
         )
-    if not any(_has_verdict(one) for one in labelled):
-        notes.append("no label says pass or fail")
-    return tuple(notes)
+    if not any(one.has_verdict for one in labelled):
+        yield "no label says pass or fail"

@@ -11,13 +11,13 @@ import msgspec
 from assay.core.case import Case
 from assay.core.errors import UsageProblem
 from assay.engine.alignment import Standing
-from assay.engine.labels import guarded
+from assay.engine.labels import digest_of, guarded
 from assay.grading.transcript import reference_text, task_text
 from assay.store.folder import RunFolder
 
 COLUMNS = (
-    "record_id", "dataset", "sample", "task", "context", "choices", "reference", "criteria", "answer", "judge_passed",
-    "judge_score", "judge_reason", "rater", "passed", "score", "note",
+    "record_id", "dataset", "sample", "answer_sha256", "task", "context", "choices", "reference", "criteria", "answer",
+    "judge_passed", "judge_score", "judge_reason", "rater", "passed", "score", "note",
 )  # fmt: skip
 """Columns of the file, in the order in which they are read; the last four are for the person."""
 _decode = msgspec.json.Decoder(Standing).decode
@@ -98,6 +98,7 @@ def _answered(line: dict[str, Any], *, shows_judge: bool) -> dict[str, Any]:
         "record_id": line["record_id"],
         "dataset": line["dataset"],
         "sample": line.get("sample", 0),
+        "answer_sha256": digest_of(line["response_sha256"]),
         "answer": line["model_response"] or "",
         **(judge if shows_judge else {}),
         "rater": "",

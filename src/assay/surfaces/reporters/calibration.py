@@ -74,7 +74,7 @@ def _errors(found: Calibration) -> list[tuple[str, str]]:
 
 def _corrected(found: Calibration) -> list[tuple[str, str]]:
     lines = [
-        ("pass rate", f"{figure(found.judged)} · as judged, {counted(found.judged.n, 'record')}"),
+        ("pass rate", f"{figure(found.judged)} · as judged, {counted(found.judged.n, 'answer' if found.n_clusters else 'record')}"),
         ("corrected", f"{corrected(found.mean_passes)} · PPI++"),
         ("", f"{corrected(found.pass_rate)} · Rogan-Gladen"),
     ]
