@@ -42,6 +42,8 @@ def row(row_id: str, *criteria: tuple[str, float]) -> dict[str, Any]:
         ("Says that the buyer can cancel", "Says that the buyer cannot cancel"),
         ("The clause isn\u2019t enforceable here", "The clause is enforceable here"),
         ("Nennt die Frist von zwei Wochen", "Nennt die Frist von zwei Wochen nicht"),
+        ("Nennt eine Frist von zwei Wochen", "Nennt keine Frist von zwei Wochen"),
+        ("The response says that silence binds", "Does not say that silence binds"),
     ],
 )
 def test_opposites_are_contradictory_when_both_are_rewarded(one: str, other: str) -> None:
@@ -65,7 +67,20 @@ def test_criteria_that_differ_in_more_than_form_are_left_alone(one: str, other: 
 
 
 @pytest.mark.parametrize(
-    "text", ["TBD", "???", "n/a", "Criterion 12", "tbd: ask Ann", "Lorem ipsum dolor", "[insert article]", "See above."]
+    "text",
+    [
+        "TBD",
+        "???",
+        "n/a",
+        "Criterion 12",
+        "tbd: ask Ann",
+        "Lorem ipsum dolor",
+        "[insert article]",
+        "See above.",
+        "[TBD]",
+        "See criterion 3",
+        "as in criteria 1 and 2",
+    ],
 )
 def test_a_text_that_is_still_to_come_cannot_be_decided(text: str) -> None:
     assert undecidable(text) != ""
@@ -79,6 +94,9 @@ def test_a_text_that_is_still_to_come_cannot_be_decided(text: str) -> None:
         "Todo contrato exige consentimiento",
         "Names none of the exceptions",
         "As a rule, says no",
+        "Fills in [your name] placeholder correctly",
+        "See criterion for negligence applied to facts",
+        "As last resort, names the ombudsman",
         "Yes",
     ],
 )
@@ -89,6 +107,40 @@ def test_a_text_that_is_merely_short_can_be_decided(text: str) -> None:
 def test_a_fault_may_be_punished_but_not_rewarded() -> None:
     assert codes(("Names the court", 1), ("Incorrectly names the court of appeal", -3)) == []
     assert codes(("Names the court", 1), ("Incorrectly names the court of appeal", 3)) == ["contradictory_criteria"]
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Makes an incorrect statement about the limitation period",
+        "Contains false information",
+        "The response wrongly names the court",
+        "Falsely claims that silence binds",
+    ],
+)
+def test_what_only_a_bad_answer_does_is_a_fault(title: str) -> None:
+    assert codes((title, 3)) == ["contradictory_criteria"]
+    assert codes(("Names the court", 1), (title, -3)) == []
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Wrongly dismissed employee gets compensation: says so",
+        "Incorrectly served notice is identified as void",
+        "Falsely imprisoned: identifies the tort",
+        "Makes false statements a ground of liability",
+    ],
+)
+def test_a_fault_of_somebody_else_is_none_of_the_answer(title: str) -> None:
+    assert codes((title, 3)) == []
+
+
+def test_a_point_with_its_subject_is_the_same_as_without() -> None:
+    assert codes(("Mentions the withdrawal period", 2), ("The response mentions the withdrawal period.", 2)) == [
+        "duplicate_criterion"
+    ]
+    assert codes(("The answer to the letter binds", 2), ("To the letter binds", 2)) == []
 
 
 def test_a_point_that_counts_three_times_has_two_warnings() -> None:

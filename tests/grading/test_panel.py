@@ -104,6 +104,15 @@ def test_a_quorum_decides_without_a_judge_who_gives_no_verdict() -> None:
     assert decision(driven).words.endswith("; 1 more gave no vote")
 
 
+@pytest.mark.parametrize(
+    ("three", "words"), [(five(5), "2 judges say the same; 1 more gave no vote"), ("?", "there is one vote; 2 more gave no vote")]
+)
+def test_votes_that_are_lost_beside_equal_ones_are_told_in_a_sentence(three: str, words: str) -> None:
+    driven = graded(batch_case(), panel(3, quorum=1), {"one": five(5), "two": "no verdict", "three": three})
+    assert decision(driven).words == words
+    assert driven.grade.justification.startswith(f"overall: {words}.")
+
+
 def test_too_few_votes_are_no_score() -> None:
     with pytest.raises(GradingFailure, match="1 of 3 judges voted on 'overall', 2 must") as failure:
         graded(batch_case(), panel(3, quorum=2), {"one": five(4), "two": "?", "three": "?"})

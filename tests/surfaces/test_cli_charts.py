@@ -85,6 +85,15 @@ def test_a_run_whose_metrics_are_gone_is_not_drawn() -> None:
     assert "removed by retention" in result.stderr
 
 
+def test_a_run_without_a_score_has_nothing_to_draw_and_says_so() -> None:
+    judged = ("--model", "scripted/echo", "--judge", "scripted/echo")
+    made = assay("run", "golden.json", *judged, "--run-id", "failed", "--charts", "drawn", "--quiet")
+    assert "nothing to draw: no record has a score" in made.stderr
+    result = assay("charts", "failed")
+    assert (result.exit_code, result.stdout) == (0, "nothing to draw: no record has a score\n")
+    assert json.loads(assay("charts", "failed", "--json").stdout) == {"charts": []}
+
+
 def test_the_end_of_a_run_names_the_command_for_its_charts() -> None:
     assert "assay charts second\n" in run("second").stdout
 

@@ -19,7 +19,7 @@ HEADING = 32
 _SHORT = 80
 """A longer text is more than a placeholder or a pointer."""
 _STUBS = ("todo", "tbd", "tba", "fixme", "lorem ipsum")
-_STUB = re.compile(r"(?:todo|tbd|tba|fixme)\s*(?:$|[:.,(-])|lorem ipsum")
+_STUB = re.compile(r"[\[(<{*]*(?:todo|tbd|tba|fixme)\s*(?:$|[:.,(\])>}*-])|lorem ipsum")
 """`todo` is a word in some languages, so that a sign or the end must follow it."""
 _EMPTY_TEXT = re.compile(
     r"[\W_]*(?:(?:n/?a|none|null|nan|undefined|untitled|placeholder|insert .* here"
@@ -28,18 +28,29 @@ _EMPTY_TEXT = re.compile(
 """What people write where a text is still to come."""
 _GAP = re.compile(r"\{\{.*?\}\}|[\[<](?:insert|to be|your)\b", re.IGNORECASE | re.DOTALL)
 """A place of a template that nobody filled."""
+_ABOUT_GAPS = re.compile(r"placeholder|bracket|blank|\bfill", re.IGNORECASE)
+"""A text that speaks of such places means them."""
 _POINTER = re.compile(
     r"(?:same as|see|as in|as|like) (?:\w+ ){0,2}"
-    r"(?:(?:above|below)(?:[,;:(].*)?|(?:previous|preceding|next|last)\b.*|criteri(?:on|a)\b.*)[\W_]*|(?:ditto|idem)\W*"
+    r"(?:(?:above|below)(?:[,;:(].*)?|(?:previous|preceding|next|last)(?: (?:one|criteri(?:on|a)|item|point|row|entry))?"
+    r"|criteri(?:on|a)(?: (?:no\.? ?|nr\.? ?|#)?[\w.]{1,4}(?:(?: ?[,&-] ?| and | or | to )[\w.]{1,4})*)?(?:[,;:(].*)?)[\W_]*"
+    r"|(?:ditto|idem)\W*"
 )
+_SUBJECT = re.compile(r"(?:the )?(?:model|response|answer|assistant|output) (?!to\b|of\b|is\b)")
+_WRONGLY = r"(?:incorrectly|wrongly|erroneously|mistakenly|falsely)"
 _FAULT = re.compile(
-    r"(?:the )?(?:(?:model|response|answer|assistant|output) )?"
-    r"(?:incorrectly|wrongly|erroneously|mistakenly|falsely|fails to|misstates|misquotes|misrepresents|hallucinates|fabricates)\b"
+    # `Wrongly dismissed employees` are no fault of the answer: without a subject the next word must be what an answer does.
+    rf"(?:{_SUBJECT.pattern}{_WRONGLY}\b|{_WRONGLY} \w+[^\Ws]s\b"
+    rf"|(?:{_SUBJECT.pattern})?(?:(?:fails to|misstates|misquotes|misrepresents|hallucinates|fabricates)\b"
+    r"|(?:makes|contains|gives|provides|includes) (?:an? |any )?(?:factually )?(?:incorrect|wrong|false|erroneous|inaccurate) "
+    r"(?:statement|claim|assertion|citation|conclusion|information)s?(?=\W*$| (?:about|that|of|on|regarding|concerning)\b)))"
 )
 
+_NO_ONE = re.compile(r"\bk(?=ein(?:e[mnrs]?)?\b)")
+"""`keine Frist` is the opposite of `eine Frist`."""
 _NEGATION = re.compile(r"\b(?:not|no(?!\W{0,2}\d)|never|nicht|nie|pas|jamais)\b|n['\u2019]t\b")
 """`No 44/2001` is none."""
-_NEGATION_MARKS = (" not ", " no ", "n't ", "n\u2019t ", " cannot ", " never ", " nicht", " nie ", " pas ", " jamais ")
+_NEGATION_MARKS = (" not ", " no ", "n't ", "n\u2019t ", " cannot ", " never ", " nicht", " nie ", " kein", " pas ", " jamais ")
 """One of them is in nearly every text with a negation; looking for them takes a tenth of the time."""
 _AUXILIARY = re.compile(r"\b(?:do|does|did)(?=\W*\bnot\b|n['\u2019]t\b)")
 _SHORTEST_CLAIM = 12
@@ -56,7 +67,7 @@ def lint_rubric(criteria: Sequence[Criterion], references: Sequence[str] = ()) -
     """Every warning about one rubric, with paths from its row."""
     found = Findings()
     titles = [criterion.title.casefold() for criterion in criteria]
-    plain = [title.translate(_PLAIN).strip() for title in titles]
+    plain = [_said(title).translate(_PLAIN).strip() for title in titles]
     _warn_of_each(found, criteria, titles)
     _warn_of_repetitions(found, criteria, plain)
     negated = {index for index, title in enumerate(titles) if any(mark in title for mark in _NEGATION_MARKS)}
@@ -69,9 +80,14 @@ def lint_rubric(criteria: Sequence[Criterion], references: Sequence[str] = ()) -
     return found
 
 
+def _said(title: str) -> str:
+    """`The response mentions it` says what `Mentions it` says; most titles begin otherwise, which is quick to see."""
+    return _SUBJECT.sub("", title, count=1) if _SUBJECT.match(title) else title
+
+
 def undecidable(text: str) -> str:
     """Why no judge could decide by this text; empty when nothing speaks against it."""
-    if _GAP.search(text):
+    if _GAP.search(text) and not _ABOUT_GAPS.search(text):
         return "has a gap that nobody filled"
     line = " ".join(text.casefold().split())
     if _STUB.match(line) or (len(line) < _SHORT and _EMPTY_TEXT.fullmatch(line)):
@@ -101,7 +117,7 @@ def _warn_of_each(found: Findings, criteria: Sequence[Criterion], titles: Sequen
                 hint="give it a negative weight, or say what a good answer does",
             )
         # Most titles are long and have no brackets, which is quick to see.
-        if len(title) < _SHORT or "{{" in title or "[" in title or "<" in title or title.startswith(_STUBS):
+        if len(title) < _SHORT or "{{" in title or "[" in title or "<" in title or title.lstrip("[(<{*").startswith(_STUBS):
             _warn_of_undecidable(found, criterion, ("rubric", index, "title"))
 
 
@@ -156,8 +172,9 @@ class _Claim(NamedTuple):
 
 
 def _claim(title: str) -> _Claim:
-    text, negations = _NEGATION.subn("", _AUXILIARY.sub("", title.replace("cannot", "can not")))
-    return _Claim(text.translate(_PLAIN).strip(), negations % 2 == 1)
+    text, negations = _NEGATION.subn("", _AUXILIARY.sub("", _said(title).replace("cannot", "can not")))
+    text, nones = _NO_ONE.subn("", text)
+    return _Claim(text.translate(_PLAIN).strip(), (negations + nones) % 2 == 1)
 
 
 def _opposition(index: int, opposite: int, *, is_rewarded: bool) -> Finding:

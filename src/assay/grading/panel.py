@@ -142,7 +142,8 @@ def _words(values: Sequence[float], *, scale: str, missing: int) -> str:
     """How sorted votes were decided; empty where all judges say the same."""
     lost = f"; {missing} more gave no vote" if missing else ""
     if values[0] == values[-1]:
-        return lost.removeprefix("; ")
+        said = "there is one vote" if len(values) == 1 else f"{len(values)} judges say the same"
+        return f"{said}{lost}" if lost else ""
     if scale == "0/1":
         met = sum(value == 1 for value in values)
         tie = "; a tie counts as not met" if _is_tied(values) else ""

@@ -15,6 +15,8 @@ from assay.surfaces.reporters.run_view import RunView
 if TYPE_CHECKING:
     from assay.surfaces.reporters.run_charts import Chart
 
+NOTHING = "nothing to draw: no record has a score"
+
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 

@@ -8,7 +8,7 @@ import msgspec
 from assay import api
 from assay.core.errors import UsageProblem
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.chart_files import check_charts, save_charts
+from assay.surfaces.cli.chart_files import NOTHING, check_charts, save_charts
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, write_json, write_text
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.run_view import RunView, view_of
@@ -26,7 +26,7 @@ Examples:
 
 \b
 Exit codes:
-  0  saved
+  0  saved, or there is nothing to draw
   2  could not run: no such run, a run that has not ended, a folder that cannot be written"""
 
 FOLDER = "charts"
@@ -47,7 +47,7 @@ def command(context: click.Context, /, runs: Sequence[str], folder: str, *, runs
     if is_json:
         write_json({"charts": msgspec.to_builtins(saved)})
     else:
-        write_text(f"{printable(chart.path)}\n" for chart in saved)
+        write_text([f"{printable(chart.path)}\n" for chart in saved] or [f"{NOTHING}\n"])
     context.exit(exits.VALID)
 
 

@@ -76,4 +76,5 @@ def export(options: Options) -> None:
         return
     write_file(output, encoded([text]))
     again = command_line("calibrate", options.run, output, shown=Shown(runs_dir=options.runs_dir))
-    click.echo(f"{counted(len(sample.rows), 'record')} in {printable(output)} · when they are labelled: {printable(again)}")
+    noun = "answer" if any(row["sample"] for row in sample.rows) else "record"
+    click.echo(f"{counted(len(sample.rows), noun)} in {printable(output)} · when they are labelled: {printable(again)}")

@@ -15,7 +15,7 @@ from assay.core.errors import UsageProblem
 from assay.core.plan import ProfileId
 from assay.core.run_result import RunResult
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.chart_files import SavedChart, save_charts
+from assay.surfaces.cli.chart_files import NOTHING, SavedChart, save_charts
 from assay.surfaces.cli.streams import (
     STANDARD,
     check_writable,
@@ -170,6 +170,8 @@ def _report(runs: Sequence[api.Run], shown: Shown) -> None:
         _write_markdown(views, settings, shown=shown, charts=saved)
     elif not shown.is_json:
         _write_report(views, settings, shown=shown, is_one=is_one)
+    if shown.charts is not None and not saved:
+        click.echo(NOTHING, err=True)
     for chart in saved:
         click.echo(f"chart in {printable(chart.path)}", err=True)
 
