@@ -143,9 +143,50 @@ def test_compat_does_not_touch_what_failed(first: RunResult) -> None:
     assert (rescored.counts, rescored.state) == (first.counts, first.state)
 
 
-def test_what_nobody_was_asked_about_has_no_score_in_either(tmp_path: Path) -> None:
-    run_all(tmp_path, rubric_row("whole", WHOLE), rubric_row("hopeless", (("Bad", -3),)), profile="prbench_normalized", compat=True)
-    assert scores(api.open_run("first", runs_dir=tmp_path / "runs").result)["hopeless"] == "rubric_without_points"
+POINTLESS = (
+    rubric_row("whole", WHOLE),
+    rubric_row("negative", (("Bad", -3), ("Good", -1))),
+    rubric_row("zero", (("Bad", 0), ("Good", 0))),
+)
+
+
+@pytest.mark.parametrize("compat", [False, True])
+@pytest.mark.parametrize(
+    ("profile", "negative", "zero"),
+    [
+        ("apex_v1", 50.0, 50.0),
+        ("prbench_normalized", 0.75, "no_weight"),
+        ("prbench", "no_positive_weight", "no_positive_weight"),
+        ("healthbench", "no_positive_weight", "no_positive_weight"),
+        ("weighted_mean", "no_positive_weight", "no_positive_weight"),
+    ],
+)
+def test_a_rubric_without_a_positive_weight_has_the_score_of_a_profile_that_gives_one(
+    tmp_path: Path, profile: str, negative: Any, zero: Any, *, compat: bool
+) -> None:
+    finished = run_all(tmp_path, *POINTLESS, profile=profile, compat=compat)
+    found = scores(finished)
+    assert (found["negative"], found["zero"]) == (negative, zero)
+    assert [api.verify(finished.run_dir), api.replay(finished.run_dir)] == [[], []]
+
+
+def test_such_a_score_is_flagged_and_given_later_too(tmp_path: Path) -> None:
+    finished = run_all(tmp_path, *POINTLESS, profile="apex_v1")
+    flags = {line["record_id"]: line["flags"] for line in api.open_run(finished.run_dir).predictions()}
+    assert flags == {"whole": [], "negative": ["scored_by_profile"], "zero": ["scored_by_profile"]}
+    again = api.rescore(finished.run_dir, profile="prbench_normalized")
+    assert scores(again) == {"whole": 0.4, "negative": 0.75, "zero": "no_weight"}
+
+
+@pytest.mark.parametrize("compat", [False, True])
+def test_what_nobody_was_asked_about_has_no_score_in_either(tmp_path: Path, *, compat: bool) -> None:
+    finished = run_all(tmp_path, *POINTLESS)
+    rescored = api.rescore(finished.run_dir, profile="apex_v1", compat=compat)
+    assert scores(rescored) == {
+        "whole": pytest.approx(200 / 3),
+        "negative": "rubric_without_points",
+        "zero": "rubric_without_points",
+    }
 
 
 def test_what_was_cancelled_has_not_failed(first: RunResult) -> None:

@@ -9,7 +9,7 @@ from assay.core.outcome import Attempt
 from assay.core.plan import Plan
 from assay.datasets.checks import short
 from assay.engine.evidence import PredictionLine
-from assay.grading import UnknownCall, kind_of, marks_heard, marks_of, settings_of
+from assay.grading import WITHOUT_POINTS, UnknownCall, kind_of, marks_heard, marks_of, settings_of
 from assay.metrics.profiles import Profile, Unscored, profile_of, score_record
 
 NO_ANSWER = "no_answer"
@@ -51,9 +51,17 @@ class Profiler:
         is_graded = line.status == "evaluated"
         # Nobody was asked about a record without an attempt, so that there is nothing that could count.
         if not is_graded and (not self.profile.is_compat or line.status in _UNTOUCHED or not line.record_attempts):
-            return Unscored(line.error_code or line.status)
+            return Unscored(self._own_reason(line, case) or line.error_code or line.status)
         marks = self._marks(line, case, replies) if self.profile.is_compat else marks_of(line.evaluator_scores)
         return marks if isinstance(marks, Unscored) else score_record(self.profile, marks)
+
+    def _own_reason(self, line: PredictionLine, case: Case) -> str:
+        """Why the profile gives a rubric without points no score, whatever is said of it; empty where it would."""
+        if line.error_code != WITHOUT_POINTS:
+            return ""
+        marks = [Mark(criterion=one.id, value=0.0, scale="0/1", weight=one.weight) for one in case.criteria]
+        found = score_record(self.profile, marks)
+        return found.reason if isinstance(found, Unscored) else ""
 
     def _marks(self, line: PredictionLine, case: Case, replies: Replies) -> tuple[Mark, ...] | Unscored:
         """The marks of a record whose failures count as its benchmark counts them."""

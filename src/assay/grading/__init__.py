@@ -13,7 +13,7 @@ from assay.grading.pairwise import INCONSISTENT, by_judge, grade_pairwise
 from assay.grading.panel import DISAGREE
 from assay.grading.policies import PAIRWISE_ID, POLICIES, UNKNOWN, UNSUITABLE, Policy, resolved
 from assay.grading.reference import grade_reference
-from assay.grading.rubric import grade_rubric
+from assay.grading.rubric import WITHOUT_POINTS, grade_rubric
 from assay.grading.settings import GradingSettings, settings_of
 from assay.grading.templates import TEMPLATE_IDS, load_template
 from assay.grading.tool_call import is_tool_turn
@@ -27,6 +27,7 @@ __all__ = [
     "POLICIES",
     "UNKNOWN",
     "UNSUITABLE",
+    "WITHOUT_POINTS",
     "GradingSettings",
     "Policy",
     "UnknownCall",

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 from assay.core.case import Case, Criterion
 from assay.core.outcome import FailureLabel, Flow, Grade, GradingFailure
+from assay.core.plan import ProfileId
 from assay.grading.assignment import Assignment
 from assay.grading.candidate import candidate_ask
 from assay.grading.judge_call import Answer, Part, Question
@@ -15,19 +16,37 @@ from assay.grading.verdict import CRITERION
 
 ONE_CALL = "rubric"
 """Names the one call for all criteria."""
+WITHOUT_POINTS = "rubric_without_points"
+BY_PROFILE = "scored_by_profile"
+"""Flag of a rubric without a score of its own, which has that of the run's profile."""
+
+Weights = tuple[float, ...]
 
 
 def grade_rubric(assignment: Assignment) -> Flow:
     """Asks the candidate, then a judge about the criteria; raises GradingFailure for a rubric that can give no points."""
     case, settings = assignment.case, assignment.settings
-    if not any(criterion.weight > 0 for criterion in case.criteria):
-        raise GradingFailure("rubric_without_points", "no criterion has a positive weight, so there is no score to reach")
+    if not scoring_weights(_weights(case), settings.profile):
+        raise GradingFailure(WITHOUT_POINTS, "no criterion has a positive weight, so there is no score to reach")
     (reply,) = yield (candidate_ask(assignment),)
     findings = yield from ask_judges(_questions(assignment), settings, answer=Answer(reply.text, case.record_sha256))
     return _grade(assignment, reply.text, findings=findings)
 
 
-def rubric_score(weights: tuple[float, ...], met: tuple[float, ...]) -> float:
+def scoring_weights(weights: Weights, profile: ProfileId | None) -> Weights:
+    """What the criteria count; empty for a rubric without a score: one without a positive weight has one only by some profiles."""
+    if any(weight > 0 for weight in weights):
+        return weights
+    if profile == "apex_v1":
+        return (1.0,) * len(weights)
+    return weights if profile == "prbench_normalized" and any(weights) else ()
+
+
+def _weights(case: Case) -> Weights:
+    return tuple(criterion.weight for criterion in case.criteria)
+
+
+def rubric_score(weights: Weights, met: tuple[float, ...]) -> float:
     """Points as a share of what can be reached, where the worst answer has 0 and the best 1."""
     # Weights are the decimals that somebody wrote, and exactly 0.7 of them must reach a threshold of 0.7.
     exact = [Fraction(str(weight)) for weight in weights]
@@ -68,7 +87,9 @@ def _question_for_all(case: Case, *, template_id: str) -> Question:
 
 
 def _grade(assignment: Assignment, answer: str, *, findings: tuple[Finding, ...]) -> Grade:
-    weights, way = tuple(criterion.weight for criterion in assignment.case.criteria), assignment.way
+    own, way = _weights(assignment.case), assignment.way
+    weights = scoring_weights(own, assignment.settings.profile)
+    by_profile = () if any(weight > 0 for weight in own) else (BY_PROFILE,)
     score = rubric_score(weights, tuple(finding.value for finding in findings))
     passed = score >= assignment.settings.pass_threshold
     return Grade(
@@ -85,11 +106,11 @@ def _grade(assignment: Assignment, answer: str, *, findings: tuple[Finding, ...]
         template_sha256=way.template_sha256,
         panel=panel_decisions(findings),
         policy=way.policy,
-        flags=(*assignment.flags, *panel_flags(findings), *suspicion_flags(answer)),
+        flags=(*assignment.flags, *by_profile, *panel_flags(findings), *suspicion_flags(answer)),
     )
 
 
-def _label(weights: tuple[float, ...], findings: tuple[Finding, ...]) -> FailureLabel:
+def _label(weights: Weights, findings: tuple[Finding, ...]) -> FailureLabel:
     """What the judge says of the criteria that cost points; else something is missing, or there is something that should not be."""
     lost = tuple(
         finding for weight, finding in zip(weights, findings, strict=True) if weight and (weight < 0) == bool(finding.value)

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from assay.core.plan import McqMode, PanelPlan, Plan, RubricMode
+from assay.core.plan import McqMode, PanelPlan, Plan, ProfileId, RubricMode
 
 
 class GradingSettings(msgspec.Struct, frozen=True):
@@ -26,6 +26,8 @@ class GradingSettings(msgspec.Struct, frozen=True):
     """How several judges decide together."""
     has_answers: bool = False
     """The candidate's answers are given, so that it is not asked."""
+    profile: ProfileId | None = None
+    """The run's profile, which may score a rubric that has no score of its own."""
 
 
 def settings_of(plan: Plan) -> GradingSettings:
@@ -40,4 +42,5 @@ def settings_of(plan: Plan) -> GradingSettings:
         mcq_mode=plan.mcq_mode,
         panel=plan.panel,
         has_answers=plan.response_source != "sampled",
+        profile=plan.profile,
     )
