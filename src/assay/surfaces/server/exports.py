@@ -81,7 +81,7 @@ def cell(value: Any) -> object:
 
 def _parquet(lines: Iterable[Line]) -> Iterator[bytes]:
     try:
-        import pyarrow  # type: ignore[import-not-found]  # noqa: PLC0415  # an extra
+        import pyarrow  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: PLC0415  # an extra
         from pyarrow import parquet  # noqa: PLC0415  # an extra
     except ImportError as problem:
         raise MissingExtra(
