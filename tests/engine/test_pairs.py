@@ -110,9 +110,11 @@ def test_a_comparison_that_fails_is_without_a_result_and_no_tie(folder: Path, mo
     with StubProvider(judge) as provider:
         monkeypatch.setenv("OPENAI_BASE_URL", provider.base_url)
         result = rank(folder, "one", "two", judges=("openai/judge",))
+        retried = api.retry("ranking", runs_dir=folder / "runs")
     (pair,) = ranking_of(result)["pairs"]
     assert (pair["first_wins"], pair["ties"], pair["inconsistent"], pair["unscored"]) == (3, 0, 0, 1)
     assert (result.state, result.counts.failed_records) == ("completed_with_failures", 1)
+    assert retried.counts.total_records == 1
 
 
 def test_the_evidence_is_that_of_any_run(folder: Path) -> None:

@@ -96,4 +96,4 @@ def test_a_judge_that_goes_by_places_is_found_out_with_the_place_it_prefers() ->
     (bias,) = found["position_bias"]
     assert (bias["n"], bias["n_inconsistent"], bias["n_first_place"], bias["n_second_place"]) == (8, 4, 3, 1)
     assert bias["rate"]["value"] == 0.5
-    assert (bias["rate"]["interval"]["method"], bias["rate"]["interval"]["n"]) == ("wilson_cluster", 8)
+    assert (bias["rate"]["interval"]["method"], bias["rate"]["interval"]["n"]) == ("wilson", 8)

@@ -1,6 +1,7 @@
 """Made-up evaluations whose truth is known: whether an interval holds it, and whether a test cries wolf."""
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,6 +18,7 @@ from assay.metrics.paired import (
     paired_difference,
     unpaired_difference,
 )
+from assay.metrics.pairwise import Meeting, PairwiseFigures, Result, Vote
 from assay.metrics.ranking import Comparisons, rank
 from assay.metrics.repeats import pass_at_k, pass_hat_k, rate_interval
 from assay.metrics.trend import trend
@@ -252,6 +254,45 @@ def strengths(records: int) -> Trial:
     return trial
 
 
+IN_ORDER, SWAPPED = 0.8, 0.4
+"""How often a judge that likes the first place prefers the better answer, when it stands there and when it does not."""
+
+
+def both_orders(draw: Generator, records: int) -> dict[str, Any]:
+    """The ranking of two candidates by such a judge."""
+    figures = PairwiseFigures(("better", "worse"))
+    for record, (in_order, swapped) in enumerate(draw.random((records, 2)) < (IN_ORDER, SWAPPED)):
+        result: Result = "inconsistent" if in_order != swapped else "first" if in_order else "second"
+        vote = Vote("judge", float(in_order), float(swapped))
+        figures.add(Meeting(first=0, second=1, cluster=str(record), result=result, votes=(vote,)))
+    found: dict[str, Any] = figures.block()["ranking"]
+    return found
+
+
+def stated(estimate: dict[str, Any], truth: float) -> bool:
+    return bool(estimate["interval"]["low"] <= truth <= estimate["interval"]["high"])
+
+
+def shares_of_wins(records: int) -> Trial:
+    return lambda draw: stated(both_orders(draw, records)["pairs"][0]["first_share"], (IN_ORDER + SWAPPED) / 2)
+
+
+def chances_to_win(records: int) -> Trial:
+    strength = np.log((IN_ORDER + SWAPPED) / (2 - IN_ORDER - SWAPPED)) / 2
+    truth = {"better": float(1 / (1 + np.exp(-strength))), "worse": float(1 / (1 + np.exp(strength)))}
+
+    def trial(draw: Generator) -> bool | None:
+        one = both_orders(draw, records)["candidates"][0]
+        return stated(one["win_chance"], truth[one["name"]])
+
+    return trial
+
+
+def goes_by_places(records: int) -> Trial:
+    truth = IN_ORDER * (1 - SWAPPED) + SWAPPED * (1 - IN_ORDER)
+    return lambda draw: stated(both_orders(draw, records)["position_bias"][0]["rate"], truth)
+
+
 INTERVALS = (
     Scenario(name="pass rate (Wilson)", sizes="50 records, rate 0.5 to 0.95", trial=rates(50, 0.5, 0.95)),
     Scenario(name="pass rate (Wilson)", sizes="200 records, rate 0.5 to 0.95", trial=rates(200, 0.5, 0.95)),
@@ -326,6 +367,9 @@ INTERVALS = (
     Scenario(name="slope of a trend (Theil-Sen)", sizes="10 runs", trial=slopes(10)),
     Scenario(name="slope of a trend (Theil-Sen)", sizes="30 runs", trial=slopes(30)),
     Scenario(name="strength (Bradley-Terry)", sizes="5 candidates, 60 records", trial=strengths(60)),
+    Scenario(name="chance to beat the average, both orders", sizes="2 candidates, 60 records", trial=chances_to_win(60)),
+    Scenario(name="share of wins in both orders", sizes="60 records", trial=shares_of_wins(60)),
+    Scenario(name="how often a judge goes by places", sizes="60 records", trial=goes_by_places(60)),
 )
 
 

@@ -100,7 +100,7 @@ class _Artifacts:
         self._profiler = profiler_of(self._plan)
         self._panel = panel_of(msgspec.structs.replace(self._plan, judges=shown.judges))
         self._has_eval_run = self._plan.datasets[0].contract == "golden_v1" and not why_no_eval_run(self._plan)
-        self._ranking = ranking_of(shown.comparison)
+        self._ranking = ranking_of(shown.comparison, seed=self._plan.seed)
         self._golden: list[EvalResult] = []
         self._summary: dict[str, Any] = {}
         self._gate: dict[str, Any] = {}

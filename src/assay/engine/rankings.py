@@ -14,9 +14,9 @@ Line = dict[str, Any]
 _RESULTS: dict[float | None, Result] = {1.0: "first", 0.5: "tie", 0.0: "second"}
 
 
-def ranking_of(comparison: ComparisonPlan | None) -> PairwiseFigures | None:
+def ranking_of(comparison: ComparisonPlan | None, *, seed: int) -> PairwiseFigures | None:
     """Figures to be filled, for a comparison as it is shown; None where nothing is compared."""
-    return None if comparison is None else PairwiseFigures([run.name for run in comparison.runs], comparison.notes)
+    return None if comparison is None else PairwiseFigures([run.name for run in comparison.runs], comparison.notes, seed=seed)
 
 
 def add_comparison(figures: PairwiseFigures, prediction: PredictionLine, case: Case, *, cluster: str) -> None:

@@ -23,7 +23,7 @@ Read = Callable[[Line, Case], PredictionLine]
 def recompute(run: RunFolder) -> dict[str, Line]:
     """The metrics documents by file name, from the predictions, the input and the validation results."""
     plan = msgspec.convert(run.manifest["plan"], Plan)
-    ranking = ranking_of(plan.comparison)
+    ranking = ranking_of(plan.comparison, seed=plan.seed)
 
     def ranked(line: Line, case: Case) -> PredictionLine:
         prediction = prediction_of(line)

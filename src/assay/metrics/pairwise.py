@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from assay.metrics.intervals import Estimate, Floats
+from assay.metrics.intervals import Estimate, Floats, mean_interval
 from assay.metrics.ranking import Comparisons, Ranked, Ranking, rank
 from assay.metrics.repeats import rate_interval
 
@@ -43,9 +43,10 @@ class Meeting(msgspec.Struct, frozen=True, kw_only=True):
 class PairwiseFigures:
     """The block `ranking` of a summary, comparison by comparison."""
 
-    def __init__(self, names: Sequence[str], notes: Sequence[str] = ()) -> None:
+    def __init__(self, names: Sequence[str], notes: Sequence[str] = (), *, seed: int = 0) -> None:
         self._names = names
         self._notes = notes
+        self._seed = seed
         self._clusters: dict[str, int] = {}
         self._met: dict[tuple[int, int], list[tuple[int, Result]]] = {}
         """Cluster and result of each comparison that has one, by who met whom."""
@@ -96,7 +97,8 @@ class PairwiseFigures:
     def _pair(self, first: int, second: int) -> Json:
         met = self._met.get((first, second), [])
         counts = Counter(result for _, result in met)
-        share = _estimate(np.array([_OUTCOMES[result] for _, result in met]), np.array([cluster for cluster, _ in met]))
+        values = np.array([_OUTCOMES[result] for _, result in met])
+        share = _estimate(values, [cluster for cluster, _ in met], seed=(self._seed, first, second))
         return {
             "first": self._names[first],
             "second": self._names[second],
@@ -138,14 +140,18 @@ def _bias(judge: str, votes: Sequence[tuple[int, Vote]]) -> Json:
         "n_inconsistent": int(differs.sum()),
         "n_first_place": sum(vote.in_order > vote.swapped for _, vote in votes),
         "n_second_place": sum(vote.in_order < vote.swapped for _, vote in votes),
-        "rate": _estimate(differs, np.array([cluster for cluster, _ in votes])).to_json(),
+        "rate": _estimate(differs, [cluster for cluster, _ in votes], seed=()).to_json(),
     }
 
 
-def _estimate(values: Floats, clusters: Any) -> Estimate:
-    """A mean of values from 0 to 1, with the interval by cluster."""
+def _estimate(values: Floats, clusters: Sequence[int], *, seed: tuple[int, ...]) -> Estimate:
+    """The mean of values from 0 to 1, with an interval that counts clusters."""
     if not len(values):
         return Estimate(n=0, reason="there is no comparison")
-    interval = rate_interval(values, clusters)
+    if len(set(clusters)) == len(clusters):
+        interval = mean_interval(values, seed=seed)
+    else:
+        # Wins and halves vary less than wins alone, so that the records tell more than as many trials of a rate.
+        interval = rate_interval(values, np.array(clusters), trials=4 * len(values))
     reason = "" if interval else "one record has no spread to make an interval of"
     return Estimate(value=float(values.mean()), interval=interval, n=len(values), reason=reason)
