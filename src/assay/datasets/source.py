@@ -96,6 +96,11 @@ class Source:
             self._buffer = self._map()
         return self._buffer
 
+    def let_go(self) -> None:
+        """Give the memory of a map back, for whoever has read enough; what is read later comes from the file again."""
+        if isinstance(self._buffer, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            self._buffer.madvise(mmap.MADV_DONTNEED)
+
     def part(self, start: int, end: int) -> bytes:
         """The bytes from one place to another, read from the file."""
         if isinstance(self._stream, io.BytesIO):

@@ -137,7 +137,7 @@ def prepared_records(plan: Plan, inputs: Sequence[DatasetInput] | None = None) -
         issues = _issues(dataset)
         for entry in merged(cases_of(dataset, is_recorded=rules.is_recorded), dataset.broken):
             if selector.is_full:
-                return
+                break
             if isinstance(entry, int):
                 record_id, metadata = _broken_id(issues[entry]), None
             else:
@@ -146,6 +146,8 @@ def prepared_records(plan: Plan, inputs: Sequence[DatasetInput] | None = None) -
                 for sampled in _samples(_pinned(_named(entry, names[number]), dataset), plan.repeat):
                     yield _row(sampled, record_id, issues=issues, position=position)
                     position += 1
+        # From here on the ledger has the records.
+        dataset.source.let_go()
 
 
 def dataset_names(datasets: Sequence[DatasetPlan]) -> tuple[str, ...]:

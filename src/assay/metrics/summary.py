@@ -89,9 +89,9 @@ class _Tables:
 
     def summary(self, rows: Rows, *, seed: tuple[int, ...], resamples: int) -> Json:
         """Everything that is said about a set of records."""
-        status = np.bincount(self.status[rows], minlength=len(STATUSES)).tolist()
+        status = np.bincount(_at(self.status, rows), minlength=len(STATUSES)).tolist()
         counts = count_records(dict(zip(STATUSES, status, strict=True)))
-        scored = rows[~np.isnan(self.score[rows])]
+        scored = rows[~np.isnan(_at(self.score, rows))]
         return {
             **msgspec.to_builtins(counts),
             "error_rate": _ratio(counts.failed_records + counts.cancelled_records, counts.total_records),
@@ -100,14 +100,16 @@ class _Tables:
             **self._passes(scored, n_valid=counts.valid_records),
             **self._scores(scored, n_valid=counts.valid_records, seed=seed, resamples=resamples),
             **self._profile(rows, seed=seed, resamples=resamples),
-            "latency_ms": {name: latency_figures(column[rows[self.status[rows] == 0]]) for name, column in self.latencies.items()},
+            "latency_ms": {
+                name: latency_figures(_at(column, rows[_at(self.status, rows) == 0])) for name, column in self.latencies.items()
+            },
             **self._spent(rows),
             "errors": self._words(rows, "error"),
             "labels": self._words(rows, "label"),
         }
 
     def _passes(self, scored: Rows, *, n_valid: int) -> Json:
-        passed = self.passed[scored] == 1
+        passed = _at(self.passed, scored) == 1
         count, n = int(passed.sum()), len(scored)
         return {
             "pass_count": count,
@@ -119,7 +121,7 @@ class _Tables:
         }
 
     def _scores(self, scored: Rows, *, n_valid: int, seed: tuple[int, ...], resamples: int) -> Json:
-        values = self.score[scored]
+        values = _at(self.score, scored)
         total = _sum(values)
         if self.words["record"]:
             interval = score_interval(values, self.codes["record"][scored])
@@ -137,7 +139,7 @@ class _Tables:
         """The figure of the run's profile over the valid records; null without one."""
         if self.profile is None:
             return {"profile": None}
-        valid = rows[self.status[rows] != STATUSES.index("invalid_record")]
+        valid = rows[_at(self.status, rows) != STATUSES.index("invalid_record")]
         scores = self.profile_score[valid]
         records = self.codes["record"][valid] if self.words["record"] else valid
         values, shown = condense(self.profile, scores, rows=valid, records=records)
@@ -155,10 +157,10 @@ class _Tables:
 
     def _raw_scores(self, scored: Rows, *, interval: Interval | None) -> Json:
         """The mean on the way of grading's own scale, where all records share one; distributions for each scale."""
-        codes = self.codes["scale"][scored]
+        codes = _at(self.codes["scale"], scored)
         present = {self.words["scale"][code]: code for code in np.unique(codes).tolist() if code >= 0}
         scale = _shared_scale(set(present))
-        values = self.raw_score[scored]
+        values = _at(self.raw_score, scored)
         return {
             "scale": scale,
             "raw_score_mean": _ratio(_sum(values), len(values)) if scale else None,
@@ -182,7 +184,7 @@ class _Tables:
 
     def _clusters(self, scored: Rows) -> NDArray[np.int32] | None:
         """None unless records carry a cluster; those without one stand for themselves."""
-        clusters: NDArray[np.int32] = self.codes["cluster"][scored]
+        clusters: NDArray[np.int32] = _at(self.codes["cluster"], scored)
         if not len(clusters) or clusters.max() < 0:
             return None
         itself = self.codes["record"][scored] if self.words["record"] else np.arange(len(clusters), dtype=np.int32)
@@ -201,17 +203,22 @@ class _Tables:
         )
 
     def _spent(self, rows: Rows) -> Json:
-        called = rows[self.is_called[rows] == 1]
-        amounts = {name: amount_figures(column[called], is_whole=name != "cost") for name, column in self.amounts.items()}
+        called = rows[_at(self.is_called, rows) == 1]
+        amounts = {name: amount_figures(_at(column, called), is_whole=name != "cost") for name, column in self.amounts.items()}
         return {
             "tokens": {name: amounts[f"{name}_tokens"] for name in ("input", "output", "total", "cached", "judge")},
             "cost_usd": amounts["cost"],
         }
 
     def _words(self, rows: Rows, name: str) -> dict[str, int]:
-        codes = self.codes[name][rows]
+        codes = _at(self.codes[name], rows)
         counts = np.bincount(codes[codes >= 0], minlength=len(self.words[name])).tolist()
         return {word: count for word, count in sorted(zip(self.words[name], counts, strict=True)) if count}
+
+
+def _at(column: Any, rows: Rows) -> Any:
+    """The values of some rows, each of which is there once; all of them are the column itself, without a copy."""
+    return column if len(rows) == len(column) else column[rows]
 
 
 def _view(column: Any, size: int) -> Any:
