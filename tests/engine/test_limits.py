@@ -1,4 +1,4 @@
-"""Waits that end early: for a stop, and when a provider takes no more calls."""
+"""Who gets a slot first, and waits that end early: for a stop, and when a provider takes no more calls."""
 
 import asyncio
 import time
@@ -12,12 +12,13 @@ QUOTA = ModelFailure("quota_exceeded", "no more", is_exhausted=True)
 LONG = 600.0
 
 
-def limits_of(stop: asyncio.Event) -> Limits:
+def limits_of(stop: asyncio.Event, *, concurrency: int = 8) -> Limits:
     """Limits with two providers, `a` and `b`."""
     plan = Plan(
         run_id="x",
         datasets=(DatasetPlan(path="", contract="batch_v1", dataset_id="", dataset_version="", schema_version="", sha256=""),),
         candidate=ModelPlan(name="m", provider="a", model="m"),
+        concurrency=concurrency,
         providers=(ProviderPlan(name="a", kind="openai"), ProviderPlan(name="b", kind="openai")),
     )
     return Limits(plan, clock=time.time, stop=stop)
@@ -55,3 +56,21 @@ def test_a_wait_that_is_over_ends_by_itself() -> None:
         return pause in done and pause.exception() is None
 
     assert asyncio.run(is_over())
+
+
+def test_a_record_with_its_answer_is_judged_before_another_is_begun() -> None:
+    async def order() -> list[str]:
+        limits, begun = limits_of(asyncio.Event(), concurrency=1), []
+        candidate, judge = limits.gate("a", "candidate"), limits.gate("b", "judge")
+
+        async def evaluate(name: str) -> None:
+            for gate in (candidate, judge):
+                await limits.enter(gate)
+                begun.append(f"{name} {gate.lane.provider.name}")
+                await asyncio.sleep(0)
+                limits.leave(gate)
+
+        await asyncio.gather(evaluate("first"), evaluate("second"))
+        return begun
+
+    assert asyncio.run(order()) == ["first a", "first b", "second a", "second b"]

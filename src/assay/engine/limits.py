@@ -140,6 +140,8 @@ class Limits:
             "judge": StageLane(plan.judging, plan.concurrency),
         }
         self._gates: list[Gate] = []
+        self._is_due = False
+        """Free slots are handed out as soon as everybody who is at work has gone on."""
 
     def gate(self, provider: str, stage: Stage) -> Gate:
         """A new gate for the calls of a model."""
@@ -189,10 +191,19 @@ class Limits:
             raise
 
     def leave(self, gate: Gate) -> None:
-        """Give the slot back to whoever waits."""
+        """Give the slot back: to the judge of the same record if it is asked next, else to whoever waits.
+
+        A record that has its answer would otherwise wait behind those that are not begun, and a run end with few calls in flight.
+        """
         self._free += 1
         gate.lane.in_flight -= 1
         gate.stage.in_flight -= 1
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._hand_out)
+
+    def _hand_out(self) -> None:
+        self._is_due = False
         # Judges first: a record that is nearly done is worth more than one that is not begun.
         for waiting in reversed(self._gates):
             while self._free and waiting.waiting and waiting.has_room:
