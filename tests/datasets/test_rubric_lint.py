@@ -114,6 +114,7 @@ def test_a_fault_may_be_punished_but_not_rewarded() -> None:
     [
         "Makes an incorrect statement about the limitation period",
         "Contains false information",
+        "The response contains hallucinated cases",
         "The response wrongly names the court",
         "Falsely claims that silence binds",
     ],

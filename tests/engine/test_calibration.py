@@ -139,6 +139,13 @@ def test_no_more_labels_are_asked_for_than_the_run_has_answers(folder: Path) -> 
     assert "labelling all 300 answers would not halve the interval of a corrected figure" in found.notes
 
 
+def test_a_refusal_says_when_the_run_has_too_few_answers(folder: Path) -> None:
+    labels = said(lambda number, judged: judged ^ (number % 17 < 8), range(200))
+    found = calibrated(folder, labels, "coin").pass_rate
+    assert (found.labels_needed or 0) > 300
+    assert found.corrected.reason.endswith(", and the run has 300 answers")
+
+
 # Answers that hang together
 
 

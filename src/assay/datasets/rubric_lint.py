@@ -43,7 +43,8 @@ _FAULT = re.compile(
     rf"(?:{_SUBJECT.pattern}{_WRONGLY}\b|{_WRONGLY} \w+[^\Ws]s\b"
     rf"|(?:{_SUBJECT.pattern})?(?:(?:fails to|misstates|misquotes|misrepresents|hallucinates|fabricates)\b"
     r"|(?:makes|contains|gives|provides|includes) (?:an? |any )?(?:factually )?(?:incorrect|wrong|false|erroneous|inaccurate) "
-    r"(?:statement|claim|assertion|citation|conclusion|information)s?(?=\W*$| (?:about|that|of|on|regarding|concerning)\b)))"
+    r"(?:statement|claim|assertion|citation|conclusion|information)s?(?=\W*$| (?:about|that|of|on|regarding|concerning)\b)"
+    r"|(?:contains|includes) (?:an? |any )?(?:hallucinated|fabricated) (?:fact|case|citation|source|reference|quote)s?\b))"
 )
 
 _NO_ONE = re.compile(r"\bk(?=ein(?:e[mnrs]?)?\b)")

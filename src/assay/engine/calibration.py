@@ -212,8 +212,11 @@ def _floats(values: Iterable[float | bool | None]) -> Floats:
 
 def _capped(correction: Correction, matched: Matched) -> Correction:
     """More answers than the run has cannot be labelled."""
-    halve = correction.labels_to_halve
-    is_possible = halve is None or halve <= len(matched.standings)
+    total, corrected = len(matched.standings), correction.corrected
+    if (correction.labels_needed or 0) > total:
+        reason = f"{corrected.reason}, and the run has {total:,} answers"
+        return msgspec.structs.replace(correction, corrected=msgspec.structs.replace(corrected, reason=reason))
+    is_possible = (correction.labels_to_halve or 0) <= total
     return correction if is_possible else msgspec.structs.replace(correction, labels_to_halve=None)
 
 
