@@ -126,8 +126,24 @@ def test_labels_on_every_record_are_the_answer() -> None:
     assert found.corrected.value == pytest.approx(2 / 3)
 
 
+@pytest.mark.parametrize("unlabelled", [np.full(10, 0.5), np.empty(0)])
 @pytest.mark.parametrize("judged", [np.full(30, 0.5), np.linspace(0, 1, 30)])
-def test_equal_labels_have_a_mean_and_no_interval(judged: np.ndarray) -> None:
-    found = correct_mean(np.ones(30), judged, unlabelled=np.full(10, 0.5)).corrected
+def test_equal_labels_have_a_mean_and_no_interval(judged: np.ndarray, unlabelled: np.ndarray) -> None:
+    found = correct_mean(np.ones(30), judged, unlabelled=unlabelled).corrected
     assert (found.value, found.interval) == (1.0, None)
     assert found.reason
+
+
+@pytest.mark.parametrize("unlabelled", [np.full(10, 0.5), np.empty(0)])
+def test_equal_labels_on_a_known_scale_leave_open_what_the_rule_of_three_does(unlabelled: np.ndarray) -> None:
+    found = correct_mean(np.zeros(30), np.linspace(0, 1, 30), unlabelled=unlabelled, ends=(0.0, 1.0)).corrected
+    assert found.interval is not None
+    assert (found.value, found.interval.low, found.interval.high) == (0.0, 0.0, pytest.approx(1 - 0.025 ** (1 / 30)))
+
+
+def test_a_corrected_mean_stays_on_a_known_scale() -> None:
+    labels, judged = np.array([1.0] * 24 + [0.0]), np.array([1.0] * 20 + [0.0] * 5)
+    found = correct_mean(labels, judged, unlabelled=np.ones(40), ends=(0.0, 1.0)).corrected
+    assert found.interval is not None
+    assert found.interval.high == 1.0
+    assert correct_mean(labels, judged, unlabelled=np.ones(40)).corrected.interval.high > 1.0  # type: ignore[union-attr]

@@ -1,5 +1,6 @@
 import math
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -85,11 +86,27 @@ def test_the_interval_of_a_mean_holds_it_within_the_scale(values: list[float]) -
 
 
 def test_clusters_of_one_record_give_the_ordinary_interval() -> None:
-    values = np.array([0.0, 1.0, 0.0, 1.0, 1.0, 0.5])
+    values = np.array([0.4, 0.6, 0.4, 0.6, 0.6, 0.5])
     found = cluster_interval(values, np.arange(6, dtype=np.int32))
     half = student_quantile(0.975, 5) * values.std(ddof=1) / math.sqrt(6)
     assert found is not None
     assert (found.low, found.high) == (pytest.approx(values.mean() - half), pytest.approx(values.mean() + half))
+
+
+@pytest.mark.parametrize("count", [2, 20])
+def test_clusters_that_say_the_same_leave_open_what_others_say(count: int) -> None:
+    found = cluster_interval(np.full(2 * count, 0.7), np.repeat(np.arange(count), 2).astype(np.int32))
+    assert found is not None
+    assert (found.low, found.high) == (
+        pytest.approx(max(0.0, 0.7 - (1 - 0.025 ** (1 / count)))),
+        pytest.approx(min(1.0, 0.7 + (1 - 0.025 ** (1 / count)))),
+    )
+
+
+def test_the_interval_of_few_clusters_stays_on_the_scale() -> None:
+    found = cluster_interval(np.array([0.9, 0.8, 0.1]), np.arange(3, dtype=np.int32))
+    assert found is not None
+    assert (found.low, found.high) == (0.0, 1.0)
 
 
 def test_one_cluster_has_no_interval() -> None:
@@ -100,6 +117,13 @@ def test_one_cluster_has_no_interval() -> None:
 def test_percentiles_are_numpys_linear_ones(values: list[float], share: float) -> None:
     ordered = np.sort(np.array(values))
     assert percentile(ordered, share) == pytest.approx(float(np.quantile(ordered, share)), rel=1e-9, abs=1e-6)
+
+
+def test_an_interval_says_its_level_in_every_document() -> None:
+    found = wilson(1, 2)
+    assert found is not None
+    assert msgspec.to_builtins(found) == found.to_json()
+    assert found.to_json()["level"] == 0.95
 
 
 def test_an_estimate_says_in_json_why_it_is_undefined() -> None:

@@ -5,22 +5,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.contingency_tables import mcnemar as their_mcnemar
 from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.power import TTestPower
 
 from assay.metrics.intervals import Interval
 from assay.metrics.paired import (
     decide,
-    detectable_effect,
     difference_p_value,
+    flips_of,
     holm,
     mcnemar,
     paired_difference,
-    required_records,
-    spread_of_passes,
     unpaired_difference,
 )
 
-scores = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=3, max_size=50)
+verdicts = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60)
 
 
 def interval(low: float, high: float) -> Interval:
@@ -38,11 +35,11 @@ def test_a_difference_of_scores_has_the_interval_of_a_paired_t_test(seed: int) -
     )
 
 
-def test_a_difference_of_verdicts_has_bonett_and_prices_interval() -> None:
+def test_a_difference_of_verdicts_has_bonett_and_prices_interval_with_students_quantile() -> None:
     before, after = np.repeat([0.0, 1.0, 0.0, 1.0], [9, 3, 20, 18]), np.repeat([1.0, 0.0, 0.0, 1.0], [9, 3, 20, 18])
     found = paired_difference(before, after)
     gain, loss = 10 / 52, 4 / 52
-    half = scipy.stats.norm.ppf(0.975) * np.sqrt((gain + loss - (gain - loss) ** 2) / 52)
+    half = scipy.stats.t.ppf(0.975, 51) * np.sqrt((gain + loss - (gain - loss) ** 2) / 52)
     assert (found.value, found.n) == (pytest.approx(0.12), 50)
     assert found.interval is not None
     assert (found.interval.low, found.interval.high) == (pytest.approx(gain - loss - half), pytest.approx(gain - loss + half))
@@ -69,6 +66,56 @@ def test_clusters_widen_the_interval_of_a_difference() -> None:
     assert clustered.interval is not None
     assert clustered.interval.low < plain.interval.low
     assert clustered.interval.n == 4
+
+
+def repeated(better: int, worse: int, *, records: int, repeat: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Records that flip as a whole, each asked several times."""
+    before = np.repeat([0.0, 1.0, 1.0], [better, worse, records - better - worse])
+    after = np.repeat([1.0, 0.0, 1.0], [better, worse, records - better - worse])
+    return np.repeat(before, repeat), np.repeat(after, repeat), np.repeat(np.arange(records), repeat).astype(np.int32)
+
+
+@pytest.mark.parametrize(("records", "better"), [(2, 0), (2, 2), (100, 0), (4, 4)])
+def test_clusters_that_agree_are_not_certain(records: int, better: int) -> None:
+    before, after, clusters = repeated(better, 0, records=records, repeat=2)
+    found = paired_difference(before, after, clusters=clusters).interval
+    assert found is not None
+    assert -1 <= found.low < 0 < found.high <= 1
+    assert found.n == records
+
+
+def test_records_that_flip_as_a_whole_are_one_record_however_often_they_are_asked() -> None:
+    plain = paired_difference(*repeated(6, 4, records=100, repeat=1)[:2]).interval
+    before, after, clusters = repeated(6, 4, records=100, repeat=5)
+    clustered = paired_difference(before, after, clusters=clusters).interval
+    assert plain is not None
+    assert clustered is not None
+    assert (clustered.low, clustered.high) == (pytest.approx(plain.low, abs=0.002), pytest.approx(plain.high, abs=0.002))
+
+
+def test_answers_that_flip_on_their_own_say_more_than_records_that_flip_as_a_whole() -> None:
+    before, after, clusters = repeated(6, 4, records=100, repeat=3)
+    alone = np.random.default_rng(0).permutation(300)
+    whole = flips_of(before == 1, after == 1, clusters=clusters)
+    mixed = flips_of(before[alone] == 1, after[alone] == 1, clusters=clusters)
+    assert whole.n == pytest.approx(100, abs=2)
+    assert 200 < mixed.n <= 300
+    assert (mixed.units, whole.units) == (100, 100)
+
+
+@pytest.mark.parametrize("clusters", [None, np.repeat([0, 1], 5).astype(np.int32)])
+def test_differences_that_are_equal_but_for_rounding_are_equal(clusters: np.ndarray | None) -> None:
+    before = np.tile([0.1, 0.2, 0.5, 0.6, 0.7], 2)
+    found = paired_difference(before, before + 0.1, clusters=clusters).interval
+    assert found is not None
+    assert found.method == "rule_of_three"
+    assert found.high - found.low > 0.5
+
+
+def test_the_interval_of_clustered_scores_stays_on_the_scale() -> None:
+    found = paired_difference(np.array([0.9, 0.1, 0.0]), np.array([0.1, 0.8, 0.1]), clusters=np.arange(3, dtype=np.int32)).interval
+    assert found is not None
+    assert (found.low, found.high) == (-1.0, 1.0)
 
 
 @pytest.mark.parametrize(("before", "after", "value"), [([], [], None), ([0.5], [0.7], pytest.approx(0.2))])
@@ -126,25 +173,6 @@ def test_holm_leaves_out_what_is_undefined() -> None:
     assert holm([]) == ()
 
 
-@pytest.mark.parametrize("n", [5, 10, 30, 200])
-def test_the_detectable_effect_is_noticed_in_four_of_five_cases(n: int) -> None:
-    found = detectable_effect(1.7, n)
-    assert found is not None
-    assert float(np.squeeze(TTestPower().power(found / 1.7, n, 0.05))) == pytest.approx(0.8, abs=1e-9)
-
-
-@pytest.mark.parametrize("effect", [0.1, 0.3, 0.5, 1.2, 5.0])
-def test_the_required_records_are_the_fewest_that_suffice(effect: float) -> None:
-    found = required_records(-effect, 1.0)
-    assert found is not None
-    assert TTestPower().power(effect, found, 0.05) >= 0.8
-    assert found == 2 or TTestPower().power(effect, found - 1, 0.05) < 0.8
-
-
-def test_nothing_to_detect_and_nothing_to_detect_with_are_undefined() -> None:
-    assert (detectable_effect(1.0, 1), required_records(0.0, 1.0), required_records(0.5, 0.0)) == (None, None, None)
-
-
 @pytest.mark.parametrize(
     ("low", "high", "margin", "decision"),
     [
@@ -170,18 +198,44 @@ def test_without_an_interval_nothing_is_decided() -> None:
 @given(st.integers(0, 2**32))
 def test_p_of_a_difference_is_that_of_a_paired_t_test(seed: int) -> None:
     before, after = np.random.default_rng(seed).random((2, 30))
-    assert difference_p_value(after - before) == pytest.approx(scipy.stats.ttest_rel(after, before).pvalue, abs=1e-9)
+    assert difference_p_value(before, after) == pytest.approx(scipy.stats.ttest_rel(after, before).pvalue, abs=1e-9)
 
 
 def test_clusters_of_one_record_each_give_the_p_of_single_records() -> None:
-    differences = np.random.default_rng(1).normal(0.2, 1, 25)
-    assert difference_p_value(differences, clusters=np.arange(25, dtype=np.int32)) == pytest.approx(difference_p_value(differences))
+    before, after = np.random.default_rng(1).random((2, 25))
+    clustered = difference_p_value(before, after, clusters=np.arange(25, dtype=np.int32))
+    assert clustered == pytest.approx(difference_p_value(before, after))
 
 
-@pytest.mark.parametrize(("differences", "p"), [([0.0, 0.0, 0.0], 1.0), ([], None), ([0.5], None), ([0.5, 0.5], None)])
-def test_p_without_a_spread_is_undefined_unless_nothing_differs(differences: list[float], p: float | None) -> None:
-    assert difference_p_value(np.array(differences)) == p
+@given(verdicts)
+def test_scores_of_0_and_1_have_the_p_of_passes(pairs: list[tuple[bool, bool]]) -> None:
+    before, after = np.array(pairs, dtype=bool).T
+    assert difference_p_value(before.astype(float), after.astype(float)) == mcnemar(before, after).p_value
 
 
-def test_runs_without_a_flip_have_a_spread_all_the_same() -> None:
-    assert spread_of_passes(0, 0, n=98) == pytest.approx(np.sqrt(0.02))
+@given(
+    st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.7]), st.sampled_from([0.0, 0.5, 0.7])), min_size=2, max_size=40),
+    st.sampled_from([1, 3]),
+)
+def test_p_is_below_a_twentieth_where_the_interval_leaves_out_0(pairs: list[tuple[float, float]], size: int) -> None:
+    before, after = np.array([*pairs, (0.3, 0.4)]).T
+    clusters = (np.arange(len(before)) // size).astype(np.int32)
+    found, p = paired_difference(before, after, clusters=clusters), difference_p_value(before, after, clusters=clusters)
+    assert (found.interval is None) == (p is None)
+    assert (p is not None and p < 0.05) == (decide(found.interval) != "undecided")
+
+
+@given(verdicts)
+def test_p_of_clustered_verdicts_says_what_their_interval_says(pairs: list[tuple[bool, bool]]) -> None:
+    before, after = np.repeat(np.array([*pairs, (False, True)], dtype=float), 3, axis=0).T
+    clusters = np.repeat(np.arange(len(pairs) + 1), 3).astype(np.int32)
+    found, p = paired_difference(before, after, clusters=clusters), difference_p_value(before, after, clusters=clusters)
+    assert p is not None
+    assert (p < 0.05) == (decide(found.interval) != "undecided")
+
+
+@pytest.mark.parametrize(
+    ("after", "p"), [([0.5, 0.5, 0.5], 1.0), ([], None), ([0.7], None), ([0.9, 0.9, 0.9], pytest.approx(2 * 0.6**3))]
+)
+def test_equal_differences_have_the_p_of_the_rule_of_three(after: list[float], p: float | None) -> None:
+    assert difference_p_value(np.full(len(after), 0.5), np.array(after)) == p

@@ -28,8 +28,8 @@ def judge(found: PanelFigures, name: str) -> dict[str, Any]:
 
 def test_a_judge_agrees_where_its_vote_is_that_of_the_panel() -> None:
     found = figures()
-    found.add([vote("one", 4), vote("two", 4), vote("three", 2)], (), ())
-    found.add([vote("one", 5), vote("two", 3), vote("three", 2)], (), ())
+    found.add("a", [vote("one", 4), vote("two", 4), vote("three", 2)], decisions=(), attempts=())
+    found.add("a", [vote("one", 5), vote("two", 3), vote("three", 2)], decisions=(), attempts=())
     shares = {name: judge(found, name)["agreement"]["value"] for name in ("one", "two", "three")}
     assert shares == {"one": 0.5, "two": 1.0, "three": 0.0}
     assert found.blocks()["panel"]["n_disagree"] == 2
@@ -37,7 +37,7 @@ def test_a_judge_agrees_where_its_vote_is_that_of_the_panel() -> None:
 
 def test_a_vote_alone_agrees_with_nobody() -> None:
     found = figures("one", "two", escalate=True)
-    found.add([vote("one", 5)], (), ())
+    found.add("a", [vote("one", 5)], decisions=(), attempts=())
     assert judge(found, "one")["agreement"] == {"value": None, "interval": None, "n": 0}
     assert judge(found, "one")["n_votes"] == 1
 
@@ -48,9 +48,17 @@ def test_agreement_has_an_interval_by_records() -> None:
         cast = [
             vote(name, score, f"c{criterion}") for criterion in range(3) for name, score in (("one", 4), ("two", 4 + number % 2))
         ]
-        found.add(cast, (), ())
+        found.add(f"r{number}", cast, decisions=(), attempts=())
     interval = judge(found, "two")["agreement"]["interval"]
     assert (judge(found, "two")["agreement"]["n"], interval["n"], interval["method"]) == (30, 10, "wilson_cluster")
+
+
+def test_answers_to_one_record_are_one_record_to_the_interval_of_agreement() -> None:
+    found = figures("one", "two")
+    for number in range(20):
+        found.add(f"r{number % 5}", [vote("one", 4), vote("two", 4 + number % 2)], decisions=(), attempts=())
+    agreement = judge(found, "two")["agreement"]
+    assert (agreement["n"], agreement["interval"]["n"]) == (20, 5)
 
 
 def test_calls_are_counted_by_what_they_cost_and_took() -> None:
@@ -61,7 +69,7 @@ def test_calls_are_counted_by_what_they_cost_and_took() -> None:
         call("one", is_again=True, cost=None),
         call("two", is_free=True),
     ]
-    found.add([], (), attempts)
+    found.add("a", [], decisions=(), attempts=attempts)
     one, two = judge(found, "one"), judge(found, "two")
     assert (one["n_calls"], one["n_failed_calls"], one["n_asked_again"], one["n_questions"]) == (3, 1, 1, 1)
     assert one["cost_usd"] == {"sum": 0.01, "mean": 0.01, "n_known": 1, "n_unknown": 1}
@@ -73,9 +81,9 @@ def test_records_are_counted_by_how_votes_were_decided() -> None:
     found = figures("one", "two", quorum=1)
     tied = Decision(criterion="overall", score=3, spread=0.25, is_tied=True, words="a tie")
     lost = Decision(criterion="overall", score=4, missing=("two",), words="1 more gave no vote")
-    found.add([vote("one", 4), vote("two", 3)], (tied,), ())
-    found.add([vote("one", 4)], (lost,), ())
-    found.add([], (), [call("one", is_failed=True)])
+    found.add("a", [vote("one", 4), vote("two", 3)], decisions=(tied,), attempts=())
+    found.add("a", [vote("one", 4)], decisions=(lost,), attempts=())
+    found.add("a", [], decisions=(), attempts=[call("one", is_failed=True)])
     panel = found.blocks()["panel"]
     assert (panel["n_records"], panel["n_disagree"], panel["n_tied"], panel["n_vote_lost"], panel["quorum"]) == (2, 1, 1, 1, 1)
     assert judge(found, "two")["n_lost"] == 1
@@ -83,12 +91,13 @@ def test_records_are_counted_by_how_votes_were_decided() -> None:
 
 def test_what_escalation_saves_is_what_the_others_would_have_cost() -> None:
     found = figures("cheap", "dear", escalate=True)
-    found.add([vote("cheap", 5)], (), [call("cheap", cost=0.001)])
-    found.add([vote("cheap", 5)], (), [call("cheap", cost=0.001)])
+    found.add("a", [vote("cheap", 5)], decisions=(), attempts=[call("cheap", cost=0.001)])
+    found.add("a", [vote("cheap", 5)], decisions=(), attempts=[call("cheap", cost=0.001)])
     found.add(
+        "a",
         [vote("cheap", 3), vote("dear", 4)],
-        (Decision(criterion="overall", score=3, is_escalated=True),),
-        [call("cheap"), call("dear", cost=0.5)],
+        decisions=(Decision(criterion="overall", score=3, is_escalated=True),),
+        attempts=[call("cheap"), call("dear", cost=0.5)],
     )
     panel = found.blocks()["panel"]
     assert (panel["n_escalated"], panel["n_calls_saved"], panel["cost_saved_usd"]) == (1, 2, pytest.approx(1.0))
@@ -96,7 +105,7 @@ def test_what_escalation_saves_is_what_the_others_would_have_cost() -> None:
 
 def test_what_escalation_saves_is_unknown_where_a_price_is() -> None:
     found = figures("cheap", "dear", escalate=True)
-    found.add([vote("cheap", 5)], (), [call("cheap")])
+    found.add("a", [vote("cheap", 5)], decisions=(), attempts=[call("cheap")])
     assert (found.blocks()["panel"]["n_calls_saved"], found.blocks()["panel"]["cost_saved_usd"]) == (1, None)
 
 

@@ -152,7 +152,7 @@ def test_the_interval_by_records_covers_the_true_rate_and_the_one_by_answers_doe
 
 
 def test_the_mean_of_repeated_records_has_an_interval_by_records() -> None:
-    scores = [[0.9, 1.0], [0.0, 0.5], [0.2, 0.3], [1.0, 0.7]]
+    scores = [[0.6, 0.7], [0.3, 0.5], [0.4, 0.3], [0.6, 0.7]]
     given = [
         RecordFacts(
             position=place, status="evaluated", score=score, scale="0-1", passed=True, record_id=str(record), is_repeated=True

@@ -5,14 +5,13 @@ import multiprocessing
 import sys
 from pathlib import Path
 
-from tests.stats.scenarios import INTERVALS, TESTS
-from tests.stats.simulate import PAGE, Row, page, simulate, text
+from tests.stats.simulate import PAGE, Row, page, scenarios, simulate, text
 
 
 def main() -> int:
     """0 when every row keeps its target or says why it cannot."""
     arguments = _arguments()
-    jobs = [(place, arguments.trials, arguments.seed) for place in range(len(INTERVALS) + len(TESTS))]
+    jobs = [(place, arguments.trials, arguments.seed) for place in range(len(scenarios()))]
     rows: list[Row] = []
     with multiprocessing.Pool() as pool:
         for row in pool.imap(simulate, jobs):

@@ -9,16 +9,9 @@ import numpy as np
 from assay.metrics.agreement import Confusion, cohen_kappa, detect, krippendorff_alpha
 from assay.metrics.correction import correct_mean, correct_rate
 from assay.metrics.intervals import Interval, cluster_interval, mean_interval, wilson
-from assay.metrics.paired import (
-    decide,
-    detectable_effect,
-    difference_p_value,
-    holm,
-    mcnemar,
-    paired_difference,
-    unpaired_difference,
-)
+from assay.metrics.paired import Flips, decide, difference_p_value, holm, mcnemar, paired_difference, unpaired_difference
 from assay.metrics.pairwise import Meeting, PairwiseFigures, Result, Vote
+from assay.metrics.power import detectable_effect
 from assay.metrics.ranking import Comparisons, rank
 from assay.metrics.repeats import pass_at_k, pass_hat_k, rate_interval
 from assay.metrics.trend import trend
@@ -26,6 +19,8 @@ from assay.metrics.trend import trend
 Generator = np.random.Generator
 Trial = Callable[[Generator], bool | None]
 """True for a truth that was covered, or for an alarm; None when the numbers allow no answer."""
+Repeats = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Verdicts before and after, and the record of each."""
 
 FIVE = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 GOOD = np.array([0.05, 0.10, 0.15, 0.30, 0.40])
@@ -216,6 +211,69 @@ def verdict_differences(n: int, *, better: float, worse: float) -> Trial:
     return trial
 
 
+class Shaky(msgspec.Struct, frozen=True):
+    """Records that were asked several times by two candidates: each passes with a chance of its own, which some lose."""
+
+    records: int
+    repeat: int
+    chances: tuple[float, float]
+    """Of a beta distribution: small numbers are records that nearly always pass or nearly always fail."""
+    lost: float = 0.0
+
+    @property
+    def difference(self) -> float:
+        return -self.lost * self.chances[0] / sum(self.chances)
+
+    def draw(self, draw: Generator) -> Repeats:
+        chance = np.repeat(draw.beta(*self.chances, self.records), self.repeat)
+        later = np.where(np.repeat(draw.random(self.records) < self.lost, self.repeat), 0.0, chance)
+        index = np.repeat(np.arange(self.records, dtype=np.int32), self.repeat)
+        return (draw.random(len(index)) < chance).astype(float), (draw.random(len(index)) < later).astype(float), index
+
+
+class Flipping(msgspec.Struct, frozen=True):
+    """Records that were asked several times, of which some flip: a share of them as a whole, the answers of others on their own."""
+
+    records: int
+    repeat: int
+    better: float
+    worse: float
+    whole: float = 1.0
+
+    @property
+    def difference(self) -> float:
+        return self.better - self.worse
+
+    def draw(self, draw: Generator) -> Repeats:
+        shares = [self.better, self.worse, 1 - self.better - self.worse]
+        is_whole = draw.random((self.records, 1)) < self.whole
+        alone, whole = draw.choice(3, (self.records, self.repeat), p=shares), draw.choice(3, (self.records, 1), p=shares)
+        kind = np.where(is_whole, whole, alone).ravel()
+        return (kind > 0).astype(float), (kind != 1).astype(float), np.repeat(np.arange(self.records), self.repeat).astype(np.int32)
+
+
+def repeated_differences(pairs: Shaky | Flipping) -> Trial:
+    def trial(draw: Generator) -> bool | None:
+        before, after, index = pairs.draw(draw)
+        return holds(paired_difference(before, after, clusters=index).interval, pairs.difference)
+
+    return trial
+
+
+def clustered_verdicts(clusters: int) -> Trial:
+    """Clusters of 3 to 12 records; some of the clusters get better as a whole."""
+
+    def trial(draw: Generator) -> bool | None:
+        sizes = draw.integers(3, 13, clusters)
+        index = np.repeat(np.arange(clusters, dtype=np.int32), sizes)
+        chance = draw.beta(2.8, 1.2, clusters)
+        later = np.where(draw.random(clusters) < 0.2, 1.0, chance)
+        before, after = (draw.random(len(index)) < which[index] for which in (chance, later))
+        return holds(paired_difference(before.astype(float), after.astype(float), clusters=index).interval, 0.2 * 0.3)
+
+    return trial
+
+
 def clustered_differences(clusters: int) -> Trial:
     def trial(draw: Generator) -> bool | None:
         after, index = clustered_scores(draw, clusters)
@@ -362,6 +420,47 @@ INTERVALS = (
         sizes="500 records, 50 flips",
         trial=verdict_differences(500, better=0.06, worse=0.04),
     ),
+    Scenario(
+        name="paired difference of pass rates",
+        sizes="100 records, 6 flips",
+        trial=verdict_differences(100, better=0.02, worse=0.04),
+        note="one more flip each way weighs much among 6",
+    ),
+    Scenario(
+        name="paired difference of pass rates, repeats",
+        sizes="100 records x 3, shaky, no difference",
+        trial=repeated_differences(Shaky(100, 3, (2.8, 1.2))),
+        note="half a flip of a whole record is added",
+    ),
+    Scenario(
+        name="paired difference of pass rates, repeats",
+        sizes="100 records x 3, nearly sure, 3 % lost",
+        trial=repeated_differences(Shaky(100, 3, (0.3, 0.12), lost=0.03)),
+        note="half a flip of a whole record is added",
+    ),
+    Scenario(
+        name="paired difference of pass rates, repeats",
+        sizes="50 records x 5, nearly sure, 5 % lost",
+        trial=repeated_differences(Shaky(50, 5, (0.3, 0.12), lost=0.05)),
+    ),
+    Scenario(
+        name="paired difference of pass rates, repeats",
+        sizes="100 records x 3, 12 + 8 of which flip whole",
+        trial=repeated_differences(Flipping(100, 3, 0.12, 0.08)),
+        note="one more flip each way weighs much among 20",
+    ),
+    Scenario(
+        name="paired difference of pass rates, repeats",
+        sizes="100 records x 3, 1 of which is lost whole",
+        trial=repeated_differences(Flipping(100, 3, 0.0, 0.01)),
+        note="one more flip each way weighs more than the one that is there",
+    ),
+    Scenario(
+        name="paired difference of pass rates, clusters",
+        sizes="40 clusters of 3 to 12",
+        trial=clustered_verdicts(40),
+        note="half a flip of a whole cluster is added",
+    ),
     Scenario(name="paired difference, clusters", sizes="20 clusters of 3 to 12", trial=clustered_differences(20)),
     Scenario(name="difference on other records (Welch)", sizes="40 and 60 records", trial=other_records(40, 60)),
     Scenario(name="slope of a trend (Theil-Sen)", sizes="10 runs", trial=slopes(10)),
@@ -381,13 +480,40 @@ def flips_alarm(n: int, flips: float, *, mid_p: bool = False) -> Trial:
     return trial
 
 
-def superiority_alarm(n: int) -> Trial:
-    return lambda draw: decide(paired_difference(*score_pairs(draw, n)).interval) != "undecided"
+def difference_alarm(n: int, flips: float) -> Trial:
+    """What `compare` says of two equal candidates."""
+
+    def trial(draw: Generator) -> bool:
+        before, after = verdict_pairs(draw, n, better=flips / 2, worse=flips / 2)
+        return decide(paired_difference(before.astype(float), after.astype(float)).interval) != "undecided"
+
+    return trial
 
 
-def margin_alarm(n: int) -> Trial:
-    """The candidate is worse by exactly the margin: neither better nor worse than allowed is right."""
-    return lambda draw: decide(paired_difference(*score_pairs(draw, n, -0.05)).interval, margin=0.05) != "undecided"
+def repeated_alarm(pairs: Shaky | Flipping) -> Trial:
+    def trial(draw: Generator) -> bool:
+        before, after, index = pairs.draw(draw)
+        return decide(paired_difference(before, after, clusters=index).interval) != "undecided"
+
+    return trial
+
+
+def wrong_pass(n: int, *, better: float, worse: float) -> Trial:
+    """A gate on pass rates lets a candidate through that is worse by exactly the margin; without one, by nothing."""
+
+    def trial(draw: Generator) -> bool:
+        before, after = verdict_pairs(draw, n, better=better, worse=worse)
+        interval = paired_difference(before.astype(float), after.astype(float)).interval
+        return decide(interval, margin=worse - better) in ("improved", "not_worse")
+
+    return trial
+
+
+def wrong_pass_of_scores(n: int, *, margin: float) -> Trial:
+    def trial(draw: Generator) -> bool:
+        return decide(paired_difference(*score_pairs(draw, n, -margin)).interval, margin=margin) in ("improved", "not_worse")
+
+    return trial
 
 
 def trend_alarm(runs: int, *, digits: int = 9) -> Trial:
@@ -397,7 +523,7 @@ def trend_alarm(runs: int, *, digits: int = 9) -> Trial:
 def holm_alarm(slices: int, n: int) -> Trial:
     def trial(draw: Generator) -> bool:
         pairs = [score_pairs(draw, n) for _ in range(slices)]
-        adjusted = holm([difference_p_value(after - before) for before, after in pairs])
+        adjusted = holm([difference_p_value(before, after) for before, after in pairs])
         return any(p is not None and p <= 0.05 for p in adjusted)
 
     return trial
@@ -413,11 +539,34 @@ def lead_alarm(records: int) -> Trial:
     return trial
 
 
-def noticed(n: int) -> Trial:
-    spread = 0.5 * np.sqrt(2 * 8 / (36 * 7))
-    effect = detectable_effect(float(spread), n) or 0.0
-    return lambda draw: decide(paired_difference(*score_pairs(draw, n, effect)).interval) == "improved"
+def noticed(seen: Flips) -> Trial:
+    """The detectable effect is there, and as many records flip as its plan takes for granted."""
+    effect = detectable_effect(seen) or 0.0
+    every = max(effect, sum(seen.shares))
 
+    def trial(draw: Generator) -> bool:
+        before, after = verdict_pairs(draw, int(seen.n), better=(every + effect) / 2, worse=(every - effect) / 2)
+        return decide(paired_difference(before.astype(float), after.astype(float)).interval) == "improved"
+
+    return trial
+
+
+def noticed_in_repeats(records: int, repeat: int, *, flips: float, whole: float) -> Trial:
+    """The same for answers of which a share flips together with the others to its record."""
+    n = records * repeat / (1 + (repeat - 1) * whole)
+    seen = Flips(better=n * flips / 2 - 1, worse=n * flips / 2 - 1, n=n - 2, units=records)
+    effect = detectable_effect(seen) or 0.0
+    every = max(effect, sum(seen.shares))
+    pairs = Flipping(records, repeat, (every + effect) / 2, (every - effect) / 2, whole)
+
+    def trial(draw: Generator) -> bool:
+        before, after, index = pairs.draw(draw)
+        return decide(paired_difference(before, after, clusters=index).interval) == "improved"
+
+    return trial
+
+
+FEW_FLIPS = "below 5 % because so few flips split in few ways, and one more each way is added"
 
 TESTS = (
     Scenario(
@@ -434,8 +583,84 @@ TESTS = (
         target=5.0,
     ),
     Scenario(name="McNemar, mid-p", sizes="100 records, 20 flips", trial=flips_alarm(100, 0.2, mid_p=True), target=5.0),
-    Scenario(name="superiority gate", sizes="100 records, no difference", trial=superiority_alarm(100), target=5.0),
-    Scenario(name="non-inferiority gate", sizes="100 records, worse by the margin", trial=margin_alarm(100), target=5.0),
+    Scenario(
+        name="difference of pass rates (its interval)",
+        sizes="12 records, 10 flips",
+        trial=difference_alarm(12, 0.8),
+        target=5.0,
+    ),
+    Scenario(
+        name="difference of pass rates (its interval)",
+        sizes="20 records, 6 flips",
+        trial=difference_alarm(20, 0.3),
+        target=5.0,
+        note=FEW_FLIPS,
+    ),
+    Scenario(
+        name="difference of pass rates (its interval)",
+        sizes="100 records, 5 flips",
+        trial=difference_alarm(100, 0.05),
+        target=5.0,
+        note=FEW_FLIPS,
+    ),
+    Scenario(
+        name="difference of pass rates (its interval)",
+        sizes="100 records, 20 flips",
+        trial=difference_alarm(100, 0.2),
+        target=5.0,
+        note=FEW_FLIPS,
+    ),
+    Scenario(
+        name="difference of pass rates (its interval)",
+        sizes="1,000 records, 100 flips",
+        trial=difference_alarm(1000, 0.1),
+        target=5.0,
+    ),
+    Scenario(
+        name="difference of pass rates, repeats",
+        sizes="100 records x 3, shaky",
+        trial=repeated_alarm(Shaky(100, 3, (2.8, 1.2))),
+        target=5.0,
+        note="half a flip of a whole record is added",
+    ),
+    Scenario(
+        name="difference of pass rates, repeats",
+        sizes="100 records x 3, 10 of which flip whole",
+        trial=repeated_alarm(Flipping(100, 3, 0.05, 0.05)),
+        target=5.0,
+        note=FEW_FLIPS,
+    ),
+    Scenario(
+        name="superiority gate passes wrongly",
+        sizes="200 pass rates, no difference",
+        trial=wrong_pass(200, better=0.1, worse=0.1),
+        target=2.5,
+    ),
+    Scenario(
+        name="superiority gate passes wrongly",
+        sizes="100 scores, no difference",
+        trial=wrong_pass_of_scores(100, margin=0.0),
+        target=2.5,
+    ),
+    Scenario(
+        name="non-inferiority gate passes wrongly",
+        sizes="200 pass rates, worse by the margin of 0.05",
+        trial=wrong_pass(200, better=0.075, worse=0.125),
+        target=2.5,
+    ),
+    Scenario(
+        name="non-inferiority gate passes wrongly",
+        sizes="200 pass rates, 10 lost: the margin of 0.05",
+        trial=wrong_pass(200, better=0.0, worse=0.05),
+        target=2.5,
+        note="one more flip each way weighs much among 10",
+    ),
+    Scenario(
+        name="non-inferiority gate passes wrongly",
+        sizes="100 scores, worse by the margin",
+        trial=wrong_pass_of_scores(100, margin=0.05),
+        target=2.5,
+    ),
     Scenario(
         name="trend (Mann-Kendall)",
         sizes="8 runs",
@@ -447,5 +672,37 @@ TESTS = (
     Scenario(name="trend (Mann-Kendall)", sizes="30 runs with ties", trial=trend_alarm(30, digits=0), target=5.0),
     Scenario(name="any of 8 slices (Holm)", sizes="60 records each", trial=holm_alarm(8, 60), target=5.0),
     Scenario(name="lead in a ranking", sizes="2 equal candidates, 200 records", trial=lead_alarm(200), target=5.0),
-    Scenario(name="minimum detectable effect", sizes="100 records, noticed when true", trial=noticed(100), target=80.0),
+)
+
+POWER = (
+    Scenario(
+        name="minimum detectable effect",
+        sizes="20 records without a flip",
+        trial=noticed(Flips(better=0, worse=0, n=20, units=20)),
+        target=80.0,
+    ),
+    Scenario(
+        name="minimum detectable effect",
+        sizes="100 records, 10 + 5 flips",
+        trial=noticed(Flips(better=10, worse=5, n=100, units=100)),
+        target=80.0,
+    ),
+    Scenario(
+        name="minimum detectable effect",
+        sizes="2,000 records, 200 + 200 flips",
+        trial=noticed(Flips(better=200, worse=200, n=2000, units=2000)),
+        target=80.0,
+    ),
+    Scenario(
+        name="minimum detectable effect, repeats",
+        sizes="100 records x 3, 20 of which flip whole",
+        trial=noticed_in_repeats(100, 3, flips=0.2, whole=1.0),
+        target=80.0,
+    ),
+    Scenario(
+        name="minimum detectable effect, repeats",
+        sizes="100 records x 3, flips half together",
+        trial=noticed_in_repeats(100, 3, flips=0.2, whole=0.5),
+        target=80.0,
+    ),
 )

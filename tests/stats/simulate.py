@@ -6,17 +6,18 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from tests.stats.scenarios import INTERVALS, TESTS, Scenario
+from tests.stats.scenarios import INTERVALS, POWER, TESTS, Scenario
 
 PAGE = "docs/explanation/coverage.md"
-TOLERANCE = 1.0
-"""Percentage points."""
+TOLERANCE = {80.0: 2.0}
+"""Percentage points that are not 1, by target: what clusters can show is planned for by an approximation."""
 HEAD = """# How well the intervals hold
 
 Written by `make stats`. Each row is {trials:,} made-up evaluations whose truth is known (seed {seed}): an interval should hold
-the truth in 95 of 100, a test should raise a false alarm in 5 of 100, give or take one. With so many trials chance alone
-moves a row by up to {chance:.1f} points. What the numbers are is told in [What the numbers mean](what-the-numbers-mean.md), and why
-these intervals were chosen in [008: intervals](../decisions/008-intervals.md).
+the truth in 95 of 100 and a test should raise a false alarm in 5 of 100, give or take one; a difference that is as large as a
+comparison says it can show should be shown in 80 of 100, give or take two. With so many trials chance alone moves a row by up to
+{chance:.1f} points. What the numbers are is told in [What the numbers mean](what-the-numbers-mean.md), and why these intervals were
+chosen in [008: intervals](../decisions/008-intervals.md).
 """
 
 
@@ -33,7 +34,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def verdict(self) -> str:
         """Whether the target was met within a point, on the safe side, or missed."""
-        if abs(self.percent - self.target) <= TOLERANCE:
+        if abs(self.percent - self.target) <= TOLERANCE.get(self.target, 1.0):
             return "holds"
         is_safe = self.percent > self.target if self.target == 95 else self.percent < self.target
         return "cautious" if is_safe and self.note else "misses"
@@ -46,7 +47,7 @@ def simulate(job: tuple[int, int, int]) -> Row:
 
 
 def scenarios() -> tuple[Scenario, ...]:
-    return (*INTERVALS, *TESTS)
+    return (*INTERVALS, *TESTS, *POWER)
 
 
 def run(scenario: Scenario, *, trials: int, seed: int) -> Row:
@@ -72,15 +73,18 @@ def text(row: Row) -> str:
 def page(rows: Sequence[Row], *, trials: int, seed: int) -> str:
     """The whole page in Markdown."""
     chance = 100 * 2 * (0.95 * 0.05 / trials) ** 0.5
-    intervals, tests = rows[: len(INTERVALS)], rows[len(INTERVALS) :]
+    first, second = len(INTERVALS), len(INTERVALS) + len(TESTS)
     return "\n".join(
         [
             HEAD.format(trials=trials, seed=seed, chance=chance),
             "## Intervals\n\n| interval | sizes | holds the truth, % | |\n|---|---|---|---|",
-            *map(_line, intervals),
+            *map(_line, rows[:first]),
             "\n## Tests\n\n| test | sizes | alarms, % | |\n|---|---|---|---|",
-            *map(_line, tests),
-            "\nThe last row is no false alarm: a difference of that size is there, and 80 of 100 evaluations should notice it.\n",
+            *map(_line, rows[first:second]),
+            "\nA gate that asks for an interval on one side of a line is wrong half as often: 2.5 of 100 pass that should not.",
+            "\n## What is noticed\n\n| difference that is there | sizes | shown, % | |\n|---|---|---|---|",
+            *map(_line, rows[second:]),
+            "",
         ]
     )
 

@@ -13,16 +13,8 @@ from assay.core.plan import Plan, changed_settings
 from assay.engine.alignment import Alignment, Pair, Standing, align
 from assay.engine.evidence import cluster_of, slices_of
 from assay.metrics.intervals import Estimate
-from assay.metrics.paired import (
-    McNemar,
-    detectable_effect,
-    difference_p_value,
-    holm,
-    mcnemar,
-    paired_difference,
-    required_records,
-    spread_of_passes,
-)
+from assay.metrics.paired import McNemar, difference_p_value, flips_of, holm, mcnemar, paired_difference
+from assay.metrics.power import detectable_effect, required_records
 from assay.metrics.profiles import profile_of
 from assay.store.folder import RunFolder
 
@@ -120,7 +112,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     both_passed: int
     both_failed: int
     detectable_effect: float | None
-    """The smallest true difference of pass rates that so many records would show in 4 of 5 such comparisons."""
+    """The smallest true difference of pass rates that so many records would show in 4 of 5 such comparisons; None for none."""
     required_records: int | None
     """Records, or clusters, that would show the difference seen here, if it is the true one, in 4 of 5 such comparisons."""
     slices: tuple[SliceDifference, ...]
@@ -178,24 +170,13 @@ class _Paired(msgspec.Struct, frozen=True):
         return self.at(np.flatnonzero(~np.isnan(self.before) & ~np.isnan(self.after)))
 
     def p_passes(self) -> float | None:
-        if self.clusters is None:
-            return mcnemar(self.passed_before, self.passed_after).p_value if len(self.before) else None
-        differences = self.passed_after.astype(np.float64) - self.passed_before.astype(np.float64)
-        return difference_p_value(differences, clusters=self.clusters)
-
-    def spread(self) -> tuple[float, int]:
-        """Standard deviation of the differences of passes, and how many independent ones there are."""
-        test = mcnemar(self.passed_before, self.passed_after)
-        if self.clusters is None:
-            return spread_of_passes(test.better, test.worse, n=test.n), test.n
-        _, index = np.unique(self.clusters, return_inverse=True)
-        sums = np.bincount(index, weights=self.passed_after.astype(np.float64) - self.passed_before)
-        means = sums / np.bincount(index)
-        return (float(means.std(ddof=1)) if len(means) > 1 else 0.0), len(means)
+        return difference_p_value(
+            self.passed_before.astype(np.float64), self.passed_after.astype(np.float64), clusters=self.clusters
+        )
 
     def p_scores(self) -> float | None:
         known = self._measured()
-        return difference_p_value(known.after - known.before, clusters=known.clusters)
+        return difference_p_value(known.before, known.after, clusters=known.clusters, span=self.span)
 
 
 def compare(before: RunFolder, after: RunFolder, choices: Choices) -> Comparison:
@@ -210,8 +191,7 @@ def compare(before: RunFolder, after: RunFolder, choices: Choices) -> Comparison
     ruler = _ruler(plans, alignment.pairs)
     paired = _columns(alignment.pairs, ruler, clusters=groups.clusters)
     test = mcnemar(paired.passed_before, paired.passed_after)
-    passes = paired.passes()
-    spread, units = paired.spread()
+    flips = flips_of(paired.passed_before, paired.passed_after, clusters=paired.clusters)
     ordered = _flipped(alignment.pairs)
     shown = ordered if choices.max_flips is None else ordered[: choices.max_flips]
     return Comparison(
@@ -222,15 +202,15 @@ def compare(before: RunFolder, after: RunFolder, choices: Choices) -> Comparison
         cluster=groups.name,
         scale=ruler.name,
         span=ruler.span,
-        passes=passes,
+        passes=paired.passes(),
         scores=paired.scores(),
         p_passes=paired.p_passes(),
         p_scores=paired.p_scores(),
         mcnemar=test,
         both_passed=int((paired.passed_before & paired.passed_after).sum()),
         both_failed=int((~paired.passed_before & ~paired.passed_after).sum()),
-        detectable_effect=detectable_effect(spread, units),
-        required_records=required_records(passes.value or 0.0, spread),
+        detectable_effect=detectable_effect(flips),
+        required_records=required_records(flips),
         slices=_slices(groups, paired),
         flips=_told(shown, before=before, after=after, is_scaled=ruler.name == "1-5"),
         n_flips=len(ordered),

@@ -24,7 +24,12 @@ def panel_of(plan: Plan) -> PanelFigures | None:
 def add_record(figures: PanelFigures, prediction: PredictionLine, attempts: Iterable[AttemptLine]) -> None:
     """The lines of one record."""
     decisions = () if prediction.panel is msgspec.UNSET else prediction.panel
-    figures.add(prediction.evaluator_scores, decisions, map(_judge_attempt, _of_judges(attempts)))
+    figures.add(
+        f"{prediction.dataset}\0{prediction.record_id}",
+        prediction.evaluator_scores,
+        decisions=decisions,
+        attempts=map(_judge_attempt, _of_judges(attempts)),
+    )
 
 
 def read_panel(run: RunFolder, plan: Plan) -> Line:

@@ -68,6 +68,10 @@ def cohen_kappa(table: Confusion, *, weights: Weights = "none") -> Estimate:
     value = 1 - observed / expected
     if n == 1:
         return Estimate(value=value, n=n, reason=_TOO_FEW)
+    if rows.max() == 1 or columns.max() == 1:
+        return Estimate(
+            value=0.0, n=n, reason="one rater gave every unit the same category: kappa is then 0, whatever the other says"
+        )
     # Each unit's influence on observed / expected, from Fleiss, Cohen and Everitt (1969).
     by_chance = np.outer(rows, columns)
 

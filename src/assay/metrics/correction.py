@@ -1,19 +1,21 @@
 """What the pass rate or mean would be if people had judged: corrected by labels on a part of the records."""
 
-from math import ceil, sqrt
+from math import ceil, inf, sqrt
 
 import msgspec
 import numpy as np
 
 from assay.metrics.agreement import Detection
 from assay.metrics.distributions import normal_quantile, student_quantile
-from assay.metrics.intervals import LEVEL, Estimate, Floats, Interval, wilson
+from assay.metrics.intervals import LEVEL, Estimate, Floats, Interval, rule_of_three, wilson
 
 MIN_LABELS_EACH = 10
 """Labels of good records, and of bad ones, below which a corrected pass rate is refused."""
 MIN_LABELS = 20
 """Labelled records below which a corrected mean is refused."""
 _Z = normal_quantile((1 + LEVEL) / 2)
+
+Ends = tuple[float, float]
 
 
 class Correction(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,33 +122,31 @@ def _corrected(value: float, rate: _Rate, *, sensitivity: _Rate, specificity: _R
     )
 
 
-def correct_mean(labels: Floats, judged: Floats, *, unlabelled: Floats) -> Correction:
+def correct_mean(labels: Floats, judged: Floats, *, unlabelled: Floats, ends: Ends | None = None) -> Correction:
     """The mean score that people would give: the judge's scores, shifted by how people differ from it (PPI++).
 
     `judged` are the judge's scores of the labelled records, `unlabelled` its scores of the others, which must be records
     of the same kind. The judge's weight is tuned so that a useless judge costs nothing (Angelopoulos, Duchi, Zrnic 2023).
+    `ends` of the scale bound the interval; where all labels are equal, they say what others may be.
     """
     n, others = len(labels), len(unlabelled)
-    raw = _mean(np.concatenate([judged, unlabelled]))
+    raw = _mean(np.concatenate([judged, unlabelled]), ends=ends)
     if n < MIN_LABELS:
         reason = f"there are {n} labels, and a corrected mean needs {MIN_LABELS}"
         return Correction(raw=raw, corrected=Estimate(n=n, reason=reason), labels=n, labels_needed=MIN_LABELS)
-    if others < 2:
-        return Correction(raw=raw, corrected=_mean(labels), labels=n)
+    if others < 2 or np.ptp(labels) == 0:
+        return Correction(raw=raw, corrected=_mean(labels, ends=ends), labels=n)
     trust = _trust(labels, judged, unlabelled=unlabelled)
     rest = labels - trust * judged
     value = float(trust * unlabelled.mean() + rest.mean())
     from_records = trust**2 * float(unlabelled.var(ddof=1)) / others
     from_labels = float(rest.var(ddof=1)) / n
     total = from_records + from_labels
-    if total == 0:
-        return Correction(raw=raw, corrected=Estimate(value=value, n=n, reason="all labels agree: no spread to judge by"), labels=n)
     freedom = total**2 / (from_records**2 / (others - 1) + from_labels**2 / (n - 1))
     half = student_quantile((1 + LEVEL) / 2, freedom) * sqrt(total)
-    interval = Interval(low=value - half, high=value + half, method="ppi", n=n)
     return Correction(
         raw=raw,
-        corrected=Estimate(value=value, interval=interval, n=n),
+        corrected=_bounded(value, half, ends=ends, method="ppi", n=n),
         labels=n,
         labels_to_halve=_labels_to_halve(n, from_records=from_records, from_labels=from_labels),
     )
@@ -162,14 +162,27 @@ def _trust(labels: Floats, judged: Floats, *, unlabelled: Floats) -> float:
     return min(1.0, max(0.0, together / (spread * (1 + len(labels) / len(unlabelled)))))
 
 
-def _mean(values: Floats) -> Estimate:
+def _mean(values: Floats, *, ends: Ends | None) -> Estimate:
+    """The mean of values themselves; equal ones have an interval only if it is known what others may be."""
     n = len(values)
     if n == 0:
         return Estimate(n=0, reason="there are no records")
     if n == 1:
         return Estimate(value=float(values[0]), n=1, reason="one record has no spread to make an interval of")
-    middle, half = float(values.mean()), student_quantile((1 + LEVEL) / 2, n - 1) * float(values.std(ddof=1)) / sqrt(n)
-    return Estimate(value=middle, interval=Interval(low=middle - half, high=middle + half, method="t", n=n), n=n)
+    if np.ptp(values) == 0:
+        if ends is None:
+            return Estimate(value=float(values[0]), n=n, reason="all values are equal: no spread to make an interval of")
+        return _bounded(float(values[0]), (ends[1] - ends[0]) * rule_of_three(n), ends=ends, method="rule_of_three", n=n)
+    half = student_quantile((1 + LEVEL) / 2, n - 1) * float(values.std(ddof=1)) / sqrt(n)
+    return _bounded(float(values.mean()), half, ends=ends, method="t", n=n)
+
+
+def _bounded(value: float, half: float, *, ends: Ends | None, method: str, n: int) -> Estimate:
+    """What lies outside of the scale cannot be: PPI++ itself does not know where that ends."""
+    lowest, highest = ends or (-inf, inf)
+    value = min(highest, max(lowest, value))
+    interval = Interval(low=max(lowest, value - half), high=min(highest, value + half), method=method, n=n)
+    return Estimate(value=value, interval=interval, n=n)
 
 
 def _labels_to_halve(labels: int, *, from_records: float, from_labels: float) -> int | None:

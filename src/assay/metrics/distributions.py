@@ -1,11 +1,8 @@
-"""Distribution functions to about twelve digits: normal, Student's t, binomial, and the power of a t test."""
+"""Distribution functions to about twelve digits: normal, Student's t, binomial."""
 
 from functools import lru_cache
 from math import erfc, exp, isinf, lgamma, log, log1p, pi, sqrt
 from statistics import NormalDist
-
-import numpy as np
-from numpy.typing import NDArray
 
 _NORMAL = NormalDist()
 _HALF_LOG_TAU = 0.5 * log(2 * pi)
@@ -13,8 +10,6 @@ _EXACT_UP_TO = 15
 """Stirling's series has all digits above this."""
 _TINY = 1e-300
 _MAX_STEPS = 10_000
-_NODES = 150
-"""Points at which the power of a test is integrated over the spread that a sample may show."""
 
 
 def normal_cdf(value: float) -> float:
@@ -155,24 +150,3 @@ def sign_test(successes: int, n: int, *, mid_p: bool = False) -> float:
     below = binomial_cdf(fewer - 1, n)
     at = binomial_cdf(fewer, n) - below
     return min(1.0, 2 * below + (at if mid_p else 2 * at))
-
-
-def t_test_power(effect: float, n: int, *, level: float = 0.95) -> float:
-    """The probability that a two-sided t test of n values notices a mean of `effect` standard deviations."""
-    freedom = n - 1
-    critical = student_quantile((1 + level) / 2, freedom)
-    # The spread of a sample, as a share of the true one, follows a chi distribution; the rest is normal.
-    reach = 9 / sqrt(2 * freedom)
-    low, high = max(0.0, 1 - reach), 1 + reach
-    nodes, weights = _legendre()
-    spread = (high - low) / 2 * nodes + (high + low) / 2
-    constant = log(2) + freedom / 2 * log(freedom / 2) - lgamma(freedom / 2)
-    density = np.exp(constant + (freedom - 1) * np.log(spread) - freedom / 2 * spread**2)
-    shift = effect * sqrt(n)
-    noticed = np.array([normal_cdf(shift - critical * s) + normal_cdf(-shift - critical * s) for s in spread.tolist()])
-    return min(1.0, float((weights * density * noticed).sum() * (high - low) / 2))
-
-
-@lru_cache(maxsize=1)
-def _legendre() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return np.polynomial.legendre.leggauss(_NODES)

@@ -1,7 +1,7 @@
 """95 % intervals: Wilson for rates, seeded bootstrap or Student's t for means, cluster-robust where records hang together."""
 
 from math import sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -15,25 +15,29 @@ MAX_LEVELS = 101
 """Distinct scores up to which a resample is drawn as counts of each; above, Student's t is used."""
 _SHARE = (1 + LEVEL) / 2
 _Z = 1.959963984540054
+_ROUNDING = 1e-12
+"""Spread that equal scores have because decimals are rounded."""
 
 Floats = NDArray[np.float64]
+Clusters = NDArray[np.int32] | NDArray[np.int64]
 
 
-class Interval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Interval(msgspec.Struct, frozen=True, kw_only=True):
     """Where the true value plausibly lies."""
 
     low: float
     high: float
+    level: float = LEVEL
     method: str
     n: int
     """Records, or clusters, that it rests on."""
-    level: float = LEVEL
-    resamples: int | None = None
+    resamples: int | msgspec.UnsetType = msgspec.UNSET
+    """Only where it was resampled."""
 
     def to_json(self) -> dict[str, Any]:
         """The interval as artifacts hold it."""
-        found = {"low": self.low, "high": self.high, "level": self.level, "method": self.method, "n": self.n}
-        return found if self.resamples is None else {**found, "resamples": self.resamples}
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        return found
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,17 +103,40 @@ def _student(values: Floats, *, ends: tuple[float, float]) -> Interval:
     return Interval(low=max(ends[0], middle - half), high=min(ends[1], middle + half), method="t", n=n)
 
 
-def cluster_interval(values: Floats, clusters: NDArray[np.int32]) -> Interval | None:
-    """The interval of a mean when records of one cluster hang together; None for fewer than two clusters."""
-    _, index = np.unique(clusters, return_inverse=True)
-    count = int(index.max()) + 1 if len(index) else 0
-    if count < 2:
+def cluster_interval(values: Floats, clusters: Clusters) -> Interval | None:
+    """The interval of a mean when records of one cluster hang together; None for fewer than two clusters.
+
+    Clusters that all say the same leave open what others of them may say, anywhere on the scale.
+    """
+    if len(values) == 0 or len(np.unique(clusters)) == 1:
         return None
+    error, count = clustered_error(values, clusters)
+    lowest, highest = min(0.0, float(values.min())), max(1.0, float(values.max()))
+    half, method = student_quantile(_SHARE, count - 1) * error, "cluster_t"
+    if error <= _ROUNDING:
+        half, method = (highest - lowest) * rule_of_three(count), "rule_of_three"
     middle = float(values.mean())
-    sums = np.bincount(index, weights=values - middle)
-    error = sqrt(float(np.square(sums).sum()) * count / (count - 1)) / len(values)
-    half = student_quantile(_SHARE, count - 1) * error
-    return Interval(low=middle - half, high=middle + half, method="cluster_t", n=count)
+    return Interval(low=max(lowest, middle - half), high=min(highest, middle + half), method=method, n=count)
+
+
+class ClusteredError(NamedTuple):
+    """Standard error of a mean, and how many clusters show it."""
+
+    value: float
+    clusters: int
+
+
+def clustered_error(values: Floats, clusters: Clusters) -> ClusteredError:
+    """The error of a mean of values whose clusters hang together; 0 for a single cluster, which shows none."""
+    _, index = np.unique(clusters, return_inverse=True)
+    count = int(index.max()) + 1
+    sums = np.bincount(index, weights=values - float(values.mean()))
+    return ClusteredError(sqrt(float(np.square(sums).sum()) * count / max(1, count - 1)) / len(values), count)
+
+
+def rule_of_three(n: int) -> float:
+    """The share of other values that n equal ones leave open, for an interval with two sides."""
+    return float(1 - (1 - _SHARE) ** (1 / n))
 
 
 def percentile(ordered: Floats, share: float) -> float:

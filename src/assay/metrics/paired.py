@@ -1,81 +1,123 @@
-"""Two runs over the same records: the difference with its interval, McNemar's test, Holm, power, and what is decided."""
+"""Two runs over the same records: the difference with its interval, McNemar's test, Holm, and what is decided."""
 
 from collections.abc import Sequence
-from math import ceil, sqrt
+from math import sqrt
 from typing import Literal
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.metrics.distributions import normal_quantile, sign_test, student_quantile, student_two_sided, t_test_power
-from assay.metrics.intervals import LEVEL, Estimate, Floats, Interval, cluster_interval
+from assay.metrics.distributions import sign_test, student_quantile, student_two_sided
+from assay.metrics.intervals import LEVEL, Clusters, Estimate, Floats, Interval, clustered_error, rule_of_three
 
-POWER = 0.8
-"""Chance of noticing a difference that minimum detectable effects and required numbers are stated for."""
 _SHARE = (1 + LEVEL) / 2
-_Z = normal_quantile(_SHARE)
+_ROUNDING = 1e-12
+"""Spread, as a share of the scale, that equal differences have because decimals are rounded."""
 
 Decision = Literal["improved", "not_worse", "worse", "undecided"]
-Clusters = NDArray[np.int32]
+Verdicts = NDArray[np.bool_]
+
+
+class Flips(msgspec.Struct, frozen=True, kw_only=True):
+    """Verdicts that differ between two runs, among as many independent records as those compared are worth."""
+
+    better: float
+    worse: float
+    n: float
+    """The records themselves, or fewer where they hang together in clusters."""
+    units: int
+    """Records, or clusters, that were compared."""
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """Gains and losses with one further record in each, so that no flips are not taken for certainty."""
+        return (self.better + 1) / (self.n + 2), (self.worse + 1) / (self.n + 2)
+
+
+def flips_of(before: Verdicts, after: Verdicts, *, clusters: Clusters | None = None) -> Flips:
+    """The flips of records that both runs judged, in the same order.
+
+    Clusters are worth as many independent records as would err as much as they do (Korn and Graubard): all records where their
+    flips have nothing to do with each other, one for each cluster where it flips as a whole. Half a flip of a whole cluster is
+    added to what was seen, for few flips do not show which of the two it is.
+    """
+    n = len(before)
+    better, worse = int((after & ~before).sum()), int((before & ~after).sum())
+    if clusters is None or n == 0:
+        return Flips(better=better, worse=worse, n=n, units=n)
+    count = len(np.unique(clusters))
+    differences = after.astype(np.float64) - before
+    together = n * clustered_error(differences, clusters).value
+    alone = n * clustered_error(differences, np.arange(n)).value
+    size = n / count
+    inflation = max(1.0, (together**2 + size**2 / 2) / (alone**2 + size / 2))
+    return Flips(better=better / inflation, worse=worse / inflation, n=n / inflation, units=count)
 
 
 def paired_difference(before: Floats, after: Floats, *, clusters: Clusters | None = None, span: float = 1.0) -> Estimate:
     """The mean of after - before over records that both runs scored, in the same order.
 
-    Passes and failures (0 and 1) get Bonett and Price's interval, other scores Student's t, clusters a cluster-robust t.
-    `span` is the largest difference that the scale allows: it bounds what equal differences leave open.
+    Passes and failures (0 and 1) get Bonett and Price's interval, other scores Student's t, by clusters where there are some.
+    `span` is the largest difference that the scale allows: it bounds the interval, and what equal differences leave open.
     """
     n = len(before)
     if n == 0:
         return Estimate(n=0, reason="no record was scored in both runs")
-    differences = after - before
-    value = float(differences.mean())
-    if clusters is not None:
-        interval = cluster_interval(differences, clusters)
-        return Estimate(value=value, interval=interval, n=n, reason="" if interval else "one cluster has no spread")
-    if np.isin(before, (0.0, 1.0)).all() and np.isin(after, (0.0, 1.0)).all():
-        return Estimate(value=value, interval=_binary(int((differences > 0).sum()), int((differences < 0).sum()), n=n), n=n)
+    value = float((after - before).mean())
+    if clusters is not None and len(np.unique(clusters)) == 1:
+        return Estimate(value=value, n=n, reason="one cluster has no spread")
+    if _are_verdicts(before, after):
+        method = "bonett_price" if clusters is None else "bonett_price_cluster"
+        return Estimate(value=value, interval=_binary(flips_of(before == 1, after == 1, clusters=clusters), method=method), n=n)
     if n == 1:
         return Estimate(value=value, n=1, reason="one record has no spread to make an interval of")
-    return Estimate(value=value, interval=_mean_interval(differences, span=span), n=n)
+    return Estimate(value=value, interval=_mean_interval(after - before, clusters=clusters, span=span), n=n)
 
 
-def _binary(better: int, worse: int, *, n: int) -> Interval:
-    """Bonett and Price (2012): one pseudo-record in each discordant cell, so that no flips are not taken for certainty."""
-    gain, loss = (better + 1) / (n + 2), (worse + 1) / (n + 2)
-    half = _Z * sqrt((gain + loss - (gain - loss) ** 2) / (n + 2))
-    return Interval(low=max(-1.0, gain - loss - half), high=min(1.0, gain - loss + half), method="bonett_price", n=n)
+def _are_verdicts(before: Floats, after: Floats) -> bool:
+    return bool(np.isin(before, (0.0, 1.0)).all() and np.isin(after, (0.0, 1.0)).all())
 
 
-def _mean_interval(differences: Floats, *, span: float) -> Interval:
-    n, middle = len(differences), float(differences.mean())
-    spread = float(differences.std(ddof=1))
-    if spread == 0:
-        # Equal values bound how common others are (the rule of three), and these may be anything that the scale allows.
-        half = span * (1 - (1 - _SHARE) ** (1 / n))
-        return Interval(low=max(-span, middle - half), high=min(span, middle + half), method="rule_of_three", n=n)
-    half = student_quantile(_SHARE, n - 1) * spread / sqrt(n)
-    return Interval(low=max(-span, middle - half), high=min(span, middle + half), method="paired_t", n=n)
+def _binary(flips: Flips, *, method: str) -> Interval:
+    """Bonett and Price (2012), with Student's quantile: the normal one finds differences between few records too often."""
+    (gain, loss), half = flips.shares, student_quantile(_SHARE, flips.units + 1) * _error_of_flips(flips)
+    return Interval(low=max(-1.0, gain - loss - half), high=min(1.0, gain - loss + half), method=method, n=flips.units)
 
 
-def difference_p_value(differences: Floats, *, clusters: Clusters | None = None) -> float | None:
-    """How likely so large a mean difference is if there is none, by the same t as its interval; None where that has no spread."""
-    n = len(differences)
-    if n and not differences.any():
-        return 1.0
-    freedom, error = (n - 1, float(differences.std(ddof=1)) / sqrt(n)) if n > 1 else (0, 0.0)
-    if clusters is not None:
-        interval = cluster_interval(differences, clusters)
-        freedom = interval.n - 1 if interval else 0
-        error = (interval.high - interval.low) / 2 / student_quantile(_SHARE, freedom) if interval else 0.0
-    return student_two_sided(float(differences.mean()) / error, freedom) if error > 0 else None
+def _error_of_flips(flips: Flips) -> float:
+    gain, loss = flips.shares
+    return sqrt((gain + loss - (gain - loss) ** 2) / (flips.n + 2))
 
 
-def spread_of_passes(better: int, worse: int, *, n: int) -> float:
-    """Standard deviation of the differences of passes, with a pseudo-record in each discordant cell as in their interval."""
-    gain, loss = (better + 1) / (n + 2), (worse + 1) / (n + 2)
-    return sqrt(gain + loss - (gain - loss) ** 2)
+def _mean_interval(differences: Floats, *, clusters: Clusters | None, span: float) -> Interval:
+    error, units = clustered_error(differences, np.arange(len(differences)) if clusters is None else clusters)
+    middle = float(differences.mean())
+    if error <= _ROUNDING * span:
+        half, method = span * rule_of_three(units), "rule_of_three"
+    else:
+        half, method = student_quantile(_SHARE, units - 1) * error, "paired_t" if clusters is None else "cluster_t"
+    return Interval(low=max(-span, middle - half), high=min(span, middle + half), method=method, n=units)
+
+
+def difference_p_value(before: Floats, after: Floats, *, clusters: Clusters | None = None, span: float = 1.0) -> float | None:
+    """How likely so large a mean difference is if there is none; None where there is no interval either.
+
+    Of passes and failures it is McNemar's, exact; otherwise, and with clusters, below 0.05 where the interval leaves out 0.
+    """
+    if paired_difference(before, after, clusters=clusters, span=span).interval is None:
+        return None
+    if _are_verdicts(before, after):
+        if clusters is None:
+            return mcnemar(before == 1, after == 1).p_value
+        flips = flips_of(before == 1, after == 1, clusters=clusters)
+        return student_two_sided((flips.shares[0] - flips.shares[1]) / _error_of_flips(flips), flips.units + 1)
+    differences = after - before
+    error, units = clustered_error(differences, np.arange(len(differences)) if clusters is None else clusters)
+    middle = float(differences.mean())
+    if error <= _ROUNDING * span:
+        return float(min(1.0, 2 * max(0.0, 1 - abs(middle) / span) ** units))
+    return student_two_sided(middle / error, units - 1)
 
 
 def unpaired_difference(before: Floats, after: Floats) -> Estimate:
@@ -102,12 +144,12 @@ class McNemar(msgspec.Struct, frozen=True, kw_only=True):
     n: int
     """Records with a verdict in both runs."""
     p_value: float
-    """Exact and two-sided; 1 without any flip."""
+    """Exact and two-sided; 1 without any flip. More cautious than the interval of the difference, which decides."""
     mid_p: float
     """The less cautious variant, which holds its 5 % better with few flips."""
 
 
-def mcnemar(before: NDArray[np.bool_], after: NDArray[np.bool_]) -> McNemar:
+def mcnemar(before: Verdicts, after: Verdicts) -> McNemar:
     """The exact test of passes and failures of the same records, in the same order."""
     better, worse = int((after & ~before).sum()), int((before & ~after).sum())
     flips = better + worse
@@ -125,34 +167,6 @@ def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
         highest = max(highest, min(1.0, p * (len(known) - rank)))
         adjusted[place] = highest
     return tuple(adjusted)
-
-
-def detectable_effect(spread: float, n: int, *, power: float = POWER) -> float | None:
-    """The smallest true mean difference that a paired t test of n records would notice with this power; None below two records.
-
-    `spread` is the standard deviation of the differences; with clusters, pass the spread of cluster means and their number.
-    """
-    if n < 2:
-        return None
-    low, high = 0.0, 1.0
-    while t_test_power(high, n) < power:
-        low, high = high, 2 * high
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if t_test_power(middle, n) >= power else (middle, high)
-    return spread * high
-
-
-def required_records(effect: float, spread: float, *, power: float = POWER) -> int | None:
-    """Records that a paired t test needs to notice a true mean difference with this power; None for no difference or no spread."""
-    if effect == 0 or spread == 0:
-        return None
-    size = abs(effect) / spread
-    # What would be enough if the spread were known is never too many.
-    n = max(2, ceil(((_Z + normal_quantile(power)) / size) ** 2))
-    while t_test_power(size, n) < power:
-        n += 1
-    return n
 
 
 def decide(interval: Interval | None, *, margin: float = 0.0) -> Decision:

@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
 from itertools import groupby
 from math import fsum
 from typing import Any
@@ -61,7 +62,7 @@ class _Judge:
         }
 
     def _agreement(self) -> Json:
-        """How often the judge says what the panel says, where others voted too; the interval is by records."""
+        """How often the judge says what the panel says, where others voted too; the interval is by records, however often asked."""
         values = np.array(self.agreed)
         interval = rate_interval(values, np.array(self.agreed_in, dtype=np.int64))
         value = float(values.mean()) if len(values) else None
@@ -77,15 +78,16 @@ class PanelFigures:
         self._records = 0
         self._counts = dict.fromkeys(("n_decisions", "n_disagree", "n_tied", "n_escalated", "n_vote_lost"), 0)
 
-    def add(self, scores: Iterable[Score], decisions: Iterable[Decision], attempts: Iterable[JudgeAttempt]) -> None:
-        """One evaluated or failed record: its votes, how they were decided, and the calls to its judges."""
+    def add(self, record: str, scores: Iterable[Score], *, decisions: Iterable[Decision], attempts: Iterable[JudgeAttempt]) -> None:
+        """One answer to a record, evaluated or failed: its votes, how they were decided, and the calls to its judges."""
         votes = [score for score in scores if score.judge in self._judges]
-        self._add_votes(votes)
+        # A hash stands for the record, so that memory does not grow with the length of ids.
+        self._add_votes(votes, record=int.from_bytes(blake2b(record.encode(), digest_size=7).digest()))
         self._add_decisions(tuple(decisions))
         self._add_attempts(tuple(attempts))
         self._records += bool(votes)
 
-    def _add_votes(self, votes: Sequence[Score]) -> None:
+    def _add_votes(self, votes: Sequence[Score], *, record: int) -> None:
         splits = 0
         for _, group in groupby(votes, key=lambda vote: vote.criterion):
             cast = tuple(group)
@@ -93,16 +95,17 @@ class PanelFigures:
             splits += len({vote.score for vote in cast}) > 1
             middle = sorted(vote.score for vote in cast)[(len(cast) - 1) // 2]
             for vote in cast:
-                self._add_vote(vote, panel=middle, is_alone=len(cast) == 1)
+                self._add_vote(vote, panel=middle, record=None if len(cast) == 1 else record)
         self._counts["n_disagree"] += splits > 0
 
-    def _add_vote(self, vote: Score, *, panel: float, is_alone: bool) -> None:
+    def _add_vote(self, vote: Score, *, panel: float, record: int | None) -> None:
+        """`record` is None where nobody else voted."""
         judge = self._judges[vote.judge]
         judge.votes.append(vote.normalized)
         judge.salvaged += "salvaged" in vote.flags
-        if not is_alone:
+        if record is not None:
             judge.agreed.append(vote.score == panel)
-            judge.agreed_in.append(self._records)
+            judge.agreed_in.append(record)
 
     def _add_decisions(self, decisions: Sequence[Decision]) -> None:
         counts = self._counts

@@ -99,7 +99,7 @@ def figure(estimate: Any) -> str:
     if estimate.value is None:
         return f"{UNKNOWN} ({estimate.reason})" if estimate.reason else UNKNOWN
     if estimate.interval is None:
-        return decimal(estimate.value)
+        return f"{decimal(estimate.value)} ({estimate.reason})" if estimate.reason else decimal(estimate.value)
     return f"{decimal(estimate.value)} [{decimal(estimate.interval.low)}, {decimal(estimate.interval.high)}]"
 
 

@@ -67,11 +67,9 @@ def conclusion(found: Comparison) -> tuple[str, str]:
 
 def _power(found: Comparison) -> str:
     unit = "record" if found.n_clusters is None else "cluster"
-    if found.detectable_effect is None:
-        return ""
     units = counted(found.n_clusters or found.n, unit)
     words = f"; {units} would show one of {decimal(found.detectable_effect)} or more"
-    if found.detectable_effect > 1:
+    if found.detectable_effect is None:
         words = f"; {units} are too few to show any for certain"
     if found.required_records is None:
         return words
