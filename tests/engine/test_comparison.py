@@ -80,7 +80,7 @@ def test_records_of_a_cluster_count_together(folder: Path) -> None:
     alone, together = compared(folder), compared(folder, cluster="source")
     assert (alone.n_clusters, together.n_clusters, together.cluster) == (None, 10, "source")
     assert together.passes.interval is not None
-    assert together.passes.interval.method == "cluster_t"
+    assert together.passes.interval.method == "bonett_price_cluster"
     assert together.passes.value == pytest.approx(alone.passes.value)
 
 
