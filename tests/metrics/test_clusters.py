@@ -50,7 +50,7 @@ def test_one_cluster_has_no_interval() -> None:
     clusters = np.zeros(60, dtype=np.int64)
     found = clustered(plain(), clusters, statistic=mean_of(VALUES), bounds=(-1.0, 1.0))
     assert (found.value, found.interval, found.reason) == (0.8, None, "one cluster has no spread to make an interval of")
-    assert clustered_mean(plain(), VALUES, clusters).interval is None
+    assert clustered_mean(plain(), VALUES, clusters, ends=(0.0, 1.0)).interval is None
 
 
 def test_rows_that_stand_for_themselves_keep_their_interval() -> None:

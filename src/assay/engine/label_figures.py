@@ -122,13 +122,14 @@ def corrected_mean(matched: Matched, clusters: Clusters | None, *, member: Liter
     said = np.array([getattr(matched.labelled[place], member) for place in places], dtype=np.float64)
     judged = np.array([getattr(matched.labelled[place].standing, judge) for place in places], dtype=np.float64)
     unlabelled = np.array([getattr(matched.others[place], judge) for place in rest], dtype=np.float64)
-    plain = correct_mean(said, judged, unlabelled=unlabelled)
+    ends = _ends(matched, member)
+    plain = correct_mean(said, judged, unlabelled=unlabelled, ends=ends)
     if clusters is None:
         return plain
     codes = np.concatenate([clusters.labelled[places], clusters.others[rest]])
     everything = np.concatenate([judged, unlabelled])
-    of_values = clustered_rate if member == "passed" else clustered_mean
-    raw = of_values(plain.raw, everything, codes)
+    is_rate = member == "passed"
+    raw = clustered_rate(plain.raw, everything, codes) if is_rate else clustered_mean(plain.raw, everything, codes, ends=ends)
     labelled = len(np.unique(clusters.labelled[places]))
     if plain.corrected.value is not None and labelled < MIN_LABELS:
         reason = f"the labels are of {labelled} {_units(clusters)}, and a corrected mean needs {MIN_LABELS}"
@@ -138,11 +139,11 @@ def corrected_mean(matched: Matched, clusters: Clusters | None, *, member: Liter
         mine, others = rows[: len(said)], rows[len(said) :]
         return correct_mean(said[mine], judged[mine], unlabelled=unlabelled[others]).corrected.value
 
-    corrected = clustered(plain.corrected, codes, statistic=ppi, bounds=_bounds(matched, member))
+    corrected = clustered(plain.corrected, codes, statistic=ppi, bounds=ends)
     return msgspec.structs.replace(plain, raw=raw, corrected=corrected)
 
 
-def _bounds(matched: Matched, member: str) -> tuple[float, float]:
+def _ends(matched: Matched, member: str) -> tuple[float, float]:
     scales = {one.scale or "" for one in matched.standings}
     return _UNIT if member == "passed" else _SCALES.get(scales.pop(), _UNIT) if len(scales) == 1 else (float("-inf"), float("inf"))
 

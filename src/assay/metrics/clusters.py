@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.metrics.distributions import student_quantile
-from assay.metrics.intervals import LEVEL, Estimate, Floats, Interval, cluster_interval
+from assay.metrics.intervals import LEVEL, Ends, Estimate, Floats, Interval, cluster_interval
 from assay.metrics.repeats import rate_interval
 
 PARTS = 200
@@ -27,9 +27,9 @@ def clustered_rate(plain: Estimate, values: Floats, clusters: Codes) -> Estimate
     return _with_interval(plain, rate_interval(values, clusters)) if plain.value is not None else plain
 
 
-def clustered_mean(plain: Estimate, values: Floats, clusters: Codes) -> Estimate:
-    """A mean with its cluster-robust interval."""
-    return _with_interval(plain, cluster_interval(values, clusters.astype(np.int32))) if plain.value is not None else plain
+def clustered_mean(plain: Estimate, values: Floats, clusters: Codes, *, ends: Ends) -> Estimate:
+    """A mean with its cluster-robust interval; what has none by rows has none."""
+    return plain if plain.interval is None else _with_interval(plain, cluster_interval(values, clusters, ends=ends))
 
 
 def _with_interval(plain: Estimate, interval: Interval | None) -> Estimate:

@@ -1,21 +1,20 @@
 """What the pass rate or mean would be if people had judged: corrected by labels on a part of the records."""
 
-from math import ceil, inf, sqrt
+from math import ceil, inf, isinf, sqrt
 
 import msgspec
 import numpy as np
 
 from assay.metrics.agreement import Detection
 from assay.metrics.distributions import normal_quantile, student_quantile
-from assay.metrics.intervals import LEVEL, Estimate, Floats, Interval, rule_of_three, wilson
+from assay.metrics.intervals import LEVEL, Ends, Estimate, Floats, Interval, rule_of_three, wilson
 
 MIN_LABELS_EACH = 10
 """Labels of good records, and of bad ones, below which a corrected pass rate is refused."""
 MIN_LABELS = 20
 """Labelled records below which a corrected mean is refused."""
 _Z = normal_quantile((1 + LEVEL) / 2)
-
-Ends = tuple[float, float]
+_ANYWHERE = (-inf, inf)
 
 
 class Correction(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,7 +121,7 @@ def _corrected(value: float, rate: _Rate, *, sensitivity: _Rate, specificity: _R
     )
 
 
-def correct_mean(labels: Floats, judged: Floats, *, unlabelled: Floats, ends: Ends | None = None) -> Correction:
+def correct_mean(labels: Floats, judged: Floats, *, unlabelled: Floats, ends: Ends = _ANYWHERE) -> Correction:
     """The mean score that people would give: the judge's scores, shifted by how people differ from it (PPI++).
 
     `judged` are the judge's scores of the labelled records, `unlabelled` its scores of the others, which must be records
@@ -162,7 +161,7 @@ def _trust(labels: Floats, judged: Floats, *, unlabelled: Floats) -> float:
     return min(1.0, max(0.0, together / (spread * (1 + len(labels) / len(unlabelled)))))
 
 
-def _mean(values: Floats, *, ends: Ends | None) -> Estimate:
+def _mean(values: Floats, *, ends: Ends) -> Estimate:
     """The mean of values themselves; equal ones have an interval only if it is known what others may be."""
     n = len(values)
     if n == 0:
@@ -170,16 +169,16 @@ def _mean(values: Floats, *, ends: Ends | None) -> Estimate:
     if n == 1:
         return Estimate(value=float(values[0]), n=1, reason="one record has no spread to make an interval of")
     if np.ptp(values) == 0:
-        if ends is None:
+        if isinf(ends[1] - ends[0]):
             return Estimate(value=float(values[0]), n=n, reason="all values are equal: no spread to make an interval of")
         return _bounded(float(values[0]), (ends[1] - ends[0]) * rule_of_three(n), ends=ends, method="rule_of_three", n=n)
     half = student_quantile((1 + LEVEL) / 2, n - 1) * float(values.std(ddof=1)) / sqrt(n)
     return _bounded(float(values.mean()), half, ends=ends, method="t", n=n)
 
 
-def _bounded(value: float, half: float, *, ends: Ends | None, method: str, n: int) -> Estimate:
+def _bounded(value: float, half: float, *, ends: Ends, method: str, n: int) -> Estimate:
     """What lies outside of the scale cannot be: PPI++ itself does not know where that ends."""
-    lowest, highest = ends or (-inf, inf)
+    lowest, highest = ends
     value = min(highest, max(lowest, value))
     interval = Interval(low=max(lowest, value - half), high=min(highest, value + half), method=method, n=n)
     return Estimate(value=value, interval=interval, n=n)

@@ -19,6 +19,8 @@ _ROUNDING = 1e-12
 """Spread that equal scores have because decimals are rounded."""
 
 Floats = NDArray[np.float64]
+Ends = tuple[float, float]
+"""Of a scale."""
 Clusters = NDArray[np.int32] | NDArray[np.int64]
 
 
@@ -103,15 +105,15 @@ def _student(values: Floats, *, ends: tuple[float, float]) -> Interval:
     return Interval(low=max(ends[0], middle - half), high=min(ends[1], middle + half), method="t", n=n)
 
 
-def cluster_interval(values: Floats, clusters: Clusters) -> Interval | None:
+def cluster_interval(values: Floats, clusters: Clusters, *, ends: Ends = (0.0, 1.0)) -> Interval | None:
     """The interval of a mean when records of one cluster hang together; None for fewer than two clusters.
 
-    Clusters that all say the same leave open what others of them may say, anywhere on the scale.
+    Clusters that all say the same leave open what others of them may say, anywhere between the ends of the scale.
     """
     if len(values) == 0 or len(np.unique(clusters)) == 1:
         return None
     error, count = clustered_error(values, clusters)
-    lowest, highest = min(0.0, float(values.min())), max(1.0, float(values.max()))
+    lowest, highest = min(ends[0], float(values.min())), max(ends[1], float(values.max()))
     half, method = student_quantile(_SHARE, count - 1) * error, "cluster_t"
     if error <= _ROUNDING:
         half, method = (highest - lowest) * rule_of_three(count), "rule_of_three"
