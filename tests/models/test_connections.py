@@ -3,14 +3,19 @@
 import asyncio
 import socket
 import threading
+import time
+import tracemalloc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from urllib.parse import urlsplit
 
 import pytest
 
 from assay.core.ask import ModelFailure
 from assay.core.plan import Plan
-from assay.models.http_connection import HttpReply
+from assay.models.endpoint import endpoint_problems
+from assay.models.http_connection import Broken, HttpReply
+from assay.models.http_dialing import Dialer
 from assay.models.http_pool import HttpPool
 from tests.models.asking import ENVIRON, class_of, plan_of, provider_of, reply_to
 from tests.models.faulty_provider import (
@@ -247,3 +252,59 @@ def test_a_proxy_that_gives_no_connection_is_a_service_that_is_unavailable(answe
 def test_an_answer_that_comes_after_its_connection_was_idle_is_not_taken_for_another() -> None:
     with faulty_provider(send_late(OK, OK, 0.05), send(OK)) as url:
         assert statuses(url, times=2, pause=0.2) == [200, 200]
+
+
+def test_bytes_that_nobody_has_read_yet_answer_no_other_request() -> None:
+    async def asked(url: str) -> list[int]:
+        pool = HttpPool(url, seconds=5.0)
+        request = pool.head("GET", url, {}) + b"\r\n"
+        first = await pool.send(request)
+        # The event loop stands still, so that what arrives meanwhile stays with the operating system.
+        time.sleep(0.3)
+        second = await pool.send(request)
+        await pool.close()
+        return [first.status, second.status]
+
+    with faulty_provider(send_late(OK, http(b"{}", status=418), 0.05), send(OK)) as url:
+        assert asyncio.run(asked(url)) == [200, 200]
+
+
+@pytest.mark.parametrize("said", [b"", OK], ids=["closes", "speaks unasked"])
+def test_a_provider_that_ends_a_connection_before_the_request_is_no_answer_at_once(said: bytes) -> None:
+    async def asked(port: int) -> None:
+        connection = await Dialer(urlsplit(f"http://127.0.0.1:{port}"), None).connect()
+        while connection.is_reusable:
+            await asyncio.sleep(0.01)
+        await connection.exchange(b"GET / HTTP/1.1\r\n\r\n", seconds=600)
+
+    with server(lambda connection: connection.sendall(said)) as port, pytest.raises(Broken, match="before the request was sent"):
+        asyncio.run(asyncio.wait_for(asked(port), 20))
+
+
+def test_an_answer_in_tiny_chunks_takes_little_more_memory_than_its_bytes() -> None:
+    answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"2\r\nab\r\n" * 100_000 + b"0\r\n\r\n"
+    with counting_provider(answer) as (url, _):
+        tracemalloc.start()
+        assert statuses(url, times=1) == [200]
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert peak < 3_000_000
+
+
+@pytest.mark.parametrize("encoding", ["br", "gzip"])
+def test_a_refusal_that_cannot_be_unpacked_keeps_its_status_and_its_wait(encoding: str) -> None:
+    refusal = http(b"xx", status=429, headers=f"Content-Encoding: {encoding}\r\nRetry-After: 20\r\n")
+    with faulty_provider(send(refusal)) as url:
+        failure = failure_of(plan_of(provider_of("openai", url)))
+    assert (failure.code, failure.http_status, failure.retry_after) == ("rate_limited", 429, 20.0)
+
+
+def test_a_trailer_names_no_request_where_the_body_does() -> None:
+    sent = chunked(completion()).replace(b"0\r\n\r\n", b"0\r\nX-Request-Id: late\r\n\r\n")
+    with faulty_provider(send(sent)) as url:
+        assert reply_to(plan_of(provider_of("openai", url))).request_id == "x"
+
+
+def test_port_0_is_no_address() -> None:
+    (problem,) = endpoint_problems(provider_of("openai", "http://host:0/v1"), {})
+    assert "is not an http or https address" in problem

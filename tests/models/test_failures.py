@@ -78,7 +78,9 @@ def test_seconds_to_wait_are_read(value: str, seconds: float) -> None:
     assert parse_retry_after({"retry-after": value}) == seconds
 
 
-@pytest.mark.parametrize("value", ["", "-5", "soon", "nan", "inf", "Sun, 99 Foo 2026 25:61:61 GMT"])
+@pytest.mark.parametrize(
+    "value", ["", "-5", "soon", "nan", "inf", "Sun, 99 Foo 2026 25:61:61 GMT", "Mon, 01 Jan 99999999999 00:00:00 GMT"]
+)
 def test_a_wait_that_means_nothing_is_none(value: str) -> None:
     assert parse_retry_after({"retry-after": value}) is None
 

@@ -4,7 +4,7 @@ import asyncio
 import re
 import ssl
 from collections.abc import Mapping
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
 
@@ -52,7 +52,9 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     def secrets(self) -> tuple[str, ...]:
         """What must not appear in any message: the key, and values of headers that look like one."""
         values = [value for name, value in self.headers.items() if _SECRET_HEADER.search(name)]
-        return tuple(secret for secret in (self.key, *values) if secret)
+        # `Bearer KEY` is repeated by providers without its first word.
+        bare = [value.rpartition(" ")[2] for value in values]
+        return tuple(secret for secret in (self.key, *values, *bare, unquote(urlsplit(self.proxy).password or "")) if secret)
 
     def at(self, path: str) -> str:
         """The address of one of the provider's paths."""
@@ -153,7 +155,7 @@ def _is_within(host: str, name: str) -> bool:
 def _url_problems(provider: ProviderPlan, url: str) -> list[str]:
     try:
         parts = urlsplit(url)
-        is_usable = parts.scheme in ("http", "https") and bool(_name(parts)) and (parts.port or 1) > 0
+        is_usable = parts.scheme in ("http", "https") and bool(_name(parts)) and parts.port != 0
     except ValueError:
         return [f"the base_url of provider '{provider.name}' is not a URL"]
     if parts.username or parts.password:
@@ -171,7 +173,7 @@ def _proxy_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[
     proxy = _proxy(urlsplit(_url(provider, environ)), environ)
     try:
         parts = urlsplit(proxy)
-        is_usable = parts.scheme in ("http", "https") and bool(_name(parts)) and (parts.port or 1) > 0
+        is_usable = parts.scheme in ("http", "https") and bool(_name(parts)) and parts.port != 0
     except ValueError:
         is_usable = False
     if is_usable or not proxy:

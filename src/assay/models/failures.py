@@ -139,7 +139,7 @@ def parse_retry_after(headers: Mapping[str, str]) -> float | None:
 def _seconds_until(date: str) -> float | None:
     try:
         moment = parsedate_to_datetime(date)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return max(0.0, (aware - datetime.now(UTC)).total_seconds())

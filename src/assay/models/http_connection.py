@@ -1,10 +1,12 @@
 """One HTTP/1.1 connection to a provider: a request goes out in one write, and its reply comes back whole or not at all.
 
 The rules of HTTP are kept by llhttp, the parser of Node.js, through httptools. A connection that has anything left to say after its
-answer, or says something unasked, is closed, so that no late byte answers another request.
+answer, or says something unasked, is closed. Only bytes that arrive just after the next request went out pass for its answer:
+HTTP/1.1 has nothing to tell them apart by.
 """
 
 import asyncio
+import select
 from typing import cast
 
 import msgspec
@@ -52,6 +54,9 @@ class HttpConnection(asyncio.Protocol):
 
     async def exchange(self, request: bytes, *, seconds: float) -> HttpReply:
         """The reply to one request; raises Broken, or TimeoutError when it is not whole in time."""
+        if self._transport.is_closing():
+            # Between dialing and this call; nobody would ever wake the one who waits.
+            raise Broken("service_unavailable", "the connection was closed before the request was sent")
         reply: asyncio.Future[HttpReply] = self._loop.create_future()
         self._reply = reply
         timer = self._loop.call_later(seconds, self._expire)
@@ -64,6 +69,15 @@ class HttpConnection(asyncio.Protocol):
             self.is_reusable = self.is_reusable and self._is_whole
             self._begin()
 
+    def is_quiet(self) -> bool:
+        """Nothing waits to be read, and nothing to be sent."""
+        number = self._transport.get_extra_info("socket").fileno()
+        if not hasattr(select, "poll"):  # Windows, where `select` takes every number.
+            return select.select([number], [number], [], 0) == ([], [number], [])
+        watched = select.poll()
+        watched.register(number, select.POLLIN | select.POLLOUT)
+        return watched.poll(0) == [(number, select.POLLOUT)]
+
     def close(self) -> None:
         """Close at once."""
         self.is_reusable = False
@@ -72,7 +86,7 @@ class HttpConnection(asyncio.Protocol):
     def _begin(self) -> None:
         self._status = 0
         self._headers: dict[str, str] = {}
-        self._body: list[bytes] = []
+        self._body = bytearray()
         self._header_bytes = self._body_bytes = self._silent_bytes = 0
         self._is_whole = False
 
@@ -129,7 +143,7 @@ class HttpConnection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header, or a trailer."""
         self._header_bytes += len(name) + len(value)
-        if not self._is_whole and self._header_bytes <= MAX_HEAD_BYTES:
+        if not self._status and self._header_bytes <= MAX_HEAD_BYTES:
             self._headers.setdefault(name.decode("latin-1").lower(), value.decode("utf-8", "replace"))
 
     def on_headers_complete(self) -> None:
@@ -145,7 +159,7 @@ class HttpConnection(asyncio.Protocol):
             return
         self._body_bytes += len(body)
         if self._body_bytes <= MAX_REPLY_BYTES:
-            self._body.append(body)
+            self._body += body
 
     def on_message_complete(self) -> None:
         """The end of a reply; one that only says that another will come is passed over."""
@@ -161,8 +175,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _succeed(self) -> None:
         if self._reply is not None and not self._reply.done():
-            body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-            self._reply.set_result(HttpReply(self._status, self._headers, body))
+            self._reply.set_result(HttpReply(self._status, self._headers, bytes(self._body)))
 
     def _expire(self) -> None:
         self._fail(TimeoutError())

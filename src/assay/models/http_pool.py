@@ -67,7 +67,7 @@ class HttpPool:
         """The one that was used last, so that the others can grow old."""
         while self._idle:
             connection = self._idle.pop()
-            if connection.is_reusable and now - connection.idle_since < IDLE_SECONDS:
+            if connection.is_reusable and now - connection.idle_since < IDLE_SECONDS and connection.is_quiet():
                 return connection
             connection.close()
         return None

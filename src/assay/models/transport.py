@@ -79,9 +79,9 @@ class Transport:
             reply = await self._pool.send(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
         except (Broken, OSError) as problem:
             raise self._scrub.failure(self._network_failure(problem)) from None
-        content = self._content(reply)
         if not 200 <= reply.status < 300:
-            raise self._scrub.failure(status_failure(self._refusal(reply, decode_error(content))))
+            raise self._scrub.failure(status_failure(self._refusal(reply, decode_error(self._explanation(reply)))))
+        content = self._content(reply)
         try:
             decoded = decode_body(content, decoder)
         except Undecodable as problem:
@@ -132,6 +132,13 @@ class Transport:
         if not inflate.eof:
             raise self._broken("its compression is broken (the stream ends too early)", reply)
         return content
+
+    def _explanation(self, reply: HttpReply) -> bytes:
+        """The body of a refusal; where it cannot be unpacked, its status and headers say enough."""
+        try:
+            return self._content(reply)
+        except ModelFailure:
+            return b""
 
     def _broken(self, what: str, reply: HttpReply) -> ModelFailure:
         message = shorten(f"the reply of '{self.endpoint.provider}' cannot be read: {what}")
