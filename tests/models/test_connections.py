@@ -7,6 +7,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from urllib.parse import urlsplit
 
 import pytest
@@ -254,13 +255,17 @@ def test_an_answer_that_comes_after_its_connection_was_idle_is_not_taken_for_ano
         assert statuses(url, times=2, pause=0.2) == [200, 200]
 
 
+def stand_still() -> None:
+    """Hold the event loop, so that what arrives meanwhile stays with the operating system."""
+    time.sleep(0.3)
+
+
 def test_bytes_that_nobody_has_read_yet_answer_no_other_request() -> None:
     async def asked(url: str) -> list[int]:
         pool = HttpPool(url, seconds=5.0)
         request = pool.head("GET", url, {}) + b"\r\n"
         first = await pool.send(request)
-        # The event loop stands still, so that what arrives meanwhile stays with the operating system.
-        time.sleep(0.3)
+        stand_still()
         second = await pool.send(request)
         await pool.close()
         return [first.status, second.status]
@@ -273,7 +278,7 @@ def test_bytes_that_nobody_has_read_yet_answer_no_other_request() -> None:
 def test_a_provider_that_ends_a_connection_before_the_request_is_no_answer_at_once(said: bytes) -> None:
     async def asked(port: int) -> None:
         connection = await Dialer(urlsplit(f"http://127.0.0.1:{port}"), None).connect()
-        while connection.is_reusable:
+        for _ in takewhile(lambda _: connection.is_reusable, range(1000)):
             await asyncio.sleep(0.01)
         await connection.exchange(b"GET / HTTP/1.1\r\n\r\n", seconds=600)
 

@@ -3,14 +3,18 @@
 import os
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import pytest
 
 from assay.core.ask import ModelFailure
+from assay.models.endpoint import resolve_endpoint
+from assay.models.transport import Scrubber
 from tests.models.asking import KEY, ask_of, class_of, plan_of, provider_of, replies_to, reply_to
 from tests.models.faulty_provider import (
     Play,
@@ -29,6 +33,7 @@ from tests.models.faulty_provider import (
 )
 
 TIMEOUT = 0.5
+AWKWARD_KEY = "sk-abc+def/ghi==0123456789"
 OK = http(completion())
 FAULTS: dict[str, tuple[Play, str]] = {
     "plain": (send(OK), "ok"),
@@ -174,6 +179,72 @@ def test_a_message_that_is_cut_within_the_key_holds_no_part_of_it(status: int) -
         reply_to(plan_of(provider_of("openai", url, key_variable="TEST_KEY")))
     assert "[key" in caught.value.message
     assert KEY[:8] not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        http(b"oops" + b" " * 3976 + KEY.encode(), status=401),
+        http(msgspec.json.encode({"a" * 460 + KEY: 1}), status=401),
+        http(b"x", headers=f"Content-Encoding: {'x' * 20}{KEY}\r\n"),
+        http(b'{"a": ' + KEY.encode() * 3 + b"}"),
+        http(b"{}", status=401, headers=f"x-request-id: {'x' * 190}{KEY}\r\n"),
+    ],
+    ids=["a text", "a name", "an encoding", "no JSON", "the name of the request"],
+)
+def test_nothing_is_cut_through_a_key(refusal: bytes) -> None:
+    with faulty_provider(send(refusal)) as url, pytest.raises(ModelFailure) as caught:
+        reply_to(plan_of(provider_of("openai", url, key_variable="TEST_KEY")))
+    assert KEY[:6] not in f"{caught.value} {caught.value.request_id}"
+
+
+@pytest.mark.parametrize(
+    "shown", [quote(AWKWARD_KEY, safe=""), b64encode(AWKWARD_KEY.encode()).decode(), AWKWARD_KEY.replace("/", "\\/")]
+)
+def test_a_key_is_found_in_the_forms_that_providers_write(shown: str) -> None:
+    with faulty_provider(send(http(f"bad key: {shown}".encode(), status=401))) as url, pytest.raises(ModelFailure) as caught:
+        reply_to(plan_of(provider_of("openai", url, key_variable="TEST_KEY")), environ={"TEST_KEY": AWKWARD_KEY})
+    assert "bad key: [key]" in caught.value.message
+
+
+@pytest.mark.parametrize("headers", [{"Authorization": "$TEAM"}, {"X-Pass": "$TEAM"}])
+def test_the_key_in_a_header_of_the_environment_gets_into_no_message(headers: dict[str, str]) -> None:
+    with faulty_provider(send(http(f"bad key: {KEY}".encode(), status=401))) as url, pytest.raises(ModelFailure) as caught:
+        reply_to(plan_of(provider_of("openai", url, headers=headers)), environ={"TEAM": f"Bearer {KEY}"})
+    assert "bad key: [key]" in caught.value.message
+
+
+def test_an_endpoint_shows_nothing_secret() -> None:
+    provider = provider_of("openai", "http://host/v1", key_variable="TEST_KEY", headers={"X-Pass": "$PASS"})
+    environ = {"TEST_KEY": KEY, "PASS": "pass-secret", "http_proxy": "http://anna:proxy-secret@proxy:1"}
+    assert repr(resolve_endpoint(provider, environ)) == "Endpoint(provider='p', kind='openai', url='http://host/v1')"
+
+
+@pytest.mark.parametrize("before", range(10, 45, 5))
+def test_the_beginning_of_a_text_ends_before_half_a_key(before: int) -> None:
+    scrubber = Scrubber([KEY])
+    assert scrubber.beginning("-" * before + KEY, 40) == ("-" * before + "[key]")[:40]
+    assert KEY[:1] not in scrubber.beginning(KEY * 3 + "-" * before + KEY * 3, 40).replace("[key]", "")
+
+
+def test_a_request_is_named_in_few_characters_that_no_terminal_obeys() -> None:
+    with faulty_provider(send(http(completion().replace(b'"x"', b'"\\u001b[2J' + b"a" * 1000 + b'"')))) as url:
+        name = reply_to(plan_of(provider_of("openai", url))).request_id
+    assert name.startswith("[2Ja")
+    assert len(name) == 200
+
+
+def test_a_message_holds_no_character_that_a_terminal_obeys() -> None:
+    body = b'{"error": {"message": "a\\u001b[2Jb\\u009bc\\u202ed"}}'
+    with faulty_provider(send(http(body, status=400))) as url, pytest.raises(ModelFailure) as caught:
+        reply_to(plan_of(provider_of("openai", url)))
+    assert caught.value.message.endswith(": a[2Jbcd")
+
+
+def test_an_answer_that_is_announced_as_too_large_is_not_waited_for() -> None:
+    with faulty_provider(send_and_hang(http(b"", length=1 << 40))) as url, pytest.raises(ModelFailure) as caught:
+        reply_to(plan_of(provider_of("openai", url)))
+    assert caught.value.code == "reply_too_large"
 
 
 def test_long_explanations_are_shortened() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from assay.core.plan import ComparisonPlan, DatasetPlan, ModelPlan, Plan
+from assay.models.endpoint import provider_secrets
 from assay.store.redact import Redactor
 
 _replace = msgspec.structs.replace
@@ -50,10 +51,8 @@ class ShownPlan:
 
 
 def own_secrets(plan: Plan, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The keys that a plan's providers are called with: they are redacted wherever they turn up."""
-    headers = (value for provider in plan.providers for value in provider.headers.values())
-    variables = [*(provider.key_variable for provider in plan.providers), *(value[1:] for value in headers if value[:1] == "$")]
-    return tuple(key for key in (environ.get(name, "").strip() for name in variables) if key)
+    """What a plan's providers are called with and nobody may read: it is redacted wherever it turns up."""
+    return tuple(secret for provider in plan.providers for secret in provider_secrets(provider, environ))
 
 
 def _model(model: ModelPlan, redactor: Redactor) -> ModelPlan:

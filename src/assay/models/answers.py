@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from assay.core.ask import ModelFailure, Reply, Usage
+from assay.models.failures import shown_id
 from assay.models.transport import Exchanged
 
 
@@ -36,7 +37,7 @@ def reply_of(answered: Answered, exchanged: Exchanged[Any], applied: dict[str, A
         finish_reason=finish,
         usage=answered.usage,
         model=answered.model,
-        request_id=answered.request_id,
+        request_id=shown_id(answered.request_id),
         applied=applied,
         flags=() if is_plain else _flags(answered, has_replaced=has_replaced),
         raw=exchanged.raw,
@@ -53,7 +54,7 @@ def _flags(answered: Answered, *, has_replaced: bool) -> tuple[str, ...]:
 
 
 def _no_answer(answered: Answered) -> ModelFailure:
-    finish, request_id = answered.finish_reason, answered.request_id
+    finish, request_id = answered.finish_reason, shown_id(answered.request_id)
     if finish == "content_filter":
         return ModelFailure("content_filtered", "the provider's filter withheld the answer", http_status=200, request_id=request_id)
     message = f"the reply holds no answer (it ended with '{finish or 'no reason'}')"

@@ -40,11 +40,11 @@ def decode_body(body: bytes, decoder: "msgspec.json.Decoder[_Value]") -> Decoded
 
 
 def decode_error(body: bytes) -> Any:
-    """The body of a refusal: JSON where it is, otherwise the beginning of its text."""
+    """The body of a refusal: JSON where it is, otherwise its text."""
     try:
         return _read_strictly(body)[0]
     except Undecodable:
-        return body[:4000].decode("utf-8", "replace")
+        return body.decode("utf-8", "replace")
 
 
 def _read_strictly(body: bytes) -> tuple[Any, bool]:

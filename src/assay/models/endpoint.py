@@ -4,12 +4,14 @@ import asyncio
 import re
 import ssl
 from collections.abc import Mapping
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
 from assay.core.errors import UsageProblem
 from assay.core.plan import ProviderKind, ProviderPlan
+from assay.core.secrets import header_secrets, login_secrets
+from assay.models.proxies import proxy_of, proxy_secrets
 
 HTTP_KINDS: frozenset[ProviderKind] = frozenset({"openai", "openai_responses", "anthropic"})
 CONNECT_SECONDS = 10.0
@@ -48,13 +50,16 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     proxy: str = ""
     is_vendor: bool = False
     """The vendor's own host, whose abilities are known."""
+    header_secrets: tuple[str, ...] = ()
+    """Values of headers that must not appear in any message."""
+
+    def __repr__(self) -> str:
+        """What may be shown: nothing that a key can stand in."""
+        return f"Endpoint(provider={self.provider!r}, kind={self.kind!r}, url={self.url!r})"
 
     def secrets(self) -> tuple[str, ...]:
-        """What must not appear in any message: the key, and values of headers that look like one."""
-        values = [value for name, value in self.headers.items() if _SECRET_HEADER.search(name)]
-        # `Bearer KEY` is repeated by providers without its first word.
-        bare = [value.rpartition(" ")[2] for value in values]
-        return tuple(secret for secret in (self.key, *values, *bare, unquote(urlsplit(self.proxy).password or "")) if secret)
+        """What must not appear in any message: the key, the secrets of headers, and the proxy's user name and password."""
+        return tuple(filter(None, (self.key, *self.header_secrets, *login_secrets(urlsplit(self.proxy)))))
 
     def at(self, path: str) -> str:
         """The address of one of the provider's paths."""
@@ -76,9 +81,18 @@ def resolve_endpoint(provider: ProviderPlan, environ: Mapping[str, str]) -> Endp
         key=environ.get(variable, "").strip() if variable else "",
         headers={name: _header_value(value, environ) for name, value in provider.headers.items()},
         timeout=provider.timeout,
-        proxy=_proxy(urlsplit(url), environ),
+        proxy=proxy_of(urlsplit(url), environ),
         is_vendor=_is_vendor(provider, url),
+        header_secrets=_header_secrets(provider, environ),
     )
+
+
+def provider_secrets(provider: ProviderPlan, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Everything secret that a provider may be called with: it is kept nowhere."""
+    vendor = _VENDORS.get(provider.kind)
+    variable = provider.key_variable or (vendor.key_variable if vendor else "")
+    found = (environ.get(variable, "").strip(), *_header_secrets(provider, environ), *proxy_secrets(environ))
+    return tuple(filter(None, found))
 
 
 def endpoint_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[str]:
@@ -118,7 +132,10 @@ def _url(provider: ProviderPlan, environ: Mapping[str, str]) -> str:
 
 
 def _is_vendor(provider: ProviderPlan, url: str) -> bool:
-    return urlsplit(url).hostname == urlsplit(_VENDORS[provider.kind].url).hostname
+    """True for the vendor's host, encrypted and at its own port: a key goes nowhere else by itself."""
+    parts = urlsplit(url)
+    is_secure = parts.scheme == "https" and parts.port in (None, 443)
+    return is_secure and parts.hostname == urlsplit(_VENDORS[provider.kind].url).hostname
 
 
 def _key_variable(provider: ProviderPlan, environ: Mapping[str, str]) -> str:
@@ -134,22 +151,10 @@ def _header_value(value: str, environ: Mapping[str, str]) -> str:
     return environ.get(value[1:], "").strip() if value.startswith("$") else value
 
 
-def _proxy(target: SplitResult, environ: Mapping[str, str]) -> str:
-    """The proxy of the environment, as curl and requests understand it."""
-    excluded = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
-    if excluded.strip() == "*" or any(_is_within(target.hostname or "", name) for name in excluded.split(",")):
-        return ""
-    name = f"{target.scheme}_proxy"
-    # An upper-case HTTP_PROXY can be set by a request header where this runs as CGI; everyone ignores it there.
-    upper = "" if name == "http_proxy" and "REQUEST_METHOD" in environ else environ.get(name.upper(), "")
-    proxy = (environ.get(name) or upper).strip()
-    return proxy if "://" in proxy or not proxy else f"http://{proxy}"
-
-
-def _is_within(host: str, name: str) -> bool:
-    """True for a host of that name, or below it; a dot before the name says nothing more."""
-    domain = name.strip().lstrip(".").lower()
-    return bool(domain) and f".{host.lower()}".endswith(f".{domain}")
+def _header_secrets(provider: ProviderPlan, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Of every value that is not in the plan, and of those whose name says that they are secret."""
+    named = [value for name, value in provider.headers.items() if value.startswith("$") or _SECRET_HEADER.search(name)]
+    return tuple(secret for value in named for secret in header_secrets(_header_value(value, environ)))
 
 
 def _url_problems(provider: ProviderPlan, url: str) -> list[str]:
@@ -158,7 +163,7 @@ def _url_problems(provider: ProviderPlan, url: str) -> list[str]:
         is_usable = parts.scheme in ("http", "https") and bool(_name(parts)) and parts.port != 0
     except ValueError:
         return [f"the base_url of provider '{provider.name}' is not a URL"]
-    if parts.username or parts.password:
+    if parts.username or parts.password or (not is_usable and "@" in url):
         return [f"the base_url of provider '{provider.name}' holds a user name or password; name a key variable instead"]
     return [] if is_usable else [f"the base_url '{url}' of provider '{provider.name}' is not an http or https address"]
 
@@ -170,7 +175,7 @@ def _name(parts: SplitResult) -> bytes:
 
 def _proxy_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[str]:
     """The address of a proxy may hold a password, so that no sentence repeats it."""
-    proxy = _proxy(urlsplit(_url(provider, environ)), environ)
+    proxy = proxy_of(urlsplit(_url(provider, environ)), environ)
     try:
         parts = urlsplit(proxy)
         is_usable = parts.scheme in ("http", "https") and bool(_name(parts)) and parts.port != 0

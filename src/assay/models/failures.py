@@ -4,6 +4,7 @@ Codes that are tried again: timeout, rate_limited, service_unavailable, internal
 """
 
 import math
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -15,6 +16,9 @@ from assay.core.ask import ModelFailure
 
 MAX_MESSAGE = 500
 """Characters of a provider's own words that are kept."""
+MAX_REQUEST_ID = 200
+TOLD_HEADERS = ("x-request-id", "request-id", "retry-after")
+"""What is read from the headers of a reply."""
 
 STATUS_CODES: dict[int, str] = {
     400: "invalid_request",
@@ -62,6 +66,8 @@ EXCEPTION_CODES: dict[str, str] = {
     "OSError": "service_unavailable",
 }
 """By name of the exception's class, then of its parents."""
+_CONTROLS = re.compile("[\x01-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Would move the cursor of a terminal or turn its text around."""
 _EXACT_WORDS = frozenset({"content_filtered", "context_too_long", "parameter_refused"})
 """What an error object may make of a status that says less."""
 _EXHAUSTED_WORDS = frozenset({"insufficient_quota", "billing_error", "billing_hard_limit_reached", "credit_balance_too_low"})
@@ -117,13 +123,19 @@ def exception_failure(problem: BaseException, *, provider: str) -> ModelFailure:
 
 def shorten(text: str) -> str:
     """The text as far as it is kept, in one line that every artifact can hold."""
-    clean = " ".join(text.encode("utf-8", "replace").decode().replace("\x00", "\ufffd").split())
+    clean = _CONTROLS.sub("", " ".join(text.encode("utf-8", "replace").decode().replace("\x00", "\ufffd").split()))
     return clean if len(clean) <= MAX_MESSAGE else f"{clean[: MAX_MESSAGE - 1]}…"
 
 
 def request_id_of(headers: Mapping[str, str]) -> str:
     """The provider's name for the request, from its headers."""
-    return headers.get("x-request-id") or headers.get("request-id") or ""
+    return shown_id(headers.get("x-request-id") or headers.get("request-id") or "")
+
+
+def shown_id(request_id: str) -> str:
+    """The name of a request as far as it is kept."""
+    clean = _CONTROLS.sub("", request_id.replace("\x00", "\ufffd"))
+    return clean if len(clean) <= MAX_REQUEST_ID else f"{clean[: MAX_REQUEST_ID - 1]}…"
 
 
 def parse_retry_after(headers: Mapping[str, str]) -> float | None:

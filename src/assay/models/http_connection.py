@@ -151,6 +151,9 @@ class HttpConnection(asyncio.Protocol):
         self._silent_bytes = 0
         if not self._is_whole:
             self._status = self._parser.get_status_code()
+            length = self._headers.get("content-length", "")
+            # What is announced is not waited for.
+            self._body_bytes = int(length) if length.isdecimal() and int(length) > MAX_REPLY_BYTES else 0
 
     def on_body(self, body: bytes) -> None:
         """A part of the body."""

@@ -13,16 +13,19 @@ from urllib.parse import urlsplit
 import msgspec
 
 from assay.core.ask import ModelFailure
+from assay.core.secrets import forms_of
 from assay.core.version import __version__
 from assay.models.decoding import Decoded, Undecodable, decode_body, decode_error
 from assay.models.endpoint import Endpoint
-from assay.models.failures import Refusal, error_failure, exception_failure, request_id_of, shorten, status_failure
+from assay.models.failures import TOLD_HEADERS, Refusal, error_failure, exception_failure, request_id_of, shorten, status_failure
 from assay.models.http_connection import MAX_REPLY_BYTES, Broken, HttpReply
 from assay.models.http_pool import HttpPool
 
 REDACTED = "[key]"
 MIN_SECRET = 4
 """A key with fewer characters is none (`x`, `id`): replacing it would spoil every message."""
+MAX_TEXT = 4000
+"""Characters of an explanation without a form that are looked at."""
 _MIN_SUBSTRING = 8
 """A shorter key is replaced only where it stands alone."""
 
@@ -85,7 +88,7 @@ class Transport:
         try:
             decoded = decode_body(content, decoder)
         except Undecodable as problem:
-            raise self._broken(str(problem), reply) from None
+            raise self._broken(self._unreadable(content, decoder) or str(problem), reply) from None
         return self._exchanged(reply, content, decoded)
 
     def refused(self, body: Any, request_id: str) -> ModelFailure:
@@ -96,30 +99,37 @@ class Transport:
 
     def _exchanged(self, reply: HttpReply, content: bytes, decoded: Decoded[_Value]) -> Exchanged[_Value]:
         raw = content.decode("utf-8", "replace").replace("\x00", "\ufffd") if self._keep_raw else ""
-        return Exchanged(decoded.value, request_id_of(reply.headers), decoded.has_replaced, raw)
+        return Exchanged(decoded.value, request_id_of(self._told(reply)), decoded.has_replaced, raw)
 
     def _refusal(self, reply: HttpReply, body: Any) -> Refusal:
         # Before anything is cut short: half a key is still one.
-        shown = self._scrub.value(body)
-        return Refusal(provider=self.endpoint.provider, status=reply.status, body=shown, headers=reply.headers)
+        shown = self._scrub.beginning(body, MAX_TEXT) if isinstance(body, str) else self._scrub.value(body)
+        return Refusal(provider=self.endpoint.provider, status=reply.status, body=shown, headers=self._told(reply))
+
+    def _told(self, reply: HttpReply) -> dict[str, str]:
+        """The headers that something is read from, without keys."""
+        return {name: self._scrub.text(reply.headers[name]) for name in TOLD_HEADERS if name in reply.headers}
 
     def _network_failure(self, problem: Broken | OSError) -> ModelFailure:
         provider, seconds = self.endpoint.provider, self.endpoint.timeout
         if isinstance(problem, TimeoutError) and problem.errno is None:
             return ModelFailure("timeout", f"'{provider}' gave no whole answer in {seconds:g} s")
         if isinstance(problem, Broken):
-            return ModelFailure(problem.code, shorten(f"'{provider}' gave no answer: {problem}"), http_status=problem.status)
+            return ModelFailure(
+                problem.code, shorten(f"'{provider}' gave no answer: {self._scrub.text(str(problem))}"), http_status=problem.status
+            )
         code = exception_failure(problem, provider=provider).code
         host = urlsplit(self.endpoint.proxy or self.endpoint.url).hostname
         return ModelFailure(code, shorten(f"'{provider}' cannot be reached at {host}: {problem.strerror or problem}"))
 
     def _content(self, reply: HttpReply) -> bytes:
         """The body, unpacked and never more than MAX_REPLY_BYTES of it; raises ModelFailure."""
-        encoding = reply.headers.get("content-encoding", "identity").strip().lower()
+        named = reply.headers.get("content-encoding", "identity")
+        encoding = named.strip().lower()
         if encoding in ("identity", ""):
             return reply.body
         if encoding not in ("gzip", "x-gzip", "deflate"):
-            raise self._broken(f"it is encoded as {encoding[:40]!r}, which was not asked for", reply)
+            raise self._broken(f"it is encoded as {self._scrub.beginning(named, 40)!r}, which was not asked for", reply)
         # 32 added to the window size: the header tells gzip from zlib.
         inflate = zlib.decompressobj(wbits=zlib.MAX_WBITS + 32)
         try:
@@ -140,9 +150,19 @@ class Transport:
         except ModelFailure:
             return b""
 
+    def _unreadable(self, content: bytes, decoder: "msgspec.json.Decoder[_Value]") -> str:
+        """What is wrong with a body that holds a key, said of it without the key: the parser repeats the beginnings of words."""
+        text = content.decode("utf-8", "replace")
+        shown = self._scrub.text(text)
+        try:
+            decode_body(shown.encode(), decoder)
+        except Undecodable as problem:
+            return str(problem) if shown != text else ""
+        return "it is not the JSON of an answer" if shown != text else ""
+
     def _broken(self, what: str, reply: HttpReply) -> ModelFailure:
-        message = shorten(f"the reply of '{self.endpoint.provider}' cannot be read: {what}")
-        failure = ModelFailure("internal_error", message, http_status=reply.status, request_id=request_id_of(reply.headers))
+        message = shorten(f"the reply of '{self.endpoint.provider}' cannot be read: {self._scrub.text(what)}")
+        failure = ModelFailure("internal_error", message, http_status=reply.status, request_id=request_id_of(self._told(reply)))
         return self._scrub.failure(failure)
 
 
@@ -150,19 +170,33 @@ class Scrubber:
     """Takes keys out of what is said of a failure; answers are graded as they came and redacted when they are stored."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        known = sorted({secret for secret in secrets if len(secret) >= MIN_SECRET}, key=len, reverse=True)
+        forms = {form for secret in secrets if len(secret) >= MIN_SECRET for form in forms_of(secret)}
+        known = sorted(forms, key=len, reverse=True)
+        self._forms = known
+        self._longest = len(known[0]) if known else 0
         self._pattern = re.compile("|".join(map(_secret_pattern, known))) if known else None
 
     def text(self, text: str) -> str:
         """The text without keys."""
-        return text if self._pattern is None else self._pattern.sub(REDACTED, text)
+        # Most texts hold none, which is told much faster.
+        has_key = self._pattern is not None and any(form in text for form in self._forms)
+        return self._pattern.sub(REDACTED, text) if self._pattern is not None and has_key else text
+
+    def beginning(self, text: str, length: int) -> str:
+        """The first characters of a text without keys, nor the part of one where no more of the text is looked at."""
+        looked_at = length + self._longest
+        if len(text) <= looked_at:
+            return self.text(text)[:length]
+        shown = self.text(text[:looked_at])
+        return shown[: max(0, len(shown) - self._longest)]
 
     def value(self, value: Any) -> Any:
-        """A JSON-like value with every text in it scrubbed."""
+        """A JSON-like value with every text in it scrubbed; names too short for a long key are what the error is read by."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
-            return {name: self.value(member) for name, member in value.items()}
+            shown = {name: name if len(name) < _MIN_SUBSTRING else self.text(name) for name in value}
+            return {shown[name]: self.value(member) for name, member in value.items()}
         return [self.value(member) for member in value] if isinstance(value, list) else value
 
     def failure(self, failure: ModelFailure) -> ModelFailure:

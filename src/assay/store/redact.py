@@ -1,15 +1,13 @@
 """Redaction: text and JSON values on their way to the disk, without secrets and personal numbers."""
 
-import base64
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
-from urllib.parse import quote, quote_plus
 
 import msgspec
 
+from assay.core.secrets import forms_of
 from assay.store.redact_checks import is_placeholder
 from assay.store.redact_rules import RULES, Rule, compiled, escaped, is_secret_name, trigger_set
 
@@ -35,7 +33,7 @@ class Redactor:
     def __init__(self, extra_secrets: Iterable[str] = ()) -> None:
         self.counts: Counter[str] = Counter()
         secrets = {secret for secret in extra_secrets if len(secret) >= MIN_SECRET}
-        forms = {form for secret in secrets for form in _forms(secret)}
+        forms = {form for secret in secrets for form in forms_of(secret)}
         # The longest first: one secret may be the beginning of another.
         self._long = sorted((form for form in forms if len(form) >= _MIN_SUBSTRING), key=len, reverse=True)
         short = sorted(forms - set(self._long), key=len, reverse=True)
@@ -142,15 +140,3 @@ def _after_word(text: bytes, start: int) -> int:
     """Where the first word or number of a refused find ends."""
     word = _word(text, start)
     return word.end() if word else start + 1
-
-
-def _forms(secret: str) -> Iterable[str]:
-    """A secret as it is, and as it looks inside JSON, a URL or a header."""
-    yield secret
-    for is_ascii in (True, False):
-        once = json.dumps(secret, ensure_ascii=is_ascii)[1:-1]
-        yield from (once, once.replace("/", "\\/"), json.dumps(once, ensure_ascii=is_ascii)[1:-1])
-    yield quote(secret, safe="")
-    yield quote(secret)
-    yield quote_plus(secret)
-    yield base64.b64encode(secret.encode()).decode()

@@ -1,0 +1,30 @@
+"""The shapes that a secret turns up in, wherever it must not be repeated."""
+
+import base64
+import json
+from collections.abc import Iterable
+from urllib.parse import SplitResult, quote, quote_plus, unquote
+
+
+def forms_of(secret: str) -> Iterable[str]:
+    """A secret as it is, and as it looks inside JSON, a URL or a header."""
+    yield secret
+    for is_ascii in (True, False):
+        once = json.dumps(secret, ensure_ascii=is_ascii)[1:-1]
+        yield from (once, once.replace("/", "\\/"), json.dumps(once, ensure_ascii=is_ascii)[1:-1])
+    yield quote(secret, safe="")
+    yield quote(secret)
+    yield quote_plus(secret)
+    yield base64.b64encode(secret.encode()).decode()
+
+
+def header_secrets(value: str) -> tuple[str, ...]:
+    """The value of a header, and the key in one such as `Bearer KEY`: providers repeat it without its first word."""
+    words = value.split()
+    return (value, words[1]) if len(words) == 2 else (value,)
+
+
+def login_secrets(address: SplitResult) -> tuple[str, ...]:
+    """The user name and password that stand in an address, one by one and as they are sent together."""
+    user, password = unquote(address.username or ""), unquote(address.password or "")
+    return (user, password, f"{user}:{password}") if user or password else ()
