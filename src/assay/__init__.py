@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 from assay.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from assay.api import RunRequest, ValidationConfig, open_run, run, run_async, stream, validate
+    from assay.api import AsyncClient, Client, RunRequest, ValidationConfig, open_run, run, run_async, stream, validate
     from assay.core.case import Case
-    from assay.core.errors import AssayError, SourceUnreadable, UsageProblem
+    from assay.core.errors import AssayError, ServerProblem, SourceUnreadable, UsageProblem
     from assay.core.issue import Issue
     from assay.core.report import Report
     from assay.core.run_result import RunResult
@@ -21,22 +21,28 @@ _HOMES = {
     "run_async": "assay.api",
     "open_run": "assay.api",
     "RunRequest": "assay.api",
+    "Client": "assay.api",
+    "AsyncClient": "assay.api",
     "RunResult": "assay.core.run_result",
     "Case": "assay.core.case",
     "Issue": "assay.core.issue",
     "Report": "assay.core.report",
     "AssayError": "assay.core.errors",
+    "ServerProblem": "assay.core.errors",
     "SourceUnreadable": "assay.core.errors",
     "UsageProblem": "assay.core.errors",
 }
 
 __all__ = [
     "AssayError",
+    "AsyncClient",
     "Case",
+    "Client",
     "Issue",
     "Report",
     "RunRequest",
     "RunResult",
+    "ServerProblem",
     "SourceUnreadable",
     "UsageProblem",
     "ValidationConfig",

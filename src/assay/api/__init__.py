@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from assay.api.calibrations import Calibration, LabelSample, calibrate, label_sample, label_text
+    from assay.api.client import AsyncClient, Client, RunStatus
     from assay.api.comparisons import Comparison, compare
     from assay.api.conversion import convert_benchmark, convert_contract
     from assay.api.gates import Baseline, Demand, RunTrend, Verdict, audit, gate, list_baselines, set_baseline, trend
@@ -60,6 +61,7 @@ _HOMES = {
     **dict.fromkeys(("FixReport", "ValidationConfig", "find_sources", "fix", "load_config"), "validation"),
     **dict.fromkeys(("stream", "validate", "validate_with_hashes"), "validation"),
     **dict.fromkeys(("Calibration", "LabelSample", "calibrate", "label_sample", "label_text"), "calibrations"),
+    **dict.fromkeys(("AsyncClient", "Client", "RunStatus"), "client"),
     **dict.fromkeys(("Comparison", "compare"), "comparisons"),
     **dict.fromkeys(("Baseline", "Demand", "RunTrend", "Verdict", "audit", "gate"), "gates"),
     **dict.fromkeys(("PlannedSuite", "SuiteResult", "decide_suite", "plan_suite", "run_suite"), "suites"),
@@ -73,8 +75,10 @@ _HOMES = {
 """Names that are not in `runs`."""
 
 __all__ = [
+    "AsyncClient",
     "Baseline",
     "Calibration",
+    "Client",
     "Comparison",
     "DatasetEntry",
     "Demand",
@@ -89,6 +93,7 @@ __all__ = [
     "RankRequest",
     "Run",
     "RunRequest",
+    "RunStatus",
     "RunTrend",
     "Snapshot",
     "SubmissionRow",

@@ -6,8 +6,11 @@ AssayError
 ├── MissingExtra        an optional dependency that is not installed
 ├── StoreUnavailable    what a run keeps cannot be written or read: disk full, read-only folder, damaged file
 ├── RunNotFound         no run of that name, or a folder that holds none
-└── RunSealed           a run whose artifacts are written once and stay as they are
+├── RunSealed           a run whose artifacts are written once and stay as they are
+└── ServerProblem       a service that refuses a request, or cannot be reached
 """
+
+from typing import Any
 
 
 class AssayError(Exception):
@@ -55,3 +58,40 @@ class RunSealed(AssayError):
     """The run's artifacts are published and cannot be replaced."""
 
     code = "run_sealed"
+
+
+class ServerProblem(AssayError):
+    """A service refuses a request, or cannot be reached; `code` is the one of its answer, such as `payload_too_large`."""
+
+    code = "server_problem"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        code: str = "",
+        status: int = 0,
+        request_id: str = "",
+        details: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.code = code or self.code
+        self.status = status
+        """Of HTTP; 0 when there was no answer."""
+        self.request_id = request_id
+        self.details = details or {}
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Everything that the service says is wrong, a line each; empty when the message says it all."""
+        listed = self.details.get("errors") or self.details.get("record_errors") or ()
+        return tuple(_line_for(entry) for entry in listed) if isinstance(listed, list) else ()
+
+
+def _line_for(entry: Any) -> str:
+    """One error of an answer in one line, whatever its shape."""
+    if not isinstance(entry, dict):
+        return str(entry)
+    place, message = entry.get("path") or entry.get("key"), entry.get("message")
+    return f"{place}: {message}" if place else str(message)

@@ -34,6 +34,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     elapsed_s: float
     is_stopping: bool = False
     """No new record is begun; calls in flight are waited for."""
+    knows_calls: bool = True
+    """False of a run elsewhere, of which only the records are told."""
 
 
 class Tally:

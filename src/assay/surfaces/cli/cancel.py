@@ -1,22 +1,26 @@
-"""`assay cancel`: ends a run for good, also one that another process works on."""
+"""`assay cancel`: ends a run for good, also one that another process or a server works on."""
+
+from typing import Any
 
 import click
 
 from assay import api
 from assay.surfaces.cli import exits
+from assay.surfaces.cli.remote import cancel_there, remote_of, server_options
 from assay.surfaces.cli.run_options import RUN, json_option, runs_dir_option, write_json, write_text
 from assay.surfaces.printable import printable
 
 HELP = """End a run for good; what is finished stays, everything else is marked as cancelled, and the evidence is sealed.
 
 A process that works on the run stops by itself within a moment. To pause a run instead, press Ctrl-C where it works. RUN is an
-id, a unique beginning of one, or `latest`.
+id, a unique beginning of one, or `latest`; of a server's run it is the whole id.
 """
 
 EPILOG = """\b
 Examples:
   assay cancel latest
   assay cancel nightly-2026-11-15
+  assay cancel run_01J8Q4ER9Z7Y5V5K6F4A1P2M3N --server https://assay.example.org
 
 \b
 Exit codes:
@@ -28,10 +32,12 @@ Exit codes:
 @RUN
 @runs_dir_option
 @json_option
+@server_options
 @click.pass_context
-def command(context: click.Context, /, run: str, runs_dir: str, *, is_json: bool) -> None:
+def command(context: click.Context, /, run: str, runs_dir: str, *, is_json: bool, **given: Any) -> None:
     """Entry of the command; see HELP."""
-    result = api.cancel(run, runs_dir=runs_dir)
+    remote = remote_of(given)
+    result = api.cancel(run, runs_dir=runs_dir) if remote is None else cancel_there(remote, run)
     if is_json:
         write_json(result.to_dict())
     else:

@@ -16,7 +16,7 @@ from types import TracebackType
 
 import click
 
-from assay.core.errors import AssayError
+from assay.core.errors import AssayError, ServerProblem
 from assay.surfaces.printable import printable
 
 VALID = GATES_PASSED = 0
@@ -25,6 +25,8 @@ COULD_NOT_RUN = 2
 INTERRUPTED = 130
 OUTPUT_CLOSED = 141
 
+MAX_PROBLEMS = 20
+"""Lines of a server's answer that are shown."""
 TRACEBACK_VARIABLE = "ASSAY_TRACEBACK"
 """Set to anything to see where an internal error came from."""
 
@@ -58,7 +60,10 @@ def complain(message: str, *, hint: str = "", details: Sequence[str] = ()) -> No
 def complain_of(error: AssayError) -> None:
     """The line for an error of ours, or one for each problem where it holds several."""
     problems: Sequence[str] = getattr(error, "problems", ())
-    if len(problems) > 1:
+    if isinstance(error, ServerProblem):
+        rest = [f"and {len(problems) - MAX_PROBLEMS:,} more"] if len(problems) > MAX_PROBLEMS else []
+        complain(error.message, details=[*problems[:MAX_PROBLEMS], *rest], hint=error.hint)
+    elif len(problems) > 1:
         complain(f"{len(problems):,} problems", details=problems, hint=error.hint)
     else:
         complain(error.message, hint=error.hint)

@@ -119,7 +119,9 @@ def plain_line(now: api.Snapshot, pace: Pace) -> str:
 
 def _notes(now: api.Snapshot) -> dict[str, str]:
     """The lines below the bar of a live display, with their styles."""
-    notes = {" · ".join([*_under_way(now), *_records(now)]): "", " · ".join(_calls(now)): "dim"}
+    notes = {" · ".join([*_under_way(now), *_records(now)]): ""}
+    if calls := _calls(now):
+        notes[" · ".join(calls)] = "dim"
     if errors := _errors(now):
         notes[" · ".join(errors)] = "yellow"
     if now.is_stopping:
@@ -152,7 +154,8 @@ def _speed(now: api.Snapshot, pace: Pace) -> list[str]:
 def _under_way(now: api.Snapshot) -> list[str]:
     state = "" if now.state == "running" else now.state
     waiting = f"{now.waiting:,} waiting for a retry" if now.waiting else ""
-    return [part for part in (state, f"{now.in_flight:,} calls in flight", waiting) if part]
+    calls = f"{now.in_flight:,} calls in flight" if now.knows_calls else ""
+    return [part for part in (state, calls, waiting) if part]
 
 
 def _records(now: api.Snapshot) -> list[str]:
@@ -160,6 +163,8 @@ def _records(now: api.Snapshot) -> list[str]:
 
 
 def _calls(now: api.Snapshot) -> list[str]:
+    if not now.knows_calls:
+        return []
     parts = [counted(now.calls, "call")]
     if now.p50_ms is not None:
         parts.append(f"p50 {latency(now.p50_ms)}, p95 {latency(now.p95_ms)}")

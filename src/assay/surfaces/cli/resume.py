@@ -8,6 +8,7 @@ import msgspec
 from assay import api
 from assay.surfaces.cli.chart_files import charts_option, check_charts
 from assay.surfaces.cli.progress import RunProgress
+from assay.surfaces.cli.remote import remote_of, resume_there, server_options
 from assay.surfaces.cli.run_options import (
     RUN,
     Shown,
@@ -23,12 +24,14 @@ HELP = """Go on with a run that was interrupted, under the settings that it was 
 
 RUN is an id, a unique beginning of one, `latest`, or the path of a run's folder. What is finished is not done again: an answer that
 was paid for is kept, and only what is missing is asked. A run that has ended is shown as it is.
+With --server, RUN is the whole id of a run there; it is followed to its end, and its artifacts are brought here.
 """
 
 EPILOG = """\b
 Examples:
   assay resume latest
   assay resume nightly-2026-11-15 --json
+  assay resume run_01J8Q4ER9Z7Y5V5K6F4A1P2M3N --server https://assay.example.org
 
 \b
 Exit codes:
@@ -46,9 +49,11 @@ Exit codes:
 @charts_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
 @click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
+@server_options
 @click.pass_context
 def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
     """Entry of the command; see HELP."""
+    remote = remote_of(given)
     check_markdown(given["markdown"], is_json=given["is_json"])
     check_charts(given["charts"])
     shown = Shown(
@@ -59,7 +64,7 @@ def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) ->
         markdown=given["markdown"],
         charts=given["charts"],
     )
-    context.exit(resume(run, shown))
+    context.exit(resume(run, shown) if remote is None else resume_there(remote, run, shown=shown))
 
 
 def resume(run: str, shown: Shown) -> int:

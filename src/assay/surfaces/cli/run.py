@@ -1,6 +1,7 @@
 """`assay run`: a dataset and models, or a run file, into runs with sealed evidence, a report and an exit code."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import click
@@ -14,7 +15,9 @@ from assay.surfaces.cli import exits
 from assay.surfaces.cli.chart_files import charts_option, check_charts
 from assay.surfaces.cli.numbers import Number
 from assay.surfaces.cli.progress import RunProgress
+from assay.surfaces.cli.remote import Following, Remote, remote_of, say_left_out, server_options
 from assay.surfaces.cli.run_options import (
+    RUNS_DIR,
     Shown,
     check_markdown,
     command_line,
@@ -41,6 +44,9 @@ assay run RUNFILE
 A run file (YAML) says everything that the options say and more; options given beside it win. Everything that is wrong with the
 settings is said at once, before any call. Ctrl-C once waits for the calls in flight and leaves a run that can be resumed; twice
 stops at once.
+
+With --server the dataset is sent to a server, which runs it; progress, report and exit code are the same, the artifacts are
+brought here, and after Ctrl-C the run goes on there.
 """
 
 EPILOG = """\b
@@ -51,6 +57,7 @@ Examples:
   assay run nightly.yaml --run-id nightly-2026-11-15 --json
   assay run nightly.yaml --run-id build-17 --charts charts --markdown summary.md
   assay run nightly.yaml --dry-run
+  assay run golden.json --model openai/gpt-5-mini --server https://assay.example.org
 
 \b
 Exit codes:
@@ -90,10 +97,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     charts: str | None
     quiet: bool
     verbose: bool
+    no_download: bool
+    remote: Remote | None = None
 
 
-_SAME = ("concurrency", "limit", "sample", "seed", "repeat", "quorum", "max_cost", "on_invalid", "config")
-"""Options that have the same name in a request."""
+_SENT = ("concurrency", "limit", "sample", "seed", "repeat", "quorum", "max_cost", "on_invalid")
+_GATES = ("pass_rate", "min_score", "max_error_rate")
+"""Options that have the same name in a request, here and on a server."""
 _RATE = Number(0, 1)
 _COUNT = click.IntRange(min=1)
 
@@ -137,18 +147,25 @@ _COUNT = click.IntRange(min=1)
 @charts_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
 @click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
+@server_options
+@click.option("--no-download", is_flag=True, help="With --server: leave the artifacts there.")
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""
     # The default of --runs-dir must not win over the run file; a folder that was named, on the line or in the environment, does.
     if context.get_parameter_source("runs_dir") is click.core.ParameterSource.DEFAULT:
         given["runs_dir"] = None
-    context.exit(run(msgspec.convert(given, Options)))
+    remote = remote_of(given)
+    context.exit(run(msgspec.structs.replace(msgspec.convert(given, Options), remote=remote)))
 
 
 def run(options: Options) -> int:
     """Plan and run what the options name, show it, and say how it went as an exit code."""
     _check_markdown(options)
+    if options.remote is not None:
+        return _run_there(options, options.remote)
+    if options.no_download:
+        raise UsageProblem("--no-download is for a server", hint="name one with --server URL")
     planned = api.plan_runs(_request(options))
     if options.dry_run:
         if options.is_json:
@@ -156,8 +173,18 @@ def run(options: Options) -> int:
         else:
             write_text(plan_text(planned, text_settings(is_verbose=options.verbose)))
         return exits.GATES_PASSED
-    shown = Shown(
-        runs_dir=planned.runs_dir,
+    shown = _shown(options, planned.runs_dir)
+    if not options.quiet:
+        for note in planned.notes:
+            click.echo(f"assay: {printable(note)}", err=True)
+    results = run_each(planned, shown)
+    waiting = tuple(plan.candidate.name for plan in planned.plans[len(results) :])
+    return conclude(results, msgspec.structs.replace(shown, waiting=waiting))
+
+
+def _shown(options: Options, runs_dir: str) -> Shown:
+    return Shown(
+        runs_dir=runs_dir,
         is_json=options.is_json,
         is_verbose=options.verbose,
         is_quiet=options.quiet,
@@ -165,12 +192,42 @@ def run(options: Options) -> int:
         charts=options.charts,
         is_named=bool(options.run_id),
     )
+
+
+def _run_there(options: Options, remote: Remote) -> int:
+    """The same on a server."""
+    _check_sendable(options)
+    request, client = _request(options), remote.client()
+    settings = {name: getattr(request, name) for name in (*_SENT, *_GATES, "profile", "compat", "escalate")}
+    taken = client.start(
+        str(request.datasets[0]),
+        model="".join(request.models),
+        judge=request.judges,
+        # A name for the run is the server's to give; under the same one the same run is found again.
+        idempotency_key=request.run_id,
+        **settings,
+    )
     if not options.quiet:
-        for note in planned.notes:
-            click.echo(f"assay: {printable(note)}", err=True)
-    results = run_each(planned, shown)
-    waiting = tuple(plan.candidate.name for plan in planned.plans[len(results) :])
-    return conclude(results, msgspec.structs.replace(shown, waiting=waiting))
+        say_left_out(taken.summary.rejected_records, taken.summary.total_records)
+    shown = _shown(options, str(Path(options.runs_dir or RUNS_DIR).absolute()))
+    return Following(remote=remote, client=client, shown=shown, keeps=not options.no_download).to_end(taken.run_id)
+
+
+def _check_sendable(options: Options) -> None:
+    """Raises UsageProblem for what a server cannot be asked for."""
+    unusable = {
+        "a run file": any(map(_is_run_file, options.sources)),
+        "several datasets": len(options.sources) > 1,
+        "standard input": "-" in options.sources,
+        "several candidates": len(options.model) > 1,
+        "--responses": bool(options.responses),
+        "--config": bool(options.config),
+        "--dry-run": options.dry_run,
+        "--no-download beside --markdown, which links to the artifacts,": options.no_download and options.markdown is not None,
+    }
+    for what in (what for what, is_wanted in unusable.items() if is_wanted):
+        hint = "a server takes one dataset and one candidate; leave it out, or run it here, without --server"
+        raise UsageProblem(f"{what} cannot be used with --server", hint=hint)
 
 
 def _check_markdown(options: Options) -> None:
@@ -189,10 +246,9 @@ def _request(options: Options) -> api.RunRequest:
         raise UsageProblem("--run-id is empty", hint="leave it out for a new id")
     if not options.sources:
         raise UsageProblem("nothing to run", hint="assay run DATASET --model PROVIDER/MODEL, or assay run RUNFILE")
-    same = {name: getattr(options, name) for name in _SAME}
+    same = {name: getattr(options, name) for name in (*_SENT, *_GATES)}
     # Without the option the run file decides.
     compat = True if options.compat else None
-    gates = {name: getattr(options, name) for name in ("pass_rate", "min_score", "max_error_rate")}
     return api.RunRequest(
         run_file=run_files[0] if run_files else "",
         datasets=tuple(datasets),
@@ -204,8 +260,8 @@ def _request(options: Options) -> api.RunRequest:
         profile=options.profile,
         compat=compat,
         escalate=options.escalate or None,
+        config=options.config,
         **same,
-        **gates,
     )
 
 

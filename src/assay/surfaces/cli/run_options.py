@@ -130,12 +130,14 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """Candidates whose turn never came."""
     is_named: bool = False
     """The runs were given an id, so that the same command goes on with them."""
+    place: str = ""
+    """Where the run is, when its folder here is a copy that does not stay."""
 
 
 def conclude(results: Sequence[RunResult], shown: Shown) -> int:
     """Print what became of the runs of one command, and say it as an exit code."""
     if shown.is_json:
-        documents = [result.to_dict() for result in results]
+        documents = [_placed(result, shown).to_dict() for result in results]
         # The number of planned runs decides, so that a reader finds the same shape whenever the command was stopped.
         write_json(documents[0] if len(documents) + len(shown.waiting) == 1 else {"runs": documents})
     if shown.markdown is not None or shown.charts is not None or not shown.is_json:
@@ -177,7 +179,9 @@ def _report(runs: Sequence[api.Run], shown: Shown) -> None:
 
 
 def _write_report(views: Sequence[RunView], settings: Settings, *, shown: Shown, is_one: bool) -> None:
-    if is_one:
+    if shown.place:
+        write_text(run_text(views[0], settings, commands=[]))
+    elif is_one:
         write_text(run_text(views[0], settings, commands=[*_next_commands(views[0], shown), *_charts_command(views, shown)]))
     else:
         write_text(candidates_text(views, settings, waiting=shown.waiting, commands=_charts_command(views, shown)))
@@ -210,7 +214,12 @@ def write_markdown(chunks: Iterable[str], path: str) -> None:
 def _view(run: api.Run, shown: Shown, *, is_one: bool) -> RunView:
     # Side by side the same records must stand on the same line, so there the order is the dataset's.
     view = view_of(run, is_verbose=shown.is_verbose, is_worst_first=is_one)
-    return msgspec.structs.replace(view, result=msgspec.structs.replace(view.result, run_dir=_near(view.result.run_dir)))
+    near = msgspec.structs.replace(view.result, run_dir=_near(view.result.run_dir))
+    return msgspec.structs.replace(view, result=_placed(near, shown))
+
+
+def _placed(result: RunResult, shown: Shown) -> RunResult:
+    return msgspec.structs.replace(result, run_dir=shown.place) if shown.place else result
 
 
 def _near(path: str) -> str:

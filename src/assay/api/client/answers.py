@@ -1,0 +1,182 @@
+"""What a service answers, as a client reads it; members that a newer service adds are let pass."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from assay.core.run_result import GateResult, RunListing
+from assay.core.run_state import TERMINAL, RunCounts, State
+
+Json = dict[str, Any]
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """A service that answers."""
+
+    status: str
+    version: str
+
+
+class RecordError(msgspec.Struct, frozen=True, kw_only=True):
+    """One error of one record."""
+
+    index: int
+    """Zero-based index of the record."""
+    code: str
+    message: str
+    path: str
+    record_id: str | None = None
+
+
+class RecordSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """How many records of a dataset were taken."""
+
+    total_records: int
+    accepted_records: int
+    rejected_records: int
+
+
+class Submission(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that the service has taken, and will not lose."""
+
+    run_id: str
+    status: Literal["accepted", "accepted_with_record_errors"]
+    summary: RecordSummary
+    record_errors: tuple[RecordError, ...]
+    """Of the records that are left out, at most 1,000; `Client.errors` gives all of them."""
+    request_id: str
+    record_errors_total: int | None = None
+    """How many there are, when not all are listed."""
+
+
+class Validation(msgspec.Struct, frozen=True, kw_only=True):
+    """What validation says of a dataset."""
+
+    contract: str
+    outcome: Literal["accepted", "accepted_with_record_errors", "rejected"]
+    summary: RecordSummary
+    dataset_errors: tuple[Json, ...]
+    record_errors: tuple[RecordError, ...]
+    """At most 1,000."""
+    record_errors_total: int
+    warnings: tuple[Json, ...]
+    warnings_total: int
+    request_id: str
+
+    @property
+    def is_valid(self) -> bool:
+        """True when nothing is wrong but what is worth a warning."""
+        return self.outcome == "accepted"
+
+
+class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A run as it stands."""
+
+    run_id: str
+    state: State
+    created_at: str
+    dataset_id: str
+    model: str
+    """The candidate."""
+    counts: RunCounts
+    done_records: int
+    request_id: str
+    started_at: str | None = None
+    completed_at: str | None = None
+    states: tuple[Json, ...] = ()
+    """Every state that was entered, with its time."""
+    eta_seconds: float | None = None
+    metrics: Json | None = None
+    """The metrics summary; None before the end."""
+    gate: GateResult | None = None
+    """Whether the run reached its gates; None before the end."""
+    problem: str | None = None
+    """Why work on the run has stopped, or why a provider took no more calls."""
+
+    @property
+    def is_finished(self) -> bool:
+        """True when the run has ended and its artifacts are sealed."""
+        return self.state in TERMINAL
+
+    @property
+    def is_stopped(self) -> bool:
+        """True when nothing more happens: the run has ended, or waits for `Client.resume`."""
+        return self.is_finished or self.problem is not None
+
+
+class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One change of a run under way."""
+
+    id: str
+    """Names the state of the run; `Client.events` goes on after it."""
+    run_id: str
+    state: State
+    counts: RunCounts
+    done_records: int
+    eta_seconds: float | None = None
+    problem: str | None = None
+    is_end: bool = False
+    """Nothing comes after this."""
+
+
+class Artifact(msgspec.Struct, frozen=True, kw_only=True):
+    """One file of a finished run."""
+
+    name: str
+    sha256: str
+    bytes: int
+    lines: int | None = None
+
+
+class RunPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of the runs, the newest first."""
+
+    runs: tuple[RunListing, ...]
+    next_cursor: str | None = None
+
+
+class LinesPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some lines of a run."""
+
+    items: tuple[Json, ...]
+    next_cursor: str | None = None
+
+
+class ErrorsPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some errors of records."""
+
+    items: tuple[RecordError, ...]
+    next_cursor: str | None = None
+
+
+class RecordAnswer(msgspec.Struct, frozen=True):
+    """One record."""
+
+    record: Json
+
+
+class ArtifactsAnswer(msgspec.Struct, frozen=True):
+    """The files of a finished run."""
+
+    artifacts: tuple[Artifact, ...]
+
+
+class ComparisonAnswer(msgspec.Struct, frozen=True):
+    """What changed between two runs."""
+
+    comparison: Json
+
+
+class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
+    """What went wrong."""
+
+    code: str
+    message: str
+    details: Json | None = None
+
+
+class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The envelope of every error."""
+
+    error: ErrorBody
+    request_id: str = ""

@@ -1,0 +1,270 @@
+"""Typed calls to a service."""
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from http.client import HTTPResponse
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from assay.api.client.answers import (
+    Artifact,
+    ArtifactsAnswer,
+    ComparisonAnswer,
+    ErrorsPage,
+    Health,
+    Json,
+    LinesPage,
+    RecordAnswer,
+    RecordError,
+    RunEvent,
+    RunPage,
+    RunStatus,
+    Submission,
+    Validation,
+)
+from assay.api.client.downloads import publish, save
+from assay.api.client.events import events_in
+from assay.api.client.uploads import upload_of
+from assay.api.client.wire import UNEXPECTED, Again, Request, Wire, pauses
+from assay.core.errors import ServerProblem, UsageProblem
+from assay.core.run_result import RunListing
+
+Setting = str | int | float | bool | Sequence[str] | None
+Source = str | Path | bytes
+Watch = Callable[[RunStatus], None]
+PAGE = 500
+FIRST_LOOK, LAST_LOOK = 0.1, 1.0
+"""Seconds between two looks at a run that is waited for."""
+RECONNECTIONS = 10
+"""Times in a row that events are asked for without getting any."""
+EVENTS_SILENCE = 60.0
+"""Seconds of silence after which events are asked for anew; a service says every 15 that it is there."""
+
+T = TypeVar("T")
+
+
+class Client:
+    """A service and what it offers; may be used by several threads.
+
+    Reads, and submissions, which carry an idempotency key, are tried again for `patience` seconds where a moment later
+    may do; everything else is asked once. `http` is for this machine alone, unless `allow_http` says otherwise.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str = "",
+        *,
+        timeout: float = 60.0,
+        patience: float = 60.0,
+        allow_http: bool = False,
+        compress: bool = False,
+    ) -> None:
+        self._wire = Wire(url, key, timeout=timeout, patience=patience, allow_http=allow_http)
+        self._compress = compress
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
+    @property
+    def url(self) -> str:
+        """The address of the service."""
+        return self._wire.url
+
+    def health(self) -> Health:
+        """Whether the service answers, and its version."""
+        return self._ask(Request(path="/healthz"), Health)
+
+    def validate(self, source: Source, *, contract: str = "auto", media_type: str = "") -> Validation:
+        """Everything that is wrong with a dataset; no run is started."""
+        upload = upload_of(source, media_type=media_type, packs=self._compress)
+        request = Request(method="POST", path="/v1/validate", query=(("contract", contract),), upload=upload)
+        return self._ask(request, Validation)
+
+    def start(
+        self,
+        source: Source,
+        /,
+        *,
+        model: str = "",
+        judge: str | Sequence[str] = (),
+        contract: str = "auto",
+        idempotency_key: str = "",
+        media_type: str = "",
+        **settings: Setting,
+    ) -> Submission:
+        """Start a run over a dataset; with the key of an earlier call, find the run of that call.
+
+        `settings` are the other parameters of `POST /v1/runs`, such as `concurrency`, `limit` and `pass_rate`.
+        """
+        upload = upload_of(source, media_type=media_type, packs=self._compress)
+        named = {"contract": contract, "name": upload.name, "model": model, "judge": judge}
+        request = Request(
+            method="POST",
+            path="/v1/runs",
+            query=_query({**named, **settings}),
+            headers={"Idempotency-Key": _header(idempotency_key) or str(uuid.uuid4())},
+            upload=upload,
+        )
+        return self._ask(request, Submission)
+
+    def run(self, run_id: str) -> RunStatus:
+        """A run as it stands."""
+        return self._ask(Request(path=_path(run_id)), RunStatus)
+
+    def runs(self, *, state: str = "", dataset: str = "", model: str = "") -> Iterator[RunListing]:
+        """The runs, the newest first, page by page as they are needed."""
+        filters = {"state": state, "dataset": dataset, "model": model}
+        for page in self._pages("/v1/runs", filters, RunPage):
+            yield from page.runs
+
+    def wait(self, run_id: str, *, watch: Watch | None = None, seconds: float | None = None) -> RunStatus:
+        """The run when it has ended, or when work on it has stopped or the time is up; `watch` sees it on the way."""
+        end = None if seconds is None else time.monotonic() + seconds
+        for pause in pauses(FIRST_LOOK, LAST_LOOK):
+            status = self.run(run_id)
+            if watch is not None:
+                watch(status)
+            if status.is_stopped or (end is not None and time.monotonic() + pause > end):
+                return status
+            time.sleep(pause)
+        raise AssertionError
+
+    def events(self, run_id: str, *, last_event_id: str = "") -> Iterator[RunEvent]:
+        """Every change of a run until its end; after a broken connection it goes on with what came since."""
+        seen, failures = last_event_id, 0
+        while True:
+            is_over = True
+            try:
+                for event in self._events(run_id, seen):
+                    seen, failures, is_over = event.id, 0, False
+                    yield event
+                    if event.is_end:
+                        return
+            except Again as again:
+                failures, is_over = failures + 1, False
+                if failures > RECONNECTIONS:
+                    raise again.problem from again
+            # A look at the run waits for a service that is away; where nothing was left to tell, it says whether there will be.
+            if self.run(run_id).is_stopped and is_over:
+                return
+            time.sleep(LAST_LOOK)
+
+    def cancel(self, run_id: str) -> RunStatus:
+        """End a run for good; what is finished stays."""
+        return self._ask(Request(method="POST", path=f"{_path(run_id)}/cancel", is_repeatable=False), RunStatus)
+
+    def resume(self, run_id: str) -> RunStatus:
+        """Go on with a run on which work has stopped."""
+        return self._ask(Request(method="POST", path=f"{_path(run_id)}/resume", is_repeatable=False), RunStatus)
+
+    def records(self, run_id: str, *, status: str = "", passed: bool | None = None) -> Iterator[Json]:
+        """The valid records with what came of them so far, as `predictions.jsonl` has them."""
+        for page in self._pages(f"{_path(run_id)}/records", {"status": status, "passed": passed}, LinesPage):
+            yield from page.items
+
+    def record(self, run_id: str, record_id: str, *, sample: int | None = None) -> Json:
+        """One record: what was asked, what came of it, every attempt."""
+        path = f"{_path(run_id)}/records/{quote(record_id, safe='')}"
+        return self._ask(Request(path=path, query=_query({"sample": sample})), RecordAnswer).record
+
+    def failures(self, run_id: str) -> Iterator[Json]:
+        """Every record that failed or did not pass, as `failures.jsonl` has them."""
+        for page in self._pages(f"{_path(run_id)}/failures", {}, LinesPage):
+            yield from page.items
+
+    def errors(self, run_id: str) -> Iterator[RecordError]:
+        """Every error of every invalid record."""
+        for page in self._pages(f"{_path(run_id)}/errors", {}, ErrorsPage):
+            yield from page.items
+
+    def distribution(self, run_id: str) -> Json:
+        """How the scores of a run are spread, over all and for each criterion."""
+        return self._ask(Request(path=f"{_path(run_id)}/distribution"), dict[str, Any])
+
+    def artifacts(self, run_id: str) -> tuple[Artifact, ...]:
+        """The files of a finished run with their hashes; none before its end."""
+        return self._ask(Request(path=f"{_path(run_id)}/artifacts"), ArtifactsAnswer).artifacts
+
+    def artifact(self, run_id: str, name: str, path: str | Path) -> Path:
+        """Save a file of a finished run; raises ServerProblem, and leaves nothing, when it does not have its hash."""
+        known = {entry.name: entry for entry in self.artifacts(run_id)}
+        if name not in known:
+            raise UsageProblem(f"run '{run_id}' has no artifact '{name}'", hint=f"it has: {', '.join(known) or 'none yet'}")
+        return self._save(Request(path=f"{_path(run_id)}/artifacts/{quote(name, safe='')}"), path, sha256=known[name].sha256)
+
+    def export(self, run_id: str, path: str | Path, *, format: Literal["json", "jsonl", "csv", "parquet"] = "jsonl") -> Path:  # noqa: A002  # the parameter's name in the service
+        """Save every record with what came of it so far as a table."""
+        return self._save(Request(path=f"{_path(run_id)}/export", query=(("format", format),)), path)
+
+    def download(self, run_id: str, runs_dir: str | Path = "runs") -> Path:
+        """Save all files of a finished run in a folder of runs, where commands find it; raises ServerProblem if one differs."""
+        entries = self.artifacts(run_id)
+        if not entries:
+            raise UsageProblem(f"run '{run_id}' has not ended", hint="wait for it first")
+        return publish(entries, run_id, Path(runs_dir), fetch=lambda name, path: self.artifact(run_id, name, path))
+
+    def compare(self, before: str, after: str, *, cluster: str = "", flips: int | None = None) -> Json:
+        """What changed between two finished runs, and whether it can be believed."""
+        query = _query({"before": before, "after": after, "cluster": cluster, "flips": flips})
+        return self._ask(Request(path="/v1/compare", query=query), ComparisonAnswer).comparison
+
+    def _ask(self, request: Request, kind: type[T]) -> T:
+        def read(answer: HTTPResponse) -> T:
+            try:
+                return msgspec.json.decode(answer.read(), type=kind)
+            except msgspec.DecodeError as problem:
+                hint = "see whether that is the address of an assay service of this version"
+                raise ServerProblem(
+                    f"the answer cannot be used: {problem}", hint=hint, code=UNEXPECTED, status=answer.status
+                ) from problem
+
+        return self._wire.call(request, read)
+
+    def _pages(self, path: str, filters: Mapping[str, Setting], kind: type[T]) -> Iterator[T]:
+        cursor: str | None = ""
+        while cursor is not None:
+            page: Any = self._ask(Request(path=path, query=_query({**filters, "limit": PAGE, "cursor": cursor})), kind)
+            yield page
+            cursor = page.next_cursor
+
+    def _save(self, request: Request, path: str | Path, *, sha256: str = "") -> Path:
+        target = Path(path)
+        self._wire.call(request, lambda answer: save(answer, target, sha256=sha256))
+        return target
+
+    def _events(self, run_id: str, seen: str) -> Iterator[RunEvent]:
+        headers = {"Accept": "text/event-stream", **({"Last-Event-ID": seen} if seen else {})}
+        request = Request(path=f"{_path(run_id)}/events", headers=headers, timeout_s=EVENTS_SILENCE)
+        with self._wire.opened(request) as answer:
+            yield from events_in(answer)
+
+
+def _path(run_id: str) -> str:
+    if not run_id:
+        raise UsageProblem("the id of the run is empty")
+    return f"/v1/runs/{quote(run_id, safe='')}"
+
+
+def _header(value: str) -> str:
+    if not value.isascii() or not value.isprintable():
+        raise UsageProblem("the idempotency key has characters that cannot be sent", hint="use letters, digits and dashes")
+    return value
+
+
+def _query(values: Mapping[str, Setting]) -> tuple[tuple[str, str], ...]:
+    """Parameters in the words of the service; what is empty or None is left out."""
+    pairs: list[tuple[str, str]] = []
+    for name, value in values.items():
+        if isinstance(value, bool):
+            pairs.append((name, "true" if value else "false"))
+        elif value is None or value == "":
+            continue
+        else:
+            listed = [value] if isinstance(value, str | int | float) else value
+            pairs += [(name, str(one)) for one in listed]
+    return tuple(pairs)

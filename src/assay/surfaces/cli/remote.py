@@ -1,0 +1,190 @@
+"""Runs of a server, followed and told as if they were here."""
+
+import os
+import shlex
+import time
+from collections.abc import Callable
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from assay import api
+from assay.core.errors import ServerProblem, UsageProblem
+from assay.core.run_result import GateResult, RunResult
+from assay.surfaces.cli import exits
+from assay.surfaces.cli.progress import RunProgress
+from assay.surfaces.cli.run_options import Shown, conclude, write_json
+from assay.surfaces.printable import printable
+from assay.surfaces.reporters.wording import counted
+
+KEY_VARIABLE = "ASSAY_KEY"
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+class Remote(msgspec.Struct, frozen=True, kw_only=True):
+    """Which server is meant, and how it is reached."""
+
+    server: str
+    key_variable: str | None = None
+    allow_http: bool = False
+
+    def client(self) -> api.Client:
+        """The client of that server; raises UsageProblem."""
+        key = os.environ.get(self.key_variable or KEY_VARIABLE, "")
+        if self.key_variable and not key:
+            raise UsageProblem(
+                f"the variable '{self.key_variable}' is not set", hint="it holds the key; `assay keys add` makes one"
+            )
+        return api.Client(self.server, key, allow_http=self.allow_http)
+
+    def command_line(self, *words: str) -> str:
+        """A command that goes to the same server."""
+        variable = ["--key-variable", self.key_variable] if self.key_variable else []
+        return shlex.join(["assay", *words, "--server", self.server, *variable, *(["--allow-http"] if self.allow_http else [])])
+
+
+def server_options(command: Decorated) -> Decorated:
+    """`--server URL` and what belongs to it, the same for every command that knows servers."""
+    options: tuple[Callable[[Decorated], Decorated], ...] = (
+        click.option("--allow-http", is_flag=True, help="With --server: send everything readable by others on the way."),
+        click.option(
+            "--key-variable", metavar="NAME", help=f"Variable that holds the key of the server.  [default: {KEY_VARIABLE}]"
+        ),
+        click.option("--server", metavar="URL", help="Do it on the server at this address (assay serve)."),
+    )
+    for option in options:
+        command = option(command)
+    return command
+
+
+def remote_of(given: dict[str, Any]) -> Remote | None:
+    """The server that options name, taken out of them; None without one. Raises UsageProblem for options that need one."""
+    server, variable, allow_http = given.pop("server"), given.pop("key_variable"), given.pop("allow_http")
+    if server is not None:
+        return Remote(server=server, key_variable=variable, allow_http=allow_http)
+    for option, value in (("--key-variable", variable), ("--allow-http", allow_http)):
+        if value:
+            raise UsageProblem(f"{option} is for a server", hint="name one with --server URL")
+    return None
+
+
+class Following(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of a server, and how it is told here."""
+
+    remote: Remote
+    client: api.Client
+    shown: Shown
+    keeps: bool = True
+    """The artifacts are saved in the folder of the runs."""
+
+    def to_end(self, run_id: str) -> int:
+        """Follow a run to its end, bring its artifacts here, show it, and say how it went as an exit code."""
+        last: list[api.RunStatus] = []
+        try:
+            status = self._watched(run_id, last)
+            if status.is_finished:
+                return self._told(run_id)
+        except KeyboardInterrupt:
+            return self._left("interrupted", run_id, last, code=exits.INTERRUPTED)
+        except ServerProblem as problem:
+            exits.complain_of(problem)
+            return self._left("the run was left", run_id, last, code=exits.COULD_NOT_RUN)
+        return self._left(f"work on the run has stopped: {status.problem}", run_id, [status], code=exits.COULD_NOT_RUN)
+
+    def _watched(self, run_id: str, last: list[api.RunStatus]) -> api.RunStatus:
+        start = time.monotonic()
+        with RunProgress(run_id, is_quiet=self.shown.is_quiet) as progress:
+
+            def watch(status: api.RunStatus) -> None:
+                is_first, last[:] = not last, [status]
+                if is_first:
+                    progress.announce(f"{counted(status.counts.total_records, 'record')} · {status.model} · {self.client.url}")
+                progress.watch(_snapshot(status, elapsed_s=time.monotonic() - start))
+
+            return self.client.wait(run_id, watch=watch)
+
+    def _told(self, run_id: str) -> int:
+        if self.keeps:
+            self.client.download(run_id, self.shown.runs_dir)
+            return conclude([api.open_run(run_id, runs_dir=self.shown.runs_dir).result], self.shown)
+        with TemporaryDirectory(prefix="assay-") as folder:
+            self.client.download(run_id, folder)
+            shown = msgspec.structs.replace(self.shown, runs_dir=folder, place=self._place(run_id))
+            return conclude([api.open_run(run_id, runs_dir=folder).result], shown)
+
+    def _left(self, what: str, run_id: str, last: list[api.RunStatus], *, code: int) -> int:
+        """Say how to go on with a run that was not followed to its end."""
+        if self.shown.is_json and last:
+            write_json(_result(last[0], self._place(run_id)).to_dict())
+        goes_on = "" if last and last[0].is_stopped else "; the run goes on at the server"
+        follow, cancel = (self.remote.command_line(word, run_id) for word in ("resume", "cancel"))
+        exits.complain(f"{what}{goes_on}", hint=f"go on with: {follow} · end it with: {cancel}")
+        return code
+
+    def _place(self, run_id: str) -> str:
+        return f"{self.client.url}/v1/runs/{run_id}"
+
+
+def say_left_out(rejected: int, total: int) -> None:
+    """That some records are invalid, and that the others are evaluated."""
+    if rejected:
+        are = "is" if rejected == 1 else "are"
+        click.echo(f"assay: {counted(rejected, 'invalid record')} {are} left out of {total:,}", err=True)
+
+
+def _snapshot(status: api.RunStatus, *, elapsed_s: float) -> api.Snapshot:
+    """A run of a server as a display of runs takes it."""
+    counts = status.counts
+    ended = {
+        "evaluated": counts.evaluated_records,
+        "evaluation_error": counts.failed_records - counts.invalid_records,
+        "invalid_record": counts.invalid_records,
+    }
+    return api.Snapshot(
+        # What is said while a run goes on is said of its end too; the report names its state.
+        state="running" if status.is_finished else status.state,
+        total=counts.total_records,
+        done=status.done_records,
+        by_status=ended,
+        errors={},
+        calls=0,
+        in_flight=0,
+        waiting=0,
+        cost=0.0,
+        unknown_costs=0,
+        p50_ms=None,
+        p95_ms=None,
+        elapsed_s=elapsed_s,
+        knows_calls=False,
+    )
+
+
+def _result(status: api.RunStatus, place: str) -> RunResult:
+    """A run of a server that has not ended, as `--json` tells it."""
+    return RunResult(
+        run_id=status.run_id,
+        state=status.state,
+        run_dir=place,
+        counts=status.counts,
+        metrics=status.metrics or {},
+        gate=status.gate or GateResult(False, ("the run has not ended",)),
+        candidate=status.model,
+    )
+
+
+def cancel_there(remote: Remote, run_id: str) -> RunResult:
+    """End a run of a server for good."""
+    client = remote.client()
+    return _result(client.cancel(run_id), f"{client.url}/v1/runs/{printable(run_id)}")
+
+
+def resume_there(remote: Remote, run_id: str, *, shown: Shown) -> int:
+    """Go on with a run of a server, follow it to its end, and say how it went as an exit code."""
+    client = remote.client()
+    status = client.run(run_id)
+    if status.is_stopped and not status.is_finished:
+        client.resume(run_id)
+    return Following(remote=remote, client=client, shown=shown).to_end(run_id)
