@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import FrameType
 
 import msgspec
 import uvicorn
@@ -126,7 +127,8 @@ async def _lifespan(app: Litestar) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        await asyncio.to_thread(server.queue.stop, server.settings.grace_seconds)
+        server.queue.stop()
+        await asyncio.to_thread(server.queue.wait, server.settings.grace_seconds)
         server.workshop.close()
         server.submissions.close()
 
@@ -139,6 +141,20 @@ class Protocol(H11Protocol):
         exchange = errors.unreadable(msg)
         self.transport.write(exchange)
         self.transport.close()
+
+
+class _Process(uvicorn.Server):
+    """The server's process, which tells the runs of a signal at once: those who follow them would keep it from ending."""
+
+    def __init__(self, config: uvicorn.Config, queue: RunQueue) -> None:
+        super().__init__(config)
+        self._queue = queue
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002  # the parent's names
+        """The first signal ends it in order, the second at once; to have been asked to end is no failure."""
+        self._queue.stop()
+        self.force_exit = self.should_exit
+        self.should_exit = True
 
 
 def serve(listening: Listening) -> None:
@@ -171,4 +187,4 @@ def serve(listening: Listening) -> None:
         log_config=None,
         lifespan="on",
     )
-    uvicorn.Server(config).run()
+    _Process(config, server.queue).run()

@@ -72,10 +72,13 @@ class RunQueue:
         """Why work on a run was given up before its end; empty when it was not."""
         return self._problems.get(run_id, "")
 
-    def stop(self, seconds: float) -> None:
-        """Begin nothing more, and give the calls in flight some time; what is left goes on at the next start."""
+    def stop(self) -> None:
+        """Begin nothing more, and let what is under way come to a halt; safe to call from a signal handler."""
+        self._is_stopping = True
+
+    def wait(self, seconds: float) -> None:
+        """Give the calls in flight some time; what is left goes on at the next start."""
         with self._lock:
-            self._is_stopping = True
             threads = list(self._working.values())
         end = time.monotonic() + seconds
         for thread in threads:

@@ -1,0 +1,189 @@
+"""What others may try on a service, on a real socket."""
+
+import json
+import socket
+import struct
+import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.surfaces.server.keys import Keys
+from tests.server.serving import JSON, Serving, dataset
+
+UPLOAD = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+def memory_mb(pid: int) -> float:
+    """Resident memory of a process."""
+    text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(text.split("VmRSS:")[1].split()[0]) / 1024
+
+
+def wait_for(what: Any) -> None:
+    end = time.monotonic() + 20
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_service_for_others_does_not_start_without_a_key(tmp_path: Path) -> None:
+    done = subprocess.run(Serving(tmp_path, host="0.0.0.0").command(), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "token" in done.stderr
+    assert "assay keys add" in done.stderr
+
+
+def test_service_for_others_answers_only_keys_with_the_right_scope(tmp_path: Path) -> None:
+    serving = Serving(tmp_path, host="0.0.0.0")
+    keys = Keys(serving.runs_dir)
+    reader, writer = keys.add("reader", "read"), keys.add("writer", "write")
+    with serving:
+        assert serving.submit(dataset(1)).status == 401
+        assert serving.submit(dataset(1), headers={"x-api-key": "assay_guess"}).status == 401
+        assert serving.submit(dataset(1), headers={"x-api-key": reader}).status == 403
+        assert serving.submit(dataset(1), headers={"Authorization": f"Bearer {writer}"}).status == 202
+        assert serving.ask("GET", "/v1/audit", headers={"x-api-key": writer}).status == 403
+        assert serving.ask("GET", "/nowhere").status == 401
+        keys.revoke("writer")
+        assert serving.submit(dataset(1), headers={"x-api-key": writer}).status == 401
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"])
+def test_form_of_another_site_makes_no_run(service: Serving, content_type: str) -> None:
+    before = len(service.runs())
+    headers = {"Content-Type": content_type, "Origin": "http://evil.example"}
+    assert service.ask("POST", "/v1/runs", dataset(1), headers).status == 403
+    assert service.ask("POST", "/v1/runs", dataset(1), {"Content-Type": content_type}).status == 415
+    assert len(service.runs()) == before
+
+
+def test_host_name_that_is_not_ours_is_refused(service: Serving) -> None:
+    assert service.ask("GET", "/v1/runs", headers={"Host": "evil.example"}).status == 403
+    assert service.ask("GET", "/v1/runs", headers={"Host": f"localhost:{service.port}"}).status == 200
+
+
+PATHS = [
+    "/v1/runs/RUN/artifacts/../../../../etc/passwd",
+    "/v1/runs/RUN/artifacts/%252e%252e%252fetc%252fpasswd",
+    "/v1/runs/RUN/artifacts/%2e%2e%2f%2e%2e%2fetc%2fpasswd",
+    "/v1/runs/RUN/artifacts//etc/passwd",
+    "/v1/runs/..%2f..%2f/artifacts/run_manifest.json",
+    "/v1/runs/..%2f..%2f",
+    "/v1/runs/.active",
+    "/v1/runs/latest",
+    "/v1/runs/run_",
+    "/v1/runs/RUN/artifacts/id_rsa",
+    "/v1/runs/RUN/artifacts/.",
+    "/v1/runs/RUN%00/artifacts",
+    "/v1/runs/RUN/artifacts/%ef%bc%8e%ef%bc%8e/x",
+    "/v1/runs/RUN/records/..%2f..%2fledger.sqlite",
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_path_leads_nowhere_else(service: Serving, path: str) -> None:
+    run = service.ended(service.submit(dataset(1)).json["run_id"])
+    answer = service.ask("GET", path.replace("RUN", run["run_id"]))
+    assert answer.status in (400, 404)
+    assert b"root:" not in answer.body
+
+
+@pytest.mark.parametrize("model", ["replay/%2Fetc%2Fpasswd", "replay:server.yaml"])
+def test_files_of_the_machine_are_no_models(service: Serving, model: str) -> None:
+    answer = service.submit(dataset(1), f"?model={model}")
+    assert (answer.status, answer.json["error"]["code"]) == (403, "forbidden")
+
+
+def test_endless_upload_is_refused_at_the_limit(service: Serving) -> None:
+    before = memory_mb(service.pid)
+    connection = HTTPConnection("127.0.0.1", service.port, timeout=60)
+    connection.request("POST", "/v1/runs", iter([b" " * (1 << 20)] * 150), JSON, encode_chunked=True)
+    answer = connection.getresponse()
+    assert (answer.status, json.loads(answer.read())["error"]["code"]) == (413, "payload_too_large")
+    connection.close()
+    assert memory_mb(service.pid) - before < 250
+    assert service.left_over() == []
+
+
+def test_aborted_upload_leaves_nothing(service: Serving) -> None:
+    before = len(service.runs())
+    with socket.create_connection(("127.0.0.1", service.port)) as connection:
+        connection.sendall(UPLOAD + b"Content-Length: 9000000\r\n\r\n" + b" " * 5_000_000)
+        wait_for(service.left_over)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    wait_for(lambda: service.left_over() == [])
+    assert len(service.runs()) == before
+
+
+def test_slow_connections_keep_nobody_waiting(service: Serving) -> None:
+    slow = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(200)]
+    for connection in slow:
+        connection.sendall(b"G")
+    assert [service.ask("GET", "/healthz").status for _ in range(20)] == [200] * 20
+    for connection in slow:
+        connection.close()
+
+
+def test_body_larger_than_announced_is_no_second_request(service: Serving) -> None:
+    with socket.create_connection(("127.0.0.1", service.port), timeout=20) as connection:
+        connection.sendall(
+            UPLOAD + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /v1/runs HTTP/1.1\r\n\r\n"
+        )
+        answer = connection.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 400")
+
+
+def test_run_ids_cannot_be_guessed(service: Serving) -> None:
+    chance = {service.submit(dataset(1), "?model=scripted/echo").json["run_id"][-16:] for _ in range(20)}
+    assert len({text[:4] for text in chance}) > 15
+
+
+@pytest.mark.parametrize("text", ["' OR 1=1 --", '"; DROP TABLE submission; --', "%27%20UNION%20SELECT", "1;SELECT pg_sleep(9)"])
+def test_database_language_means_nothing(service: Serving, text: str) -> None:
+    quoted = "".join(f"%{byte:02x}" for byte in text.encode())
+    asked = [f"/v1/runs?{name}={quoted}" for name in ("cursor", "state", "dataset", "model", "limit")]
+    asked += [f"/v1/runs/{quoted}", f"/v1/compare?before={quoted}&after={quoted}"]
+    assert {service.ask("GET", path).status for path in asked} <= {200, 400, 404}
+    assert service.submit(dataset(1), headers={"Idempotency-Key": text, "x-api-key": text}).status == 202
+
+
+def test_too_many_requests_are_told_when_to_come_back(tmp_path: Path) -> None:
+    with Serving(tmp_path, settings="requests_per_minute: 5\n") as serving:
+        answers = [serving.ask("GET", "/v1/runs") for _ in range(6)]
+        assert [answer.status for answer in answers] == [200] * 5 + [429]
+        assert answers[0].headers["x-ratelimit-limit"] == "5"
+        assert 1 <= int(answers[-1].headers["retry-after"]) <= 12
+        assert serving.ask("GET", "/healthz").status == 200
+
+
+def test_full_queue_is_told_when_to_come_back(tmp_path: Path) -> None:
+    settings, run_file = "max_runs: 1\nmax_queue: 2\n", "candidates: [scripted/slow-60000]\njudges: [scripted/judge-5]\n"
+    with Serving(tmp_path, settings=settings, run_file=run_file) as serving:
+        answers = [serving.submit(dataset(1)) for _ in range(4)]
+        assert [answer.status for answer in answers] == [202, 202, 202, 503]
+        assert answers[-1].headers["retry-after"] == "5"
+        assert serving.ask("GET", "/readyz").status == 503
+
+
+def test_model_that_is_not_offered_is_refused(tmp_path: Path) -> None:
+    with Serving(tmp_path, settings="models: ['openai/*']\nmax_concurrency: 4\n") as serving:
+        assert serving.submit(dataset(1), "?model=scripted/echo").status == 403
+        assert serving.submit(dataset(1), "?concurrency=5").status == 403
+        assert serving.submit(dataset(1)).status == 202
+
+
+def test_events_of_many_followers_end_when_the_service_does(tmp_path: Path) -> None:
+    with Serving(
+        tmp_path, settings="grace_seconds: 1\n", run_file="candidates: [scripted/slow-60000]\njudges: [scripted/judge-5]\n"
+    ) as serving:
+        run_id = serving.submit(dataset(1)).json["run_id"]
+        with ThreadPoolExecutor(5) as pool:
+            followers = [pool.submit(serving.ask, "GET", f"/v1/runs/{run_id}/events") for _ in range(5)]
+            threading.Timer(1.0, serving.end).start()
+            assert all(b"event: progress" in follower.result().body for follower in followers)

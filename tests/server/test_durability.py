@@ -1,0 +1,103 @@
+"""An accepted run survives everything, and a key never makes two."""
+
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.server.serving import Answered, Serving, dataset
+
+SLOW = "candidates: [scripted/slow-200]\njudges: [scripted/judge-5]\nrun: {concurrency: 2}\n"
+
+
+def keyed(serving: Serving, key: str, records: int = 2) -> Answered:
+    return serving.submit(dataset(records), headers={"Idempotency-Key": key})
+
+
+def test_same_key_and_body_are_the_same_run(service: Serving) -> None:
+    first, second = keyed(service, "same"), keyed(service, "same")
+    assert (first.status, second.status) == (202, 202)
+    assert first.json["run_id"] == second.json["run_id"]
+    assert second.headers["idempotent-replayed"] == "true"
+
+
+def test_same_key_with_another_body_is_a_conflict(service: Serving) -> None:
+    keyed(service, "other", 2)
+    answer = keyed(service, "other", 3)
+    assert (answer.status, answer.json["error"]["code"]) == (409, "conflict")
+    assert service.submit(dataset(2), "?limit=1", {"Idempotency-Key": "other"}).status == 409
+
+
+def test_twenty_at_once_under_one_key_make_one_run(service: Serving) -> None:
+    with ThreadPoolExecutor(20) as pool:
+        answers = list(pool.map(lambda _: keyed(service, "twenty"), range(20)))
+    assert {answer.status for answer in answers} == {202}
+    assert len({answer.json["run_id"] for answer in answers}) == 1
+
+
+def test_key_of_a_refused_upload_can_be_used_again(service: Serving) -> None:
+    assert service.submit(b"{", headers={"Idempotency-Key": "again"}).status == 400
+    assert keyed(service, "again").status == 202
+
+
+@pytest.mark.parametrize("key", ["", " ", "a" * 256])
+def test_key_that_is_none_is_refused(service: Serving, key: str) -> None:
+    assert keyed(service, key).status == 400
+
+
+def test_killed_service_goes_on_with_every_accepted_run(tmp_path: Path) -> None:
+    with Serving(tmp_path, run_file=SLOW) as serving:
+        accepted = [keyed(serving, f"k{number}", 4).json["run_id"] for number in range(4)]
+        serving.kill()
+        serving.start()
+        again = [keyed(serving, f"k{number}", 4).json["run_id"] for number in range(4)]
+        assert again == accepted
+        assert {serving.ended(run_id)["state"] for run_id in accepted} == {"completed"}
+        assert len(serving.runs()) == 4
+        assert serving.left_over() == []
+
+
+def test_service_that_is_killed_while_it_takes_uploads_keeps_what_it_has_answered(tmp_path: Path) -> None:
+    serving = Serving(tmp_path)
+    accepted: list[str] = []
+
+    def submit_until_it_dies(number: int) -> None:
+        try:
+            while True:
+                accepted.append(keyed(serving, f"w{number}-{len(accepted)}", 3).json["run_id"])
+        except OSError:
+            return
+
+    with serving, ThreadPoolExecutor(4) as pool:
+        workers = [pool.submit(submit_until_it_dies, number) for number in range(4)]
+        while len(accepted) < 20:
+            assert serving.pid
+        serving.kill()
+        for worker in workers:
+            worker.result()
+        serving.start()
+        assert {serving.ended(run_id)["state"] for run_id in accepted} == {"completed"}
+        assert {run["run_id"] for run in serving.runs()} >= set(accepted)
+        assert serving.left_over() == []
+
+
+def test_stopped_service_drains_its_runs_and_goes_on_with_them(tmp_path: Path) -> None:
+    with Serving(tmp_path, run_file=SLOW) as serving:
+        run_id = serving.submit(dataset(20)).json["run_id"]
+        while serving.ask("GET", f"/v1/runs/{run_id}").json["state"] != "running":
+            pass
+        assert serving.end(signal.SIGTERM) == 0
+        serving.start()
+        run = serving.ended(run_id)
+        assert (run["state"], run["counts"]["evaluated_records"]) == ("completed", 20)
+        attempts = serving.ask("GET", f"/v1/runs/{run_id}/artifacts/attempt_logs.jsonl").body.splitlines()
+        assert len(attempts) == 40
+
+
+def test_second_service_over_the_same_runs_does_not_start(tmp_path: Path) -> None:
+    with Serving(tmp_path) as first:
+        second = Serving(tmp_path)
+        with pytest.raises(AssertionError, match="serves the runs"):
+            second.start()
+        assert first.ask("GET", "/healthz").status == 200
