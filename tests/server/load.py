@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from pathlib import Path
 
+import click
+
 from tests.server.serving import JSON, Serving
 
 MEGABYTE = 1 << 20
@@ -31,15 +33,17 @@ def family(pid: int) -> list[int]:
 
 
 def resident_mb(pid: int) -> float:
-    """Memory of a process and its children that is their own or shared; pages of mapped files, which the system may take back, apart."""
-    total = 0
-    for member in family(pid):
-        try:
-            text = Path(f"/proc/{member}/status").read_text()
-        except OSError:
-            continue
-        total += sum(int(text.split(f"{name}:")[1].split()[0]) for name in ("RssAnon", "RssShmem", "RssFile"))
-    return total / 1024
+    """Memory of a process and its children, mapped files included."""
+    return sum(map(own_mb, family(pid)))
+
+
+def own_mb(pid: int) -> float:
+    """Memory of one process; none where it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0.0
+    return int(text.partition("VmRSS:")[2].split()[0]) / 1024 if "VmRSS:" in text else 0.0
 
 
 def cpu_seconds(pid: int) -> float:
@@ -81,8 +85,7 @@ class Watch:
     def _weigh(self) -> None:
         while not self._is_over.wait(0.1):
             self.most_mb = max(self.most_mb, resident_mb(self._serving.pid))
-            text = Path(f"/proc/{self._serving.pid}/status").read_text()
-            self.most_server_mb = max(self.most_server_mb, int(text.split("VmRSS:")[1].split()[0]) / 1024)
+            self.most_server_mb = max(self.most_server_mb, own_mb(self._serving.pid))
 
 
 def upload(serving: Serving, path: Path, address: str) -> tuple[int, dict[str, str], float]:
@@ -102,7 +105,7 @@ def command_cpu(path: Path) -> float:
     code = (
         "import resource,subprocess,sys;"
         f"subprocess.run([sys.executable,'-m','assay','validate','--contract','batch_v1',{str(path)!r}],stdout=subprocess.DEVNULL);"
-        "u=resource.getrusage(resource.RUSAGE_CHILDREN);print(u.ru_utime+u.ru_stime)"
+        "u=resource.getrusage(resource.RUSAGE_CHILDREN);click.echo(u.ru_utime+u.ru_stime)"
     )
     return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
 
@@ -127,18 +130,22 @@ def measure(serving: Serving, path: Path, uploads: int) -> int:
     before = cpu_seconds(serving.pid)
     statuses = [upload(serving, path, "/v1/validate")[0] for _ in range(3)]
     validating, command = (cpu_seconds(serving.pid) - before) / 3, min(command_cpu(path) for _ in range(3))
-    print(f"POST /v1/validate {statuses}: {validating:.2f} s CPU, assay validate: {command:.2f} s, ratio {validating / command:.2f}")
+    click.echo(
+        f"POST /v1/validate {statuses}: {validating:.2f} s CPU, assay validate: {command:.2f} s, ratio {validating / command:.2f}"
+    )
     with Watch(serving) as watch, ThreadPoolExecutor(uploads) as pool:
         answers = list(pool.map(lambda _: upload(serving, path, "/v1/runs"), range(uploads)))
-    slowest = sorted(watch.latencies)[int(len(watch.latencies) * 0.99)]
-    counted = {status: sum(answer[0] == status for answer in answers) for status in sorted({answer[0] for answer in answers})}
-    print(f"{uploads} uploads of {path.stat().st_size / MEGABYTE:.0f} MB at once: {counted} in {max(answer[2] for answer in answers):.1f} s")
-    print(f"memory: server {watch.most_server_mb:.0f} MB, with its workers {watch.most_mb:.0f} MB")
-    print(f"/healthz meanwhile: {len(watch.latencies)} asked, median {statistics.median(watch.latencies) * 1000:.0f} ms, p99 {slowest * 1000:.0f} ms")
-    print(f"left over: {serving.left_over()}")
+    slowest, median = sorted(watch.latencies)[int(len(watch.latencies) * 0.99)], statistics.median(watch.latencies)
+    statuses = [status for status, _, _ in answers]
+    counted = ", ".join(f"{statuses.count(status)} x {status}" for status in sorted(set(statuses)))
+    seconds = max(answer[2] for answer in answers)
+    click.echo(f"{uploads} uploads of {path.stat().st_size / MEGABYTE:.0f} MB at once: {counted} within {seconds:.1f} s")
+    click.echo(f"memory: server {watch.most_server_mb:.0f} MB, with its workers {watch.most_mb:.0f} MB")
+    click.echo(f"/healthz meanwhile, {len(watch.latencies)} times: median {median * 1000:.0f} ms, p99 {slowest * 1000:.0f} ms")
+    click.echo(f"left over: {serving.left_over()}")
     is_answered = all(status == 202 or (status in (429, 503) and "retry-after" in headers) for status, headers, _ in answers)
     kept = (is_answered, validating <= 1.3 * command, watch.most_mb < 1000, slowest < 1.0, not serving.left_over())
-    print("every promise was kept" if all(kept) else f"NOT kept: {kept}")
+    click.echo("every promise was kept" if all(kept) else f"NOT kept: {kept}")
     return 0 if all(kept) else 1
 
 

@@ -11,7 +11,7 @@ ODD_REQUESTS = [
     ("GET", "/v1/runs/run_of_nobody", 404, "not_found"),
     ("DELETE", "/v1/runs", 405, "invalid_request"),
     ("PUT", "/v1/runs/x/artifacts/predictions.jsonl", 405, "invalid_request"),
-    ("GET", "/v1/runs?cursor=nobody", 400, "invalid_request"),
+    ("GET", "/v1/runs?cursor=nobody", 404, "not_found"),
     ("POST", "/v1/runs", 415, "invalid_request"),
 ]
 

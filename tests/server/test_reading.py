@@ -85,6 +85,13 @@ def test_exported_json_and_lines_say_the_same(service: Serving, finished: Any) -
     assert len(document) == 4
 
 
+def test_exported_parquet_has_the_same_rows(service: Serving, finished: Any) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    answer = service.ask("GET", f"/v1/runs/{finished['run_id']}/export?format=parquet")
+    rows = parquet.read_table(io.BytesIO(answer.body)).to_pylist()
+    assert [(row["record_id"], row["raw_score"], row["passed"]) for row in rows] == [(f"q_{n:04}", 5.0, True) for n in range(4)]
+
+
 def test_events_end_with_the_run_and_go_on_where_they_were_left(service: Serving, finished: Any) -> None:
     path = f"/v1/runs/{finished['run_id']}/events"
     events = service.ask("GET", path)

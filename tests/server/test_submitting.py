@@ -78,7 +78,7 @@ def test_packed_upload_is_refused_when_it_grows_beyond_the_limit(service: Servin
     assert (answer.status, answer.json["error"]["code"]) == (413, "payload_too_large")
 
 
-@pytest.mark.parametrize("body", [b"not gzip", gzip.compress(b"{}" * 1000)[:-9]])
+@pytest.mark.parametrize("body", [b"not gzip", gzip.compress(b"{}" * 1000, mtime=0)[:-9]])
 def test_packed_upload_that_is_damaged_is_refused(service: Serving, body: bytes) -> None:
     answer = service.submit(body, headers={"Content-Encoding": "gzip"})
     assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_request")
@@ -118,6 +118,14 @@ def test_golden_and_legal_datasets_are_taken_under_their_contract(service: Servi
 def test_wrong_parameter_is_refused(service: Serving, query: str) -> None:
     answer = service.submit(dataset(1), query)
     assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_request")
+
+
+def test_criteria_of_the_request_are_those_of_records_without_any(service: Serving) -> None:
+    document = dataset(2)
+    document["records"][1]["expected"] = {"required_criteria": ["clarity"]}
+    run_id = service.ended(service.submit(document, "?criteria=accuracy,reasoning").json["run_id"])["run_id"]
+    criteria = service.ask("GET", f"/v1/runs/{run_id}/distribution").json["criteria"]
+    assert {name: levels[0]["records"] for name, levels in criteria.items()} == {"accuracy": 1, "reasoning": 1, "clarity": 1}
 
 
 def test_validation_alone_makes_no_run(service: Serving) -> None:

@@ -15,6 +15,8 @@ ResponseSource = Literal["sampled", "prefilled", "part_of_conversation"]
 OnInvalid = Literal["reject", "skip"]
 RubricMode = Literal["per_criterion", "one_call"]
 McqMode = Literal["exact", "any"]
+CriterionName = Literal["accuracy", "clarity", "reasoning", "factuality", "overall"]
+"""batch_v1: `expected.required_criteria`."""
 ProfileId = Literal[
     "prbench", "prbench_normalized", "healthbench", "apex_v1", "lexam_open", "lexam_mcq", "judge_1_5", "weighted_mean"
 ]
@@ -185,6 +187,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """One judge call for each criterion of a rubric, or one call for all of them."""
     mcq_mode: McqMode = "exact"
     """Multiple choice with several correct choices: all of them and none besides, or any of them."""
+    criteria: tuple[CriterionName, ...] = ()
+    """What records of batch_v1 are judged by that name no criteria themselves; empty stands for `overall`."""
     on_invalid: OnInvalid = "reject"
     limit: int | None = None
     sample: int | None = None

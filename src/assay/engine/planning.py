@@ -395,6 +395,7 @@ class _Planner:
             case_pass_score=run.case_pass_score,
             rubric_mode=run.rubric_mode,
             mcq_mode=run.mcq_mode,
+            criteria=tuple(dict.fromkeys(run.criteria)),
             on_invalid="skip" if any(self._on_invalid(dataset.plan.contract) == "skip" for dataset in self.inputs) else "reject",
             limit=value.limit,
             sample=value.sample,

@@ -39,6 +39,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     sample: int | None = None
     seed: int | None = None
     repeat: int | None = None
+    criteria: tuple[str, ...] = ()
     quorum: int | None = None
     escalate: bool | None = None
     max_cost: float | None = None
@@ -64,6 +65,7 @@ _SEATS: dict[str, Steps] = {
     "sample": ("sample",),
     "seed": ("seed",),
     "repeat": ("repeat",),
+    "criteria": ("run", "criteria"),
     "quorum": ("panel", "quorum"),
     "escalate": ("panel", "escalate"),
     "max_cost": ("max_cost",),

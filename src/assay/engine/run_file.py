@@ -11,7 +11,7 @@ from msgspec import Meta
 from assay.core.case import ContractId
 from assay.core.document import Document
 from assay.core.issue import Issue
-from assay.core.plan import McqMode, OnInvalid, ProfileId, ProviderKind, ResponseSource, RubricMode
+from assay.core.plan import CriterionName, McqMode, OnInvalid, ProfileId, ProviderKind, ResponseSource, RubricMode
 from assay.datasets.checks import Findings, check_flaws
 from assay.datasets.placing import Record, placed
 from assay.datasets.source import open_source
@@ -129,6 +129,9 @@ class RunSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         McqMode,
         _says("Several correct choices: `exact` wants all of them and none besides, `any` is content with one or more of them."),
     ] = "exact"
+    criteria: Annotated[
+        tuple[CriterionName, ...], _says("What records of batch_v1 are judged by that name no criteria. Default: `overall`.")
+    ] = ()
     concurrency: Annotated[Calls, _says("Calls in flight at most.")] = 32
     generation: Annotated[StageSection, _says("Limits on the candidate's calls.")] = StageSection()
     judging: Annotated[StageSection, _says("Limits on the judges' calls.")] = StageSection()

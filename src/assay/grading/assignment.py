@@ -1,19 +1,19 @@
 """A case with everything that decides how it is asked and graded."""
 
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
 from assay.core.case import Case, Criterion
 from assay.core.outcome import GradingFailure
+from assay.core.plan import CriterionName
 from assay.grading.policies import Policy, resolved
 from assay.grading.settings import GradingSettings
 from assay.grading.templates import ASK_AGAIN, CONFIDENCE, TOOL_CALL, texts_sha256
 from assay.grading.tool_call import has_tools, is_tool_turn, offered_tools
 
-NAMED_CRITERIA = frozenset({"accuracy", "clarity", "reasoning", "factuality", "overall"})
-"""batch_v1: `expected.required_criteria`."""
+NAMED_CRITERIA: frozenset[str] = frozenset(get_args(CriterionName))
 DEFAULT_CRITERION = Criterion("overall", "overall")
 """batch_v1 names criteria only where a record wants particular ones."""
 Kind = Literal["five_point", "rubric", "reference", "mcq", "turn", "pairwise"]
@@ -57,6 +57,11 @@ class Assignment(msgspec.Struct, frozen=True):
         evaluator, template_id = _EVALUATORS[self.kind](self)
         return Way(evaluator, template_id, self.policy.id, self._others(template_id))
 
+    @property
+    def criteria(self) -> tuple[Criterion, ...]:
+        """What the answer is judged by: as the case says, else the run, else as a whole."""
+        return self.case.criteria or tuple(Criterion(name, name) for name in self.settings.criteria) or (DEFAULT_CRITERION,)
+
     def _others(self, template_id: str) -> tuple[str, ...]:
         """The texts beside the template."""
         question = (self.policy.question_template,) if self.policy.question_template else ()
@@ -65,7 +70,7 @@ class Assignment(msgspec.Struct, frozen=True):
         tools = (TOOL_CALL,) if template_id != TOOL_CALL and offered_tools(self.case) else ()
         is_confident = self.settings.panel.escalate and len(self.settings.judges) > 1
         judged = () if template_id == TOOL_CALL else (ASK_AGAIN, CONFIDENCE) if is_confident else (ASK_AGAIN,)
-        named = map(criterion_template, self.case.criteria or (DEFAULT_CRITERION,)) if self.kind == "five_point" else ()
+        named = map(criterion_template, self.criteria) if self.kind == "five_point" else ()
         return (*question, *tools, *judged, *filter(None, named))
 
 

@@ -4,7 +4,7 @@ from math import fsum
 
 from assay.core.case import Case, Criterion
 from assay.core.outcome import Flow, Grade
-from assay.grading.assignment import DEFAULT_CRITERION, Assignment, criterion_template
+from assay.grading.assignment import Assignment, criterion_template
 from assay.grading.candidate import candidate_ask
 from assay.grading.judge_call import Answer, Question
 from assay.grading.panel import Finding, ask_judges, normalized, panel_decisions, panel_flags, panel_reasons, proposed_label
@@ -18,9 +18,7 @@ def grade_five_point(assignment: Assignment) -> Flow:
     """Asks the candidate, then one judge call per criterion; passes when every criterion reaches the pass score."""
     case = assignment.case
     (reply,) = yield (candidate_ask(assignment),)
-    questions = tuple(
-        _question(case, criterion, template_id=assignment.way.template) for criterion in case.criteria or (DEFAULT_CRITERION,)
-    )
+    questions = tuple(_question(case, criterion, template_id=assignment.way.template) for criterion in assignment.criteria)
     answer = Answer(reply.text, case.record_sha256)
     findings = yield from ask_judges(questions, assignment.settings, answer=answer)
     return _grade(assignment, reply.text, findings=findings)

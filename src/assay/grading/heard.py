@@ -8,7 +8,7 @@ import msgspec
 from assay.core.case import Case
 from assay.core.mark import Mark
 from assay.core.outcome import Score
-from assay.grading.assignment import DEFAULT_CRITERION, Assignment, assign
+from assay.grading.assignment import Assignment, assign
 from assay.grading.judge_call import AGAIN, judge_call_id
 from assay.grading.reply_object import Refusal, only_object
 from assay.grading.rubric import ONE_CALL
@@ -76,7 +76,7 @@ def marks_heard(
 def _topics(assignment: Assignment, answer: str | None) -> tuple[_Topic, ...]:
     case, policy = assignment.case, assignment.policy
     if assignment.kind == "five_point":
-        return tuple(_topic(criterion.id, FIVE_POINT) for criterion in case.criteria or (DEFAULT_CRITERION,))
+        return tuple(_topic(criterion.id, FIVE_POINT) for criterion in assignment.criteria)
     if assignment.kind == "rubric" and assignment.settings.rubric_mode == "one_call":
         marks = tuple(_empty(criterion.id, CRITERION, weight=criterion.weight) for criterion in case.criteria)
         return (_Topic(name=ONE_CALL, shape=CRITERION, marks=marks, is_list=True),)

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from assay.core.plan import McqMode, PanelPlan, Plan, ProfileId, RubricMode
+from assay.core.plan import CriterionName, McqMode, PanelPlan, Plan, ProfileId, RubricMode
 
 
 class GradingSettings(msgspec.Struct, frozen=True):
@@ -22,6 +22,8 @@ class GradingSettings(msgspec.Struct, frozen=True):
     """One judge call for each criterion of a rubric, or one call for all of them."""
     mcq_mode: McqMode = "exact"
     """All correct choices and none besides, or any of them."""
+    criteria: tuple[CriterionName, ...] = ()
+    """What an open task is judged by that names no criteria itself."""
     panel: PanelPlan = PanelPlan()
     """How several judges decide together."""
     has_answers: bool = False
@@ -40,6 +42,7 @@ def settings_of(plan: Plan) -> GradingSettings:
         case_pass_score=plan.case_pass_score,
         rubric_mode=plan.rubric_mode,
         mcq_mode=plan.mcq_mode,
+        criteria=plan.criteria,
         panel=plan.panel,
         has_answers=plan.response_source != "sampled",
         profile=plan.profile,

@@ -35,6 +35,7 @@ from assay.surfaces.server.uploads import ClientGone
 from assay.surfaces.server.workshop import Workshop
 
 HANDLERS = (
+    runs.options_of_runs,
     submissions.validate_dataset,
     submissions.submit_run,
     runs.list_runs,

@@ -29,7 +29,7 @@ STATUSES: tuple[tuple[type[AssayError], int], ...] = (
     (StoreUnavailable, 503),
     (UsageProblem, 400),
     (SourceUnreadable, 400),
-    (MissingExtra, 400),
+    (MissingExtra, 404),
 )
 RETRY_SECONDS = 5
 """What a client is told to wait when the service cannot take its request now."""

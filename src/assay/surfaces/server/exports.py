@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
 from itertools import islice
 from typing import Any
 
@@ -81,8 +82,7 @@ def cell(value: Any) -> object:
 
 def _parquet(lines: Iterable[Line]) -> Iterator[bytes]:
     try:
-        import pyarrow  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: PLC0415  # an extra
-        from pyarrow import parquet  # noqa: PLC0415  # an extra
+        pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError as problem:
         raise MissingExtra(
             "Parquet needs pyarrow, which this server does not have", hint="pip install 'assay[tables]'"

@@ -91,7 +91,8 @@ def _operation(path: str, method: str, *, handler: HTTPRouteHandler, components:
         "responses": {str(status): _response(status, handler) for status in _statuses(path, handler)},
     }
     if handler.opt.get("takes_dataset"):
-        content = {"schema": {"type": "object", "description": "A dataset of the contract in the query."}}
+        schema: Json = {"description": "A dataset of the contract in the query."}
+        content = {"schema": schema if path == "/v1/validate" else {**schema, "type": "object"}}
         found["requestBody"] = {"required": True, "content": {"application/json": content}}
     return found
 

@@ -6,7 +6,7 @@ import msgspec
 from litestar import Request
 from msgspec import Meta, inspect
 
-from assay.core.plan import OnInvalid, ProfileId
+from assay.core.plan import CriterionName, OnInvalid, ProfileId
 from assay.core.run_state import State
 from assay.surfaces.server.errors import Refusal
 
@@ -14,7 +14,7 @@ Contract = Literal["batch_v1", "golden_v1", "legal_eval_v1", "conversation_v1", 
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 Rate = Annotated[float, Meta(ge=0, le=1)]
 ModelName = Annotated[str, Meta(min_length=1, max_length=256)]
-Cursor = Annotated[str, Meta(max_length=256)]
+Cursor = Annotated[str, Meta(pattern=r"^[0-9]{1,12}$")]
 DatasetName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
 RunId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
 PageSize = Annotated[int, Meta(ge=1, le=1000, description="How many at most.")]
@@ -43,6 +43,9 @@ class SubmitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     name: Annotated[DatasetName | None, _says("What the dataset is called, where its contract gives it no id.")] = None
     model: Annotated[ModelName | None, _says("The candidate, as `provider/model`.")] = None
     judge: Annotated[tuple[ModelName, ...], _says("A judge, as `provider/model`; several vote.")] = ()
+    criteria: Annotated[
+        tuple[CriterionName, ...], _says("What records of batch_v1 are judged by that name no criteria; `overall` by default.")
+    ] = ()
     concurrency: Annotated[Count | None, _says("Calls in flight at most.")] = None
     limit: Annotated[Count | None, _says("Take the first so many records.")] = None
     sample: Annotated[Count | None, _says("Take so many records at random.")] = None
@@ -65,7 +68,7 @@ class RunsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Which runs are listed."""
 
     limit: PageSize = 50
-    cursor: Annotated[Cursor | None, _says("The `next_cursor` of the page before.")] = None
+    cursor: Annotated[RunId | None, _says("The `next_cursor` of the page before.")] = None
     state: Annotated[State | Literal["damaged"] | None, _says("Only runs in this state.")] = None
     dataset: Annotated[Annotated[str, Meta(max_length=128)] | None, _says("Only runs over the dataset with this id.")] = None
     model: Annotated[Annotated[str, Meta(max_length=256)] | None, _says("Only runs of this candidate.")] = None
@@ -116,15 +119,19 @@ def read_query(request: AnyRequest, kind: type[T]) -> T:
     given: dict[str, Any] = {}
     for name, value in request.query_params.multi_items():
         if name in lists:
-            given.setdefault(name, []).append(value)
+            given.setdefault(name, []).extend(value.split(",") if name == "criteria" else [value])
         elif name in given:
             raise Refusal(400, f"the parameter '{name[:64]}' is given twice")
         else:
             given[name] = value
     try:
-        return msgspec.convert(given, kind, strict=False)
+        read = msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as problem:
         raise Refusal(400, f"the query cannot be used: {problem}") from problem
+    empty = [name for name in given if getattr(read, name) is None]
+    if empty:
+        raise Refusal(400, f"the query cannot be used: '{empty[0]}' is no value for '{given[empty[0]]}'")
+    return read
 
 
 def _is_list(kind: inspect.Type) -> bool:

@@ -6,7 +6,7 @@ from litestar import get
 
 from assay import api
 from assay.surfaces.server.answers import AuditView, ComparisonView
-from assay.surfaces.server.errors import Refusal, request_id_of
+from assay.surfaces.server.errors import request_id_of
 from assay.surfaces.server.queries import AnyRequest, CompareQuery, PageQuery, read_query
 from assay.surfaces.server.server import Answer, answered, server_of
 
@@ -24,8 +24,6 @@ def compare_runs(request: AnyRequest) -> Answer:
 def list_audit(request: AnyRequest) -> Answer:
     """List who submitted, cancelled, resumed and decided what, the oldest first."""
     query = read_query(request, PageQuery)
-    if query.cursor is not None and not (query.cursor.isascii() and query.cursor.isdecimal() and len(query.cursor) <= 12):
-        raise Refusal(400, "the cursor names no page")
     start = int(query.cursor or 0)
     entries = list(islice(api.audit(server_of(request).runs_dir), start, start + query.limit + 1))
     cursor = str(start + query.limit) if len(entries) > query.limit else None

@@ -9,7 +9,7 @@ from litestar import get
 
 from assay import api
 from assay.surfaces.server.answers import Distribution, LinesPage, RecordView
-from assay.surfaces.server.errors import Refusal, request_id_of
+from assay.surfaces.server.errors import request_id_of
 from assay.surfaces.server.queries import AnyRequest, NoQuery, PageQuery, RecordQuery, RecordsQuery, read_query
 from assay.surfaces.server.server import Answer, answered, server_of
 
@@ -20,7 +20,7 @@ Line = dict[str, Any]
 def list_records(request: AnyRequest, run_id: str) -> Answer:
     """List the valid records with what came of them so far, as `predictions.jsonl` has them."""
     query, run = read_query(request, RecordsQuery), server_of(request).run(run_id)
-    start = _offset(query.cursor)
+    start = int(query.cursor or 0)
     is_filtered = query.status is not None or query.passed is not None
     total = None if is_filtered else _total(run, "predictions.jsonl")
     wanted = (entry for entry in enumerate(run.predictions(start), start) if _is_wanted(entry[1], query))
@@ -35,7 +35,7 @@ def _is_wanted(line: Line, query: RecordsQuery) -> bool:
 def list_errors(request: AnyRequest, run_id: str) -> Answer:
     """List every error of every invalid record."""
     query, run = read_query(request, PageQuery), server_of(request).run(run_id)
-    entries = islice(enumerate(api.record_errors(run)), _offset(query.cursor), None)
+    entries = islice(enumerate(api.record_errors(run)), int(query.cursor or 0), None)
     return _page(entries, query.limit, total=None, request_id=request_id_of(request))
 
 
@@ -43,7 +43,7 @@ def list_errors(request: AnyRequest, run_id: str) -> Answer:
 def list_failures(request: AnyRequest, run_id: str) -> Answer:
     """List every record that failed or did not pass, as `failures.jsonl` has them."""
     query, run = read_query(request, PageQuery), server_of(request).run(run_id)
-    entries = islice(enumerate(run.failures()), _offset(query.cursor), None)
+    entries = islice(enumerate(run.failures()), int(query.cursor or 0), None)
     return _page(entries, query.limit, total=_total(run, "failures.jsonl"), request_id=request_id_of(request))
 
 
@@ -84,14 +84,6 @@ def show_distribution(request: AnyRequest, run_id: str) -> Answer:
 
 def _levels(scores: Counter[float]) -> Iterator[Line]:
     return ({"score": score, "records": count} for score, count in sorted(scores.items()))
-
-
-def _offset(cursor: str | None) -> int:
-    if cursor is None:
-        return 0
-    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= 12):
-        raise Refusal(400, "the cursor names no page")
-    return int(cursor)
 
 
 def _total(run: api.Run, name: str) -> int | None:

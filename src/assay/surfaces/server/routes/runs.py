@@ -4,7 +4,7 @@ from itertools import dropwhile, islice
 from typing import Any
 
 import msgspec
-from litestar import get, post
+from litestar import HttpMethod, Response, get, post, route
 
 from assay import api
 from assay.core.errors import RunSealed
@@ -17,7 +17,7 @@ from assay.surfaces.server.server import Answer, Server, answered, caller_of, se
 _PARTS = ("records", "errors", "failures", "distribution", "events", "artifacts", "export")
 
 
-@get("/v1/runs", sync_to_thread=True, query=RunsQuery, answer=RunsPage, errors=(400,))
+@get("/v1/runs", sync_to_thread=True, query=RunsQuery, answer=RunsPage, errors=(400, 404))
 def list_runs(request: AnyRequest) -> Answer:
     """List the runs, the newest first."""
     query = read_query(request, RunsQuery)
@@ -30,10 +30,16 @@ def list_runs(request: AnyRequest) -> Answer:
     return answered(RunsPage(runs=tuple(msgspec.to_builtins(shown)), next_cursor=cursor, request_id=request_id_of(request)))
 
 
+@route("/v1/runs", http_method=HttpMethod.OPTIONS, status_code=204)
+async def options_of_runs() -> Response[None]:
+    """The methods of the one address that has two; registered first, or the framework would name but one of them."""
+    return Response(None, status_code=204, headers={"Allow": "GET, OPTIONS, POST"})
+
+
 def _after(runs: Any, cursor: str) -> Any:
     rest = dropwhile(lambda run: run.run_id != cursor, runs)
     if next(rest, None) is None:
-        raise Refusal(400, "the cursor names no page")
+        raise Refusal(404, "the cursor names no page")
     return rest
 
 

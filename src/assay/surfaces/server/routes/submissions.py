@@ -138,6 +138,7 @@ class Submitted:
             datasets=(dataset,),
             models=(query.model,) if query.model else (),
             judges=query.judge,
+            criteria=query.criteria,
             runs_dir=str(server.runs_dir.absolute()),
             run_id=self._upload.run_id,
             **{name: getattr(query, name) for name in _SAME},
