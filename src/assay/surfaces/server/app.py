@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import msgspec
 import uvicorn
@@ -24,6 +25,7 @@ from assay.surfaces.server import errors
 from assay.surfaces.server.frame import Frame, Guard
 from assay.surfaces.server.keys import Keys
 from assay.surfaces.server.meters import Meters
+from assay.surfaces.server.openapi import openapi
 from assay.surfaces.server.queries import AnyRequest
 from assay.surfaces.server.queue import RunQueue
 from assay.surfaces.server.rates import Rates
@@ -87,6 +89,11 @@ def check_listening(listening: Listening) -> None:
         )
 
 
+def addresses() -> dict[str, Any]:
+    """The OpenAPI document, without a service."""
+    return openapi(Litestar(route_handlers=list(HANDLERS), openapi_config=None))
+
+
 def build(server: Server, listening: Listening) -> ASGIApp:
     """The application of a service."""
     app = Litestar(
@@ -144,7 +151,7 @@ class Protocol(H11Protocol):
         self.transport.close()
 
 
-class _Process(uvicorn.Server):
+class _Listener(uvicorn.Server):
     """The server's process, which tells the runs of a signal at once: those who follow them would keep it from ending."""
 
     def __init__(self, config: uvicorn.Config, queue: RunQueue) -> None:
@@ -188,4 +195,4 @@ def serve(listening: Listening) -> None:
         log_config=None,
         lifespan="on",
     )
-    _Process(config, server.queue).run()
+    _Listener(config, server.queue).run()

@@ -30,7 +30,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ] = ""
     models: Annotated[
         tuple[str, ...],
-        _says("Candidates that a request may name; `*` stands for any part of a name. Those of the run file may be used."),
+        _says("Candidates that a request may name; `*` stands for any part of a name. By default those of the run file are asked."),
     ] = ("*",)
     judges: Annotated[tuple[str, ...], _says("Judges that a request may name, in the same way.")] = ("*",)
     hosts: Annotated[

@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from litestar import Response, get
+from litestar.params import FromPath
 from litestar.response import Stream
 
 from assay import api
@@ -23,7 +24,7 @@ _MEDIA_TYPES = {".json": "application/json", ".jsonl": "application/x-ndjson"}
 
 
 @get("/v1/runs/{run_id:str}/artifacts", sync_to_thread=True, query=NoQuery, answer=ArtifactsView, errors=(404,))
-def list_artifacts(request: AnyRequest, run_id: str) -> Answer:
+def list_artifacts(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """List the files of a finished run with their hashes; none before its end."""
     read_query(request, NoQuery)
     run = server_of(request).run(run_id)
@@ -56,7 +57,7 @@ def _sha256(run: api.Run, name: str, path: Path) -> str:
     media_types=tuple(_MEDIA_TYPES.values()),
     errors=(404, 416),
 )
-def show_artifact(request: AnyRequest, run_id: str, name: str) -> Response[bytes] | Stream:
+def show_artifact(request: AnyRequest, run_id: FromPath[str], name: FromPath[str]) -> Response[bytes] | Stream:
     """A file of a finished run as it was published; its ETag is its SHA-256, and a part of it can be asked for."""
     read_query(request, NoQuery)
     run = server_of(request).run(run_id)
@@ -102,7 +103,7 @@ def _pieces(path: Path, start: int, end: int) -> Iterator[bytes]:
 @get(
     "/v1/runs/{run_id:str}/export", sync_to_thread=True, query=ExportQuery, answer=bytes, media_types=MEDIA_TYPES, errors=(400, 404)
 )
-def export_run(request: AnyRequest, run_id: str) -> Stream:
+def export_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
     """Every record with what came of it so far, as JSON, JSON Lines, CSV that no spreadsheet evaluates, or Parquet."""
     query, run = read_query(request, ExportQuery), server_of(request).run(run_id)
     export: Export = EXPORTS[query.format]

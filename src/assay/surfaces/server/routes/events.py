@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from litestar import get
+from litestar.params import FromPath
 from litestar.response import Stream
 
 from assay.surfaces.reporters.plain_json import json_text
@@ -21,7 +22,7 @@ KEEP_ALIVE_SECONDS = 15.0
 
 
 @get("/v1/runs/{run_id:str}/events", query=NoQuery, answer=str, media_types=("text/event-stream",), errors=(404,))
-async def follow_run(request: AnyRequest, run_id: str) -> Stream:
+async def follow_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
     """Follow a run to its end: an event whenever its state or a count changes; Last-Event-ID goes on where it was left."""
     read_query(request, NoQuery)
     server = server_of(request)

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any
 
 from litestar import get
+from litestar.params import FromPath
 
 from assay import api
 from assay.surfaces.server.answers import Distribution, LinesPage, RecordView
@@ -17,7 +18,7 @@ Line = dict[str, Any]
 
 
 @get("/v1/runs/{run_id:str}/records", sync_to_thread=True, query=RecordsQuery, answer=LinesPage, errors=(400, 404))
-def list_records(request: AnyRequest, run_id: str) -> Answer:
+def list_records(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """List the valid records with what came of them so far, as `predictions.jsonl` has them."""
     query, run = read_query(request, RecordsQuery), server_of(request).run(run_id)
     start = int(query.cursor or 0)
@@ -32,7 +33,7 @@ def _is_wanted(line: Line, query: RecordsQuery) -> bool:
 
 
 @get("/v1/runs/{run_id:str}/errors", sync_to_thread=True, query=PageQuery, answer=LinesPage, errors=(400, 404))
-def list_errors(request: AnyRequest, run_id: str) -> Answer:
+def list_errors(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """List every error of every invalid record."""
     query, run = read_query(request, PageQuery), server_of(request).run(run_id)
     entries = islice(enumerate(api.record_errors(run)), int(query.cursor or 0), None)
@@ -40,7 +41,7 @@ def list_errors(request: AnyRequest, run_id: str) -> Answer:
 
 
 @get("/v1/runs/{run_id:str}/failures", sync_to_thread=True, query=PageQuery, answer=LinesPage, errors=(400, 404))
-def list_failures(request: AnyRequest, run_id: str) -> Answer:
+def list_failures(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """List every record that failed or did not pass, as `failures.jsonl` has them."""
     query, run = read_query(request, PageQuery), server_of(request).run(run_id)
     entries = islice(enumerate(run.failures()), int(query.cursor or 0), None)
@@ -48,7 +49,7 @@ def list_failures(request: AnyRequest, run_id: str) -> Answer:
 
 
 @get("/v1/runs/{run_id:str}/records/{record_id:path}", sync_to_thread=True, query=RecordQuery, answer=RecordView, errors=(400, 404))
-def show_record(request: AnyRequest, run_id: str, record_id: str) -> Answer:
+def show_record(request: AnyRequest, run_id: FromPath[str], record_id: FromPath[str]) -> Answer:
     """Show one record by its id, or else by its index: what was asked, what came of it, every attempt."""
     query, run = read_query(request, RecordQuery), server_of(request).run(run_id)
     found = run.record(record_id.removeprefix("/"), sample=query.sample)
@@ -56,7 +57,7 @@ def show_record(request: AnyRequest, run_id: str, record_id: str) -> Answer:
 
 
 @get("/v1/runs/{run_id:str}/distribution", sync_to_thread=True, query=NoQuery, answer=Distribution, errors=(404,))
-def show_distribution(request: AnyRequest, run_id: str) -> Answer:
+def show_distribution(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """Show how the scores of a run are spread, over all and for each criterion."""
     read_query(request, NoQuery)
     run = server_of(request).run(run_id)

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 from litestar import HttpMethod, Response, get, post, route
+from litestar.params import FromPath
 
 from assay import api
 from assay.core.errors import RunSealed
@@ -49,14 +50,14 @@ def _is_wanted(run: RunListing, query: RunsQuery) -> bool:
 
 
 @get("/v1/runs/{run_id:str}", sync_to_thread=True, query=NoQuery, answer=RunView, errors=(404,))
-def show_run(request: AnyRequest, run_id: str) -> Answer:
+def show_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """Show one run: its state and times, counts, what is left to do, and its metrics when it has ended."""
     read_query(request, NoQuery)
     return answered(run_view(server_of(request), run_id, request_id=request_id_of(request)))
 
 
 @post("/v1/runs/{run_id:str}/cancel", status_code=200, sync_to_thread=True, query=NoQuery, answer=RunView, errors=(404, 409))
-def cancel_run(request: AnyRequest, run_id: str) -> Answer:
+def cancel_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """End a run for good; what is finished stays, and the evidence is sealed."""
     read_query(request, NoQuery)
     server = server_of(request)
@@ -67,7 +68,7 @@ def cancel_run(request: AnyRequest, run_id: str) -> Answer:
 
 
 @post("/v1/runs/{run_id:str}/resume", status_code=202, sync_to_thread=True, query=NoQuery, answer=RunView, errors=(404, 409))
-def resume_run(request: AnyRequest, run_id: str) -> Answer:
+def resume_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """Go on with a run that was interrupted."""
     read_query(request, NoQuery)
     server = server_of(request)

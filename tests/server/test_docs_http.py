@@ -1,0 +1,40 @@
+"""The pages about the server say what the code says."""
+
+import os
+from pathlib import Path
+
+import msgspec
+from msgspec import inspect
+
+from assay.surfaces.server.app import addresses
+from assay.surfaces.server.reference import reference
+from assay.surfaces.server.settings import ServerSettings
+
+DOCS = Path(__file__).parent.parent.parent / "docs"
+REGENERATE = "ASSAY_REGENERATE_GOLDEN"
+
+
+def settings_table() -> str:
+    """The settings of a service as a table."""
+    info = inspect.type_info(ServerSettings)
+    assert isinstance(info, inspect.StructType)
+    rows = []
+    for field in info.fields:
+        assert isinstance(field.type, inspect.Metadata)
+        said = (field.type.extra_json_schema or {})["description"]
+        shown = f"`{msgspec.json.encode(field.default).decode()}`" if field.default else ""
+        rows.append(f"| `{field.name}` | {said} | {shown} |")
+    return "\n".join(rows)
+
+
+def test_reference_page_is_that_of_the_openapi_document() -> None:
+    page = DOCS / "reference" / "http.md"
+    made = reference(addresses())
+    if os.environ.get(REGENERATE):
+        page.write_text(made, encoding="utf-8")
+    assert page.read_text(encoding="utf-8") == made, f"{REGENERATE}=1 rewrites the page"
+
+
+def test_every_setting_is_documented() -> None:
+    page = (DOCS / "how-to" / "operate-a-server.md").read_text(encoding="utf-8")
+    assert settings_table() in page
