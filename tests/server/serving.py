@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -112,6 +112,18 @@ class Serving:
             assert time.monotonic() < end, run
             time.sleep(0.05)
         return run
+
+    def wait_for(self, what: Callable[[], object]) -> None:
+        """Return when something is so."""
+        end = time.monotonic() + PATIENCE
+        while not what():
+            assert time.monotonic() < end, "it is still not so"
+            time.sleep(0.02)
+
+    def children(self) -> list[int]:
+        """The processes that the service has started."""
+        text = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text(encoding="utf-8")
+        return [int(child) for child in text.split()]
 
     def runs(self) -> list[Any]:
         listed: list[Any] = self.ask("GET", "/v1/runs?limit=1000").json["runs"]

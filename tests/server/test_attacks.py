@@ -5,11 +5,9 @@ import socket
 import struct
 import subprocess
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,13 +21,6 @@ def memory_mb(pid: int) -> float:
     """Resident memory of a process."""
     text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     return int(text.split("VmRSS:")[1].split()[0]) / 1024
-
-
-def wait_for(what: Any) -> None:
-    end = time.monotonic() + 20
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_service_for_others_does_not_start_without_a_key(tmp_path: Path) -> None:
@@ -115,9 +106,9 @@ def test_aborted_upload_leaves_nothing(service: Serving) -> None:
     before = len(service.runs())
     with socket.create_connection(("127.0.0.1", service.port)) as connection:
         connection.sendall(UPLOAD + b"Content-Length: 9000000\r\n\r\n" + b" " * 5_000_000)
-        wait_for(service.left_over)
+        service.wait_for(service.left_over)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    wait_for(lambda: service.left_over() == [])
+    service.wait_for(lambda: service.left_over() == [])
     assert len(service.runs()) == before
 
 

@@ -2,6 +2,8 @@
 
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
 
 import pytest
@@ -63,16 +65,15 @@ def test_service_that_is_killed_while_it_takes_uploads_keeps_what_it_has_answere
     accepted: list[str] = []
 
     def submit_until_it_dies(number: int) -> None:
-        try:
-            while True:
-                accepted.append(keyed(serving, f"w{number}-{len(accepted)}", 3).json["run_id"])
-        except OSError:
-            return
+        with suppress(OSError, HTTPException):
+            for turn in range(1_000):
+                answer = keyed(serving, f"w{number}-{turn}", 3)
+                assert answer.status == 202, answer.body
+                accepted.append(answer.json["run_id"])
 
     with serving, ThreadPoolExecutor(4) as pool:
         workers = [pool.submit(submit_until_it_dies, number) for number in range(4)]
-        while len(accepted) < 20:
-            assert serving.pid
+        serving.wait_for(lambda: len(accepted) >= 20 or any(worker.done() for worker in workers))
         serving.kill()
         for worker in workers:
             worker.result()
@@ -85,8 +86,7 @@ def test_service_that_is_killed_while_it_takes_uploads_keeps_what_it_has_answere
 def test_stopped_service_drains_its_runs_and_goes_on_with_them(tmp_path: Path) -> None:
     with Serving(tmp_path, run_file=SLOW) as serving:
         run_id = serving.submit(dataset(20)).json["run_id"]
-        while serving.ask("GET", f"/v1/runs/{run_id}").json["state"] != "running":
-            pass
+        serving.wait_for(lambda: serving.ask("GET", f"/v1/runs/{run_id}").json["state"] == "running")
         assert serving.end(signal.SIGTERM) == 0
         serving.start()
         run = serving.ended(run_id)
@@ -101,3 +101,12 @@ def test_second_service_over_the_same_runs_does_not_start(tmp_path: Path) -> Non
         with pytest.raises(AssertionError, match="serves the runs"):
             second.start()
         assert first.ask("GET", "/healthz").status == 200
+
+
+def test_workers_of_a_killed_service_do_not_outlive_it(tmp_path: Path) -> None:
+    with Serving(tmp_path) as serving:
+        assert serving.ask("POST", "/v1/validate", b" " * (5 << 20)).status == 200
+        workers = serving.children()
+        assert workers
+        serving.kill()
+        serving.wait_for(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         named_run,
         prepare_run,
         record_errors,
+        warm_up,
     )
     from assay.api.suites import PlannedSuite, SuiteResult, decide_suite, plan_suite, run_suite
     from assay.api.validation import (
@@ -67,7 +68,7 @@ _HOMES = {
     **dict.fromkeys(("PlannedSuite", "SuiteResult", "decide_suite", "plan_suite", "run_suite"), "suites"),
     **dict.fromkeys(("ProbeRequest", "probe"), "probes"),
     **dict.fromkeys(("DatasetEntry", "SubmissionRow", "Submissions", "Upload", "UploadVerdict"), "submissions"),
-    **dict.fromkeys(("check_upload", "named_run", "prepare_run", "record_errors"), "submissions"),
+    **dict.fromkeys(("check_upload", "named_run", "prepare_run", "record_errors", "warm_up"), "submissions"),
     **dict.fromkeys(("list_baselines", "set_baseline", "trend"), "gates"),
     **dict.fromkeys(("PlannedComparison", "RankRequest", "plan_rank", "rank"), "rankings"),
     **dict.fromkeys(("convert_benchmark", "convert_contract"), "conversion"),
@@ -145,6 +146,7 @@ __all__ = [
     "validate",
     "validate_with_hashes",
     "verify",
+    "warm_up",
 ]
 
 

@@ -3,12 +3,16 @@
 import os
 import time
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, get_args
 
 import msgspec
 
+from assay.api.runs import run
 from assay.api.validation import validate
+from assay.core.case import ContractId
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.engine.baselines import record
 from assay.engine.opened import Run
@@ -39,8 +43,10 @@ __all__ = [
     "named_run",
     "prepare_run",
     "record_errors",
+    "warm_up",
 ]
 
+_MODELS = ("assay.models.openai_chat", "assay.models.openai_responses", "assay.models.anthropic")
 SERVER_DIR = ".server"
 """Folder of what a server keeps beside its runs."""
 
@@ -110,6 +116,21 @@ class Submissions:
         """Let another server take over."""
         self._book.close()
         self._lock.release()
+
+
+def warm_up() -> None:
+    """Load everything that uploads and runs need, by making a small run: several threads that begin to import at once may hang."""
+    for name in _MODELS:
+        import_module(name)
+    for contract in get_args(ContractId):
+        validate(b"{}", contract)
+    with TemporaryDirectory() as folder:
+        dataset, run_file = Path(folder, "dataset.json"), Path(folder, "run.yaml")
+        record = {"record_id": "1", "input": {"prompt": "Hello"}}
+        head = {"dataset_id": "warm-up", "dataset_version": "1", "schema_version": "1.0"}
+        dataset.write_bytes(msgspec.json.encode({**head, "records": [record]}))
+        run_file.write_text("candidates: [scripted/echo]\njudges: [scripted/judge-5]\n", encoding="utf-8")
+        run(RunRequest(run_file=str(run_file), datasets=(str(dataset),), runs_dir=str(Path(folder, "runs"))))
 
 
 def check_upload(path: Path, contract: str) -> UploadVerdict:

@@ -54,7 +54,8 @@ class RunFolders(msgspec.Struct, frozen=True):
     @property
     def exists(self) -> bool:
         """True when there is such a run."""
-        return self.is_sealed or self.ledger.is_file()
+        # In this order, because a run that is sealed at this very moment loses the second after it has gained the first.
+        return self.ledger.is_file() or self.is_sealed
 
 
 def folders_of(runs_dir: Path, run_id: str) -> RunFolders:

@@ -168,6 +168,9 @@ class _Listener(uvicorn.Server):
 def serve(listening: Listening) -> None:
     """Serve until a signal ends it; unfinished runs go on at the next start."""
     check_listening(listening)
+    for name in api.__all__:
+        getattr(api, name)
+    api.warm_up()
     listening.runs_dir.mkdir(parents=True, exist_ok=True)
     meters = Meters()
     settings = listening.settings

@@ -1,13 +1,14 @@
 """What the routes of one service share, and how they answer."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from litestar import Response
 
 from assay import api
-from assay.core.errors import RunNotFound
+from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.meters import Meters
@@ -18,6 +19,7 @@ from assay.surfaces.server.turns import Turns
 from assay.surfaces.server.workshop import Workshop
 
 Answer = Response[bytes]
+T = TypeVar("T")
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +36,16 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     def run(self, run_id: str) -> api.Run:
         """The run with exactly this id; raises RunNotFound."""
         return api.named_run(run_id, self.runs_dir)
+
+    def look(self, run_id: str, at: Callable[[api.Run], T]) -> T:
+        """What a function makes of a run; it looks again at a run that was sealed meanwhile. Raises RunNotFound."""
+        run = self.run(run_id)
+        try:
+            return at(run)
+        except (RunNotFound, StoreUnavailable):
+            if run.artifacts() or not run.folders.is_sealed:
+                raise
+            return at(self.run(run_id))
 
     def sealed_path(self, run_id: str) -> str:
         """The folder of a finished run; raises RunNotFound."""

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import multiprocessing
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import ParamSpec, TypeVar
@@ -45,6 +46,15 @@ _WORKERS = max(1, min(2, os.cpu_count() or 1))
 
 
 def _begin() -> None:
-    """As the command does it: values that live until the end are not looked through for cycles."""
+    """As the command does it: values that live until the end are not looked through for cycles; and not to outlive the server."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(50_000, 20, 20)
+
+
+def _end_with_parent() -> None:
+    """A server that was killed cannot tell its workers to go."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

@@ -20,7 +20,11 @@ Line = dict[str, Any]
 @get("/v1/runs/{run_id:str}/records", sync_to_thread=True, query=RecordsQuery, answer=LinesPage, errors=(400, 404))
 def list_records(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """List the valid records with what came of them so far, as `predictions.jsonl` has them."""
-    query, run = read_query(request, RecordsQuery), server_of(request).run(run_id)
+    query = read_query(request, RecordsQuery)
+    return server_of(request).look(run_id, lambda run: _records(request, run, query))
+
+
+def _records(request: AnyRequest, run: api.Run, query: RecordsQuery) -> Answer:
     start = int(query.cursor or 0)
     is_filtered = query.status is not None or query.passed is not None
     total = None if is_filtered else _total(run, "predictions.jsonl")
@@ -35,15 +39,22 @@ def _is_wanted(line: Line, query: RecordsQuery) -> bool:
 @get("/v1/runs/{run_id:str}/errors", sync_to_thread=True, query=PageQuery, answer=LinesPage, errors=(400, 404))
 def list_errors(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """List every error of every invalid record."""
-    query, run = read_query(request, PageQuery), server_of(request).run(run_id)
-    entries = islice(enumerate(api.record_errors(run)), int(query.cursor or 0), None)
-    return _page(entries, query.limit, total=None, request_id=request_id_of(request))
+    query = read_query(request, PageQuery)
+    start, request_id = int(query.cursor or 0), request_id_of(request)
+    return server_of(request).look(
+        run_id,
+        lambda run: _page(islice(enumerate(api.record_errors(run)), start, None), query.limit, total=None, request_id=request_id),
+    )
 
 
 @get("/v1/runs/{run_id:str}/failures", sync_to_thread=True, query=PageQuery, answer=LinesPage, errors=(400, 404))
 def list_failures(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """List every record that failed or did not pass, as `failures.jsonl` has them."""
-    query, run = read_query(request, PageQuery), server_of(request).run(run_id)
+    query = read_query(request, PageQuery)
+    return server_of(request).look(run_id, lambda run: _failures(request, run, query))
+
+
+def _failures(request: AnyRequest, run: api.Run, query: PageQuery) -> Answer:
     entries = islice(enumerate(run.failures()), int(query.cursor or 0), None)
     return _page(entries, query.limit, total=_total(run, "failures.jsonl"), request_id=request_id_of(request))
 
@@ -51,8 +62,8 @@ def list_failures(request: AnyRequest, run_id: FromPath[str]) -> Answer:
 @get("/v1/runs/{run_id:str}/records/{record_id:path}", sync_to_thread=True, query=RecordQuery, answer=RecordView, errors=(400, 404))
 def show_record(request: AnyRequest, run_id: FromPath[str], record_id: FromPath[str]) -> Answer:
     """Show one record by its id, or else by its index: what was asked, what came of it, every attempt."""
-    query, run = read_query(request, RecordQuery), server_of(request).run(run_id)
-    found = run.record(record_id.removeprefix("/"), sample=query.sample)
+    query = read_query(request, RecordQuery)
+    found = server_of(request).look(run_id, lambda run: run.record(record_id.removeprefix("/"), sample=query.sample))
     return answered(RecordView(record=found, request_id=request_id_of(request)))
 
 
@@ -60,7 +71,10 @@ def show_record(request: AnyRequest, run_id: FromPath[str], record_id: FromPath[
 def show_distribution(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """Show how the scores of a run are spread, over all and for each criterion."""
     read_query(request, NoQuery)
-    run = server_of(request).run(run_id)
+    return server_of(request).look(run_id, lambda run: _distribution(request, run))
+
+
+def _distribution(request: AnyRequest, run: api.Run) -> Answer:
     scores: Counter[float] = Counter()
     criteria: dict[str, Counter[float]] = {}
     scale, passed = None, 0
@@ -72,7 +86,7 @@ def show_distribution(request: AnyRequest, run_id: FromPath[str]) -> Answer:
             criteria.setdefault(score["criterion"], Counter())[score["score"]] += 1
     return answered(
         Distribution(
-            run_id=run_id,
+            run_id=run.folders.run_id,
             scale=scale,
             graded_records=scores.total(),
             passed_records=passed,

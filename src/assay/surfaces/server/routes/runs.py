@@ -83,8 +83,12 @@ def resume_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
 
 def run_view(server: Server, run_id: str, *, request_id: str) -> RunView:
     """A run as it stands at this moment."""
-    run = server.run(run_id)
+    return server.look(run_id, lambda run: _view(server, run, request_id=request_id))
+
+
+def _view(server: Server, run: api.Run, *, request_id: str) -> RunView:
     result, moments, manifest = run.result, run.moments, run.manifest
+    run_id = result.run_id
     total, done = _progress(server, result)
     return RunView(
         run_id=result.run_id,
