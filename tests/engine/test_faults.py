@@ -231,7 +231,7 @@ def test_a_run_that_is_resumed_on_a_full_disk_does_not_wait_for_ever(disk: Calla
 
 
 def test_a_read_only_folder_is_named_and_nothing_is_called(disk: Callable[[str], Path], steady_job: Job) -> None:
-    job = moved(steady_job, disk("size=8m"))
+    job = moved(steady_job, disk("size=64m"))
     disk("ro")
     with pytest.raises(StoreUnavailable, match=r"job/runs.*Read-only") as caught:
         finished(job)
