@@ -7,13 +7,13 @@ from assay.surfaces.printable import printable
 from assay.surfaces.reporters.comparison_words import (
     change,
     conclusion,
+    difference_rows,
     listed_records,
     p_text,
     shown_slices,
     told,
 )
 from assay.surfaces.reporters.paint import Paint, hanging, painter
-from assay.surfaces.reporters.run_numbers import decimal
 from assay.surfaces.reporters.run_table import Cell, Column, Row, table
 from assay.surfaces.reporters.run_text import ID_LIMIT, LABEL, NAME_LIMIT, SLICE_LIMIT, TEXT_LIMIT
 from assay.surfaces.reporters.settings import Settings
@@ -60,23 +60,7 @@ def _differences(found: Comparison, settings: Settings, *, paint: Paint) -> Iter
         Column("difference", is_number=True),
         Column("p", is_number=True),
     )
-    rows = [
-        (
-            "pass rate",
-            decimal(found.before.pass_rate),
-            decimal(found.after.pass_rate),
-            change(found.passes),
-            p_text(found.p_passes),
-        ),
-        (
-            f"score {found.scale}",
-            decimal(found.before.mean),
-            decimal(found.after.mean),
-            change(found.scores),
-            p_text(found.p_scores),
-        ),
-    ]
-    yield from table(columns, rows, paint=paint, width=settings.width)
+    yield from table(columns, difference_rows(found), paint=paint, width=settings.width)
 
 
 def _slices(found: Comparison, settings: Settings, *, paint: Paint) -> Iterator[str]:

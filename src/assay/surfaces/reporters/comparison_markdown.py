@@ -1,11 +1,11 @@
 """Two runs beside each other as a comment on a pull request."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from assay.api import Comparison
-from assay.surfaces.reporters.comparison_words import change, conclusion, listed_records, p_text, shown_slices
+from assay.surfaces.reporters.comparison_words import change, conclusion, difference_rows, listed_records, p_text, shown_slices
 from assay.surfaces.reporters.run_markdown import cell, inert, markdown_table
-from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, level_name
+from assay.surfaces.reporters.run_numbers import UNKNOWN, level_name
 
 TEXT_LIMIT = 240
 
@@ -25,23 +25,7 @@ def comparison_markdown(found: Comparison, *, is_verbose: bool = False) -> Itera
 
 def _differences(found: Comparison) -> Iterator[str]:
     titles = ("", cell(found.before.candidate), cell(found.after.candidate), "difference", "p")
-    rows: list[Sequence[str]] = [
-        (
-            "pass rate",
-            decimal(found.before.pass_rate),
-            decimal(found.after.pass_rate),
-            change(found.passes),
-            p_text(found.p_passes),
-        ),
-        (
-            f"score {found.scale}",
-            decimal(found.before.mean),
-            decimal(found.after.mean),
-            change(found.scores),
-            p_text(found.p_scores),
-        ),
-    ]
-    yield from markdown_table(titles, [[_figure(text) for text in row] for row in rows], n_texts=1)
+    yield from markdown_table(titles, [[_figure(text) for text in row] for row in difference_rows(found)], n_texts=1)
 
 
 def _slices(found: Comparison, *, is_verbose: bool) -> Iterator[str]:

@@ -26,6 +26,15 @@ def _signed(value: float) -> str:
     return "0.00" if text in ("+0.00", "-0.00") else text
 
 
+def difference_rows(found: Comparison) -> list[tuple[str, ...]]:
+    """Pass rates and scores before and after, the difference of each, and p."""
+    before, after = found.before, found.after
+    return [
+        ("pass rate", decimal(before.pass_rate), decimal(after.pass_rate), change(found.passes), p_text(found.p_passes)),
+        (f"score {found.scale}", decimal(before.mean), decimal(after.mean), change(found.scores), p_text(found.p_scores)),
+    ]
+
+
 def p_text(p: float | None) -> str:
     """`0.031`, `<0.001`."""
     if p is None:
