@@ -21,7 +21,7 @@ demo: $(VENV)/core.stamp ## Validate, run, judge and verify the shipped examples
 demo-local: $(VENV)/local.stamp ## Ask a real small model on this machine (downloads about 150 MB)
 	@ASSAY="$(VENV)/bin/assay" sh examples/demo-local.sh
 
-test: $(VENV)/dev.stamp ## Run all tests, on all cores
+test: $(VENV)/dev.stamp $(VENV)/browser.stamp ## Run all tests, on all cores
 	$(RUN) -m pytest -n auto -q $(ARGS)
 
 check: $(VENV)/dev.stamp ## Check format, lint, types and the import rules
@@ -78,6 +78,10 @@ $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/core.stamp
 	@echo 'Installing the development tools into $(VENV)'
 	@$(PIP) --require-hashes -r requirements/dev.txt
 	@touch $@
+
+# The tests of the pages drive the system's own Chromium; without one they are skipped and say so.
+$(VENV)/browser.stamp: | $(RUN)
+	@sh tests/find-browser.sh && touch $@ || true
 
 $(RUN):
 	@command -v $(PYTHON) >/dev/null || { echo "assay needs Python 3.11 or newer, and there is no '$(PYTHON)'" >&2; exit 2; }
