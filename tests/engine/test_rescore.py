@@ -189,6 +189,17 @@ def test_what_nobody_was_asked_about_has_no_score_in_either(tmp_path: Path, *, c
     }
 
 
+def test_a_record_that_failed_says_what_it_could_have_had_and_the_headline_what_that_changes(tmp_path: Path) -> None:
+    finished = run_all(tmp_path, *ROWS, profile="prbench")
+    lines = list(api.open_run(finished.run_dir).predictions())
+    assert {line["record_id"] for line in lines if "profile_bounds" in line} == {
+        line["record_id"] for line in lines if line["profile_unscored"] not in (None, "no_positive_weight")
+    }
+    bounds, headline = finished.metrics["profile"]["headline_bounds"], finished.metrics["profile"]["headline"]
+    assert bounds["worst"] < headline < bounds["best"]
+    assert api.replay(finished.run_dir) == []
+
+
 def test_what_was_cancelled_has_not_failed(first: RunResult) -> None:
     stopped = {**next(iter(api.open_run(first.run_dir).predictions())), "status": "cancelled", "error_code": "max_cost"}
     line, profiler = prediction_of(stopped), profiler_of(plan_of(provider_of("scripted"), profile="prbench", compat=True))

@@ -10,7 +10,7 @@ from assay.core.plan import ProfileId
 from assay.metrics.facts import RecordFacts
 from assay.metrics.headline import Condensed, condense, headline, headline_figures
 from assay.metrics.intervals import Interval
-from assay.metrics.profiles import PROFILES, Profile, Unscored, profile_of, score_record
+from assay.metrics.profiles import PROFILES, Profile, Unscored, profile_of, score_range, score_record
 from assay.metrics.summary import summarize, summarize_slices
 from tests.metrics import plain_profiles
 from tests.metrics.plain_profiles import Answer, Benchmark
@@ -120,6 +120,10 @@ def test_the_made_up_benchmarks_have_what_is_difficult(name: str) -> None:
         ("weighted_mean", [(3, 1), (1, 0)], 0.75),
         ("weighted_mean", [(3, 1), (-1, 0)], 1.5),
         ("weighted_mean", [(None, 1), (None, 0)], 0.5),
+        ("apex_v1", [(-5, 1), (-1, 0)], 50.0),
+        ("lexam_open", [(-1, 0.7)], 0.7),
+        ("lexam_mcq", [(-1, 1)], 1.0),
+        ("judge_1_5", [(-1, 4), (-2, 2)], 3.0),
     ],
 )
 def test_an_answer_has_the_score_that_one_works_out(name: str, answer: Answer, score: float) -> None:
@@ -134,6 +138,7 @@ def test_an_answer_has_the_score_that_one_works_out(name: str, answer: Answer, s
         ("prbench_normalized", [(0, 1), (0, 0)], "no_weight"),
         ("weighted_mean", [(1, 1), (-1, 1)], "no_positive_weight"),
         ("weighted_mean", [(1, 1), (-2, 1)], "no_positive_weight"),
+        ("weighted_mean", [(-1, 0), (-2, 1)], "no_positive_weight"),
         ("apex_v1", [(1, 1), (1, None)], "no_verdict"),
         ("lexam_open", [], "no_criteria"),
         ("prbench", [(1.7e308, 1), (1.7e308, 1)], "weights_too_large"),
@@ -234,6 +239,68 @@ def test_records_without_a_score_are_counted_by_reason_and_nothing_is_no_zero() 
     )
     empty = figures("prbench", None)
     assert (empty["headline"], empty["headline_interval"], empty["n"]) == (None, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "worst", "best"),
+    [
+        ("prbench", [(5, None), (3, None), (-4, None)], -0.5, 1.0),
+        ("prbench", [(-5, None)], None, None),
+        ("healthbench", [(8, 1), (-4, 1)], -0.5, 1.0),
+        ("prbench_normalized", [(5, None), (-4, None)], 0.0, 1.0),
+        ("prbench_normalized", [(-5, None), (-4, None)], 0.0, 1.0),
+        ("apex_v1", [(-5, None), (2, None)], 0.0, 100.0),
+        ("lexam_open", [(1, None)], 0.0, 1.0),
+        ("lexam_mcq", [(1, None)], 0.0, 1.0),
+        ("judge_1_5", [(1, None), (1, None)], 1.0, 5.0),
+        ("weighted_mean", [(3, None), (-1, None)], -0.5, 1.5),
+        ("weighted_mean", [(-3, None)], None, None),
+    ],
+)
+def test_what_a_record_could_have_had_follows_from_its_weights(
+    name: str, answer: Answer, worst: float | None, best: float | None
+) -> None:
+    found = score_range(named(name), marks(name, answer))
+    assert (found and found.worst, found and found.best) == (worst, best)
+
+
+@each_profile
+def test_no_verdicts_lead_out_of_the_range_of_a_record(name: str) -> None:
+    answers = [answer for seed in range(VECTORS) for record in plain_profiles.made_up(name, seed) for answer in record if answer]
+    given = [(score_range(named(name), marks(name, answer)), score_record(named(name), marks(name, answer))) for answer in answers]
+    scored = [(found, score) for found, score in given if not isinstance(score, Unscored)]
+    assert len(scored) > VECTORS
+    assert all(found and found.worst - 1e-12 <= score <= found.best + 1e-12 for found, score in scored)
+
+
+def test_a_headline_says_what_its_unscored_records_could_change() -> None:
+    given = [
+        RecordFacts(0, "evaluated", profile_score=0.5),
+        RecordFacts(1, "timeout", profile_unscored="timeout", profile_worst=-0.9, profile_best=1.0),
+        RecordFacts(2, "evaluation_error", profile_unscored="no_positive_weight"),
+    ]
+    found = summarize(given, profile=named("prbench"))["profile"]
+    assert (found["headline"], found["n_unscored"]) == (0.5, 2)
+    assert found["headline_bounds"] == {"worst": 0.0, "best": 0.75, "n": 2}
+
+
+def test_a_headline_without_unscored_records_has_one_value() -> None:
+    assert figures("prbench", 0.25, 0.75)["headline_bounds"] == {"worst": 0.5, "best": 0.5, "n": 2}
+    assert figures("prbench", None)["headline_bounds"] is None
+
+
+@each_mode
+def test_bounds_fill_the_repeat_that_failed_and_keep_its_record(*, is_compat: bool) -> None:
+    failed = RecordFacts(
+        1, "timeout", record_id="a", is_repeated=True, profile_unscored="timeout", profile_worst=0.0, profile_best=100.0
+    )
+    graded = [
+        RecordFacts(place, "evaluated", record_id=name, is_repeated=True, profile_score=score)
+        for place, (score, name) in enumerate(((10.0, "a"), (30.0, "a"), (80.0, "b")))
+    ]
+    given = [failed, *graded]
+    found = summarize(given, profile=named("apex_v1", is_compat=is_compat))["profile"]
+    assert found["headline_bounds"] == {"worst": 45.0, "best": 55.0, "n": 2}
 
 
 def test_a_record_that_broke_its_contract_takes_no_part() -> None:

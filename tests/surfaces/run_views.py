@@ -25,10 +25,13 @@ def latencies(p50: float | None, p95: float | None) -> Json:
 
 METRICS: Json = {
     "n_scored": 4,
+    "n_unscored": 1,
     "error_rate": 0.3333,
     "pass_count": 3,
     "pass_rate": 0.75,
     "pass_rate_interval": INTERVAL,
+    "pass_rate_bounds": {"worst": 0.6, "best": 0.8, "n": 5},
+    "score_mean_bounds": {"worst": 0.55, "best": 0.75, "n": 5},
     "scale": "1-5",
     "score_mean": 0.6875,
     "score_mean_interval": {**INTERVAL, "low": 0.25, "high": 1.0},

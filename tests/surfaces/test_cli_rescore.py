@@ -74,7 +74,23 @@ def test_a_record_shows_its_score_or_why_it_has_none(first: str) -> None:
     assert "\nprofile score\n    0.6667\n" in assay("show", "official", "a").stdout
     assay("run", "law.jsonl", "--model", "scripted/fail-invalid_request", "--judge", MET, "--run-id", "bad", "--profile", "prbench")
     assert "\nprofile score\n    none: invalid_request\n" in assay("show", "bad", "a").stdout
-    assert "profile     prbench - · scale 0-1 · 0 records · 2 unscored (invalid_request 2)\n" in assay("show", "bad").stdout
+    assert (
+        "profile     prbench - · scale 0-1 · 0 records · 2 unscored (invalid_request 2): 0.00 at worst, 1.00 at best\n"
+        in assay("show", "bad").stdout
+    )
+
+
+def test_the_list_of_runs_names_what_the_score_of_each_is(first: str) -> None:
+    assay("rescore", first, "--profile", "apex_v1", "--run-id", "official")
+    listed = {run["run_id"]: run for run in json.loads(assay("runs", "--json").stdout)["runs"]}
+    official = json.loads(assay("show", "official", "--json").stdout)["metrics"]["profile"]["headline"]
+    assert (listed["official"]["score"], listed["official"]["scored_by"], listed["official"]["scale"]) == (
+        official,
+        "apex_v1",
+        "0-100",
+    )
+    assert (listed[first]["scored_by"], listed[first]["scale"]) == ("mean", "0-1")
+    assert "apex_v1, 0-100" in assay("runs").stdout
 
 
 def test_candidates_and_slices_stand_side_by_side_by_their_headline() -> None:

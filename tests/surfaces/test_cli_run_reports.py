@@ -57,7 +57,22 @@ LISTINGS = (
         done_records=6,
         pass_rate=0.75,
         score=3.75,
+        scored_by="mean",
+        scale="1-5",
         passed=False,
+    ),
+    RunListing(
+        run_id="bench-1",
+        state="completed",
+        created_at="2026-11-13T10:00:00.000Z",
+        dataset="bench",
+        candidate="small",
+        total_records=6,
+        done_records=6,
+        pass_rate=0.5,
+        score=0.42,
+        scored_by="prbench (compat)",
+        scale="0-1",
     ),
 )
 
@@ -207,7 +222,7 @@ def test_scores_of_several_scales_have_a_distribution_each() -> None:
     bins = [{"from": 0.0, "to": 0.5, "count": 1}, {"from": 0.5, "to": 1.0, "count": 3}]
     mixed = {**METRICS, "scale": None, "score_distribution": {"0-1": bins, "1-5": METRICS["score_distribution"]["1-5"]}}
     text = shown(msgspec.structs.replace(golden_view(), result=result("r", metrics=mixed)))
-    assert "mean score  0.69 [0.25, 1.00] · several scales, each brought to 0-1\n" in text
+    assert "mean score  0.69 [0.25, 1.00] · several scales, each brought to 0-1 · 0.55 at worst, 0.75 at best\n" in text
     assert "scores 0-1  0.00-0.50  ████████ 1\n" in text
 
 

@@ -59,6 +59,11 @@ class RunListing(msgspec.Struct, frozen=True, kw_only=True):
     done_records: int = 0
     pass_rate: float | None = None
     score: float | None = None
+    """The headline of the run's profile; without one, the mean score."""
+    scored_by: str = ""
+    """What the score is: `mean`, or the name of the profile, such as `prbench (compat)`; empty without a score."""
+    scale: str = ""
+    """Of the score."""
     passed: bool | None = None
     """None without gates or before the end."""
     note: str = ""

@@ -16,6 +16,7 @@ from assay.engine.shown import ShownPlan
 from assay.engine.tally import FREE
 from assay.grading import INCONSISTENT, Way, settings_of, way_of
 from assay.metrics.facts import RecordFacts
+from assay.metrics.profiles import Range
 from assay.store.folder import RunFolder
 from assay.store.ledger import FinishedRecord
 
@@ -107,6 +108,8 @@ class PredictionLine(msgspec.Struct):
     """By the rules of the run's profile, not clipped."""
     profile_unscored: str | None = None
     """Why the profile gives no score; None without a profile."""
+    profile_bounds: Range | msgspec.UnsetType = msgspec.UNSET
+    """What a record without a score could have had; not there where no verdict would give it one."""
     template: str | None = None
     """Id and version of the template that the grade hangs on; runs of earlier versions name none."""
     sample: int | msgspec.UnsetType = msgspec.UNSET
@@ -435,6 +438,7 @@ def _latency(attempt: Attempt) -> float | None:
 
 def facts_of(line: PredictionLine, slices: Mapping[str, tuple[str, ...]], cluster: str) -> RecordFacts:
     """The numbers of a prediction, for the metrics; a prediction read back from its file gives the same."""
+    bounds = None if line.profile_bounds is msgspec.UNSET else line.profile_bounds
     return RecordFacts(
         line.index,
         line.status,
@@ -458,6 +462,8 @@ def facts_of(line: PredictionLine, slices: Mapping[str, tuple[str, ...]], cluste
         cluster,
         line.profile_score,
         line.profile_unscored or "",
+        bounds.worst if bounds else None,
+        bounds.best if bounds else None,
         line.record_id,
         line.sample is not msgspec.UNSET,
     )

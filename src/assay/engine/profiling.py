@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from assay.core.case import Case
 from assay.core.mark import Mark
 from assay.core.outcome import Attempt
@@ -10,7 +12,7 @@ from assay.core.plan import Plan
 from assay.datasets.checks import short
 from assay.engine.evidence import PredictionLine
 from assay.grading import WITHOUT_POINTS, UnknownCall, kind_of, marks_heard, marks_of, settings_of
-from assay.metrics.profiles import Profile, Unscored, profile_of, score_record
+from assay.metrics.profiles import Profile, Range, Unscored, profile_of, score_range, score_record
 
 NO_ANSWER = "no_answer"
 UNKNOWN_CALL = "unknown_call"
@@ -44,6 +46,13 @@ class Profiler:
         found = self._score(line, case, replies)
         line.profile_score = None if isinstance(found, Unscored) else found
         line.profile_unscored = found.reason if isinstance(found, Unscored) else None
+        line.profile_bounds = (self._bounds(case) if isinstance(found, Unscored) else None) or msgspec.UNSET
+
+    def _bounds(self, case: Case) -> Range | None:
+        """What the record could have had; None where the profile gives it no score whatever is said."""
+        if not self.profile.fits(kind_of(case) or ""):
+            return None
+        return score_range(self.profile, marks_heard(case, self._settings, replies={}, answer=None))
 
     def _score(self, line: PredictionLine, case: Case, replies: Replies) -> float | Unscored:
         if not self.profile.fits(kind_of(case) or ""):

@@ -68,15 +68,18 @@ def columns_of(run: RunFolder, plan: Plan, *, read: Read) -> Columns:
 
 def differences(run: RunFolder) -> list[str]:
     """One line for each figure that is not what its records give; empty when everything is."""
-    is_earlier = "judge" not in run.document("metrics_summary.json")["tokens"]
-    found = _Differences(_LATER if is_earlier else frozenset())
+    found = _Differences(_later(run.document("metrics_summary.json")))
     for name, computed in recompute(run).items():
         found.compare(run.document(name), msgspec.json.decode(msgspec.json.encode(computed)), name)
     return found.lines
 
 
-_LATER = frozenset({"judge", "labels"})
-"""Members that runs of earlier versions do not have, or that leave some records out there."""
+def _later(summary: Line) -> frozenset[str]:
+    """Members that runs of earlier versions do not have, or that leave some records out there."""
+    has_bounds = "headline_bounds" in (summary["profile"] or {"headline_bounds": None})
+    return frozenset(() if "judge" in summary["tokens"] else ("judge", "labels")) | frozenset(
+        () if has_bounds else ("headline_bounds",)
+    )
 
 
 class _Differences:

@@ -121,7 +121,10 @@ def _write(run: RunFolder, plan: Plan, *, profiler: Profiler, staging: Staging, 
         prediction = prediction_of(line)
         profiler.apply(prediction, case, replies.of(line["index"]))
         # The line itself is written, not what this version knows of it: a member of another version stays where it is.
-        found = {"profile_score": prediction.profile_score, "profile_unscored": prediction.profile_unscored}
+        found: Line = {"profile_score": prediction.profile_score, "profile_unscored": prediction.profile_unscored}
+        if prediction.profile_bounds is not msgspec.UNSET:
+            found["profile_bounds"] = prediction.profile_bounds
+        line.pop("profile_bounds", None)
         predictions.line(msgspec.json.encode({**line, **found}))
         return prediction
 

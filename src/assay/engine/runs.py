@@ -230,10 +230,23 @@ def _sealed_listing(folders: RunFolders) -> RunListing:
         total_records=manifest.counts.total_records,
         done_records=manifest.counts.total_records,
         pass_rate=metrics.get("pass_rate"),
-        score=metrics.get("raw_score_mean"),
+        **_listed_score(metrics),
         passed=manifest.gate.passed if manifest.plan.gates else None,
         note=note,
     )
+
+
+def _listed_score(metrics: dict[str, Any]) -> dict[str, Any]:
+    """The figure that a run is known by: its profile's, or else the mean; a ranking has none."""
+    profile = metrics.get("profile")
+    if profile is not None:
+        name = f"{profile['id']} (compat)" if profile["compat"] else profile["id"]
+        return {"score": profile["headline"], "scored_by": name, "scale": profile["scale"]}
+    if metrics.get("score_mean") is None or "ranking" in metrics:
+        return {}
+    # Scores of several scales have a mean only where each is brought to 0-1.
+    own = metrics["raw_score_mean"]
+    return {"score": metrics["score_mean"] if own is None else own, "scored_by": "mean", "scale": metrics["scale"] or "0-1"}
 
 
 def _listed_metrics(run: RunFolder) -> tuple[dict[str, Any], str]:

@@ -59,6 +59,9 @@ class RecordFacts(msgspec.Struct, frozen=True):
     """By the rules of the run's profile, not clipped."""
     profile_unscored: str = ""
     """Why the profile gives no score."""
+    profile_worst: float | None = None
+    """What a record without a score could have had at worst; None where no verdict would give it one."""
+    profile_best: float | None = None
     record_id: str = ""
     """The same for all answers to one record; empty for a record of its own."""
     is_repeated: bool = False
@@ -89,6 +92,8 @@ class Columns:
         self.is_called = array("b")
         self.profile_score = array("d")
         self.profile_unscored = array("i")
+        self.profile_worst = array("d")
+        self.profile_best = array("d")
         self.names: dict[str, dict[str, int]] = {
             "scale": {},
             "label": {},
@@ -139,6 +144,9 @@ class Columns:
             _put(self.profile_score, row, facts.profile_score, unknown=UNKNOWN)
         if facts.profile_unscored:
             _put(self.profile_unscored, row, self._code("profile_unscored", facts.profile_unscored), unknown=NO_WORD)
+        if facts.profile_worst is not None and facts.profile_best is not None:
+            _put(self.profile_worst, row, facts.profile_worst, unknown=UNKNOWN)
+            _put(self.profile_best, row, facts.profile_best, unknown=UNKNOWN)
 
     def _append_measures(self, row: int, facts: RecordFacts) -> None:
         for column, value in zip(self._latencies, (facts.latency_ms, facts.judge_latency_ms, facts.total_latency_ms), strict=True):
@@ -167,7 +175,7 @@ class Columns:
         for column in (self.error, self.cluster, self.record, self.profile_unscored):
             if column:
                 _pad(column, len(self), unknown=NO_WORD)
-        for measures in (*self._latencies, *self._amounts, self.profile_score):
+        for measures in (*self._latencies, *self._amounts, self.profile_score, self.profile_worst, self.profile_best):
             if measures:
                 _pad(measures, len(self), unknown=UNKNOWN)
 

@@ -17,6 +17,7 @@ NO_WEIGHT = "no_weight"
 TOO_LARGE = "weights_too_large"
 
 FormulaId = Literal["points_of_positive", "points_of_range", "share_met", "mean", "weighted_mean"]
+_WEIGHTED = frozenset({"points_of_positive", "points_of_range", "weighted_mean"})
 Pairs = Sequence[tuple[float, float]]
 """Weight and value of each criterion."""
 
@@ -25,6 +26,13 @@ class Unscored(msgspec.Struct, frozen=True):
     """A record that the profile gives no score."""
 
     reason: str
+
+
+class Range(msgspec.Struct, frozen=True):
+    """What a record without a score could have had."""
+
+    worst: float
+    best: float
 
 
 class Compat(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +140,19 @@ def score_record(profile: Profile, marks: Sequence[Mark]) -> float | Unscored:
     except OverflowError:
         return Unscored(TOO_LARGE)
     return score if isinstance(score, Unscored) or isfinite(score) else Unscored(TOO_LARGE)
+
+
+def score_range(profile: Profile, marks: Sequence[Mark]) -> Range | None:
+    """What the worst and the best verdicts on these criteria come to, whatever was said; None where no verdict gives a score."""
+    worst, best = (score_record(profile, [_extreme(profile, mark, is_best=is_best) for mark in marks]) for is_best in (False, True))
+    return None if isinstance(worst, Unscored) or isinstance(best, Unscored) else Range(worst, best)
+
+
+def _extreme(profile: Profile, mark: Mark, *, is_best: bool) -> Mark:
+    """Where weights count, not to meet a punished criterion is the best."""
+    low, high = (1.0, 5.0) if mark.scale == "1-5" else (0.0, 1.0)
+    is_turned = mark.weight < 0 and profile.formula in _WEIGHTED
+    return msgspec.structs.replace(mark, value=high if is_best != is_turned else low)
 
 
 def _own_value(mark: Mark, missing: float) -> float:

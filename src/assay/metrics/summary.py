@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from assay.core.run_state import count_records
 from assay.metrics.facts import NO_WORD, STATUSES, UNKNOWN, Columns, RecordFacts, Value, collect
-from assay.metrics.headline import condense, headline_figures
+from assay.metrics.headline import condense, headline, headline_figures
 from assay.metrics.intervals import RESAMPLES, Interval, cluster_interval, mean_interval, percentile, wilson
 from assay.metrics.profiles import Profile
 from assay.metrics.repeats import Samples, rate_interval, score_interval, summarize_repeats
@@ -82,6 +82,7 @@ class _Tables:
         self.raw_score = _view(columns.raw_score, size)
         self.codes = {name: _view(getattr(columns, name), size) for name in columns.names}
         self.profile_score = _view(columns.profile_score, size)
+        self.profile_ends = {"worst": _view(columns.profile_worst, size), "best": _view(columns.profile_best, size)}
         self.words = {name: tuple(words) for name, words in columns.names.items()}
         self.latencies = {name: _view(column, size) for name, column in columns.latencies.items()}
         self.amounts = {name: _view(column, size) for name, column in columns.amounts.items()}
@@ -149,11 +150,22 @@ class _Tables:
         return {
             "profile": {
                 **headline_figures(self.profile, values, interval=interval, clustered=clustered),
+                "headline_bounds": self._headline_bounds(self.profile, valid, records=records),
                 "n_scored": len(scores) - n_unscored,
                 "n_unscored": n_unscored,
                 "unscored": self._words(valid, "profile_unscored"),
             }
         }
+
+    def _headline_bounds(self, profile: Profile, valid: Rows, *, records: Any) -> Json | None:
+        """The headline if every record that could have had a score, and has none, had its worst, or its best one."""
+        scores = self.profile_score[valid]
+        ends: Json = {}
+        for name, column in self.profile_ends.items():
+            filled = np.where(np.isnan(scores), column[valid], scores)
+            values = condense(profile, filled, rows=valid, records=records).values
+            ends |= {name: headline(profile, values), "n": len(values)}
+        return {name: ends[name] for name in ("worst", "best", "n")} if ends["n"] else None
 
     def _raw_scores(self, scored: Rows, *, interval: Interval | None) -> Json:
         """The mean on the way of grading's own scale, where all records share one; distributions for each scale."""

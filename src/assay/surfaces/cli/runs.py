@@ -12,6 +12,7 @@ from assay.surfaces.reporters.run_list import runs_text
 
 HELP = """List the runs of a folder, the newest first, finished or not.
 
+The score of a run is the headline of its profile, or else its mean score; the column beside it says which, and on which scale.
 A run that cannot be read has a line of its own and says why. What retention has removed from a run is unknown; its manifest stays.
 """
 

@@ -24,6 +24,7 @@ _COLUMNS = (
     Column("records", is_number=True),
     Column("pass rate", is_number=True),
     Column("score", is_number=True),
+    Column("scored by"),
     Column("gates"),
 )
 
@@ -56,5 +57,6 @@ def _row(run: RunListing) -> Row:
         f"{run.total_records:,}" if is_done else f"{run.done_records:,}/{run.total_records:,}",
         decimal(run.pass_rate),
         decimal(run.score),
+        f"{run.scored_by}, {run.scale}" if run.scored_by else UNKNOWN,
         {True: Cell("pass", "accepted"), False: Cell("fail", "error"), None: Cell(UNKNOWN)}[run.passed],
     )

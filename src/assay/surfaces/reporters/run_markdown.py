@@ -10,7 +10,7 @@ from assay.surfaces.printable import encodable
 from assay.surfaces.reporters.markdown import code, plain
 from assay.surfaces.reporters.run_candidates import candidate_figures
 from assay.surfaces.reporters.run_decision import NO_GATES, decisions, word_for
-from assay.surfaces.reporters.run_numbers import UNKNOWN
+from assay.surfaces.reporters.run_numbers import UNKNOWN, ends_text
 from assay.surfaces.reporters.run_profile import profile_text
 from assay.surfaces.reporters.run_ranking import ranking_notes, ranking_rows
 from assay.surfaces.reporters.run_repeats import sampled_name
@@ -47,6 +47,7 @@ def run_markdown(
     yield from _candidates(views, waiting)
     yield from _subject(views[0])
     yield from _profiles(views)
+    yield from _unscored(views)
     yield from _rankings(views)
     yield from _images(images)
     yield from _slices(views, settings)
@@ -111,6 +112,17 @@ def _profiles(views: Sequence[RunView]) -> Iterator[str]:
     for view, profile in found:
         name, version = inert(_name(view), limit=NAME_LIMIT), inert(profile["version"])
         yield f"- Profile · {name}: {inert(profile_text(profile))} · version {version}\n"
+
+
+def _unscored(views: Sequence[RunView]) -> Iterator[str]:
+    """What the records without a score could change."""
+    found = [view for view in views if view.result.metrics.get("n_unscored") and "ranking" not in view.result.metrics]
+    yield from ("\n",) if found else ()
+    for view in found:
+        metrics = view.result.metrics
+        rate, mean = ends_text(metrics["pass_rate_bounds"]), ends_text(metrics["score_mean_bounds"], scale=metrics["scale"])
+        name = inert(_name(view), limit=NAME_LIMIT)
+        yield f"- {metrics['n_unscored']:,} unscored · {name}: pass rate {rate} · mean score {mean}\n"
 
 
 def _rankings(views: Sequence[RunView]) -> Iterator[str]:

@@ -27,6 +27,14 @@ def with_interval(value: float | None, interval: dict[str, Any] | None) -> str:
     return f"{decimal(value)} [{decimal(interval['low'])}, {decimal(interval['high'])}]"
 
 
+def ends_text(bounds: dict[str, Any] | None, *, scale: str | None = None) -> str:
+    """`0.40 at worst, 0.45 at best`, on the scale; empty where nothing is known."""
+    if not bounds:
+        return ""
+    worst, best = (1 + 4 * bounds[end] if scale == "1-5" else bounds[end] for end in ("worst", "best"))
+    return f"{decimal(worst)} at worst, {decimal(best)} at best"
+
+
 def percent(part: float, whole: float) -> str:
     """`60 %`; it says 100 only when everything is done."""
     return UNKNOWN if not whole else f"{int(100 * part / whole)} %"

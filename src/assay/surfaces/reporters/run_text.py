@@ -8,7 +8,17 @@ from rich.cells import cell_len
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import Paint, hanging, painter
 from assay.surfaces.reporters.run_decision import NO_GATES, Decision, decisions
-from assay.surfaces.reporters.run_numbers import UNKNOWN, bar, decimal, dollars, duration, latency, level_name, with_interval
+from assay.surfaces.reporters.run_numbers import (
+    UNKNOWN,
+    bar,
+    decimal,
+    dollars,
+    duration,
+    ends_text,
+    latency,
+    level_name,
+    with_interval,
+)
 from assay.surfaces.reporters.run_panel import judge_table, panel_lines
 from assay.surfaces.reporters.run_profile import profile_text
 from assay.surfaces.reporters.run_ranking import COMPARING, decided_text, ranking_notes, ranking_tables, result_word
@@ -197,10 +207,13 @@ def _figures(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str
 def _grades(metrics: Json, settings: Settings, *, paint: Paint) -> Iterator[str]:
     n = metrics["n_scored"]
     rate = with_interval(metrics["pass_rate"], metrics["pass_rate_interval"])
-    yield _labelled("pass rate", f"{rate} · {metrics['pass_count']:,} of {n:,}" if n else UNKNOWN, paint=paint)
+    parts = [f"{rate} · {metrics['pass_count']:,} of {n:,}" if n else UNKNOWN]
+    if metrics["n_unscored"]:
+        parts.append(f"{metrics['n_unscored']:,} unscored: {ends_text(metrics['pass_rate_bounds'])}")
+    yield _labelled("pass rate", " · ".join(parts), paint=paint, settings=settings)
     if metrics.get("profile"):
         yield _labelled("profile", printable(profile_text(metrics["profile"])), paint=paint, settings=settings)
-    yield from _scores(metrics, paint)
+    yield from _scores(metrics, settings, paint=paint)
 
 
 def record_counts(view: RunView) -> str:
@@ -218,13 +231,14 @@ def record_counts(view: RunView) -> str:
     return " · ".join(parts)
 
 
-def _scores(metrics: Json, paint: Paint) -> Iterator[str]:
+def _scores(metrics: Json, settings: Settings, *, paint: Paint) -> Iterator[str]:
     mean = with_interval(metrics["raw_score_mean"], metrics["raw_score_mean_interval"])
+    ends = f" · {ends_text(metrics['score_mean_bounds'], scale=metrics['scale'])}" if metrics["n_unscored"] else ""
     if metrics["scale"]:
-        yield _labelled("mean score", f"{mean} · scale {metrics['scale']}", paint=paint)
+        yield _labelled("mean score", f"{mean} · scale {metrics['scale']}{ends}", paint=paint, settings=settings)
     elif metrics["n_scored"]:
         mean = with_interval(metrics["score_mean"], metrics["score_mean_interval"])
-        yield _labelled("mean score", f"{mean} · several scales, each brought to 0-1", paint=paint)
+        yield _labelled("mean score", f"{mean} · several scales, each brought to 0-1{ends}", paint=paint, settings=settings)
     for scale, levels in metrics["score_distribution"].items():
         title = f"scores {scale}" if len(metrics["score_distribution"]) > 1 else "scores"
         yield from _distribution(title, levels, paint)
