@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from rich.cells import cell_len
 
-from assay.api import PlannedRuns
+from assay.api import CostEstimate, ModelEstimate, PlannedRuns
 from assay.core.plan import DatasetPlan, Gates, ModelPlan, Plan, ProviderPlan
 from assay.core.run_result import RunListing
 from assay.surfaces.reporters.run_candidates import candidates_text
@@ -273,7 +273,19 @@ def plan_lines() -> list[str]:
         judged_records=30,
         notes=("two invalid records are left out",),
     )
-    return list(plan_text(planned, PLAIN))
+    asked = {"calls": 50, "input_tokens": 12_000, "output_tokens": 20_000}
+    estimate = CostEstimate(
+        models=(
+            ModelEstimate(stage="candidate", model="small", cost=0.043, **asked),
+            ModelEstimate(stage="judge", model="openai/gpt-5", cost=None, **asked),
+        ),
+        calls=100,
+        cost=None,
+        known_cost=0.043,
+        records=50,
+        sampled=50,
+    )
+    return list(plan_text(planned, estimate, PLAIN))
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from assay.api.calibrations import Calibration, LabelSample, calibrate, label_sample, label_text
     from assay.api.client import AsyncClient, Client, RunStatus
-    from assay.api.comparisons import Comparison, compare
+    from assay.api.comparisons import Comparison, Flip, Measured, compare, keep_comparison, kept_comparison, read_flips
     from assay.api.conversion import convert_benchmark, convert_contract
+    from assay.api.estimates import CostEstimate, ModelEstimate, estimate_cost
     from assay.api.gates import Baseline, Demand, RunTrend, Verdict, audit, gate, list_baselines, set_baseline, trend
     from assay.api.probes import ProbeRequest, probe
     from assay.api.rankings import PlannedComparison, RankRequest, plan_rank, rank
@@ -63,7 +64,9 @@ _HOMES = {
     **dict.fromkeys(("stream", "validate", "validate_with_hashes"), "validation"),
     **dict.fromkeys(("Calibration", "LabelSample", "calibrate", "label_sample", "label_text"), "calibrations"),
     **dict.fromkeys(("AsyncClient", "Client", "RunStatus"), "client"),
-    **dict.fromkeys(("Comparison", "compare"), "comparisons"),
+    **dict.fromkeys(("Comparison", "Flip", "Measured", "compare"), "comparisons"),
+    **dict.fromkeys(("keep_comparison", "kept_comparison", "read_flips"), "comparisons"),
+    **dict.fromkeys(("CostEstimate", "ModelEstimate", "estimate_cost"), "estimates"),
     **dict.fromkeys(("Baseline", "Demand", "RunTrend", "Verdict", "audit", "gate"), "gates"),
     **dict.fromkeys(("PlannedSuite", "SuiteResult", "decide_suite", "plan_suite", "run_suite"), "suites"),
     **dict.fromkeys(("ProbeRequest", "probe"), "probes"),
@@ -81,10 +84,14 @@ __all__ = [
     "Calibration",
     "Client",
     "Comparison",
+    "CostEstimate",
     "DatasetEntry",
     "Demand",
     "FixReport",
+    "Flip",
     "LabelSample",
+    "Measured",
+    "ModelEstimate",
     "PlanProblems",
     "PlannedComparison",
     "PlannedRuns",
@@ -113,10 +120,13 @@ __all__ = [
     "convert_benchmark",
     "convert_contract",
     "decide_suite",
+    "estimate_cost",
     "find_sources",
     "fix",
     "gate",
     "is_run_file",
+    "keep_comparison",
+    "kept_comparison",
     "label_sample",
     "label_text",
     "list_baselines",
@@ -131,6 +141,7 @@ __all__ = [
     "probe",
     "purge",
     "rank",
+    "read_flips",
     "record_errors",
     "removed",
     "replay",

@@ -70,8 +70,13 @@ def is_paid(provider: ProviderPlan) -> bool:
 
 def has_price(provider: ProviderPlan, model: ModelPlan, *, environ: Mapping[str, str]) -> bool:
     """True when what the model costs is known."""
+    return tariff_of(provider, model, environ=environ, at=datetime.now(UTC)) is not None
+
+
+def tariff_of(provider: ProviderPlan, model: ModelPlan, *, environ: Mapping[str, str], at: datetime) -> Tariff | None:
+    """What the model costs at a time; None where that is not known."""
     url = _priced_url(provider, environ)
-    return url is not None and find_tariff(url, model.model, at=datetime.now(UTC)) is not None
+    return None if url is None else find_tariff(url, model.model, at=at)
 
 
 def _unknown(_: Reply) -> None:

@@ -168,10 +168,11 @@ def run(options: Options) -> int:
         raise UsageProblem("--no-download is for a server", hint="name one with --server URL")
     planned = api.plan_runs(_request(options))
     if options.dry_run:
+        estimate = api.estimate_cost(planned)
         if options.is_json:
-            write_json(plan_document(planned))
+            write_json(plan_document(planned, estimate))
         else:
-            write_text(plan_text(planned, text_settings(is_verbose=options.verbose)))
+            write_text(plan_text(planned, estimate, text_settings(is_verbose=options.verbose)))
         return exits.GATES_PASSED
     shown = _shown(options, planned.runs_dir)
     if not options.quiet:

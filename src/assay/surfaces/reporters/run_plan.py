@@ -10,6 +10,7 @@ from assay.core.plan import DatasetPlan, ModelPlan, Plan
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import hanging, painter
 from assay.surfaces.reporters.run_decision import default_gates_text
+from assay.surfaces.reporters.run_estimate import assumption_text, cost_text
 from assay.surfaces.reporters.run_numbers import dollars
 from assay.surfaces.reporters.settings import Settings
 from assay.surfaces.reporters.wording import counted
@@ -19,28 +20,29 @@ TEXT_LIMIT = 400
 _SOURCES = {"sampled": "asked now", "prefilled": "answers from {path}", "part_of_conversation": "recorded answers"}
 
 
-def plan_document(planned: api.PlannedRuns) -> dict[str, Any]:
+def plan_document(planned: api.PlannedRuns, estimate: api.CostEstimate) -> dict[str, Any]:
     """The plans as plain values; there is no key in them."""
     return {
         "runs_dir": planned.runs_dir,
         "valid_records": planned.valid_records,
         "invalid_records": planned.invalid_records,
         "judged_records": planned.judged_records,
+        "estimate": msgspec.to_builtins(estimate),
         "notes": list(planned.notes),
         "plans": [msgspec.to_builtins(plan) for plan in planned.plans],
     }
 
 
-def plan_text(planned: api.PlannedRuns, settings: Settings) -> Iterator[str]:
+def plan_text(planned: api.PlannedRuns, estimate: api.CostEstimate, settings: Settings) -> Iterator[str]:
     """The plan for people."""
     paint = painter(is_coloured=settings.is_coloured)
     yield paint("dry run", "strong") + " · nothing was called\n"
-    for label, text in _lines(planned):
+    for label, text in _lines(planned, estimate):
         words = hanging(printable(text, limit=TEXT_LIMIT), first=LABEL, width=settings.width, indent=LABEL)
         yield f"{paint(f'{label:{LABEL}}', 'quiet')}{words}\n"
 
 
-def _lines(planned: api.PlannedRuns) -> Iterator[tuple[str, str]]:
+def _lines(planned: api.PlannedRuns, estimate: api.CostEstimate) -> Iterator[tuple[str, str]]:
     first = planned.plans[0]
     for dataset in first.datasets:
         yield "dataset", _dataset(dataset)
@@ -58,6 +60,7 @@ def _lines(planned: api.PlannedRuns) -> Iterator[tuple[str, str]]:
             f"{first.profile} · {'failures as the benchmark counts them' if first.compat else 'failures have no score'}",
         )
     yield "calls", _calls(planned)
+    yield "cost", " · ".join(part for part in (cost_text(estimate), assumption_text(estimate)) if part)
     yield "limits", _limits(first)
     yield "gates", (", ".join(_gates(first)) or "none") + default_gates_text(msgspec.to_builtins(first))
     yield "runs in", planned.runs_dir
