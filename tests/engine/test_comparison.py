@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from assay import api
@@ -142,3 +143,29 @@ def test_samples_of_a_record_hang_together_whether_or_not_it_has_the_key(tmp_pat
     for name in ("one", "two"):
         api.run(path, model="scripted/mcq-any", repeat=3, run_id=name, runs_dir=str(tmp_path / "runs"))
     assert compared(tmp_path, "one", "two", cluster="doc").n_clusters == 5
+
+
+def test_a_kept_comparison_says_the_same_without_a_word_of_an_answer(folder: Path) -> None:
+    assert api.kept_comparison("before", "after", runs_dir=folder / "runs", cluster="source") is None
+    api.keep_comparison("before", "after", runs_dir=folder / "runs", cluster="source")
+    kept = api.kept_comparison("before", "after", runs_dir=folder / "runs", cluster="source")
+    whole = compared(folder, cluster="source", max_flips=None)
+    assert kept is not None
+    assert kept.comparison == msgspec.structs.replace(whole, flips=())
+    assert api.read_flips(kept, 0, 100, runs_dir=folder / "runs") == whole.flips
+
+
+def test_flips_of_a_kept_comparison_are_read_from_their_places(folder: Path) -> None:
+    api.keep_comparison("before", "after", runs_dir=folder / "runs")
+    kept = api.kept_comparison("before", "after", runs_dir=folder / "runs")
+    assert kept is not None
+    assert [flip.record_id for flip in api.read_flips(kept, 5, 2, runs_dir=folder / "runs")] == ["q15", "q00"]
+
+
+def test_a_damaged_kept_comparison_is_made_anew(folder: Path) -> None:
+    api.keep_comparison("after", "before", runs_dir=folder / "runs")
+    for path in (folder / "runs" / ".compared").iterdir():
+        path.write_bytes(b'{"comparison": 1')
+    assert api.kept_comparison("after", "before", runs_dir=folder / "runs") is None
+    api.keep_comparison("after", "before", runs_dir=folder / "runs")
+    assert api.kept_comparison("after", "before", runs_dir=folder / "runs") is not None

@@ -3,10 +3,12 @@
 from pathlib import Path
 
 from assay.api.runs import RUNS_DIR, sealed_folder
-from assay.engine.comparison import Choices, Comparison
+from assay.engine import kept_comparisons
+from assay.engine.comparison import Choices, Comparison, Measured
 from assay.engine.comparison import compare as compare_folders
+from assay.engine.flips import Flip, tell
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["Comparison", "Flip", "Measured", "compare", "keep_comparison", "kept_comparison", "read_flips"]
 
 
 def compare(
@@ -21,3 +23,22 @@ def compare(
     """Two finished runs record by record; raises RunNotFound, and UsageProblem where they have nothing in common."""
     choices = Choices(cluster=cluster, slices=slices, max_flips=max_flips)
     return compare_folders(sealed_folder(before, runs_dir), sealed_folder(after, runs_dir), choices)
+
+
+def kept_comparison(before: str, after: str, *, runs_dir: str | Path = RUNS_DIR, cluster: str | None = None) -> Measured | None:
+    """What an earlier comparison of two finished runs found; None where nobody has made it yet. Raises RunNotFound."""
+    folders = sealed_folder(before, runs_dir), sealed_folder(after, runs_dir)
+    return kept_comparisons.find_comparison(Path(runs_dir), *folders, choices=Choices(cluster=cluster))
+
+
+def keep_comparison(before: str, after: str, *, runs_dir: str | Path = RUNS_DIR, cluster: str | None = None) -> None:
+    """Compare two finished runs, which takes seconds for large ones, and keep what comes out; raises as `compare` does."""
+    folders = sealed_folder(before, runs_dir), sealed_folder(after, runs_dir)
+    kept_comparisons.keep_comparison(Path(runs_dir), *folders, choices=Choices(cluster=cluster))
+
+
+def read_flips(measured: Measured, start: int, count: int, *, runs_dir: str | Path = RUNS_DIR) -> tuple[Flip, ...]:
+    """Some flips of a comparison with both answers; raises RunNotFound where retention has removed them."""
+    sides = (measured.comparison.before.run_id, measured.comparison.after.run_id)
+    before, after = (sealed_folder(side, runs_dir) for side in sides)
+    return tell(measured.flips[start : start + count], before=before, after=after)

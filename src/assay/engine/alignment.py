@@ -32,9 +32,9 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 class Placed(msgspec.Struct, frozen=True):
-    """A prediction and the line of its file that it stands on."""
+    """A prediction and the byte of its file that its line begins at."""
 
-    line: int
+    offset: int
     standing: Standing
 
 
@@ -88,13 +88,15 @@ def _is_scored(pair: Pair) -> bool:
 
 
 def _standings(run: RunFolder) -> Iterator[Placed]:
-    for number, line in enumerate(run.raw_lines("predictions.jsonl")):
+    offset = 0
+    for line in run.raw_lines("predictions.jsonl"):
         try:
-            yield Placed(number, _decode(line))
+            yield Placed(offset, _decode(line))
         except ValueError as problem:
             raise StoreUnavailable(
                 f'"{run.path}": predictions.jsonl is damaged: {problem}', hint="`assay verify` names what was changed"
             ) from problem
+        offset += len(line) + 1
 
 
 def _keyed(placed: list[Placed], *, is_by_id_alone: bool) -> dict[Key, Placed]:

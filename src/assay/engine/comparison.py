@@ -1,7 +1,7 @@
 """Two finished runs compared: the paired difference with its interval, tests that hold what they promise, flips, slices."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -12,6 +12,7 @@ from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.plan import Plan, changed_settings
 from assay.engine.alignment import Alignment, Pair, Standing, align
 from assay.engine.evidence import cluster_of, slices_of
+from assay.engine.flips import Flip, FlipPlace, flip_places, tell
 from assay.metrics.intervals import Estimate
 from assay.metrics.paired import McNemar, difference_p_value, flips_of, holm, mcnemar, paired_difference
 from assay.metrics.power import detectable_effect, required_records
@@ -44,28 +45,6 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     pass_rate: float | None
     """Over the compared records."""
     mean: float | None
-
-
-class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run says of a record."""
-
-    answer: str | None
-    score: float | None
-    passed: bool | None
-    justification: str | None
-    label: str | None
-    status: str
-
-
-class Flip(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that passed in one run and not in the other."""
-
-    record_id: str
-    dataset: str
-    sample: int
-    direction: Literal["worse", "better"]
-    before: Told
-    after: Told
 
 
 class SliceDifference(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +111,15 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """A comparison whose flips are known by their places alone: small enough to be kept, and without a word of any answer."""
+
+    comparison: Comparison
+    """Without flips."""
+    flips: tuple[FlipPlace, ...]
+    """All of them, in the order of the comparison's."""
+
+
 class Choices(msgspec.Struct, frozen=True, kw_only=True):
     """What a comparison is asked for."""
 
@@ -181,6 +169,13 @@ class _Paired(msgspec.Struct, frozen=True):
 
 def compare(before: RunFolder, after: RunFolder, choices: Choices) -> Comparison:
     """Two finished runs over the records that both graded; raises UsageProblem when they have no record in common."""
+    measured = measure(before, after, choices)
+    places = measured.flips if choices.max_flips is None else measured.flips[: choices.max_flips]
+    return msgspec.structs.replace(measured.comparison, flips=tell(places, before=before, after=after))
+
+
+def measure(before: RunFolder, after: RunFolder, choices: Choices) -> Measured:
+    """Everything that can be said without the answers; raises UsageProblem when the runs have no record in common."""
     plans = (msgspec.convert(before.manifest["plan"], Plan), msgspec.convert(after.manifest["plan"], Plan))
     alignment = align(before, after)
     if not (alignment.pairs or alignment.unscored or alignment.changed):
@@ -192,9 +187,8 @@ def compare(before: RunFolder, after: RunFolder, choices: Choices) -> Comparison
     paired = _columns(alignment.pairs, ruler, clusters=groups.clusters)
     test = mcnemar(paired.passed_before, paired.passed_after)
     flips = flips_of(paired.passed_before, paired.passed_after, clusters=paired.clusters)
-    ordered = _flipped(alignment.pairs)
-    shown = ordered if choices.max_flips is None else ordered[: choices.max_flips]
-    return Comparison(
+    places = flip_places(alignment.pairs, is_scaled=ruler.name == "1-5")
+    comparison = Comparison(
         before=_side(plans[0], alignment, paired.passed_before, scores=paired.before, only=alignment.missing),
         after=_side(plans[1], alignment, paired.passed_after, scores=paired.after, only=alignment.added),
         n=len(alignment.pairs),
@@ -212,14 +206,15 @@ def compare(before: RunFolder, after: RunFolder, choices: Choices) -> Comparison
         detectable_effect=detectable_effect(flips),
         required_records=required_records(flips),
         slices=_slices(groups, paired),
-        flips=_told(shown, before=before, after=after, is_scaled=ruler.name == "1-5"),
-        n_flips=len(ordered),
+        flips=(),
+        n_flips=len(places),
         unscored=_listed(pair.before.standing for pair in alignment.unscored),
         changed=_listed(pair.before.standing for pair in alignment.changed),
         missing=_listed(alignment.missing),
         added=_listed(alignment.added),
         notes=_notes(*plans, alignment=alignment, groups=groups),
     )
+    return Measured(comparison=comparison, flips=places)
 
 
 class _Ruler(msgspec.Struct, frozen=True):
@@ -354,51 +349,6 @@ def _slice(name: str, value: str | None, part: _Paired) -> SliceDifference:
         scores=part.scores(),
         p_value=part.p_passes(),
         p_adjusted=None,
-    )
-
-
-def _flipped(pairs: Sequence[Pair]) -> list[Pair]:
-    """Losses, then gains, the largest change of the score first."""
-    flips = [pair for pair in pairs if pair.before.standing.passed != pair.after.standing.passed]
-    return sorted(flips, key=lambda pair: (not pair.before.standing.passed, -abs(_change(pair)), pair.before.line))
-
-
-def _change(pair: Pair) -> float:
-    return (pair.after.standing.score or 0.0) - (pair.before.standing.score or 0.0)
-
-
-def _told(flips: Sequence[Pair], *, before: RunFolder, after: RunFolder, is_scaled: bool) -> tuple[Flip, ...]:
-    """The flips with what both runs say; of the files only these lines are decoded whole."""
-    first = _lines(before, {pair.before.line for pair in flips})
-    second = _lines(after, {pair.after.line for pair in flips})
-    return tuple(
-        Flip(
-            record_id=pair.before.standing.record_id,
-            dataset=pair.before.standing.dataset,
-            sample=pair.before.standing.sample,
-            direction="worse" if pair.before.standing.passed else "better",
-            before=_saying(first[pair.before.line], is_scaled=is_scaled),
-            after=_saying(second[pair.after.line], is_scaled=is_scaled),
-        )
-        for pair in flips
-    )
-
-
-def _lines(run: RunFolder, wanted: set[int]) -> dict[int, Json]:
-    if not wanted:
-        return {}
-    numbered = enumerate(run.raw_lines("predictions.jsonl"))
-    return {number: msgspec.json.decode(line) for number, line in numbered if number in wanted}
-
-
-def _saying(line: Json, *, is_scaled: bool) -> Told:
-    return Told(
-        answer=line["model_response"],
-        score=line["raw_score"] if is_scaled else line["score"],
-        passed=line["passed"],
-        justification=line["justification"],
-        label=line["label"],
-        status=line["status"],
     )
 
 

@@ -1,6 +1,6 @@
 """Finished runs, read back: the manifest, documents and lines of a run folder, and what retention has left of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ import msgspec
 
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.store.artifacts import MANIFEST, read_pieces
+from assay.store.failures import disk_errors
 
 INPUT = "input_dataset.json"
 
@@ -56,6 +57,14 @@ class RunFolder:
     def raw_lines(self, name: str) -> Iterator[bytes]:
         """The lines of a JSONL artifact as they are, for who needs few of their members; raises RunNotFound as `lines` does."""
         return split_lines(read_pieces(self._existing(name)))
+
+    def lines_at(self, name: str, offsets: Iterable[int]) -> Iterator[dict[str, Any]]:
+        """The objects of a JSONL artifact that begin at these bytes, without the others; raises RunNotFound as `lines` does."""
+        path = self._existing(name)
+        with disk_errors(path), path.open("rb") as file:
+            for offset in offsets:
+                file.seek(offset)
+                yield decoded(file.readline(), path)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """The records of the input, one at a time: each is on a line of its own, between the head and the end of the document."""
