@@ -1,5 +1,6 @@
 """An accepted run survives everything, and a key never makes two."""
 
+import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -110,3 +111,25 @@ def test_workers_of_a_killed_service_do_not_outlive_it(tmp_path: Path) -> None:
         assert workers
         serving.kill()
         serving.wait_for(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
+
+
+def test_validation_goes_on_after_its_processes_were_killed(tmp_path: Path) -> None:
+    with Serving(tmp_path) as serving:
+        assert serving.ask("POST", "/v1/validate", b" " * (5 << 20)).status == 200
+        for worker in serving.children():
+            os.kill(worker, signal.SIGKILL)
+        assert [serving.ask("POST", "/v1/validate", b" " * (5 << 20)).status for _ in range(2)] == [200, 200]
+
+
+def test_run_that_cannot_be_noted_in_the_audit_log_does_not_exist(tmp_path: Path) -> None:
+    with Serving(tmp_path) as serving:
+        first = serving.ended(keyed(serving, "first", 3).json["run_id"])
+        log = serving.runs_dir / "audit.jsonl"
+        whole = log.read_bytes()
+        log.write_bytes(whole.replace(b"run_submitted", b"run_invented"))
+        refused = keyed(serving, "second", 3)
+        assert (refused.status, "retry-after" in refused.headers) == (503, True)
+        assert [run["run_id"] for run in serving.runs()] == [first["run_id"]]
+        log.write_bytes(whole)
+        again = keyed(serving, "second", 3)
+        assert serving.ended(again.json["run_id"])["state"] == "completed"

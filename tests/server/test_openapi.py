@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from assay.surfaces.server.app import HANDLERS, addresses
 from tests.server.serving import Serving, dataset
 
 pytest.importorskip("schemathesis")
@@ -37,3 +38,9 @@ def test_every_address_says_what_it_takes_and_answers(service: Serving) -> None:
     assert [
         operation["operationId"] for operation in operations if not operation["summary"] or "400" not in operation["responses"]
     ] == []
+
+
+def test_summary_of_an_address_is_what_its_code_says_of_it() -> None:
+    said = {handler.handler_name: handler.fn.__doc__ for handler in HANDLERS}
+    paths = addresses()["paths"]
+    assert {o["operationId"]: o["summary"] for methods in paths.values() for o in methods.values()}.items() <= said.items()

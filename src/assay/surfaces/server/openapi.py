@@ -81,7 +81,8 @@ def _operations(app: Litestar) -> Iterator[tuple[str, str, HTTPRouteHandler]]:
 
 
 def _operation(path: str, method: str, *, handler: HTTPRouteHandler, components: Json) -> Json:
-    summary = " ".join((handler.fn.__doc__ or "").split())
+    # What the framework calls in a thread is wrapped, and the wrapper has a docstring of its own.
+    summary = " ".join((getattr(handler.fn, "func", handler.fn).__doc__ or "").split())
     query = components[handler.opt["query"].__name__]
     found: Json = {
         "operationId": handler.handler_name,

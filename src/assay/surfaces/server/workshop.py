@@ -2,17 +2,24 @@
 
 import asyncio
 import gc
+import logging
 import multiprocessing
 import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import ParamSpec, TypeVar
+
+from assay.surfaces.server.errors import RETRY_SECONDS, Refusal
 
 LARGE = 4 << 20
 """Bytes from which another process keeps the event loop free and gives all memory back."""
+TRIES = 2
+"""How often an upload is begun whose process was killed: the second time it may be the upload that is too much for the machine."""
 P = ParamSpec("P")
 T = TypeVar("T")
+log = logging.getLogger("assay.server")
 
 
 class Workshop:
@@ -29,12 +36,19 @@ class Workshop:
             async with self._small:
                 return await asyncio.to_thread(work, *arguments, **named)
         async with self._large:
-            if self._pool is None:
-                # Not forked: threads of this process may hold locks.
-                context = multiprocessing.get_context("spawn")
-                self._pool = ProcessPoolExecutor(_WORKERS, mp_context=context, initializer=_begin, max_tasks_per_child=20)
-            done = self._pool.submit(work, *arguments, **named)
-            return await asyncio.wrap_future(done)
+            for _ in range(TRIES):
+                pool = self._pool = self._pool or _new_pool()
+                try:
+                    return await asyncio.wrap_future(pool.submit(work, *arguments, **named))
+                except BrokenProcessPool as problem:
+                    log.warning("a process that validates was killed: %s", problem)
+                    if self._pool is pool:
+                        self._pool = None
+        raise Refusal(
+            503,
+            "the process that validated this was killed; the machine may lack memory",
+            headers={"Retry-After": str(RETRY_SECONDS)},
+        )
 
     def close(self) -> None:
         """Let the processes go."""
@@ -43,6 +57,12 @@ class Workshop:
 
 
 _WORKERS = max(1, min(2, os.cpu_count() or 1))
+
+
+def _new_pool() -> ProcessPoolExecutor:
+    # Not forked: threads of this process may hold locks.
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(_WORKERS, mp_context=context, initializer=_begin, max_tasks_per_child=20)
 
 
 def _begin() -> None:

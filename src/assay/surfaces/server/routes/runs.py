@@ -61,9 +61,9 @@ def cancel_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """End a run for good; what is finished stays, and the evidence is sealed."""
     read_query(request, NoQuery)
     server = server_of(request)
-    server.run(run_id)
+    if not server.run(run_id).result.is_finished:
+        server.submissions.note("run_cancelled", by=caller_of(request).name, run_id=run_id)
     api.cancel(run_id, runs_dir=server.runs_dir)
-    server.submissions.note("run_cancelled", by=caller_of(request).name, run_id=run_id)
     return answered(run_view(server, run_id, request_id=request_id_of(request)))
 
 
@@ -76,8 +76,8 @@ def resume_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     if result.is_finished:
         raise RunSealed(f"run '{run_id}' has ended: {result.state}", hint="there is nothing to go on with")
     with server.queue.seat():
+        server.submissions.note("run_resumed", by=caller_of(request).name, run_id=run_id)
         server.queue.add(run_id, caller_of(request).name)
-    server.submissions.note("run_resumed", by=caller_of(request).name, run_id=run_id)
     return answered(run_view(server, run_id, request_id=request_id_of(request)), status=202)
 
 

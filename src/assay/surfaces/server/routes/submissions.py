@@ -124,8 +124,9 @@ class Submitted:
         return answered(accepted, status=202, headers={"Location": f"/v1/runs/{row.run_id}"})
 
     def _keep(self, verdict: api.UploadVerdict, row: api.SubmissionRow) -> None:
-        self._server.submissions.accept(verdict, row)
+        # Noted first: a run that could not be noted must not exist, or the retry that a 503 asks for would make another.
         self._server.submissions.note("run_submitted", by=self._owner, run_id=row.run_id, dataset_sha256=self._spooled.sha256)
+        self._server.submissions.accept(verdict, row)
         self._server.meters.submitted.inc()
         self._server.queue.add(row.run_id, self._owner)
 
