@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from assay.api.submissions import (
         DatasetEntry,
+        Listings,
         SubmissionRow,
         Submissions,
         Upload,
@@ -70,7 +71,7 @@ _HOMES = {
     **dict.fromkeys(("Baseline", "Demand", "RunTrend", "Verdict", "audit", "gate"), "gates"),
     **dict.fromkeys(("PlannedSuite", "SuiteResult", "decide_suite", "plan_suite", "run_suite"), "suites"),
     **dict.fromkeys(("ProbeRequest", "probe"), "probes"),
-    **dict.fromkeys(("DatasetEntry", "SubmissionRow", "Submissions", "Upload", "UploadVerdict"), "submissions"),
+    **dict.fromkeys(("DatasetEntry", "Listings", "SubmissionRow", "Submissions", "Upload", "UploadVerdict"), "submissions"),
     **dict.fromkeys(("check_upload", "named_run", "prepare_run", "record_errors", "warm_up"), "submissions"),
     **dict.fromkeys(("list_baselines", "set_baseline", "trend"), "gates"),
     **dict.fromkeys(("PlannedComparison", "RankRequest", "plan_rank", "rank"), "rankings"),
@@ -90,6 +91,7 @@ __all__ = [
     "FixReport",
     "Flip",
     "LabelSample",
+    "Listings",
     "Measured",
     "ModelEstimate",
     "PlanProblems",

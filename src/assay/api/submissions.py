@@ -15,6 +15,7 @@ from assay.api.validation import validate
 from assay.core.case import ContractId
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.engine.baselines import record
+from assay.engine.listings import Listings
 from assay.engine.opened import Run
 from assay.engine.request import RunRequest
 from assay.engine.run_file import DatasetEntry
@@ -35,6 +36,7 @@ from assay.store.submissions import SubmissionBook, SubmissionRow
 
 __all__ = [
     "DatasetEntry",
+    "Listings",
     "SubmissionRow",
     "Submissions",
     "Upload",

@@ -55,15 +55,23 @@ class RunListing(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str = ""
     dataset: str = ""
     candidate: str = ""
+    judges: tuple[str, ...] = ()
     total_records: int = 0
     done_records: int = 0
+    scored_records: int = 0
+    """What pass rate and score are means of."""
     pass_rate: float | None = None
+    pass_rate_interval: tuple[float, float] | None = None
     score: float | None = None
     """The headline of the run's profile; without one, the mean score."""
     scored_by: str = ""
     """What the score is: `mean`, or the name of the profile, such as `prbench (compat)`; empty without a score."""
     scale: str = ""
     """Of the score."""
+    score_interval: tuple[float, float] | None = None
+    cost_usd: float | None = None
+    """Of the records with a known price."""
+    unpriced_records: int = 0
     passed: bool | None = None
     """None without gates or before the end."""
     note: str = ""

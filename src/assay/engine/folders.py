@@ -75,7 +75,7 @@ def find_run(runs_dir: Path, run: str) -> RunFolders:
     """The run with an id, a unique beginning of one, `latest`, or a path to its folder; raises RunNotFound."""
     if not run:
         raise UsageProblem("the name of the run is empty", hint="list the runs with: assay runs")
-    known = _names(runs_dir)
+    known = run_names(runs_dir)
     found = _whole(runs_dir, run, known)
     if found is not None:
         return found
@@ -92,7 +92,7 @@ def find_run(runs_dir: Path, run: str) -> RunFolders:
 def find_named_run(runs_dir: Path, run: str) -> RunFolders:
     """As find_run, for what cannot be undone: the whole id or a path; raises UsageProblem for `latest` or a beginning."""
     found = find_run(runs_dir, run)
-    if _whole(runs_dir, run, _names(runs_dir)) is None:
+    if _whole(runs_dir, run, run_names(runs_dir)) is None:
         raise UsageProblem(f"'{run}' is not the whole id of a run", hint=f"this cannot be undone; if you mean it: {found.run_id}")
     return found
 
@@ -108,11 +108,12 @@ def _whole(runs_dir: Path, run: str, known: list[str]) -> RunFolders | None:
 
 def run_ids(runs_dir: Path) -> list[str]:
     """The ids of all runs in the order of their creation."""
-    created = {run_id: _created_at(RunFolders(runs_dir, run_id)) for run_id in _names(runs_dir)}
+    created = {run_id: _created_at(RunFolders(runs_dir, run_id)) for run_id in run_names(runs_dir)}
     return sorted(created, key=lambda run_id: (created[run_id], run_id))
 
 
-def _names(runs_dir: Path) -> list[str]:
+def run_names(runs_dir: Path) -> list[str]:
+    """The ids of all runs in the order of the alphabet."""
     # In this order: a run that is sealed at this very moment is in the first list or in the second, or in both.
     active = {path.parent.name for path in runs_dir.glob(f"{ACTIVE}/*/{LEDGER}")}
     sealed = {path.parent.name for path in runs_dir.glob(f"*/{MANIFEST}")}

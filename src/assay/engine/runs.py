@@ -143,6 +143,7 @@ class _Manifest(msgspec.Struct):
     counts: RunCounts
     gate: GateResult
     plan: _Gated
+    judges: tuple[_Candidate, ...] = ()
     blocked: str | None = None
 
 
@@ -206,11 +207,11 @@ def _active_result(folders: RunFolders) -> RunResult:
 def list_runs(runs_dir: Path) -> Iterator[RunListing]:
     """All runs, the newest first."""
     for run_id in reversed(run_ids(runs_dir)):
-        yield _listing(RunFolders(runs_dir, run_id))
+        yield listing_of(RunFolders(runs_dir, run_id))
 
 
-def _listing(folders: RunFolders) -> RunListing:
-    """A run that cannot be read is listed too: it must not hide the others, nor be hidden itself."""
+def listing_of(folders: RunFolders) -> RunListing:
+    """One run for a list. A run that cannot be read is listed too: it must not hide the others, nor be hidden itself."""
     try:
         return _sealed_or_active(folders, _sealed_listing, _active_listing)
     except AssayError as problem:
@@ -227,13 +228,26 @@ def _sealed_listing(folders: RunFolders) -> RunListing:
         created_at=manifest.created_at,
         dataset=manifest.dataset_id,
         candidate=manifest.candidate.name,
+        judges=tuple(judge.name for judge in manifest.judges),
         total_records=manifest.counts.total_records,
         done_records=manifest.counts.total_records,
-        pass_rate=metrics.get("pass_rate"),
+        **_listed_rate(metrics),
         **_listed_score(metrics),
         passed=manifest.gate.passed if manifest.plan.gates else None,
         note=note,
     )
+
+
+def _listed_rate(metrics: dict[str, Any]) -> dict[str, Any]:
+    """How many passed of how many, and what the calls cost."""
+    cost = metrics.get("cost_usd") or {}
+    return {
+        "scored_records": metrics.get("n_scored", 0),
+        "pass_rate": metrics.get("pass_rate"),
+        "pass_rate_interval": _ends(metrics.get("pass_rate_interval")),
+        "cost_usd": cost.get("sum"),
+        "unpriced_records": cost.get("n_unknown", 0),
+    }
 
 
 def _listed_score(metrics: dict[str, Any]) -> dict[str, Any]:
@@ -241,12 +255,18 @@ def _listed_score(metrics: dict[str, Any]) -> dict[str, Any]:
     profile = metrics.get("profile")
     if profile is not None:
         name = f"{profile['id']} (compat)" if profile["compat"] else profile["id"]
-        return {"score": profile["headline"], "scored_by": name, "scale": profile["scale"]}
+        interval = _ends(profile["headline_interval"])
+        return {"score": profile["headline"], "scored_by": name, "scale": profile["scale"], "score_interval": interval}
     if metrics.get("score_mean") is None or "ranking" in metrics:
         return {}
     # Scores of several scales have a mean only where each is brought to 0-1.
-    own = metrics["raw_score_mean"]
-    return {"score": metrics["score_mean"] if own is None else own, "scored_by": "mean", "scale": metrics["scale"] or "0-1"}
+    member = "score_mean" if metrics["raw_score_mean"] is None else "raw_score_mean"
+    shown = {"score": metrics[member], "score_interval": _ends(metrics[f"{member}_interval"])}
+    return {**shown, "scored_by": "mean", "scale": metrics["scale"] or "0-1"}
+
+
+def _ends(interval: dict[str, Any] | None) -> tuple[float, float] | None:
+    return None if interval is None else (interval["low"], interval["high"])
 
 
 def _listed_metrics(run: RunFolder) -> tuple[dict[str, Any], str]:
@@ -271,6 +291,7 @@ def _active_listing(folders: RunFolders) -> RunListing:
         created_at=iso(row.states[0][1]),
         dataset=plan.datasets[0].dataset_id,
         candidate=plan.candidate.name,
+        judges=tuple(judge.name for judge in plan.judges),
         total_records=total,
         done_records=total - by_status.get("open", 0),
     )

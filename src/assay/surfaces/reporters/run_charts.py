@@ -14,6 +14,7 @@ from assay.surfaces.reporters.wording import counted
 _SCALES = {"1-5": (1.0, 5.0)}
 _UNIT = (0.0, 1.0)
 _INTERVALS = "95 % intervals"
+WIDTH = 420
 
 
 class Chart(msgspec.Struct, frozen=True):
@@ -24,12 +25,14 @@ class Chart(msgspec.Struct, frozen=True):
     svg: str
 
 
-def run_charts(views: Sequence[RunView]) -> list[Chart]:
-    """All charts of runs that have metrics; what the runs have nothing for is left out."""
+def run_charts(views: Sequence[RunView], *, width: int = WIDTH) -> list[Chart]:
+    """All charts of runs that have metrics, drawn for a width in pixels; what the runs have nothing for is left out."""
     shown = [view for view in views if view.result.metrics]
     if not shown:
         return []
-    rankings = [chart for view in shown if "ranking" in view.result.metrics for chart in _ranking(view, is_one=len(shown) == 1)]
+    rankings = [
+        chart for view in shown if "ranking" in view.result.metrics for chart in _ranking(view, is_one=len(shown) == 1, width=width)
+    ]
     shown = [view for view in shown if "ranking" not in view.result.metrics]
     if not shown:
         return rankings
@@ -37,20 +40,24 @@ def run_charts(views: Sequence[RunView]) -> list[Chart]:
     mean = shared_mean(shown)
     return [
         *rankings,
-        *(_candidates(shown, names, mean) if len(shown) > 1 else ()),
-        *(chart for view, name in zip(shown, names, strict=True) for chart in _distributions(view, name, is_one=len(shown) == 1)),
-        *(_slices(shown, names, mean) if any(view.slices for view in shown) else ()),
+        *(_candidates(shown, names, mean=mean, width=width) if len(shown) > 1 else ()),
+        *(
+            chart
+            for view, name in zip(shown, names, strict=True)
+            for chart in _distributions(view, name, is_one=len(shown) == 1, width=width)
+        ),
+        *(_slices(shown, names, mean=mean, width=width) if any(view.slices for view in shown) else ()),
     ]
 
 
-def _ranking(view: RunView, *, is_one: bool) -> Iterator[Chart]:
+def _ranking(view: RunView, *, is_one: bool, width: int) -> Iterator[Chart]:
     """The chance of each candidate to beat the average one; nothing where the comparisons order nobody."""
     ranked = [candidate for candidate in view.result.metrics["ranking"]["candidates"] if candidate["win_chance"]]
     rows = [Row(candidate["name"], _chance(candidate)) for candidate in ranked]
     title = "Chance of beating the average candidate"
     note = f"{_datasets(view)} · consistent wins in both orders · {_INTERVALS}"
     if rows:
-        svg = interval_plot(rows, Caption(title, note), domain=_UNIT, reference=Reference(0.5, "average"))
+        svg = interval_plot(rows, Caption(title, note, width), domain=_UNIT, reference=Reference(0.5, "average"))
         yield Chart("ranking.svg" if is_one else f"ranking-{view.result.run_id}.svg", title, svg)
 
 
@@ -67,19 +74,19 @@ def _names(views: Sequence[RunView]) -> list[str]:
     return [name if counts[name] == 1 else f"{name} · {view.result.run_id}" for name, view in zip(candidates, views, strict=True)]
 
 
-def _candidates(views: Sequence[RunView], names: Sequence[str], mean: Mean) -> Iterator[Chart]:
+def _candidates(views: Sequence[RunView], names: Sequence[str], *, mean: Mean, width: int) -> Iterator[Chart]:
     note = f"{_datasets(views[0])} · {_INTERVALS}"
     rows = [Row(name, _pass_rate(view.result.metrics)) for name, view in zip(names, views, strict=True)]
     title = "Pass rate by candidate"
-    svg = interval_plot(rows, Caption(title, note), domain=_UNIT, reference=_gate(views, "pass_rate"))
+    svg = interval_plot(rows, Caption(title, note, width), domain=_UNIT, reference=_gate(views, "pass_rate"))
     yield Chart("candidates.svg", title, svg)
     rows = [Row(name, _mean(view.result.metrics, mean)) for name, view in zip(names, views, strict=True)]
     title = f"{mean.title.capitalize()} by candidate"
-    svg = interval_plot(rows, Caption(title, note), domain=_domain(views, mean), reference=_gate(views, "min_score"))
+    svg = interval_plot(rows, Caption(title, note, width), domain=_domain(views, mean), reference=_gate(views, "min_score"))
     yield Chart("candidates-score.svg", title, svg)
 
 
-def _distributions(view: RunView, name: str, *, is_one: bool) -> Iterator[Chart]:
+def _distributions(view: RunView, name: str, *, is_one: bool, width: int) -> Iterator[Chart]:
     metrics = view.result.metrics
     found = metrics["score_distribution"]
     for scale, levels in found.items():
@@ -90,7 +97,7 @@ def _distributions(view: RunView, name: str, *, is_one: bool) -> Iterator[Chart]
         mean = _mean(metrics, Mean("raw_score_mean", "mean score")) if metrics.get("scale") == scale else None
         title = "How often each score was given"
         svg = score_distribution(
-            [_level(level) for level in levels], Caption(title, note), domain=_SCALES.get(scale, _UNIT), mean=mean
+            [_level(level) for level in levels], Caption(title, note, width), domain=_SCALES.get(scale, _UNIT), mean=mean
         )
         yield Chart(f"{'-'.join(parts)}.svg", title if is_one else f"{title}: {name}", svg)
 
@@ -101,15 +108,17 @@ def _level(level: Json) -> Level:
     return Level(level["from"], level["to"], level["count"])
 
 
-def _slices(views: Sequence[RunView], names: Sequence[str], mean: Mean) -> Iterator[Chart]:
+def _slices(views: Sequence[RunView], names: Sequence[str], *, mean: Mean, width: int) -> Iterator[Chart]:
     note = f"{names[0]} · {_INTERVALS}" if len(views) == 1 else f"{_datasets(views[0])} · {_INTERVALS}"
     omitted = max(view.omitted_slice_values for view in views)
     title = "Pass rate by slice"
-    svg = interval_plot(_slice_rows(views, names, _pass_rate), Caption(title, note), domain=_UNIT, omitted=omitted)
+    svg = interval_plot(_slice_rows(views, names, _pass_rate), Caption(title, note, width), domain=_UNIT, omitted=omitted)
     yield Chart("slices.svg", title, svg)
     title = f"{mean.title.capitalize()} by slice"
     rows = _slice_rows(views, names, lambda figures: _mean(figures, mean))
-    yield Chart("slices-score.svg", title, interval_plot(rows, Caption(title, note), domain=_domain(views, mean), omitted=omitted))
+    yield Chart(
+        "slices-score.svg", title, interval_plot(rows, Caption(title, note, width), domain=_domain(views, mean), omitted=omitted)
+    )
 
 
 def _slice_rows(views: Sequence[RunView], names: Sequence[str], estimate: Callable[[Json], Estimate]) -> list[Row]:

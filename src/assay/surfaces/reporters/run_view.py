@@ -95,6 +95,14 @@ def view_of(run: api.Run, *, is_verbose: bool = False, is_worst_first: bool = Tr
     return view
 
 
+def sketch_of(run: api.Run) -> RunView:
+    """The view of an opened run without any of its records: what its metrics say, however large it is."""
+    view = RunView(result=run.result, manifest=run.manifest)
+    if not view.result.is_finished or "ranking" in view.result.metrics:
+        return view
+    return _kept(_with_slices, run, view)
+
+
 def _kept(fill: Callable[..., RunView], run: api.Run, view: RunView, **settings: Any) -> RunView:
     """The view with more in it; an artifact that is gone or damaged is said to be missing."""
     try:

@@ -29,8 +29,20 @@ from assay.surfaces.server.openapi import openapi
 from assay.surfaces.server.queries import AnyRequest
 from assay.surfaces.server.queue import RunQueue
 from assay.surfaces.server.rates import Rates
-from assay.surfaces.server.routes import artifacts, comparisons, documents, events, health, records, runs, submissions
+from assay.surfaces.server.routes import (
+    artifacts,
+    comparisons,
+    documents,
+    events,
+    health,
+    pages,
+    records,
+    runs,
+    signing,
+    submissions,
+)
 from assay.surfaces.server.server import Server
+from assay.surfaces.server.sessions import Sessions
 from assay.surfaces.server.settings import ServerSettings
 from assay.surfaces.server.turns import Turns
 from assay.surfaces.server.uploads import ClientGone
@@ -61,6 +73,8 @@ HANDLERS = (
     documents.openapi_document,
     documents.docs_page,
     documents.docs_style,
+    *pages.HANDLERS,
+    *signing.HANDLERS,
 )
 
 
@@ -115,6 +129,7 @@ def build(server: Server, listening: Listening) -> ASGIApp:
         Rates(listening.settings.requests_per_minute, time.monotonic),
         hosts=(*listening.settings.hosts, listening.host),
         needs_key=not listening.is_loopback,
+        sessions=server.sessions,
     )
     return Frame(app, guard, server.meters)
 
@@ -182,6 +197,8 @@ def serve(listening: Listening) -> None:
         workshop=Workshop(),
         turns=Turns(),
         meters=meters,
+        sessions=Sessions(Keys(listening.runs_dir), time.monotonic),
+        listings=api.Listings(listening.runs_dir),
     )
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     config = uvicorn.Config(

@@ -4,11 +4,16 @@ import logging
 import uuid
 from typing import Any
 
+import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
+from litestar.types import HTTPScope
 
 from assay import api
 from assay.core.errors import AssayError, MissingExtra, RunNotFound, RunSealed, SourceUnreadable, StoreUnavailable, UsageProblem
+from assay.surfaces.pages.places import ServerPlace
+from assay.surfaces.pages.problems import problem_view
+from assay.surfaces.pages.rendering import Reader, page
 from assay.surfaces.reporters.plain_json import json_text
 
 CODES: dict[int, str] = {
@@ -34,6 +39,15 @@ STATUSES: tuple[tuple[type[AssayError], int], ...] = (
 RETRY_SECONDS = 5
 """What a client is told to wait when the service cannot take its request now."""
 
+PAGE_HEADERS = {
+    "content-type": "text/html; charset=utf-8",
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+        "base-uri 'none'; frame-ancestors 'none'"
+    ),
+}
+"""What every page comes with: it may load what this server serves, and nothing else."""
+
 log = logging.getLogger("assay.server")
 
 
@@ -58,10 +72,33 @@ def envelope(status: int, message: str, *, request_id: str, details: dict[str, A
     return json_text({"error": error, "request_id": request_id}).encode()
 
 
+class ErrorShown(msgspec.Struct, frozen=True):
+    """An error as it is sent."""
+
+    body: bytes
+    headers: dict[str, str]
+
+
+def error_body(refusal: Refusal, scope: HTTPScope, *, request_id: str, accept: str) -> ErrorShown:
+    """The envelope; for people who look at pages, a page."""
+    path = scope["path"]
+    if "text/html" not in accept or path.startswith("/v1/"):
+        body = envelope(refusal.status, refusal.message, request_id=request_id, details=refusal.details)
+        return ErrorShown(body, {"content-type": "application/json", **refusal.headers})
+    query = scope["query_string"].decode("latin-1")
+    target = path + (f"?{query}" if query else "") if scope["method"] == "GET" else "/runs"
+    hint = str((refusal.details or {}).get("hint", ""))
+    message = "This server shows its runs to those who have a key" if refusal.status == 401 else refusal.message
+    view = problem_view(refusal.status, message, request_id=request_id, hint=hint, next_page=target)
+    text = page("problem.html", view, place=ServerPlace(), reader=Reader())
+    return ErrorShown(text.encode(), {**PAGE_HEADERS, **refusal.headers})
+
+
 def refused(request: Request[Any, Any, Any], refusal: Refusal) -> Response[bytes]:
     """The answer for a refusal of ours."""
-    body = envelope(refusal.status, refusal.message, request_id=request_id_of(request), details=refusal.details)
-    return Response(body, status_code=refusal.status, headers=refusal.headers, media_type="application/json")
+    accept = request.headers.get("accept", "")
+    shown = error_body(refusal, request.scope, request_id=request_id_of(request), accept=accept)
+    return Response(shown.body, status_code=refusal.status, headers=shown.headers)
 
 
 def failed(request: Request[Any, Any, Any], problem: AssayError) -> Response[bytes]:

@@ -15,12 +15,14 @@ from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from assay.core.errors import StoreUnavailable
 from assay.surfaces.server import keys
-from assay.surfaces.server.errors import Refusal, envelope
+from assay.surfaces.server.errors import Refusal, error_body
 from assay.surfaces.server.meters import Meters
 from assay.surfaces.server.rates import Allowance, Rates
+from assay.surfaces.server.sessions import Sessions, token_in
 
-OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs", "/docs/style.css"})
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs", "/docs/style.css", "/sign-in", "/sign-out"})
 """What tells nothing about anybody's runs, and is asked for by probes and browsers."""
+OPEN_FOLDER = "/static/"
 ADMIN_PATHS = frozenset({"/v1/audit"})
 READING_POSTS = frozenset({"/v1/validate"})
 DRAIN_SECONDS = 10.0
@@ -38,20 +40,23 @@ SECURITY_HEADERS = {
 class Guard:
     """Which hosts, callers and rates are let in."""
 
-    def __init__(self, known: keys.Keys, rates: Rates, *, hosts: Iterable[str], needs_key: bool) -> None:
+    def __init__(self, known: keys.Keys, rates: Rates, *, hosts: Iterable[str], needs_key: bool, sessions: Sessions) -> None:
         self._keys = known
+        self._sessions = sessions
         self._rates = rates
         self._hosts = {"localhost", socket.gethostname().lower(), *(host.lower() for host in hosts)}
         self._needs_key = needs_key
 
     def admit(self, scope: HTTPScope, headers: dict[str, str]) -> tuple[keys.Caller, Allowance | None]:
         """Who asks, and what is left to them; raises Refusal."""
-        self._check_host(headers, scope["method"])
         path = scope["path"]
-        if path in OPEN_PATHS:
+        self._check_host(headers, scope["method"])
+        if scope["method"] not in _SAFE_METHODS and not path.startswith("/v1/"):
+            _check_same_origin(headers)
+        if path in OPEN_PATHS or path.startswith(OPEN_FOLDER):
             return keys.Caller(scope="read"), None
         try:
-            caller = self._caller(headers)
+            caller = self._caller(headers, scope["method"])
         except StoreUnavailable as problem:
             raise Refusal(503, problem.message, headers={"Retry-After": "5"}) from problem
         wanted = _wanted(scope["method"], path)
@@ -82,16 +87,33 @@ class Guard:
             return False
         return True
 
-    def _caller(self, headers: dict[str, str]) -> keys.Caller:
+    def _caller(self, headers: dict[str, str], method: str) -> keys.Caller:
         if not self._needs_key and not self._keys.entries():
             return keys.Caller()
         scheme, _, token = headers.get("authorization", "").partition(" ")
         given = headers.get("x-api-key") or (token.strip() if scheme.lower() == "bearer" else "")
-        caller = self._keys.caller(given) if given else None
+        caller = self._keys.caller(given) if given else self._signed_in(headers, method)
         if caller is None:
             why = "that key is not known" if given else "a key is needed: x-api-key, or Authorization: Bearer"
             raise Refusal(401, why, headers={"WWW-Authenticate": "Bearer"})
         return caller
+
+    def _signed_in(self, headers: dict[str, str], method: str) -> keys.Caller | None:
+        token = token_in(headers.get("cookie", ""))
+        caller = self._sessions.caller(token) if token else None
+        if caller is not None and method not in _SAFE_METHODS:
+            _check_same_origin(headers)
+        return caller
+
+
+def _check_same_origin(headers: dict[str, str]) -> None:
+    """Browsers send forms and cookies from any page that asks them to; ours are known by this. Raises Refusal.
+
+    Other ports of one host are other origins, though cookies know no ports.
+    """
+    origin = headers.get("origin", "")
+    if headers.get("sec-fetch-site") != "same-origin" and (not origin or urlsplit(origin).netloc != headers.get("host")):
+        raise Refusal(403, "requests from other sites are not taken")
 
 
 def _wanted(method: str, path: str) -> keys.Scope:
@@ -136,6 +158,7 @@ class _Exchange:
         given = self.headers.get("x-request-id", "")
         self.request_id = given if _REQUEST_ID.fullmatch(given) else str(uuid.uuid4())
         self.extra: dict[str, str] = {}
+        self.scope = scope
         self.status = 0
         self._start = time.perf_counter()
         self._receive = receive
@@ -184,8 +207,8 @@ class _Exchange:
 
     async def refuse(self, refusal: Refusal) -> None:
         """Answer with an error before the framework sees the request."""
-        body = envelope(refusal.status, refusal.message, request_id=self.request_id, details=refusal.details)
-        headers = {"content-type": "application/json", "content-length": str(len(body)), **refusal.headers}
+        shown = error_body(refusal, self.scope, request_id=self.request_id, accept=self.headers.get("accept", ""))
+        headers = {"content-length": str(len(shown.body)), **shown.headers}
         encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
         await self.send({"type": "http.response.start", "status": refusal.status, "headers": encoded})
-        await self.send({"type": "http.response.body", "body": body, "more_body": False})
+        await self.send({"type": "http.response.body", "body": shown.body, "more_body": False})

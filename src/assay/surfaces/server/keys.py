@@ -38,6 +38,8 @@ class Caller(msgspec.Struct, frozen=True):
     name: str = ""
     """The name of the key; empty where none is needed."""
     scope: Scope = "admin"
+    is_signed_in: bool = False
+    """True for a browser that showed its key once and comes with a session."""
 
     def may(self, scope: Scope) -> bool:
         """True when what needs this scope is allowed."""

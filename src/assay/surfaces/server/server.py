@@ -14,6 +14,7 @@ from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.meters import Meters
 from assay.surfaces.server.queries import AnyRequest
 from assay.surfaces.server.queue import RunQueue
+from assay.surfaces.server.sessions import Sessions
 from assay.surfaces.server.settings import ServerSettings
 from assay.surfaces.server.turns import Turns
 from assay.surfaces.server.workshop import Workshop
@@ -32,6 +33,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     workshop: Workshop
     turns: Turns
     meters: Meters
+    sessions: Sessions
+    listings: api.Listings
 
     def run(self, run_id: str) -> api.Run:
         """The run with exactly this id; raises RunNotFound."""

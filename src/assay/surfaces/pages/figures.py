@@ -1,0 +1,152 @@
+"""Numbers, times and states as a page shows them: each with what it means and what it is counted over."""
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from assay.core.run_result import RunListing
+from assay.core.run_state import TERMINAL
+from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, dollars
+from assay.surfaces.reporters.wording import counted
+
+Kind = Literal["good", "bad", "warn", "live", "quiet"]
+"""How a word is meant; each has a colour and a shape, and the word beside it."""
+DASH = "\u2013"
+_KINDS: dict[str, Kind] = {
+    "queued": "quiet",
+    "completed": "good",
+    "completed_with_failures": "warn",
+    "failed": "bad",
+    "cancelled": "quiet",
+    "damaged": "bad",
+}
+_STATES = {
+    "queued": "Waits for its turn.",
+    "validating": "Its records are being read and checked.",
+    "running": "Models are being asked.",
+    "retrying": "Records that failed are asked again.",
+    "finalizing": "The evidence is being written and hashed.",
+    "completed": "Every record has come to its end.",
+    "completed_with_failures": "It has ended; some records have no score.",
+    "failed": "It could not go on, and has ended.",
+    "cancelled": "Somebody ended it before all records were done.",
+    "damaged": "Its files cannot be read.",
+}
+_UNITS = ("bytes", "KB", "MB", "GB", "TB")
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """A number in words, and what it means."""
+
+    text: str
+    says: str = ""
+    """Shown when it is pointed at or focused: what is counted, over how many, how."""
+    n: str = ""
+    """How many it is of, where that stands beside it."""
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """A word that is good or bad news."""
+
+    text: str
+    kind: Kind
+    says: str = ""
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """A time: for machines as it is, for people without a script in UTC; a script shows it in the reader's zone."""
+
+    iso: str
+    text: str
+
+
+class Whisker(msgspec.Struct, frozen=True):
+    """An interval as a small bar on a line from 0 to 100."""
+
+    low: float
+    middle: float
+    high: float
+
+
+def state_mark(state: str) -> Mark:
+    """The state of a run."""
+    return Mark(state.replace("_", " "), _KINDS.get(state, "live"), _STATES.get(state, ""))
+
+
+def is_live(listing: RunListing) -> bool:
+    """True while a run may still change."""
+    return listing.state not in TERMINAL and listing.state != "damaged"
+
+
+def gate_mark(*, passed: bool | None) -> Mark | None:
+    """Whether a run reached its gates; None where it has none."""
+    if passed is None:
+        return None
+    return (
+        Mark("pass", "good", "It reached every gate.") if passed else Mark("fail", "bad", "It missed a gate; its page says which.")
+    )
+
+
+def moment(iso: str) -> Moment | None:
+    """A time of a manifest; None where there is none."""
+    if not iso:
+        return None
+    try:
+        found = datetime.fromisoformat(iso)
+    except ValueError:
+        return None
+    return Moment(iso, f"{found:%Y-%m-%d %H:%M} UTC")
+
+
+def interval_text(interval: tuple[float, float] | None) -> str:
+    """`0.44 to 0.97`, or that there is none."""
+    return "no interval" if interval is None else f"{decimal(interval[0])} to {decimal(interval[1])}"
+
+
+def rate(value: float | None, interval: tuple[float, float] | None, *, n: int, name: str = "pass rate") -> Figure:
+    """A share of records that have a score, with its interval."""
+    if value is None:
+        return Figure(DASH, f"{name}: no record has a score yet")
+    says = f"{name} {decimal(value)} of {counted(n, 'scored record')}; 95 % interval {interval_text(interval)}"
+    return Figure(decimal(value), says, f"n {n:,}")
+
+
+def score(value: float | None, interval: tuple[float, float] | None, *, n: int, scale: str, name: str = "mean score") -> Figure:
+    """A mean of scores on their scale, with its interval."""
+    if value is None:
+        return Figure(DASH, f"{name}: not known" if n else f"{name}: no record has a score yet")
+    scaled = f" on the scale {scale}" if scale else ""
+    says = f"{name} {decimal(value)}{scaled} over {counted(n, 'scored record')}; 95 % interval {interval_text(interval)}"
+    return Figure(decimal(value), says, f"n {n:,}")
+
+
+def money(amount: float | None, *, unpriced: int = 0) -> Figure:
+    """What calls cost; what is not known makes it a lower bound."""
+    rest = f"; {counted(unpriced, 'record')} of unknown price" if unpriced else ""
+    if amount is None:
+        return Figure("unknown" if unpriced else DASH, f"cost in US dollars: no price is known{rest}")
+    return Figure(("> " if unpriced else "") + dollars(amount), f"cost in US dollars of candidate and judges{rest}")
+
+
+def whisker(
+    value: float | None, interval: tuple[float, float] | None, *, domain: tuple[float, float] = (0.0, 1.0)
+) -> Whisker | None:
+    """The bar of an estimate; None where there is nothing to draw."""
+    if value is None:
+        return None
+    low, high = interval or (value, value)
+    return Whisker(*(round(100 * min(max((end - domain[0]) / (domain[1] - domain[0]), 0.0), 1.0), 2) for end in (low, value, high)))
+
+
+def size(number: int) -> str:
+    """`812 bytes`, `1.4 MB`; a KB has 1024 bytes."""
+    amount, unit = float(number), 0
+    while amount >= 1024 and unit < len(_UNITS) - 1:
+        amount, unit = amount / 1024, unit + 1
+    return f"{number:,} bytes" if unit == 0 else f"{amount:.1f} {_UNITS[unit]}"
+
+
+def shown(text: str) -> str:
+    """A text of a reporter; its dash for what is unknown is one here too."""
+    return DASH if text == UNKNOWN else text

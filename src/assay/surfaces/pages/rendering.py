@@ -1,0 +1,63 @@
+"""Views into HTML: everything is text and escaped, but for the charts that we draw ourselves."""
+
+import re
+from functools import cache
+from typing import Any
+
+import msgspec
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from assay.core.version import __version__
+from assay.surfaces.charts.ink import STYLESHEET
+from assay.surfaces.pages.places import Place
+from assay.surfaces.printable import printable
+
+_KEPT = re.compile("[\t\n]")
+_OWN_SHEET = f"<style>{STYLESHEET}</style>\n"
+
+
+class Reader(msgspec.Struct, frozen=True, kw_only=True):
+    """Who looks at a page."""
+
+    name: str = ""
+    """The name of their key; empty where none is needed."""
+    may_write: bool = False
+    """True when they may start, stop and label."""
+    is_signed_in: bool = False
+    """True when they came by a form and can sign out again."""
+
+
+def page(template: str, view: msgspec.Struct, *, place: Place, reader: Reader) -> str:
+    """A whole page, or a part of one: what the template makes of a view."""
+    return environment().get_template(template).render(view=view, place=place, reader=reader, version=__version__)
+
+
+@cache
+def environment() -> Environment:
+    """The templates of this package and how they are read."""
+    found = Environment(
+        loader=PackageLoader("assay.surfaces.pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    found.filters["svg"] = _svg
+    return found
+
+
+def _shown(value: Any) -> Any:
+    """Text without control characters and reordering: it must not show something else than it says."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return "".join(piece if _KEPT.match(piece) else printable(piece) for piece in re.split("([\t\n])", value))
+
+
+def _svg(chart: str) -> Markup:
+    """A chart of surfaces/charts as part of a page, whose style sheet it shares: a page allows no styles but those it serves."""
+    if not chart.startswith('<svg xmlns="http://www.w3.org/2000/svg" class="assay-chart"'):
+        raise ValueError("only charts of ours are markup")
+    return Markup(chart.replace(_OWN_SHEET, "", 1))  # every text in it is escaped by charts/ink.py

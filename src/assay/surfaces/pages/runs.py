@@ -1,0 +1,238 @@
+"""The list of runs: which of them, in which order, and a row for each."""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+from urllib.parse import urlencode
+
+import msgspec
+
+from assay.core.run_result import RunListing
+from assay.core.run_state import State
+from assay.surfaces.pages.figures import (
+    Figure,
+    Mark,
+    Moment,
+    Whisker,
+    gate_mark,
+    is_live,
+    moment,
+    money,
+    rate,
+    score,
+    state_mark,
+    whisker,
+)
+from assay.surfaces.pages.places import Place
+from assay.surfaces.reporters.wording import counted
+
+Sort = Literal["created", "run", "dataset", "candidate", "pass_rate", "score", "cost"]
+StateChoice = Literal[State, "damaged", "unfinished", "finished"]
+PAGE = 50
+
+
+class RunsChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which runs a reader wants to see, and how."""
+
+    q: str = ""
+    """Found in an id, a dataset, a candidate or a judge, whatever the case."""
+    state: StateChoice | None = None
+    dataset: str = ""
+    model: str = ""
+    sort: Sort = "created"
+    order: Literal["asc", "desc"] = "desc"
+    after: str = ""
+    """The last run of the page before."""
+
+    @property
+    def is_filtered(self) -> bool:
+        """True when some runs may be left out."""
+        return bool(self.q or self.state or self.dataset or self.model)
+
+
+class RunRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A run in the list."""
+
+    run_id: str
+    address: str
+    state: Mark
+    gate: Mark | None
+    dataset: str
+    candidate: str
+    judges: str
+    done: int
+    total: int
+    records: Figure
+    pass_rate: Figure
+    pass_rate_bar: Whisker | None
+    headline: Figure
+    headline_name: str
+    cost: Figure
+    created: Moment | None
+    note: str
+    is_live: bool
+    pace: str = ""
+    """How fast it goes and how long it will take, while that is known."""
+
+
+class Heading(msgspec.Struct, frozen=True, kw_only=True):
+    """A column that the list can be sorted by."""
+
+    text: str
+    says: str
+    address: str
+    sorted: Literal["ascending", "descending", ""]
+    is_number: bool = False
+
+
+class Option(msgspec.Struct, frozen=True):
+    """A choice of a filter."""
+
+    value: str
+    text: str
+    is_chosen: bool
+
+
+class RunsView(msgspec.Struct, frozen=True, kw_only=True):
+    """The page of runs."""
+
+    choice: RunsChoice
+    rows: tuple[RunRow, ...]
+    headings: tuple[Heading, ...]
+    states: tuple[Option, ...]
+    datasets: tuple[Option, ...]
+    models: tuple[Option, ...]
+    summary: str
+    """How many there are, and how many are shown."""
+    is_empty: bool
+    """True when there is no run at all, whatever is filtered."""
+    live_address: str
+    next_address: str
+    first_address: str
+    clear_address: str
+    runs_dir: str
+
+
+def runs_view(listings: Sequence[RunListing], choice: RunsChoice, *, place: Place, runs_dir: str) -> RunsView:
+    """One page of the runs that a reader wants to see; the listings are all there are, the newest first."""
+    found = sort_runs([listing for listing in listings if is_wanted(listing, choice)], choice)
+    start = next((number + 1 for number, listing in enumerate(found) if listing.run_id == choice.after), 0)
+    shown = found[start : start + PAGE]
+    more = len(found) > start + PAGE
+    return RunsView(
+        choice=choice,
+        rows=tuple(run_row(listing, place=place) for listing in shown),
+        headings=_headings(choice, place),
+        states=_options(["unfinished", "finished", *get_args(State), "damaged"], choice.state or ""),
+        datasets=_options(sorted({listing.dataset for listing in listings} - {""}), choice.dataset),
+        models=_options(sorted({listing.candidate for listing in listings} - {""}), choice.model),
+        summary=_summary(len(listings), len(found), start=start, shown=len(shown)),
+        is_empty=not listings,
+        live_address="/live" + _address(place, choice) if place.is_server and not choice.after else "",
+        next_address=_address(place, choice, after=shown[-1].run_id) if more else "",
+        first_address=_address(place, choice, after="") if start else "",
+        clear_address=place.runs(),
+        runs_dir=runs_dir,
+    )
+
+
+def is_wanted(listing: RunListing, choice: RunsChoice) -> bool:
+    """True for a run that no filter leaves out."""
+    words = choice.q.casefold().split()
+    text = " ".join((listing.run_id, listing.dataset, listing.candidate, *listing.judges)).casefold()
+    states = {None: True, "unfinished": is_live(listing), "finished": not is_live(listing)}
+    return (
+        states.get(choice.state, listing.state == choice.state)
+        and choice.dataset in ("", listing.dataset)
+        and choice.model in ("", listing.candidate)
+        and all(word in text for word in words)
+    )
+
+
+def sort_runs(listings: Sequence[RunListing], choice: RunsChoice) -> list[RunListing]:
+    """In the order that is asked for; what has no such figure comes last in both directions, equals stay newest first."""
+    if choice.sort == "created":
+        return list(listings) if choice.order == "desc" else list(reversed(listings))
+    member = {"run": "run_id", "cost": "cost_usd"}.get(choice.sort, choice.sort)
+
+    def key(listing: RunListing) -> str | float | None:
+        found: str | float | None = getattr(listing, member)
+        return found.casefold() if isinstance(found, str) else found
+
+    known = [listing for listing in listings if key(listing) not in (None, "")]
+    unknown = [listing for listing in listings if key(listing) in (None, "")]
+    return [*sorted(known, key=key, reverse=choice.order == "desc"), *unknown]  # type: ignore[arg-type]  # of one kind
+
+
+def run_row(listing: RunListing, *, place: Place, pace: str = "") -> RunRow:
+    """The row of one run."""
+    n = listing.scored_records
+    is_mean = listing.scored_by in ("", "mean")
+    name = "mean score" if is_mean else listing.scored_by
+    headline = score(listing.score, listing.score_interval, n=n, scale=listing.scale, name=name)
+    done, total = listing.done_records, listing.total_records
+    is_running = is_live(listing)
+    return RunRow(
+        run_id=listing.run_id,
+        address=place.run(listing.run_id),
+        state=state_mark(listing.state),
+        gate=gate_mark(passed=listing.passed),
+        dataset=listing.dataset,
+        candidate=listing.candidate,
+        judges=", ".join(listing.judges),
+        done=done,
+        total=total,
+        records=Figure(f"{done:,} of {total:,}" if is_running else f"{total:,}", f"{counted(done, 'record')} done of {total:,}"),
+        pass_rate=rate(listing.pass_rate, listing.pass_rate_interval, n=n),
+        pass_rate_bar=whisker(listing.pass_rate, listing.pass_rate_interval),
+        headline=headline,
+        headline_name="" if is_mean else listing.scored_by,
+        cost=money(listing.cost_usd, unpriced=listing.unpriced_records),
+        created=moment(listing.created_at),
+        note=listing.note,
+        is_live=is_running,
+        pace=pace,
+    )
+
+
+def _headings(choice: RunsChoice, place: Place) -> tuple[Heading, ...]:
+    columns: tuple[tuple[Sort | None, str, str, bool], ...] = (
+        ("run", "Run", "The id of the run; it names its folder and its addresses.", False),
+        (None, "State", "How far the run is, and whether it reached its gates.", False),
+        ("dataset", "Dataset", "The dataset whose records were asked.", False),
+        ("candidate", "Candidate", "The model that answered.", False),
+        (None, "Judge", "The models that graded the answers.", False),
+        (None, "Records", "Records of the run; while it works, how many are done.", True),
+        ("pass_rate", "Pass rate", "Share of scored records that passed; the bar is its 95 % interval from 0 to 1.", True),
+        ("score", "Score", "The mean score on its scale, or the headline of a benchmark.", True),
+        ("cost", "Cost", "US dollars of candidate and judges; > where some prices are not known.", True),
+        ("created", "Started", "When the run was made.", True),
+    )
+    return tuple(_heading(choice, place, column) for column in columns)
+
+
+def _heading(choice: RunsChoice, place: Place, column: tuple[Sort | None, str, str, bool]) -> Heading:
+    sort, text, says, is_number = column
+    is_sorted = sort == choice.sort
+    first: Literal["asc", "desc"] = "asc" if sort in ("run", "dataset", "candidate") else "desc"
+    turned: Literal["asc", "desc"] = "asc" if choice.order == "desc" else "desc"
+    address = _address(place, choice, after="", sort=sort, order=turned if is_sorted else first) if sort else ""
+    direction: Literal["ascending", "descending"] = "ascending" if choice.order == "asc" else "descending"
+    return Heading(text=text, says=says, address=address, sorted=direction if is_sorted else "", is_number=is_number)
+
+
+def _options(values: Sequence[str], chosen: str) -> tuple[Option, ...]:
+    known = [*values, *([chosen] if chosen and chosen not in values else [])]
+    return tuple(Option(value, value.replace("_", " ") if value in get_args(State) else value, value == chosen) for value in known)
+
+
+def _summary(every: int, found: int, *, start: int, shown: int) -> str:
+    which = counted(every, "run") if found == every else f"{found:,} of {counted(every, 'run')}"
+    return which if shown == found else f"{which} · {start + 1:,} to {start + shown:,}"
+
+
+def _address(place: Place, choice: RunsChoice, **changes: str) -> str:
+    """The list with other choices; what is as by default is left out."""
+    default = msgspec.structs.asdict(RunsChoice())
+    wanted = {**msgspec.structs.asdict(choice), **changes}
+    query = {name: value for name, value in wanted.items() if value != default[name] and value}
+    return place.runs() + (f"?{urlencode(query)}" if query else "")

@@ -1,0 +1,23 @@
+// Keeps a page up to date: the server sends parts of it as it renders them, and each takes the place of the one with its id.
+const place = (html) => {
+  const holder = document.createElement("template");
+  holder.innerHTML = html;
+  for (const part of [...holder.content.children]) {
+    const old = document.getElementById(part.id);
+    if (!old) continue;
+    const focused = [...old.querySelectorAll("a, button, summary, [tabindex]")].indexOf(document.activeElement);
+    old.replaceWith(part);
+    if (focused >= 0) part.querySelectorAll("a, button, summary, [tabindex]")[focused]?.focus();
+  }
+  document.dispatchEvent(new Event("assay:changed"));
+};
+
+for (const element of document.querySelectorAll("[data-live]")) {
+  const lost = document.querySelector("[data-live-lost]");
+  const source = new EventSource(element.dataset.live);
+  source.addEventListener("open", () => { if (lost) lost.hidden = true; });
+  source.addEventListener("part", (event) => place(event.data));
+  source.addEventListener("end", () => { source.close(); location.reload(); });
+  source.addEventListener("error", () => { if (lost) lost.hidden = false; });
+  addEventListener("pagehide", () => source.close());
+}

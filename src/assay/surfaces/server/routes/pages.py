@@ -1,0 +1,181 @@
+"""Pages for people: the runs, one run, and what pages are made of."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import PurePath
+from typing import TypeVar
+
+import msgspec
+from litestar import Response, get, post
+from litestar.params import FromPath
+from litestar.response import Stream
+
+from assay import api
+from assay.surfaces.pages.figures import Figure, state_mark
+from assay.surfaces.pages.places import MEDIA_TYPES, STATIC_NAMES, ServerPlace, static
+from assay.surfaces.pages.rendering import Reader, page
+from assay.surfaces.pages.run import Standing, run_page
+from assay.surfaces.pages.runs import RunsChoice, is_wanted, run_row, runs_view
+from assay.surfaces.reporters.run_numbers import duration
+from assay.surfaces.reporters.run_view import sketch_of
+from assay.surfaces.server.errors import PAGE_HEADERS, Refusal
+from assay.surfaces.server.queries import AnyRequest
+from assay.surfaces.server.routes.runs import cancel_run, resume_run
+from assay.surfaces.server.server import Answer, Server, caller_of, server_of
+
+PLACE = ServerPlace()
+POLL_SECONDS = 1.0
+KEEP_ALIVE_SECONDS = 15.0
+MAX_TEXT = 500
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def reader_of(request: AnyRequest) -> Reader:
+    """Who looks at a page."""
+    caller = caller_of(request)
+    return Reader(name=caller.name, may_write=caller.may("write"), is_signed_in=caller.is_signed_in)
+
+
+def paged(request: AnyRequest, template: str, view: msgspec.Struct) -> Answer:
+    """A page as an answer."""
+    text = page(template, view, place=PLACE, reader=reader_of(request))
+    return Response(text.encode(), headers=PAGE_HEADERS)
+
+
+def read_choice(request: AnyRequest, kind: type[T]) -> T:
+    """The query of a page; forms send fields that nobody filled in, which are none. Raises Refusal."""
+    given = {name: value for name, value in request.query_params.multi_items() if value}
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as problem:
+        raise Refusal(400, f"the address asks for something that cannot be: {problem}") from problem
+
+
+@get("/", status_code=302)
+async def home() -> Answer:
+    """The list of runs is the first page."""
+    return Response(b"", status_code=302, headers={"Location": PLACE.runs()})
+
+
+@get("/static/{name:str}")
+async def static_file(name: FromPath[str]) -> Answer:
+    """A style, script or picture of the pages."""
+    if name not in STATIC_NAMES:
+        raise Refusal(404, "there is no such file")
+    media_type = MEDIA_TYPES[PurePath(name).suffix]
+    headers = {"Cache-Control": "public, max-age=31536000, immutable"}
+    return Response(static(name).encode(), media_type=f"{media_type}; charset=utf-8", headers=headers)
+
+
+@get("/runs", sync_to_thread=True)
+def runs_page(request: AnyRequest) -> Answer:
+    """The list of runs."""
+    server, choice = server_of(request), read_choice(request, RunsChoice)
+    listings = server.listings.newest_first()
+    view = runs_view(listings, choice, place=PLACE, runs_dir=str(server.runs_dir))
+    return paged(request, "runs.html", view)
+
+
+@get("/live/runs")
+async def live_runs(request: AnyRequest) -> Stream:
+    """The rows of unfinished runs whenever they change."""
+    choice = read_choice(request, RunsChoice)
+    return _stream(_row_events(server_of(request), choice, reader=reader_of(request)))
+
+
+def _stream(events: AsyncIterator[bytes]) -> Stream:
+    return Stream(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+
+
+async def _row_events(server: Server, choice: RunsChoice, *, reader: Reader) -> AsyncIterator[bytes]:
+    known = {listing.run_id: listing for listing in await asyncio.to_thread(server.listings.newest_first)}
+    quiet = KEEP_ALIVE_SECONDS
+    while not server.queue.is_stopping:
+        quiet += POLL_SECONDS
+        if quiet >= KEEP_ALIVE_SECONDS:
+            yield b": still there\n\n"
+            quiet = 0.0
+        await asyncio.sleep(POLL_SECONDS)
+        listings = {listing.run_id: listing for listing in await asyncio.to_thread(server.listings.newest_first)}
+        for run_id, listing in listings.items():
+            if run_id in known and known[run_id] != listing:
+                row = run_row(listing, place=PLACE, pace=pace_of(server, run_id).text)
+                yield part_event(_Row(row), "parts/run_row_alone.html", reader=reader)
+        news = sum(run_id not in known and is_wanted(listing, choice) for run_id, listing in listings.items())
+        if news:
+            yield part_event(_News(news, PLACE.runs()), "parts/news_alone.html", reader=reader)
+        known = {run_id: listings[run_id] for run_id in known if run_id in listings}
+
+
+class _Row(msgspec.Struct, frozen=True):
+    row: msgspec.Struct
+
+
+class _News(msgspec.Struct, frozen=True):
+    count: int
+    address: str
+
+
+def part_event(view: msgspec.Struct, template: str, *, reader: Reader) -> bytes:
+    """A part of a page as an event; it takes the place of the element with its id."""
+    text = page(template, view, place=PLACE, reader=reader)
+    lines = "".join(f"data: {line}\n" for line in text.splitlines())
+    return f"event: part\n{lines}\n".encode()
+
+
+@get("/runs/{run_id:str}", sync_to_thread=True)
+def show_run_page(request: AnyRequest, run_id: FromPath[str]) -> Answer:
+    """One run."""
+    server = server_of(request)
+    return server.look(run_id, lambda run: _run_page(request, server, run))
+
+
+def _run_page(request: AnyRequest, server: Server, run: api.Run) -> Answer:
+    view = sketch_of(run)
+    standing = None if view.result.is_finished else standing_of(server, run)
+    made = run_page(view, place=PLACE, moments=run.moments, files=run.artifacts(), standing=standing)
+    return paged(request, "run.html", made)
+
+
+def standing_of(server: Server, run: api.Run) -> Standing:
+    """How a run goes that has not ended."""
+    result = run.result
+    counts = result.counts
+    done = counts.evaluated_records + counts.failed_records
+    return Standing(
+        state=state_mark(result.state),
+        done=done,
+        total=counts.total_records,
+        text=f"{done:,} of {counts.total_records:,} records done",
+        pace=pace_of(server, result.run_id),
+        problem=server.queue.problem(result.run_id) or result.blocked,
+    )
+
+
+def pace_of(server: Server, run_id: str) -> Figure:
+    """How fast a run goes and how long it will take; empty where nobody knows."""
+    snapshot = server.queue.snapshot(run_id)
+    if snapshot is None or not snapshot.done or snapshot.elapsed_s <= 0:
+        return Figure("")
+    rate = snapshot.done / snapshot.elapsed_s
+    left = (snapshot.total - snapshot.done) / rate
+    return Figure(
+        f"{rate:,.1f}/s · {duration(left)} left", "Records done per second so far, and how long the rest takes at that pace."
+    )
+
+
+@post("/runs/{run_id:str}/cancel", status_code=303, sync_to_thread=True)
+def cancel_form(request: AnyRequest, run_id: FromPath[str]) -> Answer:
+    """End a run for good, and show it."""
+    cancel_run.fn(request, run_id)
+    return Response(b"", status_code=303, headers={"Location": PLACE.run(run_id)})
+
+
+@post("/runs/{run_id:str}/resume", status_code=303, sync_to_thread=True)
+def resume_form(request: AnyRequest, run_id: FromPath[str]) -> Answer:
+    """Go on with a run, and show it."""
+    resume_run.fn(request, run_id)
+    return Response(b"", status_code=303, headers={"Location": PLACE.run(run_id)})
+
+
+HANDLERS = (home, static_file, runs_page, live_runs, show_run_page, cancel_form, resume_form)

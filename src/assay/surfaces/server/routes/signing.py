@@ -1,0 +1,45 @@
+"""Signing in with a key in a browser, and out again."""
+
+import re
+from urllib.parse import parse_qs
+
+from litestar import Response, post
+
+from assay.surfaces.server.errors import Refusal
+from assay.surfaces.server.queries import AnyRequest
+from assay.surfaces.server.server import Answer, server_of
+from assay.surfaces.server.sessions import cookie, token_in
+
+_OWN_PAGE = re.compile(r"/(?![/\\])[!-~]*", re.ASCII)
+"""An address of this server: a browser would read two slashes as another host."""
+FORM_BYTES = 64 << 10
+
+
+@post("/sign-in", status_code=303, request_max_body_size=FORM_BYTES)
+async def sign_in(request: AnyRequest) -> Answer:
+    """Take a key, and lead to the page that asked for it."""
+    form = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=10)
+    token = server_of(request).sessions.begin(form.get("key", [""])[0].strip())
+    if token is None:
+        raise Refusal(401, "that key is not known", details={"hint": "that key is not known; keys begin with `assay_`"})
+    target = form.get("next", ["/runs"])[0]
+    return _led(target if _OWN_PAGE.fullmatch(target) else "/runs", cookie(token, is_secure=is_secure(request)))
+
+
+@post("/sign-out", status_code=303)
+async def sign_out(request: AnyRequest) -> Answer:
+    """Forget the session of this browser."""
+    server_of(request).sessions.end(token_in(request.headers.get("cookie", "")))
+    return _led("/runs", cookie("", is_secure=is_secure(request)))
+
+
+def is_secure(request: AnyRequest) -> bool:
+    """True when the browser speaks HTTPS, be it with a proxy before this server."""
+    return request.headers.get("x-forwarded-proto", request.url.scheme) == "https"
+
+
+def _led(target: str, set_cookie: str) -> Answer:
+    return Response(b"", status_code=303, headers={"Location": target, "Set-Cookie": set_cookie})
+
+
+HANDLERS = (sign_in, sign_out)

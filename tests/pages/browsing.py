@@ -1,0 +1,106 @@
+"""A real browser before a real server: what it asked for and complained about, what it would tell somebody who cannot see."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response
+
+from assay import api
+from tests.server.serving import dataset
+
+INSTALL = "no browser: install Debian's chromium (apt-get install chromium), or name one in ASSAY_CHROMIUM"
+GRAVE = ("serious", "critical")
+OWN = ("127.0.0.1", "localhost")
+
+
+def browser_path() -> str:
+    """The program to drive; skips the test without one, but never where tests must not be skipped."""
+    names = (os.environ.get("ASSAY_CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
+    found = next((path for path in map(shutil.which, filter(None, names)) if path), None)
+    if found is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(INSTALL)
+    return found
+
+
+class Visitor:
+    """One tab: goes to addresses of a server, and remembers what the browser asked for and said."""
+
+    def __init__(self, page: Page, address: str) -> None:
+        self.page = page
+        self.address = address
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        page.on("request", self._ask)
+        page.on("console", self._say)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    def _ask(self, request: Request) -> None:
+        self.requests.append(request.url)
+
+    def _say(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+    def go(self, path: str) -> Response:
+        """Open a page and wait until it is there."""
+        answer = self.page.goto(self.address + path)
+        assert answer is not None
+        return answer
+
+    def foreign(self) -> list[str]:
+        """Requests to anywhere but the server and the page itself."""
+        asked = [(url, urlsplit(url)) for url in self.requests]
+        return [url for url, parts in asked if parts.scheme not in ("data", "blob", "file") and parts.hostname not in OWN]
+
+    def expect_status(self, status: int) -> None:
+        """The browser complains of every answer that is an error; this one was wanted."""
+        self.complaints = [text for text in self.complaints if f"status of {status}" not in text]
+
+    def check(self) -> None:
+        """Nothing came from elsewhere, and the browser has nothing to complain about, its content policy included."""
+        assert self.foreign() == []
+        assert self.complaints == []
+
+
+Visit = Callable[..., Visitor]
+"""Opens a page of a server in a tab of its own: the fixture `visit`."""
+
+
+@contextmanager
+def visiting(browser: Browser, address: str, **options: Any) -> Iterator[Visitor]:
+    """A tab of its own, which is checked when it is closed; options are those of a browser context (color_scheme, viewport)."""
+    context = browser.new_context(**options)
+    visitor = Visitor(context.new_page(), address)
+    try:
+        yield visitor
+        visitor.check()
+    finally:
+        context.close()
+
+
+def barriers(page: Page) -> list[str]:
+    """What would keep people with a disability from using the page: serious findings of axe, each with its place."""
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{violation['id']}: {node['html'][:160]}"
+        for violation in found
+        if violation["impact"] in GRAVE
+        for node in violation["nodes"]
+    ]
+
+
+def make_run(runs_dir: Path, run_id: str, *, records: int = 40, **options: Any) -> None:
+    """A finished run with scores from 1 to 5, two slices and a gate."""
+    tagged = [{**record, "tags": [("easy", "hard")[place % 2]]} for place, record in enumerate(dataset(records)["records"])]
+    source = runs_dir.parent / f"{run_id}.json"
+    source.write_text(json.dumps({**dataset(1), "records": tagged}), encoding="utf-8")
+    settings = {"model": "scripted/echo", "judge": "scripted/judge-any", "pass_rate": 0.2, **options}
+    api.run(source, run_id=run_id, runs_dir=str(runs_dir), **settings)

@@ -1,0 +1,45 @@
+"""One browser and one server with runs for all tests that only look."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.pages.browsing import Visit, Visitor, browser_path, make_run, visiting
+from tests.server.serving import Serving
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    path = browser_path()
+    with sync_playwright() as driver:
+        found = driver.chromium.launch(executable_path=path)
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="session")
+def gallery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A server with runs to look at: `good` passes its gate, `poor` misses it, `broken` has errors alone."""
+    serving = Serving(tmp_path_factory.mktemp("gallery"), settings="requests_per_minute: 100000\n")
+    serving.runs_dir.mkdir()
+    make_run(serving.runs_dir, "good")
+    make_run(serving.runs_dir, "poor", pass_rate=0.9)
+    make_run(serving.runs_dir, "broken", records=3, model="scripted/fail-unauthorized")
+    with serving:
+        yield serving
+
+
+@pytest.fixture
+def visit(browser: Browser) -> Iterator[Visit]:
+    """Opens a page of a server in a tab of its own: `visit(gallery, "/runs")`; what it saw is checked at the end of the test."""
+    with ExitStack() as tabs:
+
+        def opened(serving: Serving, path: str, **options: Any) -> Visitor:
+            visitor = tabs.enter_context(visiting(browser, f"http://127.0.0.1:{serving.port}", **options))
+            visitor.go(path)
+            return visitor
+
+        yield opened

@@ -1,0 +1,48 @@
+"""The list of runs in a browser."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.pages.browsing import Visit, Visitor, barriers
+from tests.server.serving import Serving
+
+THEMES = ("light", "dark")
+
+
+def names(visitor: Visitor) -> list[str]:
+    return visitor.page.locator("table.runs tbody th a").all_inner_texts()
+
+
+def test_every_run_has_a_row_with_its_figures(gallery: Serving, visit: Visit) -> None:
+    visitor = visit(gallery, "/")
+    row = visitor.page.get_by_role("row").filter(has_text="good")
+    assert visitor.page.url.endswith("/runs")
+    assert names(visitor) == ["broken", "poor", "good"]
+    assert "completed" in row.inner_text()
+    assert "n 40" in row.inner_text()
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_nothing_keeps_anybody_from_using_the_list(gallery: Serving, visit: Visit, theme: str) -> None:
+    assert barriers(visit(gallery, "/runs", color_scheme=theme).page) == []
+
+
+def test_search_filter_and_sort_are_answered_by_the_server(gallery: Serving, visit: Visit) -> None:
+    assert names(visit(gallery, "/runs?q=po")) == ["poor"]
+    assert names(visit(gallery, "/runs?state=completed_with_failures")) == ["broken"]
+    assert names(visit(gallery, "/runs?sort=run&order=asc")) == ["broken", "good", "poor"]
+
+
+def test_choosing_a_filter_applies_it(gallery: Serving, visit: Visit) -> None:
+    visitor = visit(gallery, "/runs")
+    visitor.page.get_by_label("State").select_option("completed_with_failures")
+    visitor.page.wait_for_url("**/runs?state=completed_with_failures")
+    assert names(visitor) == ["broken"]
+
+
+def test_without_runs_the_page_says_how_to_make_one(tmp_path: Path, visit: Visit) -> None:
+    with Serving(tmp_path) as serving:
+        visitor = visit(serving, "/runs")
+        assert "No runs yet" in visitor.page.locator("main").inner_text()
+        assert barriers(visitor.page) == []
