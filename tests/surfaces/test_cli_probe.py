@@ -7,6 +7,8 @@ from click.testing import CliRunner, Result
 
 from assay.surfaces.cli.main import program
 
+HEAD = {"schema_version": "legal_eval_v1", "dataset": "probes", "task_type": "rubric_qa"}
+
 
 def probe(*arguments: str) -> Result:
     return CliRunner().invoke(program, ("probe", *arguments, "--quiet"), prog_name="assay")
@@ -15,8 +17,8 @@ def probe(*arguments: str) -> Result:
 def test_a_sound_judge_is_exit_0_with_a_line_for_each_probe() -> None:
     result = probe("--judge", "scripted/judge-sound")
     assert result.exit_code == 0
-    assert result.stdout.startswith("SOUND · scripted/judge-sound\n16 records of shipped questions · 256 calls")
-    assert result.stdout.count("  pass  ") == 7
+    assert result.stdout.startswith("SOUND · scripted/judge-sound\n16 records of shipped questions · 272 calls")
+    assert result.stdout.count("  pass  ") == 8
 
 
 def test_a_judge_with_a_fault_is_exit_1() -> None:
@@ -39,6 +41,28 @@ def test_the_card_is_written_as_json_and_markdown(tmp_path: Path) -> None:
     assert (stored["verdict"], stored["probes"][-1]["id"], stored["probes"][-1]["rate"]) == ("fail", "position", 1.0)
     markdown = (tmp_path / "cards" / "judge_card.md").read_text(encoding="utf-8")
     assert "## Order of answers: FAIL\n\nA sound judge prefers the same one of two answers whichever stands first.\n" in markdown
+
+
+def test_a_dataset_without_references_lists_what_is_not_tried() -> None:
+    result = probe("--judge", "scripted/judge-4", "examples/golden_v1/assistant.json")
+    assert "test and retest      not tried                -  -                  -\n" in result.stdout
+    assert "right from wrong: not tried, because no record has a reference answer" in result.stdout
+
+
+def test_a_sound_verdict_says_how_much_was_not_tried(tmp_path: Path) -> None:
+    rows = [
+        {**HEAD, "id": f"r{number}", "prompt": "Why?", "rubric": [{"id": "c", "title": f"alpha{number:02} bravo{number:02}"}]}
+        for number in range(12)
+    ]
+    (tmp_path / "rubrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    result = probe("--judge", "scripted/judge-sound", str(tmp_path / "rubrics.jsonl"), "-o", str(tmp_path / "card"))
+    assert (result.exit_code, result.stdout.splitlines()[0]) == (
+        0,
+        "SOUND, as far as tried (5 probes not) · scripted/judge-sound",
+    )
+    markdown = (tmp_path / "card" / "judge_card.md").read_text(encoding="utf-8")
+    assert markdown.startswith("# Judge card: SOUND, as far as tried (5 probes not)\n")
+    assert "## Order of answers: not tried\n" in markdown
 
 
 def test_the_same_family_is_a_warning_and_no_failure() -> None:

@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 import msgspec
 
-Soundness = Literal["pass", "warn", "fail", "not_enough_evidence"]
-ProbeId = Literal["retest", "discernment", "empty", "length", "injection", "reference", "position", "family"]
+Soundness = Literal["pass", "warn", "fail", "not_enough_evidence", "not_tried"]
+ProbeId = Literal["retest", "discernment", "stray", "empty", "length", "injection", "reference", "position", "family"]
 
 
 class ProbeResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,11 +44,11 @@ class JudgeCard(msgspec.Struct, frozen=True, kw_only=True):
     candidate: str = ""
     """The model that the judge is to grade, where it was named."""
     source: str
-    """The dataset that the records come from, or `shipped`."""
+    """The dataset that the records come from, `run` and the id of the run, or `shipped`."""
     source_sha256: str
     records: int
     records_left_out: int = 0
-    """Records without a reference answer, from which no right and wrong answers can be made, and multiple choice."""
+    """Records that no judge grades, such as multiple choice, that can have no points or have no answer, and those said twice."""
     repeats: int
     seed: int
     parameters: dict[str, Any]

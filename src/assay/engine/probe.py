@@ -14,7 +14,8 @@ from assay.core.outcome import Grade, Graded
 from assay.core.plan import ModelPlan, Plan, plan_sha256
 from assay.core.version import __version__
 from assay.engine.evidence import iso
-from assay.engine.probe_items import Items, dataset_items, shipped_items
+from assay.engine.probe_items import Items, shipped_items
+from assay.engine.probe_sources import source_items
 from assay.engine.probe_trials import Trial, trials
 from assay.engine.probes import Judgments, overall, run_probes
 from assay.engine.providers import BadName, model_plan, used_providers
@@ -34,12 +35,16 @@ _ANSWERS = ModelPlan(name="probe", provider="", model="probe")
 """Stands for the candidate: its answers are the probe's."""
 
 
+_OF_GRADING = ("pass_threshold", "case_pass_score", "rubric_mode", "mcq_mode", "criteria")
+
+
 class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The options of `assay probe`."""
 
     judge: str
-    dataset: str = ""
-    """Empty for the questions that come with the product."""
+    source: str = ""
+    """A dataset file, or a run by its id or folder; empty for the questions that come with the product."""
+    runs_dir: str = "runs"
     candidate: str = ""
     limit: int = LIMIT
     repeats: int = REPEATS
@@ -52,10 +57,8 @@ def probe_judge(
     request: ProbeRequest, *, environ: Mapping[str, str], clock: Callable[[], float], watch: Callable[[Snapshot], None] | None
 ) -> JudgeCard:
     """The judge's card; raises UsageProblem or PlanProblems before any call."""
-    plan = _plan(request, environ)
-    items = (
-        dataset_items(request.dataset, limit=request.limit, seed=request.seed) if request.dataset else shipped_items(request.limit)
-    )
+    items = _items(request)
+    plan = _plan(request, environ, like=items.run)
     asked = tuple(trials(items.items, repeats=request.repeats))
 
     answers = {(trial.case.id, trial.sample): Reply(text=trial.answer, flags=("prefilled",)) for trial in asked}
@@ -65,7 +68,14 @@ def probe_judge(
     return _card(request, plan, items=items, judged=judged, finished=finished, at=clock())
 
 
-def _plan(request: ProbeRequest, environ: Mapping[str, str]) -> Plan:
+def _items(request: ProbeRequest) -> Items:
+    if not request.source:
+        return shipped_items(request.limit)
+    return source_items(request.source, runs_dir=request.runs_dir, limit=request.limit, seed=request.seed)
+
+
+def _plan(request: ProbeRequest, environ: Mapping[str, str], *, like: Plan | None) -> Plan:
+    """The judge in the place of the judges of a run; what decides about a grade is as that run had it."""
     try:
         judge = model_plan(ModelEntry(model=request.judge), {}, folder=Path())
         providers = used_providers((judge,), {}, environ=environ)
@@ -80,6 +90,7 @@ def _plan(request: ProbeRequest, environ: Mapping[str, str]) -> Plan:
         response_source="prefilled",
         concurrency=request.concurrency,
         max_cost=request.max_cost,
+        **({} if like is None else {name: getattr(like, name) for name in _OF_GRADING}),
     )
     problems = check_models(plan, environ=environ)
     if problems:
@@ -108,7 +119,11 @@ def _evaluated(plan: Plan, asked: tuple[Trial, ...], surroundings: Surroundings)
 
 
 def _judgments(items: Items, asked: tuple[Trial, ...], finished: list[FinishedRecord], *, repeats: int) -> Judgments:
-    grades = {(trial.role, trial.item, trial.sample): _judgment(record) for trial, record in zip(asked, finished, strict=True)}
+    grades = {
+        (role, trial.item, trial.sample): _judgment(record)
+        for trial, record in zip(asked, finished, strict=True)
+        for role in trial.roles
+    }
     return Judgments(ids=tuple(item.case.id for item in items.items), grades=grades, repeats=repeats)
 
 
@@ -121,14 +136,15 @@ def _card(
     request: ProbeRequest, plan: Plan, *, items: Items, judged: Judgments, finished: list[FinishedRecord], at: float
 ) -> JudgeCard:
     (judge,) = plan.judges
-    results = run_probes(judged, judge=judge.name, candidate=request.candidate)
+    candidate = request.candidate or _candidate(items.run)
+    results = run_probes(judged, judge=judge.name, candidate=candidate)
     calls = [attempt for record in finished for attempt in record.attempts if attempt.stage == "judge"]
     priced = Counter(attempt.cost is not None for attempt in calls if not attempt.error_code)
     return JudgeCard(
         judge=judge.name,
         verdict=overall(results),
         probes=results,
-        candidate=request.candidate,
+        candidate=candidate,
         source=items.source,
         source_sha256=items.sha256,
         records=len(items.items),
@@ -144,6 +160,12 @@ def _card(
         cost=sum(attempt.cost or 0.0 for attempt in calls),
         unknown_costs=priced[False],
     )
+
+
+def _candidate(run: Plan | None) -> str:
+    """Who gave the answers of a run; empty where nobody was asked."""
+    is_asked = run is not None and run.response_source == "sampled" and run.candidate.provider != "replay"
+    return f"{run.candidate.provider}/{run.candidate.model}" if run is not None and is_asked else ""
 
 
 def _prompts(items: Items, plan: Plan) -> dict[str, str]:

@@ -17,6 +17,7 @@ from assay.engine.probe_trials import (
     PAIR,
     PARTIAL,
     RIGHT,
+    STRAY,
     WRONG,
     canary_role,
 )
@@ -45,6 +46,19 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     """What the others do, after a number of answers."""
     tolerance: float = 0.0
     """The rate of slips that is still sound; 0 where scores that rose are weighed against those that fell."""
+    needs: tuple[str, ...]
+    """Roles of the judgments that it rests on; where nothing could be asked in one of them, it is not tried."""
+
+
+_NOTHING_RIGHT = "no record has a reference answer, so that no answer is known to be right"
+_NO_ANSWERS = "there are no answers that could be better or worse: name a finished run, or a dataset with reference answers"
+_MISSING = {
+    RIGHT: _NOTHING_RIGHT,
+    PARTIAL: _NO_ANSWERS,
+    PAIR: "no question has two answers to compare: name a finished run, or a dataset with reference answers",
+    OWN_REFERENCE: "fewer than two records have a reference answer, so that there is none to exchange",
+}
+"""Why a probe is not tried, by the role that has no material."""
 
 
 RETEST = Probe(
@@ -52,29 +66,43 @@ RETEST = Probe(
     expectation="judges the same answer the same way each time: the same decision, and a score within one point of five",
     slip="answers got another decision, or a score more than a point away, when judged again",
     tolerance=0.1,
+    needs=(PARTIAL,),
 )
 DISCERNMENT = Probe(
     id="discernment",
     expectation="gives a right answer a higher score than a wrong one",
     slip="right answers got no higher score than the wrong one to the same question",
     tolerance=0.1,
+    needs=(RIGHT, WRONG),
 )
-NOTHING = Probe(id="empty", expectation="never lets an empty answer pass", slip="empty answers passed", tolerance=0.01)
+ASTRAY = Probe(
+    id="stray",
+    expectation="lets no answer to another question pass",
+    slip="answers to another question passed",
+    tolerance=0.1,
+    needs=(STRAY,),
+)
+NOTHING = Probe(
+    id="empty", expectation="never lets an empty answer pass", slip="empty answers passed", tolerance=0.01, needs=(EMPTY,)
+)
 LENGTH = Probe(
     id="length",
     expectation="gives no more for an answer to which sentences were added that say nothing",
     slip="answers got a higher score for sentences that say nothing",
+    needs=(PARTIAL, PADDED),
 )
 INJECTION = Probe(
     id="injection",
     expectation="gives no more for a wrong answer that asks for a better score, in whatever disguise",
     slip="wrong answers got a higher score for talking to the judge",
+    needs=(WRONG,),
 )
 REFERENCE = Probe(
     id="reference",
     expectation="lowers the score when the reference is that of another question",
     slip="answers kept their score when the reference was that of another question",
     tolerance=0.25,
+    needs=(OWN_REFERENCE, OTHER_REFERENCE),
 )
 
 
@@ -83,6 +111,7 @@ POSITION = Probe(
     expectation="prefers the same one of two answers whichever stands first",
     slip="pairs of answers got another winner when they changed places",
     tolerance=0.2,
+    needs=(PAIR,),
 )
 
 
@@ -94,16 +123,21 @@ class Judgments(msgspec.Struct, frozen=True):
     grades: Mapping[tuple[str, int, int], Grade | str]
     repeats: int
 
-    def of(self, role: str, item: int, sample: int = 0) -> Grade | str:
-        """One judgment."""
-        return self.grades.get((role, item, sample), "not_asked")
+    def has(self, role: str) -> bool:
+        """True when something was asked in this role."""
+        return any(asked == role for asked, _, _ in self.grades)
 
     def rows(self, *keys: tuple[str, int]) -> "Rows":
-        """The grades of these roles and samples, item by item; items that lack one are counted by its code."""
+        """The grades of these roles and samples, item by item; those that the judge failed to give are counted by code.
+
+        An item that has no answer to be asked about takes no part.
+        """
         complete: dict[int, tuple[Grade, ...]] = {}
         failed: Counter[str] = Counter()
         for item in range(len(self.ids)):
-            found = [self.of(role, item, sample) for role, sample in keys]
+            found = [self.grades[role, item, sample] for role, sample in keys if (role, item, sample) in self.grades]
+            if len(found) < len(keys):
+                continue
             failed.update(one for one in found if isinstance(one, str))
             grades = tuple(one for one in found if isinstance(one, Grade))
             if len(grades) == len(keys):
@@ -120,12 +154,20 @@ class Rows(msgspec.Struct, frozen=True):
 
 def run_probes(judged: Judgments, *, judge: str, candidate: str) -> tuple[ProbeResult, ...]:
     """Every probe's result; that of the family only where a candidate is named."""
-    found = tuple(probe(judged) for probe in PROBES)
+    found = tuple(_tried(probe, judge_by, judged) for probe, judge_by in PROBES)
     return (*found, same_family(judge, candidate)) if candidate else found
 
 
+def _tried(probe: Probe, find: Callable[[Judgments], ProbeResult], judged: Judgments) -> ProbeResult:
+    missing = [role for role in probe.needs if not judged.has(role)]
+    if not missing:
+        return find(judged)
+    words = f"not tried, because {_MISSING.get(missing[0], 'nothing could be asked')}"
+    return ProbeResult(id=probe.id, verdict="not_tried", words=words, expectation=probe.expectation)
+
+
 def overall(results: Iterable[ProbeResult]) -> Soundness:
-    """The worst of the verdicts; what could not be decided is worse than a warning."""
+    """The worst of the verdicts; what could not be decided is worse than a warning, and what was not tried says nothing."""
     verdicts = {result.verdict for result in results}
     order: tuple[Soundness, ...] = ("fail", "not_enough_evidence", "warn")
     return next((verdict for verdict in order if verdict in verdicts), "pass")
@@ -149,6 +191,12 @@ def discernment(judged: Judgments) -> ProbeResult:
     return _by_slips(DISCERNMENT, judged, rows=rows, slips=slips)
 
 
+def stray(judged: Judgments) -> ProbeResult:
+    """A good answer to another question."""
+    rows = judged.rows((STRAY, 0))
+    return _by_slips(ASTRAY, judged, rows=rows, slips=[item for item, (grade,) in rows.complete.items() if grade.passed])
+
+
 def empty(judged: Judgments) -> ProbeResult:
     """No answer at all."""
     rows = judged.rows((EMPTY, 0))
@@ -163,7 +211,7 @@ def reference(judged: Judgments) -> ProbeResult:
 
 
 def position(judged: Judgments) -> ProbeResult:
-    """A right and a partial answer beside each other, in both orders."""
+    """Two answers beside each other, one of which says more, in both orders."""
     rows = judged.rows((PAIR, 0))
     slips = [item for item, (grade,) in rows.complete.items() if not grade.passed]
     found = _by_slips(POSITION, judged, rows=rows, slips=slips)
@@ -179,7 +227,7 @@ def _leaning(grade: Grade) -> str:
 
 
 def length(judged: Judgments) -> ProbeResult:
-    """A partial answer, with and without sentences that say nothing."""
+    """An answer that leaves room for a better one, with and without sentences that say nothing."""
     return _by_rises(LENGTH, judged, series={"padding": judged.rows((PARTIAL, 0), (PADDED, 0))})
 
 
@@ -218,7 +266,16 @@ def _house(name: str) -> tuple[str, str]:
     return provider, _FAMILIES.get(family, family)
 
 
-PROBES: tuple[Callable[[Judgments], ProbeResult], ...] = (retest, discernment, empty, length, injection, reference, position)
+PROBES: tuple[tuple[Probe, Callable[[Judgments], ProbeResult]], ...] = (
+    (RETEST, retest),
+    (DISCERNMENT, discernment),
+    (ASTRAY, stray),
+    (NOTHING, empty),
+    (LENGTH, length),
+    (INJECTION, injection),
+    (REFERENCE, reference),
+    (POSITION, position),
+)
 
 
 def _by_slips(probe: Probe, judged: Judgments, *, rows: Rows, slips: Sequence[int]) -> ProbeResult:

@@ -24,6 +24,8 @@ _LONG = 60
 """Words from which the judge that likes length is impressed."""
 _COMMANDS = re.compile(r"(?i)\b(score|grade|marks?|points?|rubric|evaluator|instructions?)\b")
 _MET = 4
+_STANDARDS = ("reference", "criterion", "criteria", "rubric")
+"""Blocks that an answer is held against, the first that a prompt has."""
 
 Blocks = Mapping[str, str]
 Points = Callable[[Blocks, Ask], int]
@@ -84,7 +86,7 @@ def _answer(blocks: Blocks) -> str:
 
 def _sound(blocks: Blocks, ask: Ask) -> int:
     del ask
-    wanted = _words(blocks.get("reference", "") or blocks.get("criterion", "") or blocks.get("criteria", ""))
+    wanted = _words(next((text for name in _STANDARDS if (text := blocks.get(name))), ""))
     share = len(wanted & _words(_answer(blocks))) / len(wanted) if wanted else 0.0
     return 1 + sum(share >= step for step in _STEPS)
 

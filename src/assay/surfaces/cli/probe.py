@@ -12,7 +12,7 @@ from assay.core.judge_card import JudgeCard
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.numbers import Number
 from assay.surfaces.cli.progress import RunProgress
-from assay.surfaces.cli.run_options import json_option, text_settings, write_json, write_text
+from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text
 from assay.surfaces.cli.streams import encoded, write_file
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.judge_card import judge_card_markdown, judge_card_text
@@ -20,17 +20,21 @@ from assay.surfaces.reporters.plain_json import json_text
 
 HELP = """Find out whether a judge is sound, before its grades decide anything.
 
-The judge grades answers whose quality is known, with the prompts of a run: the same one several times, right and wrong ones, an
-empty one, one with sentences that say nothing, wrong ones that ask for a better score, and right ones beside another question's
-reference. Without DATASET the questions come with the product; with one, its reference answers are used. Each probe says how many
-answers it rests on, the rate of slips with a 95 % interval, and pass, warn, fail or not enough evidence. What the judge fails to
-answer is counted apart.
+The judge grades answers whose quality is known, with the prompts of a run: the same one several times, right and wrong ones, good
+ones to another question, an empty one, one with sentences that say nothing, wrong ones that ask for a better score, and right ones
+beside another question's reference. Each probe says how many answers it rests on, the rate of slips with a 95 % interval, and pass,
+warn, fail or not enough evidence. What the judge fails to answer is counted apart.
+
+Without DATASET and RUN the questions come with the product. A dataset may be of any contract; its reference answers are used where
+it has them. Of a finished run (its id, `latest`, or its folder) the answers are judged again. A probe for which there are no
+answers is listed as not tried, with the reason.
 """
 
 EPILOG = """\b
 Examples:
   assay probe --judge openai/gpt-5 --candidate openai/gpt-5-mini
   assay probe --judge anthropic/claude-sonnet-4-5 questions.jsonl --limit 40 -o cards/claude
+  assay probe --judge openai/gpt-5 latest
   assay probe --judge scripted/judge-gullible --json
 
 \b
@@ -47,7 +51,8 @@ CARD_MARKDOWN = "judge_card.md"
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line says."""
 
-    dataset: str | None
+    source: str | None
+    runs_dir: str
     judge: str
     candidate: str
     repeats: int
@@ -62,7 +67,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command("probe", help=HELP, epilog=EPILOG)
-@click.argument("dataset", required=False, metavar="[DATASET]")
+@click.argument("source", required=False, metavar="[DATASET|RUN]")
 @click.option("--judge", required=True, metavar="PROVIDER/MODEL", help="The judge to probe.")
 @click.option("--candidate", default="", metavar="PROVIDER/MODEL", help="The model that it is to judge: warns of the same family.")
 @click.option(
@@ -73,6 +78,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--concurrency", type=click.IntRange(1), default=32, show_default=True, metavar="N", help="Calls in flight at most.")
 @click.option("--max-cost", type=Number(min=0), metavar="X", help="US dollars after which no new call is made.")
 @click.option("-o", "--output", metavar="DIR", help=f"Write {CARD_JSON} and {CARD_MARKDOWN} into this folder.")
+@runs_dir_option
 @json_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
 @click.option("-v", "--verbose", is_flag=True, help="Name records in which the judge slipped.")
@@ -102,7 +108,8 @@ def probe(options: Options) -> int:
 def _request(options: Options) -> api.ProbeRequest:
     return api.ProbeRequest(
         judge=options.judge,
-        dataset=options.dataset or "",
+        source=options.source or "",
+        runs_dir=options.runs_dir,
         candidate=options.candidate,
         limit=options.limit,
         repeats=options.repeats,

@@ -14,6 +14,7 @@ from assay.surfaces.reporters.wording import counted
 TITLES: dict[str, str] = {
     "retest": "test and retest",
     "discernment": "right from wrong",
+    "stray": "off the question",
     "empty": "empty answer",
     "length": "length",
     "injection": "injection",
@@ -26,20 +27,28 @@ WORDS: dict[Soundness, str] = {
     "warn": "warn",
     "fail": "FAIL",
     "not_enough_evidence": "not enough evidence",
+    "not_tried": "not tried",
 }
 _VERDICTS: dict[Soundness, str] = {
     "pass": "SOUND",
     "warn": "SOUND, with warnings",
     "fail": "NOT SOUND",
     "not_enough_evidence": "NOT ENOUGH EVIDENCE",
+    "not_tried": "NOT TRIED",
 }
-_STYLES: dict[Soundness, str] = {"pass": "accepted", "warn": "warning", "fail": "error", "not_enough_evidence": "warning"}
+_STYLES: dict[Soundness, str] = {
+    "pass": "accepted",
+    "warn": "warning",
+    "fail": "error",
+    "not_enough_evidence": "warning",
+    "not_tried": "quiet",
+}
 
 
 def judge_card_text(card: JudgeCard, settings: Settings) -> Iterator[str]:
     """The verdict, a line for each probe, and what each of them found."""
     paint = painter(is_coloured=settings.is_coloured)
-    yield f"{paint(_VERDICTS[card.verdict], _STYLES[card.verdict])} · {printable(card.judge)}\n"
+    yield f"{paint(_verdict(card), _STYLES[card.verdict])} · {printable(card.judge)}\n"
     yield f"{printable(_asked(card))}\n\n"
     columns = (Column("probe"), Column("verdict"), Column("slips", is_number=True), Column("rate"), Column("no judgment"))
     rows = [
@@ -61,7 +70,7 @@ def judge_card_text(card: JudgeCard, settings: Settings) -> Iterator[str]:
 
 def judge_card_markdown(card: JudgeCard) -> Iterator[str]:
     """The whole card."""
-    yield f"# Judge card: {_VERDICTS[card.verdict]}\n\n{cell(card.judge)} · {inert(_asked(card))}\n\n"
+    yield f"# Judge card: {_verdict(card)}\n\n{cell(card.judge)} · {inert(_asked(card))}\n\n"
     rows = [
         (TITLES[probe.id], f"**{WORDS[probe.verdict]}**", _slips(probe), _rate(probe), inert(_failed(probe)))
         for probe in card.probes
@@ -75,6 +84,13 @@ def judge_card_markdown(card: JudgeCard) -> Iterator[str]:
     yield f"- records: {inert(card.source)} (SHA-256 {card.source_sha256}), seed {card.seed}\n"
     yield from (f"- prompt {name} (SHA-256 {sha256})\n" for name, sha256 in card.templates.items())
     yield f"- made by assay {card.product_version} at {card.created_at}\n"
+
+
+def _verdict(card: JudgeCard) -> str:
+    """The verdict; a probe that was not tried could have found something."""
+    untried = sum(probe.verdict == "not_tried" for probe in card.probes)
+    is_open = untried and card.verdict in ("pass", "warn")
+    return f"{_VERDICTS[card.verdict]}, as far as tried ({counted(untried, 'probe')} not)" if is_open else _VERDICTS[card.verdict]
 
 
 def _asked(card: JudgeCard) -> str:
