@@ -1,33 +1,31 @@
 """What others may try on a service, on a real socket."""
 
 import json
-import socket
-import struct
-import subprocess
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from assay.surfaces.server.keys import Keys
-from tests.server.serving import JSON, Serving, dataset
+from tests.server.attacks import OWN_ATTACKS, broken_promises, carried_out
+from tests.server.serving import Serving, dataset
 
-UPLOAD = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-
-
-def memory_mb(pid: int) -> float:
-    """Resident memory of a process."""
-    text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    return int(text.split("VmRSS:")[1].split()[0]) / 1024
+ATTACKS = Path(os.environ.get("ASSAY_ARSENAL", ""), "http_attacks.json")
+ITEMS = json.loads(ATTACKS.read_text(encoding="utf-8"))["items"] if ATTACKS.is_file() else []
 
 
-def test_service_for_others_does_not_start_without_a_key(tmp_path: Path) -> None:
-    done = subprocess.run(Serving(tmp_path, host="0.0.0.0").command(), capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2
-    assert "token" in done.stderr
-    assert "assay keys add" in done.stderr
+@pytest.mark.skipif(not ITEMS, reason="ASSAY_ARSENAL is not set")
+@pytest.mark.parametrize("attack", [pytest.param(attack, id=attack["id"]) for attack in ITEMS])
+def test_attack_fails(service: Serving, attack: dict[str, Any]) -> None:
+    assert broken_promises(attack, carried_out(attack, service)) == []
+
+
+@pytest.mark.parametrize("attack", OWN_ATTACKS, ids=lambda attack: attack["id"])
+def test_attack_of_our_own_fails(service: Serving, attack: dict[str, Any]) -> None:
+    assert broken_promises(attack, carried_out(attack, service)) == []
 
 
 def test_service_for_others_answers_only_keys_with_the_right_scope(tmp_path: Path) -> None:
@@ -89,50 +87,6 @@ def test_path_leads_nowhere_else(service: Serving, path: str) -> None:
 def test_files_of_the_machine_are_no_models(service: Serving, model: str) -> None:
     answer = service.submit(dataset(1), f"?model={model}")
     assert (answer.status, answer.json["error"]["code"]) == (403, "forbidden")
-
-
-def test_endless_upload_is_refused_at_the_limit(service: Serving) -> None:
-    before = memory_mb(service.pid)
-    connection = HTTPConnection("127.0.0.1", service.port, timeout=60)
-    connection.request("POST", "/v1/runs", iter([b" " * (1 << 20)] * 150), JSON, encode_chunked=True)
-    answer = connection.getresponse()
-    assert (answer.status, json.loads(answer.read())["error"]["code"]) == (413, "payload_too_large")
-    connection.close()
-    assert memory_mb(service.pid) - before < 250
-    assert service.left_over() == []
-
-
-def test_aborted_upload_leaves_nothing(service: Serving) -> None:
-    before = len(service.runs())
-    with socket.create_connection(("127.0.0.1", service.port)) as connection:
-        connection.sendall(UPLOAD + b"Content-Length: 9000000\r\n\r\n" + b" " * 5_000_000)
-        service.wait_for(service.left_over)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    service.wait_for(lambda: service.left_over() == [])
-    assert len(service.runs()) == before
-
-
-def test_slow_connections_keep_nobody_waiting(service: Serving) -> None:
-    slow = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(200)]
-    for connection in slow:
-        connection.sendall(b"G")
-    assert [service.ask("GET", "/healthz").status for _ in range(20)] == [200] * 20
-    for connection in slow:
-        connection.close()
-
-
-def test_body_larger_than_announced_is_no_second_request(service: Serving) -> None:
-    with socket.create_connection(("127.0.0.1", service.port), timeout=20) as connection:
-        connection.sendall(
-            UPLOAD + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /v1/runs HTTP/1.1\r\n\r\n"
-        )
-        answer = connection.recv(65536)
-    assert answer.startswith(b"HTTP/1.1 400")
-
-
-def test_run_ids_cannot_be_guessed(service: Serving) -> None:
-    chance = {service.submit(dataset(1), "?model=scripted/echo").json["run_id"][-16:] for _ in range(20)}
-    assert len({text[:4] for text in chance}) > 15
 
 
 @pytest.mark.parametrize("text", ["' OR 1=1 --", '"; DROP TABLE submission; --', "%27%20UNION%20SELECT", "1;SELECT pg_sleep(9)"])

@@ -19,6 +19,11 @@ def new_run_id() -> str:
     return "run_" + "".join(_ALPHABET[number >> shift & 31] for shift in range(125, -5, -5))
 
 
+def could_be_run_id(text: str) -> bool:
+    """True for what names a folder of its own on every file system."""
+    return _SAFE.fullmatch(text) is not None and text.lower() not in _RESERVED
+
+
 def check_run_id(run_id: str) -> str:
     """The id itself, or UsageProblem when it could not name a folder."""
     if _SAFE.fullmatch(run_id) is None:

@@ -15,6 +15,7 @@ from assay.engine.folders import ACTIVE, RunFolders, folders_of
 from assay.engine.planning import plan_runs
 from assay.engine.request import PlanProblems, RunRequest
 from assay.engine.run import open_or_create
+from assay.engine.run_id import could_be_run_id
 from assay.store.failures import disk_errors, sync_folder
 
 UPLOAD = "upload"
@@ -133,7 +134,6 @@ def sweep_uploads(runs_dir: Path) -> list[str]:
 
 def exact_run(runs_dir: Path, run_id: str) -> RunFolders:
     """The run with exactly this id: no path, no beginning of one, no `latest`; raises RunNotFound."""
-    is_plain = not run_id.startswith(".") and not {"/", "\0"} & set(run_id) and 0 < len(run_id) <= 128
-    if not is_plain or not RunFolders(runs_dir, run_id).exists:
+    if not could_be_run_id(run_id) or not RunFolders(runs_dir, run_id).exists:
         raise RunNotFound(f"there is no run '{run_id[:128]}'", hint="list the runs")
     return RunFolders(runs_dir, run_id)

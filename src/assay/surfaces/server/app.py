@@ -17,7 +17,6 @@ from litestar import Litestar, Response
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from assay import api
 from assay.core.errors import AssayError, UsageProblem
@@ -26,6 +25,7 @@ from assay.surfaces.server.frame import Frame, Guard
 from assay.surfaces.server.keys import Keys
 from assay.surfaces.server.meters import Meters
 from assay.surfaces.server.openapi import openapi
+from assay.surfaces.server.protocol import protocol_for
 from assay.surfaces.server.queries import AnyRequest
 from assay.surfaces.server.queue import RunQueue
 from assay.surfaces.server.rates import Rates
@@ -131,7 +131,7 @@ def build(server: Server, listening: Listening) -> ASGIApp:
         needs_key=not listening.is_loopback,
         sessions=server.sessions,
     )
-    return Frame(app, guard, server.meters)
+    return Frame(app, guard, meters=server.meters, idle_seconds=listening.settings.idle_seconds)
 
 
 def _nobody_there(_: AnyRequest, __: ClientGone) -> Response[bytes]:
@@ -154,16 +154,6 @@ async def _lifespan(app: Litestar) -> AsyncIterator[None]:
         await asyncio.to_thread(server.queue.wait, server.settings.grace_seconds)
         server.workshop.close()
         server.submissions.close()
-
-
-class Protocol(H11Protocol):
-    """HTTP as uvicorn speaks it, with the envelope for what is no HTTP at all."""
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer what cannot be read as a request."""
-        exchange = errors.unreadable(msg)
-        self.transport.write(exchange)
-        self.transport.close()
 
 
 class _Listener(uvicorn.Server):
@@ -200,12 +190,13 @@ def serve(listening: Listening) -> None:
         sessions=Sessions(Keys(listening.runs_dir), time.monotonic),
         listings=api.Listings(listening.runs_dir),
     )
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    # Its warnings are about what clients send, which would let them fill the log.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     config = uvicorn.Config(
         build(server, listening),
         host=listening.host,
         port=listening.port,
-        http=Protocol,
+        http=protocol_for(settings),
         ws="none",
         access_log=False,
         server_header=False,

@@ -2,6 +2,8 @@
 
 import logging
 import uuid
+from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -137,9 +139,17 @@ def request_id_of(request: Request[Any, Any, Any]) -> str:
     return found
 
 
-def unreadable(reason: str) -> bytes:
-    """A whole answer to what cannot be read as a request of HTTP."""
+def whole_answer(status: int, reason: str, headers: Mapping[str, str]) -> bytes:
+    """Everything that goes over the wire for what never became a request."""
     request_id = str(uuid.uuid4())
-    body = envelope(400, reason, request_id=request_id)
-    head = f"content-type: application/json\r\ncontent-length: {len(body)}\r\nx-request-id: {request_id}\r\nx-latency-ms: 0.0\r\n"
-    return f"HTTP/1.1 400 Bad Request\r\n{head}connection: close\r\n\r\n".encode() + body
+    body = envelope(status, reason, request_id=request_id)
+    shown = {
+        "content-type": "application/json",
+        "content-length": str(len(body)),
+        "x-request-id": request_id,
+        "x-latency-ms": "0.0",
+        "connection": "close",
+        **headers,
+    }
+    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *(f"{name}: {value}" for name, value in shown.items()), "", ""]
+    return "\r\n".join(lines).encode() + body

@@ -6,16 +6,17 @@ import re
 import socket
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
-from urllib.parse import urlsplit
 
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+from litestar.utils import normalize_path
 
 from assay.core.errors import StoreUnavailable
 from assay.surfaces.server import keys
-from assay.surfaces.server.errors import Refusal, error_body
+from assay.surfaces.server.errors import RETRY_SECONDS, Refusal, error_body
 from assay.surfaces.server.meters import Meters
 from assay.surfaces.server.rates import Allowance, Rates
 from assay.surfaces.server.sessions import Sessions, token_in
@@ -27,8 +28,18 @@ ADMIN_PATHS = frozenset({"/v1/audit"})
 READING_POSTS = frozenset({"/v1/validate"})
 DRAIN_SECONDS = 10.0
 DRAIN_BYTES = 256 << 20
+BODY_BYTES_PER_SECOND = 8 << 10
+"""The pace that an upload keeps at least on average, or it would hold a place in the queue for hours."""
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?", re.ASCII)
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_SINGLE = frozenset(
+    {
+        *("host", "origin", "authorization", "x-api-key", "x-request-id", "idempotency-key", "content-type", "content-encoding"),
+        *("content-length", "transfer-encoding", "expect", "range", "if-range", "last-event-id"),
+    }
+)
+"""Headers of which two would leave it open which one counts."""
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; frame-ancestors 'none'",
@@ -49,7 +60,8 @@ class Guard:
 
     def admit(self, scope: HTTPScope, headers: dict[str, str]) -> tuple[keys.Caller, Allowance | None]:
         """Who asks, and what is left to them; raises Refusal."""
-        path = scope["path"]
+        # As the router reads it: another spelling of an address needs no less than the address.
+        path = normalize_path(scope["path"])
         self._check_host(headers, scope["method"])
         if scope["method"] not in _SAFE_METHODS and not path.startswith("/v1/"):
             _check_same_origin(headers)
@@ -73,15 +85,18 @@ class Guard:
                 403, "this service is not known under that host name", details={"hint": "the setting `hosts` lists its names"}
             )
         origin = headers.get("origin")
-        if origin and method not in _SAFE_METHODS and not self._is_ours(urlsplit(origin).netloc):
+        if origin and method not in _SAFE_METHODS and not self._is_ours(origin.partition("://")[2]):
             raise Refusal(403, "requests from other sites are not taken")
 
     def _is_ours(self, host: str) -> bool:
         """A name that somebody else could point here is no address of ours; a plain address cannot be pointed."""
+        found = _HOST.fullmatch(host.lower())
+        if found is None:
+            return False
+        name = found[1].strip("[]")
+        if name in self._hosts:
+            return True
         try:
-            name = urlsplit(f"//{host}").hostname or ""
-            if name in self._hosts:
-                return True
             ipaddress.ip_address(name)
         except ValueError:
             return False
@@ -112,7 +127,7 @@ def _check_same_origin(headers: dict[str, str]) -> None:
     Other ports of one host are other origins, though cookies know no ports.
     """
     origin = headers.get("origin", "")
-    if headers.get("sec-fetch-site") != "same-origin" and (not origin or urlsplit(origin).netloc != headers.get("host")):
+    if headers.get("sec-fetch-site") != "same-origin" and (not origin or origin.partition("://")[2] != headers.get("host")):
         raise Refusal(403, "requests from other sites are not taken")
 
 
@@ -125,25 +140,29 @@ def _wanted(method: str, path: str) -> keys.Scope:
 class Frame:
     """The outermost layer of the service."""
 
-    def __init__(self, app: ASGIApp, guard: Guard, meters: Meters) -> None:
+    def __init__(self, app: ASGIApp, guard: Guard, *, meters: Meters, idle_seconds: float) -> None:
         self._app = app
         self._guard = guard
         self._meters = meters
+        self._idle_seconds = idle_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != ScopeType.HTTP:
             await self._app(scope, receive, send)
             return
-        exchange = _Exchange(scope, receive, send)
+        exchange = _Exchange(scope, receive, send, idle_seconds=self._idle_seconds)
         state: dict[str, Any] = scope.setdefault("state", {})
         state["request_id"] = exchange.request_id
         try:
+            exchange.check_headers(scope)
             state["caller"], allowance = self._guard.admit(scope, exchange.headers)
             exchange.extra = {} if allowance is None else allowance.headers()
             await self._app(scope, exchange.receive, exchange.send)
         except Refusal as refusal:
             await exchange.refuse(refusal)
+        except asyncio.CancelledError:
+            await exchange.give_up()
         finally:
             # Known only after the framework has found the route.
             route = str(scope.get("path_template") or "unknown")
@@ -153,7 +172,7 @@ class Frame:
 class _Exchange:
     """One request and its answer."""
 
-    def __init__(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: HTTPScope, receive: Receive, send: Send, *, idle_seconds: float) -> None:
         self.headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         given = self.headers.get("x-request-id", "")
         self.request_id = given if _REQUEST_ID.fullmatch(given) else str(uuid.uuid4())
@@ -164,23 +183,46 @@ class _Exchange:
         self._receive = receive
         self._send = send
         self._is_read = "content-length" not in self.headers and "transfer-encoding" not in self.headers
+        self._is_late = False
+        self._taken = 0
+        self._idle_seconds = idle_seconds
+
+    def check_headers(self, scope: HTTPScope) -> None:
+        """Raises Refusal for a header that is there twice and may be there once."""
+        counts = Counter(name.decode("latin-1").lower() for name, _ in scope["headers"])
+        doubled = next((name for name in counts if counts[name] > 1 and name in _SINGLE), None)
+        if doubled is not None:
+            raise Refusal(400, f"the header '{doubled}' is given twice")
 
     def seconds(self) -> float:
         """Since the request came."""
         return time.perf_counter() - self._start
 
     async def receive(self) -> Any:
-        """The next piece of the request."""
-        message = await self._receive()
+        """The next piece of the request; raises Refusal when it does not come."""
+        message: Any = await (self._receive() if self._is_read else self._in_time())
+        self._taken += len(message.get("body", b""))
         if message["type"] == "http.disconnect" or not message.get("more_body", False):
             self._is_read = True
         return message
+
+    async def _in_time(self) -> Any:
+        allowed = self._idle_seconds + self._taken / BODY_BYTES_PER_SECOND - self.seconds()
+        try:
+            async with asyncio.timeout(max(0.0, min(self._idle_seconds, allowed))):
+                return await self._receive()
+        except TimeoutError:
+            self._is_late = True
+            raise Refusal(408, "the body of the request comes too slowly") from None
 
     async def send(self, message: Message) -> None:
         """A piece of the answer, which gets what every answer has."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             own = {"x-request-id": self.request_id, "x-latency-ms": f"{self.seconds() * 1000:.1f}", **self.extra}
+            if not self._is_read:
+                # What is left of the body must not be taken for another request.
+                own["Connection"] = "close"
             given = {bytes(name).lower() for name, _ in message["headers"]}
             added = {**SECURITY_HEADERS, **own}
             message["headers"] = [
@@ -195,15 +237,21 @@ class _Exchange:
 
     async def _drain(self) -> None:
         """Take what is still being sent, so that the client reads the answer instead of a broken connection."""
-        if "100-continue" in self.headers.get("expect", ""):
+        if self._is_late or "100-continue" in self.headers.get("expect", "").lower():
             return
         left = DRAIN_BYTES
         try:
             async with asyncio.timeout(DRAIN_SECONDS):
                 while not self._is_read and left > 0:
                     left -= len((await self.receive()).get("body", b""))
-        except TimeoutError:
+        except (TimeoutError, Refusal):
             return
+
+    async def give_up(self) -> None:
+        """The time of grace is over: who has no answer yet is told to come back."""
+        self._is_late = True
+        if not self.status:
+            await self.refuse(Refusal(503, "the service is about to end", headers={"Retry-After": str(RETRY_SECONDS)}))
 
     async def refuse(self, refusal: Refusal) -> None:
         """Answer with an error before the framework sees the request."""

@@ -2,6 +2,8 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
+"""Counted by name; whatever else a client makes up is counted together."""
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -24,7 +26,7 @@ class Meters:
 
     def count(self, route: str, method: str, *, status: int, seconds: float) -> None:
         """One request has been answered; a status of 0 means that the client went away."""
-        self._requests.labels(route, method, str(status)).inc()
+        self._requests.labels(route, method if method in METHODS else "other", str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def text(self) -> bytes:

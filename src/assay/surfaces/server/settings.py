@@ -41,6 +41,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     max_queue: Annotated[Count, _says("Runs that may wait for their turn; more are answered with 503.")] = 100
     max_concurrency: Annotated[Count, _says("Calls in flight that a request may ask for.")] = 64
     requests_per_minute: Annotated[Count, _says("Requests of one key per minute.")] = 600
+    max_connections: Annotated[Count, _says("Connections at the same time; more take the place of those that only wait.")] = 1000
+    idle_seconds: Annotated[
+        Annotated[float, Meta(gt=0)], _says("Time for the head of a request, and between two pieces of its body.")
+    ] = 20.0
     grace_seconds: Annotated[
         Annotated[float, Meta(ge=0)],
         _says("Time that calls in flight get when the service is stopped; the runs go on at the next start."),

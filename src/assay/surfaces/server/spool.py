@@ -15,6 +15,10 @@ from assay.surfaces.server.errors import Refusal
 BLOCK = 1 << 20
 _GZIP = 31
 """zlib's window bits for a gzip stream."""
+_BITE = 16 << 10
+"""Packed bytes that are unpacked at a time: what follows the end of a stream is copied, once for each stream."""
+MOST_STREAMS = 10_000
+"""Gzip streams that may follow each other; empty ones cost time and count for nothing."""
 
 
 class Spooled(msgspec.Struct, frozen=True):
@@ -52,7 +56,9 @@ class _SpoolFile:
     def __init__(self, path: Path, *, limit: int, is_gzip: bool) -> None:
         self._path = path
         self._limit = limit
+        self._packed_size = 0
         self._size = 0
+        self._streams = 0
         self._sha256 = hashlib.sha256()
         self._unpacker = zlib.decompressobj(_GZIP) if is_gzip else None
         self._is_cut = False
@@ -62,22 +68,28 @@ class _SpoolFile:
         """More of it; raises Refusal as soon as the limit is passed."""
         if self._unpacker is None:
             self._keep(block)
-        else:
-            self._unpack(block)
-
-    def _unpack(self, block: bytes) -> None:
+            return
+        self._packed_size += len(block)
+        if self._packed_size > self._limit:
+            raise too_large(self._limit)
         try:
-            while block:
-                assert self._unpacker is not None
-                self._keep(self._unpacker.decompress(block, BLOCK))
-                block = self._unpacker.unconsumed_tail
-                self._is_cut = not self._unpacker.eof
-                if self._unpacker.eof:
-                    # Gzip streams may follow each other.
-                    block = self._unpacker.unused_data
-                    self._unpacker = zlib.decompressobj(_GZIP)
+            for start in range(0, len(block), _BITE):
+                self._unpack(block[start : start + _BITE])
         except zlib.error as problem:
             raise Refusal(400, f"the body is not gzip: {problem}") from problem
+
+    def _unpack(self, bite: bytes) -> None:
+        while bite:
+            assert self._unpacker is not None
+            self._keep(self._unpacker.decompress(bite, BLOCK))
+            bite = self._unpacker.unconsumed_tail
+            self._is_cut = not self._unpacker.eof
+            if self._unpacker.eof:
+                bite = self._unpacker.unused_data
+                self._unpacker = zlib.decompressobj(_GZIP)
+                self._streams += 1
+                if self._streams > MOST_STREAMS:
+                    raise Refusal(400, f"the body has more than {MOST_STREAMS:,} gzip streams")
 
     def _keep(self, block: bytes) -> None:
         self._size += len(block)

@@ -31,8 +31,8 @@ def ending_of(request: AnyRequest, contract: Contract) -> str:
     header = Message()
     header["content-type"] = request.headers.get("content-type", "")
     media_type = header.get_content_type() if header["content-type"] else ""
-    charset = str(header.get_param("charset", "utf-8")).lower()
-    if media_type not in _MEDIA_TYPES[contract] or charset not in ("utf-8", "utf8"):
+    charsets = {str(value).lower() for name, value in header.get_params([]) if name.lower().startswith("charset")}
+    if media_type not in _MEDIA_TYPES[contract] or not charsets <= {"utf-8", "utf8"}:
         raise Refusal(
             415,
             f"the content type must be {' or '.join(_MEDIA_TYPES[contract])}, in UTF-8",

@@ -77,8 +77,9 @@ def _check_settings(server: Server, query: SubmitQuery) -> None:
 
 def _idempotency_key(request: AnyRequest) -> str:
     key = request.headers.get("idempotency-key", "")
-    if len(key) > KEY_CHARACTERS or not key.isprintable() or ("idempotency-key" in request.headers and not key.strip()):
-        raise Refusal(400, f"the Idempotency-Key must have 1 to {KEY_CHARACTERS} printable characters")
+    is_given = "idempotency-key" in request.headers
+    if is_given and not (len(key) <= KEY_CHARACTERS and key.isascii() and key.isprintable() and key.strip()):
+        raise Refusal(400, f"the Idempotency-Key must have 1 to {KEY_CHARACTERS} printable characters of ASCII")
     return key
 
 

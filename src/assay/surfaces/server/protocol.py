@@ -1,0 +1,207 @@
+"""HTTP/1.1 as it comes from a socket: what is ambiguous, endless or too slow is refused before it becomes a request."""
+
+import asyncio
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from assay.surfaces.server.errors import RETRY_SECONDS, whole_answer
+from assay.surfaces.server.settings import ServerSettings
+
+MOST_HEADERS = 100
+HEADER_BYTES = 32 << 10
+TARGET_BYTES = 8 << 10
+METHOD_BYTES = 32
+LINGER_SECONDS = 2.0
+"""How long more is taken in after a refusal, so that the client reads it instead of a broken connection."""
+LINGER_BYTES = 1 << 20
+READ_SECONDS = 60.0
+"""How long a client may leave its answer unread."""
+_REASONS = {400: "this cannot be read as a request of HTTP/1.1", 431: "the headers are too long"}
+
+
+class Protocol(H11Protocol):
+    """HTTP as uvicorn speaks it, with limits on time and connections, and the envelope for what is no HTTP at all."""
+
+    settings = ServerSettings()
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._strict = _Strict()
+        self.conn = self._strict
+        self._is_over = False
+        self._left_to_discard = LINGER_BYTES
+        self._has_begun = False
+        self._waiting_since = self.loop.time()
+        self._deadline: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as its parent has it
+        """Wait for a request; where there are too many connections, in the place of the one that has waited longest."""
+        super().connection_made(transport)
+        self._expect_request()
+        if len(self.connections) > self.settings.max_connections:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        waiting = [other for other in self.connections if isinstance(other, Protocol) and other.is_waiting and other is not self]
+        if waiting:
+            min(waiting, key=lambda other: other._waiting_since).drop()
+        else:
+            self._refuse(503, "too many connections", {"retry-after": str(RETRY_SECONDS)})
+
+    @property
+    def is_waiting(self) -> bool:
+        """True while there is no request to answer."""
+        return not self._is_over and (self._exchange is None or self._exchange.response_complete)
+
+    @property
+    def _exchange(self) -> RequestResponseCycle | None:
+        """The request at work, or the last one."""
+        return self.cycle
+
+    def drop(self) -> None:
+        """Close a connection that nothing is lost with."""
+        self._is_over = True
+        self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget everything that would have happened."""
+        for timer in (self._deadline, self._unread):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take in what was sent; the head of a request has its time, whether it comes in one piece or in many."""
+        if self._is_over:
+            self._left_to_discard -= len(data)
+            if self._left_to_discard < 0:
+                self.transport.abort()
+            return
+        self._has_begun = True
+        super().data_received(data)
+        if not self.is_waiting:
+            self._expect_nothing()
+        elif self._deadline is None:
+            self._expect_request()
+
+    def on_response_complete(self) -> None:
+        """Between two requests the time of a kept connection counts."""
+        self._has_begun = False
+        self._waiting_since = self.loop.time()
+        super().on_response_complete()
+
+    def _expect_request(self) -> None:
+        self._deadline = self.loop.call_later(self.settings.idle_seconds, self._be_late)
+
+    def _expect_nothing(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _be_late(self) -> None:
+        self._deadline = None
+        if self._has_begun and not self._strict.has_sent_answer:
+            self._refuse(408, f"the request did not come within {self.settings.idle_seconds:g} seconds")
+        else:
+            self.drop()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # the parent's name; what it says is said better here
+        """Answer what cannot be read as a request."""
+        status, reason = self._strict.refusal
+        exchange = self._exchange
+        if exchange is not None and exchange.response_started and not exchange.response_complete:
+            self.drop()
+        else:
+            self._refuse(status, reason)
+
+    def _refuse(self, status: int, reason: str, headers: dict[str, str] | None = None) -> None:
+        self._is_over = True
+        self._expect_nothing()
+        self.transport.write(whole_answer(status, reason, headers or {}))
+        self.transport.write_eof()
+        self.flow.resume_reading()
+        if self._exchange is not None:
+            # Whoever reads the body of a request that has become unreadable hears that nobody is there any more.
+            self._exchange.disconnected = True
+            self._exchange.message_event.set()
+        self._deadline = self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+
+    def pause_writing(self) -> None:
+        """A client that does not read its answer is let go of."""
+        super().pause_writing()
+        self._unread = self.loop.call_later(READ_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        super().resume_writing()
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    def shutdown(self) -> None:
+        """End in order, unless it has ended already."""
+        if not self._is_over:
+            super().shutdown()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """A request for another protocol is answered in this one, as it may be."""
+
+
+def protocol_for(settings: ServerSettings) -> type[Protocol]:
+    """The protocol under an operator's settings."""
+    return type("Protocol", (Protocol,), {"settings": settings})
+
+
+class _Strict(h11.Connection):
+    """Reads requests, and refuses those that two readers might understand differently."""
+
+    def __init__(self) -> None:
+        super().__init__(h11.SERVER, HEADER_BYTES)
+        self.refusal = (400, _REASONS[400])
+
+    @property
+    def has_sent_answer(self) -> bool:
+        """True when the present request was answered before its body was whole."""
+        return self.our_state not in (h11.IDLE, h11.SEND_RESPONSE)
+
+    def next_event(self) -> Any:
+        """The next event; raises RemoteProtocolError, and `refusal` says why."""
+        try:
+            event = super().next_event()
+        except h11.RemoteProtocolError as problem:
+            status = problem.error_status_hint if problem.error_status_hint in _REASONS else 400
+            self.refusal = (status, _REASONS[status])
+            raise
+        return self._checked(event) if isinstance(event, h11.Request) else event
+
+    def _checked(self, request: h11.Request) -> h11.Request:
+        names = [name for name, _ in request.headers]
+        if len(names) > MOST_HEADERS or sum(len(name) + len(value) for name, value in request.headers) > HEADER_BYTES:
+            raise self._refused(431, f"a request has at most {MOST_HEADERS} headers of {HEADER_BYTES:,} bytes together")
+        if request.http_version not in (b"1.0", b"1.1") or len(request.method) > METHOD_BYTES:
+            raise self._refused(400, _REASONS[400])
+        if len(request.target) > TARGET_BYTES:
+            raise self._refused(414, f"an address has at most {TARGET_BYTES:,} characters")
+        # RFC 9112 6.1: where a proxy would believe the one and this server the other, the next request is anybody's.
+        if b"transfer-encoding" in names and (b"content-length" in names or request.http_version < b"1.1"):
+            raise self._refused(400, "a request has a Content-Length or a Transfer-Encoding, not both, and the latter in HTTP/1.1")
+        return request if request.target.startswith(b"/") or request.target == b"*" else self._relative(request)
+
+    def _relative(self, request: h11.Request) -> h11.Request:
+        """A request for a whole address as one for its path; RFC 9112 3.2.2 has servers take both."""
+        target = request.target.decode("ascii")
+        scheme, _, rest = target.partition("://")
+        authority = rest.partition("/")[0].partition("?")[0]
+        host = next((value.decode("latin-1") for name, value in request.headers if name == b"host"), "")
+        if scheme.lower() not in ("http", "https") or authority.lower() != host.lower():
+            raise self._refused(400, "a request is for a path, or for an address at the host that it names")
+        path = rest.removeprefix(authority)
+        shown = path if path.startswith("/") else f"/{path}"
+        return h11.Request(method=request.method, headers=list(request.headers), target=shown, http_version=request.http_version)
+
+    def _refused(self, status: int, reason: str) -> h11.RemoteProtocolError:
+        self.refusal = (status, reason)
+        return h11.RemoteProtocolError(reason, error_status_hint=status)
