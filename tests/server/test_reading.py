@@ -30,6 +30,20 @@ def test_records_are_read_in_pages(service: Serving, finished: Any) -> None:
     assert (first["total"], second["next_cursor"]) == (4, None)
 
 
+def test_records_are_found_by_words_and_sorted(service: Serving, finished: Any) -> None:
+    path = f"/v1/runs/{finished['run_id']}/records"
+    found = service.ask("GET", f"{path}?text=HYPERLINK&passed=true").json
+    assert ([item["record_id"] for item in found["items"]], found["total"]) == ([], 0)
+    found = service.ask("GET", f"{path}?text=%3D1&sort=-id&limit=2").json
+    assert ([item["record_id"] for item in found["items"]], found["total"]) == (["q_0003", "q_0002"], 3)
+    assert [item["status"] for item in service.ask("GET", f"{path}?status=invalid_record").json["items"]] == ["invalid_record"]
+
+
+def test_search_that_cannot_be_understood_is_refused(service: Serving, finished: Any) -> None:
+    answer = service.ask("GET", f"/v1/runs/{finished['run_id']}/records?sort=luck")
+    assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_request")
+
+
 def test_one_record_shows_what_was_asked_and_every_attempt(service: Serving, finished: Any) -> None:
     record = service.ask("GET", f"/v1/runs/{finished['run_id']}/records/q_0000").json["record"]
     assert record["input"]["prompt"] == record["prediction"]["model_response"] == "=1+1"

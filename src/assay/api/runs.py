@@ -32,6 +32,7 @@ from assay.engine.runs import start as start_run
 from assay.engine.tally import Snapshot
 from assay.models import reach_models
 from assay.store.folder import RunFolder, Tombstone, open_run_folder
+from assay.store.index_folder import forget_index
 from assay.store.retention import purge_run, purgeable
 from assay.store.verify import removed_artifacts, verify_run
 
@@ -245,6 +246,7 @@ def _swept(folder: Path, *, now: float, is_dry: bool) -> Purged:
 
 def _purged(folder: Path, *, now: float, force: bool = False, reason: str = "") -> Purged:
     tombstones = purge_run(folder, now=now, force=force, reason=reason)
+    forget_index(folder)
     return Purged(folder.name, tuple(tombstone.name for tombstone in tombstones))
 
 

@@ -12,6 +12,7 @@ import msgspec
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.core.outcome import Decision
 from assay.core.plan import Plan
+from assay.core.record_query import INVALID, RecordFilter
 from assay.core.run_result import RunResult
 from assay.engine.evidence import Evidence, iso
 from assay.engine.folders import RunFolders
@@ -19,8 +20,10 @@ from assay.engine.runs import result_of
 from assay.engine.shown import ShownPlan, own_secrets
 from assay.grading import DISAGREE
 from assay.store.artifacts import MANIFEST
-from assay.store.folder import RunFolder, open_run_folder
+from assay.store.folder import INPUT, RunFolder, decoded, open_run_folder
+from assay.store.index_folder import index_of
 from assay.store.ledger import FinishedRecord
+from assay.store.record_index import IndexedRecord, RecordIndex
 from assay.store.redact import Redactor
 from assay.store.sqlite import open_ledger
 
@@ -101,11 +104,24 @@ class Run:
             if finished.record.case is not None and finished.outcome is not None:
                 yield msgspec.to_builtins(evidence.prediction(evidence.redacted(_dataset(finished))))
 
-    def failures(self) -> Iterator[Line]:
-        """Every record that failed or did not pass."""
+    def live_part(self, search: RecordFilter, *, limit: int, offset: int) -> tuple[int, list[tuple[Line, Line]]]:
+        """A part of the records of an unfinished run by status and verdict, each with what was asked, and how many there are."""
+        shown = self._shown_plan()
+        ledger = open_ledger(self.folders.ledger)
+        try:
+            total, part = ledger.finished_part(status=search.status, passed=search.passed, limit=limit, offset=offset)
+        finally:
+            ledger.close()
+        return total, [_told(finished, Evidence(finished, shown), shown.redactor) for finished in part]
+
+    def failures(self, start: int = 0) -> Iterator[Line]:
+        """Every record that failed or did not pass, from the one at `start` on."""
         if self._sealed is not None:
-            yield from self._sealed.lines("failures.jsonl")
+            yield from self._sealed.lines("failures.jsonl", start)
             return
+        yield from islice(self._open_failures(), start, None)
+
+    def _open_failures(self) -> Iterator[Line]:
         for finished, evidence in self._open_evidence():
             failure = evidence.failure() if finished.outcome is not None else None
             if failure is not None:
@@ -151,20 +167,65 @@ class Run:
         Of a record that was asked several times it is the first answer, or the one with the number `sample`; `samples` has
         what came of each.
         """
+        index = None if self._sealed is None else index_of(self._sealed.path)
+        if index is not None:
+            return self._indexed_record(index, record_id, sample)
         prediction = _named(self.predictions(), record_id, sample)
         if prediction is None:
             failure = _named(self.failures(), record_id, sample)
             if failure is not None:
                 return {"failure": failure}
-            which = "" if sample is None else f" with a sample {sample}"
-            raise RunNotFound(
-                f"run '{self.folders.run_id}' has no finished record '{record_id}'{which}",
-                hint="predictions.jsonl lists the records",
-            )
+            raise self._without(record_id, sample)
         index = prediction["index"]
         attempts = [line for line in self.attempts(prediction["record_id"]) if line["index"] == index]
         found = {"input": self._input(prediction), "prediction": prediction, "attempts": attempts}
         return {**found, "samples": self._samples(prediction)} if "sample" in prediction else found
+
+    def _without(self, record_id: str, sample: int | None) -> RunNotFound:
+        which = "" if sample is None else f" with a sample {sample}"
+        return RunNotFound(
+            f"run '{self.folders.run_id}' has no finished record '{record_id}'{which}", hint="predictions.jsonl lists the records"
+        )
+
+    def row(self, index: RecordIndex, record_id: str, *, sample: int | None = None) -> IndexedRecord:
+        """Where a record is that is named by its id or its index; raises RunNotFound."""
+        for found in index.named(record_id):
+            if sample in (None, found.sample or 0):
+                return found
+        raise self._without(record_id, sample)
+
+    def _indexed_record(self, index: RecordIndex, record_id: str, sample: int | None) -> Line:
+        """As `record`, without reading the lines of all the others."""
+        row = self.row(index, record_id, sample=sample)
+        line = self.line_of(row)
+        if row.status == INVALID:
+            return {"failure": line}
+        found = {"input": self.input_of(row), "prediction": line, "attempts": self.attempts_of(row)}
+        if row.sample is None:
+            return found
+        same = (self.line_of(other) for other in index.named(row.record_id or "") if other.status != INVALID)
+        return {**found, "samples": [{name: line[name] for name in _SAMPLE_MEMBERS} for line in same]}
+
+    def line_of(self, row: IndexedRecord) -> Line:
+        """The prediction at a place of the index; of a record that broke its contract, its failure. Raises StoreUnavailable."""
+        (line,) = self._span("failures.jsonl" if row.status == INVALID else "predictions.jsonl", row.line_start, row.line_size)
+        if (line.get("index"), line.get("record_id")) != (row.position, row.record_id):
+            raise StoreUnavailable("the artifacts are not those of the index", hint="`assay verify` names what was changed")
+        return line
+
+    def input_of(self, row: IndexedRecord) -> Line:
+        """What was asked, at a place of the index; empty for a record that broke its contract."""
+        found: Line = next(iter(self._span(INPUT, row.input_start, row.input_size)), {}).get("record", {})
+        return found
+
+    def attempts_of(self, row: IndexedRecord) -> list[Line]:
+        """Every attempt at the record at a place of the index."""
+        return self._span("attempt_logs.jsonl", row.attempts_start, row.attempts_size)
+
+    def _span(self, name: str, start: int, size: int) -> list[Line]:
+        assert self._sealed is not None
+        path = self._sealed.path / name
+        return [decoded(line, path) for line in self._sealed.span(name, start, size).splitlines()]
 
     def _samples(self, prediction: Line) -> list[Line]:
         """What came of every answer to the record of a prediction."""
@@ -220,6 +281,15 @@ def _named(lines: Iterator[Line], name: str, sample: int | None) -> Line | None:
         if str(line["index"]) == name and sample in (None, line.get("sample", 0)):
             at_index = line
     return at_index
+
+
+def _told(finished: FinishedRecord, evidence: Evidence, redactor: Redactor) -> tuple[Line, Line]:
+    """The prediction of a record and what was asked; of one that broke its contract, its failure."""
+    case = finished.record.case
+    if case is None:
+        return msgspec.to_builtins(evidence.failure()), {}
+    prediction = evidence.prediction(evidence.redacted(_dataset(finished)))
+    return msgspec.to_builtins(prediction), redactor.value(msgspec.json.decode(case))
 
 
 def _dataset(finished: FinishedRecord) -> str:

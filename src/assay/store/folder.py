@@ -66,6 +66,16 @@ class RunFolder:
                 file.seek(offset)
                 yield decoded(file.readline(), path)
 
+    def span(self, name: str, start: int, size: int) -> bytes:
+        """A part of an artifact; raises RunNotFound as `lines` does, StoreUnavailable where the file has become shorter."""
+        path = self._existing(name)
+        with disk_errors(path), path.open("rb", buffering=0) as file:
+            file.seek(start)
+            found = file.read(size)
+        if len(found) != size:
+            raise StoreUnavailable(f'"{path}" is damaged: it is shorter than it was', hint="`assay verify` names what was changed")
+        return found
+
     def records(self) -> Iterator[dict[str, Any]]:
         """The records of the input, one at a time: each is on a line of its own, between the head and the end of the document."""
         path = self._existing(INPUT)

@@ -116,5 +116,10 @@ class Ledger(Protocol):
     def finished(self) -> Iterator[FinishedRecord]:
         """All records in order, each with its attempts and outcome, in constant memory."""
 
+    def finished_part(
+        self, *, status: str | None, passed: bool | None, limit: int, offset: int
+    ) -> tuple[int, list[FinishedRecord]]:
+        """How many records have an outcome of a status, or of all but the invalid ones, and of a verdict; and some of them."""
+
     def close(self) -> None:
         """Let go of the database."""

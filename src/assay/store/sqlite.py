@@ -13,6 +13,7 @@ import msgspec
 
 from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
 from assay.core.outcome import Attempt, Invalid, Outcome, record_status
+from assay.core.record_query import INVALID, VALID
 from assay.core.run_state import State
 from assay.store.failures import database_errors, disk_errors, sync_folder
 from assay.store.ledger import SHARD_SIZE, Claim, Entry, Fenced, FinishedRecord, OpenRecord, RecordRow, RunRow
@@ -34,10 +35,8 @@ CREATE TABLE attempt(seq INTEGER PRIMARY KEY, position INTEGER, body BLOB);
 CREATE INDEX attempt_by_position ON attempt(position);
 CREATE TABLE outcome(position INTEGER PRIMARY KEY, status TEXT, body BLOB);
 """
-_SELECT_RECORDS = (
-    "SELECT position, record_id, sha256, case_json, issues, outcome.body"
-    " FROM record LEFT JOIN outcome USING (position) ORDER BY position"
-)
+_RECORD_COLUMNS = "position, record_id, sha256, case_json, issues, outcome.body"
+_SELECT_RECORDS = f"SELECT {_RECORD_COLUMNS} FROM record LEFT JOIN outcome USING (position) ORDER BY position"
 _INSERT_OUTCOME = "INSERT INTO outcome VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 
 _encode = msgspec.json.Encoder().encode
@@ -284,6 +283,29 @@ class SqliteLedger:
         finally:
             database.close()
 
+    def finished_part(
+        self, *, status: str | None, passed: bool | None, limit: int, offset: int
+    ) -> tuple[int, list[FinishedRecord]]:
+        """How many records have an outcome of a status, or of all but the invalid ones, and of a verdict; and some of them."""
+        conditions, values = ["1"], list[Any]()
+        if status is not None:
+            conditions.append("outcome.status != ?" if status == VALID else "outcome.status = ?")
+            values.append(INVALID if status == VALID else status)
+        if passed is not None:
+            conditions.append("json_extract(CAST(outcome.body AS TEXT), '$.grade.passed') = ?")
+            values.append(passed)
+        wanted = f"FROM outcome JOIN record USING (position) WHERE {' AND '.join(conditions)}"
+        with self.transaction("DEFERRED") as database:
+            (total,) = database.execute(f"SELECT count(*) {wanted}", values).fetchone()
+            part = f"SELECT {_RECORD_COLUMNS} {wanted} ORDER BY position LIMIT ? OFFSET ?"
+            rows = database.execute(part, [*values, limit, offset]).fetchall()
+            bodies = [
+                [body for (body,) in database.execute("SELECT body FROM attempt WHERE position = ? ORDER BY seq", row[:1])]
+                for row in rows
+            ]
+        with self._decoding():
+            return total, [_finished(RecordRow(*values), tried, end) for (*values, end), tried in zip(rows, bodies, strict=True)]
+
     def close(self) -> None:
         """Let go of the database."""
         self.database.close()
@@ -331,10 +353,14 @@ def _merged(database: sqlite3.Connection) -> Iterator[FinishedRecord]:
     attempts = _Groups(database.execute("SELECT position, body FROM attempt ORDER BY position, seq"))
     for *values, end in database.execute(_SELECT_RECORDS):
         record = RecordRow(*values)
-        tried = _attempts(attempts.of(record.position))
-        # Calls side by side are written as they come back; a run and its repetition list them in the same order.
-        ordered = tuple(sorted(tried, key=_turn)) if len(tried) > 2 else tried
-        yield FinishedRecord(record, ordered, None if end is None else _decode_outcome.decode(end))
+        yield _finished(record, attempts.of(record.position), end)
+
+
+def _finished(record: RecordRow, bodies: Iterable[bytes], end: bytes | None) -> FinishedRecord:
+    tried = _attempts(bodies)
+    # Calls side by side are written as they come back; a run and its repetition list them in the same order.
+    ordered = tuple(sorted(tried, key=_turn)) if len(tried) > 2 else tried
+    return FinishedRecord(record, ordered, None if end is None else _decode_outcome.decode(end))
 
 
 class _Groups:

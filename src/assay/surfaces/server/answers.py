@@ -90,7 +90,7 @@ class RunsPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinesPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some lines of a run, in the order of its records."""
+    """Some lines of a run."""
 
     items: tuple[Document, ...]
     next_cursor: Annotated[str | None, _says("Names the next page; null at the end.")]

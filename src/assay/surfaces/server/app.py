@@ -22,6 +22,7 @@ from assay import api
 from assay.core.errors import AssayError, UsageProblem
 from assay.surfaces.server import errors
 from assay.surfaces.server.frame import Frame, Guard
+from assay.surfaces.server.indexing import Indexer
 from assay.surfaces.server.keys import Keys
 from assay.surfaces.server.meters import Meters
 from assay.surfaces.server.openapi import openapi
@@ -153,6 +154,7 @@ async def _lifespan(app: Litestar) -> AsyncIterator[None]:
         server.queue.stop()
         await asyncio.to_thread(server.queue.wait, server.settings.grace_seconds)
         server.workshop.close()
+        server.indexer.close()
         server.submissions.close()
 
 
@@ -177,15 +179,23 @@ def serve(listening: Listening) -> None:
         getattr(api, name)
     api.warm_up()
     listening.runs_dir.mkdir(parents=True, exist_ok=True)
-    meters = Meters()
+    meters, indexer = Meters(), Indexer()
     settings = listening.settings
+    queue = RunQueue(
+        listening.runs_dir,
+        meters,
+        max_runs=settings.max_runs,
+        max_queue=settings.max_queue,
+        on_ended=lambda run_id: indexer.prepare(listening.runs_dir / run_id),
+    )
     server = Server(
         runs_dir=listening.runs_dir,
         settings=settings,
         submissions=api.Submissions(listening.runs_dir),
-        queue=RunQueue(listening.runs_dir, meters, max_runs=settings.max_runs, max_queue=settings.max_queue),
+        queue=queue,
         workshop=Workshop(),
         turns=Turns(),
+        indexer=indexer,
         meters=meters,
         sessions=Sessions(Keys(listening.runs_dir), time.monotonic),
         listings=api.Listings(listening.runs_dir),

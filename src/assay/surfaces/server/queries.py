@@ -7,6 +7,7 @@ from litestar import Request
 from msgspec import Meta, inspect
 
 from assay.core.plan import CriterionName, OnInvalid, ProfileId
+from assay.core.record_query import VALID, RecordSearch
 from assay.core.run_state import State
 from assay.surfaces.server.errors import Refusal
 
@@ -81,13 +82,17 @@ class PageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     cursor: Annotated[Cursor | None, _says("The `next_cursor` of the page before.")] = None
 
 
-class RecordsQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which records are listed."""
+class RecordsQuery(RecordSearch, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which records are listed, and in which order."""
 
-    status: Annotated[Annotated[str, Meta(max_length=32)] | None, _says("Only records with this status, such as `evaluated`.")] = (
-        None
-    )
-    passed: Annotated[bool | None, _says("Only records that passed, or that did not.")] = None
+    limit: PageSize = 100
+    cursor: Annotated[Cursor | None, _says("The `next_cursor` of the page before.")] = None
+
+    @property
+    def search(self) -> RecordSearch:
+        """The records that are meant; without a status they are the valid ones."""
+        named = {name: getattr(self, name) for name in RecordSearch.__struct_fields__}
+        return RecordSearch(**{**named, "status": self.status or VALID})
 
 
 class RecordQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,11 +20,12 @@ log = logging.getLogger("assay.server")
 class RunQueue:
     """The runs of one service between their submission and their end."""
 
-    def __init__(self, runs_dir: Path, meters: Meters, *, max_runs: int, max_queue: int) -> None:
+    def __init__(self, runs_dir: Path, meters: Meters, *, max_runs: int, max_queue: int, on_ended: Callable[[str], None]) -> None:
         self._runs_dir = runs_dir
         self._meters = meters
         self._max_runs = max_runs
         self._max_queue = max_queue
+        self._on_ended = on_ended
         self._waiting: dict[str, deque[str]] = {}
         self._working: dict[str, threading.Thread] = {}
         self._snapshots: dict[str, api.Snapshot] = {}
@@ -106,6 +107,7 @@ class RunQueue:
             result = self._driven(run_id)
             if result.is_finished:
                 self._meters.ended.labels(result.state).inc()
+                self._on_ended(run_id)
         except AssayError as problem:
             self._problems[run_id] = problem.message
             log.warning("run %s cannot go on: %s", run_id, problem.message)

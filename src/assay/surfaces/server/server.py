@@ -10,6 +10,7 @@ from litestar import Response
 from assay import api
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.surfaces.reporters.plain_json import json_text
+from assay.surfaces.server.indexing import Indexer
 from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.meters import Meters
 from assay.surfaces.server.queries import AnyRequest
@@ -32,6 +33,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     queue: RunQueue
     workshop: Workshop
     turns: Turns
+    indexer: Indexer
     meters: Meters
     sessions: Sessions
     listings: api.Listings

@@ -62,10 +62,10 @@ _WORKERS = max(1, min(2, os.cpu_count() or 1))
 def _new_pool() -> ProcessPoolExecutor:
     # Not forked: threads of this process may hold locks.
     context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(_WORKERS, mp_context=context, initializer=_begin, max_tasks_per_child=20)
+    return ProcessPoolExecutor(_WORKERS, mp_context=context, initializer=begin_worker, max_tasks_per_child=20)
 
 
-def _begin() -> None:
+def begin_worker() -> None:
     """As the command does it: values that live until the end are not looked through for cycles; and not to outlive the server."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

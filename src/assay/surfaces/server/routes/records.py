@@ -9,31 +9,39 @@ from litestar import get
 from litestar.params import FromPath
 
 from assay import api
+from assay.core.record_query import VALID, RecordSearch
 from assay.surfaces.server.answers import Distribution, LinesPage, RecordView
-from assay.surfaces.server.errors import request_id_of
+from assay.surfaces.server.errors import Refusal, request_id_of
 from assay.surfaces.server.queries import AnyRequest, NoQuery, PageQuery, RecordQuery, RecordsQuery, read_query
 from assay.surfaces.server.server import Answer, answered, server_of
 
 Line = dict[str, Any]
 
 
+PATIENCE = 20.0
+"""Seconds that a search waits for the index of a large run that has just ended."""
+
+
 @get("/v1/runs/{run_id:str}/records", sync_to_thread=True, query=RecordsQuery, answer=LinesPage, errors=(400, 404))
 def list_records(request: AnyRequest, run_id: FromPath[str]) -> Answer:
-    """List the valid records with what came of them so far, as `predictions.jsonl` has them."""
+    """List the valid records with what came of them so far, as `predictions.jsonl` has them, filtered and sorted."""
     query = read_query(request, RecordsQuery)
     return server_of(request).look(run_id, lambda run: _records(request, run, query))
 
 
 def _records(request: AnyRequest, run: api.Run, query: RecordsQuery) -> Answer:
-    start = int(query.cursor or 0)
-    is_filtered = query.status is not None or query.passed is not None
-    total = None if is_filtered else _total(run, "predictions.jsonl")
-    wanted = (entry for entry in enumerate(run.predictions(start), start) if _is_wanted(entry[1], query))
-    return _page(wanted, query.limit, total=total, request_id=request_id_of(request))
-
-
-def _is_wanted(line: Line, query: RecordsQuery) -> bool:
-    return query.status in (None, line["status"]) and query.passed in (None, line["passed"])
+    search, start = query.search, int(query.cursor or 0)
+    if run.artifacts() and search == RecordSearch(status=VALID):
+        # The lines as they stand need no index; those before the first one are passed over unread.
+        entries = enumerate(run.predictions(start), start)
+        return _page(entries, query.limit, total=_total(run, "predictions.jsonl"), request_id=request_id_of(request))
+    percent = server_of(request).indexer.wait(run, search, PATIENCE)
+    if percent is not None:
+        raise Refusal(503, f"the records are being indexed: {percent} %", headers={"Retry-After": "2"})
+    found = api.find_records(run, search, limit=query.limit, offset=start)
+    cursor = None if found.next_offset is None else str(found.next_offset)
+    items = tuple(record.line for record in found.records)
+    return answered(LinesPage(items=items, next_cursor=cursor, total=found.total, request_id=request_id_of(request)))
 
 
 @get("/v1/runs/{run_id:str}/errors", sync_to_thread=True, query=PageQuery, answer=LinesPage, errors=(400, 404))
@@ -55,7 +63,8 @@ def list_failures(request: AnyRequest, run_id: FromPath[str]) -> Answer:
 
 
 def _failures(request: AnyRequest, run: api.Run, query: PageQuery) -> Answer:
-    entries = islice(enumerate(run.failures()), int(query.cursor or 0), None)
+    start = int(query.cursor or 0)
+    entries = enumerate(run.failures(start), start)
     return _page(entries, query.limit, total=_total(run, "failures.jsonl"), request_id=request_id_of(request))
 
 

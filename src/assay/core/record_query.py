@@ -1,0 +1,66 @@
+"""Which records of a run are looked for, and in which order; the same words on every surface."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+Sort = Literal[
+    "order", "id", "score", "latency", "cost", "disagreement",
+    "-order", "-id", "-score", "-latency", "-cost", "-disagreement",
+]  # fmt: skip
+"""What records are ordered by; with a minus the other way round. Those without a value come last either way."""
+INVALID = "invalid_record"
+VALID = "valid"
+"""In place of a status: all records but those that broke their contract."""
+Flips = Literal["judges", "repeats"]
+_Word = Annotated[str, Meta(min_length=1, max_length=256)]
+_Slice = Annotated[str, Meta(pattern=r"^[^:]+:", max_length=512)]
+_RunId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
+_Text = Annotated[str, Meta(min_length=1, max_length=1000)]
+
+
+def _says(description: str) -> Meta:
+    return Meta(description=description)
+
+
+class RecordFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What records must be like to be found; what is None asks for nothing."""
+
+    status: Annotated[
+        Annotated[str, Meta(max_length=32)] | None,
+        _says("Only records with this status, such as `evaluated`; `valid` are all but `invalid_record`."),
+    ] = None
+    passed: Annotated[bool | None, _says("Only records that passed, or that did not.")] = None
+    min_score: Annotated[float | None, _says("Only records with at least this raw score, on the scale of the run.")] = None
+    max_score: Annotated[float | None, _says("Only records with at most this raw score.")] = None
+    tag: Annotated[_Word | None, _says("Only records with this tag.")] = None
+    slice: Annotated[_Slice | None, _says("Only records of a slice, as `name:value`, such as `dataset:exam`.")] = None
+    criterion: Annotated[_Word | None, _says("Only records that were judged by the criterion with this id.")] = None
+    met: Annotated[
+        bool | None,
+        _says("Only records that meet the criterion, or that do not; without one, that meet all of theirs, or not all."),
+    ] = None
+    code: Annotated[_Word | None, _says("Only records that failed with this code, such as `timeout` or `not_passed`.")] = None
+    text: Annotated[
+        _Text | None, _says("Only records with these words, in any case, in question, context, answer, reasons, error or id.")
+    ] = None
+    flips: Annotated[
+        Flips | None, _says("Only records whose judges do not agree, or whose repeated answers came to different verdicts.")
+    ] = None
+    against: Annotated[_RunId | None, _says("Only records that passed here and not in the run with this id, or the reverse.")] = (
+        None
+    )
+
+    @property
+    def is_plain(self) -> bool:
+        """True when the lines of the predictions alone can answer it, one after the other."""
+        return all(getattr(self, name) is None for name in RecordFilter.__struct_fields__ if name not in ("status", "passed"))
+
+
+class RecordSearch(RecordFilter, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A filter and an order."""
+
+    sort: Annotated[
+        Sort, _says("Order, id, score, latency, cost or disagreement; with a minus the other way round, without a value last.")
+    ] = "order"
