@@ -152,14 +152,15 @@ def test_a_kept_comparison_says_the_same_without_a_word_of_an_answer(folder: Pat
     whole = compared(folder, cluster="source", max_flips=None)
     assert kept is not None
     assert kept.comparison == msgspec.structs.replace(whole, flips=())
-    assert api.read_flips(kept, 0, 100, runs_dir=folder / "runs") == whole.flips
+    assert api.read_flips(kept.flips, before="before", after="after", runs_dir=folder / "runs") == whole.flips
 
 
 def test_flips_of_a_kept_comparison_are_read_from_their_places(folder: Path) -> None:
     api.keep_comparison("before", "after", runs_dir=folder / "runs")
     kept = api.kept_comparison("before", "after", runs_dir=folder / "runs")
     assert kept is not None
-    assert [flip.record_id for flip in api.read_flips(kept, 5, 2, runs_dir=folder / "runs")] == ["q15", "q00"]
+    flips = api.read_flips(kept.flips[5:7], before="before", after="after", runs_dir=folder / "runs")
+    assert [flip.record_id for flip in flips] == ["q15", "q00"]
 
 
 def test_a_damaged_kept_comparison_is_made_anew(folder: Path) -> None:

@@ -4,9 +4,10 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import pytest
@@ -18,6 +19,7 @@ from tests.server.serving import dataset
 
 INSTALL = "no browser: install Debian's chromium (apt-get install chromium), or name one in ASSAY_CHROMIUM"
 GRAVE = ("serious", "critical")
+T = TypeVar("T")
 OWN = ("127.0.0.1", "localhost")
 
 
@@ -103,4 +105,10 @@ def make_run(runs_dir: Path, run_id: str, *, records: int = 40, **options: Any) 
     source = runs_dir.parent / f"{run_id}.json"
     source.write_text(json.dumps({**dataset(1), "records": tagged}), encoding="utf-8")
     settings = {"model": "scripted/echo", "judge": "scripted/judge-any", "pass_rate": 0.2, **options}
-    api.run(source, run_id=run_id, runs_dir=str(runs_dir), **settings)
+    aside(api.run, source, run_id=run_id, runs_dir=str(runs_dir), **settings)
+
+
+def aside(work: Callable[..., T], *arguments: Any, **named: Any) -> T:
+    """What a function gives in another thread: the browser's driver keeps an event loop in this one, and runs need theirs."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(work, *arguments, **named).result()

@@ -11,8 +11,9 @@ from tests.pages.browsing import Visit, Visitor, browser_path, make_run, visitin
 from tests.server.serving import Serving
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """A browser for one file of tests: its driver keeps an event loop in this thread, which other tests must not meet."""
     path = browser_path()
     with sync_playwright() as driver:
         found = driver.chromium.launch(executable_path=path)

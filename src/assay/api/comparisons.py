@@ -1,12 +1,13 @@
 """Finished runs beside each other."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from assay.api.runs import RUNS_DIR, sealed_folder
 from assay.engine import kept_comparisons
 from assay.engine.comparison import Choices, Comparison, Measured
 from assay.engine.comparison import compare as compare_folders
-from assay.engine.flips import Flip, tell
+from assay.engine.flips import Flip, FlipPlace, tell
 
 __all__ = ["Comparison", "Flip", "Measured", "compare", "keep_comparison", "kept_comparison", "read_flips"]
 
@@ -37,8 +38,6 @@ def keep_comparison(before: str, after: str, *, runs_dir: str | Path = RUNS_DIR,
     kept_comparisons.keep_comparison(Path(runs_dir), *folders, choices=Choices(cluster=cluster))
 
 
-def read_flips(measured: Measured, start: int, count: int, *, runs_dir: str | Path = RUNS_DIR) -> tuple[Flip, ...]:
-    """Some flips of a comparison with both answers; raises RunNotFound where retention has removed them."""
-    sides = (measured.comparison.before.run_id, measured.comparison.after.run_id)
-    before, after = (sealed_folder(side, runs_dir) for side in sides)
-    return tell(measured.flips[start : start + count], before=before, after=after)
+def read_flips(places: Sequence[FlipPlace], *, before: str, after: str, runs_dir: str | Path = RUNS_DIR) -> tuple[Flip, ...]:
+    """Flips of a kept comparison with both answers; raises RunNotFound where retention has removed them."""
+    return tell(places, before=sealed_folder(before, runs_dir), after=sealed_folder(after, runs_dir))

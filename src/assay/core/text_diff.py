@@ -15,6 +15,10 @@ MOST_WORDS = 1_200
 """Words, spaces and signs of one middle, up to which words are compared."""
 MOST_LINES = 1_200
 LONGEST_WORD = 100
+SHORT = 3
+"""Signs between two differences that say nothing by themselves: they are a part of the difference."""
+LEAST_IN_COMMON = 0.3
+"""Texts that share less than this have nothing to do with each other, and a word here and there is chance."""
 
 _WORD = re.compile(r"\s+|\w+|[^\w\s]")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
@@ -108,13 +112,18 @@ def _units(unit: re.Pattern[str], text: str, most: int) -> list[str] | None:
 
 
 def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[Piece]:
-    # Spaces and commas stand everywhere: not to line up by them makes readable differences, and keeps the search short.
+    # Spaces stand everywhere: not to line up by them makes readable differences, and keeps the search short.
     matcher = SequenceMatcher(_is_filling, before, after, autojunk=True)
-    for kind, start, stop, other_start, other_stop in matcher.get_opcodes():
-        if kind == "equal":
-            yield Piece("same", "".join(before[start:stop]))
+    if matcher.ratio() < LEAST_IN_COMMON:
+        yield from (Piece("removed", "".join(before)), Piece("added", "".join(after)))
+        return
+    codes = matcher.get_opcodes()
+    for place, (kind, start, stop, other_start, other_stop) in enumerate(codes):
+        ours = "".join(before[start:stop])
+        if kind == "equal" and (place in (0, len(codes) - 1) or len("".join(ours.split())) > SHORT):
+            yield Piece("same", ours)
             continue
-        yield Piece("removed", "".join(before[start:stop]))
+        yield Piece("removed", ours)
         yield Piece("added", "".join(after[other_start:other_stop]))
 
 
@@ -123,14 +132,15 @@ def _is_filling(unit: str) -> bool:
 
 
 def _joined(pieces: Iterator[Piece]) -> Iterator[Piece]:
-    """Neighbours of one kind as one."""
-    last: Piece | None = None
+    """What follows one difference at once is a part of it, and neighbours of one kind are one."""
+    texts: dict[Kind, str] = {}
     for piece in pieces:
-        if last is not None and last.kind == piece.kind:
-            last = Piece(piece.kind, last.text + piece.text)
-            continue
-        if last is not None:
-            yield last
-        last = piece
-    if last is not None:
-        yield last
+        if texts and ("same" in texts) != (piece.kind == "same"):
+            yield from _told(texts)
+            texts = {}
+        texts[piece.kind] = texts.get(piece.kind, "") + piece.text
+    yield from _told(texts)
+
+
+def _told(texts: dict[Kind, str]) -> Iterator[Piece]:
+    return (Piece(kind, texts[kind]) for kind in ("same", "removed", "added") if kind in texts)

@@ -22,6 +22,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     justification: str | None
     label: str | None
     status: str
+    index: int = 0
+    """Position of the record in that run."""
 
 
 class Flip(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,4 +99,5 @@ def _saying(line: dict[str, Any], *, is_scaled: bool) -> Told:
         justification=line["justification"],
         label=line["label"],
         status=line["status"],
+        index=line["index"],
     )

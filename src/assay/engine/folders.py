@@ -75,10 +75,12 @@ def find_run(runs_dir: Path, run: str) -> RunFolders:
     """The run with an id, a unique beginning of one, `latest`, or a path to its folder; raises RunNotFound."""
     if not run:
         raise UsageProblem("the name of the run is empty", hint="list the runs with: assay runs")
+    at_path = _at_path(run)
+    if at_path is not None:
+        return at_path
     known = run_names(runs_dir)
-    found = _whole(runs_dir, run, known)
-    if found is not None:
-        return found
+    if run in known:
+        return RunFolders(runs_dir, run)
     if run == "latest" and known:
         return RunFolders(runs_dir, run_ids(runs_dir)[-1])
     matches = [run_id for run_id in known if run_id.startswith(run)]
@@ -92,18 +94,18 @@ def find_run(runs_dir: Path, run: str) -> RunFolders:
 def find_named_run(runs_dir: Path, run: str) -> RunFolders:
     """As find_run, for what cannot be undone: the whole id or a path; raises UsageProblem for `latest` or a beginning."""
     found = find_run(runs_dir, run)
-    if _whole(runs_dir, run, run_names(runs_dir)) is None:
+    if _at_path(run) is None and found.run_id != run:
         raise UsageProblem(f"'{run}' is not the whole id of a run", hint=f"this cannot be undone; if you mean it: {found.run_id}")
     return found
 
 
-def _whole(runs_dir: Path, run: str, known: list[str]) -> RunFolders | None:
+def _at_path(run: str) -> RunFolders | None:
     path = Path(run)
-    if (path / MANIFEST).is_file():
-        # A path such as `.` has no name of its own.
-        place = path.resolve() if path.name in ("", "..") else path
-        return RunFolders(place.parent, place.name)
-    return RunFolders(runs_dir, run) if run in known else None
+    if not (path / MANIFEST).is_file():
+        return None
+    # A path such as `.` has no name of its own.
+    place = path.resolve() if path.name in ("", "..") else path
+    return RunFolders(place.parent, place.name)
 
 
 def run_ids(runs_dir: Path) -> list[str]:

@@ -26,12 +26,14 @@ from assay.surfaces.server.indexing import Indexer
 from assay.surfaces.server.keys import Keys
 from assay.surfaces.server.meters import Meters
 from assay.surfaces.server.openapi import openapi
+from assay.surfaces.server.pending import Pending
 from assay.surfaces.server.protocol import protocol_for
 from assay.surfaces.server.queries import AnyRequest
 from assay.surfaces.server.queue import RunQueue
 from assay.surfaces.server.rates import Rates
 from assay.surfaces.server.routes import (
     artifacts,
+    comparing,
     comparisons,
     documents,
     events,
@@ -75,6 +77,7 @@ HANDLERS = (
     documents.docs_page,
     documents.docs_style,
     *pages.HANDLERS,
+    *comparing.HANDLERS,
     *signing.HANDLERS,
 )
 
@@ -199,6 +202,7 @@ def serve(listening: Listening) -> None:
         meters=meters,
         sessions=Sessions(Keys(listening.runs_dir), time.monotonic),
         listings=api.Listings(listening.runs_dir),
+        pending=Pending(),
     )
     # Its warnings are about what clients send, which would let them fill the log.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

@@ -13,6 +13,7 @@ from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.server.indexing import Indexer
 from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.meters import Meters
+from assay.surfaces.server.pending import Pending
 from assay.surfaces.server.queries import AnyRequest
 from assay.surfaces.server.queue import RunQueue
 from assay.surfaces.server.sessions import Sessions
@@ -37,6 +38,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     meters: Meters
     sessions: Sessions
     listings: api.Listings
+    pending: Pending
 
     def run(self, run_id: str) -> api.Run:
         """The run with exactly this id; raises RunNotFound."""

@@ -36,10 +36,10 @@ def reader_of(request: AnyRequest) -> Reader:
     return Reader(name=caller.name, may_write=caller.may("write"), is_signed_in=caller.is_signed_in)
 
 
-def paged(request: AnyRequest, template: str, view: msgspec.Struct) -> Answer:
+def paged(request: AnyRequest, template: str, view: msgspec.Struct, *, status: int = 200) -> Answer:
     """A page as an answer."""
     text = page(template, view, place=PLACE, reader=reader_of(request))
-    return Response(text.encode(), headers=PAGE_HEADERS)
+    return Response(text.encode(), status_code=status, headers=PAGE_HEADERS)
 
 
 def read_choice(request: AnyRequest, kind: type[T]) -> T:
