@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import hashlib
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -190,6 +191,21 @@ def test_event_loop_has_the_same_calls(client: assay.Client, tmp_path: Path) -> 
     status, names, ends = asyncio.run(work())
     assert (status.state, names, ends) == ("completed", ["q_0000", "q_0001", "q_0002"], [True])
     assert (tmp_path / status.run_id / "run_manifest.json").is_file()
+
+
+def test_cancelled_follower_of_a_silent_run_hangs_up_at_once(client: assay.Client) -> None:
+    run_id = client.start(DOCUMENT, model="scripted/slow-60000").run_id
+
+    async def follow() -> list[str]:
+        return [event.id async for event in assay.AsyncClient(client.url).events(run_id)]
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(asyncio.wait_for(follow(), 1.0))
+    followers = [thread for thread in threading.enumerate() if thread.name.startswith("assay events")]
+    for thread in followers:
+        thread.join(20)
+    assert [thread for thread in followers if thread.is_alive()] == []
+    client.cancel(run_id)
 
 
 def test_every_call_is_there_for_an_event_loop_too() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -41,6 +42,41 @@ def test_service_for_others_answers_only_keys_with_the_right_scope(tmp_path: Pat
         assert serving.ask("GET", "/nowhere").status == 401
         keys.revoke("writer")
         assert serving.submit(dataset(1), headers={"x-api-key": writer}).status == 401
+
+
+def test_revoking_the_last_key_opens_nothing(tmp_path: Path) -> None:
+    serving = Serving(tmp_path)
+    keys = Keys(serving.runs_dir)
+    key = keys.add("only", "admin")
+    with serving:
+        assert serving.ask("GET", "/v1/audit", headers={"x-api-key": key}).status == 200
+        keys.revoke("only")
+        assert [serving.ask("GET", "/v1/audit", headers=given).status for given in ({}, {"x-api-key": key})] == [401, 401]
+
+
+def test_keys_that_cannot_be_read_let_nobody_in_and_say_no_path(tmp_path: Path) -> None:
+    with Serving(tmp_path) as serving:
+        (serving.runs_dir / ".server" / "keys.json").write_bytes(b"{")
+        answer = serving.ask("GET", "/v1/runs")
+        assert (answer.status, answer.json["error"]["code"]) == (503, "service_unavailable")
+        assert str(tmp_path) not in answer.body.decode()
+
+
+def test_keys_that_are_made_at_once_are_all_kept(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: Keys(tmp_path).add(f"key-{number}", "read"), range(40)))
+    assert {entry.name for entry in Keys(tmp_path).entries()} == {f"key-{number}" for number in range(40)}
+
+
+def test_busy_port_and_missing_run_file_are_said_before_anything_is_begun(tmp_path: Path, service: Serving) -> None:
+    busy = Serving(tmp_path)
+    busy.port = service.port
+    done = subprocess.run(busy.command(), capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, "address already in use" in done.stderr) == (2, True)
+    assert not busy.runs_dir.exists()
+    (tmp_path / "server.yaml").write_text("run_file: nowhere.yaml\n", encoding="utf-8")
+    done = subprocess.run(busy.command(), capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, "there is no run file" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"])

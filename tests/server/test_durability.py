@@ -113,6 +113,25 @@ def test_workers_of_a_killed_service_do_not_outlive_it(tmp_path: Path) -> None:
         serving.wait_for(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
 
 
+def test_replayed_answer_lists_the_same_errors(service: Serving) -> None:
+    document = dataset(3)
+    document["records"][1]["colour"] = document["records"][2]["colour"] = "red"
+    first, again = (service.submit(document, headers={"Idempotency-Key": "errors"}).json for _ in range(2))
+    assert len(first["record_errors"]) == 2
+    assert {**first, "request_id": ""} == {**again, "request_id": ""}
+
+
+def test_nothing_of_refused_records_is_kept_for_a_replay(tmp_path: Path) -> None:
+    secret = "sk-ant-api03-" + "x" * 80
+    document = dataset(2)
+    document["records"][1] |= {"record_id": "jane.doe@example.org", "required_criteria": [secret]}
+    with Serving(tmp_path) as serving:
+        serving.ended(serving.submit(document, headers={"Idempotency-Key": "k"}).json["run_id"])
+        serving.end()
+        kept = b"".join(path.read_bytes() for path in serving.runs_dir.rglob("*") if path.is_file())
+    assert [text for text in (secret, "jane.doe@example.org") if text.encode() in kept] == []
+
+
 def test_validation_goes_on_after_its_processes_were_killed(tmp_path: Path) -> None:
     with Serving(tmp_path) as serving:
         assert serving.ask("POST", "/v1/validate", b" " * (5 << 20)).status == 200

@@ -54,6 +54,7 @@ def test_errors_and_failures_name_the_invalid_record(service: Serving, finished:
     errors = service.ask("GET", f"/v1/runs/{finished['run_id']}/errors").json["items"]
     failures = service.ask("GET", f"/v1/runs/{finished['run_id']}/failures").json["items"]
     assert [(error["index"], error["code"]) for error in errors] == [(4, "invalid_field_type")]
+    assert set(errors[0]) == {"index", "record_id", "code", "message", "path", "severity"}
     assert [(failure["index"], failure["status"]) for failure in failures] == [(4, "invalid_record")]
 
 
@@ -78,6 +79,31 @@ def test_part_of_an_artifact_can_be_asked_for(service: Serving, finished: Any, a
     path = f"/v1/runs/{finished['run_id']}/artifacts/predictions.jsonl"
     whole, part = service.ask("GET", path).body, service.ask("GET", path, headers={"Range": asked})
     assert (part.status, part.body) == (206, whole[expected])
+
+
+@pytest.mark.parametrize("asked", ["bytes=5-3", "bytes=a-b", "lines=1-2"])
+def test_range_that_makes_no_sense_is_the_whole_file(service: Serving, finished: Any, asked: str) -> None:
+    path = f"/v1/runs/{finished['run_id']}/artifacts/predictions.jsonl"
+    answer = service.ask("GET", path, headers={"Range": asked})
+    assert (answer.status, answer.body) == (200, service.ask("GET", path).body)
+
+
+def test_conditions_on_an_artifact_are_kept(service: Serving, finished: Any) -> None:
+    path = f"/v1/runs/{finished['run_id']}/artifacts/predictions.jsonl"
+    etag = service.ask("GET", path).headers["etag"]
+    conditions = [{"If-None-Match": "*"}, {"If-None-Match": f'"x", W/{etag}'}, {"If-Match": '"x"'}, {"If-Match": etag}]
+    assert [service.ask("GET", path, headers=condition).status for condition in conditions] == [304, 304, 412, 200]
+
+
+def test_page_of_long_records_ends_early_and_names_the_next(service: Serving) -> None:
+    document = dataset(60, dataset_id="long")
+    for record in document["records"]:
+        record["input"]["prompt"] = "x" * 200_000
+    run_id = service.ended(service.submit(document, "?model=scripted/echo").json["run_id"])["run_id"]
+    first = service.ask("GET", f"/v1/runs/{run_id}/records?limit=1000")
+    rest = service.ask("GET", f"/v1/runs/{run_id}/records?limit=1000&cursor={first.json['next_cursor']}")
+    assert 1_000_000 < len(first.body) < 10_000_000
+    assert [item["index"] for item in first.json["items"] + rest.json["items"]] == list(range(60))
 
 
 def test_range_outside_of_the_file_is_refused(service: Serving, finished: Any) -> None:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from assay.api.comparisons import Comparison, Flip, Measured, compare, keep_comparison, kept_comparison, read_flips
     from assay.api.conversion import convert_benchmark, convert_contract
     from assay.api.estimates import CostEstimate, ModelEstimate, estimate_cost
-    from assay.api.gates import Baseline, Demand, RunTrend, Verdict, audit, gate, list_baselines, set_baseline, trend
+    from assay.api.gates import Baseline, Demand, RunTrend, Verdict, audit, gate, list_baselines, note_audit, set_baseline, trend
     from assay.api.probes import ProbeRequest, probe
     from assay.api.rankings import PlannedComparison, RankRequest, plan_rank, rank
     from assay.api.records import (
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         verify,
     )
     from assay.api.submissions import (
+        MOST_ERRORS,
         DatasetEntry,
         Listings,
         SubmissionRow,
@@ -90,14 +91,16 @@ _HOMES = {
     **dict.fromkeys(("PlannedSuite", "SuiteResult", "decide_suite", "plan_suite", "run_suite"), "suites"),
     **dict.fromkeys(("ProbeRequest", "probe"), "probes"),
     **dict.fromkeys(("DatasetEntry", "Listings", "SubmissionRow", "Submissions", "Upload", "UploadVerdict"), "submissions"),
+    "MOST_ERRORS": "submissions",
     **dict.fromkeys(("check_upload", "named_run", "prepare_run", "record_errors", "warm_up"), "submissions"),
-    **dict.fromkeys(("list_baselines", "set_baseline", "trend"), "gates"),
+    **dict.fromkeys(("list_baselines", "note_audit", "set_baseline", "trend"), "gates"),
     **dict.fromkeys(("PlannedComparison", "RankRequest", "plan_rank", "rank"), "rankings"),
     **dict.fromkeys(("convert_benchmark", "convert_contract"), "conversion"),
 }
 """Names that are not in `runs`."""
 
 __all__ = [
+    "MOST_ERRORS",
     "AsyncClient",
     "Baseline",
     "Calibration",
@@ -166,6 +169,7 @@ __all__ = [
     "missing_indexes",
     "named_run",
     "neighbours_of",
+    "note_audit",
     "open_run",
     "plan_rank",
     "plan_runs",

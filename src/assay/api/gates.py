@@ -26,6 +26,7 @@ __all__ = [
     "audit",
     "gate",
     "list_baselines",
+    "note_audit",
     "set_baseline",
     "trend",
 ]
@@ -123,6 +124,11 @@ def trend(
     """The complete runs of one candidate over one dataset in the order of time, and the direction that a test supports."""
     wanted = TrendChoice(dataset=dataset, candidate=candidate, measure=measure, is_any_version=is_any_version)
     return run_trend(Path(runs_dir), wanted, last=last)
+
+
+def note_audit(runs_dir: Path, action: str, members: dict[str, Any]) -> None:
+    """A line in the audit log of a folder of runs: who did what, and when."""
+    record(runs_dir, action, members)
 
 
 def audit(runs_dir: str | Path = RUNS_DIR) -> list[dict[str, Any]]:

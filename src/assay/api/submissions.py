@@ -21,10 +21,12 @@ from assay.engine.request import RunRequest
 from assay.engine.run_file import DatasetEntry
 from assay.engine.run_id import new_run_id
 from assay.engine.submission import (
+    MOST_ERRORS,
     UploadVerdict,
     accept,
     discard_upload,
     exact_run,
+    fixed_error,
     new_upload,
     prepare,
     queued_errors,
@@ -35,6 +37,7 @@ from assay.store.lock import RunLock
 from assay.store.submissions import SubmissionBook, SubmissionRow
 
 __all__ = [
+    "MOST_ERRORS",
     "DatasetEntry",
     "Listings",
     "SubmissionRow",
@@ -151,10 +154,10 @@ def named_run(run_id: str, runs_dir: Path) -> Run:
 
 
 def record_errors(run: Run) -> Iterator[dict[str, Any]]:
-    """Every error of every record, in the order of the records."""
+    """Every error of every record, in the order of the records, in the contract's six members."""
     is_read = False
     for line in run.validations():
         is_read = True
-        yield from (issue for issue in line["issues"] if issue["severity"] == "error")
+        yield from (fixed_error(issue) for issue in line["issues"] if issue["severity"] == "error")
     if not is_read:
         yield from queued_errors(run.folders)

@@ -56,14 +56,15 @@ def verdict_on(report: Report) -> UploadVerdict:
         contract=report.contract or "",
         counts=report.counts,
         dataset_errors=tuple(shown["dataset_errors"][:MOST_ERRORS]),
-        record_errors=tuple(map(_fixed, errors[:MOST_ERRORS])),
+        record_errors=tuple(map(fixed_error, errors[:MOST_ERRORS])),
         record_errors_total=len(errors),
         warnings=tuple(shown["warnings"][:MOST_ERRORS]),
         warnings_total=len(shown["warnings"]),
     )
 
 
-def _fixed(error: Line) -> Line:
+def fixed_error(error: Line) -> Line:
+    """An error of a record as the contract fixes it."""
     return {name: error[name] for name in ERROR_MEMBERS}
 
 
@@ -99,7 +100,7 @@ def prepare(request: RunRequest, *, environ: Mapping[str, str], now: float) -> U
 def _keep_errors(path: Path, report: Report) -> None:
     with disk_errors(path), os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         for error in report.to_dict()["record_errors"]:
-            file.write(msgspec.json.encode(_fixed(error)) + b"\n")
+            file.write(msgspec.json.encode(fixed_error(error)) + b"\n")
 
 
 def accept(plan: bytes, runs_dir: Path, *, at: float) -> None:

@@ -31,7 +31,7 @@ class SubmissionRow(msgspec.Struct, frozen=True):
     fingerprint: str
     """Of the body and the settings: the same key with another one is a conflict."""
     answer: bytes
-    """What was answered, as JSON."""
+    """What was answered, as JSON, without what it quoted of the records: the run has that, redacted."""
     at: float
 
 

@@ -3,12 +3,13 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
-from assay.api.client.answers import RunStatus
+from assay.api.client.answers import RunEvent, RunStatus
 from assay.api.client.client import FIRST_LOOK, LAST_LOOK, Client, Watch
-from assay.api.client.wire import pauses
+from assay.api.client.wire import Leash, pauses
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -59,7 +60,6 @@ class AsyncClient:
     start = _beside(Client.start)
     run = _beside(Client.run)
     runs = _each(Client.runs)
-    events = _each(Client.events)
     cancel = _beside(Client.cancel)
     resume = _beside(Client.resume)
     records = _each(Client.records)
@@ -72,6 +72,19 @@ class AsyncClient:
     export = _beside(Client.export)
     download = _beside(Client.download)
     compare = _beside(Client.compare)
+
+    async def events(self, run_id: str, *, last_event_id: str = "") -> AsyncIterator[RunEvent]:
+        """As `Client.events`; a task that is cancelled hangs up at once."""
+        leash = Leash()
+        found = self.client.events(run_id, last_event_id=last_event_id, leash=leash)
+        # A thread of its own: the ones that the loop shares would be used up by a few followers.
+        pool = ThreadPoolExecutor(1, thread_name_prefix="assay events")
+        try:
+            while (event := await asyncio.get_running_loop().run_in_executor(pool, next, found, None)) is not None:
+                yield event
+        finally:
+            leash.cut()
+            pool.shutdown(wait=False)
 
     async def wait(self, run_id: str, *, watch: Watch | None = None, seconds: float | None = None) -> RunStatus:
         """As `Client.wait`; a task that is cancelled stops waiting at once."""

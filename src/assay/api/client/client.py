@@ -29,7 +29,7 @@ from assay.api.client.answers import (
 from assay.api.client.downloads import publish, save
 from assay.api.client.events import events_in
 from assay.api.client.uploads import upload_of
-from assay.api.client.wire import UNEXPECTED, Again, Request, Wire, pauses
+from assay.api.client.wire import UNEXPECTED, Again, Leash, Request, Wire, pauses
 from assay.core.errors import ServerProblem, UsageProblem
 from assay.core.run_result import RunListing
 
@@ -134,13 +134,17 @@ class Client:
             time.sleep(pause)
         raise AssertionError
 
-    def events(self, run_id: str, *, last_event_id: str = "") -> Iterator[RunEvent]:
-        """Every change of a run until its end; after a broken connection it goes on with what came since."""
+    def events(self, run_id: str, *, last_event_id: str = "", leash: Leash | None = None) -> Iterator[RunEvent]:
+        """Every change of a run until its end; after a broken connection it goes on with what came since.
+
+        A leash that is cut in another thread ends it too.
+        """
+        leash = leash or Leash()
         seen, failures = last_event_id, 0
         while True:
             is_over = True
             try:
-                for event in self._events(run_id, seen):
+                for event in self._events(run_id, seen, leash):
                     seen, failures, is_over = event.id, 0, False
                     yield event
                     if event.is_end:
@@ -150,7 +154,7 @@ class Client:
                 if failures > RECONNECTIONS:
                     raise again.problem from again
             # A look at the run waits for a service that is away; where nothing was left to tell, it says whether there will be.
-            if self.run(run_id).is_stopped and is_over:
+            if leash.is_cut or (self.run(run_id).is_stopped and is_over):
                 return
             time.sleep(LAST_LOOK)
 
@@ -237,10 +241,10 @@ class Client:
         self._wire.call(request, lambda answer: save(answer, target, sha256=sha256))
         return target
 
-    def _events(self, run_id: str, seen: str) -> Iterator[RunEvent]:
+    def _events(self, run_id: str, seen: str, leash: Leash) -> Iterator[RunEvent]:
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": seen} if seen else {})}
         request = Request(path=f"{_path(run_id)}/events", headers=headers, timeout_s=EVENTS_SILENCE)
-        with self._wire.opened(request) as answer:
+        with self._wire.opened(request, leash) as answer:
             yield from events_in(answer)
 
 

@@ -1,10 +1,11 @@
 """Requests to a service over HTTP: one connection each, tried again where that is safe, and every failure as one exception."""
 
 import ipaddress
+import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import TypeVar
 from urllib.parse import SplitResult, urlencode, urlsplit
@@ -51,6 +52,27 @@ class Again(Exception):
         """What the service says to wait."""
 
 
+class Leash:
+    """Holds a connection that is read in one thread, so that another can end it."""
+
+    def __init__(self) -> None:
+        self._socket: socket.socket | None = None
+        self.is_cut = False
+
+    def hold(self, connection: HTTPConnection) -> None:
+        """Take a new connection in place of the last."""
+        self._socket = connection.sock
+        if self.is_cut:
+            self.cut()
+
+    def cut(self) -> None:
+        """End the connection: whoever reads from it comes to its end."""
+        self.is_cut = True
+        if self._socket is not None:
+            with suppress(OSError):  # it has ended by itself
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+
 class Wire:
     """The way to one service."""
 
@@ -87,10 +109,13 @@ class Wire:
             return read(answer)
 
     @contextmanager
-    def opened(self, request: Request) -> Iterator[HTTPResponse]:
+    def opened(self, request: Request, leash: Leash | None = None) -> Iterator[HTTPResponse]:
         """The answer while it comes in; raises ServerProblem, or Again where a moment later may do."""
         connection = self._connection(request)
         try:
+            connection.connect()
+            if leash is not None:
+                leash.hold(connection)
             answer = self._answer(connection, request)
             self._has_answered = True
             if answer.status >= 300:

@@ -55,5 +55,5 @@ def _cells(entry: dict[str, Any]) -> tuple[str, ...]:
     elif action == "suite":
         what = f"{entry['verdict']}: {', '.join(entry['runs'])}"
     else:
-        what = entry.get("reason", "")
+        what = entry.get("reason") or entry.get("key", "")
     return (entry["at"], entry.get("by", ""), action.replace("_", " "), entry.get("run_id", ""), what)

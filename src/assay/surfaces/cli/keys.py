@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from assay import api
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text
 from assay.surfaces.printable import printable
@@ -15,7 +16,7 @@ from assay.surfaces.server.keys import SCOPES, Keys, Scope
 HELP = """Make, list and revoke the keys of the service of a folder of runs.
 
 A key is shown once, when it is made; only its hash is kept. `read` may look, `write` may also submit, cancel and resume,
-`admin` may also read the audit log. As soon as there is a key, every request needs one.
+`admin` may also read the audit log. From the first key on every request needs one, also when all are revoked again.
 """
 
 EPILOG = """\b
@@ -44,6 +45,7 @@ def command() -> None:
 def add(context: click.Context, /, name: str, scope: Scope, *, runs_dir: str, is_json: bool) -> None:
     """A new key."""
     key = Keys(Path(runs_dir)).add(name, scope)
+    api.note_audit(Path(runs_dir), "key_added", {"key": name, "scope": scope})
     if is_json:
         write_json({"name": name, "scope": scope, "key": key})
     else:
@@ -77,5 +79,6 @@ def list_keys(context: click.Context, /, runs_dir: str, *, is_json: bool) -> Non
 def revoke(context: click.Context, /, name: str, runs_dir: str) -> None:
     """One key less."""
     Keys(Path(runs_dir)).revoke(name)
+    api.note_audit(Path(runs_dir), "key_revoked", {"key": name})
     write_text([f"the key '{printable(name)}' is revoked\n"])
     context.exit(exits.VALID)

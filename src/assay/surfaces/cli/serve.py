@@ -7,6 +7,7 @@ import click
 from assay.core.errors import MissingExtra
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import runs_dir_option
+from assay.surfaces.printable import printable
 
 HELP = """Serve the contract batch_v1 over HTTP: take datasets, run them, answer for them.
 
@@ -41,5 +42,6 @@ def command(context: click.Context, /, host: str, port: int, *, runs_dir: str, c
     except ModuleNotFoundError as problem:
         raise MissingExtra(f"the service needs {problem.name}", hint="pip install 'assay[server]'") from problem
     settings = read_server_settings(config)
-    serve(Listening(runs_dir=Path(runs_dir), settings=settings, host=host, port=port))
+    listening = Listening(runs_dir=Path(runs_dir), settings=settings, host=host, port=port)
+    serve(listening, lambda text: click.echo(printable(text), err=True))
     context.exit(exits.VALID)

@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import FrameType
@@ -51,6 +52,8 @@ from assay.surfaces.server.turns import Turns
 from assay.surfaces.server.uploads import ClientGone
 from assay.surfaces.server.workshop import Workshop
 
+BACKLOG = 2_048
+"""Connections that may wait to be taken."""
 HANDLERS = (
     runs.options_of_runs,
     submissions.validate_dataset,
@@ -175,9 +178,11 @@ class _Listener(uvicorn.Server):
         self.should_exit = True
 
 
-def serve(listening: Listening) -> None:
+def serve(listening: Listening, say: Callable[[str], None]) -> None:
     """Serve until a signal ends it; unfinished runs go on at the next start."""
     check_listening(listening)
+    # Before anything is begun: a port that is taken is said at once, and no run has been touched.
+    listener = _listener(listening)
     for name in api.__all__:
         getattr(api, name)
     api.warm_up()
@@ -220,4 +225,22 @@ def serve(listening: Listening) -> None:
         log_config=None,
         lifespan="on",
     )
-    _Listener(config, server.queue).run()
+    host, port = listener.getsockname()[:2]
+    say(f"assay: the runs in '{listening.runs_dir}' are served at http://{_shown(host)}:{port}; Ctrl-C ends it")
+    _Listener(config, server.queue).run(sockets=[listener])
+
+
+def _listener(listening: Listening) -> socket.socket:
+    """The socket of a service; raises UsageProblem when it cannot be had."""
+    try:
+        found = socket.getaddrinfo(listening.host, listening.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        return socket.create_server(found[0][4][:2], family=found[0][0], backlog=BACKLOG)
+    except OSError as problem:
+        reason = (problem.strerror or str(problem)).lower()
+        raise UsageProblem(
+            f"cannot listen on {_shown(listening.host)}:{listening.port}: {reason}", hint="choose another with --host and --port"
+        ) from problem
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -4,7 +4,6 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -33,7 +32,8 @@ COLUMNS = (
 """The columns of a table; lists are cells of JSON."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "'")
 """What makes a spreadsheet evaluate a cell, or hide its first character."""
-GROUP = 500
+GROUP = 5_000
+GROUP_CHARACTERS = 8 << 20
 
 
 class Export(msgspec.Struct, frozen=True):
@@ -56,10 +56,9 @@ def _json_lines(lines: Iterable[Line]) -> Iterator[bytes]:
 
 
 def _csv(lines: Iterable[Line]) -> Iterator[bytes]:
-    rows = iter(lines)
     yield _csv_text([COLUMNS])
-    while group := list(islice(rows, GROUP)):
-        yield _csv_text([[cell(line.get(name)) for name in COLUMNS] for line in group])
+    for line in lines:
+        yield _csv_text([[cell(line.get(name)) for name in COLUMNS]])
 
 
 def _csv_text(rows: Iterable[Iterable[object]]) -> bytes:
@@ -91,13 +90,52 @@ def _parquet(lines: Iterable[Line]) -> Iterator[bytes]:
     counts = ("index", "sample", "input_tokens", "output_tokens", "total_tokens")
     kinds = {**dict.fromkeys(numbers, pyarrow.float64()), **dict.fromkeys(counts, pyarrow.int64()), "passed": pyarrow.bool_()}
     schema = pyarrow.schema([(name, kinds.get(name, pyarrow.string())) for name in COLUMNS])
-    sink = io.BytesIO()
-    rows = iter(lines)
+    sink = _Sink()
     with parquet.ParquetWriter(sink, schema) as writer:
-        while group := list(islice(rows, 10 * GROUP)):
+        for group in _groups(lines):
             columns = {name: [_plain(line.get(name)) for line in group] for name in COLUMNS}
             writer.write_table(pyarrow.table(columns, schema=schema))
-    yield sink.getvalue()
+            yield sink.taken()
+    yield sink.taken()
+
+
+class _Sink(io.RawIOBase):
+    """A file that is sent on while it is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._written = bytearray()
+        self._before = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._before + len(self._written)
+
+    def write(self, piece: Any) -> int:
+        self._written += piece
+        return len(piece)
+
+    def taken(self) -> bytes:
+        """What was written since the last time."""
+        written, self._written = bytes(self._written), bytearray()
+        self._before += len(written)
+        return written
+
+
+def _groups(lines: Iterable[Line]) -> Iterator[list[Line]]:
+    """Lines enough to make good columns of, and no more than fit into memory many times."""
+    group: list[Line] = []
+    room = GROUP_CHARACTERS
+    for line in lines:
+        group.append(line)
+        room -= len(line.get("model_response") or "")
+        if len(group) == GROUP or room < 0:
+            yield group
+            group, room = [], GROUP_CHARACTERS
+    if group:
+        yield group
 
 
 def _plain(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import asyncio
 import ipaddress
+import logging
 import re
 import socket
 import time
@@ -48,6 +49,9 @@ SECURITY_HEADERS = {
 }
 
 
+log = logging.getLogger("assay.server")
+
+
 class Guard:
     """Which hosts, callers and rates are let in."""
 
@@ -70,7 +74,8 @@ class Guard:
         try:
             caller = self._caller(headers, scope["method"])
         except StoreUnavailable as problem:
-            raise Refusal(503, problem.message, headers={"Retry-After": "5"}) from problem
+            log.warning("%s", problem.message)
+            raise Refusal(503, "the keys of this service cannot be read", headers={"Retry-After": "5"}) from problem
         wanted = _wanted(scope["method"], path)
         allowance = self._rates.take(caller.name)
         if allowance.retry_after_s:
@@ -103,7 +108,7 @@ class Guard:
         return True
 
     def _caller(self, headers: dict[str, str], method: str) -> keys.Caller:
-        if not self._needs_key and not self._keys.entries():
+        if not self._needs_key and not self._keys.are_needed:
             return keys.Caller()
         scheme, _, token = headers.get("authorization", "").partition(" ")
         given = headers.get("x-api-key") or (token.strip() if scheme.lower() == "bearer" else "")

@@ -1,10 +1,13 @@
 """Keys of the service: 256 random bits each, kept as hashes, with a scope that says what they may do."""
 
+import fcntl
 import hashlib
 import hmac
 import os
 import re
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, get_args
@@ -55,16 +58,23 @@ class Keys:
 
     def entries(self) -> tuple[KeyEntry, ...]:
         """All keys in the order of their making; raises StoreUnavailable."""
+        return self._found() or ()
+
+    @property
+    def are_needed(self) -> bool:
+        """True from the first key on, also when all are revoked again: to revoke a key must not open what it was for."""
+        return self._found() is not None
+
+    def _found(self) -> tuple[KeyEntry, ...] | None:
         try:
             found = self._path.stat()
-        except FileNotFoundError:
-            return ()
-        version = (found.st_mtime_ns, found.st_ino)
-        if self._read[0] != version:
-            try:
+            version = (found.st_mtime_ns, found.st_ino)
+            if self._read[0] != version:
                 self._read = (version, msgspec.json.decode(self._path.read_bytes(), type=tuple[KeyEntry, ...]))
-            except (OSError, msgspec.DecodeError) as problem:
-                raise StoreUnavailable(f"cannot read the keys in '{self._path}': {problem}", hint="restore the file") from problem
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError) as problem:
+            raise StoreUnavailable(f"cannot read the keys in '{self._path}': {problem}", hint="restore the file") from problem
         return self._read[1]
 
     def caller(self, key: str) -> Caller | None:
@@ -80,23 +90,35 @@ class Keys:
         """A new key, which is told this once; raises UsageProblem for a name that is taken."""
         if _NAME.fullmatch(name) is None:
             raise UsageProblem(f"{name!r} cannot name a key", hint="use up to 64 letters, digits, dots, dashes, underscores and @")
-        if any(entry.name == name for entry in self.entries()):
-            raise UsageProblem(f"there is a key '{name}' already", hint="revoke it first, or choose another name")
         key = PREFIX + secrets.token_urlsafe(32)
         created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         entry = KeyEntry(name=name, scope=scope, sha256=_digest(key), hint=key[:10], created_at=created)
-        self._write((*self.entries(), entry))
+        with self._alone():
+            if any(entry.name == name for entry in self.entries()):
+                raise UsageProblem(f"there is a key '{name}' already", hint="revoke it first, or choose another name")
+            self._write((*self.entries(), entry))
         return key
 
     def revoke(self, name: str) -> None:
         """Forget a key; raises UsageProblem when there is none of that name."""
-        kept = tuple(entry for entry in self.entries() if entry.name != name)
-        if len(kept) == len(self.entries()):
-            raise UsageProblem(f"there is no key '{name}'", hint="list them with: assay keys list")
-        self._write(kept)
+        with self._alone():
+            kept = tuple(entry for entry in self.entries() if entry.name != name)
+            if len(kept) == len(self.entries()):
+                raise UsageProblem(f"there is no key '{name}'", hint="list them with: assay keys list")
+            self._write(kept)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Two who change the keys at once take turns, or one of the changes would be lost."""
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
 
     def _write(self, entries: tuple[KeyEntry, ...]) -> None:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         partial = self._path.with_name(f".keys-{secrets.token_hex(4)}")
         try:
             with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

@@ -72,4 +72,6 @@ def read_server_settings(path: str) -> ServerSettings:
     except msgspec.DecodeError as problem:
         raise UsageProblem(f"'{path}': {problem}", hint="docs/how-to/operate-a-server.md lists the settings") from problem
     run_file = str((Path(path).parent / settings.run_file).absolute()) if settings.run_file else ""
+    if run_file and not Path(run_file).is_file():
+        raise SourceUnreadable(f"there is no run file '{run_file}', which '{path}' names", hint="its path is relative to that file")
     return msgspec.structs.replace(settings, run_file=run_file)

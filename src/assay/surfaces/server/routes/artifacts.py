@@ -55,7 +55,7 @@ def _sha256(run: api.Run, name: str, path: Path) -> str:
     query=NoQuery,
     answer=bytes,
     media_types=tuple(_MEDIA_TYPES.values()),
-    errors=(404, 416),
+    errors=(404, 412, 416),
 )
 def show_artifact(request: AnyRequest, run_id: FromPath[str], name: FromPath[str]) -> Response[bytes] | Stream:
     """A file of a finished run as it was published; its ETag is its SHA-256, and a part of it can be asked for."""
@@ -66,8 +66,10 @@ def show_artifact(request: AnyRequest, run_id: FromPath[str], name: FromPath[str
         raise RunNotFound(f"run '{run_id}' has no artifact of that name", hint=f"/v1/runs/{run_id}/artifacts lists them")
     etag = f'"{_sha256(run, name, path)}"'
     headers = {"ETag": etag, "Accept-Ranges": "bytes", "Cache-Control": "private, no-cache"}
-    if etag in request.headers.get("if-none-match", ""):
+    if _names(request.headers.get("if-none-match", ""), etag):
         return Response(b"", status_code=304, headers=headers)
+    if "if-match" in request.headers and not _names(request.headers["if-match"], etag):
+        raise Refusal(412, "the file is not the one that If-Match names")
     size = path.stat().st_size
     start, end = _span(request, size, etag=etag)
     is_part = (start, end) != (0, size)
@@ -79,12 +81,19 @@ def show_artifact(request: AnyRequest, run_id: FromPath[str], name: FromPath[str
     )
 
 
+def _names(condition: str, etag: str) -> bool:
+    """Whether a condition is about the file with this tag."""
+    return condition.strip() == "*" or etag in (tag.strip().removeprefix("W/") for tag in condition.split(","))
+
+
 def _span(request: AnyRequest, size: int, *, etag: str) -> tuple[int, int]:
     """First byte and the one after the last; a range that cannot be read, or is for another file, is the whole."""
     found = _RANGE.fullmatch(request.headers.get("range", "").strip())
     if found is None or found[0] == "bytes=-" or request.headers.get("if-range", etag) != etag:
         return 0, size
     first, last = found[1], found[2]
+    if first and last and int(last) < int(first):
+        return 0, size
     start = int(first) if first else max(0, size - int(last))
     end = min(size, int(last) + 1) if first and last else size
     if start >= end:
@@ -112,5 +121,15 @@ def export_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
 
 
 def _begun(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The same pieces; what keeps them from beginning is said before the answer has begun."""
-    return chain((next(pieces, b""),), pieces)
+    """The same bytes in larger blocks; what keeps them from beginning is said before the answer has begun."""
+    return _blocks(chain((next(pieces, b""),), pieces))
+
+
+def _blocks(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    block = bytearray()
+    for piece in pieces:
+        block += piece
+        if len(block) >= BLOCK:
+            yield bytes(block)
+            block.clear()
+    yield bytes(block)

@@ -1,6 +1,7 @@
 """Whether the service lives, whether it takes work, and what it counts."""
 
 import os
+import shutil
 
 from litestar import Response, get
 
@@ -21,11 +22,13 @@ async def healthz(request: AnyRequest) -> Answer:
 
 @get("/readyz", sync_to_thread=True, query=NoQuery, answer=Health, errors=(503,))
 def readyz(request: AnyRequest) -> Answer:
-    """Say whether a run could be taken now: there is room in the queue, and the folder of the runs can be written."""
+    """Say whether a run could be taken now: there is room in the queue and on the disk, and the runs can be written."""
     read_query(request, NoQuery)
     server = server_of(request)
     if not os.access(server.runs_dir, os.W_OK):
         raise Refusal(503, "the folder of the runs cannot be written", headers={"Retry-After": str(RETRY_SECONDS)})
+    if shutil.disk_usage(server.runs_dir).free < server.settings.max_bytes:
+        raise Refusal(503, "the disk of the runs is full", headers={"Retry-After": str(RETRY_SECONDS)})
     with server.queue.seat():
         return answered(Health(status="ok", version=__version__, request_id=request_id_of(request)))
 

@@ -5,18 +5,21 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
+import msgspec
 from litestar import get
 from litestar.params import FromPath
 
 from assay import api
 from assay.core.record_query import VALID, RecordSearch
-from assay.surfaces.server.answers import Distribution, LinesPage, RecordView
+from assay.surfaces.reporters.plain_json import json_text
+from assay.surfaces.server.answers import Accepted, Distribution, LinesPage, RecordView
 from assay.surfaces.server.errors import Refusal, request_id_of
 from assay.surfaces.server.queries import AnyRequest, NoQuery, PageQuery, RecordQuery, RecordsQuery, read_query
 from assay.surfaces.server.server import Answer, answered, server_of
 
 Line = dict[str, Any]
-
+PAGE_BYTES = 8 << 20
+"""What a page may weigh: a record may have 256 KB, and a thousand of them would be in memory several times."""
 
 PATIENCE = 20.0
 """Seconds that a search waits for the index of a large run that has just ended."""
@@ -38,21 +41,23 @@ def _records(request: AnyRequest, run: api.Run, query: RecordsQuery) -> Answer:
     percent = server_of(request).indexer.wait(run, search, PATIENCE)
     if percent is not None:
         raise Refusal(503, f"the records are being indexed: {percent} %", headers={"Retry-After": "2"})
-    found = api.find_records(run, search, limit=query.limit, offset=start)
-    cursor = None if found.next_offset is None else str(found.next_offset)
-    items = tuple(record.line for record in found.records)
-    return answered(LinesPage(items=items, next_cursor=cursor, total=found.total, request_id=request_id_of(request)))
+    found = api.find_records(run, search, limit=query.limit + 1, offset=start)
+    entries = enumerate((record.line for record in found.records), start)
+    return _page(entries, query.limit, total=found.total, request_id=request_id_of(request))
 
 
 @get("/v1/runs/{run_id:str}/errors", sync_to_thread=True, query=PageQuery, answer=LinesPage, errors=(400, 404))
 def list_errors(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """List every error of every invalid record."""
     query = read_query(request, PageQuery)
-    start, request_id = int(query.cursor or 0), request_id_of(request)
-    return server_of(request).look(
-        run_id,
-        lambda run: _page(islice(enumerate(api.record_errors(run)), start, None), query.limit, total=None, request_id=request_id),
-    )
+    return server_of(request).look(run_id, lambda run: _errors(request, run, query))
+
+
+def _errors(request: AnyRequest, run: api.Run, query: PageQuery) -> Answer:
+    entries = islice(enumerate(api.record_errors(run)), int(query.cursor or 0), None)
+    row = server_of(request).submissions.of(run.folders.run_id)
+    total = None if row is None else msgspec.json.decode(row.answer, type=Accepted).record_errors_total
+    return _page(entries, query.limit, total=total, request_id=request_id_of(request))
 
 
 @get("/v1/runs/{run_id:str}/failures", sync_to_thread=True, query=PageQuery, answer=LinesPage, errors=(400, 404))
@@ -116,8 +121,13 @@ def _total(run: api.Run, name: str) -> int | None:
 
 
 def _page(entries: Iterable[tuple[int, Line]], limit: int, *, total: int | None, request_id: str) -> Answer:
-    """One page of numbered lines; the number of the first one that is not shown names the next."""
-    found = list(islice(entries, limit + 1))
-    cursor = str(found[limit][0]) if len(found) > limit else None
-    items = tuple(line for _, line in found[:limit])
-    return answered(LinesPage(items=items, next_cursor=cursor, total=total, request_id=request_id))
+    """One page of numbered lines, shorter when they are long; the number of the first one that is not shown names the next."""
+    items: list[Line] = []
+    room, cursor = PAGE_BYTES, None
+    for number, line in entries:
+        room -= len(json_text(line))
+        if items and (len(items) == limit or room < 0):
+            cursor = str(number)
+            break
+        items.append(line)
+    return answered(LinesPage(items=tuple(items), next_cursor=cursor, total=total, request_id=request_id))

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import secrets
 import time
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -105,8 +106,15 @@ class Submitted:
         if earlier.fingerprint != self._fingerprint():
             message = "the Idempotency-Key was used with another body or other settings"
             raise Refusal(409, message, details={"run_id": earlier.run_id})
-        first: dict[str, Any] = msgspec.json.decode(earlier.answer)
-        return answered({**first, "request_id": self._request_id}, status=202, headers={"Idempotent-Replayed": "true"})
+        again = await asyncio.to_thread(self._again, msgspec.json.decode(earlier.answer, type=Accepted))
+        return answered(again, status=202, headers={"Idempotent-Replayed": "true"})
+
+    def _again(self, first: Accepted) -> Accepted:
+        """What was answered the first time; the errors come from the run, which has them redacted once it has read its input."""
+        found = self._server.look(first.run_id, lambda run: list(islice(api.record_errors(run), api.MOST_ERRORS)))
+        listed = tuple(RecordError(**error) for error in found)
+        total = first.record_errors_total if first.record_errors_truncated else None
+        return msgspec.structs.replace(first, record_errors=listed, record_errors_total=total, request_id=self._request_id)
 
     async def _accepted(self, key: str) -> Answer:
         verdict = await self._server.workshop.run(self._spooled.size, api.prepare_run, self._request())
@@ -118,7 +126,9 @@ class Submitted:
             owner=self._owner,
             key=key,
             fingerprint=self._fingerprint(),
-            answer=msgspec.json.encode(accepted),
+            answer=msgspec.json.encode(
+                msgspec.structs.replace(accepted, record_errors=(), record_errors_total=verdict.record_errors_total)
+            ),
             at=time.time(),
         )
         await asyncio.to_thread(self._keep, verdict, row)
