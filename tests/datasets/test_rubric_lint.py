@@ -1,18 +1,19 @@
 """The lint of rubrics: what it warns of, what it leaves alone, and when it looks."""
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import ValidationConfig, validate
 from assay.core.case import Criterion
-from assay.datasets.linting import LINT_BYTES, MOST_ISSUES
+from assay.datasets.linting import MOST_ISSUES
 from assay.datasets.rubric_lint import lint_rubric, undecidable
+from assay.datasets.rubric_screen import doubtful_rows
 
 REALDATA = Path(os.environ.get("ASSAY_REALDATA", "/nonexistent")) / "eu_legal_benchmark"
 LINTS = {
@@ -44,6 +45,11 @@ def row(row_id: str, *criteria: tuple[str, float]) -> dict[str, Any]:
         ("Nennt die Frist von zwei Wochen", "Nennt die Frist von zwei Wochen nicht"),
         ("Nennt eine Frist von zwei Wochen", "Nennt keine Frist von zwei Wochen"),
         ("The response says that silence binds", "Does not say that silence binds"),
+        ("Erwähnt, dass der Vertrag nichtig ist", "Die Antwort erwähnt nicht, dass der Vertrag nichtig ist"),
+        ("Sagt, dass Schweigen bindet", "Sagt niemals, dass Schweigen bindet"),
+        ("Mentionne le délai de rétractation", "Ne mentionne pas le délai de rétractation"),
+        ("La réponse indique le tribunal compétent", "N'indique jamais le tribunal compétent"),
+        ("Cite un arrêt de la Cour de cassation", "Ne cite aucun arrêt de la Cour de cassation"),
     ],
 )
 def test_opposites_are_contradictory_when_both_are_rewarded(one: str, other: str) -> None:
@@ -60,6 +66,9 @@ def test_opposites_are_contradictory_when_both_are_rewarded(one: str, other: str
         ("Names a period of < 5 days for it", "Names a period of > 5 days for it"),
         ("Cites Regulation No 44/2001 on courts", "Cites Regulation 44/2001 on courts"),
         ("Explains the last-shot rule", "Explains the knock-out rule"),
+        ("Nennt § 433 Abs. 1 BGB", "Nennt § 433 Abs. 2 BGB"),
+        ("Erwähnt die Frist für den Käufer", "Erwähnt die Frist für den Verkäufer"),
+        ("Mentionne le délai du vendeur", "Mentionne le délai de l'acheteur"),
     ],
 )
 def test_criteria_that_differ_in_more_than_form_are_left_alone(one: str, other: str) -> None:
@@ -80,6 +89,17 @@ def test_criteria_that_differ_in_more_than_form_are_left_alone(one: str, other: 
         "[TBD]",
         "See criterion 3",
         "as in criteria 1 and 2",
+        "Siehe oben",
+        "wie Kriterium 3",
+        "Kriterium 4",
+        "Noch offen",
+        "[hier den Artikel einfügen]",
+        "Nennt Artikel [bitte ergänzen]",
+        "À compléter",
+        "Voir ci-dessus",
+        "cf. critère 2 et 3",
+        "Critère 7",
+        "Cite l'article [à préciser]",
     ],
 )
 def test_a_text_that_is_still_to_come_cannot_be_decided(text: str) -> None:
@@ -97,6 +117,12 @@ def test_a_text_that_is_still_to_come_cannot_be_decided(text: str) -> None:
         "Fills in [your name] placeholder correctly",
         "See criterion for negligence applied to facts",
         "As last resort, names the ombudsman",
+        "Wie im Urteil, nennt die Frist",
+        "Siehe auch die Frist des Käufers",
+        "Keine Haftung des Verkäufers",
+        "À défaut, cite le tribunal compétent",
+        "Comme la Cour, retient la faute",
+        "Nennt BGH [2019] NJW 12",
         "Yes",
     ],
 )
@@ -117,6 +143,15 @@ def test_a_fault_may_be_punished_but_not_rewarded() -> None:
         "The response contains hallucinated cases",
         "The response wrongly names the court",
         "Falsely claims that silence binds",
+        "Behauptet fälschlicherweise, dass Schweigen bindet",
+        "Die Antwort nennt fälschlich die Frist von zwei Wochen",
+        "Enthält falsche Angaben zur Verjährung",
+        "Erfindet Urteile",
+        "Das Modell zitiert erfundene Quellen",
+        "Affirme à tort que le silence vaut acceptation",
+        "La réponse cite à tort l'article 12",
+        "Contient des informations erronées",
+        "Omet de citer le tribunal compétent",
     ],
 )
 def test_what_only_a_bad_answer_does_is_a_fault(title: str) -> None:
@@ -131,6 +166,11 @@ def test_what_only_a_bad_answer_does_is_a_fault(title: str) -> None:
         "Incorrectly served notice is identified as void",
         "Falsely imprisoned: identifies the tort",
         "Makes false statements a ground of liability",
+        "Erkennt fälschlich erhobene Gebühren",
+        "Nennt falsche Angaben als Anfechtungsgrund",
+        "Erklärt, dass der Käufer irrtümlich zahlt",
+        "Relève que le salarié a été licencié à tort",
+        "Omet-elle les délais ? La réponse le dit",
     ],
 )
 def test_a_fault_of_somebody_else_is_none_of_the_answer(title: str) -> None:
@@ -142,6 +182,19 @@ def test_a_point_with_its_subject_is_the_same_as_without() -> None:
         "duplicate_criterion"
     ]
     assert codes(("The answer to the letter binds", 2), ("To the letter binds", 2)) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Nennt die Frist von zwei Wochen", "Die Antwort nennt die Frist von zwei Wochen."),
+        ("La réponse mentionne le délai de rétractation", "Mentionne le « délai » de rétractation !"),
+        ("Посочва срока за отказ", "посочва срока за отказ."),
+    ],
+)
+def test_a_point_is_the_same_in_any_language_with_other_signs_and_capitals(one: str, other: str) -> None:
+    assert codes((one, 2), (other, 2)) == ["duplicate_criterion"]
+    assert [issue.code for issue in validate([row("a", (one, 2), (other, 2))]).warnings] == ["duplicate_criterion"]
 
 
 def test_a_point_that_counts_three_times_has_two_warnings() -> None:
@@ -180,13 +233,91 @@ def test_many_warnings_of_a_kind_are_counted_at_the_last_that_is_listed() -> Non
     assert report.warnings[-1].message.endswith("(and 7 more like it)")
 
 
-def test_a_large_file_is_linted_when_asked_for(tmp_path: Path) -> None:
-    path = tmp_path / "large.jsonl"
-    filler = {**row("filler", ("Names the court", 1)), "context": "x" * LINT_BYTES}
-    path.write_text("\n".join(map(json.dumps, [row("a", ("TBD", 1)), filler])), encoding="utf-8")
-    silent, asked = validate(path), validate(path, config=ValidationConfig(lint=True))
-    assert (silent.issues, silent.is_linted) == ((), False)
-    assert ([issue.code for issue in asked.issues], asked.is_linted) == (["unscorable_criterion"], True)
+WORDS = (
+    *(
+        "The response",
+        "La réponse",
+        "Die Antwort",
+        "States that",
+        "Ne mentionne pas",
+        "Does not state that",
+        "Nennt",
+        "keine",
+        "eine",
+    ),
+    *(
+        "wrongly",
+        "à tort",
+        "fälschlich",
+        "que",
+        "dass",
+        "the period",
+        "die Frist",
+        "le délai",
+        "Article 2(1)",
+        "срок",
+        "TBD",
+        "see",
+    ),
+    *(
+        "criterion 3",
+        "[insert",
+        "name]",
+        "{{x}}",
+        "never",
+        "Contains",
+        "false information",
+        "not",
+        ".",
+        "\u2019",
+        "É",
+        "pas",
+        "N/A",
+    ),
+)
+"""Of these, texts of all kinds can be made."""
+TITLES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join) | st.text(min_size=1, max_size=20)
+
+
+class Item(msgspec.Struct):
+    """A criterion as validation reads it."""
+
+    id: str
+    title: str
+    description: str | msgspec.UnsetType = msgspec.UNSET
+    weight: float | msgspec.UnsetType = msgspec.UNSET
+
+
+class Row(msgspec.Struct):
+    """A row as validation reads it."""
+
+    rubric: list[Item]
+    reference_answers: list[str] | msgspec.UnsetType = msgspec.UNSET
+
+
+@given(st.lists(st.lists(st.tuples(TITLES, st.sampled_from((-2.0, 0.0, 1.0, 3.0))), min_size=1, max_size=6), max_size=4))
+def test_no_rubric_is_cleared_at_a_glance_that_the_lint_warns_of(given_rubrics: list[list[tuple[str, float]]]) -> None:
+    warned = [place for place, criteria in enumerate(given_rubrics) if lint_rubric(rubric(*criteria))]
+    rows = [Row([Item("c", title.replace("\0", ""), weight=weight) for title, weight in criteria]) for criteria in given_rubrics]
+    assert doubtful_rows(rows) == warned
+
+
+def test_doubtful_rows_are_found_among_many_and_in_blocks_that_are_not_clean() -> None:
+    rows = [
+        row(f"r{number}", (f"Names the court number {number}", 1), ("States the law of the place", 2)) for number in range(3000)
+    ]
+    rows[1200]["rubric"][1]["title"] = "TBD"
+    rows[2900]["rubric"][0]["title"] = rows[2900]["rubric"][1]["title"]
+    rows[2901]["prompt"] = ""
+    rows[2902]["unknown"] = 1
+    rows[2902]["rubric"][0]["weight"] = 0
+    found = {issue.record_id: issue.code for issue in validate(rows).warnings if issue.code in LINTS}
+    assert found == {"r1200": "unscorable_criterion", "r2900": "duplicate_criterion", "r2902": "unreachable_criterion"}
+
+
+def test_a_title_made_of_half_brackets_is_looked_at_in_a_moment() -> None:
+    assert codes(("{{" * 100_000, 1.0)) == []
+    assert codes(("ne " * 60_000 + "pas", 1.0), ("n'" * 60_000, 1.0)) == []
 
 
 def test_a_golden_rubric_that_is_still_to_come_is_warned_of() -> None:

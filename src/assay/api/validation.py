@@ -17,7 +17,7 @@ from assay.datasets import read, resolve_contract
 from assay.datasets import stream as stream_source
 from assay.datasets.config import ValidationConfig, check_config, load_config
 from assay.datasets.fixes import Change, fixed
-from assay.datasets.linting import is_large, lint
+from assay.datasets.linting import lint
 from assay.datasets.progress import Effort, Progress, no_progress
 from assay.datasets.source import Source, open_source
 
@@ -48,19 +48,12 @@ def validate(
 ) -> Report:
     """The report on a path, bytes or a Python object; raises SourceUnreadable or UsageProblem, never for bad content."""
     opened = _opened(source, contract)
-    effort = Effort(progress or no_progress, workers if opened.size >= PARALLEL_BYTES else 1)
     settings = _settings(config, strict=strict)
-    report = _linted(read(opened, contract, config=settings, effort=effort), opened, settings)
+    effort = Effort(progress or no_progress, workers if opened.size >= PARALLEL_BYTES else 1, lint=settings.lint)
+    report = read(opened, contract, config=settings, effort=effort)
+    if settings.lint:
+        report.issues = (*report.issues, *lint(opened, report))
     return _without_places(report) if opened.is_object else report
-
-
-def _linted(report: Report, source: Source, settings: ValidationConfig) -> Report:
-    """The report with warnings about rubrics; of large files only when asked for."""
-    if settings.lint or (settings.lint is None and not is_large(source)):
-        report.issues = (*report.issues, *lint(source, report))
-    else:
-        report.is_linted = report.contract != "legal_eval_v1"
-    return report
 
 
 def validate_with_hashes(source: Any, contract: str = "auto", *, config: ValidationConfig | None = None) -> Report:

@@ -49,8 +49,8 @@ class ValidationConfig(msgspec.Struct, kw_only=False):
     """legal_eval_v1: a forbidden field that is null counts as absent (exports of pandas and Hugging Face)."""
     allow_size: bool = False
     """golden_v1: accept fewer than 5 or more than 20 cases."""
-    lint: bool | None = None
-    """Warn of rubrics that contradict or repeat themselves; by default in files up to 8 MB."""
+    lint: bool = True
+    """Look for criteria of rubrics that repeat or contradict each other, cannot be decided or change nothing."""
 
 
 _LARGEST = 1 << 40

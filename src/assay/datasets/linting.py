@@ -1,7 +1,7 @@
-"""Valid rubrics of a source into warnings about them, in a reading of their own that validation does not pay for."""
+"""Doubtful rubrics of a source into warnings about them; which are doubtful, validation has seen as it read them."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -16,11 +16,8 @@ from assay.datasets.placing import Record, placed
 from assay.datasets.rubric_lint import lint_rubric, undecidable
 from assay.datasets.source import Source, filled_lines
 
-LINT_BYTES = 8 << 20
-"""Larger files are linted only when asked for: above this size the speed of validation is what people wait for."""
 MOST_ISSUES = 100
 """Warnings of one code in one file; the last says how many more there are."""
-_MARK = b'"rubric_qa"'
 
 
 class _Row(msgspec.Struct):
@@ -35,24 +32,19 @@ _decode_row = msgspec.json.Decoder(_Row).decode
 
 
 def lint(source: Source, report: Report) -> list[Issue]:
-    """Warnings about the rubrics of the valid records of a source."""
+    """Warnings about the rubrics of the valid records of a source, which was read with an effort that says to lint."""
     if report.outcome == "rejected":
         return []
     if report.contract == "legal_eval_v1":
-        rejected = {issue.index for issue in report.record_errors}
-        return _limited(_lint_rows(source, rejected))
+        return _limited(_lint_rows(source, report.doubtful))
     return _limited(_lint_cases(source)) if report.contract == "golden_v1" else []
 
 
-def is_large(source: Source) -> bool:
-    """True for a source that is linted only when asked for."""
-    return source.size > LINT_BYTES
-
-
-def _lint_rows(source: Source, rejected: set[int | None]) -> Iterator[Issue]:
-    for index, line in enumerate(filled_lines(source)):
-        if _MARK not in line.content or index in rejected:
-            continue
+def _lint_rows(source: Source, doubtful: Sequence[int]) -> Iterator[Issue]:
+    """The rows with these indexes, in order; the others are passed over without being decoded."""
+    lines = enumerate(filled_lines(source))
+    for wanted in doubtful:
+        index, line = next(entry for entry in lines if entry[0] == wanted)
         row = _decode_row(line.content)
         found = lint_rubric(row.rubric, row.reference_answers or ())
         if found:

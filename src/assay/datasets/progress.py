@@ -19,6 +19,8 @@ class Effort(NamedTuple):
     """Processes for large batch_v1 documents; more than one forks, which a server must not do."""
     hashes: bool = False
     """Someone will ask for the hashes of all records, so a reader that has each record at hand should hash it."""
+    lint: bool = False
+    """Someone will ask for warnings about rubrics, so a reader that has each rubric at hand should tell which are doubtful."""
 
 
 ALONE = Effort()

@@ -5,6 +5,7 @@ Every rule looks for something that can be shown in the text; what only a reader
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from assay.core.case import Criterion
@@ -18,42 +19,98 @@ HEADING = 32
 """A title of fewer letters is a heading, such as `Legal basis`: only with its description does it say what is wanted."""
 _SHORT = 80
 """A longer text is more than a placeholder or a pointer."""
-_STUBS = ("todo", "tbd", "tba", "fixme", "lorem ipsum")
+_SIGNS = re.compile(r"[\W_]+")
 _STUB = re.compile(r"[\[(<{*]*(?:todo|tbd|tba|fixme)\s*(?:$|[:.,(\])>}*-])|lorem ipsum")
 """`todo` is a word in some languages, so that a sign or the end must follow it."""
 _EMPTY_TEXT = re.compile(
     r"[\W_]*(?:(?:n/?a|none|null|nan|undefined|untitled|placeholder|insert .* here"
-    r"|(?:new |example |another )?(?:criterion|criteria|item|point|rubric)(?: ?\d+)?)[\W_]*)?"
+    r"|(?:new |example |another )?(?:criterion|criteria|item|point|rubric)(?: ?\d+)?"
+    r"|platzhalter|keine angabe|noch (?:offen|festzulegen|zu ergänzen)|(?:neues |weiteres )?(?:kriterium|punkt)(?: ?\d+)?"
+    r"|à (?:compléter|définir|préciser|remplir|venir)|(?:nouveau |autre )?critère(?: ?\d+)?)[\W_]*)?"
 )
 """What people write where a text is still to come."""
-_GAP = re.compile(r"\{\{.*?\}\}|[\[<](?:insert|to be|your)\b", re.IGNORECASE | re.DOTALL)
+_GAP = re.compile(
+    r"\{\{[^{}]*\}\}|[\[<](?:insert|to be|your|hier [^\]>]{0,40}einfügen|bitte (?:ergänzen|einfügen|ausfüllen)|einfügen|noch zu"
+    r"|insérer|à (?:compléter|définir|préciser)|votre)\b",
+    re.IGNORECASE,
+)
 """A place of a template that nobody filled."""
-_ABOUT_GAPS = re.compile(r"placeholder|bracket|blank|\bfill", re.IGNORECASE)
+GAP_SIGNS = ("{", "[", "<")
+"""One of them is in every text with a gap, which is quick to see."""
+_ABOUT_GAPS = re.compile(r"placeholder|bracket|blank|\bfill|platzhalter|klammer|lücke|ausfüll|crochet|champ", re.IGNORECASE)
 """A text that speaks of such places means them."""
+_NUMBERS = (
+    r"(?: (?:no\.? ?|nr\.? ?|n° ?|#)?[\w.]{1,4}(?:(?: ?[,&-] ?| and | or | to | und | oder | bis | et | ou | à )[\w.]{1,4})*)?"
+)
 _POINTER = re.compile(
     r"(?:same as|see|as in|as|like) (?:\w+ ){0,2}"
     r"(?:(?:above|below)(?:[,;:(].*)?|(?:previous|preceding|next|last)(?: (?:one|criteri(?:on|a)|item|point|row|entry))?"
-    r"|criteri(?:on|a)(?: (?:no\.? ?|nr\.? ?|#)?[\w.]{1,4}(?:(?: ?[,&-] ?| and | or | to )[\w.]{1,4})*)?(?:[,;:(].*)?)[\W_]*"
-    r"|(?:ditto|idem)\W*"
+    rf"|criteri(?:on|a){_NUMBERS}(?:[,;:(].*)?)[\W_]*"
+    r"|(?:siehe|vgl\.?|wie) (?:\w+ ){0,2}"
+    r"(?:(?:oben|unten)(?:[,;:(].*)?|(?:vorige|vorherige|letzte|nächste)[mnrs]?(?: (?:kriterium|punkt))?"
+    rf"|kriterium{_NUMBERS})[\W_]*"
+    r"|(?:voir|cf\.?|comme) (?:\w+ ){0,2}"
+    rf"(?:ci-dess(?:us|ous)(?:[,;:(].*)?|plus (?:haut|bas)|(?:critère |point )?(?:précédent|suivant)|critère{_NUMBERS})[\W_]*"
+    r"|(?:ditto|dito|idem)\W*"
 )
-_SUBJECT = re.compile(r"(?:the )?(?:model|response|answer|assistant|output) (?!to\b|of\b|is\b)")
+_SUBJECT = re.compile(
+    r"(?:the )?(?:model|response|answer|assistant|output) (?!to\b|of\b|is\b)"
+    r"|(?:die |das |der )?(?:antwort|modell|assistent) (?!auf\b|an\b|ist\b|des\b|der\b|von\b)"
+    r"|(?:la |le |l['\u2019])?(?:réponse|modèle|assistant) (?!à\b|au\b|aux\b|de\b|du\b|des\b|est\b)"
+)
 _WRONGLY = r"(?:incorrectly|wrongly|erroneously|mistakenly|falsely)"
+_FAULT_OF_SUBJECT = re.compile(rf"{_WRONGLY}\b")
+"""`The response wrongly` is a fault; `Wrongly dismissed employees` are none, so that without a subject more has to follow."""
 _FAULT = re.compile(
-    # `Wrongly dismissed employees` are no fault of the answer: without a subject the next word must be what an answer does.
-    rf"(?:{_SUBJECT.pattern}{_WRONGLY}\b|{_WRONGLY} \w+[^\Ws]s\b"
-    rf"|(?:{_SUBJECT.pattern})?(?:(?:fails to|misstates|misquotes|misrepresents|hallucinates|fabricates)\b"
+    rf"{_WRONGLY} \w+[^\Ws]s\b"
+    r"|(?:fails to|misstates|misquotes|misrepresents|hallucinates|fabricates)\b"
     r"|(?:makes|contains|gives|provides|includes) (?:an? |any )?(?:factually )?(?:incorrect|wrong|false|erroneous|inaccurate) "
     r"(?:statement|claim|assertion|citation|conclusion|information)s?(?=\W*$| (?:about|that|of|on|regarding|concerning)\b)"
-    r"|(?:contains|includes) (?:an? |any )?(?:hallucinated|fabricated) (?:fact|case|citation|source|reference|quote)s?\b))"
+    r"|(?:contains|includes) (?:an? |any )?(?:hallucinated|fabricated) (?:fact|case|citation|source|reference|quote)s?\b"
+    # `Erkennt fälschlich erhobene Gebühren` is none: what was done wrongly follows at once, and no article or `dass`.
+    r"|\w+t (?:fälschlich|irrtümlich)(?:erweise)?(?=,| (?:dass|als|an|d(?:ie|er|as|en|em)|eine?[mnr]?)\b)"
+    r"|(?:enthält|macht|nennt|gibt|liefert|zitiert) (?:eine? |einen )?(?:sachlich )?"
+    r"(?:falsch|unrichtig|unzutreffend|erfunden|halluziniert)e[nrs]? "
+    r"(?:aussage|angabe|behauptung|information|schlussfolgerung|quelle|fundstelle|zitat|urteil)\w*"
+    r"(?=\W*$| (?:über|zu|zur|zum|von|aus)\b|, dass\b)"
+    r"|(?:erfindet|halluziniert|versäumt es|unterlässt es)\b"
+    r"|\w+e (?:à tort|erronément)(?=,| (?:que|comme|l[ae]s?|une?|des)\b| (?:qu|l)['\u2019])"
+    r"|contient (?:une? |des )?(?:information|affirmation|citation|référence|conclusion|source)s? "
+    r"(?:faux|fausse|inexacte|erronée|incorrecte|inventée)s?\b"
+    r"|(?:omet|oublie|invente|hallucine) (?:de |d['\u2019]|une? |des |l[ae]s? |l['\u2019])"
 )
+_OPENING = 18
+"""Letters in which a subject and the beginning of what is said of it have room."""
+_LONGEST_FAULT = 200
+"""Letters within which a fault is one."""
+FAULT_SIGNS = {"ä": "fälschlich", "ü": "irrtümlich", "à": "à tort", "é": "erronément"}
+"""One of them is in every German or French fault that may begin with any word; its letter is quick to look for."""
+_FAULT_BEGINNINGS = frozenset((
+    "inc", "wro", "err", "mis", "fal", "fai", "hal", "fab", "mak", "con", "giv", "pro", "ent", "mac", "nen", "gib", "lie",
+    "zit", "erf", "ver", "unt", "ome", "oub", "inv",
+))  # fmt: skip
+"""The first letters of every fault that does not have one of these signs."""
+_STUB_BEGINNINGS = frozenset((
+    "tod", "tbd", "tba", "fix", "lor", "n/a", "na", "non", "nul", "nan", "und", "pla", "ins", "new", "exa", "ano", "cri",
+    "ite", "poi", "rub", "kei", "noc", "neu", "wei", "kri", "pun", "nou", "aut", "sam", "see", "as", "lik", "dit", "ide",
+    "sie", "vgl", "wie", "voi", "cf", "com", "à",
+))  # fmt: skip
+"""The first letters of every text that is still to come or points elsewhere; whole words where they are fewer than three."""
+BEGINNINGS = _FAULT_BEGINNINGS.union(_STUB_BEGINNINGS, (
+    "the", "mod", "res", "ans", "ass", "out", "die", "das", "der", "ant", "la", "le", "l'a", "l\u2019a", "rép",
+))  # fmt: skip
+"""Those, and those of subjects: a title that begins otherwise is not doubtful by itself, unless it begins with a sign."""
 
-_NO_ONE = re.compile(r"\bk(?=ein(?:e[mnrs]?)?\b)")
-"""`keine Frist` is the opposite of `eine Frist`."""
-_NEGATION = re.compile(r"\b(?:not|no(?!\W{0,2}\d)|never|nicht|nie|pas|jamais)\b|n['\u2019]t\b")
+_NO_ONE = re.compile(r"\bk(?=ein(?:e[mnrs]?)?\b)|\bauc(?=une?\b)")
+"""`keine Frist` is the opposite of `eine Frist`, and `aucun délai` that of `un délai`."""
+_NEGATION = re.compile(r"\b(?:not|no(?!\W{0,2}\d)|never|nicht|nie|niemals|pas|jamais)\b|n['\u2019]t\b")
 """`No 44/2001` is none."""
-_NEGATION_MARKS = (" not ", " no ", "n't ", "n\u2019t ", " cannot ", " never ", " nicht", " nie ", " kein", " pas ", " jamais ")
-"""One of them is in nearly every text with a negation; looking for them takes a tenth of the time."""
+_NEGATION_MARKS = (" not", " no ", "n't", "n\u2019t", " cannot", " never", " nicht", " nie", " kein", " pas", " jamais", " aucun")
+"""One of them is in every text with a negation; looking for them takes a tenth of the time."""
 _AUXILIARY = re.compile(r"\b(?:do|does|did)(?=\W*\bnot\b|n['\u2019]t\b)")
+_FRENCH_NEGATION = re.compile(r"\b(?:pas|jamais|aucune?)\b")
+_FRENCH_AUXILIARY = re.compile(r"\b(?:ne\b|n['\u2019])")
+"""Says nothing by itself: `ne mentionne pas` is negated once."""
 _SHORTEST_CLAIM = 12
 """Characters of a claim whose opposite is looked for."""
 
@@ -71,7 +128,7 @@ def lint_rubric(criteria: Sequence[Criterion], references: Sequence[str] = ()) -
     plain = [_said(title).translate(_PLAIN).strip() for title in titles]
     _warn_of_each(found, criteria, titles)
     _warn_of_repetitions(found, criteria, plain)
-    negated = {index for index, title in enumerate(titles) if any(mark in title for mark in _NEGATION_MARKS)}
+    negated = {index for index, title in enumerate(titles) if any(mark in f" {title}" for mark in _NEGATION_MARKS)}
     if negated:
         _warn_of_opposites(
             found, criteria, [_claim(titles[index]) if index in negated else _Claim(text) for index, text in enumerate(plain)]
@@ -81,9 +138,56 @@ def lint_rubric(criteria: Sequence[Criterion], references: Sequence[str] = ()) -
     return found
 
 
+def is_doubtful_alone(title: str, *, weight: float) -> bool:
+    """True when a criterion may be warned of whatever else is in its rubric, apart from a weight of 0."""
+    opening = _opening(title[:_OPENING])
+    may_be_fault = opening.may_be_fault or (not title.isascii() and any(sign in title.casefold() for sign in FAULT_SIGNS.values()))
+    if may_be_fault and weight > 0 and _is_fault(title[:_LONGEST_FAULT].casefold()):
+        return True
+    return (opening.may_be_stub or _has_gap_sign(title)) and bool(undecidable(title))
+
+
+def begins_doubtfully(beginning: str) -> bool:
+    """True for the first three letters of every title that is doubtful by itself, unless it has a sign of a gap or a fault."""
+    return not beginning[:1].isalpha() or not BEGINNINGS.isdisjoint(_beginnings(beginning.casefold()))
+
+
+def _beginnings(text: str) -> tuple[str, str]:
+    """The first three letters, and the first word where it is shorter."""
+    return text[:3], text[:3].partition(" ")[0].rstrip(".,:;!?-)")
+
+
+class _Opening(NamedTuple):
+    """What the first letters of a title leave open."""
+
+    may_be_fault: bool
+    may_be_stub: bool
+
+
+@lru_cache(4096)
+def _opening(beginning: str) -> _Opening:
+    """Many titles of a rubric open with the same words, so that few openings are looked at."""
+    folded = beginning.casefold()
+    bare = folded[signs.end() :] if (signs := _SIGNS.match(folded)) else folded
+    may_be_stub = not bare or not _STUB_BEGINNINGS.isdisjoint(_beginnings(bare))
+    return _Opening(_said(folded)[:3] in _FAULT_BEGINNINGS, may_be_stub)
+
+
+def _is_fault(title: str) -> bool:
+    """True for what only a bad answer does."""
+    said = _said(title)
+    is_of_subject = len(said) < len(title) and _FAULT_OF_SUBJECT.match(said) is not None
+    return is_of_subject or _FAULT.match(said) is not None
+
+
+def _has_gap_sign(title: str) -> bool:
+    return "[" in title or "<" in title or "{" in title
+
+
 def _said(title: str) -> str:
-    """`The response mentions it` says what `Mentions it` says; most titles begin otherwise, which is quick to see."""
-    return _SUBJECT.sub("", title, count=1) if _SUBJECT.match(title) else title
+    """`The response mentions it` says what `Mentions it` says."""
+    subject = _SUBJECT.match(title)
+    return title if subject is None else title[subject.end() :]
 
 
 def undecidable(text: str) -> str:
@@ -110,15 +214,14 @@ def _warn_of_each(found: Findings, criteria: Sequence[Criterion], titles: Sequen
                 "the weight is 0, so the criterion is judged and never changes the score",
                 hint="give it a weight, or remove it",
             )
-        elif weight > 0 and _FAULT.match(title):
+        elif weight > 0 and _is_fault(title[:_LONGEST_FAULT]):
             found.warn(
                 "contradictory_criteria",
                 ("rubric", index, "title"),
                 f"{short(criterion.title)} is a fault, and the weight {weight:g} rewards it",
                 hint="give it a negative weight, or say what a good answer does",
             )
-        # Most titles are long and have no brackets, which is quick to see.
-        if len(title) < _SHORT or "{{" in title or "[" in title or "<" in title or title.lstrip("[(<{*").startswith(_STUBS):
+        if _has_gap_sign(title) or _opening(title[:_OPENING]).may_be_stub:
             _warn_of_undecidable(found, criterion, ("rubric", index, "title"))
 
 
@@ -173,7 +276,10 @@ class _Claim(NamedTuple):
 
 
 def _claim(title: str) -> _Claim:
-    text, negations = _NEGATION.subn("", _AUXILIARY.sub("", _said(title).replace("cannot", "can not")))
+    text = _AUXILIARY.sub("", _said(title).replace("cannot", "can not"))
+    if _FRENCH_NEGATION.search(text):
+        text = _FRENCH_AUXILIARY.sub("", text)
+    text, negations = _NEGATION.subn("", text)
     text, nones = _NO_ONE.subn("", text)
     return _Claim(text.translate(_PLAIN).strip(), (negations + nones) % 2 == 1)
 

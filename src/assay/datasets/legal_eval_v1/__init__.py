@@ -3,6 +3,7 @@
 from array import array
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator
+from importlib import import_module
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from assay.datasets.hashing import Hasher
 from assay.datasets.key_index import KeyIndex
 from assay.datasets.lane import Lane
 from assay.datasets.legal_eval_v1 import rules
-from assay.datasets.legal_eval_v1.fast import KIND, Clean, clean_rows, warned
+from assay.datasets.legal_eval_v1.fast import KIND, Clean, clean_rows, has_rubric, warned
 from assay.datasets.placing import Record, placed
 from assay.datasets.progress import Effort, Progress, no_progress
 from assay.datasets.source import Block, Line, Source, filled_lines
@@ -33,7 +34,7 @@ _SPREAD = "one JSON document over several lines, but legal_eval_v1 has one objec
 
 def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
     """The report on one JSONL file; cases are read again from the source when asked for."""
-    reading = _Reading(config, hashes=effort.hashes)
+    reading = _Reading(config, hashes=effort.hashes, lint=effort.lint)
     issues = [issue for step in reading.steps(source, effort.progress) for issue in step.issues]
     return reading.report(source, issues)
 
@@ -60,13 +61,14 @@ class _Step(NamedTuple):
 class _Reading:
     """The rows of one file on their way to verdicts."""
 
-    def __init__(self, config: ValidationConfig, *, hashes: bool = False) -> None:
+    def __init__(self, config: ValidationConfig, *, hashes: bool = False, lint: bool = False) -> None:
         self.config = config
         self.total = 0
         self.rejected: set[int] = set()
         self._lane = Lane(KIND)
         self._hasher = Hasher()
         self._digests = bytearray() if hashes else None
+        self._doubtful: list[int] | None = [] if lint else None
         self._next_line = 1
         self._ids = KeyIndex()
         self._rows = array("I")
@@ -92,21 +94,31 @@ class _Reading:
 
     def check(self, block: Block) -> list[Issue]:
         """The issues of some lines; afterwards `rejected` knows which rows are bad."""
-        taken = self._lane.all_rows(block)
+        taken, start = self._lane.all_rows(block), self.total
         if taken is not None and self._accept(taken.rows):
             self._next_line += len(taken.rows)
+            self._look_at_rubrics(dict(enumerate(taken.rows, start)))
             if self._digests is not None:
                 self._digests += self._lane.digests(taken, block)
             return []
         lines = block.lines(self._next_line)
         self._next_line += block.feeds()
         verdicts = clean_rows(self._lane, [line.content for line in lines])
-        start = self.total
         issues = [issue for line, clean in zip(lines, verdicts, strict=True) for issue in self._check_line(line, clean)]
+        self._look_at_rubrics({index: clean.row for index, clean in enumerate(verdicts, start) if clean is not None})
         if self._digests is not None:
             accepted = [line.content for index, line in enumerate(lines, start) if index not in self.rejected]
             self._digests += b"".join(map(self._hasher.digest, accepted))
         return issues
+
+    def _look_at_rubrics(self, rows: dict[int, Any]) -> None:
+        """Note which of some clean rows, by their index, a lint has something to say of."""
+        if self._doubtful is None:
+            return
+        graded = [index for index, row in rows.items() if has_rubric(row) and index not in self.rejected]
+        # Loaded only where somebody wants it: validation itself does not need it.
+        doubtful = import_module("assay.datasets.rubric_screen").doubtful_rows([rows[index] for index in graded])
+        self._doubtful += (graded[place] for place in doubtful)
 
     def _accept(self, rows: list[Any]) -> bool:
         """Takes clean rows that are on the next lines, unless one of them needs its line."""
@@ -142,6 +154,8 @@ class _Reading:
             self.rejected.add(index)
         elif row_id is not None:
             self._note_id(row_id, line, index)
+            if self._doubtful is not None and document.value["task_type"] == "rubric_qa":
+                self._doubtful.append(index)
         self._warn({rules.kind_of(finding) for finding in found if finding.severity == "warning"}, line, index)
         record = Record(index, row_id, start=Place(line.number, 1))
         return [placed(finding, document, record) for finding in found if finding.severity == "error"]
@@ -193,6 +207,7 @@ class _Reading:
             open_cases=lambda: _cases(source, total, rejected),
         )
         report.digests = None if self._digests is None else bytes(self._digests)
+        report.doubtful = tuple(sorted(set(self._doubtful or ())))
         return report
 
 

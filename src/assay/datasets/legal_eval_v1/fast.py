@@ -72,6 +72,8 @@ class Clean(msgspec.Struct, frozen=True, gc=False):
     id: str
     warned: tuple[str, ...] = ()
     """Kinds of warnings that the exact rules have for the row."""
+    row: Any = None
+    """All of it."""
 
 
 _TYPES = {"rubric_qa": _Rubric, "reference_qa": _Reference, "mcq": _Mcq}
@@ -81,7 +83,7 @@ _ODD_ESCAPE = re.compile(rb"\\u00(?:00|22)")
 def clean_rows(lane: Lane[Any], lines: Sequence[bytes]) -> list[Clean | None]:
     """For each line what is known of a clean row; None asks for the exact rules."""
     rows = lane.clean_rows(lines)
-    return [_with_unknown(line) if row is None else Clean(row.id, warned(row)) for line, row in zip(lines, rows, strict=True)]
+    return [_with_unknown(line) if row is None else Clean(row.id, warned(row), row) for line, row in zip(lines, rows, strict=True)]
 
 
 def _with_unknown(line: bytes) -> Clean | None:
@@ -96,7 +98,12 @@ def _with_unknown(line: bytes) -> Clean | None:
     except (orjson.JSONDecodeError, orjson.JSONEncodeError, msgspec.ValidationError, KeyError, TypeError):
         return None
     kinds = (f"unsupported_field.{name}" for name in unknown)
-    return Clean(row.id, (*kinds, *warned(row))) if _Parts([row]).are_clean() else None
+    return Clean(row.id, (*kinds, *warned(row)), row) if _Parts([row]).are_clean() else None
+
+
+def has_rubric(row: _Row) -> bool:
+    """True for a row that is graded by a rubric."""
+    return type(row) is _Rubric
 
 
 def warned(row: _Row) -> tuple[str, ...]:

@@ -102,7 +102,7 @@ class Sources(msgspec.Struct, frozen=True):
 @click.option(
     "--lint/--no-lint",
     default=None,
-    help="Warn of rubrics that repeat or contradict themselves.  [default: in files up to 8 MB]",
+    help="Warn of rubrics that repeat or contradict themselves.  [default: lint]",
 )
 @click.option(
     "--workers",
@@ -186,9 +186,6 @@ class Work:
 
     def _counted(self, report: Report) -> Report:
         self._tally.add(report)
-        if not report.is_linted and self._config.lint is None:
-            self._meter.hide()
-            click.echo(f"assay: {printable(report.path)} is large, so its rubrics were not linted; --lint does it", err=True)
         return report
 
     def _in_the_clear(self, chunks: Iterable[str]) -> Iterator[str]:
