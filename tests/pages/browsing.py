@@ -99,9 +99,25 @@ def barriers(page: Page) -> list[str]:
     ]
 
 
+HOSTILE = (
+    "<script>window.hacked = 1</script>",
+    '"><img src=x onerror="window.hacked = 1">',
+    "<svg onload=window.hacked=1>",
+    "![x](http://evil.example/pixel.png)",
+    "javascript:window.hacked=1",
+    "{{ 7 * 7 }}{% raw %}",
+    "\x1b[31mred\x1b[0m\x07",
+    "\u202egnp.exe\u2066",
+    "</textarea></title></style>--><b>bold</b>",
+    "data: x\n\nevent: end",
+)
+"""Texts that want to be more than text."""
+
+
 def make_run(runs_dir: Path, run_id: str, *, records: int = 40, **options: Any) -> None:
-    """A finished run with scores from 1 to 5, two slices and a gate."""
-    tagged = [{**record, "tags": [("easy", "hard")[place % 2]]} for place, record in enumerate(dataset(records)["records"])]
+    """A finished run with scores from 1 to 5, two slices and a gate; `tags` are what its records are sliced by."""
+    tags = options.pop("tags", ("easy", "hard"))
+    tagged = [{**record, "tags": [tags[place % len(tags)]]} for place, record in enumerate(dataset(records)["records"])]
     source = runs_dir.parent / f"{run_id}.json"
     source.write_text(json.dumps({**dataset(1), "records": tagged}), encoding="utf-8")
     settings = {"model": "scripted/echo", "judge": "scripted/judge-any", "pass_rate": 0.2, **options}

@@ -127,6 +127,19 @@ class Run:
             if failure is not None:
                 yield msgspec.to_builtins(failure)
 
+    def latest_failures(self, limit: int) -> list[Line]:
+        """The last records of an unfinished run that ended with an error, the last first; none of a finished one."""
+        if self._sealed is not None:
+            return []
+        shown = self._shown_plan()
+        ledger = open_ledger(self.folders.ledger)
+        try:
+            found = ledger.latest_failures(limit)
+        finally:
+            ledger.close()
+        failures = (Evidence(finished, shown).failure() for finished in found)
+        return [msgspec.to_builtins(failure) for failure in failures if failure is not None]
+
     def slices(self) -> Line:
         """Slices by name as in metrics_by_slice.json; empty for an unfinished run."""
         found: Line = {} if self._sealed is None else self._sealed.document("metrics_by_slice.json")["slices"]

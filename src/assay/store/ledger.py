@@ -113,6 +113,9 @@ class Ledger(Protocol):
     def counts(self) -> dict[str, int]:
         """Records by record status; those without an outcome are counted as `open`."""
 
+    def latest_failures(self, limit: int) -> list[FinishedRecord]:
+        """The last records that ended with an error, the last first; without their attempts."""
+
     def finished(self) -> Iterator[FinishedRecord]:
         """All records in order, each with its attempts and outcome, in constant memory."""
 

@@ -37,6 +37,10 @@ CREATE TABLE outcome(position INTEGER PRIMARY KEY, status TEXT, body BLOB);
 """
 _RECORD_COLUMNS = "position, record_id, sha256, case_json, issues, outcome.body"
 _SELECT_RECORDS = f"SELECT {_RECORD_COLUMNS} FROM record LEFT JOIN outcome USING (position) ORDER BY position"
+_SELECT_FAILED = (
+    f"SELECT {_RECORD_COLUMNS} FROM outcome JOIN record USING (position)"
+    " WHERE status IN ('timeout', 'evaluation_error') ORDER BY position DESC"
+)
 _INSERT_OUTCOME = "INSERT INTO outcome VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 
 _encode = msgspec.json.Encoder().encode
@@ -270,6 +274,13 @@ class SqliteLedger:
             (records,) = database.execute("SELECT records FROM run").fetchone()
             by_status = dict(database.execute("SELECT status, count(*) FROM outcome GROUP BY status").fetchall())
         return {**by_status, "open": records - sum(by_status.values())}
+
+    def latest_failures(self, limit: int) -> list[FinishedRecord]:
+        """The last records that ended with an error, the last first; without their attempts."""
+        with self.transaction("DEFERRED") as database:
+            rows = database.execute(f"{_SELECT_FAILED} LIMIT ?", (limit,)).fetchall()
+        with self._decoding():
+            return [FinishedRecord(RecordRow(*values), (), _decode_outcome.decode(end)) for *values, end in rows]
 
     def finished(self) -> Iterator[FinishedRecord]:
         """All records in order, each with its attempts and outcome, in constant memory.

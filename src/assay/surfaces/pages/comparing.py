@@ -12,9 +12,8 @@ from assay.core.run_state import TERMINAL
 from assay.surfaces.charts import Caption, Estimate, Flips, Row, difference_plot, flip_chart
 from assay.surfaces.pages import figures
 from assay.surfaces.pages.diffs import Sides, sides
-from assay.surfaces.pages.figures import DASH, Figure, Kind, Mark
+from assay.surfaces.pages.figures import DASH, Fact, Figure, KeyFigure, Kind, Mark, Verdict
 from assay.surfaces.pages.places import Place
-from assay.surfaces.pages.run import Fact, KeyFigure, Verdict
 from assay.surfaces.pages.tables import Cell, Column, Drawing, Table, drawing, text_cell
 from assay.surfaces.reporters.comparison_words import change, conclusion, p_text, shown_slices
 from assay.surfaces.reporters.run_numbers import decimal, level_name

@@ -1,7 +1,7 @@
 """Numbers, times and states as a page shows them: each with what it means and what it is counted over."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -69,6 +69,30 @@ class Whisker(msgspec.Struct, frozen=True):
     high: float
 
 
+class KeyFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """A number that stands large on a page."""
+
+    label: str
+    figure: Figure
+    note: str = ""
+    bar: Whisker | None = None
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """A label and what belongs to it."""
+
+    label: str
+    text: str
+    is_hash: bool = False
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """A decision with its reason."""
+
+    mark: Mark
+    reason: str
+
+
 def state_mark(state: str) -> Mark:
     """The state of a run."""
     return Mark(state.replace("_", " "), _KINDS.get(state, "live"), _STATES.get(state, ""))
@@ -102,6 +126,20 @@ def moment(iso: str) -> Moment | None:
 def interval_text(interval: tuple[float, float] | None) -> str:
     """`0.44 to 0.97`, or that there is none."""
     return "no interval" if interval is None else f"{decimal(interval[0])} to {decimal(interval[1])}"
+
+
+def ends(interval: dict[str, Any] | None) -> tuple[float, float] | None:
+    """An interval of the metrics as its two ends."""
+    return None if interval is None else (interval["low"], interval["high"])
+
+
+def share(count: int, total: int) -> Figure:
+    """`12.5 %`; only all of them are 100 and only none are 0."""
+    if not total:
+        return Figure(DASH)
+    percent = 100 * count / total
+    text = f"{percent:.1f}" if count in (0, total) else f"{min(max(percent, 0.1), 99.9):.1f}"
+    return Figure(f"{text.removesuffix('.0')} %", f"{count:,} of {total:,}")
 
 
 def rate(value: float | None, interval: tuple[float, float] | None, *, n: int, name: str = "pass rate") -> Figure:

@@ -110,9 +110,11 @@ class RunsView(msgspec.Struct, frozen=True, kw_only=True):
     first_address: str
     clear_address: str
     runs_dir: str
+    server_address: str
+    """Where programs reach this server."""
 
 
-def runs_view(listings: Sequence[RunListing], choice: RunsChoice, *, place: Place, runs_dir: str) -> RunsView:
+def runs_view(listings: Sequence[RunListing], choice: RunsChoice, *, place: Place, runs_dir: str, server_address: str) -> RunsView:
     """One page of the runs that a reader wants to see; the listings are all there are, the newest first."""
     found = sort_runs([listing for listing in listings if is_wanted(listing, choice)], choice)
     start = next((number + 1 for number, listing in enumerate(found) if listing.run_id == choice.after), 0)
@@ -132,6 +134,7 @@ def runs_view(listings: Sequence[RunListing], choice: RunsChoice, *, place: Plac
         first_address=_address(place, choice, after="") if start else "",
         clear_address=place.runs(),
         runs_dir=runs_dir,
+        server_address=server_address,
     )
 
 
@@ -199,8 +202,7 @@ def _headings(choice: RunsChoice, place: Place) -> tuple[Heading, ...]:
         ("run", "Run", "The id of the run; it names its folder and its addresses.", False),
         (None, "State", "How far the run is, and whether it reached its gates.", False),
         ("dataset", "Dataset", "The dataset whose records were asked.", False),
-        ("candidate", "Candidate", "The model that answered.", False),
-        (None, "Judge", "The models that graded the answers.", False),
+        ("candidate", "Candidate and judge", "The model that answered, and below it the models that graded its answers.", False),
         (None, "Records", "Records of the run; while it works, how many are done.", True),
         ("pass_rate", "Pass rate", "Share of scored records that passed; the bar is its 95 % interval from 0 to 1.", True),
         ("score", "Score", "The mean score on its scale, or the headline of a benchmark.", True),

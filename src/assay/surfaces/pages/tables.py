@@ -6,7 +6,7 @@ import msgspec
 
 from assay.surfaces.pages.figures import Figure, Mark, Whisker
 
-WIDE = 560
+WIDE = 460
 NARROW = 340
 """Widths in pixels that charts are drawn for: text in a picture cannot flow, so that a phone gets its own."""
 

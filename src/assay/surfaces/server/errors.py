@@ -47,6 +47,8 @@ PAGE_HEADERS = {
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
         "base-uri 'none'; frame-ancestors 'none'"
     ),
+    # Without any referrer a browser would hide from this server that its own forms are its own.
+    "referrer-policy": "same-origin",
 }
 """What every page comes with: it may load what this server serves, and nothing else."""
 
@@ -88,8 +90,9 @@ def error_body(refusal: Refusal, scope: HTTPScope, *, request_id: str, accept: s
         body = envelope(refusal.status, refusal.message, request_id=request_id, details=refusal.details)
         return ErrorShown(body, {"content-type": "application/json", **refusal.headers})
     query = scope["query_string"].decode("latin-1")
-    target = path + (f"?{query}" if query else "") if scope["method"] == "GET" else "/runs"
-    hint = str((refusal.details or {}).get("hint", ""))
+    details = refusal.details or {}
+    target = path + (f"?{query}" if query else "") if scope["method"] == "GET" else str(details.get("next", "/runs"))
+    hint = str(details.get("hint", ""))
     message = "This server shows its runs to those who have a key" if refusal.status == 401 else refusal.message
     view = problem_view(refusal.status, message, request_id=request_id, hint=hint, next_page=target)
     text = page("problem.html", view, place=ServerPlace(), reader=Reader())

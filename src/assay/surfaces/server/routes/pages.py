@@ -11,12 +11,11 @@ from litestar.params import FromPath
 from litestar.response import Stream
 
 from assay import api
-from assay.surfaces.pages.figures import Figure, state_mark
 from assay.surfaces.pages.places import MEDIA_TYPES, STATIC_NAMES, ServerPlace, static
 from assay.surfaces.pages.rendering import Reader, page
-from assay.surfaces.pages.run import Standing, run_page
+from assay.surfaces.pages.run import run_page
 from assay.surfaces.pages.runs import RunsChoice, is_wanted, run_row, runs_view
-from assay.surfaces.reporters.run_numbers import duration
+from assay.surfaces.pages.standing import Actions, Standing, pace_text, standing
 from assay.surfaces.reporters.run_view import sketch_of
 from assay.surfaces.server.errors import PAGE_HEADERS, Refusal
 from assay.surfaces.server.queries import AnyRequest
@@ -26,7 +25,7 @@ from assay.surfaces.server.server import Answer, Server, caller_of, server_of
 PLACE = ServerPlace()
 POLL_SECONDS = 1.0
 KEEP_ALIVE_SECONDS = 15.0
-MAX_TEXT = 500
+MAX_FAILURES = 5
 T = TypeVar("T", bound=msgspec.Struct)
 
 
@@ -72,7 +71,8 @@ def runs_page(request: AnyRequest) -> Answer:
     """The list of runs."""
     server, choice = server_of(request), read_choice(request, RunsChoice)
     listings = server.listings.newest_first()
-    view = runs_view(listings, choice, place=PLACE, runs_dir=str(server.runs_dir))
+    address = f"{request.url.scheme}://{request.headers['host']}"
+    view = runs_view(listings, choice, place=PLACE, runs_dir=str(server.runs_dir), server_address=address)
     return paged(request, "runs.html", view)
 
 
@@ -99,7 +99,7 @@ async def _row_events(server: Server, choice: RunsChoice, *, reader: Reader) -> 
         listings = {listing.run_id: listing for listing in await asyncio.to_thread(server.listings.newest_first)}
         for run_id, listing in listings.items():
             if run_id in known and known[run_id] != listing:
-                row = run_row(listing, place=PLACE, pace=pace_of(server, run_id).text)
+                row = run_row(listing, place=PLACE, pace=pace_text(server.queue.snapshot(run_id)))
                 yield part_event(_Row(row), "parts/run_row_alone.html", reader=reader)
         news = sum(run_id not in known and is_wanted(listing, choice) for run_id, listing in listings.items())
         if news:
@@ -125,42 +125,75 @@ def part_event(view: msgspec.Struct, template: str, *, reader: Reader) -> bytes:
 
 @get("/runs/{run_id:str}", sync_to_thread=True)
 def show_run_page(request: AnyRequest, run_id: FromPath[str]) -> Answer:
-    """One run."""
-    server = server_of(request)
-    return server.look(run_id, lambda run: _run_page(request, server, run))
+    """One run; with `verify=1` after a look at all its files."""
+    choice, server = read_choice(request, RunChoice), server_of(request)
+    return server.look(run_id, lambda run: _run_page(request, run, is_verified=choice.verify))
 
 
-def _run_page(request: AnyRequest, server: Server, run: api.Run) -> Answer:
-    view = sketch_of(run)
-    standing = None if view.result.is_finished else standing_of(server, run)
-    made = run_page(view, place=PLACE, moments=run.moments, files=run.artifacts(), standing=standing)
+class RunChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a run is shown."""
+
+    verify: bool = False
+
+
+def _run_page(request: AnyRequest, run: api.Run, *, is_verified: bool) -> Answer:
+    view, server = sketch_of(run), server_of(request)
+    is_finished = view.result.is_finished
+    problems = api.verify(view.result.run_id, runs_dir=server.runs_dir) if is_verified and is_finished else None
+    standing = None if is_finished else run_standing(server, run, reader=reader_of(request))
+    made = run_page(view, place=PLACE, moments=run.moments, files=run.artifacts(), standing=standing, problems=problems)
     return paged(request, "run.html", made)
 
 
-def standing_of(server: Server, run: api.Run) -> Standing:
+@get("/live/runs/{run_id:str}")
+async def live_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
+    """How a run goes, whenever that changes, until it has ended."""
+    server = server_of(request)
+    await asyncio.to_thread(server.run, run_id)
+    return _stream(_standing_events(server, run_id, reader=reader_of(request)))
+
+
+async def _standing_events(server: Server, run_id: str, *, reader: Reader) -> AsyncIterator[bytes]:
+    seen = b""
+    quiet = 0.0
+    while not server.queue.is_stopping:
+        told = await asyncio.to_thread(server.look, run_id, lambda run: _told(server, run, reader=reader))
+        if told != seen:
+            yield told
+            seen, quiet = told, 0.0
+        if told == ENDED:
+            return
+        await asyncio.sleep(POLL_SECONDS)
+        quiet += POLL_SECONDS
+        if quiet >= KEEP_ALIVE_SECONDS:
+            yield b": still there\n\n"
+            quiet = 0.0
+
+
+ENDED = b"event: end\ndata:\n\n"
+"""The page of a run that has ended is another one."""
+
+
+def _told(server: Server, run: api.Run, *, reader: Reader) -> bytes:
+    if run.result.is_finished:
+        return ENDED
+    return part_event(_Alone(run_standing(server, run, reader=reader)), "parts/standing.html", reader=reader)
+
+
+class _Alone(msgspec.Struct, frozen=True):
+    standing: Standing
+
+
+def run_standing(server: Server, run: api.Run, *, reader: Reader) -> Standing:
     """How a run goes that has not ended."""
     result = run.result
-    counts = result.counts
-    done = counts.evaluated_records + counts.failed_records
-    return Standing(
-        state=state_mark(result.state),
-        done=done,
-        total=counts.total_records,
-        text=f"{done:,} of {counts.total_records:,} records done",
-        pace=pace_of(server, result.run_id),
+    return standing(
+        result,
+        place=PLACE,
+        snapshot=server.queue.snapshot(result.run_id),
+        failures=run.latest_failures(MAX_FAILURES) if result.counts.failed_records > result.counts.invalid_records else [],
         problem=server.queue.problem(result.run_id) or result.blocked,
-    )
-
-
-def pace_of(server: Server, run_id: str) -> Figure:
-    """How fast a run goes and how long it will take; empty where nobody knows."""
-    snapshot = server.queue.snapshot(run_id)
-    if snapshot is None or not snapshot.done or snapshot.elapsed_s <= 0:
-        return Figure("")
-    rate = snapshot.done / snapshot.elapsed_s
-    left = (snapshot.total - snapshot.done) / rate
-    return Figure(
-        f"{rate:,.1f}/s · {duration(left)} left", "Records done per second so far, and how long the rest takes at that pace."
+        actions=Actions(may_cancel=reader.may_write, may_resume=reader.may_write and not server.queue.has(result.run_id)),
     )
 
 
@@ -178,4 +211,4 @@ def resume_form(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     return Response(b"", status_code=303, headers={"Location": PLACE.run(run_id)})
 
 
-HANDLERS = (home, static_file, runs_page, live_runs, show_run_page, cancel_form, resume_form)
+HANDLERS = (home, static_file, runs_page, live_runs, show_run_page, live_run, cancel_form, resume_form)

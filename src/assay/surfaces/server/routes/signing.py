@@ -19,11 +19,14 @@ FORM_BYTES = 64 << 10
 async def sign_in(request: AnyRequest) -> Answer:
     """Take a key, and lead to the page that asked for it."""
     form = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=10)
+    wanted = form.get("next", [""])[0]
+    target = wanted if _OWN_PAGE.fullmatch(wanted) else "/runs"
     token = server_of(request).sessions.begin(form.get("key", [""])[0].strip())
     if token is None:
-        raise Refusal(401, "that key is not known", details={"hint": "that key is not known; keys begin with `assay_`"})
-    target = form.get("next", ["/runs"])[0]
-    return _led(target if _OWN_PAGE.fullmatch(target) else "/runs", cookie(token, is_secure=is_secure(request)))
+        raise Refusal(
+            401, "that key is not known", details={"hint": "that key is not known; keys begin with assay_", "next": target}
+        )
+    return _led(target, cookie(token, is_secure=is_secure(request)))
 
 
 @post("/sign-out", status_code=303)

@@ -1,0 +1,119 @@
+"""The numbers at the top of a run's page: what it is known by, and what they are counted over."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from assay.surfaces.pages import figures
+from assay.surfaces.pages.figures import Figure, KeyFigure, Kind, Whisker
+from assay.surfaces.pages.places import Place
+from assay.surfaces.reporters.run_numbers import duration, ends_text, latency
+from assay.surfaces.reporters.run_slices import shared_mean
+from assay.surfaces.reporters.run_view import Json, RunView
+from assay.surfaces.reporters.wording import counted
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of all records, as a piece of one bar from 0 to 100."""
+
+    label: str
+    kind: Kind
+    count: Figure
+    start: float
+    width: float
+    address: str = ""
+
+
+def key_figures(view: RunView) -> Iterator[KeyFigure]:
+    """Pass rate and score, or the headline of a profile; time and cost."""
+    metrics = view.result.metrics
+    if "ranking" not in metrics:
+        yield _pass_rate(metrics)
+        yield _score(view)
+    yield KeyFigure(label="Cost", figure=_cost(metrics["cost_usd"]), note=_each(metrics["cost_usd"]))
+    whole = metrics["latency_ms"].get("end_to_end") or {"n": 0, "p50": None, "p95": None}
+    yield KeyFigure(
+        label="Time for a record",
+        figure=Figure(
+            figures.shown(latency(whole["p50"])),
+            "Median time from the first call of a record to its grade: half of the records took less.",
+            f"n {whole['n']:,}",
+        ),
+        note=f"95 % took less than {latency(whole['p95'])}" if whole["p95"] is not None else "",
+    )
+    if view.seconds is not None:
+        yield KeyFigure(label="Duration", figure=Figure(duration(view.seconds), "From the first call of the run to its end."))
+
+
+def _pass_rate(metrics: Json) -> KeyFigure:
+    interval = figures.ends(metrics["pass_rate_interval"])
+    unscored = metrics.get("n_unscored", 0)
+    bounds = f"; {unscored:,} unscored: {ends_text(metrics['pass_rate_bounds'])}" if unscored else ""
+    return KeyFigure(
+        label="Pass rate",
+        figure=figures.rate(metrics["pass_rate"], interval, n=metrics["n_scored"]),
+        note=f"95 % interval {figures.interval_text(interval)}{bounds}" if interval else "no record has a score",
+        bar=figures.whisker(metrics["pass_rate"], interval),
+    )
+
+
+def _score(view: RunView) -> KeyFigure:
+    metrics, mean = view.result.metrics, shared_mean([view])
+    profile = metrics.get("profile")
+    if profile:
+        interval = figures.ends(profile["headline_interval"])
+        found = figures.score(profile["headline"], interval, n=profile["n"], scale=profile["scale"], name=mean.title)
+        note = f"scale {profile['scale']} · 95 % interval {figures.interval_text(interval)}"
+        return KeyFigure(label=mean.title, figure=found, note=note, bar=_bar(profile["headline"], interval, profile["scale"]))
+    scale = metrics["scale"] or "0-1"
+    interval = figures.ends(metrics[f"{mean.member}_interval"])
+    found = figures.score(metrics[mean.member], interval, n=metrics["n_scored"], scale=scale, name=mean.title)
+    several = "" if metrics["scale"] or not metrics["n_scored"] else "several scales, each brought to 0-1 · "
+    note = f"{several}scale {scale} · 95 % interval {figures.interval_text(interval)}" if interval else f"scale {scale}"
+    return KeyFigure(label=mean.title.capitalize(), figure=found, note=note, bar=_bar(metrics[mean.member], interval, scale))
+
+
+def _bar(value: float | None, interval: tuple[float, float] | None, scale: str) -> Whisker | None:
+    low, _, high = scale.partition("-")
+    domain = (float(low), float(high)) if low.isdigit() and high.isdigit() and low != high else (0.0, 1.0)
+    return figures.whisker(value, interval, domain=domain)
+
+
+def _cost(cost: Json) -> Figure:
+    found = figures.money(cost["sum"], unpriced=cost["n_unknown"])
+    return msgspec.structs.replace(found, n=f"n {cost['n_known']:,}" if cost["sum"] is not None else "")
+
+
+def _each(cost: Json) -> str:
+    if cost["sum"] is None:
+        return f"{counted(cost['n_unknown'], 'record')} of unknown price" if cost["n_unknown"] else ""
+    return f"{figures.money(cost['mean']).text} for a record"
+
+
+def shares(view: RunView, place: Place) -> tuple[Share, ...]:
+    """What came of all records of a finished run; the counts add up to their number."""
+    counts, metrics, run_id = view.result.counts, view.result.metrics, view.result.run_id
+    total = counts.total_records
+    passed = metrics.get("pass_count", 0)
+    graded = counts.evaluated_records
+    parts: tuple[tuple[str, Kind, int, str, dict[str, str]], ...] = (
+        ("passed", "good", passed, "Graded, and good enough.", {"passed": "true"}),
+        ("did not pass", "warn", graded - passed, "Graded, and not good enough.", {"passed": "false"}),
+        (
+            "failed",
+            "bad",
+            counts.failed_records - counts.invalid_records,
+            "Without a grade because of an error, which is never a score.",
+            {"status": "evaluation_error"},
+        ),
+        ("invalid", "bad", counts.invalid_records, "They break the contract of their dataset, and were not asked.", {}),
+        ("skipped", "quiet", counts.skipped_records, "Never evaluated, cancelled ones included.", {"status": "skipped"}),
+    )
+    found, start = [], 0.0
+    for label, kind, count, says, query in parts:
+        width = 100 * count / total if total else 0.0
+        address = place.records(run_id, **query) if query and count else ""
+        figure = Figure(f"{count:,}", f"{says} {count:,} of {counted(total, 'record')}.", figures.share(count, total).text)
+        found.append(Share(label=label, kind=kind, count=figure, start=round(start, 3), width=round(width, 3), address=address))
+        start += width
+    return tuple(share for share in found if share.count.text != "0" or share.label in ("passed", "did not pass", "failed"))
