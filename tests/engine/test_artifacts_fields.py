@@ -368,3 +368,14 @@ def test_every_member_of_a_slice_is_documented(tmp_path: Path) -> None:
 def test_every_member_of_a_response_is_documented(tmp_path: Path) -> None:
     row, _ = lines(finished(write_batch(tmp_path / "d.json", batch_record("a")), repeat=2), "responses.jsonl")
     assert documented("responses.jsonl") == set(row)
+
+
+@pytest.mark.parametrize("record_id", ["v1@2026", "1234567890123456", "q@1", "@x#3", "Bearer abc"])
+def test_id_of_which_nothing_is_redacted_stays_as_it_is(tmp_path: Path, record_id: str) -> None:
+    record = {"record_id": record_id, "input": {"prompt": "Hello"}}
+    head = {"dataset_id": "ids", "dataset_version": "1", "schema_version": "1.0"}
+    dataset = tmp_path / "ids.json"
+    dataset.write_text(json.dumps({**head, "records": [record]}), encoding="utf-8")
+    request = RunRequest(datasets=(str(dataset),), models=("scripted/echo",), judges=("scripted/judge-5",), runs_dir=str(tmp_path))
+    (run,) = api.run(request)
+    assert [line["record_id"] for line in api.open_run(run.run_id, runs_dir=tmp_path).predictions()] == [record_id]

@@ -44,6 +44,20 @@ def test_search_that_cannot_be_understood_is_refused(service: Serving, finished:
     assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_request")
 
 
+def test_pages_of_a_run_under_way_show_each_record_once(service: Serving) -> None:
+    document = dataset(20, dataset_id="under-way")
+    for number, record in enumerate(document["records"]):
+        record["input"]["prompt"] = f"What is {number // 2} + 1?"
+    run_id = service.submit(document, "?model=scripted/flaky-1&concurrency=4").json["run_id"]
+    service.wait_for(lambda: service.ask("GET", f"/v1/runs/{run_id}/records?limit=3").json["items"])
+    page = service.ask("GET", f"/v1/runs/{run_id}/records?limit=3").json
+    first, cursor = [item["index"] for item in page["items"]], page["next_cursor"] or str(page["items"][-1]["index"] + 1)
+    service.ended(run_id)
+    rest = service.ask("GET", f"/v1/runs/{run_id}/records?limit=1000&cursor={cursor}").json["items"]
+    assert [item["index"] for item in rest] == list(range(int(cursor), 20))
+    assert max(first) < int(cursor)
+
+
 def test_one_record_shows_what_was_asked_and_every_attempt(service: Serving, finished: Any) -> None:
     record = service.ask("GET", f"/v1/runs/{finished['run_id']}/records/q_0000").json["record"]
     assert record["input"]["prompt"] == record["prediction"]["model_response"] == "=1+1"

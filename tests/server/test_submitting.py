@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from assay.testing import example_dataset
 from tests.server.serving import Serving, dataset
 
 REQUEST_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -58,6 +59,30 @@ def test_upload_that_is_no_dataset_is_refused_and_makes_no_run(service: Serving,
     assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_request")
     assert answer.json["error"]["details"]["errors"]
     assert len(service.runs()) == before
+
+
+def test_errors_of_the_dataset_and_of_its_records_are_told_together(service: Serving) -> None:
+    document = dataset(2, created_at="yesterday")
+    document["dataset_id"] = "a b"
+    document["records"][0]["input"] = 7
+    details = service.submit(document).json["error"]["details"]
+    assert [error["path"] for error in details["errors"]] == ["dataset_id", "created_at"]
+    assert [error["path"] for error in details["record_errors"]] == ["records[0].input"]
+
+
+def test_repeats_beyond_what_the_operator_allows_are_refused(service: Serving) -> None:
+    answer = service.submit(dataset(2_000), "?repeat=1000&model=scripted/echo")
+    assert (answer.status, "2,000,000 answers" in answer.json["error"]["message"]) == (400, True)
+
+
+def test_upload_that_is_named_like_a_file_of_the_server_stays_an_upload(service: Serving) -> None:
+    rows = (example_dataset("legal_eval_v1").splitlines()[0], b'{"id": "bad"}')
+    headers = {"Content-Type": "application/x-ndjson"}
+    query = "?contract=legal_eval_v1&name=record_errors&on_invalid=skip&model=scripted/echo"
+    answer = service.ask("POST", f"/v1/runs{query}", b"\n".join(rows), headers)
+    assert answer.status == 202, answer.body
+    errors = service.ask("GET", f"/v1/runs/{answer.json['run_id']}/errors").json["items"]
+    assert {error["index"] for error in errors} == {1}
 
 
 def test_payload_of_more_than_100_mb_is_refused(service: Serving) -> None:

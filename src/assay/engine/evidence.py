@@ -200,7 +200,7 @@ class Evidence:
         """Two ids of which the same is left stay apart by the hashes of their records."""
         given = self._record.record_id
         shown = given and self._redact(given)
-        return given if shown is given else f"{shown}#{self._record.sha256[:8] or self._record.position}"
+        return given if shown == given else f"{shown}#{self._record.sha256[:8] or self._record.position}"
 
     def validation(self) -> ValidationLine:
         """Whether the record was valid."""

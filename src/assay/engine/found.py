@@ -46,15 +46,17 @@ class Neighbours(msgspec.Struct, frozen=True, kw_only=True):
     next: IndexedRecord | None
 
 
-def find_records(run: Run, search: RecordSearch, *, limit: int, offset: int = 0) -> FoundRecords:
+def find_records(run: Run, search: RecordSearch, *, limit: int, offset: int = 0, first: int = 0) -> FoundRecords:
     """A part of the records that a search finds; raises UsageProblem for what only a finished run can be asked.
 
+    It begins with the `offset`-th of those whose index is `first` or higher. Between two looks at a run under way more records
+    may end, so that only their indexes, and no offset, tell which were seen.
     The index is made where there is none yet; `missing_indexes` says beforehand whether that is so.
     """
     if not run.folders.is_sealed:
-        return _live(run, search, limit=limit, offset=offset)
+        return _live(run, search, limit=limit, offset=offset, first=first)
     index, other = _indexes(run, search)
-    found = index.find(search, limit=limit, offset=offset, other=other)
+    found = index.find(search, limit=limit, offset=offset, first=first, other=other)
     records = tuple(_read(run, row) for row in found.rows)
     return FoundRecords(total=found.total, offset=offset, records=records)
 
@@ -115,11 +117,11 @@ def question_of(record: Line) -> str:
     return record.get("prompt") or next((text for text in reversed(said) if text), "")
 
 
-def _live(run: Run, search: RecordSearch, *, limit: int, offset: int) -> FoundRecords:
+def _live(run: Run, search: RecordSearch, *, limit: int, offset: int, first: int) -> FoundRecords:
     if not search.is_plain or search.sort != "order":
         raise UsageProblem(
             "a run that has not ended can be searched by `status` and `passed` alone", hint="everything else waits for its end"
         )
-    total, part = run.live_part(search, limit=limit, offset=offset)
+    total, part = run.live_part(search, limit=limit, offset=offset, first=first)
     records = tuple(FoundRecord(line=line, question=question_of(record)) for line, record in part)
     return FoundRecords(total=total, offset=offset, records=records)

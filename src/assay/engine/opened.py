@@ -104,12 +104,14 @@ class Run:
             if finished.record.case is not None and finished.outcome is not None:
                 yield msgspec.to_builtins(evidence.prediction(evidence.redacted(_dataset(finished))))
 
-    def live_part(self, search: RecordFilter, *, limit: int, offset: int) -> tuple[int, list[tuple[Line, Line]]]:
+    def live_part(
+        self, search: RecordFilter, *, limit: int, offset: int = 0, first: int = 0
+    ) -> tuple[int, list[tuple[Line, Line]]]:
         """A part of the records of an unfinished run by status and verdict, each with what was asked, and how many there are."""
         shown = self._shown_plan()
         ledger = open_ledger(self.folders.ledger)
         try:
-            total, part = ledger.finished_part(status=search.status, passed=search.passed, limit=limit, offset=offset)
+            total, part = ledger.finished_part(status=search.status, passed=search.passed, limit=limit, offset=offset, first=first)
         finally:
             ledger.close()
         return total, [_told(finished, Evidence(finished, shown), shown.redactor) for finished in part]

@@ -43,6 +43,8 @@ class UploadVerdict(msgspec.Struct, frozen=True, kw_only=True):
     warnings_total: int = 0
     problems: tuple[str, ...] = ()
     """What is wrong with the settings."""
+    evaluations: int = 0
+    """Answers that the run would ask for."""
     plan: bytes = b""
     """The plan as JSON; empty for an upload that cannot be run."""
 
@@ -93,8 +95,10 @@ def prepare(request: RunRequest, *, environ: Mapping[str, str], now: float) -> U
         return UploadVerdict(outcome="rejected", problems=found.problems)
     report, plan = planned.inputs[0].report, planned.plans[0]
     if report.record_errors:
-        _keep_errors(folders_of(Path(planned.runs_dir), plan.run_id).active / UPLOAD / ERRORS, report)
-    return msgspec.structs.replace(verdict_on(report), plan=msgspec.json.encode(plan))
+        # Beside the upload, whose name its sender chooses.
+        _keep_errors(folders_of(Path(planned.runs_dir), plan.run_id).active / ERRORS, report)
+    evaluations = report.counts.accepted_records * plan.repeat
+    return msgspec.structs.replace(verdict_on(report), plan=msgspec.json.encode(plan), evaluations=evaluations)
 
 
 def _keep_errors(path: Path, report: Report) -> None:
@@ -114,7 +118,7 @@ def accept(plan: bytes, runs_dir: Path, *, at: float) -> None:
 
 def queued_errors(folders: RunFolders) -> list[Line]:
     """The record errors of an upload whose run has not read its input yet."""
-    path = folders.active / UPLOAD / ERRORS
+    path = folders.active / ERRORS
     try:
         return [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
     except FileNotFoundError:

@@ -120,7 +120,7 @@ class Ledger(Protocol):
         """All records in order, each with its attempts and outcome, in constant memory."""
 
     def finished_part(
-        self, *, status: str | None, passed: bool | None, limit: int, offset: int
+        self, *, status: str | None, passed: bool | None, limit: int, offset: int = 0, first: int = 0
     ) -> tuple[int, list[FinishedRecord]]:
         """How many records have an outcome of a status, or of all but the invalid ones, and of a verdict; and some of them."""
 

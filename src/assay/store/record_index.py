@@ -110,13 +110,15 @@ class RecordIndex:
             (found,) = database.execute("SELECT value FROM note WHERE name = 'facets'").fetchone()
         return msgspec.json.decode(found, type=Facets)
 
-    def find(self, search: RecordSearch, *, limit: int, offset: int = 0, other: "RecordIndex | None" = None) -> Found:
-        """Records that a search finds, from an offset on, and how many there are in all."""
+    def find(
+        self, search: RecordSearch, *, limit: int, offset: int = 0, first: int = 0, other: "RecordIndex | None" = None
+    ) -> Found:
+        """Records that a search finds, from an offset or a position on, and how many there are in all."""
         with self._open(other) as database:
             condition, values = self._condition(database, search)
             (total,) = database.execute(f"SELECT count(*) FROM record WHERE {condition}", values).fetchone()
-            part = f"{_SELECT} WHERE {condition} {_order(search)} LIMIT ? OFFSET ?"
-            rows = database.execute(part, [*values, limit, offset]).fetchall()
+            part = f"{_SELECT} WHERE {condition} AND position >= ? {_order(search)} LIMIT ? OFFSET ?"
+            rows = database.execute(part, [*values, first, limit, offset]).fetchall()
         return Found(total=total, rows=tuple(map(_row, rows)))
 
     def ordinals(self, search: RecordSearch, other: "RecordIndex | None" = None) -> list[int]:

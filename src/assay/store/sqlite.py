@@ -295,7 +295,7 @@ class SqliteLedger:
             database.close()
 
     def finished_part(
-        self, *, status: str | None, passed: bool | None, limit: int, offset: int
+        self, *, status: str | None, passed: bool | None, limit: int, offset: int = 0, first: int = 0
     ) -> tuple[int, list[FinishedRecord]]:
         """How many records have an outcome of a status, or of all but the invalid ones, and of a verdict; and some of them."""
         conditions, values = ["1"], list[Any]()
@@ -308,8 +308,8 @@ class SqliteLedger:
         wanted = f"FROM outcome JOIN record USING (position) WHERE {' AND '.join(conditions)}"
         with self.transaction("DEFERRED") as database:
             (total,) = database.execute(f"SELECT count(*) {wanted}", values).fetchone()
-            part = f"SELECT {_RECORD_COLUMNS} {wanted} ORDER BY position LIMIT ? OFFSET ?"
-            rows = database.execute(part, [*values, limit, offset]).fetchall()
+            part = f"SELECT {_RECORD_COLUMNS} {wanted} AND position >= ? ORDER BY position LIMIT ? OFFSET ?"
+            rows = database.execute(part, [*values, first, limit, offset]).fetchall()
             bodies = [
                 [body for (body,) in database.execute("SELECT body FROM attempt WHERE position = ? ORDER BY seq", row[:1])]
                 for row in rows

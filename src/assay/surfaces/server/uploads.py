@@ -15,7 +15,7 @@ YAML = ("application/yaml", "application/x-yaml")
 _ENDINGS = {"application/json": ".json", **dict.fromkeys(LINES, ".jsonl"), **dict.fromkeys(YAML, ".yaml")}
 _MEDIA_TYPES: dict[Contract, tuple[str, ...]] = {
     "batch_v1": ("application/json",),
-    "golden_v1": ("application/json", *YAML),
+    "golden_v1": ("application/json",),
     "legal_eval_v1": ("application/json", *LINES),
     "conversation_v1": ("application/json", *LINES, *YAML),
     "auto": ("application/json", *LINES, *YAML),

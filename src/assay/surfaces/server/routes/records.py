@@ -35,15 +35,25 @@ def list_records(request: AnyRequest, run_id: FromPath[str]) -> Answer:
 def _records(request: AnyRequest, run: api.Run, query: RecordsQuery) -> Answer:
     search, start = query.search, int(query.cursor or 0)
     if run.artifacts() and search == RecordSearch(status=VALID):
-        # The lines as they stand need no index; those before the first one are passed over unread.
-        entries = enumerate(run.predictions(start), start)
-        return _page(entries, query.limit, total=_total(run, "predictions.jsonl"), request_id=request_id_of(request))
+        # The lines as they stand need no index; those that cannot be wanted are passed over unread.
+        total = _total(run, "predictions.jsonl") or 0
+        left_out = (_total(run, "record_validation.jsonl") or 0) - total
+        entries = _from(start, run.predictions(max(0, start - left_out)))
+        return _page(entries, query.limit, total=total, request_id=request_id_of(request))
     percent = server_of(request).indexer.wait(run, search, PATIENCE)
     if percent is not None:
         raise Refusal(503, f"the records are being indexed: {percent} %", headers={"Retry-After": "2"})
-    found = api.find_records(run, search, limit=query.limit + 1, offset=start)
-    entries = enumerate((record.line for record in found.records), start)
+    # In the order of the records the index of the next one names a page, also of a run that goes on meanwhile; else its number.
+    place = "first" if search.sort == "order" else "offset"
+    found = api.find_records(run, search, limit=query.limit + 1, **{place: start})
+    lines = (record.line for record in found.records)
+    entries = _from(start, lines) if place == "first" else enumerate(lines, start)
     return _page(entries, query.limit, total=found.total, request_id=request_id_of(request))
+
+
+def _from(first: int, lines: Iterable[Line]) -> Iterator[tuple[int, Line]]:
+    """Lines with the indexes of their records, from an index on."""
+    return ((line["index"], line) for line in lines if line["index"] >= first)
 
 
 @get("/v1/runs/{run_id:str}/errors", sync_to_thread=True, query=PageQuery, answer=LinesPage, errors=(400, 404))
@@ -68,8 +78,7 @@ def list_failures(request: AnyRequest, run_id: FromPath[str]) -> Answer:
 
 
 def _failures(request: AnyRequest, run: api.Run, query: PageQuery) -> Answer:
-    start = int(query.cursor or 0)
-    entries = enumerate(run.failures(start), start)
+    entries = _from(int(query.cursor or 0), run.failures())
     return _page(entries, query.limit, total=_total(run, "failures.jsonl"), request_id=request_id_of(request))
 
 

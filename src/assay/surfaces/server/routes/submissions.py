@@ -24,6 +24,8 @@ _SAME = (
 )
 """Parameters that have the same name in a request for a run."""
 KEY_CHARACTERS = 255
+ALL_INVALID = "all_records_invalid"
+"""The one error of a dataset that its records explain."""
 
 
 @post("/v1/validate", status_code=200, query=CheckQuery, answer=Checked, errors=(400, 413, 415), takes_dataset=True)
@@ -120,6 +122,10 @@ class Submitted:
         verdict = await self._server.workshop.run(self._spooled.size, api.prepare_run, self._request())
         if not verdict.plan:
             raise refusal_for(verdict)
+        most = self._server.settings.max_evaluations
+        if verdict.evaluations > most:
+            message = f"the run would ask for {verdict.evaluations:,} answers, and {most:,} are the most here"
+            raise Refusal(400, message, details={"hint": "repeat less, or take a part of the records with limit or sample"})
         accepted = self._answer_for(verdict)
         row = api.SubmissionRow(
             run_id=self._upload.run_id,
@@ -193,10 +199,9 @@ def refusal_for(verdict: api.UploadVerdict) -> Refusal:
         }
         if verdict.record_errors_total > len(verdict.record_errors):
             details |= {"record_errors_truncated": True, "record_errors_total": verdict.record_errors_total}
-    if "record_errors" not in details:
-        details["errors"] = [
-            {name: error.get(name) for name in ("code", "message", "path", "line", "column")} for error in verdict.dataset_errors
-        ]
+    listed = [error for error in verdict.dataset_errors if error["code"] != ALL_INVALID or "record_errors" not in details]
+    if listed:
+        details["errors"] = [{name: error.get(name) for name in ("code", "message", "path", "line", "column")} for error in listed]
     return Refusal(int(first.get("http_status", 400)), message, details=details)
 
 
