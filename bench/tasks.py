@@ -1,5 +1,7 @@
 """One measurement in a process of its own: `python bench/tasks.py TASK FILE` prints what it cost as JSON.
 
+With `turns` as a third word it measures again, warm, for every line that it is sent.
+
 Imports, schemas and the reading of files into memory are not counted for the peers; assay is given a path and pays for everything.
 """
 
@@ -228,20 +230,26 @@ TASKS: dict[str, Task] = {
 }
 
 
-def measured(task: str, path: Path) -> dict[str, Any]:
-    """What a task cost and returned: CPU with and without that of children, wall, and memory added to the process at its peak."""
+def measured(task: str, path: Path) -> Iterator[dict[str, Any]]:
+    """What a task costs, as often as it is asked for."""
     try:
         for name in TASKS[task].needs:
             import_module(name)
         memory = _peak()
         action = TASKS[task].prepare(path)
         time.sleep(SETTLE_SECONDS)
-        cpu, own, clock = _cpu(), time.process_time(), time.perf_counter()
-        result = action()
+        while True:
+            yield _cost(action, memory)
     except ModuleNotFoundError as problem:
-        return {"absent": str(problem)}
+        yield {"absent": str(problem)}
     except ValueError as problem:
-        return {"refused": str(problem)[:120]}
+        yield {"refused": str(problem)[:120]}
+
+
+def _cost(action: Action, memory: int) -> dict[str, Any]:
+    """What an action costs and returns: CPU with and without that of children, wall, and memory added to the process so far."""
+    cpu, own, clock = _cpu(), time.process_time(), time.perf_counter()
+    result = action()
     return {
         "cpu": _cpu() - cpu,
         "own": time.process_time() - own,
@@ -265,5 +273,14 @@ def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
+def main() -> None:
+    """Measure once, and with `turns` once more for every line of standard input."""
+    costs = measured(sys.argv[1], Path(sys.argv[2]))
+    print(json.dumps(next(costs)), flush=True)
+    if "turns" in sys.argv[3:]:
+        for _line in sys.stdin:
+            print(json.dumps(next(costs)), flush=True)
+
+
 if __name__ == "__main__":
-    print(json.dumps(measured(sys.argv[1], Path(sys.argv[2]))))
+    main()

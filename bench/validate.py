@@ -1,7 +1,8 @@
 """What validation costs beside the parsers and validators that people use otherwise; nothing here is asserted.
 
-Every measurement runs in a fresh process; the tools take turns, so that a slow minute of the machine hits all of them, and the
-smallest of N results counts. `--quick` takes the 10 MB files only, `--write` renews docs/explanation/speed.md.
+Costs are measured in fresh processes, of which the smallest of N counts; the ratios that are aimed at are measured in turns
+(`turns.py`), because a minute later the machine is another one. `--quick` takes the 10 MB files only, `--aims` the ratios only,
+`--write` renews docs/explanation/speed.md.
 """
 
 import argparse
@@ -10,17 +11,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
 
+from aims import LINE_AIMS, LINE_FILES, ORJSON_LINES, QUICK_TURNS, TURNS, Cell, Cost, Costs, aims, others
 from generate import MEGABYTE, dataset
 from page import Bar, Page, Target, bars, table, targets_table, write_page
 
 HERE = Path(__file__).parent
 PARSERS = ("json.loads", "orjson.loads", "orjson.loads, GC off")
 WHOLE = (*PARSERS, "pydantic", "jsonschema-rs", "jsonschema", "assay", "assay, two workers")
-LINES = ("orjson per line", "assay", "assay, hashes", "assay, cases and hashes")
-AIMS = {"assay": 1.3, "assay, hashes": 2.3}
-LINE_FILES = ("legal", "conversation")
+LINES = (ORJSON_LINES, *LINE_AIMS, "assay, cases and hashes")
 YARDSTICKS = {
     "/ orjson, GC off": "orjson.loads, GC off",
     "/ orjson": "orjson.loads",
@@ -28,19 +27,6 @@ YARDSTICKS = {
     "/ pydantic": "pydantic",
 }
 NOTHING = "-"
-
-
-class Cell(NamedTuple):
-    """One tool on one file."""
-
-    file: str
-    megabytes: int
-    tool: str
-
-
-Cost = dict[str, Any]
-"""`cpu`, `own`, `wall`, `memory` and `result` of a measurement, or `absent` or `refused` with the reason."""
-Costs = dict[Cell, Cost]
 
 ENVIRONMENT = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
 """Modules are compiled once, as they are for people."""
@@ -50,22 +36,38 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="the 10 MB files only")
+    parser.add_argument("--aims", action="store_true", help="only the ratios that are aimed at")
     parser.add_argument("--repeat", type=int, default=3, metavar="N", help="the smallest of N measurements counts (default 3)")
     parser.add_argument("--write", action="store_true", help="renew docs/explanation/speed.md with the result")
     options = parser.parse_args()
+    ratios = in_turns(is_quick=options.quick)
+    if options.aims:
+        print(targets_table(ratios))
+        return
     sizes = (10,) if options.quick else (10, 50, 100)
     costs = measure_all(cells(sizes, is_quick=options.quick), options.repeat)
-    page = report(costs, sizes)
+    page = report(costs, sizes, [*ratios, *others(costs)])
     print(page.text)
     if options.write:
         print(f"wrote {write_page(page, repeat=options.repeat)}")
+
+
+def in_turns(*, is_quick: bool) -> list[Target]:
+    """The ratios, one after the other."""
+    turns = QUICK_TURNS if is_quick else TURNS
+    found = []
+    for aim in aims(is_quick=is_quick):
+        show_progress(f"in turns: {aim.name}")
+        found.append(aim.target(turns))
+    show_progress("")
+    return found
 
 
 def cells(sizes: tuple[int, ...], *, is_quick: bool) -> list[Cell]:
     """Everything that is measured."""
     whole = [Cell(file, size, tool) for size in sizes for file in ("clean", "bad") for tool in WHOLE]
     truths = [Cell("bad", size, "truth") for size in sizes]
-    streamed = [Cell(file, size, tool) for file, size in zip(LINE_FILES, (100, 70), strict=True) for tool in LINES]
+    streamed = [Cell(file, size, tool) for file, size in LINE_FILES.items() for tool in LINES]
     if is_quick:
         streamed = [cell._replace(megabytes=10) for cell in streamed]
     starts = [Cell("clean", sizes[0], tool) for tool in ("import assay", "assay --version")]
@@ -121,14 +123,14 @@ def smaller(known: Cost | None, new: Cost) -> Cost:
     return new | {figure: min(known[figure], new[figure]) for figure in figures}
 
 
-def report(costs: Costs, sizes: tuple[int, ...]) -> Page:
+def report(costs: Costs, sizes: tuple[int, ...], targets: list[Target]) -> Page:
     """All tables as Markdown."""
     rows = [row(costs, cell) for cell in costs if cell.tool in (*WHOLE, *LINES)]
-    headings = ("file", "tool", "CPU s", "MB/s", *YARDSTICKS, "/ orjson per line", "peak memory / file", "errors found")
+    headings = ("file", "tool", "CPU s", "MB/s", *YARDSTICKS, f"/ {ORJSON_LINES}", "peak memory / file", "errors found")
     charted = [Cell("clean", sizes[-1], tool) for tool in WHOLE]
     chart = [Bar(cell.tool, costs[cell]["cpu"]) for cell in charted if "cpu" in costs[cell]]
     title = f"CPU seconds, clean {sizes[-1]} MB"
-    return Page(targets=targets_table(targets(costs, sizes)), costs=table(headings, rows), chart=bars(chart, title))
+    return Page(targets=targets_table(targets), costs=table(headings, rows), chart=bars(chart, title))
 
 
 def row(costs: Costs, cell: Cell) -> tuple[str, ...]:
@@ -141,7 +143,7 @@ def row(costs: Costs, cell: Cell) -> tuple[str, ...]:
     # Peers that refuse the bad file have no time for it, so both files are compared with the clean one.
     clean = [costs.get(Cell("clean", cell.megabytes, tool)) for tool in YARDSTICKS.values()]
     ratios = [None if cell.file in LINE_FILES else over(cost, other) for other in clean]
-    ratios.append(over(cost, costs.get(cell._replace(tool="orjson per line"))))
+    ratios.append(over(cost, costs.get(cell._replace(tool=ORJSON_LINES))))
     shown = [NOTHING if ratio is None else f"{ratio:.2f}" for ratio in ratios]
     memory = f"{cost['memory'] / cell.megabytes / MEGABYTE:.2f}"
     return (*start, f"{cost['cpu']:.3f}", f"{cell.megabytes / cost['cpu']:.0f}", *shown, memory, found(costs, cell))
@@ -156,48 +158,6 @@ def found(costs: Costs, cell: Cell) -> str:
     if "first" in result:
         return f"{result['errors']}: {result['first']}"
     return str(result.get("errors", NOTHING))
-
-
-def targets(costs: Costs, sizes: tuple[int, ...]) -> list[Target]:
-    """What was aimed at, beside what was measured."""
-    small, large = sizes[0], sizes[-1]
-    clean, bad = costs[Cell("clean", large, "assay")], costs[Cell("bad", large, "assay")]
-    gc_off, gc_on = (costs[Cell("clean", large, tool)] for tool in ("orjson.loads, GC off", "orjson.loads"))
-    return [
-        Target(f"clean {large} MB / orjson.loads with GC off", 3.3, over(clean, gc_off)),
-        Target(f"clean {large} MB / orjson.loads", 2.2, over(clean, gc_on)),
-        Target(f"clean {large} MB, peak memory / file", 1.3, clean["memory"] / large / MEGABYTE),
-        Target(f"2 % bad records / clean, {large} MB", 1.3, over(bad, clean)),
-        *linearity(costs, small, large),
-        *streaming(costs),
-        Target("import assay, CPU s", 0.15, costs[Cell("clean", small, "import assay")]["cpu"]),
-        Target("assay --version, CPU s", 0.2, costs[Cell("clean", small, "assay --version")]["cpu"]),
-    ]
-
-
-def linearity(costs: Costs, small: int, large: int) -> list[Target]:
-    """Cost per byte at both ends, and what a second process saves."""
-    if small == large:
-        return []
-    low, high = costs[Cell("clean", small, "assay")], costs[Cell("clean", large, "assay")]
-    two = costs[Cell("clean", large, "assay, two workers")]
-    return [
-        Target(f"CPU per byte, {large} MB / {small} MB", 1.2, high["cpu"] * small / (low["cpu"] * large)),
-        Target(f"two workers / one, wall, {large} MB", 0.67, over(two, high, "wall")),
-        Target(f"two workers / one, CPU of the first, {large} MB", 0.67, over(two, high, "own")),
-    ]
-
-
-def streaming(costs: Costs) -> list[Target]:
-    """JSONL against orjson on each line."""
-    wanted: list[Target] = []
-    for cell, cost in costs.items():
-        if cell.file in LINE_FILES and cell.tool in AIMS and "cpu" in cost:
-            name = f"{cell.file} {cell.megabytes} MB{cell.tool.removeprefix('assay')}"
-            ratio = over(cost, costs.get(cell._replace(tool="orjson per line")))
-            wanted.append(Target(f"{name} / orjson per line", AIMS[cell.tool], ratio))
-            wanted.append(Target(f"{name}, peak memory / file", 0.2, cost["memory"] / cell.megabytes / MEGABYTE))
-    return wanted
 
 
 def over(cost: Cost, other: Cost | None, figure: str = "cpu") -> float | None:
