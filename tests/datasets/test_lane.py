@@ -183,7 +183,7 @@ def test_an_id_is_used_once_within_a_block_and_across_blocks(kept: str) -> None:
 
 
 def test_blank_lines_and_line_endings_leave_line_numbers_right_in_every_block() -> None:
-    parts = [row(number, context="c" * 2000) + (b"\r\n", b"\n", b"\n \t\n\n")[number % 3] for number in range(500)]
+    parts = [row(number, context="c" * 3000) + (b"\r\n", b"\n", b"\n \t\n\n")[number % 3] for number in range(500)]
     parts[450] = b"{}\n"
     content = BOM + b"\n" + b"".join(parts)
     expected = 1 + content[: content.index(b"{}\n")].count(b"\n")
@@ -262,6 +262,17 @@ def test_rows_are_hashed_in_blocks_as_their_cases_are(number: str, place: str) -
     report = validate_with_hashes(b"\r\n".join(lines), "legal_eval_v1")
     assert report.digests is not None
     assert list(report.hashes) == [rfc8785_digest(line) for line in lines] == [case.record_sha256 for case in report.cases]
+
+
+@given(
+    st.lists(st.sampled_from(["0", "1", "1.0", "-0.0", "0.5", "1e-5", "1e-7", "0.0001"]) | st.floats(0, 1).map(repr), max_size=4)
+)
+def test_conversations_with_any_score_are_hashed_as_their_cases_are(scores: list[str]) -> None:
+    turn = b'{"turn_id": %d, "speaker": "user", "message": "hi", "confidence_score": %s, "metadata": {"v": "1.0 or 2e5"}}'
+    turns = [turn % (at, score.encode()) for at, score in enumerate(scores, 2)]
+    line = b"[" + b", ".join([msgspec.json.encode(TURNS[0]), *turns]) + b"]"
+    report = validate_with_hashes(b"\n".join([line, msgspec.json.encode(TURNS)]) + b"\n", "conversation_v1")
+    assert list(report.hashes) == [rfc8785_digest(line), rfc8785_digest(msgspec.json.encode(TURNS))]
 
 
 def test_a_carriage_return_inside_a_row_does_not_end_it_when_it_is_hashed() -> None:

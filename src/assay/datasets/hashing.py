@@ -3,6 +3,7 @@
 import hashlib
 import re
 from itertools import chain
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -93,17 +94,33 @@ def are_plain(values: list[Any]) -> bool:
     """
     while values:
         others = [value for value in values if type(value) is not str]
-        floats = {abs(value) for value in others if type(value) is float}
+        floats = {value for value in others if type(value) is float}
         objects = [value for value in others if type(value) is dict]
-        if (floats and not _are_plain_floats(floats)) or _is_astral("".join(set().union(*objects))):
+        if not _are_usual(floats) or any(map(float.is_integer, floats)) or _is_astral("".join(set().union(*objects))):
             return False
         arrays = [value for value in others if type(value) is list]
         values = list(chain(*map(dict.values, objects), *arrays))
     return True
 
 
-def _are_plain_floats(sizes: set[float]) -> bool:
-    return min(sizes) >= _SHORTEST and max(sizes) < _LONGEST and not any(map(float.is_integer, sizes))
+def whole_floats_settled(holders: list[Any], name: str) -> bool:
+    """True when msgspec now writes the number of that name in each holder as RFC 8785 wants: whole floats were made integers."""
+    get = attrgetter(name)
+    floats = {number for number in map(get, holders) if type(number) is float}
+    if not _are_usual(floats):
+        return False
+    if any(map(float.is_integer, floats)):
+        for holder in holders:
+            number = get(holder)
+            if type(number) is float and number.is_integer():
+                setattr(holder, name, int(number))
+    return True
+
+
+def _are_usual(floats: set[float]) -> bool:
+    """True when nobody writes any of them with an exponent, be they whole or not."""
+    sizes = set(map(abs, floats)) - {0.0}
+    return not sizes or (min(sizes) >= _SHORTEST and max(sizes) < _LONGEST)
 
 
 def may_be_astral(text: bytes) -> bool:

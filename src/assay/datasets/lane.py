@@ -7,8 +7,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from assay.core.json_door import MAX_TOKENS
-from assay.datasets.hashing import Hasher, are_plain
-from assay.datasets.scan import LineScanner, may_hold_more_values
+from assay.datasets.hashing import Hasher, are_plain, whole_floats_settled
+from assay.datasets.scan import LineScanner, may_hold_more_values, may_write_otherwise
 from assay.datasets.source import BATCH_BYTES, Block
 
 Row = TypeVar("Row")
@@ -25,15 +25,23 @@ class Written(NamedTuple):
     """Outside the other values."""
     others: list[Any]
     """Open values, whose strings nobody has counted."""
-    numbers: list[Any]
-    """The numbers outside the other values that may be floats."""
+    numbered: list[Any]
+    """The parts of rows that have a number which may be a float."""
+
+
+class _Proof(NamedTuple):
+    """What is known of clean rows."""
+
+    written: Written
+    others: bytes
+    """The open values as they are written."""
 
 
 class Taken(NamedTuple, Generic[Row]):
     """The rows of a block that has a clean one on every line."""
 
     rows: list[Row]
-    written: Written
+    proof: _Proof
 
 
 class Kind(msgspec.Struct, Generic[Row], frozen=True):
@@ -44,6 +52,8 @@ class Kind(msgspec.Struct, Generic[Row], frozen=True):
     """Those that a row begins and ends with."""
     proved: Callable[[Sequence[Row]], Written | None]
     """None when a rule that types cannot say may be broken; this may cry wolf, but never miss."""
+    number: str
+    """The member of `Written.numbered` that is a number."""
 
 
 class Lane(Generic[Row]):
@@ -63,8 +73,8 @@ class Lane(Generic[Row]):
         except _REFUSALS:
             return None
         # The decoder takes any white space between rows, so it may have read two rows on a line or one on two.
-        written = self._proof(block.view, rows) if len(rows) == _seams(block, self._kind.brackets) else None
-        return None if written is None else Taken(rows, written)
+        proof = self._proof(block.view, rows) if len(rows) == _seams(block, self._kind.brackets) else None
+        return None if proof is None else Taken(rows, proof)
 
     def clean_rows(self, lines: Sequence[bytes]) -> list[Row | None]:
         """The row of each line that is clean."""
@@ -76,10 +86,16 @@ class Lane(Generic[Row]):
 
     def digests(self, taken: Taken[Row], block: Block) -> bytes:
         """The hashes (RFC 8785) of all rows of a block, one after the other."""
-        if are_plain([taken.written.numbers, *taken.written.others]):
+        if self._are_plain(taken.proof):
             return b"".join([sha256(_write_sorted(row)).digest() for row in taken.rows])
         # To tell which rows are plain would take as long as is spared by writing those from what was read.
         return b"".join([self._hasher.digest(line) for line in bytes(block.view).split(b"\n")[: len(taken.rows)]])
+
+    def _are_plain(self, proof: _Proof) -> bool:
+        """True when msgspec writes the rows as RFC 8785 wants, once whole floats are integers in them."""
+        written, others = proof
+        is_plain = not may_write_otherwise(others) or are_plain(written.others)
+        return is_plain and whole_floats_settled(written.numbered, self._kind.number)
 
     def _read(self, line: bytes) -> Row | None:
         if may_hold_more_values(line, MAX_TOKENS):
@@ -99,8 +115,8 @@ class Lane(Generic[Row]):
         middle = len(positions) // 2
         return self._unproved(lines, rows, positions[:middle]) + self._unproved(lines, rows, positions[middle:])
 
-    def _proof(self, text: bytes | memoryview, rows: Sequence[Row]) -> Written | None:
-        """What the rows, which are all that the text holds, are written with if they are clean.
+    def _proof(self, text: bytes | memoryview, rows: Sequence[Row]) -> _Proof | None:
+        """What is known of the rows, which are all that the text holds, if they are clean.
 
         A name that appears twice in an object is read once, and an unknown one never: fewer strings are read than were written.
         """
@@ -108,8 +124,9 @@ class Lane(Generic[Row]):
         if written is None:
             return None
         scanned = self._scanner.scan(text)
-        strings = written.strings + self._scanner.strings(_write_values(written.others))
-        return written if scanned.strings == strings and not scanned.may_hold_nul else None
+        others = _write_values(written.others)
+        strings = written.strings + self._scanner.strings(others)
+        return _Proof(written, others) if scanned.strings == strings and not scanned.may_hold_nul else None
 
 
 def _seams(block: Block, brackets: bytes) -> int | None:

@@ -25,7 +25,7 @@ Buffer = bytes | bytearray | mmap.mmap
 BOM = b"\xef\xbb\xbf"
 _GZIP_MAGIC = b"\x1f\x8b"
 _SUFFIXES: dict[str, Format] = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".yaml": "yaml", ".yml": "yaml"}
-BATCH_BYTES = 256 << 10
+BATCH_BYTES = 384 << 10
 """Records that are looked at together fit the processor's cache."""
 _BLOCK = 1 << 20
 _BOMB_BYTES = 256 << 20

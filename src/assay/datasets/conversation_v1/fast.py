@@ -24,13 +24,8 @@ class _Rules:
     def proved(self, conversations: Sequence[list[Any]]) -> Written | None:
         """Nothing blank, turns numbered from 1, and a tool with its input and output."""
         turns = list(chain.from_iterable(conversations))
-        calls = [turn for turn in turns if turn.tool_used is not UNSET]
-        is_clean = (
-            self._have_clean_ids(conversations, turns)
-            and not any(map(str.isspace, [turn.said for turn in turns]))
-            and not [1 for turn in calls if not self._is_clean_call(turn)]
-        )
-        return _written(turns, calls) if is_clean else None
+        is_clean = self._have_clean_ids(conversations, turns) and not any(map(str.isspace, [turn.said for turn in turns]))
+        return self._written(turns) if is_clean else None
 
     def _have_clean_ids(self, conversations: Sequence[list[Any]], turns: list[Any]) -> bool:
         sizes = list(map(len, conversations))
@@ -38,22 +33,24 @@ class _Rules:
             return False
         return [turn.turn_id for turn in turns] == list(chain.from_iterable([range(1, size + 1) for size in sizes]))
 
-    def _is_clean_call(self, turn: Any) -> bool:
+    def _written(self, turns: list[Any]) -> Written | None:
+        """Five strings in every turn, and names and texts of what is optional; input and output without a tool are not expected."""
+        calls = [turn for turn in turns if turn.tool_used is not UNSET]
+        inputs = [turn.tool_input for turn in calls if turn.tool_input is not UNSET]
+        outputs = [turn.tool_output for turn in calls if turn.tool_output is not UNSET]
+        if not self._are_clean_calls(calls, inputs, outputs):
+            return None
+        metadata = [turn.metadata for turn in turns if turn.metadata is not UNSET]
+        scored = [turn for turn in turns if turn.confidence_score is not UNSET]
+        strings = 5 * len(turns) + 2 * len(calls) + sum(map(len, (scored, metadata, inputs, outputs)))
+        return Written(strings, [metadata, inputs, outputs], scored)
+
+    def _are_clean_calls(self, calls: list[Any], inputs: list[Any], outputs: list[Any]) -> bool:
         config = self._config
-        if config.allowed_tools is not None and turn.tool_used not in config.allowed_tools:
+        if config.allowed_tools is not None and not {turn.tool_used for turn in calls} <= set(config.allowed_tools):
             return False
-        has_input = turn.tool_input is not UNSET or not config.require_tool_input
-        return has_input and (turn.tool_output is not UNSET or not config.require_tool_output)
-
-
-def _written(turns: list[Any], calls: list[Any]) -> Written:
-    """Five strings in every turn, and names and texts of what is optional; input and output without a tool are not expected."""
-    metadata = [turn.metadata for turn in turns if turn.metadata is not UNSET]
-    inputs = [turn.tool_input for turn in calls if turn.tool_input is not UNSET]
-    outputs = [turn.tool_output for turn in calls if turn.tool_output is not UNSET]
-    scores = [turn.confidence_score for turn in turns if turn.confidence_score is not UNSET]
-    strings = 5 * len(turns) + 2 * len(calls) + sum(map(len, (scores, metadata, inputs, outputs)))
-    return Written(strings, [metadata, inputs, outputs], scores)
+        has_inputs = len(inputs) == len(calls) or not config.require_tool_input
+        return has_inputs and (len(outputs) == len(calls) or not config.require_tool_output)
 
 
 class _Spoken(msgspec.Struct, gc=False, tag_field="speaker", forbid_unknown_fields=True, kw_only=True):
@@ -109,7 +106,7 @@ def _kind(settings: bytes) -> Kind[list[Any]] | None:
         gc=False,
     )
     decoder = msgspec.json.Decoder(list[user | assistant])  # type: ignore[valid-type]  # the types are made from the settings
-    return Kind(decoder, b"[]", _Rules(config).proved)
+    return Kind(decoder, b"[]", _Rules(config).proved, "confidence_score")
 
 
 def _text(low: int, high: int, config: ValidationConfig) -> Any:

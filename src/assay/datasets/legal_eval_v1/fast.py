@@ -129,7 +129,7 @@ class _Parts:
         self.graded = of_type[_Rubric]
         self.rubrics = [row.rubric for row in self.graded]
         self.criteria = list(chain.from_iterable(self.rubrics))
-        self.weights = [item.weight for item in self.criteria if item.weight is not UNSET]
+        self.weighted = [item for item in self.criteria if item.weight is not UNSET]
         self.answers = [row.reference_answers for row in of_type[_Reference]]
         self.offers = [row.choices for row in of_type[_Mcq]]
         self.choices = list(chain.from_iterable(self.offers))
@@ -176,7 +176,7 @@ class _Parts:
 
     def _have_clean_weights(self) -> bool:
         # A few numbers are the weights of most criteria.
-        different = set(self.weights)
+        different = {item.weight for item in self.weighted}
         if different and not (min(different) > -_LARGEST and max(different) < _LARGEST):
             return False
         # Mostly the first criterion has a positive weight.
@@ -186,12 +186,12 @@ class _Parts:
     def written(self) -> Written:
         """Ten strings in every row, a name for each list, and what is in the lists."""
         samples = [row.reference_answers for row in self.graded if row.reference_answers is not UNSET]
-        strings = 10 * len(self.rows) + 4 * (len(self.criteria) + len(self.choices) + len(self.messages)) + len(self.weights)
+        strings = 10 * len(self.rows) + 4 * (len(self.criteria) + len(self.choices) + len(self.messages)) + len(self.weighted)
         strings += 2 * len([1 for row in self.rows if row.context is not UNSET])
         strings += 2 * len([1 for item in self.criteria if item.description is not UNSET])
         strings += sum(map(len, self.correct)) + sum(map(len, self.answers))
         named = (self.rubrics, self.offers, self.correct, self.answers, self.chats, self.attachments, self.metadata, samples)
-        return Written(strings + sum(map(len, named)), [self.attachments, samples, self.metadata], self.weights)
+        return Written(strings + sum(map(len, named)), [self.attachments, samples, self.metadata], self.weighted)
 
 
 def _proved(rows: Sequence[Any]) -> Written | None:
@@ -199,4 +199,4 @@ def _proved(rows: Sequence[Any]) -> Written | None:
     return parts.written() if parts.are_clean() else None
 
 
-KIND = Kind[Any](msgspec.json.Decoder(_Rubric | _Reference | _Mcq), b"{}", _proved)
+KIND = Kind[Any](msgspec.json.Decoder(_Rubric | _Reference | _Mcq), b"{}", _proved, "weight")
