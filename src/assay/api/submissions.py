@@ -18,7 +18,7 @@ from assay.engine.baselines import record
 from assay.engine.listings import Listings
 from assay.engine.opened import Run
 from assay.engine.request import RunRequest
-from assay.engine.run_file import DatasetEntry
+from assay.engine.run_file import DatasetEntry, load_run_file
 from assay.engine.run_id import new_run_id
 from assay.engine.submission import (
     MOST_ERRORS,
@@ -40,6 +40,7 @@ __all__ = [
     "MOST_ERRORS",
     "DatasetEntry",
     "Listings",
+    "NamedModels",
     "SubmissionRow",
     "Submissions",
     "Upload",
@@ -48,6 +49,7 @@ __all__ = [
     "named_run",
     "prepare_run",
     "record_errors",
+    "run_file_models",
     "warm_up",
 ]
 
@@ -61,6 +63,24 @@ class Upload(msgspec.Struct, frozen=True):
 
     run_id: str
     folder: Path
+
+
+class NamedModels(msgspec.Struct, frozen=True, kw_only=True):
+    """Who answers and who judges by a run file."""
+
+    candidates: tuple[str, ...] = ()
+    judges: tuple[str, ...] = ()
+
+
+def run_file_models(path: str | Path) -> NamedModels:
+    """The names of the models in a run file, those that can be read; raises SourceUnreadable without one."""
+    members = load_run_file(path).members
+    named = {part: tuple(_model_name(entry) for entry in members.get(part, ())) for part in ("candidates", "judges")}
+    return NamedModels(**named)
+
+
+def _model_name(entry: Any) -> str:
+    return entry if isinstance(entry, str) else entry.name or (f"{entry.provider}/{entry.model}" if entry.provider else entry.model)
 
 
 class Submissions:

@@ -102,7 +102,7 @@ def prepare(request: RunRequest, *, environ: Mapping[str, str], now: float) -> U
 
 
 def _keep_errors(path: Path, report: Report) -> None:
-    with disk_errors(path), os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+    with disk_errors(path), os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
         for error in report.to_dict()["record_errors"]:
             file.write(msgspec.json.encode(fixed_error(error)) + b"\n")
 

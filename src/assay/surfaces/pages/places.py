@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from assay.surfaces.charts.ink import STYLESHEET
 
-STYLES = ("style.css", "charts.css", "compare.css")
-SCRIPTS = ("times.js", "tips.js", "copying.js", "forms.js", "live.js", "waiting.js")
+STYLES = ("style.css", "charts.css", "compare.css", "validate.css")
+SCRIPTS = ("times.js", "tips.js", "copying.js", "forms.js", "live.js", "waiting.js", "dropping.js")
 """Modules that import nothing, so that a file can hold each as it is."""
 EARLY = "theme.js"
 """Runs before the first paint, or a reader with a theme of their own would see the other one flash."""

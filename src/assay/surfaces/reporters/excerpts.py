@@ -26,13 +26,29 @@ class Marked(msgspec.Struct, frozen=True):
     length: int
 
 
-def marked(issue: Issue, *, room: int | None) -> Marked:
-    """The issue's excerpt in at most `room` cells, with the marked place always in view."""
+class Pointed(msgspec.Struct, frozen=True):
+    """A line of text in three: what stands before the marked place, the place, and what stands after it."""
+
+    before: str
+    mark: str
+    after: str
+
+
+def pointed(issue: Issue) -> Pointed:
+    """The issue's excerpt with the place that it points at."""
     before = "…" if issue.caret >= EXCERPT_LEAD and (issue.column or 0) > issue.caret + 1 else ""
     after = "…" if len(issue.excerpt) >= EXCERPT_LENGTH else ""
     text = before + printable(issue.excerpt) + after
     caret = min(issue.caret + len(before), len(text))
     stop = caret + _span(text[caret:], issue.code)
+    return Pointed(text[:caret], text[caret:stop], text[stop:])
+
+
+def marked(issue: Issue, *, room: int | None) -> Marked:
+    """The issue's excerpt in at most `room` cells, with the marked place always in view."""
+    found = pointed(issue)
+    text, caret = found.before + found.mark + found.after, len(found.before)
+    stop = caret + len(found.mark)
     if room is not None and cell_len(text) > room:
         text, caret, stop = _cut(text, caret, stop=stop, room=max(room, 8))
     return Marked(text, cell_len(text[:caret]), max(1, cell_len(text[caret:stop])))

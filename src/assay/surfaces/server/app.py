@@ -22,6 +22,7 @@ from litestar.types import ASGIApp
 from assay import api
 from assay.core.errors import AssayError, UsageProblem
 from assay.surfaces.server import errors
+from assay.surfaces.server.drafts import Drafts
 from assay.surfaces.server.frame import Frame, Guard
 from assay.surfaces.server.indexing import Indexer
 from assay.surfaces.server.keys import Keys
@@ -44,6 +45,7 @@ from assay.surfaces.server.routes import (
     runs,
     signing,
     submissions,
+    validating,
 )
 from assay.surfaces.server.server import Server
 from assay.surfaces.server.sessions import Sessions
@@ -81,6 +83,7 @@ HANDLERS = (
     documents.docs_style,
     *pages.HANDLERS,
     *comparing.HANDLERS,
+    *validating.HANDLERS,
     *signing.HANDLERS,
 )
 
@@ -196,10 +199,11 @@ def serve(listening: Listening, say: Callable[[str], None]) -> None:
         max_queue=settings.max_queue,
         on_ended=lambda run_id: indexer.prepare(listening.runs_dir / run_id),
     )
+    taken = api.Submissions(listening.runs_dir)
     server = Server(
         runs_dir=listening.runs_dir,
         settings=settings,
-        submissions=api.Submissions(listening.runs_dir),
+        submissions=taken,
         queue=queue,
         workshop=Workshop(),
         turns=Turns(),
@@ -208,6 +212,7 @@ def serve(listening: Listening, say: Callable[[str], None]) -> None:
         sessions=Sessions(Keys(listening.runs_dir), time.monotonic),
         listings=api.Listings(listening.runs_dir),
         pending=Pending(),
+        drafts=Drafts(taken, time.time),
     )
     # Its warnings are about what clients send, which would let them fill the log.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

@@ -26,7 +26,7 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs", "/docs/
 """What tells nothing about anybody's runs, and is asked for by probes and browsers."""
 OPEN_FOLDER = "/static/"
 ADMIN_PATHS = frozenset({"/v1/audit"})
-READING_POSTS = frozenset({"/v1/validate"})
+READING_POSTS = frozenset({"/v1/validate", "/validate"})
 DRAIN_SECONDS = 10.0
 DRAIN_BYTES = 256 << 20
 BODY_BYTES_PER_SECOND = 8 << 10

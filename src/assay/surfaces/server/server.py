@@ -10,6 +10,7 @@ from litestar import Response
 from assay import api
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.surfaces.reporters.plain_json import json_text
+from assay.surfaces.server.drafts import Drafts
 from assay.surfaces.server.indexing import Indexer
 from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.meters import Meters
@@ -39,6 +40,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     sessions: Sessions
     listings: api.Listings
     pending: Pending
+    drafts: Drafts
 
     def run(self, run_id: str) -> api.Run:
         """The run with exactly this id; raises RunNotFound."""

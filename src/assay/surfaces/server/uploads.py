@@ -50,10 +50,11 @@ async def spool_body(request: AnyRequest, path: Path, *, limit: int) -> Spooled:
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and len(declared) < 20 and int(declared) > limit:
         raise too_large(limit)
-    return await spool(_pieces(request.receive), path, limit=limit, is_gzip=encoding == "gzip")
+    return await spool(body_pieces(request.receive), path, limit=limit, is_gzip=encoding == "gzip")
 
 
-async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
+async def body_pieces(receive: Receive) -> AsyncIterator[bytes]:
+    """The body of a request as it comes in; raises ClientGone."""
     while True:
         message = await receive()
         if message["type"] != "http.request":

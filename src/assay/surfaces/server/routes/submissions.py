@@ -58,7 +58,7 @@ async def validate_dataset(request: AnyRequest) -> Answer:
 async def submit_run(request: AnyRequest) -> Answer:
     """Take a dataset and start a run over it; the run is durable when this is answered."""
     server, query = server_of(request), read_query(request, SubmitQuery)
-    _check_settings(server, query)
+    check_settings(server, query)
     ending, key = ending_of(request, query.contract), _idempotency_key(request)
     with server.queue.seat():
         upload = await asyncio.to_thread(server.submissions.new_upload)
@@ -72,7 +72,8 @@ async def submit_run(request: AnyRequest) -> Answer:
             await asyncio.to_thread(server.submissions.discard, upload)
 
 
-def _check_settings(server: Server, query: SubmitQuery) -> None:
+def check_settings(server: Server, query: SubmitQuery) -> None:
+    """Raises Refusal for settings that the operator does not allow."""
     server.settings.check_models((query.model,) if query.model else (), query.judge)
     if query.concurrency and query.concurrency > server.settings.max_concurrency:
         raise Refusal(403, f"the concurrency is at most {server.settings.max_concurrency} here")
@@ -119,7 +120,7 @@ class Submitted:
         return msgspec.structs.replace(first, record_errors=listed, record_errors_total=total, request_id=self._request_id)
 
     async def _accepted(self, key: str) -> Answer:
-        verdict = await self._server.workshop.run(self._spooled.size, api.prepare_run, self._request())
+        verdict = await self._server.workshop.run(self._spooled.size, api.prepare_run, self.request())
         if not verdict.plan:
             raise refusal_for(verdict)
         most = self._server.settings.max_evaluations
@@ -147,7 +148,8 @@ class Submitted:
         self._server.meters.submitted.inc()
         self._server.queue.add(row.run_id, self._owner)
 
-    def _request(self) -> api.RunRequest:
+    def request(self) -> api.RunRequest:
+        """What the run is asked to be."""
         query, server = self._query, self._server
         contract = None if query.contract == "auto" else query.contract
         dataset = api.DatasetEntry(path=str(self._spooled.path.absolute()), name=query.name or "", contract=contract)

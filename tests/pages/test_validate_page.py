@@ -1,0 +1,201 @@
+"""A dataset in a real browser: dropped, validated with the places of its faults, priced, and run."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.pages.browsing import Visit, barriers
+from tests.server.serving import Serving, dataset
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+HOSTILE = "<script>alert(1)</script><img src=http://elsewhere.invalid/x onerror=alert(1)>\u202e"
+SETTINGS = """\
+requests_per_minute: 100000
+max_bytes: 300000
+models: [scripted/echo, openai/nobody, openai/gpt-4o-mini]
+judges: [scripted/judge-4]
+"""
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A server that offers three candidates and one judge, and takes small files."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("OPENAI_API_KEY", "a key that is never used")
+        with Serving(tmp_path_factory.mktemp("validated"), settings=SETTINGS) as serving:
+            yield serving
+
+
+def validated(page: Page, file: Path) -> None:
+    """Choose a file and wait for the report on it."""
+    page.locator("input[type=file]").set_input_files(file)
+    page.get_by_role("button", name="Validate").click()
+    expect(page.get_by_role("region", name="Verdict")).to_be_visible()
+
+
+def written(path: Path, **members: Any) -> Path:
+    path.write_text(json.dumps({**dataset(3), **members}), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("file", "contract", "verdict"),
+    [
+        ("batch_v1/broken.json", "batch_v1", "accepted with record errors"),
+        ("batch_v1/broken-syntax.json", "batch_v1", "rejected"),
+        ("legal_eval_v1/contract-law.jsonl", "legal_eval_v1", "accepted"),
+        ("golden_v1/broken.json", "golden_v1", "rejected"),
+        ("conversation_v1/travel-agent.yaml", "conversation_v1", "accepted"),
+    ],
+)
+def test_every_contract_is_recognised_and_judged(served: Serving, visit: Visit, file: str, contract: str, verdict: str) -> None:
+    page = visit(served, "/validate").page
+    validated(page, EXAMPLES / file)
+    assert verdict in page.get_by_role("region", name="Verdict").inner_text().lower()
+    assert contract in page.locator(".keys").inner_text()
+
+
+def test_a_fault_is_shown_with_its_place_in_the_file(served: Serving, visit: Visit) -> None:
+    page = visit(served, "/validate").page
+    validated(page, EXAMPLES / "batch_v1" / "broken.json")
+    finding = page.locator(".finding").filter(has_text="expected.max_latency_ms is 0")
+    assert "line 68, column 27" in finding.inner_text()
+    assert finding.locator("mark").inner_text() == "0"
+    assert finding.locator(".excerpt").inner_text().startswith("68")
+
+
+def test_look_alikes_are_counted_instead_of_listed(served: Serving, visit: Visit, tmp_path: Path) -> None:
+    page = visit(served, "/validate").page
+    records = [{"record_id": f"q{number}", "input": {"prompt": 7}} for number in range(50)]
+    validated(page, written(tmp_path / "alike.json", records=[*records, *dataset(1)["records"]]))
+    assert page.locator(".finding").count() == 3
+    assert page.get_by_text("… and 47 more like this").is_visible()
+
+
+def test_a_file_that_is_dropped_is_validated(served: Serving, visit: Visit) -> None:
+    page = visit(served, "/validate").page
+    page.evaluate(
+        """text => {
+          const transfer = new DataTransfer();
+          transfer.items.add(new File([text], "dropped.json"));
+          document.querySelector("form[data-drop]").dispatchEvent(new DragEvent("drop", {dataTransfer: transfer, bubbles: true}));
+        }""",
+        json.dumps(dataset(3)),
+    )
+    expect(page.get_by_role("heading", name="dropped.json")).to_be_visible()
+    assert "All 3 records" in page.get_by_role("region", name="Verdict").inner_text()
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_sent(served: Serving, visit: Visit, tmp_path: Path) -> None:
+    page = visit(served, "/validate").page
+    page.locator("input[type=file]").set_input_files(written(tmp_path / "large.json", metadata={"note": "x" * 400_000}))
+    assert "too large: this server takes up to 293.0 KB" in page.get_by_role("alert").inner_text()
+    page.get_by_role("button", name="Validate").click()
+    assert page.url.endswith("/validate")
+
+
+@pytest.mark.parametrize("name", ["large.json", "bomb.json.gz"])
+def test_a_file_that_is_too_large_is_told_so_without_a_script(served: Serving, visit: Visit, tmp_path: Path, name: str) -> None:
+    text = json.dumps({**dataset(3), "metadata": {"note": "x" * 400_000}}).encode()
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    kept = served.left_over()
+    visitor = visit(served, "/validate", java_script_enabled=False)
+    visitor.page.locator("input[type=file]").set_input_files(path)
+    visitor.page.get_by_role("button", name="Validate").click()
+    visitor.expect_status(413)
+    alert = visitor.page.get_by_role("alert").first.inner_text()
+    assert "exceeds 300,000 bytes" in alert
+    assert "Split the file" in alert
+    assert served.left_over() == kept
+
+
+def test_what_is_no_dataset_is_told_which_endings_are(served: Serving, visit: Visit, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello", encoding="utf-8")
+    visitor = visit(served, "/validate", java_script_enabled=False)
+    visitor.page.locator("input[type=file]").set_input_files(tmp_path / "notes.txt")
+    visitor.page.get_by_role("button", name="Validate").click()
+    visitor.expect_status(415)
+    assert "must end in .json, .jsonl" in visitor.page.get_by_role("alert").first.inner_text()
+
+
+def test_a_packed_file_is_unpacked(served: Serving, visit: Visit, tmp_path: Path) -> None:
+    (tmp_path / "packed.json.gz").write_bytes(gzip.compress(json.dumps(dataset(3)).encode()))
+    page = visit(served, "/validate").page
+    validated(page, tmp_path / "packed.json.gz")
+    assert "All 3 records" in page.get_by_role("region", name="Verdict").inner_text()
+
+
+def test_the_cost_is_told_before_the_run_and_no_price_is_invented(served: Serving, visit: Visit, tmp_path: Path) -> None:
+    pytest.importorskip("genai_prices")
+    page = visit(served, "/validate").page
+    validated(page, written(tmp_path / "sums.json"))
+    page.locator("[name=model]").select_option("openai/gpt-4o-mini")
+    page.get_by_role("button", name="Estimate the cost").click()
+    expect(page.locator(".cost")).to_contain_text("It costs about $0.00")
+    page.locator("[name=model]").select_option("openai/nobody")
+    page.get_by_role("button", name="Estimate the cost").click()
+    expect(page.locator(".cost")).to_contain_text("unknown for 6 calls: no price is listed for openai/nobody")
+    assert "unknown price" in page.get_by_role("row", name="openai/nobody").inner_text()
+
+
+def test_a_run_is_started_from_the_report(served: Serving, visit: Visit, tmp_path: Path) -> None:
+    page = visit(served, "/validate").page
+    validated(page, written(tmp_path / "sums.json"))
+    page.locator("[name=model]").select_option("scripted/echo")
+    page.locator("[name=limit]").fill("2")
+    page.get_by_role("button", name="Start the run").click()
+    page.wait_for_url("**/runs/run_*")
+    run = served.ended(page.url.rsplit("/", 1)[1])
+    assert (run["model"], run["counts"]["evaluated_records"], run["state"]) == ("scripted/echo", 2, "completed")
+
+
+def test_settings_that_make_no_run_are_told_and_stay_in_the_form(served: Serving, visit: Visit) -> None:
+    visitor = visit(served, "/validate")
+    validated(visitor.page, EXAMPLES / "legal_eval_v1" / "broken.jsonl")
+    visitor.page.locator("[name=limit]").fill("7")
+    visitor.page.get_by_role("button", name="Start the run").click()
+    visitor.expect_status(400)
+    assert "invalid records" in visitor.page.get_by_role("alert").inner_text()
+    assert visitor.page.locator("[name=limit]").input_value() == "7"
+    visitor.page.locator("[name=on_invalid]").select_option("skip")
+    visitor.page.get_by_role("button", name="Start the run").click()
+    visitor.page.wait_for_url("**/runs/run_*")
+
+
+def test_a_model_that_the_operator_does_not_offer_cannot_be_sent(served: Serving, visit: Visit, tmp_path: Path) -> None:
+    visitor = visit(served, "/validate")
+    validated(visitor.page, written(tmp_path / "sums.json"))
+    visitor.page.evaluate("document.querySelector('[name=model]').append(new Option('x', 'openai/other', true, true))")
+    visitor.page.get_by_role("button", name="Start the run").click()
+    visitor.expect_status(403)
+    assert "the model 'openai/other' is not offered here" in visitor.page.get_by_role("alert").inner_text()
+
+
+def test_hostile_names_and_values_are_text(served: Serving, visit: Visit, tmp_path: Path) -> None:
+    visitor = visit(served, "/validate")
+    record = {"record_id": HOSTILE, "input": {"prompt": HOSTILE}, HOSTILE: HOSTILE}
+    validated(visitor.page, written(tmp_path / "<b>bold.json", records=[record, *dataset(1)["records"]]))
+    assert "<script>alert(1)</script>" in visitor.page.locator(".finding").first.inner_text()
+    assert visitor.page.locator("main img, main script, main b:has-text('bold')").count() == 0
+
+
+def test_an_upload_that_is_gone_says_so(served: Serving, visit: Visit) -> None:
+    visitor = visit(served, "/validate/run_nobody")
+    visitor.expect_status(404)
+    assert "kept for an hour" in visitor.page.locator("main").inner_text()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_nothing_keeps_anybody_from_validating(served: Serving, visit: Visit, theme: str) -> None:
+    page = visit(served, "/validate", color_scheme=theme, viewport={"width": 380, "height": 800}).page
+    assert barriers(page) == []
+    validated(page, EXAMPLES / "batch_v1" / "broken.json")
+    expect(page.locator(".cost")).to_be_visible()
+    assert barriers(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
