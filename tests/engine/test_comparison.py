@@ -1,4 +1,5 @@
 import json
+from math import erfc, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,11 @@ def test_the_difference_is_that_of_the_same_records(folder: Path) -> None:
     assert (found.both_passed, found.both_failed, found.mcnemar.better, found.mcnemar.worse) == (31, 2, 1, 6)
 
 
-def test_mcnemars_p_is_the_exact_one(folder: Path) -> None:
-    # Of seven flips one went the other way: 2 * (1 + 7) / 2**7.
-    assert compared(folder).p_passes == pytest.approx(16 / 128)
+def test_mcnemars_exact_p_stands_beside_the_one_of_the_interval(folder: Path) -> None:
+    # Of seven flips one went the other way: 2 * (1 + 7) / 2**7, and 5 of their standard deviation, which is the root of 7.
+    found = compared(folder)
+    assert found.mcnemar.p_value == pytest.approx(16 / 128)
+    assert found.p_passes == pytest.approx(erfc(5 / sqrt(7) / sqrt(2)))
 
 
 def test_the_other_way_round_everything_changes_its_sign(folder: Path) -> None:
@@ -68,8 +71,9 @@ def test_p_of_slices_is_raised_for_their_number(folder: Path) -> None:
     found = compared(folder, slices=("metadata.level",))
     by_value = {row.value: row for row in found.slices}
     assert {row.n for row in found.slices} == {20}
-    assert by_value["hard"].p_value == pytest.approx(0.25)
-    assert by_value["hard"].p_adjusted == pytest.approx(0.5)
+    # Three losses and no gain.
+    assert by_value["hard"].p_value == pytest.approx(erfc(sqrt(3) / sqrt(2)))
+    assert by_value["hard"].p_adjusted == pytest.approx(2 * erfc(sqrt(3) / sqrt(2)))
 
 
 def test_slices_of_ones_own_choice_are_compared(folder: Path) -> None:
@@ -81,7 +85,7 @@ def test_records_of_a_cluster_count_together(folder: Path) -> None:
     alone, together = compared(folder), compared(folder, cluster="source")
     assert (alone.n_clusters, together.n_clusters, together.cluster) == (None, 10, "source")
     assert together.passes.interval is not None
-    assert together.passes.interval.method == "bonett_price_cluster"
+    assert together.passes.interval.method == "tango_cluster"
     assert together.passes.value == pytest.approx(alone.passes.value)
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from assay.metrics.distributions import student_quantile
 from assay.metrics.intervals import Estimate, cluster_interval, mean_interval, percentile, wilson
+from assay.metrics.score import score_bounds
 
 Z = 1.959963984540054
 
@@ -66,16 +67,32 @@ def test_fewer_than_two_values_have_no_interval(values: list[float]) -> None:
     assert mean_interval(np.array(values), seed=(0,)) is None
 
 
-def test_equal_values_do_not_prove_that_all_others_are_equal() -> None:
-    found = mean_interval(np.full(30, 0.9), seed=(0,))
+def test_few_values_have_the_score_interval() -> None:
+    values = np.linspace(0.2, 0.9, 99)
+    found = mean_interval(values, seed=(0,))
     assert found is not None
-    assert 0.8 < found.low < 0.89
-    assert 0.9 < found.high < 0.92
+    assert (found.method, found.n, (found.low, found.high)) == ("score", 99, score_bounds(values, (0.0, 1.0)))
+
+
+@pytest.mark.parametrize("n", [30, 300])
+def test_equal_values_do_not_prove_that_all_others_are_equal(n: int) -> None:
+    found = mean_interval(np.full(n, 0.9), seed=(0,))
+    assert found is not None
+    assert 0.9 / (1 + Z**2 / 30) - 1e-12 <= found.low < 0.9 < found.high < 0.92
 
 
 @pytest.mark.parametrize("values", [[1.0] * 9, [0.0, 1.0, 1.0], [0.0, 0.0]])
 def test_scores_of_0_and_1_are_a_rate(values: list[float]) -> None:
     assert mean_interval(np.array(values), seed=(0,)) == wilson(int(sum(values)), len(values))
+
+
+@pytest.mark.parametrize(("score", "n"), [(1.0, 9), (4.0, 9), (4.0, 300), (5.0, 300)])
+def test_scores_from_1_to_5_are_asked_how_good_or_bad_others_may_be_on_that_scale(score: float, n: int) -> None:
+    found = mean_interval(np.full(n, score), seed=(0,), ends=(1.0, 5.0))
+    unit = mean_interval(np.full(n, (score - 1) / 4), seed=(0,))
+    assert found is not None
+    assert unit is not None
+    assert (found.low, found.high) == (pytest.approx(1 + 4 * unit.low, abs=0.02), pytest.approx(1 + 4 * unit.high, abs=0.02))
 
 
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=2, max_size=60))
@@ -87,26 +104,24 @@ def test_the_interval_of_a_mean_holds_it_within_the_scale(values: list[float]) -
 
 def test_clusters_of_one_record_give_the_ordinary_interval() -> None:
     values = np.array([0.4, 0.6, 0.4, 0.6, 0.6, 0.5])
-    found = cluster_interval(values, np.arange(6, dtype=np.int32))
-    half = student_quantile(0.975, 5) * values.std(ddof=1) / math.sqrt(6)
+    found, plain = cluster_interval(values, np.arange(6, dtype=np.int32)), mean_interval(values, seed=(0,))
     assert found is not None
-    assert (found.low, found.high) == (pytest.approx(values.mean() - half), pytest.approx(values.mean() + half))
+    assert plain is not None
+    assert (found.low, found.high) == (pytest.approx(plain.low), pytest.approx(plain.high))
 
 
 @pytest.mark.parametrize("count", [2, 20])
 def test_clusters_that_say_the_same_leave_open_what_others_say(count: int) -> None:
     found = cluster_interval(np.full(2 * count, 0.7), np.repeat(np.arange(count), 2).astype(np.int32))
     assert found is not None
-    assert (found.low, found.high) == (
-        pytest.approx(max(0.0, 0.7 - (1 - 0.025 ** (1 / count)))),
-        pytest.approx(min(1.0, 0.7 + (1 - 0.025 ** (1 / count)))),
-    )
+    reach = 1 + Z**2 / count
+    assert (found.low, found.high) == (pytest.approx(0.7 / reach), pytest.approx(1 - 0.3 / reach))
 
 
-def test_the_interval_of_few_clusters_stays_on_the_scale() -> None:
-    found = cluster_interval(np.array([0.9, 0.8, 0.1]), np.arange(3, dtype=np.int32))
+def test_values_outside_of_the_scale_move_its_ends() -> None:
+    found = cluster_interval(np.array([0.9, 0.8, -0.4]), np.arange(3, dtype=np.int32))
     assert found is not None
-    assert (found.low, found.high) == (0.0, 1.0)
+    assert -0.4 < found.low < 0 < found.high < 1
 
 
 def test_one_cluster_has_no_interval() -> None:

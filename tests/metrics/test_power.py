@@ -60,7 +60,7 @@ def test_clusters_that_are_worth_fewer_records_take_as_many_more() -> None:
 
 
 def test_nothing_to_show_and_nothing_to_show_it_with_are_undefined() -> None:
-    assert (detectable_effect(flips(0, 0, 4)), detectable_effect(flips(0, 0, 0)), required_records(flips(3, 3, 9))) == (None,) * 3
+    assert (detectable_effect(flips(0, 0, 3)), detectable_effect(flips(0, 0, 0)), required_records(flips(3, 3, 9))) == (None,) * 3
 
 
 def test_huge_runs_are_planned_for_without_counting_flips_out() -> None:

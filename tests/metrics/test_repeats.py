@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from assay.metrics.facts import RecordFacts
-from assay.metrics.intervals import wilson
-from assay.metrics.repeats import Samples, pass_at_k, pass_hat_k, rate_interval, summarize_repeats, variance_parts
+from assay.metrics.intervals import cluster_interval, wilson
+from assay.metrics.repeats import Samples, pass_at_k, pass_hat_k, summarize_repeats, variance_parts
+from assay.metrics.score import score_bounds
 from assay.metrics.summary import summarize, summarize_slices
 
 Passes = list[list[int]]
@@ -105,18 +106,17 @@ def test_one_record_has_a_variance_within_but_none_between() -> None:
     assert found == {"within": 0.5, "between": None, "intraclass_correlation": None}
 
 
-def test_an_interval_by_records_is_wider_than_one_by_answers_where_answers_agree() -> None:
+def test_answers_that_agree_say_no_more_than_one_answer_to_each_record() -> None:
     passes = [[1, 1, 1, 1]] * 6 + [[0, 0, 0, 0]] * 4
     by_record = summarize(facts(passes), repeat=4)["pass_rate_interval"]
-    by_answer = wilson(24, 40)
-    assert by_answer is not None
-    assert by_record["method"] == "wilson_cluster"
-    assert by_record["n"] == 10
-    assert by_record["high"] - by_record["low"] > 1.8 * (by_answer.high - by_answer.low)
+    ten = wilson(6, 10)
+    assert ten is not None
+    assert (by_record["method"], by_record["n"]) == ("wilson_cluster", 10)
+    assert (by_record["low"], by_record["high"]) == (pytest.approx(ten.low), pytest.approx(ten.high))
 
 
 def test_records_that_all_pass_or_all_fail_count_once_each() -> None:
-    always = rate_interval(np.ones(30), np.repeat(np.arange(10), 3))
+    always = cluster_interval(np.ones(30), np.repeat(np.arange(10), 3))
     ten = wilson(10, 10)
     assert always is not None
     assert ten is not None
@@ -126,7 +126,7 @@ def test_records_that_all_pass_or_all_fail_count_once_each() -> None:
 @given(st.lists(st.lists(st.integers(0, 1), min_size=3, max_size=3), min_size=2, max_size=12))
 def test_an_interval_of_a_rate_holds_the_rate_and_stays_a_rate(passes: Passes) -> None:
     values: NDArray[np.float64] = np.array(passes, dtype=np.float64).ravel()
-    found = rate_interval(values, np.repeat(np.arange(len(passes)), 3))
+    found = cluster_interval(values, np.repeat(np.arange(len(passes)), 3))
     assert found is not None
     assert 0 <= found.low <= values.mean() + 1e-12
     assert values.mean() - 1e-12 <= found.high <= 1
@@ -142,7 +142,7 @@ def test_the_interval_by_records_covers_the_true_rate_and_the_one_by_answers_doe
     for _ in range(trials):
         chances = np.repeat(generator.beta(0.6, 0.4, 40), 5)
         passed = (generator.random(200) < chances).astype(np.float64)
-        clustered, plain = rate_interval(passed, groups), wilson(int(passed.sum()), 200)
+        clustered, plain = cluster_interval(passed, groups), wilson(int(passed.sum()), 200)
         assert clustered is not None
         assert plain is not None
         by_record += clustered.low <= 0.6 <= clustered.high
@@ -161,9 +161,8 @@ def test_the_mean_of_repeated_records_has_an_interval_by_records() -> None:
         for place, score in enumerate(answers, 2 * record)
     ]
     interval = summarize(given, repeat=2)["score_mean_interval"]
-    means = np.array(scores).mean(axis=1)
-    low, high = stats.t.interval(0.95, 3, loc=means.mean(), scale=stats.sem(means))
-    assert (interval["method"], interval["n"]) == ("cluster_t", 4)
+    low, high = score_bounds(np.array(scores).ravel(), (0.0, 1.0), clusters=np.repeat(np.arange(4), 2))
+    assert (interval["method"], interval["n"]) == ("score_cluster", 4)
     assert (interval["low"], interval["high"]) == (pytest.approx(low, abs=1e-9), pytest.approx(high, abs=1e-9))
 
 

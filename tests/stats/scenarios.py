@@ -13,7 +13,7 @@ from assay.metrics.paired import Flips, decide, difference_p_value, holm, mcnema
 from assay.metrics.pairwise import Meeting, PairwiseFigures, Result, Vote
 from assay.metrics.power import detectable_effect
 from assay.metrics.ranking import Comparisons, rank
-from assay.metrics.repeats import pass_at_k, pass_hat_k, rate_interval
+from assay.metrics.repeats import pass_at_k, pass_hat_k
 from assay.metrics.trend import trend
 
 Generator = np.random.Generator
@@ -80,7 +80,7 @@ def clustered_rates(clusters: int) -> Trial:
         sizes = draw.integers(3, 13, clusters)
         index = np.repeat(np.arange(clusters, dtype=np.int32), sizes)
         passed = draw.random(len(index)) < draw.beta(2.8, 1.2, clusters)[index]
-        return holds(rate_interval(passed.astype(float), index.astype(np.int64)), 0.7)
+        return holds(cluster_interval(passed.astype(float), index.astype(np.int64)), 0.7)
 
     return trial
 
@@ -93,7 +93,7 @@ def repeated(records: int, repeat: int, *, k: int, estimate: Callable[[int, int,
     def trial(draw: Generator) -> bool | None:
         passes = draw.binomial(repeat, draw.choice(chances, records))
         values = np.array([estimate(repeat, count, k) for count in range(repeat + 1)])[passes]
-        return holds(rate_interval(values, np.arange(records), trials=repeat * records), truth)
+        return holds(cluster_interval(values, np.arange(records)), truth)
 
     return trial
 

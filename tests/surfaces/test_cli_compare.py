@@ -30,7 +30,15 @@ def test_the_report_says_what_changed_and_what_it_is_worth(folder: Path) -> None
     result = assay("compare", "old", "new", "--runs-dir", str(folder))
     assert result.exit_code == 0
     assert "pass rate    0.88   0.75  -0.12 [" in result.stdout
-    assert "UNDECIDED   no difference of pass rates can be shown (1 better and 2 worse of 8 records)" in result.stdout
+    flips = "1 better and 2 worse of 8 records; McNemar's exact p 1.000"
+    assert f"UNDECIDED   no difference of pass rates can be shown ({flips})" in result.stdout
+
+
+def test_a_difference_that_is_shown_says_why_the_exact_test_is_less_sure(folder: Path) -> None:
+    graded(folder.parent, "worst", ROWS, passing(ROWS, 1, 2, 3, 4, 5))
+    found = " ".join(assay("compare", "old", "worst", "--runs-dir", str(folder)).stdout.split())
+    assert "WORSE the pass rate is lower (0 better and 4 worse of 8 records, p 0.046;" in found
+    assert "McNemar's exact p 0.125: it is the more cautious test, and does not decide)" in found
 
 
 def test_flips_are_as_many_as_are_asked_for(folder: Path) -> None:

@@ -45,7 +45,7 @@ def test_the_report_names_the_profile_its_interval_and_what_it_rests_on(first: s
     assert result.exit_code == 0
     assert "official · completed\n" in result.stdout
     assert "rescored    from first, without any call\n" in result.stdout
-    assert "profile     prbench 0.67 [0.22, 0.89] · scale 0-1 · 2 records\n" in result.stdout
+    assert "profile     prbench 0.67 [0.23, 0.89] · scale 0-1 · 2 records\n" in result.stdout
 
 
 def test_a_gate_that_is_about_another_figure_is_said_to_be_gone(first: str) -> None:
@@ -65,7 +65,7 @@ def test_markdown_has_the_headline_and_what_it_rests_on(first: str) -> None:
     text = assay("rescore", first, "--profile", "apex_v1", "--compat", "--markdown").stdout
     assert "| pass rate | apex_v1 (compat) |" in text
     assert (
-        "\n- Profile · scripted/echo: apex_v1 (compat) 100.00 \\[33.33, 100.00\\] · scale 0-100 · 2 records · version 1\n" in text
+        "\n- Profile · scripted/echo: apex_v1 (compat) 100.00 \\[34.24, 100.00\\] · scale 0-100 · 2 records · version 1\n" in text
     )
 
 

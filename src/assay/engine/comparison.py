@@ -56,7 +56,7 @@ class SliceDifference(msgspec.Struct, frozen=True, kw_only=True):
     passes: Estimate
     scores: Estimate
     p_value: float | None
-    """Of the passes: McNemar's, or of the cluster-robust t where records hang together."""
+    """Of the passes: McNemar's, below 0.05 where their interval leaves out 0."""
     p_adjusted: float | None
     """The same after Holm's correction for the number of slices looked at."""
 
@@ -86,6 +86,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     passes: Estimate
     scores: Estimate
     p_passes: float | None
+    """Below 0.05 where the interval leaves out 0, which decides; McNemar's exact test stands beside it."""
     p_scores: float | None
     mcnemar: McNemar
     both_passed: int

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from assay.metrics.distributions import student_quantile
 from assay.metrics.intervals import LEVEL, Ends, Estimate, Floats, Interval, cluster_interval
-from assay.metrics.repeats import rate_interval
 
 PARTS = 200
 """Parts of the rows that are left out in turn; more would take longer and say the same."""
@@ -23,12 +22,12 @@ Statistic = Callable[[Rows], float | None]
 
 
 def clustered_rate(plain: Estimate, values: Floats, clusters: Codes) -> Estimate:
-    """A rate with Wilson's interval for as many trials as the clusters are worth."""
-    return _with_interval(plain, rate_interval(values, clusters)) if plain.value is not None else plain
+    """A rate with the score interval that counts clusters."""
+    return _with_interval(plain, cluster_interval(values, clusters)) if plain.value is not None else plain
 
 
 def clustered_mean(plain: Estimate, values: Floats, clusters: Codes, *, ends: Ends) -> Estimate:
-    """A mean with its cluster-robust interval; what has none by rows has none."""
+    """A mean with the score interval that counts clusters; what has none by rows has none."""
     return plain if plain.interval is None else _with_interval(plain, cluster_interval(values, clusters, ends=ends))
 
 

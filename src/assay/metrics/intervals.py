@@ -1,4 +1,4 @@
-"""95 % intervals: Wilson for rates, seeded bootstrap or Student's t for means, cluster-robust where records hang together."""
+"""95 % intervals: Wilson for rates, score, seeded bootstrap or Student's t for means, score where records hang together."""
 
 from math import sqrt
 from typing import Any, NamedTuple
@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.metrics.distributions import student_quantile
+from assay.metrics.score import Z, score_bounds
 
 LEVEL = 0.95
 RESAMPLES = 10_000
 MAX_LEVELS = 101
 """Distinct scores up to which a resample is drawn as counts of each; above, Student's t is used."""
+FEW = 100
+"""Records below which the score interval is used: too few to be drawn from again and again."""
 _SHARE = (1 + LEVEL) / 2
-_Z = 1.959963984540054
-_ROUNDING = 1e-12
-"""Spread that equal scores have because decimals are rounded."""
 
 Floats = NDArray[np.float64]
 Ends = tuple[float, float]
@@ -66,27 +66,31 @@ def wilson(successes: int, n: int) -> Interval | None:
     if n == 0:
         return None
     rate = successes / n
-    squared = _Z * _Z
+    squared = Z * Z
     middle = (rate + squared / (2 * n)) / (1 + squared / n)
-    half = _Z * sqrt(rate * (1 - rate) / n + squared / (4 * n * n)) / (1 + squared / n)
+    half = Z * sqrt(rate * (1 - rate) / n + squared / (4 * n * n)) / (1 + squared / n)
     low = 0.0 if successes == 0 else max(0.0, middle - half)
     high = 1.0 if successes == n else min(1.0, middle + half)
     return Interval(low=low, high=high, method="wilson", n=n)
 
 
-def mean_interval(values: Floats, *, seed: tuple[int, ...], resamples: int = RESAMPLES) -> Interval | None:
+def mean_interval(values: Floats, *, seed: tuple[int, ...], resamples: int = RESAMPLES, ends: Ends = (0.0, 1.0)) -> Interval | None:
     """The interval of a mean score; None for fewer than two values. The same values and seed give the same interval.
 
-    Half a record at each end of the scale is added: few records, or equal ones, do not show how bad or good others may be.
-    Scores of 0 and 1 alone are a rate, and get the interval of one.
+    Scores at the ends of their scale alone are a rate, and get the interval of one. Fewer than 100 others get the score interval.
+    Where more are drawn again, half a record at each end of the scale is added: equal ones do not show how bad or good others may
+    be. Values outside of the ends, as penalties make them, move the ends.
     """
     n = len(values)
     if n < 2:
         return None
     levels, counts = np.unique(values, return_counts=True)
-    if set(levels.tolist()) <= {0.0, 1.0}:
-        return wilson(int(values.sum()), n)
-    ends = min(0.0, float(levels[0])), max(1.0, float(levels[-1]))
+    if set(levels.tolist()) <= set(ends):
+        return _stretched(wilson(int((values == ends[1]).sum()), n), ends)
+    ends = min(ends[0], float(levels[0])), max(ends[1], float(levels[-1]))
+    if n < FEW:
+        low, high = score_bounds(values, ends)
+        return Interval(low=low, high=high, method="score", n=n)
     if len(levels) > MAX_LEVELS:
         return _student(values, ends=ends)
     # Resampling records is drawing the counts of their score levels from a multinomial distribution.
@@ -95,6 +99,11 @@ def mean_interval(values: Floats, *, seed: tuple[int, ...], resamples: int = RES
     means = np.sort(drawn @ np.concatenate([levels, ends]) / (n + 1))
     low, high = percentile(means, 1 - _SHARE), percentile(means, _SHARE)
     return Interval(low=low, high=high, method="bootstrap", n=n, resamples=resamples)
+
+
+def _stretched(rate: Interval | None, ends: Ends) -> Interval | None:
+    span = ends[1] - ends[0]
+    return rate and msgspec.structs.replace(rate, low=ends[0] + span * rate.low, high=ends[0] + span * rate.high)
 
 
 def _student(values: Floats, *, ends: tuple[float, float]) -> Interval:
@@ -106,19 +115,17 @@ def _student(values: Floats, *, ends: tuple[float, float]) -> Interval:
 
 
 def cluster_interval(values: Floats, clusters: Clusters, *, ends: Ends = (0.0, 1.0)) -> Interval | None:
-    """The interval of a mean when records of one cluster hang together; None for fewer than two clusters.
+    """The score interval of a mean when records of one cluster hang together; None for fewer than two clusters.
 
-    Clusters that all say the same leave open what others of them may say, anywhere between the ends of the scale.
+    Values outside of the ends, as penalties make them, move the ends.
     """
-    if len(values) == 0 or len(np.unique(clusters)) == 1:
+    count = len(np.unique(clusters))
+    if count < 2:
         return None
-    error, count = clustered_error(values, clusters)
     lowest, highest = min(ends[0], float(values.min())), max(ends[1], float(values.max()))
-    half, method = student_quantile(_SHARE, count - 1) * error, "cluster_t"
-    if error <= _ROUNDING:
-        half, method = (highest - lowest) * rule_of_three(count), "rule_of_three"
-    middle = float(values.mean())
-    return Interval(low=max(lowest, middle - half), high=min(highest, middle + half), method=method, n=count)
+    low, high = score_bounds(values, (lowest, highest), clusters=clusters)
+    is_rate = bool(np.isin(values, ends).all())
+    return Interval(low=low, high=high, method="wilson_cluster" if is_rate else "score_cluster", n=count)
 
 
 class ClusteredError(NamedTuple):

@@ -8,8 +8,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.metrics.distributions import sign_test, student_quantile, student_two_sided
+from assay.metrics.distributions import normal_cdf, sign_test, student_quantile, student_two_sided
 from assay.metrics.intervals import LEVEL, Clusters, Estimate, Floats, Interval, clustered_error, rule_of_three
+from assay.metrics.score import Design, score_bounds
 
 _SHARE = (1 + LEVEL) / 2
 _ROUNDING = 1e-12
@@ -38,27 +39,22 @@ class Flips(msgspec.Struct, frozen=True, kw_only=True):
 def flips_of(before: Verdicts, after: Verdicts, *, clusters: Clusters | None = None) -> Flips:
     """The flips of records that both runs judged, in the same order.
 
-    Clusters are worth as many independent records as would err as much as they do (Korn and Graubard): all records where their
-    flips have nothing to do with each other, one for each cluster where it flips as a whole. Half a flip of a whole cluster is
-    added to what was seen, for few flips do not show which of the two it is.
+    Clusters are worth as many independent records as would err as much as they do if neither run is better: all records where their
+    flips have nothing to do with each other, one for each cluster where it flips as a whole, or where nothing flips.
     """
     n = len(before)
     better, worse = int((after & ~before).sum()), int((before & ~after).sum())
     if clusters is None or n == 0:
         return Flips(better=better, worse=worse, n=n, units=n)
-    count = len(np.unique(clusters))
-    differences = after.astype(np.float64) - before
-    together = n * clustered_error(differences, clusters).value
-    alone = n * clustered_error(differences, np.arange(n)).value
-    size = n / count
-    inflation = max(1.0, (together**2 + size**2 / 2) / (alone**2 + size / 2))
-    return Flips(better=better / inflation, worse=worse / inflation, n=n / inflation, units=count)
+    found, index = np.unique(clusters, return_inverse=True)
+    inflation = Design.of(after.astype(np.float64) - before, index).effect(0.0)
+    return Flips(better=better / inflation, worse=worse / inflation, n=n / inflation, units=len(found))
 
 
 def paired_difference(before: Floats, after: Floats, *, clusters: Clusters | None = None, span: float = 1.0) -> Estimate:
     """The mean of after - before over records that both runs scored, in the same order.
 
-    Passes and failures (0 and 1) get Bonett and Price's interval, other scores Student's t, by clusters where there are some.
+    Passes and failures (0 and 1) get Tango's score interval, other scores Student's t, by clusters where there are some.
     `span` is the largest difference that the scale allows: it bounds the interval, and what equal differences leave open.
     """
     n = len(before)
@@ -68,8 +64,7 @@ def paired_difference(before: Floats, after: Floats, *, clusters: Clusters | Non
     if clusters is not None and len(np.unique(clusters)) == 1:
         return Estimate(value=value, n=n, reason="one cluster has no spread")
     if _are_verdicts(before, after):
-        method = "bonett_price" if clusters is None else "bonett_price_cluster"
-        return Estimate(value=value, interval=_binary(flips_of(before == 1, after == 1, clusters=clusters), method=method), n=n)
+        return Estimate(value=value, interval=_tango(after - before, clusters=clusters), n=n)
     if n == 1:
         return Estimate(value=value, n=1, reason="one record has no spread to make an interval of")
     return Estimate(value=value, interval=_mean_interval(after - before, clusters=clusters, span=span), n=n)
@@ -79,15 +74,12 @@ def _are_verdicts(before: Floats, after: Floats) -> bool:
     return bool(np.isin(before, (0.0, 1.0)).all() and np.isin(after, (0.0, 1.0)).all())
 
 
-def _binary(flips: Flips, *, method: str) -> Interval:
-    """Bonett and Price (2012), with Student's quantile: the normal one finds differences between few records too often."""
-    (gain, loss), half = flips.shares, student_quantile(_SHARE, flips.units + 1) * _error_of_flips(flips)
-    return Interval(low=max(-1.0, gain - loss - half), high=min(1.0, gain - loss + half), method=method, n=flips.units)
-
-
-def _error_of_flips(flips: Flips) -> float:
-    gain, loss = flips.shares
-    return sqrt((gain + loss - (gain - loss) ** 2) / (flips.n + 2))
+def _tango(differences: Floats, *, clusters: Clusters | None) -> Interval:
+    """Tango (1998), of differences that are -1, 0 or 1; it leaves out 0 where McNemar's test finds a difference."""
+    low, high = score_bounds(differences, (-1.0, 1.0), clusters=clusters)
+    if clusters is None:
+        return Interval(low=low, high=high, method="tango", n=len(differences))
+    return Interval(low=low, high=high, method="tango_cluster", n=len(np.unique(clusters)))
 
 
 def _mean_interval(differences: Floats, *, clusters: Clusters | None, span: float) -> Interval:
@@ -103,15 +95,14 @@ def _mean_interval(differences: Floats, *, clusters: Clusters | None, span: floa
 def difference_p_value(before: Floats, after: Floats, *, clusters: Clusters | None = None, span: float = 1.0) -> float | None:
     """How likely so large a mean difference is if there is none; None where there is no interval either.
 
-    Of passes and failures it is McNemar's, exact; otherwise, and with clusters, below 0.05 where the interval leaves out 0.
+    It is below 0.05 where the interval leaves out 0: of passes and failures McNemar's (1947), by clusters Obuchowski's (1998).
     """
     if paired_difference(before, after, clusters=clusters, span=span).interval is None:
         return None
     if _are_verdicts(before, after):
-        if clusters is None:
-            return mcnemar(before == 1, after == 1).p_value
         flips = flips_of(before == 1, after == 1, clusters=clusters)
-        return student_two_sided((flips.shares[0] - flips.shares[1]) / _error_of_flips(flips), flips.units + 1)
+        every = flips.better + flips.worse
+        return 2 * normal_cdf(-abs(flips.better - flips.worse) / sqrt(every)) if every else 1.0
     differences = after - before
     error, units = clustered_error(differences, np.arange(len(differences)) if clusters is None else clusters)
     middle = float(differences.mean())
@@ -144,7 +135,7 @@ class McNemar(msgspec.Struct, frozen=True, kw_only=True):
     n: int
     """Records with a verdict in both runs."""
     p_value: float
-    """Exact and two-sided; 1 without any flip. More cautious than the interval of the difference, which decides."""
+    """Exact and two-sided; 1 without any flip. More cautious than the test that decides, because few flips split in few ways."""
     mid_p: float
     """The less cautious variant, which holds its 5 % better with few flips."""
 

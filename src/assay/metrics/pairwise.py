@@ -8,9 +8,8 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from assay.metrics.intervals import Estimate, Floats, mean_interval
+from assay.metrics.intervals import Estimate, Floats, cluster_interval, mean_interval
 from assay.metrics.ranking import Comparisons, Ranked, Ranking, rank
-from assay.metrics.repeats import rate_interval
 
 Json = dict[str, Any]
 Result = Literal["first", "second", "tie", "inconsistent"]
@@ -151,7 +150,6 @@ def _estimate(values: Floats, clusters: Sequence[int], *, seed: tuple[int, ...])
     if len(set(clusters)) == len(clusters):
         interval = mean_interval(values, seed=seed)
     else:
-        # Wins and halves vary less than wins alone, so that the records tell more than as many trials of a rate.
-        interval = rate_interval(values, np.array(clusters), trials=4 * len(values))
+        interval = cluster_interval(values, np.array(clusters))
     reason = "" if interval else "one record has no spread to make an interval of"
     return Estimate(value=float(values.mean()), interval=interval, n=len(values), reason=reason)

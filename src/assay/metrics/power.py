@@ -5,9 +5,9 @@ from math import ceil, lgamma, sqrt
 
 import numpy as np
 
-from assay.metrics.distributions import normal_cdf, student_quantile
-from assay.metrics.intervals import LEVEL
+from assay.metrics.distributions import normal_cdf
 from assay.metrics.paired import Flips
+from assay.metrics.score import Z
 
 POWER = 0.8
 """Chance of showing a difference that minimum detectable effects and required numbers are stated for."""
@@ -18,19 +18,17 @@ _REACH = 7
 _LEAST = 1e-12
 
 
-def chance_to_show(gain: float, loss: float, *, n: int, units: float | None = None) -> float:
+def chance_to_show(gain: float, loss: float, *, n: int) -> float:
     """The chance that the interval of a difference of pass rates leaves out 0, on the right side.
 
-    `gain` is the larger share of records that flip, `loss` the share that flips the other way; n are independent records, which
-    `units` clusters are worth. The interval is above 0 when the surplus of gains is above what the number of flips asks for.
+    `gain` is the larger share of records that flip, `loss` the share that flips the other way; n are independent records. The
+    interval is above 0 when the surplus of gains is above what the number of flips asks for.
     """
-    critical = student_quantile((1 + LEVEL) / 2, (units or n) + 1) ** 2
-    critical /= 1 + critical / (n + 2)
     share = min(1 - _LEAST, gain + loss)
     expected, spread = n * share, sqrt(n * share * (1 - share))
     if expected > _MANY_FLIPS:
         surplus = n * (gain - loss)
-        return normal_cdf((surplus - sqrt(critical * (expected + 2))) / sqrt(max(_LEAST, n * (share - (gain - loss) ** 2))))
+        return normal_cdf((surplus - Z * sqrt(expected)) / sqrt(max(_LEAST, n * (share - (gain - loss) ** 2))))
     flips = np.arange(max(0, int(expected - _REACH * spread)), min(n, ceil(expected + _REACH * spread)) + 1)
     ways = np.array([lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) for k in flips.tolist()])
     chances = np.exp(ways + flips * np.log(share) + (n - flips) * np.log1p(-share))
@@ -39,7 +37,7 @@ def chance_to_show(gain: float, loss: float, *, n: int, units: float | None = No
     worse = np.maximum(0, every - better)
     among = logs[every] - logs[better] - logs[worse]
     among += better * np.log(max(_LEAST, gain) / share) + worse * np.log(max(_LEAST, loss) / share)
-    is_shown = (better <= every) & (2 * better - every > np.sqrt(critical * (every + 2)))
+    is_shown = (better <= every) & (2 * better - every > Z * np.sqrt(every))
     return float(chances @ np.where(is_shown, np.exp(among), 0.0).sum(axis=1))
 
 
@@ -52,7 +50,7 @@ def detectable_effect(flips: Flips, *, power: float = POWER) -> float | None:
 
     def suffices(effect: float) -> bool:
         every = max(share, effect)
-        return chance_to_show((every + effect) / 2, (every - effect) / 2, n=n, units=flips.units) >= power
+        return chance_to_show((every + effect) / 2, (every - effect) / 2, n=n) >= power
 
     if n == 0 or not suffices(1.0):
         return None
@@ -70,7 +68,7 @@ def required_records(flips: Flips, *, power: float = POWER) -> int | None:
         return None
     worth = flips.units / flips.n
     gain, loss = (share + effect) / 2, (share - effect) / 2
-    return ceil(worth * _fewest(lambda n: chance_to_show(gain, loss, n=n, units=worth * n) >= power))
+    return ceil(worth * _fewest(lambda n: chance_to_show(gain, loss, n=n) >= power))
 
 
 def _fewest(suffices: Callable[[int], bool]) -> int:

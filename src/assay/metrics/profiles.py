@@ -83,6 +83,12 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         """True for records that are graded in this way."""
         return not self.kinds or kind in self.kinds
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Of the scale, for the score of one record; penalties may take it below."""
+        low, high = map(float, self.scale.split("-"))
+        return low / self.factor, high / self.factor
+
     def has_on_scale(self, score: float) -> bool:
         """True when the headline may have this value."""
         low, high = map(float, self.scale.split("-"))

@@ -1,15 +1,14 @@
-"""Records that were asked several times: pass@k and pass^k, variance within and between records, intervals by record."""
+"""Records that were asked several times: pass@k and pass^k, variance within and between records."""
 
 from collections import Counter
-from math import comb, sqrt
+from math import comb
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.metrics.distributions import student_quantile
-from assay.metrics.intervals import LEVEL, Interval, cluster_interval
+from assay.metrics.intervals import Interval, cluster_interval
 
 NOT_IN_RUN = "not_in_run"
 """Why a record is left out of whose samples this run has only some, as a retry has."""
@@ -17,7 +16,6 @@ NOT_IN_RUN = "not_in_run"
 Json = dict[str, Any]
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
-_Z = 1.959963984540054
 
 
 class Samples(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,10 +84,19 @@ def _by_k(repeat: int, passes: Codes, *, estimate: Any) -> list[Json]:
     for k in range(1, repeat + 1):
         table = np.array([estimate(repeat, count, k) for count in range(repeat + 1)])
         values = table[passes]
-        interval = rate_interval(values, np.arange(len(values)), trials=repeat * len(values))
+        interval = _interval(values, passes, repeat=repeat, k=k)
         value = float(values.mean()) if len(values) else None
         found.append({"k": k, "value": value, "interval": None if interval is None else interval.to_json()})
     return found
+
+
+def _interval(values: Floats, passes: Codes, *, repeat: int, k: int) -> Interval | None:
+    """By records; the chance that one answer passes is the pass rate, and has its interval."""
+    records = np.arange(len(values))
+    if k > 1:
+        return cluster_interval(values, records)
+    answers = np.arange(repeat)[None, :] < passes[:, None]
+    return cluster_interval(answers.ravel().astype(np.float64), np.repeat(records, repeat))
 
 
 def variance_parts(values: Floats, record: Codes) -> Json:
@@ -109,44 +116,3 @@ def variance_parts(values: Floats, record: Codes) -> Json:
     between = float(means.var(ddof=1)) - within / repeat
     total = within + between
     return {"within": within, "between": between, "intraclass_correlation": between / total if total > 0 else None}
-
-
-def score_interval(values: Floats, records: NDArray[np.int32]) -> Interval | None:
-    """The interval of a mean score over several answers to each record; scores of 0 and 1 alone are a rate."""
-    if ((values == 0) | (values == 1)).all():
-        return rate_interval(values, records.astype(np.int64))
-    return cluster_interval(values, records)
-
-
-def rate_interval(values: Floats, groups: Codes, *, trials: int | None = None) -> Interval | None:
-    """The interval of a mean of values from 0 to 1 whose groups hang together; None for fewer than two groups.
-
-    Wilson's, for as many independent trials as would err as much as the groups do (Korn and Graubard), at most `trials`. Where
-    all values are 0 or all are 1 the groups do not show how much they err, so that each of them is one trial.
-    """
-    _, index = np.unique(groups, return_inverse=True)
-    count = int(index.max()) + 1 if len(index) else 0
-    if count < 2:
-        return None
-    rate = float(values.mean())
-    bounds = _wilson(rate, _effective(values, index, most=trials or len(values)))
-    return Interval(low=bounds[0], high=bounds[1], method="wilson_cluster", n=count, level=LEVEL)
-
-
-def _effective(values: Floats, index: NDArray[np.intp], *, most: int) -> float:
-    """How many independent trials of the same rate would err as much."""
-    rate, count = float(values.mean()), int(index.max()) + 1
-    spread = rate * (1 - rate)
-    if spread <= 0:
-        return float(count)
-    sums = np.bincount(index, weights=values - rate)
-    error = float(np.square(sums).sum()) * count / (count - 1) / len(values) ** 2
-    found = min(spread / error, float(most)) if error > 0 else float(most)
-    return found * (_Z / student_quantile((1 + LEVEL) / 2, count - 1)) ** 2
-
-
-def _wilson(rate: float, n: float) -> tuple[float, float]:
-    squared = _Z * _Z
-    middle = (rate + squared / (2 * n)) / (1 + squared / n)
-    half = _Z * sqrt(max(0.0, rate * (1 - rate)) / n + squared / (4 * n * n)) / (1 + squared / n)
-    return (0.0 if rate <= 0 else max(0.0, middle - half), 1.0 if rate >= 1 else min(1.0, middle + half))

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from assay.core.run_state import count_records
 from assay.metrics.facts import NO_WORD, STATUSES, UNKNOWN, Columns, RecordFacts, Value, collect
 from assay.metrics.headline import condense, headline, headline_figures
-from assay.metrics.intervals import RESAMPLES, Interval, cluster_interval, mean_interval, percentile, wilson
+from assay.metrics.intervals import RESAMPLES, Ends, Interval, cluster_interval, mean_interval, percentile, wilson
 from assay.metrics.profiles import Profile
-from assay.metrics.repeats import Samples, rate_interval, score_interval, summarize_repeats
+from assay.metrics.repeats import Samples, summarize_repeats
 
 SLICE_RESAMPLES = 2_000
 MAX_SLICE_VALUES = 500
@@ -117,7 +117,7 @@ class _Tables:
             "fail_count": n - count,
             "pass_rate": _ratio(count, n),
             "pass_rate_interval": _json(self._rate_interval(passed, scored)),
-            "pass_rate_cluster_interval": _json(self._cluster_rate_interval(passed, scored)),
+            "pass_rate_cluster_interval": _json(self._cluster_interval(passed.astype(np.float64), scored)),
             "pass_rate_bounds": _bounds(float(count), n, n_valid=n_valid),
         }
 
@@ -125,7 +125,7 @@ class _Tables:
         values = _at(self.score, scored)
         total = _sum(values)
         if self.words["record"]:
-            interval = score_interval(values, self.codes["record"][scored])
+            interval = cluster_interval(values, self.codes["record"][scored])
         else:
             interval = mean_interval(values, seed=seed, resamples=resamples)
         return {
@@ -144,8 +144,9 @@ class _Tables:
         scores = self.profile_score[valid]
         records = self.codes["record"][valid] if self.words["record"] else valid
         values, shown = condense(self.profile, scores, rows=valid, records=records)
-        interval = mean_interval(values, seed=seed, resamples=resamples)
-        clustered = self._cluster_interval(values, shown)
+        ends = self.profile.ends
+        interval = mean_interval(values, seed=seed, resamples=resamples, ends=ends)
+        clustered = self._cluster_interval(values, shown, ends=ends)
         n_unscored = int(np.isnan(scores).sum())
         return {
             "profile": {
@@ -183,16 +184,12 @@ class _Tables:
     def _rate_interval(self, passed: NDArray[np.bool_], scored: Rows) -> Interval | None:
         """Answers to one record are not independent of each other, so that records count where they were asked several times."""
         if self.words["record"]:
-            return rate_interval(passed.astype(np.float64), self.codes["record"][scored].astype(np.int64))
+            return cluster_interval(passed.astype(np.float64), self.codes["record"][scored])
         return wilson(int(passed.sum()), len(scored))
 
-    def _cluster_rate_interval(self, passed: NDArray[np.bool_], scored: Rows) -> Interval | None:
+    def _cluster_interval(self, values: Floats, scored: Rows, *, ends: Ends = (0.0, 1.0)) -> Interval | None:
         clusters = self._clusters(scored)
-        return None if clusters is None else rate_interval(passed.astype(np.float64), clusters.astype(np.int64))
-
-    def _cluster_interval(self, values: Floats, scored: Rows) -> Interval | None:
-        clusters = self._clusters(scored)
-        return None if clusters is None else cluster_interval(values, clusters)
+        return None if clusters is None else cluster_interval(values, clusters, ends=ends)
 
     def _clusters(self, scored: Rows) -> NDArray[np.int32] | None:
         """None unless records carry a cluster; those without one stand for themselves."""

@@ -26,9 +26,9 @@ from assay.surfaces.reporters.comparison_markdown import comparison_markdown
 HELP = """Say what changed between two finished runs, and whether it can be believed.
 
 Records are aligned by id and contents; those that changed, are missing, or have no grade in one of the runs are listed and left
-out. The difference is that of the same records, with a 95 % interval; McNemar's exact test looks at passes that turned into
-failures and the other way round; p of slices is corrected for looking at many (Holm). BEFORE and AFTER are ids, unique beginnings
-of one, `latest`, or paths of folders.
+out. The difference is that of the same records, with a 95 % interval that decides and p of the same test; McNemar's exact test,
+the more cautious one, stands beside it; p of slices is corrected for looking at many (Holm). BEFORE and AFTER are ids, unique
+beginnings of one, `latest`, or paths of folders.
 """
 
 EPILOG = """\b

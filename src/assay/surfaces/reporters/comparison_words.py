@@ -10,6 +10,8 @@ from assay.surfaces.reporters.run_text import one_line
 from assay.surfaces.reporters.wording import counted
 
 MAX_SLICES = 12
+_LINE = 0.05
+"""Of p, below which an interval of 95 % leaves out 0."""
 
 
 def change(estimate: Any) -> str:
@@ -66,12 +68,21 @@ def conclusion(found: Comparison) -> tuple[str, str]:
     interval = found.passes.interval
     if interval is None or found.n == 0:
         return "UNDECIDED", found.passes.reason or "there is nothing to compare"
-    flips = f"{found.mcnemar.better:,} better and {found.mcnemar.worse:,} worse"
+    flips = f"{found.mcnemar.better:,} better and {found.mcnemar.worse:,} worse of {counted(found.n, 'record')}"
     if interval.low > 0 or interval.high < 0:
         word = "IMPROVED" if interval.low > 0 else "WORSE"
         direction = "higher" if word == "IMPROVED" else "lower"
-        return word, f"the pass rate is {direction} ({flips} of {counted(found.n, 'record')}, p {p_text(found.p_passes)})"
-    return "UNDECIDED", f"no difference of pass rates can be shown ({flips} of {counted(found.n, 'record')}){_power(found)}"
+        return word, f"the pass rate is {direction} ({flips}, p {p_text(found.p_passes)}{_exact(found)})"
+    return "UNDECIDED", f"no difference of pass rates can be shown ({flips}{_exact(found)}){_power(found)}"
+
+
+def _exact(found: Comparison) -> str:
+    """McNemar's exact p, and why it may look less sure than the test that decides; records in clusters have none."""
+    if found.n_clusters is not None:
+        return ""
+    is_shown, p = (found.p_passes or 0.0) < _LINE, found.mcnemar.p_value
+    why = ": it is the more cautious test, and does not decide" if is_shown and p >= _LINE else ""
+    return f"; McNemar's exact p {p_text(p)}{why}"
 
 
 def _power(found: Comparison) -> str:
