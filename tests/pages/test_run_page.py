@@ -1,8 +1,11 @@
 """One run in a browser."""
 
-import pytest
+from pathlib import Path
 
-from tests.pages.browsing import Visit, barriers
+import pytest
+from playwright.sync_api import expect
+
+from tests.pages.browsing import Visit, barriers, make_run
 from tests.server.serving import Serving
 
 
@@ -34,3 +37,48 @@ def test_a_run_that_nobody_knows_is_a_page_that_leads_back(gallery: Serving, vis
 def test_programs_still_get_the_envelope(gallery: Serving) -> None:
     assert gallery.ask("GET", "/runs/nobody").json["error"]["code"] == "not_found"
     assert gallery.ask("GET", "/v1/runs/nobody", headers={"Accept": "text/html"}).json["error"]["code"] == "not_found"
+
+
+def test_files_are_verified_when_asked_for(tmp_path: Path, visit: Visit) -> None:
+    serving = Serving(tmp_path)
+    serving.runs_dir.mkdir()
+    make_run(serving.runs_dir, "kept", records=3)
+    with serving:
+        page = visit(serving, "/runs/kept").page
+        page.get_by_role("link", name="Verify the files").click()
+        expect(page.get_by_role("region", name="Artifacts")).to_contain_text("verified")
+        metrics = serving.runs_dir / "kept" / "failures.jsonl"
+        metrics.chmod(0o600)
+        metrics.write_bytes(metrics.read_bytes() + b" ")
+        page.reload()
+        expect(page.get_by_role("region", name="Artifacts")).to_contain_text("failures.jsonl: was changed")
+
+
+def test_every_chart_has_a_title_and_fits_its_width(gallery: Serving, visit: Visit) -> None:
+    page = visit(gallery, "/runs/good", viewport={"width": 380, "height": 800}).page
+    charts = page.locator(".chart-narrow svg")
+    assert charts.count() == 3
+    assert page.locator(".chart-wide svg").first.is_hidden()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 380
+
+
+@pytest.mark.parametrize("run_id", ["good", "poor", "broken"])
+def test_every_number_of_a_table_has_a_head_that_explains_it(gallery: Serving, visit: Visit, run_id: str) -> None:
+    heads = visit(gallery, f"/runs/{run_id}").page.locator("th.number")
+    assert heads.count() > 5
+    assert heads.filter(has_not=heads.page.locator(".tip")).all_inner_texts() == []
+
+
+def test_the_theme_that_a_reader_chose_stays(gallery: Serving, visit: Visit) -> None:
+    page = visit(gallery, "/runs/good", color_scheme="light").page
+    dark = page.get_by_role("button", name="Theme: ")
+    dark.click()
+    dark.click()
+    page.reload()
+    expect(dark).to_have_text("Theme: dark")
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
+
+
+def test_times_are_shown_in_the_zone_of_the_reader(gallery: Serving, visit: Visit) -> None:
+    page = visit(gallery, "/runs/good", timezone_id="Asia/Tokyo").page
+    assert "Asia/Tokyo" in (page.locator("time").first.get_attribute("title") or "")

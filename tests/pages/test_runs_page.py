@@ -1,10 +1,13 @@
 """The list of runs in a browser."""
 
+import shutil
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
-from tests.pages.browsing import Visit, Visitor, barriers
+from assay.surfaces.pages.runs import PAGE
+from tests.pages.browsing import Visit, Visitor, barriers, make_run
 from tests.server.serving import Serving
 
 THEMES = ("light", "dark")
@@ -46,3 +49,30 @@ def test_without_runs_the_page_says_how_to_make_one(tmp_path: Path, visit: Visit
         visitor = visit(serving, "/runs")
         assert "No runs yet" in visitor.page.locator("main").inner_text()
         assert barriers(visitor.page) == []
+
+
+def test_more_runs_than_a_page_holds_are_paged_by_the_server(tmp_path: Path, visit: Visit) -> None:
+    serving = Serving(tmp_path)
+    serving.runs_dir.mkdir()
+    make_run(serving.runs_dir, "first", records=1)
+    for number in range(PAGE):
+        shutil.copytree(serving.runs_dir / "first", serving.runs_dir / f"copy-{number:02}")
+    with serving:
+        page = visit(serving, "/runs?sort=run&order=asc").page
+        expect(page.locator("#summary")).to_have_text("51 runs · 1 to 50")
+        page.get_by_role("link", name="Next page").click()
+        expect(page.locator("#summary")).to_have_text("51 runs · 51 to 51")
+        expect(page.get_by_role("rowheader")).to_have_text("first")
+        page.get_by_role("link", name="First page").click()
+        expect(page.get_by_role("rowheader")).to_have_count(PAGE)
+
+
+def test_a_damaged_run_hides_no_other(tmp_path: Path, visit: Visit) -> None:
+    serving = Serving(tmp_path)
+    (serving.runs_dir / "torn").mkdir(parents=True)
+    (serving.runs_dir / "torn" / "run_manifest.json").write_text('{"run_id": ', encoding="utf-8")
+    make_run(serving.runs_dir, "whole", records=2)
+    with serving:
+        visitor = visit(serving, "/runs")
+        assert names(visitor) == ["whole", "torn"]
+        assert "damaged" in visitor.page.locator("#run-torn").inner_text()

@@ -89,6 +89,16 @@ def test_a_reader_sees_no_button_and_may_not_do_what_it_would(locked: Locked, vi
     visitor.expect_status(401)
 
 
+def test_a_link_on_another_site_leads_those_who_are_signed_in_to_its_page(locked: Locked, visit: Visit) -> None:
+    visitor = visit(locked.serving, "/runs")
+    sign_in(visitor.page, locked.reader)
+    expect(visitor.page.get_by_role("button", name="Sign out")).to_be_visible()
+    visitor.page.goto(f"http://localhost:{locked.serving.port}/docs")
+    visitor.page.evaluate(f"location.href = '{visitor.address}/runs/good'")
+    expect(visitor.page.get_by_role("heading", level=1)).to_have_text("good")
+    visitor.expect_status(401)
+
+
 @pytest.mark.parametrize("origin", ["http://evil.example", "http://127.0.0.1:1", "null", None])
 def test_a_page_of_another_origin_cannot_use_the_session(locked: Locked, origin: str | None) -> None:
     serving = locked.serving

@@ -1,5 +1,8 @@
 """The list of runs for somebody who asks again and again: what cannot change is read once."""
 
+import time
+from collections.abc import Callable
+from math import inf
 from pathlib import Path
 
 import msgspec
@@ -20,12 +23,19 @@ class _Kept(msgspec.Struct, frozen=True):
 class Listings:
     """The runs of a folder; a finished run is read again only when its folder has changed, as retention does it."""
 
-    def __init__(self, runs_dir: Path) -> None:
+    def __init__(self, runs_dir: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._runs_dir = runs_dir
+        self._clock = clock
         self._kept: dict[str, _Kept] = {}
+        self._last: tuple[float, list[RunListing]] = (-inf, [])
 
-    def newest_first(self) -> list[RunListing]:
-        """All runs; damaged ones, whose time is not known, come last."""
+    def newest_first(self, *, max_age: float = 0.0) -> list[RunListing]:
+        """All runs; damaged ones, whose time is not known, come last. Who looks often may take a list of some seconds ago."""
+        if self._clock() - self._last[0] >= max_age:
+            self._last = (self._clock(), self._read())
+        return self._last[1]
+
+    def _read(self) -> list[RunListing]:
         names = run_names(self._runs_dir)
         found = [self._listing(RunFolders(self._runs_dir, name)) for name in names]
         self._kept = {name: self._kept[name] for name in names if name in self._kept}

@@ -17,6 +17,7 @@ from assay.surfaces.pages.places import ServerPlace
 from assay.surfaces.pages.problems import problem_view
 from assay.surfaces.pages.rendering import Reader, page
 from assay.surfaces.reporters.plain_json import json_text
+from assay.surfaces.server.keys import Caller
 
 CODES: dict[int, str] = {
     400: "invalid_request",
@@ -83,10 +84,10 @@ class ErrorShown(msgspec.Struct, frozen=True):
     headers: dict[str, str]
 
 
-def error_body(refusal: Refusal, scope: HTTPScope, *, request_id: str, accept: str) -> ErrorShown:
+def error_body(refusal: Refusal, scope: HTTPScope, *, request_id: str, headers: Mapping[str, str]) -> ErrorShown:
     """The envelope; for people who look at pages, a page."""
     path = scope["path"]
-    if "text/html" not in accept or path.startswith("/v1/"):
+    if "text/html" not in headers.get("accept", "") or path.startswith("/v1/"):
         body = envelope(refusal.status, refusal.message, request_id=request_id, details=refusal.details)
         return ErrorShown(body, {"content-type": "application/json", **refusal.headers})
     query = scope["query_string"].decode("latin-1")
@@ -95,14 +96,18 @@ def error_body(refusal: Refusal, scope: HTTPScope, *, request_id: str, accept: s
     hint = str(details.get("hint", ""))
     message = "This server shows its runs to those who have a key" if refusal.status == 401 else refusal.message
     view = problem_view(refusal.status, message, request_id=request_id, hint=hint, next_page=target)
-    text = page("problem.html", view, place=ServerPlace(), reader=Reader())
-    return ErrorShown(text.encode(), {**PAGE_HEADERS, **refusal.headers})
+    caller: Caller | None = scope.get("state", {}).get("caller")
+    reader = Reader() if caller is None else Reader(name=caller.name, is_signed_in=caller.is_signed_in)
+    text = page("problem.html", view, place=ServerPlace(), reader=reader)
+    # Who follows a link from another site comes without their cookie, and with it as soon as the page itself asks again.
+    is_led_here = refusal.status == 401 and scope["method"] == "GET" and headers.get("sec-fetch-site") == "cross-site"
+    again = {"refresh": f"0; url={target}"} if is_led_here and target.isascii() else {}
+    return ErrorShown(text.encode(), {**PAGE_HEADERS, **again, **refusal.headers})
 
 
 def refused(request: Request[Any, Any, Any], refusal: Refusal) -> Response[bytes]:
     """The answer for a refusal of ours."""
-    accept = request.headers.get("accept", "")
-    shown = error_body(refusal, request.scope, request_id=request_id_of(request), accept=accept)
+    shown = error_body(refusal, request.scope, request_id=request_id_of(request), headers=request.headers)
     return Response(shown.body, status_code=refusal.status, headers=shown.headers)
 
 

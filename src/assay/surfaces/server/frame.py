@@ -260,7 +260,7 @@ class _Exchange:
 
     async def refuse(self, refusal: Refusal) -> None:
         """Answer with an error before the framework sees the request."""
-        shown = error_body(refusal, self.scope, request_id=self.request_id, accept=self.headers.get("accept", ""))
+        shown = error_body(refusal, self.scope, request_id=self.request_id, headers=self.headers)
         headers = {"content-length": str(len(shown.body)), **shown.headers}
         encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
         await self.send({"type": "http.response.start", "status": refusal.status, "headers": encoded})

@@ -5,6 +5,7 @@ for (const form of document.querySelectorAll("form[data-filter]")) {
     for (const field of form.elements) if (field.name && !field.value) field.disabled = true;
     form.requestSubmit();
   };
+  form.addEventListener("submit", () => document.querySelector("main").setAttribute("aria-busy", "true"));
   form.addEventListener("change", (event) => { if (event.target.tagName === "SELECT") send(); });
   form.addEventListener("input", (event) => {
     if (event.target.type !== "search") return;
@@ -13,5 +14,6 @@ for (const form of document.querySelectorAll("form[data-filter]")) {
   });
 }
 addEventListener("pageshow", () => {
+  document.querySelector("main").removeAttribute("aria-busy");
   for (const field of document.querySelectorAll("form[data-filter] :disabled")) field.disabled = false;
 });

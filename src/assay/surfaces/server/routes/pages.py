@@ -11,6 +11,7 @@ from litestar.params import FromPath
 from litestar.response import Stream
 
 from assay import api
+from assay.core.run_result import RunListing
 from assay.surfaces.pages.places import MEDIA_TYPES, STATIC_NAMES, ServerPlace, static
 from assay.surfaces.pages.rendering import Reader, page
 from assay.surfaces.pages.run import run_page
@@ -88,7 +89,7 @@ def _stream(events: AsyncIterator[bytes]) -> Stream:
 
 
 async def _row_events(server: Server, choice: RunsChoice, *, reader: Reader) -> AsyncIterator[bytes]:
-    known = {listing.run_id: listing for listing in await asyncio.to_thread(server.listings.newest_first)}
+    known = await asyncio.to_thread(_listed, server)
     quiet = KEEP_ALIVE_SECONDS
     while not server.queue.is_stopping:
         quiet += POLL_SECONDS
@@ -96,7 +97,7 @@ async def _row_events(server: Server, choice: RunsChoice, *, reader: Reader) -> 
             yield b": still there\n\n"
             quiet = 0.0
         await asyncio.sleep(POLL_SECONDS)
-        listings = {listing.run_id: listing for listing in await asyncio.to_thread(server.listings.newest_first)}
+        listings = await asyncio.to_thread(_listed, server)
         for run_id, listing in listings.items():
             if run_id in known and known[run_id] != listing:
                 row = run_row(listing, place=PLACE, pace=pace_text(server.queue.snapshot(run_id)))
@@ -105,6 +106,11 @@ async def _row_events(server: Server, choice: RunsChoice, *, reader: Reader) -> 
         if news:
             yield part_event(_News(news, PLACE.runs()), "parts/news_alone.html", reader=reader)
         known = {run_id: listings[run_id] for run_id in known if run_id in listings}
+
+
+def _listed(server: Server) -> dict[str, RunListing]:
+    """All runs by id; everybody who follows the list shares one look at the folder."""
+    return {listing.run_id: listing for listing in server.listings.newest_first(max_age=POLL_SECONDS / 2)}
 
 
 class _Row(msgspec.Struct, frozen=True):
