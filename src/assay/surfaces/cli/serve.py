@@ -9,10 +9,11 @@ from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import runs_dir_option
 from assay.surfaces.printable import printable
 
-HELP = """Serve the contract batch_v1 over HTTP: take datasets, run them, answer for them.
+HELP = """Show runs in the browser, and serve the contract batch_v1 over HTTP: take datasets, run them, answer for them.
 
+Open the address that it prints to look at the runs of the folder, whoever made them; /docs lists the addresses for programs.
 Without a key only this machine can reach it; listening elsewhere needs keys, which `assay keys` makes. A run that was accepted
-survives everything: what is unfinished when the server ends goes on at its next start. /docs lists the addresses.
+survives everything: what is unfinished when the server ends goes on at its next start.
 """
 
 EPILOG = """\b
