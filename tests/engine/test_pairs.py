@@ -95,13 +95,15 @@ def test_the_majority_of_judges_decides_and_all_votes_are_kept(folder: Path) -> 
 
 
 def test_a_comparison_that_fails_is_without_a_result_and_no_tie(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The judge is lost in one order of one record only."""
+    """The judge is lost in one order of one record only, and when that is repeated it is there."""
+    calls: list[str] = []
 
     def judge(request: StubRequest) -> StubAnswer:
         text = request.body["messages"][-1]["content"]
         # The reference says the same as the better answer, and stands before both.
         winner = "first" if text.rindex(LONG) < text.index(SHORT) else "second"
-        is_lost = "Odd" in text and winner == "second"
+        calls.append(text)
+        is_lost = "Odd" in text and winner == "second" and len(calls) <= 8
         return REFUSED if is_lost else json.dumps({"winner": winner, "justification": "It is right."})
 
     rows = [*ROWS[:3], open_row("q3", prompt="Odd.")]
@@ -110,11 +112,15 @@ def test_a_comparison_that_fails_is_without_a_result_and_no_tie(folder: Path, mo
     with StubProvider(judge) as provider:
         monkeypatch.setenv("OPENAI_BASE_URL", provider.base_url)
         result = rank(folder, "one", "two", judges=("openai/judge",))
-        retried = api.retry("ranking", runs_dir=folder / "runs")
+        asked = len(calls)
+        retried = api.retry("ranking", runs_dir=folder / "runs", run_id="again")
     (pair,) = ranking_of(result)["pairs"]
     assert (pair["first_wins"], pair["ties"], pair["inconsistent"], pair["unscored"]) == (3, 0, 0, 1)
     assert (result.state, result.counts.failed_records) == ("completed_with_failures", 1)
-    assert retried.counts.total_records == 1
+    (merged,) = ranking_of(retried)["pairs"]
+    assert (merged["first_wins"], merged["unscored"], retried.counts.total_records) == (4, 0, 4)
+    assert len(calls) - asked == 2
+    assert (api.verify("again", runs_dir=folder / "runs"), api.replay("again", runs_dir=folder / "runs")) == ([], [])
 
 
 def test_the_evidence_is_that_of_any_run(folder: Path) -> None:

@@ -119,6 +119,55 @@ def test_with_a_quorum_the_others_decide_and_the_lost_vote_is_told(tmp_path: Pat
     assert api.replay("x", runs_dir=tmp_path / "runs") == []
 
 
+# A provider that takes no more calls
+
+
+def one_key_refused(model: str, case: str, _: int) -> Answer:
+    if model == "judge-b":
+        return 401, error("no such key"), {}
+    return one_judge_down("judge-a" if model.startswith("judge") else model, case, 1)
+
+
+def two_houses_job(folder: Path, provider: CountingProvider, judges: str, **panel: Any) -> Job:
+    """The judge b is at a provider of its own, though behind the same address."""
+    names = [{"model": f"{'other' if name == 'b' else 'stub'}/judge-{name}"} for name in judges]
+    houses = [{"name": name, "base_url": provider.base_url} for name in ("stub", "other")]
+    return write_job(folder, provider.base_url, records=30, judges=names, providers=houses, panel=panel)
+
+
+def test_a_provider_that_takes_no_more_calls_costs_its_judge_the_vote_and_not_the_record(tmp_path: Path) -> None:
+    with CountingProvider(one_key_refused) as provider:
+        result = finished(two_houses_job(tmp_path, provider, "abc", quorum=2))
+    asked = sum(count for (model, _), count in provider.calls.items() if model == "judge-b")
+    assert (result.counts.evaluated_records, result.counts.cancelled_records, result.blocked) == (30, 0, "")
+    assert {tuple(line["panel"][0]["missing"]) for line in lines(result) if line["panel"]} == {("other/judge-b",)}
+    assert (result.metrics["panel"]["n_vote_lost"], asked < 30) == (30, True)
+    assert api.replay("x", runs_dir=tmp_path / "runs") == []
+
+
+def two_keys_refused(model: str, case: str, count: int) -> Answer:
+    return one_key_refused("judge-b" if model == "judge-c" else model, case, count)
+
+
+def test_records_are_cancelled_where_too_few_judges_are_left_for_a_quorum(tmp_path: Path) -> None:
+    houses = {"b": "other", "c": "third"}
+    with CountingProvider(two_keys_refused) as provider:
+        names = [{"model": f"{houses.get(name, 'stub')}/judge-{name}"} for name in "abc"]
+        places = [{"name": name, "base_url": provider.base_url} for name in ("stub", *houses.values())]
+        result = finished(write_job(tmp_path, provider.base_url, records=30, judges=names, providers=places, panel={"quorum": 2}))
+    assert result.counts.evaluated_records == 0
+    assert result.counts.cancelled_records > 0
+    assert "no such key" in result.blocked
+
+
+def test_a_prediction_says_what_each_judge_cost(tmp_path: Path) -> None:
+    first = lines(run(tmp_path))[0]
+    assert first["judge_costs"] == dict.fromkeys(THREE)
+    assert "judge_costs" not in lines(run(tmp_path, THREE[:1], "alone"))[0]
+    saved = lines(run(tmp_path, ("scripted/judge-5", "scripted/judge-1"), "sure", escalate=True))[0]
+    assert saved["judge_costs"] == {"scripted/judge-5": None}
+
+
 def test_a_killed_run_does_not_ask_a_judge_again_whose_vote_was_lost(tmp_path: Path) -> None:
     with CountingProvider(one_judge_down, latency=0.01) as provider:
         job = panel_job(tmp_path, provider, quorum=2)

@@ -19,7 +19,7 @@ from assay.engine.crew import Crew
 from assay.engine.journal import Journal
 from assay.engine.limits import Gate, Limits
 from assay.engine.tally import FREE, Tally
-from assay.grading import GradingSettings, needs_judge, start
+from assay.grading import NO_QUORUM, GradingSettings, needs_judge, start
 from assay.models import Model
 from assay.store.cache import ReplyCache
 from assay.store.ledger import Claim, Entry, Fenced, OpenRecord
@@ -51,6 +51,10 @@ class BudgetSpent(Exception):
         self.message = message
 
 
+class ProviderRefused(BudgetSpent):
+    """A provider takes no more calls, which is no end for a question that others can answer."""
+
+
 class Route(msgspec.Struct, frozen=True):
     """How one model of the plan is reached."""
 
@@ -77,6 +81,8 @@ class Room(msgspec.Struct, kw_only=True):
     """The text of a case's attachments by path; raises GradingFailure where one is not what it was."""
     responses: Callable[[str, int], Reply] | None = None
     """Given answers by case id and sample, instead of the candidate's."""
+    judged: Callable[[str, str], Reply | None] | None = None
+    """What a judge said in the run that this one repeats, by the record's hash and the call; None where it is to be asked."""
     cache: ReplyCache | None = None
     chance: Callable[[], float] = random.random
     clock: Callable[[], float] = time.time
@@ -163,12 +169,20 @@ class _Drive:
         except StopIteration as end:
             return Graded(grade=self._within_latency(end.value))
         except GradingFailure as failure:
+            refused = self._refusal() if failure.code == NO_QUORUM else None
+            if refused is not None:
+                return refused
             stage: Stage = "candidate" if self._answer() is None else "judge"
             return Failed(code=failure.code, message=failure.message, stage=stage, label=failure.label, answer=self._answer())
         except CallFailed as problem:
             return self._failed(problem)
         except BudgetSpent as problem:
             return Cancelled(code=problem.code, message=problem.message)
+
+    def _refusal(self) -> Cancelled | None:
+        """Too few voted because a provider takes no more calls: nothing is wrong with the record."""
+        lost = (reply for reply in self._replies.values() if isinstance(reply, Lost) and reply.code == PROVIDER_REFUSED)
+        return next((Cancelled(code=reply.code, message=reply.message) for reply in lost), None)
 
     @property
     def needs_nobody(self) -> bool:
@@ -209,7 +223,7 @@ class _Drive:
 
     async def _answers(self, asks: Sequence[Ask]) -> tuple[Reply, ...]:
         """Replies to all asks; those that failed transiently are asked again, in at most three rounds."""
-        missing = [ask for ask in asks if ask.call_id not in self._replies]
+        missing = [ask for ask in asks if ask.call_id not in self._replies and not self._recalls(ask)]
         if missing:
             # What was paid for is on disk before more is spent.
             await self.save()
@@ -217,6 +231,16 @@ class _Drive:
         while missing:
             missing = await self._ask_all(missing)
         return tuple(self._replies[ask.call_id] for ask in asks)
+
+    def _recalls(self, ask: Ask) -> bool:
+        """True when the run that this one repeats has what is asked for; a vote that was lost there stays lost."""
+        judged = self._room.judged
+        said = None if judged is None or ask.stage != "judge" else judged(self._case.record_sha256, ask.call_id)
+        if isinstance(said, Lost):
+            self._replies[ask.call_id] = said
+        elif said is not None:
+            self._note(_Call(ask, "", self._room.clock()), said, cost=None)
+        return said is not None
 
     def _without_lost(self, asks: list[Ask]) -> list[Ask]:
         """A call that had failed for good when the run was interrupted is not made once more."""
@@ -236,25 +260,45 @@ class _Drive:
 
     async def _ask_all(self, asks: Sequence[Ask]) -> list[Ask]:
         """One round of calls; returns what is left for the next, after the wait that must come before it."""
-        tried = [await self._try(asks[0])] if len(asks) == 1 else await _gathered(map(self._try_and_save, asks))
-        if len(tried) == 1 and not tried[0].error_code:
+        tried = [await self._try_or_lose(asks[0])] if len(asks) == 1 else await _gathered(map(self._try_and_save, asks))
+        if len(tried) == 1 and (tried[0] is None or not tried[0].error_code):
             return []
-        failed = [(ask, attempt) for ask, attempt in zip(asks, tried, strict=True) if attempt.error_code]
-        for ask, attempt in failed:
-            if attempt.wait_s is None:
-                self._lose(ask, attempt)
-            else:
-                self._check_lane(self._room.routes[ask.model])
-        failed = [(ask, attempt) for ask, attempt in failed if attempt.wait_s is not None]
+        failed = [(ask, attempt) for ask, attempt in zip(asks, tried, strict=True) if attempt is not None and attempt.error_code]
+        failed = [(ask, attempt) for ask, attempt in failed if self._has_another_round(ask, attempt)]
         if failed:
             await self.save()
             self._round += 1
             await self._pause(max(attempt.wait_s or 0.0 for _, attempt in failed), [ask.model for ask, _ in failed])
         return [ask for ask, _ in failed]
 
-    async def _try_and_save(self, ask: Ask) -> Attempt:
+    def _has_another_round(self, ask: Ask, attempt: Attempt) -> bool:
+        """False when a call that failed is lost for good; raises where the case cannot do without it."""
+        if attempt.wait_s is None:
+            self._lose(ask, attempt)
+            return False
+        try:
+            self._check_lane(self._room.routes[ask.model])
+        except ProviderRefused as problem:
+            self._lose_refused(ask, problem)
+            return False
+        return True
+
+    async def _try_or_lose(self, ask: Ask) -> Attempt | None:
+        """One attempt; None for a call that is not made, because its provider takes no more and the grader can do without."""
+        try:
+            return await self._try(ask)
+        except ProviderRefused as problem:
+            self._lose_refused(ask, problem)
+            return None
+
+    def _lose_refused(self, ask: Ask, problem: ProviderRefused) -> None:
+        if not ask.may_fail:
+            raise problem
+        self._replies[ask.call_id] = Lost(text="", code=problem.code, message=problem.message)
+
+    async def _try_and_save(self, ask: Ask) -> Attempt | None:
         """One of several asks side by side: it does not keep its slot until the slowest is back."""
-        attempt = await self._try(ask)
+        attempt = await self._try_or_lose(ask)
         await self.save()
         return attempt
 
@@ -368,7 +412,7 @@ class _Drive:
     def _check_lane(self, route: Route) -> None:
         lane = route.gate.lane
         if lane.broken is not None:
-            raise BudgetSpent(PROVIDER_REFUSED, f"no more calls to '{lane.provider.name}': {lane.broken.message}")
+            raise ProviderRefused(PROVIDER_REFUSED, f"no more calls to '{lane.provider.name}': {lane.broken.message}")
 
     def _note(self, call: "_Call", result: Reply | ModelFailure, *, cost: float | None) -> Attempt:
         attempt = Attempt(
@@ -413,13 +457,13 @@ def _check_machine(problem: Exception) -> None:
         ) from problem
 
 
-async def _gathered(calls: Iterable[Coroutine[Any, Any, Attempt]]) -> list[Attempt]:
+async def _gathered(calls: Iterable[Coroutine[Any, Any, Attempt | None]]) -> list[Attempt | None]:
     """All calls come to their end before the first surprise among them is raised: what was paid for is noted."""
     results = await asyncio.gather(*calls, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):
             raise result
-    return cast("list[Attempt]", results)
+    return cast("list[Attempt | None]", results)
 
 
 class _Call(msgspec.Struct):

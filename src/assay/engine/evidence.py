@@ -116,6 +116,8 @@ class PredictionLine(msgspec.Struct):
     """Which of several answers to the record it is, from 0; only in runs that ask more than once."""
     panel: tuple[Decision, ...] | msgspec.UnsetType = msgspec.UNSET
     """Where several judges do not all say the same, or did not all vote, how their votes were decided; only with several judges."""
+    judge_costs: dict[str, float | None] | msgspec.UnsetType = msgspec.UNSET
+    """What the calls of each judge cost, as `cost` is counted; only with several judges."""
 
 
 class AttemptLine(msgspec.Struct):
@@ -266,7 +268,16 @@ class Evidence:
             template=(way and way.template) or None,
             sample=self.sample,
             panel=self._decisions(grade.panel if grade else ()) if len(self._plan.judges) > 1 else msgspec.UNSET,
+            judge_costs=self._judge_costs() if len(self._plan.judges) > 1 else msgspec.UNSET,
         )
+
+    def _judge_costs(self) -> dict[str, float | None]:
+        """What each judge's calls cost; a judge whom nobody asked is not there."""
+        costs: dict[str, list[float | None]] = {}
+        for attempt in self._attempts:
+            if attempt.stage == "judge" and attempt.reply is not None and FREE.isdisjoint(attempt.reply.flags):
+                costs.setdefault(self._plan.name(attempt.model), []).append(attempt.cost)
+        return {judge: _total(known) for judge, known in costs.items()}
 
     def redacted(self, text: str) -> str:
         """A text of the record's input as it may be shown."""
@@ -407,13 +418,18 @@ def _measures(attempts: Iterable[Attempt]) -> _Measures:
         if attempt.started_at > last_at:
             last_at = attempt.started_at
     return _Measures(
-        sum(cast("list[float]", costs)) if costs and None not in costs else None,
+        _total(costs) if costs else None,
         sum(cast("list[int]", tokens)) if tokens and None not in tokens else None,
         _elapsed(judged),
         _elapsed(taken),
         rounds,
         last_at,
     )
+
+
+def _total(costs: list[float | None]) -> float | None:
+    """None as soon as one price is not known."""
+    return None if None in costs else sum(cast("list[float]", costs))
 
 
 def _elapsed(calls: list[tuple[float, float]]) -> float | None:

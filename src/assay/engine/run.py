@@ -29,6 +29,7 @@ from assay.engine.journal import Journal
 from assay.engine.limits import Limits, make_room_for_handles
 from assay.engine.local import run_local
 from assay.engine.pairs import compared_records
+from assay.engine.rankings import earlier_verdicts
 from assay.engine.responses import open_responses
 from assay.engine.selection import prepared_records
 from assay.engine.shown import own_secrets
@@ -40,7 +41,7 @@ from assay.models.prices import pricing
 from assay.store.artifacts import remove_stale_staging
 from assay.store.cache import ReplyCache
 from assay.store.failures import disk_errors, sync_folder
-from assay.store.folder import open_run_folder
+from assay.store.folder import RunFolder, open_run_folder
 from assay.store.ledger import Ledger, RecordRow
 from assay.store.lock import RunLock
 from assay.store.redact import Redactor
@@ -65,6 +66,8 @@ class Surroundings(msgspec.Struct, kw_only=True):
     """Ctrl-C and SIGTERM drain the run; a second one stops it at once."""
     answers: Callable[[str, int], Reply] | None = None
     """Given answers by case id and sample, where they are in no file."""
+    judged: Callable[[str, str], Reply | None] | None = None
+    """What judges said in an earlier run, by a record's hash and a call; None where they are to be asked."""
     is_stopping: Callable[[], bool] | None = None
     """Asked a few times a second: True drains the run, for a caller that has signals of its own."""
 
@@ -192,13 +195,14 @@ class _Drive:
         self._enter(_final_of(self._ledger))
 
     def _records(self) -> Iterator[RecordRow]:
-        """The input of the run; a retry takes the records that its parent could not evaluate."""
-        is_comparison = self.plan.comparison is not None
-        records = compared_records(self.plan) if is_comparison else prepared_records(self.plan, self._surroundings.inputs)
-        if not self.plan.parent_run_id:
-            return records
-        parent = open_run_folder(self._folders.runs_dir / self.plan.parent_run_id)
-        return _among(records, failed_evaluations(parent))
+        """The input of the run; a retry takes the records that its parent could not evaluate, but a ranking is made of all."""
+        if self.plan.comparison is not None:
+            return compared_records(self.plan)
+        records = prepared_records(self.plan, self._surroundings.inputs)
+        return _among(records, failed_evaluations(self._parent())) if self.plan.parent_run_id else records
+
+    def _parent(self) -> RunFolder:
+        return open_run_folder(self._folders.runs_dir / self.plan.parent_run_id)
 
     @property
     def _state(self) -> State:
@@ -218,8 +222,11 @@ class _Drive:
 
     def _evaluate(self, plan: Plan) -> None:
         """Evaluate what is open; raises Interrupted when it was stopped with something left."""
+        surroundings = self._surroundings
+        if plan.comparison is not None and plan.parent_run_id:
+            surroundings = msgspec.structs.replace(surroundings, judged=earlier_verdicts(self._parent()))
         with disk_errors(self._folders.active):
-            is_complete = evaluate(self._ledger, plan, self._surroundings)
+            is_complete = evaluate(self._ledger, plan, surroundings)
         if not is_complete and not self._ledger.run().is_cancel_requested:
             raise Interrupted
 
@@ -347,6 +354,7 @@ class Evaluation:
             stop=stop,
             attachments=attachment_reader(plan, inputs[0].attachments if inputs else None, stop=stop),
             responses=surroundings.answers or open_responses(plan),
+            judged=surroundings.judged,
             cache=self._cache,
             clock=surroundings.clock,
         )

@@ -10,7 +10,7 @@ from assay.grading.heard import UnknownCall, marks_heard, marks_of
 from assay.grading.judge_call import AGAIN
 from assay.grading.mcq import grade_mcq
 from assay.grading.pairwise import INCONSISTENT, by_judge, grade_pairwise
-from assay.grading.panel import DISAGREE
+from assay.grading.panel import DISAGREE, NO_QUORUM
 from assay.grading.policies import PAIRWISE_ID, POLICIES, UNKNOWN, UNSUITABLE, Policy, resolved
 from assay.grading.reference import grade_reference
 from assay.grading.rubric import WITHOUT_POINTS, grade_rubric
@@ -23,6 +23,7 @@ __all__ = [
     "AGAIN",
     "DISAGREE",
     "INCONSISTENT",
+    "NO_QUORUM",
     "PAIRWISE_ID",
     "POLICIES",
     "UNKNOWN",

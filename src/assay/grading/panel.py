@@ -14,6 +14,8 @@ Asking = Generator[tuple[Ask, ...], tuple[Reply, ...], None]
 Judging = Generator[tuple[Ask, ...], tuple[Reply, ...], tuple["Finding", ...]]
 Bench = list[JudgeCall]
 """The calls to all judges who were asked one question."""
+NO_QUORUM = "judge_quorum"
+"""Code of a record on which too few judges voted."""
 DISAGREE = "judges_disagree"
 TIED = "judges_tied"
 ESCALATED = "escalated"
@@ -104,7 +106,7 @@ def _findings(bench: Bench, settings: GradingSettings) -> list[Finding]:
     if len(voting) < wanted:
         lost = "; ".join(f"{call.judge}: {call.lost}" for call in bench if call.lost)
         said = f"{len(voting)} of {len(bench)} judges voted on '{bench[0].question.criterion}', {wanted} must"
-        raise GradingFailure("judge_quorum", f"{said}; {lost}")
+        raise GradingFailure(NO_QUORUM, f"{said}; {lost}")
     question = bench[0].question
     parts = question.parts or (Part(question.criterion, question.weight),)
     missing = tuple(call.judge for call in bench if not call.verdicts)

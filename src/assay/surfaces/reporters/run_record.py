@@ -88,9 +88,14 @@ def _texts(asked: Json, found: Json) -> Iterator[tuple[str, str]]:
     is_told_below = any(score.get("justification") == found["justification"] for score in found["evaluator_scores"])
     yield "justification", "" if is_told_below else found["justification"] or ""
     yield "profile score", _profile_score(found)
+    yield "cost by judge", "\n".join(f"{judge}: {_cost(cost)}" for judge, cost in (found.get("judge_costs") or {}).items())
     yield "failure", found["label"] or ""
     yield "error", f"{found['error_code']}: {found['error_message']}" if found["error_code"] else ""
     yield "flags", ", ".join(found["flags"])
+
+
+def _cost(cost: float | None) -> str:
+    return "unknown price" if cost is None else dollars(cost)
 
 
 def _profile_score(found: Json) -> str:

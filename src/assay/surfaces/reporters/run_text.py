@@ -108,7 +108,12 @@ def subject_lines(view: RunView, settings: Settings, *, paint: Paint, is_one: bo
     if view.manifest.get("rescored_from"):
         yield _labelled("rescored", f"from {printable(view.manifest['rescored_from']['run_id'])}, without any call", paint=paint)
     elif view.plan.get("parent_run_id"):
-        yield _labelled("repeats", f"the failed records of {printable(view.plan['parent_run_id'])}", paint=paint)
+        what = (
+            "the failed comparisons of {}; the others are as they were"
+            if view.plan.get("comparison")
+            else "the failed records of {}"
+        )
+        yield _labelled("repeats", what.format(printable(view.plan["parent_run_id"])), paint=paint, settings=settings)
 
 
 def _model(model: Json, plan: Json) -> str:
