@@ -1,16 +1,30 @@
 """Elements of an array are counted without building them, whatever stands inside them."""
 
 import json
+from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import assay
 from assay.datasets.batch_v1.flood import has_more_elements
 
 texts = st.text(st.sampled_from('\\"[]{},aé'), max_size=8)
 values = st.recursive(texts | st.integers(), lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=3))
 MB = 1 << 20
+
+
+def test_records_after_a_flood_of_issues_are_told_of_once_each() -> None:
+    records = [
+        {"record_id": f"r{number}", "input": {"prompt": "?"}, "expected": {"required_criteria": ["z"] * 300}}
+        for number in range(400)
+    ]
+    head = {"dataset_id": "flood", "dataset_version": "1", "schema_version": "1.0"}
+    report = assay.validate(json.dumps({**head, "records": records}).encode(), "batch_v1")
+    counts = Counter(issue.index for issue in report.record_errors)
+    assert (counts[0], counts[399], report.counts.rejected_records) == (300, 1, 400)
+    assert report.record_errors[-1].message.endswith("(and 299 more in this record)")
 
 
 @given(st.lists(values, max_size=6), st.integers(1, 7))

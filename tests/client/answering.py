@@ -2,12 +2,16 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Self
 
 HANG_UP = None
 """In the place of an answer: the connection is closed without one."""
+
+
+SILENCE_S = 1.0
 
 
 class Told(NamedTuple):
@@ -25,6 +29,10 @@ class Asked(NamedTuple):
     path: str
     headers: dict[str, str]
     body: bytes
+
+
+SILENT = Told(0, b"")
+"""In the place of an answer: nothing, for longer than a client with a short timeout waits."""
 
 
 def told(value: Any, status: int = 200, **headers: str) -> Told:
@@ -48,7 +56,9 @@ class Answering:
                 asked.append(Asked(self.command, self.path, {name.lower(): text for name, text in self.headers.items()}, body))
                 told = left.pop(0)
                 self.close_connection = True
-                if told is not None:
+                if told is SILENT:
+                    time.sleep(SILENCE_S)
+                elif told is not None:
                     self.send_response(told.status)
                     for name, text in {"Content-Length": str(len(told.body)), **told.headers}.items():
                         self.send_header(name, text)

@@ -9,7 +9,7 @@ import pytest
 import assay
 from assay.api.client.answers import ArtifactsAnswer, ErrorAnswer, Health, LinesPage, RunEvent, RunPage, RunStatus, Submission
 from assay.surfaces.server import answers as served
-from tests.client.answering import HANG_UP, Answering, Told, refused, told
+from tests.client.answering import HANG_UP, SILENT, Answering, Told, refused, told
 
 HEALTHY = told({"status": "ok", "version": "1"})
 TAKEN = {
@@ -42,6 +42,21 @@ def test_wait_beyond_the_patience_is_not_begun() -> None:
         with pytest.raises(assay.ServerProblem) as caught:
             assay.Client(server.url).health()
         assert (caught.value.code, caught.value.request_id, len(server.asked)) == ("rate_limited", "r-1", 1)
+
+
+def test_silent_request_is_repeated_however_long_it_was_silent() -> None:
+    with Answering([HEALTHY, SILENT, HEALTHY]) as server:
+        client = assay.Client(server.url, timeout=0.3, patience=0.3)
+        client.health()
+        assert client.health().status == "ok"
+        assert len(server.asked) == 3
+
+
+def test_submission_without_an_answer_says_how_to_find_its_run() -> None:
+    with Answering([HANG_UP]) as server:
+        with pytest.raises(assay.ServerProblem) as caught:
+            assay.Client(server.url).start(b"{}", idempotency_key="mine")
+        assert "idempotency_key='mine'" in caught.value.hint
 
 
 def test_lost_answer_to_a_submission_is_asked_for_under_the_same_key() -> None:

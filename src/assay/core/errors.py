@@ -85,8 +85,8 @@ class ServerProblem(AssayError):
     @property
     def problems(self) -> tuple[str, ...]:
         """Everything that the service says is wrong, a line each; empty when the message says it all."""
-        listed = self.details.get("errors") or self.details.get("record_errors") or ()
-        return tuple(_line_for(entry) for entry in listed) if isinstance(listed, list) else ()
+        lists = (self.details.get(name) for name in ("errors", "record_errors"))
+        return tuple(_line_for(entry) for listed in lists if isinstance(listed, list) for entry in listed)
 
 
 def _line_for(entry: Any) -> str:

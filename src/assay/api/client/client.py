@@ -29,7 +29,7 @@ from assay.api.client.answers import (
 from assay.api.client.downloads import publish, save
 from assay.api.client.events import events_in
 from assay.api.client.uploads import upload_of
-from assay.api.client.wire import UNEXPECTED, Again, Leash, Request, Wire, pauses
+from assay.api.client.wire import UNEXPECTED, UNREACHABLE, Again, Leash, Request, Wire, pauses
 from assay.core.errors import ServerProblem, UsageProblem
 from assay.core.run_result import RunListing
 
@@ -43,6 +43,8 @@ RECONNECTIONS = 10
 """Times in a row that events are asked for without getting any."""
 EVENTS_SILENCE = 60.0
 """Seconds of silence after which events are asked for anew; a service says every 15 that it is there."""
+SUBMISSION_SILENCE = 300.0
+"""Seconds that a service may take to validate a large dataset, behind those of others."""
 
 T = TypeVar("T")
 
@@ -103,14 +105,23 @@ class Client:
         """
         upload = upload_of(source, media_type=media_type, packs=self._compress)
         named = {"contract": contract, "name": upload.name, "model": model, "judge": judge}
+        key = _header(idempotency_key) or str(uuid.uuid4())
         request = Request(
             method="POST",
             path="/v1/runs",
             query=_query({**named, **settings}),
-            headers={"Idempotency-Key": _header(idempotency_key) or str(uuid.uuid4())},
+            headers={"Idempotency-Key": key},
             upload=upload,
+            timeout_s=max(SUBMISSION_SILENCE, self._wire.timeout_s),
         )
-        return self._ask(request, Submission)
+        try:
+            return self._ask(request, Submission)
+        except ServerProblem as problem:
+            if problem.code == UNREACHABLE:
+                problem.hint = (
+                    f"{problem.hint}; it may have taken the run all the same: the same call with idempotency_key='{key}' tells"
+                )
+            raise
 
     def run(self, run_id: str) -> RunStatus:
         """A run as it stands."""

@@ -87,18 +87,27 @@ class Wire:
         self._has_answered = False
 
     @property
+    def timeout_s(self) -> float:
+        """Seconds of silence after which a request has failed."""
+        return self._timeout_s
+
+    @property
     def url(self) -> str:
         """The address of the service."""
         return self._target.geturl()
 
     def call(self, request: Request, read: Callable[[HTTPResponse], T]) -> T:
-        """What a reader makes of the answer; a request that may be repeated is, for as long as the client is patient."""
-        end = time.monotonic() + self._patience_s
+        """What a reader makes of the answer; a request that may be repeated is, for as long as the client is patient.
+
+        Patience begins with the first failure: a request that ran into its time limit is repeated too.
+        """
+        end: float | None = None
         for pause in pauses(FIRST_PAUSE, LAST_PAUSE):
             try:
                 return self._once(request, read)
             except Again as again:
                 wait = pause if again.pause_s is None else again.pause_s
+                end = end or time.monotonic() + self._patience_s
                 if not request.is_repeatable or time.monotonic() + wait > end:
                     raise again.problem from again
             time.sleep(wait)

@@ -17,7 +17,7 @@ from assay.datasets.batch_v1.split import INVALID_REQUEST, PAYLOAD_TOO_LARGE, Sp
 from assay.datasets.batch_v1.workers import clean_in_parallel
 from assay.datasets.checks import check_flaws
 from assay.datasets.config import ValidationConfig
-from assay.datasets.placing import Record, placed
+from assay.datasets.placing import Placing, Record, placed
 from assay.datasets.progress import Effort
 from assay.datasets.scan import Cursor, first_not_utf8
 from assay.datasets.source import Source
@@ -66,6 +66,7 @@ class _Reading:
         self.digests = bytearray()
         self.unnormalized: set[int] = set()
         self.cursor = Cursor(split.buffer)
+        self._placing = Placing()
 
     def check_records(self, effort: Effort) -> None:
         """Every record: clean ones from the fast lane, the others by the exact rules."""
@@ -173,7 +174,7 @@ class _Reading:
 
     def _note(self, index: int, record_id: str | None, document: Document, found: list[Finding]) -> None:
         record = self._record(index, record_id)
-        self.issues += [placed(finding, document, record) for finding in found]
+        self.issues += self._placing.issues(found, document, record)
 
     def _record(self, index: int, record_id: str | None) -> Record:
         start = self.cursor.place(self.split.offset(self.split.records[index]))

@@ -22,7 +22,7 @@ from assay.datasets.key_index import KeyIndex
 from assay.datasets.lane import Lane
 from assay.datasets.legal_eval_v1 import rules
 from assay.datasets.legal_eval_v1.fast import KIND, Clean, clean_rows, has_rubric, warned
-from assay.datasets.placing import Record, placed
+from assay.datasets.placing import Placing, Record, placed
 from assay.datasets.progress import Effort, Progress, no_progress
 from assay.datasets.source import Block, Line, Source, filled_lines
 
@@ -76,6 +76,7 @@ class _Reading:
         """Row and line of each id, by its number."""
         self._warnings: list[tuple[str, Issue]] = []
         self._warned_rows: Counter[str] = Counter()
+        self._placing = Placing()
 
     def steps(self, source: Source, progress: Progress) -> Iterator[_Step]:
         """The whole file, block by block."""
@@ -158,7 +159,7 @@ class _Reading:
                 self._doubtful.append(index)
         self._warn({rules.kind_of(finding) for finding in found if finding.severity == "warning"}, line, index)
         record = Record(index, row_id, start=Place(line.number, 1))
-        return [placed(finding, document, record) for finding in found if finding.severity == "error"]
+        return self._placing.issues([finding for finding in found if finding.severity == "error"], document, record)
 
     def _note_id(self, row_id: str, line: Line, index: int) -> bool:
         """Remember where an id was used first; False when it was used before."""

@@ -7,11 +7,12 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import ParamSpec, TypeVar
 
 from assay.surfaces.server.errors import RETRY_SECONDS, Refusal
+from assay.surfaces.server.turnstile import Turnstile
 
 LARGE = 4 << 20
 """Bytes from which another process keeps the event loop free and gives all memory back."""
@@ -27,15 +28,16 @@ class Workshop:
 
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
-        self._large = asyncio.Semaphore(_WORKERS)
-        self._small = asyncio.Semaphore(4)
+        self._large = Turnstile(_WORKERS)
+        self._small = Turnstile(_THREADS)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="validation")
 
-    async def run(self, size: int, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    async def run(self, caller: str, size: int, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """What a function makes of an upload of so many bytes; the function and its arguments can be sent to another process."""
         if size < LARGE:
-            async with self._small:
-                return await asyncio.to_thread(work, *arguments, **named)
-        async with self._large:
+            async with self._small.turn(caller):
+                return await asyncio.wrap_future(self._threads.submit(work, *arguments, **named))
+        async with self._large.turn(caller):
             for _ in range(TRIES):
                 pool = self._pool = self._pool or _new_pool()
                 try:
@@ -51,12 +53,14 @@ class Workshop:
         )
 
     def close(self) -> None:
-        """Let the processes go."""
+        """Let the threads and processes go."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 _WORKERS = max(1, min(2, os.cpu_count() or 1))
+_THREADS = 4
 
 
 def _new_pool() -> ProcessPoolExecutor:

@@ -73,7 +73,7 @@ async def _measured(server: Server, choice: CompareChoice) -> api.Measured | Non
     size = sum(_size(path) for path in (before, after))
 
     async def make() -> None:
-        await server.workshop.run(size, api.keep_comparison, before, after, runs_dir=server.runs_dir, cluster=cluster)
+        await server.workshop.run("", size, api.keep_comparison, before, after, runs_dir=server.runs_dir, cluster=cluster)
 
     if not await server.pending.is_ready(f"compare {before} {after} {choice.cluster}", make):
         return None

@@ -36,7 +36,7 @@ async def validate_dataset(request: AnyRequest) -> Answer:
     try:
         spooled = await spool_body(request, path, limit=server.settings.max_bytes)
         server.meters.uploaded.inc(spooled.size)
-        verdict = await server.workshop.run(spooled.size, api.check_upload, path, query.contract)
+        verdict = await server.workshop.run(caller_of(request).name, spooled.size, api.check_upload, path, query.contract)
     finally:
         path.unlink(missing_ok=True)
     return answered(
@@ -120,7 +120,7 @@ class Submitted:
         return msgspec.structs.replace(first, record_errors=listed, record_errors_total=total, request_id=self._request_id)
 
     async def _accepted(self, key: str) -> Answer:
-        verdict = await self._server.workshop.run(self._spooled.size, api.prepare_run, self.request())
+        verdict = await self._server.workshop.run(self._owner, self._spooled.size, api.prepare_run, self.request())
         if not verdict.plan:
             raise refusal_for(verdict)
         most = self._server.settings.max_evaluations

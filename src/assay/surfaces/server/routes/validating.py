@@ -166,7 +166,7 @@ async def _found(server: Server, draft: Draft, what: str, *, work: Any, argument
     if server.drafts.result(draft, what) is None:
 
         async def find_out() -> None:
-            server.drafts.keep_result(draft, what, await server.workshop.run(draft.spooled.size, work, *arguments))
+            server.drafts.keep_result(draft, what, await server.workshop.run(draft.owner, draft.spooled.size, work, *arguments))
 
         if not await server.pending.is_ready(f"{draft.id} {what}", find_out):
             return None
