@@ -57,6 +57,10 @@ class Serving:
         assert self._process is not None
         return self._process.pid
 
+    def is_alive(self) -> bool:
+        assert self._process is not None
+        return self._process.poll() is None
+
     def start(self) -> None:
         log = (self.folder / "server.log").open("ab")
         self._process = subprocess.Popen(self.command(), stdout=log, stderr=log, env=os.environ)
@@ -131,7 +135,7 @@ class Serving:
 
     def left_over(self) -> list[str]:
         """What uploads have left of which no run came."""
-        spooled = [str(path) for path in self.runs_dir.glob(".server/spool-*")]
+        spooled = [str(path) for path in self.runs_dir.glob(".server/temporary/*")]
         uploads = [path.parent for path in self.runs_dir.glob(".active/*/upload")]
         return spooled + [str(path) for path in uploads if path.exists() and not (path / "ledger.sqlite").exists()]
 

@@ -2,8 +2,10 @@
 
 import json
 import os
+import socket
 import subprocess
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -119,10 +121,42 @@ def test_path_leads_nowhere_else(service: Serving, path: str) -> None:
     assert b"root:" not in answer.body
 
 
-@pytest.mark.parametrize("model", ["replay/%2Fetc%2Fpasswd", "replay:server.yaml"])
-def test_files_of_the_machine_are_no_models(service: Serving, model: str) -> None:
-    answer = service.submit(dataset(1), f"?model={model}")
+@pytest.mark.parametrize(
+    "query",
+    [
+        "?model=replay/%2Fetc%2Fpasswd",
+        "?model=replay:server.yaml",
+        "?model=%20replay//etc/passwd",
+        "?model=%0Areplay:/etc/passwd%20",
+        "?judge=%20replay//etc/passwd",
+        "?model=recorded//etc/passwd",
+    ],
+)
+def test_files_of_the_machine_are_no_models(recorded: Serving, query: str) -> None:
+    answer = recorded.submit(dataset(1), query)
     assert (answer.status, answer.json["error"]["code"]) == (403, "forbidden")
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A service whose operator has given recordings a name of their own."""
+    run_file = "providers: [{name: recorded, kind: replay}]\ncandidates: [scripted/echo]\njudges: [scripted/judge-5]\n"
+    with Serving(tmp_path_factory.mktemp("recorded"), run_file=run_file, settings="max_uploads: 2\n") as serving:
+        yield serving
+
+
+def test_slow_uploads_of_one_caller_keep_nobody_from_the_queue(recorded: Serving) -> None:
+    head = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
+    slow = [socket.create_connection(("127.0.0.1", recorded.port)) for _ in range(2)]
+    for connection in slow:
+        connection.sendall(head)
+    recorded.wait_for(lambda: len(recorded.left_over()) == 2)
+    answer = recorded.submit(dataset(1))
+    assert (answer.status, answer.json["error"]["code"], answer.headers["retry-after"]) == (429, "rate_limited", "5")
+    assert recorded.ask("GET", "/readyz").status == 200
+    for connection in slow:
+        connection.close()
+    recorded.wait_for(lambda: recorded.submit(dataset(1)).status == 202)
 
 
 @pytest.mark.parametrize("text", ["' OR 1=1 --", '"; DROP TABLE submission; --', "%27%20UNION%20SELECT", "1;SELECT pg_sleep(9)"])

@@ -1,7 +1,9 @@
 """An accepted run survives everything, and a key never makes two."""
 
 import os
+import shutil
 import signal
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http.client import HTTPException
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.server.crash import kill_at_random, kill_at_system_calls
 from tests.server.serving import Answered, Serving, dataset
 
 SLOW = "candidates: [scripted/slow-200]\njudges: [scripted/judge-5]\nrun: {concurrency: 2}\n"
@@ -94,6 +97,32 @@ def test_stopped_service_drains_its_runs_and_goes_on_with_them(tmp_path: Path) -
         assert (run["state"], run["counts"]["evaluated_records"]) == ("completed", 20)
         attempts = serving.ask("GET", f"/v1/runs/{run_id}/artifacts/attempt_logs.jsonl").body.splitlines()
         assert len(attempts) == 40
+
+
+def test_upload_that_does_not_come_to_its_end_is_told_that_the_service_ends(tmp_path: Path) -> None:
+    with Serving(tmp_path, settings="grace_seconds: 0\n") as serving:
+        with socket.create_connection(("127.0.0.1", serving.port), timeout=30) as connection:
+            connection.sendall(b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
+            connection.sendall(b"Content-Length: 1000\r\n\r\n{")
+            serving.wait_for(serving.left_over)
+            assert serving.end(signal.SIGTERM) == 0
+            answer = b"".join(iter(lambda: connection.recv(65536), b""))
+        assert answer.startswith(b"HTTP/1.1 503")
+        assert b'"code":"service_unavailable"' in answer
+        assert serving.left_over() == []
+
+
+def test_server_that_is_killed_at_random_moments_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    found = kill_at_random(tmp_path, kills=3, seed=2, say=lambda _: None)
+    assert found.problems == []
+    assert found.kills == 3
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+def test_server_that_is_killed_at_a_system_call_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    found = kill_at_system_calls(tmp_path, step=9, most=28, say=lambda _: None)
+    assert found.problems == []
+    assert found.kills > 1
 
 
 def test_second_service_over_the_same_runs_does_not_start(tmp_path: Path) -> None:

@@ -4,9 +4,14 @@ import csv
 import hashlib
 import io
 import json
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from pyarrow import parquet
 
 from tests.server.serving import Serving, dataset
 
@@ -140,7 +145,6 @@ def test_exported_json_and_lines_say_the_same(service: Serving, finished: Any) -
 
 
 def test_exported_parquet_has_the_same_rows(service: Serving, finished: Any) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
     answer = service.ask("GET", f"/v1/runs/{finished['run_id']}/export?format=parquet")
     rows = parquet.read_table(io.BytesIO(answer.body)).to_pylist()
     assert [(row["record_id"], row["raw_score"], row["passed"]) for row in rows] == [(f"q_{n:04}", 5.0, True) for n in range(4)]
@@ -200,3 +204,52 @@ def test_metrics_openapi_and_page_are_there(service: Serving) -> None:
     page = service.ask("GET", "/docs")
     assert b"<script" not in page.body
     assert "script-src 'self'" in page.headers["content-security-policy"]
+
+
+def test_record_is_found_by_its_id_wherever_that_has_slashes(service: Serving) -> None:
+    ids = ["a", "a/", "a/b", "a//b", "/etc/passwd", "//", "..", "a%2Fb", "ä ö"]
+    document = dataset(len(ids))
+    for record, record_id in zip(document["records"], ids, strict=True):
+        record["record_id"] = record_id
+    run_id = service.ended(service.submit(document).json["run_id"])["run_id"]
+    answers = [service.ask("GET", f"/v1/runs/{run_id}/records/{quote(record_id, safe='')}") for record_id in ids]
+    assert [answer.json["record"]["prediction"]["record_id"] for answer in answers] == ids
+
+
+def test_events_tell_of_a_run_that_nobody_works_on_and_end(tmp_path: Path) -> None:
+    with Serving(tmp_path, run_file="candidates: [scripted/slow-60000]\njudges: [scripted/judge-5]\n") as serving:
+        accepted = [serving.submit(dataset(1)).json["run_id"] for _ in range(3)]
+        shutil.rmtree(serving.runs_dir / ".active" / accepted[2] / "upload")
+        for run_id in accepted[:2]:
+            serving.ask("POST", f"/v1/runs/{run_id}/cancel")
+        events = serving.ask("GET", f"/v1/runs/{accepted[2]}/events").body
+        assert b"event: stopped\n" in events
+        assert b"cannot read" in events
+        assert str(tmp_path).encode() not in events
+        last = events.rpartition(b"id: ")[2].partition(b"\n")[0].decode()
+        assert serving.ask("GET", f"/v1/runs/{accepted[2]}/events", headers={"Last-Event-ID": last}).body == b""
+        again = serving.ask("GET", f"/v1/runs/{accepted[2]}/events", headers={"Last-Event-ID": "validating-0"}).body
+        assert again.startswith(f"id: {last}\nevent: stopped\n".encode())
+
+
+def test_events_go_on_where_they_were_left_after_the_service_was_away(tmp_path: Path) -> None:
+    with Serving(
+        tmp_path, run_file="candidates: [scripted/slow-300]\njudges: [scripted/judge-5]\nrun: {concurrency: 1}\n"
+    ) as serving:
+        run_id = serving.submit(dataset(4)).json["run_id"]
+        serving.wait_for(lambda: serving.ask("GET", f"/v1/runs/{run_id}").json["done_records"] == 1)
+        serving.kill()
+        serving.start()
+        events = serving.ask("GET", f"/v1/runs/{run_id}/events", headers={"Last-Event-ID": "running-1"}).body
+        assert b"id: running-1\n" not in events
+        assert events.count(b"event: end\n") == 1
+        assert b"id: completed-4\n" in events
+
+
+def test_cancelled_run_ends_its_events(service: Serving) -> None:
+    run_id = service.submit(dataset(2), "?model=scripted/slow-60000").json["run_id"]
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(service.ask, "GET", f"/v1/runs/{run_id}/events")
+        service.wait_for(lambda: service.ask("GET", f"/v1/runs/{run_id}").json["state"] == "running")
+        service.ask("POST", f"/v1/runs/{run_id}/cancel")
+        assert b'event: end\ndata: {"run_id":"%s","state":"cancelled"' % run_id.encode() in following.result().body

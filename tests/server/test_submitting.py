@@ -139,7 +139,20 @@ def test_golden_and_legal_datasets_are_taken_under_their_contract(service: Servi
     assert (answer.status, service.ended(answer.json["run_id"])["metrics"]["pass_rate"]) == (202, 1.0)
 
 
-@pytest.mark.parametrize("query", ["?modle=x", "?limit=0", "?limit=x", "?model=a&model=b", "?contract=v9", "?on_invalid=maybe"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "?modle=x",
+        "?limit=0",
+        "?limit=x",
+        "?model=a&model=b",
+        "?contract=v9",
+        "?on_invalid=maybe",
+        "?name=a%0A",
+        "?max_cost=inf",
+        "?max_cost=nan",
+    ],
+)
 def test_wrong_parameter_is_refused(service: Serving, query: str) -> None:
     answer = service.submit(dataset(1), query)
     assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_request")

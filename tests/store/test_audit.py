@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import StoreUnavailable
-from assay.store.audit import AUDIT_FILE, UNFINISHED, append_audit, read_audit
+from assay.store.audit import AUDIT_FILE, UNFINISHED, AuditLog, append_audit, read_audit
 
 
 def write_many(folder: Path, name: str) -> None:
@@ -60,3 +60,30 @@ def test_processes_that_decide_at_the_same_time_do_not_break_the_chain(tmp_path:
     for worker in workers:
         worker.join()
     assert sorted(entry["action"] for entry in read_audit(tmp_path)) == ["a"] * 20 + ["b"] * 20
+
+
+def test_log_that_is_added_to_again_and_again_reads_its_end_only(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path)
+    for number in range(50):
+        log.append({"action": "gate", "number": number})
+        append_audit(tmp_path, {"action": "other", "number": number})
+    assert [entry["number"] for entry in read_audit(tmp_path)] == [number for number in range(50) for _ in range(2)]
+
+
+@pytest.mark.parametrize("lost", [1, 200])
+def test_log_that_has_become_shorter_is_read_anew(tmp_path: Path, lost: int) -> None:
+    log, path = AuditLog(tmp_path), tmp_path / AUDIT_FILE
+    for number in range(5):
+        log.append({"action": "gate", "number": number})
+    path.write_bytes(path.read_bytes()[:-lost])
+    log.append({"action": "next"})
+    assert [entry["action"] for entry in read_audit(tmp_path)][-2:] == [UNFINISHED, "next"]
+
+
+def test_nothing_is_added_behind_a_line_that_was_changed_meanwhile(tmp_path: Path) -> None:
+    log, path = AuditLog(tmp_path), tmp_path / AUDIT_FILE
+    for number in range(5):
+        log.append({"action": "gate", "number": number})
+    path.write_bytes(path.read_bytes().replace(b'"number":4', b'"number":7'))
+    with pytest.raises(StoreUnavailable, match="line 5 does not follow"):
+        log.append({"action": "next"})

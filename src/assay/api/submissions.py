@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,16 +14,20 @@ from assay.api.runs import run
 from assay.api.validation import validate
 from assay.core.case import ContractId
 from assay.core.errors import RunNotFound, StoreUnavailable
-from assay.engine.baselines import record
+from assay.engine.baselines import audit_entry
+from assay.engine.folders import RunFolders
 from assay.engine.listings import Listings
 from assay.engine.opened import Run
+from assay.engine.providers import is_file_model
 from assay.engine.request import RunRequest
-from assay.engine.run_file import DatasetEntry, load_run_file
+from assay.engine.run_file import DatasetEntry, ProviderEntry, load_run_file
 from assay.engine.run_id import new_run_id
 from assay.engine.submission import (
     MOST_ERRORS,
+    SERVER_DIR,
     UploadVerdict,
     accept,
+    clear_temporary,
     discard_upload,
     exact_run,
     fixed_error,
@@ -31,8 +35,10 @@ from assay.engine.submission import (
     prepare,
     queued_errors,
     sweep_uploads,
+    temporary,
     verdict_on,
 )
+from assay.store.audit import AuditLog
 from assay.store.lock import RunLock
 from assay.store.submissions import SubmissionBook, SubmissionRow
 
@@ -46,6 +52,8 @@ __all__ = [
     "Upload",
     "UploadVerdict",
     "check_upload",
+    "file_models",
+    "is_driven",
     "named_run",
     "prepare_run",
     "record_errors",
@@ -54,8 +62,6 @@ __all__ = [
 ]
 
 _MODELS = ("assay.models.openai_chat", "assay.models.openai_responses", "assay.models.anthropic")
-SERVER_DIR = ".server"
-"""Folder of what a server keeps beside its runs."""
 
 
 class Upload(msgspec.Struct, frozen=True):
@@ -96,6 +102,9 @@ class Submissions:
                 f"process {self._lock.holder()} serves the runs in '{runs_dir}'",
                 hint="stop it, or choose another folder with --runs-dir",
             )
+        clear_temporary(runs_dir)
+        self.temporary = temporary(runs_dir)
+        self._log = AuditLog(runs_dir)
         self._book = SubmissionBook(self.folder / "submissions.sqlite")
 
     def unfinished(self) -> list[str]:
@@ -135,7 +144,7 @@ class Submissions:
 
     def note(self, action: str, *, by: str, **members: Any) -> None:
         """A line in the audit log: who did what."""
-        record(self.runs_dir, action, {"by": by, **members})
+        self._log.append(audit_entry(action, {"by": by, **members}))
 
     def close(self) -> None:
         """Let another server take over."""
@@ -143,13 +152,13 @@ class Submissions:
         self._lock.release()
 
 
-def warm_up() -> None:
+def warm_up(place: Path) -> None:
     """Load everything that uploads and runs need, by making a small run: several threads that begin to import at once may hang."""
     for name in _MODELS:
         import_module(name)
     for contract in get_args(ContractId):
         validate(b"{}", contract)
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(dir=place) as folder:
         dataset, run_file = Path(folder, "dataset.json"), Path(folder, "run.yaml")
         record = {"record_id": "1", "input": {"prompt": "Hello"}}
         head = {"dataset_id": "warm-up", "dataset_version": "1", "schema_version": "1.0"}
@@ -171,6 +180,18 @@ def prepare_run(request: RunRequest) -> UploadVerdict:
 def named_run(run_id: str, runs_dir: Path) -> Run:
     """The run with exactly this id: no path, no beginning of one, no `latest`; raises RunNotFound."""
     return Run(exact_run(runs_dir, run_id))
+
+
+def file_models(names: Iterable[str], run_file: str) -> frozenset[str]:
+    """Those names that stand for files of this machine, as a run file has its providers."""
+    entries = load_run_file(run_file).members.get("providers", ()) if run_file else ()
+    declared = {entry.name: entry for entry in msgspec.convert([entry for entry in entries if entry], list[ProviderEntry])}
+    return frozenset(name for name in names if is_file_model(name, declared))
+
+
+def is_driven(run_id: str, runs_dir: Path) -> bool:
+    """True while somebody works on an unfinished run, here or in another process."""
+    return RunLock(RunFolders(runs_dir, run_id).active).is_held()
 
 
 def record_errors(run: Run) -> Iterator[dict[str, Any]]:

@@ -6,6 +6,7 @@ AssayError
 ├── MissingExtra        an optional dependency that is not installed
 ├── StoreUnavailable    what a run keeps cannot be written or read: disk full, read-only folder, damaged file
 ├── RunNotFound         no run of that name, or a folder that holds none
+│   └── ArtifactGone    a part of a run that retention has removed
 ├── RunSealed           a run whose artifacts are written once and stay as they are
 └── ServerProblem       a service that refuses a request, or cannot be reached
 """
@@ -54,6 +55,10 @@ class RunNotFound(AssayError):
     code = "run_not_found"
 
 
+class ArtifactGone(RunNotFound):
+    """A part of a run that retention has removed."""
+
+
 class RunSealed(AssayError):
     """The run's artifacts are published and cannot be replaced."""
 
@@ -85,13 +90,15 @@ class ServerProblem(AssayError):
     @property
     def problems(self) -> tuple[str, ...]:
         """Everything that the service says is wrong, a line each; empty when the message says it all."""
-        lists = (self.details.get(name) for name in ("errors", "record_errors"))
-        return tuple(_line_for(entry) for listed in lists if isinstance(listed, list) for entry in listed)
+        named = (self.details.get("errors"), self.details.get("record_errors"))
+        lines = tuple(_line_for(entry) for listed in named if isinstance(listed, list) for entry in listed)
+        return () if lines == (self.message,) else lines
 
 
 def _line_for(entry: Any) -> str:
     """One error of an answer in one line, whatever its shape."""
     if not isinstance(entry, dict):
         return str(entry)
-    place, message = entry.get("path") or entry.get("key"), entry.get("message")
-    return f"{place}: {message}" if place else str(message)
+    place, line = entry.get("path") or entry.get("key"), entry.get("line")
+    parts = [f"line {line}, column {entry.get('column')}" if line else "", place or "", str(entry.get("message"))]
+    return ": ".join(filter(None, parts))

@@ -111,8 +111,13 @@ def baseline_run(runs_dir: Path, baseline: Baseline) -> RunFolder:
 
 def record(runs_dir: Path, action: str, members: dict[str, Any]) -> None:
     """A line in the audit log: when, by whom, with which version, and what was decided."""
+    append_audit(runs_dir, audit_entry(action, members))
+
+
+def audit_entry(action: str, members: dict[str, Any]) -> dict[str, Any]:
+    """What such a line says."""
     head = {"at": iso(time.time()), "by": whose_account(), "action": action, "assay_version": __version__}
-    append_audit(runs_dir, {**head, **members})
+    return {**head, **members}
 
 
 def whose_account() -> str:

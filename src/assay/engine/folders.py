@@ -16,6 +16,8 @@ from assay.store.sqlite import open_ledger
 
 ACTIVE = ".active"
 LEDGER = "ledger.sqlite"
+UPLOAD = "upload"
+"""Folder of what was sent to a server, inside the run's working state; it goes with it when the run is sealed."""
 
 
 class RunFolders(msgspec.Struct, frozen=True):

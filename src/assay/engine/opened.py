@@ -20,7 +20,7 @@ from assay.engine.runs import result_of
 from assay.engine.shown import ShownPlan, own_secrets
 from assay.grading import DISAGREE
 from assay.store.artifacts import MANIFEST
-from assay.store.folder import INPUT, RunFolder, decoded, open_run_folder
+from assay.store.folder import INPUT, RunFolder, Tombstone, decoded, open_run_folder
 from assay.store.index_folder import index_of
 from assay.store.ledger import FinishedRecord
 from assay.store.record_index import IndexedRecord, RecordIndex
@@ -90,6 +90,10 @@ class Run:
             return {}
         names = (MANIFEST, *self._sealed.manifest["artifacts"])
         return {name: self._sealed.path / name for name in names if (self._sealed.path / name).is_file()}
+
+    def removed(self) -> tuple[Tombstone, ...]:
+        """What retention has removed from a finished run."""
+        return () if self._sealed is None else self._sealed.removed()
 
     def predictions(self, start: int = 0) -> Iterator[Line]:
         """Every valid record with what came of it so far, in order, from the one at `start` on."""

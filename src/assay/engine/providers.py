@@ -89,6 +89,14 @@ def kind_of(entry: ProviderEntry) -> ProviderKind:
     return entry.kind or named
 
 
+def is_file_model(text: str, declared: Mapping[str, ProviderEntry]) -> bool:
+    """True for a model that is a file of this machine; what names no model is none."""
+    try:
+        return kind_of(find_provider(split_model(text).provider, declared)) == "replay"
+    except BadName:
+        return False
+
+
 def model_plan(entry: ModelEntry, declared: Mapping[str, ProviderEntry], *, folder: Path) -> ModelPlan:
     """A model under its name; a recording's path is taken from `folder`. Raises BadName."""
     named = ModelName(entry.provider, entry.model) if entry.provider else split_model(entry.model)

@@ -12,7 +12,7 @@ from assay.core.plan import Plan, changed_settings, plan_sha256, read_plan
 from assay.core.run_result import GateResult, RunListing, RunResult
 from assay.core.run_state import RunCounts, State, count_records
 from assay.engine.evidence import failed_evaluations, iso
-from assay.engine.folders import RunFolders, folders_of, run_ids
+from assay.engine.folders import UPLOAD, RunFolders, folders_of, run_ids
 from assay.engine.run import Interrupted, Surroundings, drive, open_or_create
 from assay.engine.shown import ShownPlan, own_secrets
 from assay.store.folder import RunFolder, open_run_folder
@@ -100,6 +100,11 @@ def retry_plan(folders: RunFolders, run_id: str) -> Plan:
     plan = _sealed_plan(run)
     if not failed_evaluations(run):
         raise UsageProblem(f"run '{folders.run_id}' has no failed records", hint="there is nothing to repeat")
+    if any(Path(dataset.path).parent == (folders.active / UPLOAD).absolute() for dataset in plan.datasets):
+        raise UsageProblem(
+            f"the dataset of run '{folders.run_id}' was uploaded to a server, which deletes it when the run has ended",
+            hint="submit the failed records again",
+        )
     if "[REDACTED:" in str(run.manifest["plan"]):
         raise UsageProblem(
             f"the settings of run '{folders.run_id}' were redacted, so it cannot be repeated from them",

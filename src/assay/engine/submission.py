@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,18 @@ import msgspec
 from assay.core.errors import RunNotFound
 from assay.core.plan import Plan, read_plan
 from assay.core.report import Counts, Outcome, Report
-from assay.engine.folders import ACTIVE, RunFolders, folders_of
+from assay.engine.folders import ACTIVE, UPLOAD, RunFolders, folders_of
 from assay.engine.planning import plan_runs
 from assay.engine.request import PlanProblems, RunRequest
 from assay.engine.run import open_or_create
 from assay.engine.run_id import could_be_run_id
 from assay.store.failures import disk_errors, sync_folder
+from assay.store.lock import RunLock
 
-UPLOAD = "upload"
-"""Folder of an upload inside the run's working state; it goes with it when the run is sealed."""
+SERVER_DIR = ".server"
+"""Folder of what a server keeps beside its runs."""
+TEMPORARY = "temporary"
+"""Folder in it of what is gone when its server starts again."""
 ERRORS = "record_errors.jsonl"
 ERROR_MEMBERS = ("index", "record_id", "code", "message", "path", "severity")
 """batch_v1 2.2: the members of a record error, and no other."""
@@ -72,17 +76,43 @@ def fixed_error(error: Line) -> Line:
 
 def new_upload(runs_dir: Path, run_id: str) -> Path:
     """A private folder for the upload of a run that is yet to be planned."""
-    folder = folders_of(runs_dir, run_id).active / UPLOAD
-    with disk_errors(folder):
-        folder.mkdir(mode=0o700, parents=True)
-    return folder
+    active = folders_of(runs_dir, run_id).active
+    with disk_errors(active):
+        active.parent.mkdir(mode=0o700, exist_ok=True)
+        made = temporary(runs_dir) / f"upload-{run_id}"
+        for folder in (made, made / UPLOAD):
+            folder.mkdir(mode=0o700)
+        # In one step: a folder without an upload could be anybody's.
+        made.rename(active)
+    return active / UPLOAD
+
+
+def temporary(runs_dir: Path) -> Path:
+    """Where everything goes that a crash may leave."""
+    return runs_dir / SERVER_DIR / TEMPORARY
+
+
+def clear_temporary(runs_dir: Path) -> None:
+    """Remove what a crash left; only for the one server of a folder."""
+    with disk_errors(temporary(runs_dir)):
+        if temporary(runs_dir).is_dir():
+            shutil.rmtree(temporary(runs_dir))
+        temporary(runs_dir).mkdir(mode=0o700)
 
 
 def discard_upload(runs_dir: Path, run_id: str) -> None:
     """Remove an upload of which no run came."""
     folders = folders_of(runs_dir, run_id)
-    if not folders.ledger.is_file():
-        shutil.rmtree(folders.active, ignore_errors=True)
+    if not folders.exists:
+        _remove(folders)
+
+
+def _remove(folders: RunFolders) -> None:
+    """Out of the way in one step, and then piece by piece."""
+    gone = temporary(folders.runs_dir) / f"discarded-{folders.run_id}"
+    with suppress(FileNotFoundError):
+        folders.active.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
 
 
 def prepare(request: RunRequest, *, environ: Mapping[str, str], now: float) -> UploadVerdict:
@@ -126,15 +156,26 @@ def queued_errors(folders: RunFolders) -> list[Line]:
 
 
 def sweep_uploads(runs_dir: Path) -> list[str]:
-    """The submitted runs that have not ended, the oldest first; uploads of which no run came are removed."""
+    """The submitted runs that have not ended, the oldest first; what is left of others is removed."""
     unfinished: list[tuple[float, str]] = []
-    for upload in sorted(runs_dir.glob(f"{ACTIVE}/*/{UPLOAD}")):
-        folders = RunFolders(runs_dir, upload.parent.name)
-        if folders.ledger.is_file():
+    for active in sorted(runs_dir.glob(f"{ACTIVE}/*")):
+        folders = RunFolders(runs_dir, active.name)
+        is_upload = (active / UPLOAD).is_dir()
+        if folders.is_sealed:
+            _clear_sealed(folders)
+        elif is_upload and folders.ledger.is_file():
             unfinished.append((folders.ledger.stat().st_mtime, folders.run_id))
-        else:
-            shutil.rmtree(folders.active, ignore_errors=True)
+        elif is_upload:
+            _remove(folders)
     return [run_id for _, run_id in sorted(unfinished)]
+
+
+def _clear_sealed(folders: RunFolders) -> None:
+    """A crash after the publication leaves originals, unless somebody is about to remove them."""
+    lock = RunLock(folders.active)
+    if lock.try_acquire():
+        _remove(folders)
+        lock.release()
 
 
 def exact_run(runs_dir: Path, run_id: str) -> RunFolders:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.errors import RunNotFound, StoreUnavailable
+from assay.core.errors import ArtifactGone, RunNotFound, StoreUnavailable
 from assay.store.artifacts import MANIFEST, read_pieces
 from assay.store.failures import disk_errors
 
@@ -97,10 +97,10 @@ class RunFolder:
     def _existing(self, name: str) -> Path:
         path = self.path / name
         if not path.is_file():
-            is_purged = any(tombstone.name == name for tombstone in self.removed())
-            raise RunNotFound(
-                f'"{path}" {"was removed by retention" if is_purged else "is missing"}', hint="`assay verify` names what is left"
-            )
+            hint = "`assay verify` names what is left"
+            if any(tombstone.name == name for tombstone in self.removed()):
+                raise ArtifactGone(f'"{path}" was removed by retention', hint=hint)
+            raise RunNotFound(f'"{path}" is missing', hint=hint)
         return path
 
 

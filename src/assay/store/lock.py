@@ -46,6 +46,20 @@ class RunLock:
             time.sleep(poll)
         return True
 
+    def is_held(self) -> bool:
+        """True when somebody drives the run; to ask does not take the lock."""
+        try:
+            handle = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)
+        return False
+
     def holder(self) -> int | None:
         """The process id that the last holder has left, for messages; None when there is none."""
         try:

@@ -26,7 +26,7 @@ def events_in(lines: Iterable[bytes]) -> Iterator[RunEvent]:
 def _event(members: dict[str, str]) -> RunEvent:
     try:
         told = msgspec.json.decode(members["data"].encode(), type=dict)
-        is_end = members.get("event") == "end"
+        is_end = members.get("event") in ("end", "stopped")
         return msgspec.convert({**told, "id": members.get("id", ""), "is_end": is_end}, RunEvent)
     except (msgspec.DecodeError, msgspec.ValidationError) as problem:
         raise ServerProblem(f"an event cannot be used: {problem}", code=UNEXPECTED) from problem

@@ -11,7 +11,8 @@ from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import painter
 from assay.surfaces.reporters.run_table import Column, table
 
-HELP = """List every decision about the runs of a folder: promotions to a baseline, gates, suites; the oldest first.
+HELP = """List every decision about the runs of a folder, the oldest first: promotions to a baseline, gates, suites, and what
+callers of a server submitted, cancelled and resumed.
 
 The log is a file of its own beside the runs. Each line carries the hash of the one before, so that a changed, dropped or moved line
 is noticed.
@@ -54,6 +55,10 @@ def _cells(entry: dict[str, Any]) -> tuple[str, ...]:
         what = f"{entry['verdict']}: {reasons}"
     elif action == "suite":
         what = f"{entry['verdict']}: {', '.join(entry['runs'])}"
+    elif action == "run_submitted":
+        what = f"at the server, dataset {entry['dataset_sha256'][:12]}"
+    elif action in ("run_cancelled", "run_resumed"):
+        what = "at the server"
     else:
         what = entry.get("reason") or entry.get("key", "")
     return (entry["at"], entry.get("by", ""), action.replace("_", " "), entry.get("run_id", ""), what)

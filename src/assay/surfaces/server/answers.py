@@ -127,11 +127,23 @@ class ArtifactView(msgspec.Struct, frozen=True, kw_only=True):
     url: str
 
 
+class RemovedView(msgspec.Struct, frozen=True, kw_only=True):
+    """What is left of a file that retention has removed."""
+
+    name: str
+    sha256: str
+    bytes: int
+    lines: int
+    purged_at: str
+    reason: str
+
+
 class ArtifactsView(msgspec.Struct, frozen=True, kw_only=True):
     """The files of a finished run."""
 
     run_id: str
-    artifacts: tuple[ArtifactView, ...]
+    artifacts: Annotated[tuple[ArtifactView, ...], _says("Those that can be downloaded.")]
+    removed: Annotated[tuple[RemovedView, ...], _says("Those that retention has removed; asking for one is answered with 410.")]
     request_id: str
 
 

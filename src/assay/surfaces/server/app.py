@@ -7,6 +7,7 @@ import logging
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import FrameType
@@ -23,6 +24,7 @@ from assay import api
 from assay.core.errors import AssayError, UsageProblem
 from assay.surfaces.server import errors
 from assay.surfaces.server.drafts import Drafts
+from assay.surfaces.server.feeds import Feeds
 from assay.surfaces.server.frame import Frame, Guard
 from assay.surfaces.server.indexing import Indexer
 from assay.surfaces.server.keys import Keys
@@ -32,7 +34,7 @@ from assay.surfaces.server.pending import Pending
 from assay.surfaces.server.protocol import protocol_for
 from assay.surfaces.server.queries import AnyRequest
 from assay.surfaces.server.queue import RunQueue
-from assay.surfaces.server.rates import Rates
+from assay.surfaces.server.rates import Places, Rates
 from assay.surfaces.server.routes import (
     artifacts,
     comparing,
@@ -86,6 +88,9 @@ HANDLERS = (
     *validating.HANDLERS,
     *signing.HANDLERS,
 )
+
+
+THREADS = 32
 
 
 class Listening(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,8 +157,8 @@ def _nobody_there(_: AnyRequest, __: ClientGone) -> Response[bytes]:
 @asynccontextmanager
 async def _lifespan(app: Litestar) -> AsyncIterator[None]:
     server: Server = app.state.server
-    for left in server.submissions.folder.glob("spool-*"):
-        left.unlink(missing_ok=True)
+    # Disks are slow, and whoever follows a run or uploads waits for one: more threads than processors.
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="beside"))
     for run_id in server.submissions.unfinished():
         row = server.submissions.of(run_id)
         server.queue.add(run_id, "" if row is None else row.owner)
@@ -188,8 +193,9 @@ def serve(listening: Listening, say: Callable[[str], None]) -> None:
     listener = _listener(listening)
     for name in api.__all__:
         getattr(api, name)
-    api.warm_up()
     listening.runs_dir.mkdir(parents=True, exist_ok=True)
+    taken = api.Submissions(listening.runs_dir)
+    api.warm_up(taken.temporary)
     meters, indexer = Meters(), Indexer()
     settings = listening.settings
     queue = RunQueue(
@@ -199,7 +205,6 @@ def serve(listening: Listening, say: Callable[[str], None]) -> None:
         max_queue=settings.max_queue,
         on_ended=lambda run_id: indexer.prepare(listening.runs_dir / run_id),
     )
-    taken = api.Submissions(listening.runs_dir)
     server = Server(
         runs_dir=listening.runs_dir,
         settings=settings,
@@ -213,6 +218,8 @@ def serve(listening: Listening, say: Callable[[str], None]) -> None:
         listings=api.Listings(listening.runs_dir),
         pending=Pending(),
         drafts=Drafts(taken, time.time),
+        feeds=Feeds(),
+        uploads=Places(settings.max_uploads),
     )
     # Its warnings are about what clients send, which would let them fill the log.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

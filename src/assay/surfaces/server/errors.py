@@ -12,7 +12,16 @@ from litestar.exceptions import HTTPException
 from litestar.types import HTTPScope
 
 from assay import api
-from assay.core.errors import AssayError, MissingExtra, RunNotFound, RunSealed, SourceUnreadable, StoreUnavailable, UsageProblem
+from assay.core.errors import (
+    ArtifactGone,
+    AssayError,
+    MissingExtra,
+    RunNotFound,
+    RunSealed,
+    SourceUnreadable,
+    StoreUnavailable,
+    UsageProblem,
+)
 from assay.surfaces.pages.places import ServerPlace
 from assay.surfaces.pages.problems import problem_view
 from assay.surfaces.pages.rendering import Reader, page
@@ -25,6 +34,7 @@ CODES: dict[int, str] = {
     403: "forbidden",
     404: "not_found",
     409: "conflict",
+    410: "not_found",
     413: "payload_too_large",
     429: "rate_limited",
     500: "internal_error",
@@ -32,6 +42,7 @@ CODES: dict[int, str] = {
 }
 """The code of each status; others below 500 are `invalid_request`."""
 STATUSES: tuple[tuple[type[AssayError], int], ...] = (
+    (ArtifactGone, 410),
     (RunNotFound, 404),
     (RunSealed, 409),
     (StoreUnavailable, 503),
@@ -118,7 +129,8 @@ def failed(request: Request[Any, Any, Any], problem: AssayError) -> Response[byt
     if isinstance(problem, api.PlanProblems):
         details["errors"] = list(problem.problems)
     headers = {"Retry-After": str(RETRY_SECONDS)} if status == 503 else {}
-    return refused(request, Refusal(status, problem.message, details=details or None, headers=headers))
+    message = request.app.state.server.told(problem.message)
+    return refused(request, Refusal(status, message, details=details or None, headers=headers))
 
 
 def framework_failed(request: Request[Any, Any, Any], problem: HTTPException) -> Response[bytes]:

@@ -24,6 +24,7 @@ REASONS = {
     403: "The key, the host or the settings do not allow this.",
     404: "There is no such thing.",
     409: "It clashes with what is there already.",
+    410: "It was removed by retention; what is left is listed with the artifacts.",
     412: "It is not the one that was asked for.",
     413: "The payload is too large.",
     415: "The content type or encoding is not one that is taken.",

@@ -15,9 +15,11 @@ Contract = Literal["batch_v1", "golden_v1", "legal_eval_v1", "conversation_v1", 
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 Rate = Annotated[float, Meta(ge=0, le=1)]
 ModelName = Annotated[str, Meta(min_length=1, max_length=256)]
-Cursor = Annotated[str, Meta(pattern=r"^[0-9]{1,12}$")]
-DatasetName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
-RunId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
+_END = r"$(?!\n)"
+"""The end, and not a line feed before it, in the regular expressions of Python and of OpenAPI."""
+Cursor = Annotated[str, Meta(pattern=rf"^[0-9]{{1,12}}{_END}")]
+DatasetName = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9_.-]{{0,127}}{_END}")]
+RunId = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9_.-]{{0,127}}{_END}")]
 PageSize = Annotated[int, Meta(ge=1, le=1000, description="How many at most.")]
 AnyRequest = Request[Any, Any, Any]
 T = TypeVar("T", bound=msgspec.Struct)
@@ -56,7 +58,9 @@ class SubmitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     repeat: Annotated[Annotated[int, Meta(ge=1, le=1000)] | None, _says("Ask every record so many times.")] = None
     quorum: Annotated[Count | None, _says("Judges who must vote.")] = None
     escalate: Annotated[bool | None, _says("Ask the first judge alone, and the others only where it is unsure.")] = None
-    max_cost: Annotated[Annotated[float, Meta(ge=0)] | None, _says("US dollars after which no new call is made.")] = None
+    max_cost: Annotated[
+        Annotated[float, Meta(ge=0, le=1_000_000_000)] | None, _says("US dollars after which no new call is made.")
+    ] = None
     on_invalid: Annotated[OnInvalid | None, _says("With invalid records: do not start, or evaluate the valid ones.")] = None
     profile: Annotated[ProfileId | None, _says("Benchmark whose official score is computed too.")] = None
     compat: Annotated[bool | None, _says("With a profile: count failures as the benchmark does.")] = None

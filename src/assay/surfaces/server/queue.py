@@ -38,8 +38,7 @@ class RunQueue:
     def seat(self) -> Iterator[None]:
         """Room for one more run while it is being submitted; raises Refusal when there is none."""
         with self._lock:
-            if self._is_stopping or self._seats + self._count_waiting() >= self._max_queue:
-                raise Refusal(503, "too many runs are waiting", headers={"Retry-After": str(RETRY_SECONDS)})
+            self._check_room()
             self._seats += 1
         try:
             yield
@@ -47,12 +46,32 @@ class RunQueue:
             with self._lock:
                 self._seats -= 1
 
+    def check_room(self) -> None:
+        """Raises Refusal when there is no seat: better before an upload than after it."""
+        with self._lock:
+            self._check_room()
+
+    def _check_room(self) -> None:
+        if self._is_stopping or self._seats + self._count_waiting() >= self._max_queue:
+            why = "the service is about to end" if self._is_stopping else "too many runs are waiting"
+            raise Refusal(503, why, headers={"Retry-After": str(RETRY_SECONDS)})
+
     def add(self, run_id: str, owner: str) -> None:
         """Let a durable run wait for its turn, unless it does already."""
         with self._lock:
             if run_id not in self._working and not any(run_id in line for line in self._waiting.values()):
                 self._problems.pop(run_id, None)
                 self._waiting.setdefault(owner, deque()).append(run_id)
+            self._fill()
+
+    def leave(self, run_id: str) -> None:
+        """Give up the place of a run that has nothing to wait for any more."""
+        with self._lock:
+            for owner, line in list(self._waiting.items()):
+                if run_id in line:
+                    line.remove(run_id)
+                if not line:
+                    del self._waiting[owner]
             self._fill()
 
     def has(self, run_id: str) -> bool:

@@ -2,9 +2,13 @@
 
 import math
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import msgspec
+
+from assay.surfaces.server.errors import RETRY_SECONDS, Refusal
 
 
 class Allowance(msgspec.Struct, frozen=True):
@@ -25,6 +29,27 @@ class Allowance(msgspec.Struct, frozen=True):
             "X-RateLimit-Reset": str(self.reset_s),
         }
         return {**shown, "Retry-After": str(self.retry_after_s)} if self.retry_after_s else shown
+
+
+class Places:
+    """How much each caller may have under way at the same time."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._taken: Counter[str] = Counter()
+
+    @contextmanager
+    def of(self, caller: str) -> Iterator[None]:
+        """A place for as long as the block lasts; raises Refusal when the caller has none left."""
+        if self._taken[caller] >= self._most:
+            raise Refusal(429, "too many uploads at once", headers={"Retry-After": str(RETRY_SECONDS)})
+        self._taken[caller] += 1
+        try:
+            yield
+        finally:
+            self._taken[caller] -= 1
+            if not self._taken[caller]:
+                del self._taken[caller]
 
 
 class Rates:

@@ -9,14 +9,18 @@ from litestar import Response
 
 from assay import api
 from assay.core.errors import RunNotFound, StoreUnavailable
+from assay.core.run_result import RunResult
 from assay.surfaces.reporters.plain_json import json_text
+from assay.surfaces.server.answers import RunView
 from assay.surfaces.server.drafts import Drafts
+from assay.surfaces.server.feeds import Feeds
 from assay.surfaces.server.indexing import Indexer
 from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.meters import Meters
 from assay.surfaces.server.pending import Pending
 from assay.surfaces.server.queries import AnyRequest
 from assay.surfaces.server.queue import RunQueue
+from assay.surfaces.server.rates import Places
 from assay.surfaces.server.sessions import Sessions
 from assay.surfaces.server.settings import ServerSettings
 from assay.surfaces.server.turns import Turns
@@ -41,6 +45,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     listings: api.Listings
     pending: Pending
     drafts: Drafts
+    feeds: Feeds[RunView]
+    uploads: Places
 
     def run(self, run_id: str) -> api.Run:
         """The run with exactly this id; raises RunNotFound."""
@@ -55,6 +61,19 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             if run.artifacts() or not run.folders.is_sealed:
                 raise
             return at(self.run(run_id))
+
+    def problem(self, run_id: str, result: RunResult) -> str:
+        """Why nothing more happens to a run before its end; empty when something does."""
+        if result.is_finished:
+            return result.blocked
+        if self.queue.has(run_id):
+            return ""
+        why = self.queue.problem(run_id) or ("" if api.is_driven(run_id, self.runs_dir) else "nobody works on this run; resume it")
+        return self.told(why)
+
+    def told(self, message: str) -> str:
+        """A message for those who may not know where on this machine the runs are."""
+        return message.replace(f"{self.runs_dir.absolute()}/", "").replace(f"{self.runs_dir}/", "")
 
     def sealed_path(self, run_id: str) -> str:
         """The folder of a finished run; raises RunNotFound."""

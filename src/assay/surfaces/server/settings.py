@@ -1,6 +1,6 @@
 """Settings of the service: what its operator decides, from a YAML file."""
 
-import re
+from collections.abc import Container
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
@@ -14,8 +14,6 @@ from assay.surfaces.server.errors import Refusal
 Count = Annotated[int, Meta(ge=1)]
 PAYLOAD_BYTES = 100 << 20
 """batch_v1 1.3: largest payload."""
-FILE_PROVIDER = re.compile(r"replay[/:]")
-"""Models of this provider are files of this machine, which nobody may choose from afar."""
 
 
 def _says(description: str) -> Meta:
@@ -39,6 +37,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ] = ()
     max_runs: Annotated[Count, _says("Runs that are worked on at the same time.")] = 2
     max_queue: Annotated[Count, _says("Runs that may wait for their turn; more are answered with 503.")] = 100
+    max_uploads: Annotated[Count, _says("Uploads of one key at the same time; more are answered with 429.")] = 20
     max_concurrency: Annotated[Count, _says("Calls in flight that a request may ask for.")] = 64
     max_evaluations: Annotated[Count, _says("Answers that one run may ask for: its records times `repeat`.")] = 1_000_000
     requests_per_minute: Annotated[Count, _says("Requests of one key per minute.")] = 600
@@ -54,10 +53,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         Annotated[int, Meta(ge=1, le=PAYLOAD_BYTES)], _says("Largest upload in bytes, also after it is unpacked.")
     ] = PAYLOAD_BYTES
 
-    def check_models(self, models: tuple[str, ...], judges: tuple[str, ...]) -> None:
-        """Raises Refusal for a model that the operator does not offer."""
+    def check_models(self, models: tuple[str, ...], judges: tuple[str, ...], *, files: Container[str]) -> None:
+        """Raises Refusal for a model that the operator does not offer; one that is a file must be offered by its whole name."""
         for name, allowed in [*((name, self.models) for name in models), *((name, self.judges) for name in judges)]:
-            patterns = [pattern for pattern in allowed if not FILE_PROVIDER.match(name) or pattern == name]
+            patterns = [pattern for pattern in allowed if name not in files or pattern == name]
             if not any(fnmatchcase(name, pattern) for pattern in patterns):
                 raise Refusal(403, f"the model '{name[:200]}' is not offered here", details={"offered": list(allowed)})
 

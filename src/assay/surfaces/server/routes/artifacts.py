@@ -3,16 +3,17 @@
 import hashlib
 import re
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
+import msgspec
 from litestar import Response, get
 from litestar.params import FromPath
 from litestar.response import Stream
 
 from assay import api
-from assay.core.errors import RunNotFound
-from assay.surfaces.server.answers import ArtifactsView, ArtifactView
+from assay.core.errors import ArtifactGone, RunNotFound
+from assay.surfaces.server.answers import ArtifactsView, ArtifactView, RemovedView
 from assay.surfaces.server.errors import Refusal, request_id_of
 from assay.surfaces.server.exports import EXPORTS, MEDIA_TYPES, Export
 from assay.surfaces.server.queries import AnyRequest, ExportQuery, NoQuery, read_query
@@ -29,7 +30,8 @@ def list_artifacts(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     read_query(request, NoQuery)
     run = server_of(request).run(run_id)
     shown = tuple(_view(run, name, path) for name, path in run.artifacts().items())
-    return answered(ArtifactsView(run_id=run_id, artifacts=shown, request_id=request_id_of(request)))
+    removed = tuple(RemovedView(**msgspec.structs.asdict(tombstone)) for tombstone in run.removed())
+    return answered(ArtifactsView(run_id=run_id, artifacts=shown, removed=removed, request_id=request_id_of(request)))
 
 
 def _view(run: api.Run, name: str, path: Path) -> ArtifactView:
@@ -55,13 +57,15 @@ def _sha256(run: api.Run, name: str, path: Path) -> str:
     query=NoQuery,
     answer=bytes,
     media_types=tuple(_MEDIA_TYPES.values()),
-    errors=(404, 412, 416),
+    errors=(404, 410, 412, 416),
 )
 def show_artifact(request: AnyRequest, run_id: FromPath[str], name: FromPath[str]) -> Response[bytes] | Stream:
     """A file of a finished run as it was published; its ETag is its SHA-256, and a part of it can be asked for."""
     read_query(request, NoQuery)
     run = server_of(request).run(run_id)
     path = run.artifacts().get(name)
+    if path is None and any(name == tombstone.name for tombstone in run.removed()):
+        raise ArtifactGone(f"'{name}' was removed by retention", hint=f"/v1/runs/{run_id}/artifacts says when and why")
     if path is None:
         raise RunNotFound(f"run '{run_id}' has no artifact of that name", hint=f"/v1/runs/{run_id}/artifacts lists them")
     etag = f'"{_sha256(run, name, path)}"'
@@ -110,7 +114,12 @@ def _pieces(path: Path, start: int, end: int) -> Iterator[bytes]:
 
 
 @get(
-    "/v1/runs/{run_id:str}/export", sync_to_thread=True, query=ExportQuery, answer=bytes, media_types=MEDIA_TYPES, errors=(400, 404)
+    "/v1/runs/{run_id:str}/export",
+    sync_to_thread=True,
+    query=ExportQuery,
+    answer=bytes,
+    media_types=MEDIA_TYPES,
+    errors=(400, 404, 410),
 )
 def export_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
     """Every record with what came of it so far, as JSON, JSON Lines, CSV that no spreadsheet evaluates, or Parquet."""
@@ -122,7 +131,7 @@ def export_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
 
 def _begun(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """The same bytes in larger blocks; what keeps them from beginning is said before the answer has begun."""
-    return _blocks(chain((next(pieces, b""),), pieces))
+    return _blocks(chain(tuple(islice(pieces, 2)), pieces))
 
 
 def _blocks(pieces: Iterator[bytes]) -> Iterator[bytes]:

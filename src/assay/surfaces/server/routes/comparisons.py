@@ -11,7 +11,7 @@ from assay.surfaces.server.queries import AnyRequest, CompareQuery, PageQuery, r
 from assay.surfaces.server.server import Answer, answered, server_of
 
 
-@get("/v1/compare", sync_to_thread=True, query=CompareQuery, answer=ComparisonView, errors=(400, 404))
+@get("/v1/compare", sync_to_thread=True, query=CompareQuery, answer=ComparisonView, errors=(400, 404, 410))
 def compare_runs(request: AnyRequest) -> Answer:
     """Say what changed between two finished runs, record by record, and whether it can be believed."""
     query, server = read_query(request, CompareQuery), server_of(request)

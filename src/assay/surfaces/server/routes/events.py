@@ -1,10 +1,11 @@
 """A run as it goes, as server-sent events.
 
 An event is the whole state of the run and its id names that state, so that nothing has to be remembered for a client that
-comes back: with the id that it saw last it gets an event as soon as anything is different.
+comes back, also after the service was away: with the id that it saw last it gets an event as soon as anything is different.
 """
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator
 
 from litestar import get
@@ -12,21 +13,23 @@ from litestar.params import FromPath
 from litestar.response import Stream
 
 from assay.surfaces.reporters.plain_json import json_text
+from assay.surfaces.server.answers import RunView
 from assay.surfaces.server.errors import request_id_of
+from assay.surfaces.server.feeds import POLL_SECONDS
 from assay.surfaces.server.queries import AnyRequest, NoQuery, read_query
 from assay.surfaces.server.routes.runs import run_view
 from assay.surfaces.server.server import Server, server_of
 
-POLL_SECONDS = 0.5
 KEEP_ALIVE_SECONDS = 15.0
 
 
 @get("/v1/runs/{run_id:str}/events", query=NoQuery, answer=str, media_types=("text/event-stream",), errors=(404,))
 async def follow_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
-    """Follow a run to its end: an event whenever its state or a count changes; Last-Event-ID goes on where it was left."""
+    """Follow a run to its end, or until work on it stops: an event whenever its state, a count or a problem changes."""
     read_query(request, NoQuery)
     server = server_of(request)
-    await asyncio.to_thread(server.run, run_id)
+    # What is wrong with a run is said before the answer has begun.
+    await asyncio.to_thread(run_view, server, run_id, request_id=request_id_of(request))
     seen = request.headers.get("last-event-id", "")
     headers = {"X-Accel-Buffering": "no"}
     return Stream(
@@ -36,20 +39,28 @@ async def follow_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
 
 async def _events(server: Server, run_id: str, *, seen: str, request_id: str) -> AsyncIterator[bytes]:
     quiet = 0.0
-    while True:
-        view = await asyncio.to_thread(run_view, server, run_id, request_id=request_id)
-        name = f"{view.state}-{view.done_records}"
-        if name != seen:
-            told = {"run_id": run_id, "state": view.state, "counts": view.counts, "done_records": view.done_records}
-            text = json_text({**told, "eta_seconds": view.eta_seconds, "problem": view.problem})
-            yield f"id: {name}\nevent: {'end' if view.completed_at else 'progress'}\ndata: {text}\n\n".encode()
-            seen, quiet = name, 0.0
-        if view.completed_at:
+    async for view in server.feeds.follow(run_id, lambda: run_view(server, run_id, request_id=request_id)):
+        if event_id(view) != seen:
+            seen, quiet = event_id(view), 0.0
+            yield _event(view)
+        if view.completed_at or view.problem:
             return
-        await asyncio.sleep(POLL_SECONDS)
         quiet += POLL_SECONDS
         if quiet >= KEEP_ALIVE_SECONDS or server.queue.is_stopping:
             yield b": still there\n\n"
             quiet = 0.0
         if server.queue.is_stopping:
             return
+
+
+def event_id(view: RunView) -> str:
+    """Names what an event tells, time aside."""
+    problem = f"-{hashlib.sha256(view.problem.encode()).hexdigest()[:8]}" if view.problem else ""
+    return f"{view.state}-{view.done_records}{problem}"
+
+
+def _event(view: RunView) -> bytes:
+    kind = "end" if view.completed_at else "stopped" if view.problem else "progress"
+    told = {"run_id": view.run_id, "state": view.state, "counts": view.counts, "done_records": view.done_records}
+    text = json_text({**told, "eta_seconds": view.eta_seconds, "problem": view.problem})
+    return f"id: {event_id(view)}\nevent: {kind}\ndata: {text}\n\n".encode()

@@ -198,7 +198,7 @@ def run_standing(server: Server, run: api.Run, *, reader: Reader) -> Standing:
         place=PLACE,
         snapshot=server.queue.snapshot(result.run_id),
         failures=run.latest_failures(MAX_FAILURES) if result.counts.failed_records > result.counts.invalid_records else [],
-        problem=server.queue.problem(result.run_id) or result.blocked,
+        problem=server.problem(result.run_id, result),
         actions=Actions(may_cancel=reader.may_write, may_resume=reader.may_write and not server.queue.has(result.run_id)),
     )
 

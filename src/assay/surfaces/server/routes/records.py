@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 from litestar import get
@@ -25,9 +26,12 @@ PATIENCE = 20.0
 """Seconds that a search waits for the index of a large run that has just ended."""
 
 
-@get("/v1/runs/{run_id:str}/records", sync_to_thread=True, query=RecordsQuery, answer=LinesPage, errors=(400, 404))
+@get("/v1/runs/{run_id:str}/records", sync_to_thread=True, query=RecordsQuery, answer=LinesPage, errors=(400, 404, 410))
 def list_records(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """List the valid records with what came of them so far, as `predictions.jsonl` has them, filtered and sorted."""
+    named = record_id_in(request)
+    if named:
+        return _shown(request, run_id, named)
     query = read_query(request, RecordsQuery)
     return server_of(request).look(run_id, lambda run: _records(request, run, query))
 
@@ -56,7 +60,7 @@ def _from(first: int, lines: Iterable[Line]) -> Iterator[tuple[int, Line]]:
     return ((line["index"], line) for line in lines if line["index"] >= first)
 
 
-@get("/v1/runs/{run_id:str}/errors", sync_to_thread=True, query=PageQuery, answer=LinesPage, errors=(400, 404))
+@get("/v1/runs/{run_id:str}/errors", sync_to_thread=True, query=PageQuery, answer=LinesPage, errors=(400, 404, 410))
 def list_errors(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """List every error of every invalid record."""
     query = read_query(request, PageQuery)
@@ -70,7 +74,7 @@ def _errors(request: AnyRequest, run: api.Run, query: PageQuery) -> Answer:
     return _page(entries, query.limit, total=total, request_id=request_id_of(request))
 
 
-@get("/v1/runs/{run_id:str}/failures", sync_to_thread=True, query=PageQuery, answer=LinesPage, errors=(400, 404))
+@get("/v1/runs/{run_id:str}/failures", sync_to_thread=True, query=PageQuery, answer=LinesPage, errors=(400, 404, 410))
 def list_failures(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """List every record that failed or did not pass, as `failures.jsonl` has them."""
     query = read_query(request, PageQuery)
@@ -82,15 +86,30 @@ def _failures(request: AnyRequest, run: api.Run, query: PageQuery) -> Answer:
     return _page(entries, query.limit, total=_total(run, "failures.jsonl"), request_id=request_id_of(request))
 
 
-@get("/v1/runs/{run_id:str}/records/{record_id:path}", sync_to_thread=True, query=RecordQuery, answer=RecordView, errors=(400, 404))
+@get(
+    "/v1/runs/{run_id:str}/records/{record_id:path}",
+    sync_to_thread=True,
+    query=RecordQuery,
+    answer=RecordView,
+    errors=(400, 404, 410),
+)
 def show_record(request: AnyRequest, run_id: FromPath[str], record_id: FromPath[str]) -> Answer:
     """Show one record by its id, or else by its index: what was asked, what came of it, every attempt."""
+    return _shown(request, run_id, record_id_in(request) or record_id.removeprefix("/"))
+
+
+def record_id_in(request: AnyRequest) -> str:
+    """The id as it was sent; ids may have slashes in any place, and the router counts several as one."""
+    return unquote(bytes(request.scope.get("raw_path", b"")).partition(b"/records/")[2].decode("ascii", "replace"))
+
+
+def _shown(request: AnyRequest, run_id: str, record_id: str) -> Answer:
     query = read_query(request, RecordQuery)
-    found = server_of(request).look(run_id, lambda run: run.record(record_id.removeprefix("/"), sample=query.sample))
+    found = server_of(request).look(run_id, lambda run: run.record(record_id, sample=query.sample))
     return answered(RecordView(record=found, request_id=request_id_of(request)))
 
 
-@get("/v1/runs/{run_id:str}/distribution", sync_to_thread=True, query=NoQuery, answer=Distribution, errors=(404,))
+@get("/v1/runs/{run_id:str}/distribution", sync_to_thread=True, query=NoQuery, answer=Distribution, errors=(404, 410))
 def show_distribution(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """Show how the scores of a run are spread, over all and for each criterion."""
     read_query(request, NoQuery)

@@ -1,7 +1,7 @@
 """Runs: list them, look at one, stop it, go on with it."""
 
+from collections.abc import Iterator
 from itertools import dropwhile, islice
-from typing import Any
 
 import msgspec
 from litestar import HttpMethod, Response, get, post, route
@@ -22,7 +22,7 @@ _PARTS = ("records", "errors", "failures", "distribution", "events", "artifacts"
 def list_runs(request: AnyRequest) -> Answer:
     """List the runs, the newest first."""
     query = read_query(request, RunsQuery)
-    runs = api.list_runs(server_of(request).runs_dir)
+    runs = iter(server_of(request).listings.newest_first())
     if query.cursor is not None:
         runs = _after(runs, query.cursor)
     found = list(islice((run for run in runs if _is_wanted(run, query)), query.limit + 1))
@@ -37,7 +37,7 @@ async def options_of_runs() -> Response[None]:
     return Response(None, status_code=204, headers={"Allow": "GET, OPTIONS, POST"})
 
 
-def _after(runs: Any, cursor: str) -> Any:
+def _after(runs: Iterator[RunListing], cursor: str) -> Iterator[RunListing]:
     rest = dropwhile(lambda run: run.run_id != cursor, runs)
     if next(rest, None) is None:
         raise Refusal(404, "the cursor names no page")
@@ -62,8 +62,9 @@ def cancel_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     read_query(request, NoQuery)
     server = server_of(request)
     if not server.run(run_id).result.is_finished:
-        server.submissions.note("run_cancelled", by=caller_of(request).name, run_id=run_id)
+        server.submissions.note("run_cancelled", by=caller_of(request).name, run_id=run_id, request_id=request_id_of(request))
     api.cancel(run_id, runs_dir=server.runs_dir)
+    server.queue.leave(run_id)
     return answered(run_view(server, run_id, request_id=request_id_of(request)))
 
 
@@ -74,10 +75,16 @@ def resume_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     server = server_of(request)
     result = server.run(run_id).result
     if result.is_finished:
-        raise RunSealed(f"run '{run_id}' has ended: {result.state}", hint="there is nothing to go on with")
-    with server.queue.seat():
-        server.submissions.note("run_resumed", by=caller_of(request).name, run_id=run_id)
-        server.queue.add(run_id, caller_of(request).name)
+        raise RunSealed(
+            f"run '{run_id}' has ended: {result.state}",
+            hint="its upload is deleted and its artifacts stay as they are: submit what failed again, as a new run",
+        )
+    if not server.queue.has(run_id):
+        if api.is_driven(run_id, server.runs_dir):
+            raise Refusal(409, "another process works on this run")
+        with server.queue.seat():
+            server.submissions.note("run_resumed", by=caller_of(request).name, run_id=run_id, request_id=request_id_of(request))
+            server.queue.add(run_id, caller_of(request).name)
     return answered(run_view(server, run_id, request_id=request_id_of(request)), status=202)
 
 
@@ -87,8 +94,10 @@ def run_view(server: Server, run_id: str, *, request_id: str) -> RunView:
 
 
 def _view(server: Server, run: api.Run, *, request_id: str) -> RunView:
+    run_id = run.folders.run_id
+    # Asked before the run is looked at: work that ends in between has not stopped before the end.
+    is_waiting = server.queue.has(run_id)
     result, moments, manifest = run.result, run.moments, run.manifest
-    run_id = result.run_id
     total, done = _progress(server, result)
     return RunView(
         run_id=result.run_id,
@@ -104,7 +113,7 @@ def _view(server: Server, run: api.Run, *, request_id: str) -> RunView:
         eta_seconds=_eta(server, run_id),
         metrics=result.metrics if result.is_finished else None,
         gate=msgspec.to_builtins(result.gate) if result.is_finished else None,
-        problem=server.queue.problem(run_id) or result.blocked or None,
+        problem=("" if is_waiting and not result.is_finished else server.problem(run_id, result)) or None,
         links={"self": f"/v1/runs/{run_id}", **{part: f"/v1/runs/{run_id}/{part}" for part in _PARTS}},
         request_id=request_id,
     )

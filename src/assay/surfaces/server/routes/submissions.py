@@ -32,13 +32,14 @@ ALL_INVALID = "all_records_invalid"
 async def validate_dataset(request: AnyRequest) -> Answer:
     """Say everything that is wrong with a dataset, without starting a run."""
     server, query = server_of(request), read_query(request, CheckQuery)
-    path = server.submissions.folder / f"spool-{secrets.token_hex(8)}{ending_of(request, query.contract)}"
-    try:
-        spooled = await spool_body(request, path, limit=server.settings.max_bytes)
-        server.meters.uploaded.inc(spooled.size)
-        verdict = await server.workshop.run(caller_of(request).name, spooled.size, api.check_upload, path, query.contract)
-    finally:
-        path.unlink(missing_ok=True)
+    path = server.submissions.temporary / f"upload-{secrets.token_hex(8)}{ending_of(request, query.contract)}"
+    with server.uploads.of(caller_of(request).name):
+        try:
+            spooled = await spool_body(request, path, limit=server.settings.max_bytes)
+            server.meters.uploaded.inc(spooled.size)
+            verdict = await server.workshop.run(caller_of(request).name, spooled.size, api.check_upload, path, query.contract)
+        finally:
+            path.unlink(missing_ok=True)
     return answered(
         Checked(
             contract=verdict.contract,
@@ -60,7 +61,9 @@ async def submit_run(request: AnyRequest) -> Answer:
     server, query = server_of(request), read_query(request, SubmitQuery)
     check_settings(server, query)
     ending, key = ending_of(request, query.contract), _idempotency_key(request)
-    with server.queue.seat():
+    if not key or await asyncio.to_thread(server.submissions.under, caller_of(request).name, key) is None:
+        server.queue.check_room()
+    with server.uploads.of(caller_of(request).name):
         upload = await asyncio.to_thread(server.submissions.new_upload)
         try:
             path = upload.folder / f"{query.name or 'dataset'}{ending}"
@@ -74,7 +77,9 @@ async def submit_run(request: AnyRequest) -> Answer:
 
 def check_settings(server: Server, query: SubmitQuery) -> None:
     """Raises Refusal for settings that the operator does not allow."""
-    server.settings.check_models((query.model,) if query.model else (), query.judge)
+    candidates = (query.model,) if query.model else ()
+    files = api.file_models((*candidates, *query.judge), server.settings.run_file)
+    server.settings.check_models(candidates, query.judge, files=files)
     if query.concurrency and query.concurrency > server.settings.max_concurrency:
         raise Refusal(403, f"the concurrency is at most {server.settings.max_concurrency} here")
 
@@ -122,7 +127,7 @@ class Submitted:
     async def _accepted(self, key: str) -> Answer:
         verdict = await self._server.workshop.run(self._owner, self._spooled.size, api.prepare_run, self.request())
         if not verdict.plan:
-            raise refusal_for(verdict)
+            raise refusal_for(verdict, self._server)
         most = self._server.settings.max_evaluations
         if verdict.evaluations > most:
             message = f"the run would ask for {verdict.evaluations:,} answers, and {most:,} are the most here"
@@ -138,12 +143,20 @@ class Submitted:
             ),
             at=time.time(),
         )
-        await asyncio.to_thread(self._keep, verdict, row)
+        # A seat is taken by what is there, not by what somebody is still sending.
+        with self._server.queue.seat():
+            await asyncio.to_thread(self._keep, verdict, row)
         return answered(accepted, status=202, headers={"Location": f"/v1/runs/{row.run_id}"})
 
     def _keep(self, verdict: api.UploadVerdict, row: api.SubmissionRow) -> None:
         # Noted first: a run that could not be noted must not exist, or the retry that a 503 asks for would make another.
-        self._server.submissions.note("run_submitted", by=self._owner, run_id=row.run_id, dataset_sha256=self._spooled.sha256)
+        self._server.submissions.note(
+            "run_submitted",
+            by=self._owner,
+            run_id=row.run_id,
+            dataset_sha256=self._spooled.sha256,
+            request_id=self._request_id,
+        )
         self._server.submissions.accept(verdict, row)
         self._server.meters.submitted.inc()
         self._server.queue.add(row.run_id, self._owner)
@@ -186,10 +199,11 @@ class Submitted:
         )
 
 
-def refusal_for(verdict: api.UploadVerdict) -> Refusal:
+def refusal_for(verdict: api.UploadVerdict, server: Server) -> Refusal:
     """Why no run can be made of an upload, in the words of the contract where it has some."""
     if verdict.problems:
-        return Refusal(400, "the run cannot be started with these settings", details={"errors": list(verdict.problems)})
+        problems = [server.told(problem) for problem in verdict.problems]
+        return Refusal(400, "the run cannot be started with these settings", details={"errors": problems})
     first: dict[str, Any] = verdict.dataset_errors[0] if verdict.dataset_errors else {}
     message = first.get("message") or "the dataset has invalid records; on_invalid=skip leaves them out"
     details: dict[str, Any] = dict(first.get("details") or {})
