@@ -131,7 +131,10 @@ class Wire:
                 raise _failure(answer)
             yield answer
         except ssl.SSLCertVerificationError as problem:
-            raise self._unreachable(problem.verify_message) from problem
+            raise self._unreachable(
+                f"its certificate is not trusted: {problem.verify_message}",
+                hint="where a CA of your own has signed it, SSL_CERT_FILE names the file of that CA",
+            ) from problem
         except (OSError, HTTPException) as problem:
             silent = self._unreachable(_reason(problem))
             # Where nobody has ever answered, nobody may be there at all: that is said at once.
@@ -164,8 +167,7 @@ class Wire:
             self._tls = ssl.create_default_context()
         return HTTPSConnection(host, port, timeout=timeout, blocksize=BLOCK, context=self._tls)
 
-    def _unreachable(self, reason: str) -> ServerProblem:
-        hint = "see whether it runs, and whether the address is right"
+    def _unreachable(self, reason: str, *, hint: str = "see whether it runs, and whether the address is right") -> ServerProblem:
         return ServerProblem(f"no answer from '{self.url}': {reason}", hint=hint, code=UNREACHABLE)
 
 

@@ -105,8 +105,7 @@ async def start_run(request: AnyRequest, draft_id: FromPath[str]) -> Answer:
     try:
         query = _query(draft, choice)
         check_settings(server, query)
-        with server.queue.seat():
-            await Submitted(request, server, query=query, upload=draft.upload, spooled=draft.spooled).answer("")
+        await Submitted(request, server, query=query, upload=draft.upload, spooled=draft.spooled).answer("")
     except Refusal as refusal:
         page = await _page(request, server, draft=draft, choice=choice, problems=_problems(refusal))
         return paged(request, "draft.html", page, status=refusal.status)
