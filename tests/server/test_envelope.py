@@ -1,10 +1,11 @@
 """Every answer has its id and latency, and every error the one envelope."""
 
 import socket
+from pathlib import Path
 
 import pytest
 
-from tests.server.serving import Serving
+from tests.server.serving import Serving, dataset
 
 ODD_REQUESTS = [
     ("GET", "/nowhere", 404, "not_found"),
@@ -24,6 +25,17 @@ def test_error_has_the_envelope_with_the_id_of_the_request(
     assert (answer.status, answer.json["error"]["code"]) == (status, code)
     assert answer.json["request_id"] == answer.headers["x-request-id"] == "my-request.1"
     assert float(answer.headers["x-latency-ms"]) >= 0
+
+
+def test_request_is_found_again_in_the_log_and_in_the_audit_log(tmp_path: Path) -> None:
+    with Serving(tmp_path, settings="log_requests: true\n") as serving:
+        assert serving.submit(dataset(1), headers={"x-request-id": "mine-1"}).status == 202
+        assert serving.ask("GET", "/nowhere", headers={"x-request-id": "mine-2"}).status == 404
+        assert [entry["request_id"] for entry in serving.ask("GET", "/v1/audit").json["entries"]] == ["mine-1"]
+        log = (tmp_path / "server.log").read_text(encoding="utf-8")
+        assert "POST /v1/runs 202" in log
+        assert "request=mine-1" in log
+        assert "GET unknown 404" in log
 
 
 def test_request_id_that_could_break_a_log_is_replaced(service: Serving) -> None:

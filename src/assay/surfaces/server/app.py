@@ -146,7 +146,7 @@ def build(server: Server, listening: Listening) -> ASGIApp:
         needs_key=not listening.is_loopback,
         sessions=server.sessions,
     )
-    return Frame(app, guard, meters=server.meters, idle_seconds=listening.settings.idle_seconds)
+    return Frame(app, guard, meters=server.meters, settings=listening.settings)
 
 
 def _nobody_there(_: AnyRequest, __: ClientGone) -> Response[bytes]:
@@ -221,6 +221,8 @@ def serve(listening: Listening, say: Callable[[str], None]) -> None:
         feeds=Feeds(),
         uploads=Places(settings.max_uploads),
     )
+    if settings.log_requests:
+        logging.getLogger("assay.server").setLevel(logging.INFO)
     # Its warnings are about what clients send, which would let them fill the log.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     config = uvicorn.Config(

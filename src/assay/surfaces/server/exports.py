@@ -30,10 +30,14 @@ COLUMNS = (
     *("error_message", "finish_reason", "input_tokens", "output_tokens", "total_tokens", "latency_ms", "cost"),
 )
 """The columns of a table; lists are cells of JSON."""
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "'")
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "'", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """What makes a spreadsheet evaluate a cell, or hide its first character."""
 GROUP = 5_000
 GROUP_CHARACTERS = 8 << 20
+
+
+_UNSEEN = " \u00a0\u2000\u2001\u2002\u2003\u2009\u200a\u200b\u200c\u200d\u2060\u3000\ufeff\v\f\x1c\x1d\x1e\x1f\x85"
+"""What a spreadsheet may pass over before it evaluates."""
 
 
 class Export(msgspec.Struct, frozen=True):
@@ -76,7 +80,7 @@ def cell(value: Any) -> object:
     if isinstance(value, int | float):
         return value
     text = value if isinstance(value, str) else json_text(value)
-    return f"'{text}" if text.startswith(FORMULA) or text.lstrip().startswith(FORMULA) else text
+    return f"'{text}" if text.startswith(FORMULA) or text.lstrip(_UNSEEN).startswith(FORMULA) else text
 
 
 def _parquet(lines: Iterable[Line]) -> Iterator[bytes]:

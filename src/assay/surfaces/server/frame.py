@@ -21,6 +21,7 @@ from assay.surfaces.server.errors import RETRY_SECONDS, Refusal, error_body
 from assay.surfaces.server.meters import Meters
 from assay.surfaces.server.rates import Allowance, Rates
 from assay.surfaces.server.sessions import Sessions, token_in
+from assay.surfaces.server.settings import ServerSettings
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs", "/docs/style.css", "/sign-in", "/sign-out"})
 """What tells nothing about anybody's runs, and is asked for by probes and browsers."""
@@ -145,11 +146,12 @@ def _wanted(method: str, path: str) -> keys.Scope:
 class Frame:
     """The outermost layer of the service."""
 
-    def __init__(self, app: ASGIApp, guard: Guard, *, meters: Meters, idle_seconds: float) -> None:
+    def __init__(self, app: ASGIApp, guard: Guard, *, meters: Meters, settings: ServerSettings) -> None:
         self._app = app
         self._guard = guard
         self._meters = meters
-        self._idle_seconds = idle_seconds
+        self._idle_seconds = settings.idle_seconds
+        self._logs = settings.log_requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -170,8 +172,12 @@ class Frame:
             await exchange.give_up()
         finally:
             # Known only after the framework has found the route.
-            route = str(scope.get("path_template") or "unknown")
-            self._meters.count(route, scope["method"], status=exchange.status, seconds=exchange.seconds())
+            route, seconds = str(scope.get("path_template") or "unknown"), exchange.seconds()
+            self._meters.count(route, scope["method"], status=exchange.status, seconds=seconds)
+            if self._logs:
+                caller = state["caller"].name if "caller" in state else ""
+                line = "%s %s %d %.1f ms key=%s request=%s"
+                log.info(line, scope["method"], route, exchange.status, seconds * 1000, caller or "-", exchange.request_id)
 
 
 class _Exchange:

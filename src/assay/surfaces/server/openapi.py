@@ -125,7 +125,7 @@ def _query_parameters(query: Json) -> Iterator[Json]:
 
 def _headers(path: str, method: str) -> Iterator[Json]:
     if (path, method) == ("/v1/runs", "post"):
-        schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"}
+        schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]*[!-~][ -~]*$"}
         text = "The same key and body never make two runs; another body under it is a conflict."
         yield {"name": "Idempotency-Key", "in": "header", "required": False, "description": text, "schema": schema}
     if path.endswith("/events"):

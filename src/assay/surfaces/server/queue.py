@@ -116,8 +116,8 @@ class RunQueue:
                 # Whoever had a turn goes to the end of the line.
                 self._waiting[owner] = line
             thread = threading.Thread(target=self._work, args=(run_id,), name=f"run {run_id}", daemon=True)
-            self._working[run_id] = thread
             thread.start()
+            self._working[run_id] = thread
         self._meters.waiting.set(self._count_waiting())
         self._meters.working.set(len(self._working))
 

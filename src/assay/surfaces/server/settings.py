@@ -45,6 +45,9 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     idle_seconds: Annotated[
         Annotated[float, Meta(gt=0)], _says("Time for the head of a request, and between two pieces of its body.")
     ] = 20.0
+    log_requests: Annotated[
+        bool, _says("Log a line for every request: method, route, status, milliseconds, name of the key and request id.")
+    ] = False
     grace_seconds: Annotated[
         Annotated[float, Meta(ge=0)],
         _says("Time that calls in flight get when the service is stopped; the runs go on at the next start."),

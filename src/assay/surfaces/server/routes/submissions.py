@@ -115,7 +115,7 @@ class Submitted:
             message = "the Idempotency-Key was used with another body or other settings"
             raise Refusal(409, message, details={"run_id": earlier.run_id})
         again = await asyncio.to_thread(self._again, msgspec.json.decode(earlier.answer, type=Accepted))
-        return answered(again, status=202, headers={"Idempotent-Replayed": "true"})
+        return answered(again, status=202, headers={"Location": f"/v1/runs/{earlier.run_id}", "Idempotent-Replayed": "true"})
 
     def _again(self, first: Accepted) -> Accepted:
         """What was answered the first time; the errors come from the run, which has them redacted once it has read its input."""
