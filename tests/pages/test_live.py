@@ -80,6 +80,16 @@ def test_a_run_that_was_interrupted_elsewhere_can_be_gone_on_with(slow: Serving,
     expect(page.get_by_role("button", name="Resume")).to_have_count(0)
 
 
+def test_a_lost_connection_is_said_and_mended_by_itself(slow: Serving, visit: Visit) -> None:
+    begun(slow, 3)
+    visitor = visit(slow, "/runs")
+    slow.kill()
+    expect(visitor.page.get_by_text("The connection to the server is lost")).to_be_visible(timeout=30_000)
+    slow.start()
+    expect(visitor.page.get_by_text("The connection to the server is lost")).to_be_hidden(timeout=30_000)
+    visitor.complaints = [text for text in visitor.complaints if "ERR_" not in text]
+
+
 def test_the_last_failures_are_shown_as_they_come(tmp_path: Path, visit: Visit) -> None:
     slowly = "run: {concurrency: 1, generation: {requests_per_minute: 60}}\n"
     failing = f"candidates: [scripted/fail-bad_request]\njudges: [scripted/judge-5]\n{slowly}"

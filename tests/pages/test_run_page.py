@@ -82,3 +82,11 @@ def test_the_theme_that_a_reader_chose_stays(gallery: Serving, visit: Visit) -> 
 def test_times_are_shown_in_the_zone_of_the_reader(gallery: Serving, visit: Visit) -> None:
     page = visit(gallery, "/runs/good", timezone_id="Asia/Tokyo").page
     assert "Asia/Tokyo" in (page.locator("time").first.get_attribute("title") or "")
+
+
+def test_a_printed_page_has_its_charts_and_no_buttons(gallery: Serving, visit: Visit) -> None:
+    page = visit(gallery, "/runs/good", color_scheme="dark").page
+    page.emulate_media(media="print")
+    expect(page.locator(".chart-wide rect.bar").first).to_be_visible()
+    expect(page.get_by_role("link", name="Verify the files")).to_be_hidden()
+    expect(page.get_by_role("banner")).to_be_hidden()

@@ -167,6 +167,12 @@ def money(amount: float | None, *, unpriced: int = 0) -> Figure:
     return Figure(("> " if unpriced else "") + dollars(amount), f"cost in US dollars of candidate and judges{rest}")
 
 
+def domain(scale: str) -> tuple[float, float]:
+    """The ends of a scale such as `1-5`; 0 and 1 where it names none."""
+    low, _, high = scale.partition("-")
+    return (float(low), float(high)) if low.isdigit() and high.isdigit() and low != high else (0.0, 1.0)
+
+
 def whisker(
     value: float | None, interval: tuple[float, float] | None, *, domain: tuple[float, float] = (0.0, 1.0)
 ) -> Whisker | None:

@@ -27,8 +27,10 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 def key_figures(view: RunView) -> Iterator[KeyFigure]:
     """Pass rate and score, or the headline of a profile; time and cost."""
     metrics = view.result.metrics
-    if "ranking" not in metrics:
-        yield _pass_rate(metrics)
+    if "ranking" in metrics:
+        yield _pass_rate(metrics, label="Decided", name="share of comparisons that are the same in both orders")
+    else:
+        yield _pass_rate(metrics, label="Pass rate", name="pass rate")
         yield _score(view)
     yield KeyFigure(label="Cost", figure=_cost(metrics["cost_usd"]), note=_each(metrics["cost_usd"]))
     whole = metrics["latency_ms"].get("end_to_end") or {"n": 0, "p50": None, "p95": None}
@@ -45,13 +47,13 @@ def key_figures(view: RunView) -> Iterator[KeyFigure]:
         yield KeyFigure(label="Duration", figure=Figure(duration(view.seconds), "From the first call of the run to its end."))
 
 
-def _pass_rate(metrics: Json) -> KeyFigure:
+def _pass_rate(metrics: Json, *, label: str, name: str) -> KeyFigure:
     interval = figures.ends(metrics["pass_rate_interval"])
     unscored = metrics.get("n_unscored", 0)
     bounds = f"; {unscored:,} unscored: {ends_text(metrics['pass_rate_bounds'])}" if unscored else ""
     return KeyFigure(
-        label="Pass rate",
-        figure=figures.rate(metrics["pass_rate"], interval, n=metrics["n_scored"]),
+        label=label,
+        figure=figures.rate(metrics["pass_rate"], interval, n=metrics["n_scored"], name=name),
         note=f"95 % interval {figures.interval_text(interval)}{bounds}" if interval else "no record has a score",
         bar=figures.whisker(metrics["pass_rate"], interval),
     )
@@ -74,9 +76,7 @@ def _score(view: RunView) -> KeyFigure:
 
 
 def _bar(value: float | None, interval: tuple[float, float] | None, scale: str) -> Whisker | None:
-    low, _, high = scale.partition("-")
-    domain = (float(low), float(high)) if low.isdigit() and high.isdigit() and low != high else (0.0, 1.0)
-    return figures.whisker(value, interval, domain=domain)
+    return figures.whisker(value, interval, domain=figures.domain(scale))
 
 
 def _cost(cost: Json) -> Figure:
@@ -90,15 +90,27 @@ def _each(cost: Json) -> str:
     return f"{figures.money(cost['mean']).text} for a record"
 
 
+_GRADED = ("Graded, and good enough.", "Graded, and not good enough.")
+_DECIDED = ("Comparisons that are the same in both orders.", "Comparisons whose two orders say different things.")
+
+
 def shares(view: RunView, place: Place) -> tuple[Share, ...]:
     """What came of all records of a finished run; the counts add up to their number."""
     counts, metrics, run_id = view.result.counts, view.result.metrics, view.result.run_id
     total = counts.total_records
     passed = metrics.get("pass_count", 0)
     graded = counts.evaluated_records
+    good, poor = ("decided", "not decided") if "ranking" in metrics else ("passed", "did not pass")
+    words = _DECIDED if "ranking" in metrics else _GRADED
     parts: tuple[tuple[str, Kind, int, str, dict[str, str]], ...] = (
-        ("passed", "good", passed, "Graded, and good enough.", {"passed": "true"}),
-        ("did not pass", "warn", graded - passed, "Graded, and not good enough.", {"passed": "false"}),
+        (good, "good", passed, words[0], {"passed": "true"}),
+        (
+            poor,
+            "warn",
+            graded - passed,
+            words[1],
+            {"passed": "false"},
+        ),
         (
             "failed",
             "bad",
@@ -116,4 +128,4 @@ def shares(view: RunView, place: Place) -> tuple[Share, ...]:
         figure = Figure(f"{count:,}", f"{says} {count:,} of {counted(total, 'record')}.", figures.share(count, total).text)
         found.append(Share(label=label, kind=kind, count=figure, start=round(start, 3), width=round(width, 3), address=address))
         start += width
-    return tuple(share for share in found if share.count.text != "0" or share.label in ("passed", "did not pass", "failed"))
+    return tuple(share for share in found if share.count.text != "0" or share.label in (good, poor, "failed"))

@@ -24,8 +24,10 @@ def slice_table(view: RunView, place: Place) -> Table:
     return Table(
         caption="Slices",
         columns=(
-            Column("Slice", "What the records are grouped by: a tag, a member of their metadata, the dataset."),
-            Column("Value", "What the records of a row have in common."),
+            Column(
+                "Slice",
+                "What the records of a row have in common: a tag, a dataset, a member of metadata.",
+            ),
             Column("Records", "Scored records of the slice; the figures beside it are theirs.", is_number=True),
             Column("Pass rate", "Share of them that passed; the bar is its 95 % interval from 0 to 1.", is_number=True),
             Column(mean.title.capitalize(), "Their mean, with its 95 % interval.", is_number=True),
@@ -41,14 +43,18 @@ def _slice_row(found: SliceValue, mean: Mean, *, run_id: str, place: Place) -> t
     n, interval = row["n_scored"], figures.ends(row["pass_rate_interval"])
     source, member = (row["profile"], "headline") if mean.member == HEADLINE else (row, mean.member)
     scale = row.get("scale") or ""
-    middle = figures.score(source[member], figures.ends(source[f"{member}_interval"]), n=n, scale=scale, name=mean.title)
+    ends = figures.ends(source[f"{member}_interval"])
+    middle = figures.score(source[member], ends, n=n, scale=scale, name=mean.title)
+    domain = figures.domain(source.get("scale") or "")
     query = {} if found.value is None else {"slice": f"{found.name}:{found.value}"}
     return (
-        text_cell(found.name),
-        text_cell(NO_VALUE if found.value is None else found.value, address=place.records(run_id, **query) if query else ""),
+        Cell(
+            figure=Figure(NO_VALUE if found.value is None else found.value, "", found.name),
+            address=place.records(run_id, **query) if query else "",
+        ),
         text_cell(f"{n:,}", f"{counted(n, 'scored record')} of {row['total_records']:,}"),
         Cell(figure=_without_n(figures.rate(row["pass_rate"], interval, n=n)), bar=figures.whisker(row["pass_rate"], interval)),
-        Cell(figure=_without_n(middle)),
+        Cell(figure=_without_n(middle), bar=figures.whisker(source[member], ends, domain=domain)),
         text_cell(f"{row['failed_records']:,}", f"of {counted(row['total_records'], 'record')}"),
     )
 
@@ -131,16 +137,35 @@ def _judge_row(judge: Json) -> tuple[Cell, ...]:
 def ranking_tables(ranking: Json) -> tuple[Table, ...]:
     """The candidates, the pairs and the judges of a ranking."""
     captions = ("Candidates, the strongest first", "Pairs", "Judges and places")
-    texts = ("candidate", "first", "second", "judge")
     return tuple(
         Table(
             caption=caption,
-            columns=tuple(Column(title.capitalize(), is_number=title not in texts) for title in titles),
+            columns=tuple(Column(title.capitalize(), _RANKING.get(title, ""), is_number=title not in _TEXTS) for title in titles),
             rows=tuple(tuple(text_cell(figures.shown(cell)) for cell in row) for row in rows),
         )
         for caption, (titles, rows) in zip(captions, ranking_rows(ranking), strict=True)
         if rows
     )
+
+
+_TEXTS = ("rank", "candidate", "first", "second", "judge")
+_RANKING = {
+    "rank": "Place by strength; none where the comparisons order nobody.",
+    "beats the average": "Chance of winning against the average candidate, with its 95 % interval.",
+    "ahead of next": "How much stronger than the next candidate, with its 95 % interval; surely where that leaves 0 out.",
+    "wins": "Comparisons won in both orders.",
+    "losses": "Comparisons lost in both orders.",
+    "ties": "Comparisons in which both answers were called equal in both orders.",
+    "inconsistent": "Comparisons whose two orders say different things: nobody has won them.",
+    "first wins": "Comparisons that the first candidate won in both orders.",
+    "second wins": "Comparisons that the second candidate won in both orders.",
+    "no grade": "Comparisons without a verdict.",
+    "share of first": "Share of the comparisons that went to the first, a tie counting half, with its 95 % interval.",
+    "comparisons": "Comparisons that the judge made in both orders.",
+    "first place": "Of the inconsistent ones, those in which it preferred whoever stood first.",
+    "second place": "Of the inconsistent ones, those in which it preferred whoever stood second.",
+    "rate": "Share of its comparisons in which the order decided, with its 95 % interval.",
+}
 
 
 def latency_table(metrics: Json) -> Table:

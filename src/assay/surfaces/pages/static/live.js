@@ -15,9 +15,14 @@ const place = (html) => {
 for (const element of document.querySelectorAll("[data-live]")) {
   const lost = document.querySelector("[data-live-lost]");
   const source = new EventSource(element.dataset.live);
-  source.addEventListener("open", () => { if (lost) lost.hidden = true; });
+  let wasLost = false;
+  // What changed while nobody told is on the page as it is now.
+  source.addEventListener("open", () => { if (wasLost) location.reload(); });
   source.addEventListener("part", (event) => place(event.data));
   source.addEventListener("end", () => { source.close(); location.reload(); });
-  source.addEventListener("error", () => { if (lost) lost.hidden = false; });
+  source.addEventListener("error", () => {
+    wasLost = true;
+    if (lost) lost.hidden = false;
+  });
   addEventListener("pagehide", () => source.close());
 }

@@ -47,3 +47,8 @@ document.addEventListener("focusin", (event) => {
 document.addEventListener("focusout", hide);
 document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
 document.addEventListener("scroll", hide, { passive: true, capture: true });
+document.addEventListener("assay:changed", () => {
+  if (!shown || shown.isConnected) return;
+  shown = null;
+  bubble.hidden = true;
+});
