@@ -44,6 +44,20 @@ def test_choosing_a_filter_applies_it(gallery: Serving, visit: Visit) -> None:
     assert names(visitor) == ["broken"]
 
 
+def test_a_search_answers_while_somebody_types(gallery: Serving, visit: Visit) -> None:
+    visitor = visit(gallery, "/runs?sort=run&order=asc")
+    visitor.page.evaluate("window.isTheSame = true")
+    visitor.page.get_by_label("Search").press_sequentially("goo", delay=30)
+    expect(visitor.page.locator("#summary")).to_have_text("1 of 3 runs")
+    visitor.page.keyboard.type("d")
+    visitor.page.wait_for_url("**/runs?q=good&sort=run&order=asc")
+    assert names(visitor) == ["good"]
+    assert visitor.page.get_by_label("Search").input_value() == "good"
+    assert visitor.page.evaluate("window.isTheSame")
+    visitor.page.get_by_role("link", name="Clear filters").click()
+    expect(visitor.page.get_by_role("rowheader")).to_have_count(3)
+
+
 def test_without_runs_the_page_says_how_to_make_one(tmp_path: Path, visit: Visit) -> None:
     with Serving(tmp_path) as serving:
         visitor = visit(serving, "/runs")
@@ -76,3 +90,17 @@ def test_a_damaged_run_hides_no_other(tmp_path: Path, visit: Visit) -> None:
         visitor = visit(serving, "/runs")
         assert names(visitor) == ["whole", "torn"]
         assert "damaged" in visitor.page.locator("#run-torn").inner_text()
+
+
+@pytest.mark.parametrize("query", ["state=nowhere", "sort=luck", "unknown=1", "q=a&q=b"])
+def test_what_cannot_be_asked_for_is_said(gallery: Serving, visit: Visit, query: str) -> None:
+    visitor = visit(gallery, f"/runs?{query}")
+    visitor.expect_status(400)
+    assert "That cannot be asked for" in visitor.page.get_by_role("heading", level=1).inner_text()
+
+
+def test_styles_are_kept_for_good_under_the_address_that_names_their_content(gallery: Serving, visit: Visit) -> None:
+    address = visit(gallery, "/runs").page.locator("link[rel=stylesheet]").first.get_attribute("href") or ""
+    assert "immutable" in gallery.ask("GET", address).headers["cache-control"]
+    assert gallery.ask("GET", address.partition("?")[0]).headers["cache-control"] == "no-cache"
+    assert gallery.ask("GET", "/static/..%2fplaces.py").status == 404

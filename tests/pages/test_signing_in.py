@@ -114,6 +114,14 @@ def test_a_revoked_key_ends_its_sessions(locked: Locked) -> None:
     assert locked.serving.ask("GET", "/runs", headers=headers).status == 401
 
 
+def test_an_address_that_breaks_lines_breaks_no_header(locked: Locked) -> None:
+    headers = {"Accept": "text/html", "Sec-Fetch-Site": "cross-site"}
+    answer = locked.serving.ask("GET", "/runs/x%0d%0aSet-Cookie:%20a=b?q=%0a", headers=headers)
+    assert (answer.status, answer.headers["refresh"]) == (401, "0; url=/runs/x%0d%0aSet-Cookie:%20a=b?q=%0a")
+    assert "set-cookie" not in answer.headers
+    assert locked.serving.ask("GET", "//evil.example/", headers=headers).headers["refresh"] == "0; url=/runs"
+
+
 @pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)"])
 def test_signing_in_leads_nowhere_else(locked: Locked, target: str) -> None:
     headers = {**FORM, "Origin": f"http://127.0.0.1:{locked.serving.port}"}

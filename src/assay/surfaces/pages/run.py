@@ -32,6 +32,8 @@ from assay.surfaces.reporters.run_repeats import repeat_lines
 from assay.surfaces.reporters.run_view import Json, RunView
 from assay.surfaces.reporters.wording import counted
 
+MAX_DRAWN = 24
+"""Values of slices in a chart."""
 _VERDICTS: dict[str, figures.Kind] = {"PASS": "good", "FAIL": "bad", "NO RESULT": "bad", "BLOCKED": "bad", "UNFINISHED": "live"}
 
 
@@ -187,7 +189,13 @@ def _verification(problems: Sequence[str]) -> Mark:
 
 
 def _drawings(view: RunView) -> tuple[Drawing, ...]:
-    wide, narrow = run_charts([view], width=WIDE), run_charts([view], width=NARROW)
+    # The table below them has more.
+    shown = msgspec.structs.replace(
+        view,
+        slices=view.slices[:MAX_DRAWN],
+        omitted_slice_values=view.omitted_slice_values + max(len(view.slices) - MAX_DRAWN, 0),
+    )
+    wide, narrow = run_charts([shown], width=WIDE), run_charts([shown], width=NARROW)
     return tuple(Drawing(title=one.title, wide=one.svg, narrow=other.svg) for one, other in zip(wide, narrow, strict=True))
 
 

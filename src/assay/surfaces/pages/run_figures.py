@@ -118,7 +118,13 @@ def shares(view: RunView, place: Place) -> tuple[Share, ...]:
             "Without a grade because of an error, which is never a score.",
             {"status": "evaluation_error"},
         ),
-        ("invalid", "bad", counts.invalid_records, "They break the contract of their dataset, and were not asked.", {}),
+        (
+            "invalid",
+            "bad",
+            counts.invalid_records,
+            "They break the contract of their dataset, and were not asked.",
+            {"status": "invalid_record"},
+        ),
         ("skipped", "quiet", counts.skipped_records, "Never evaluated, cancelled ones included.", {"status": "skipped"}),
     )
     found, start = [], 0.0

@@ -27,6 +27,7 @@ from assay.surfaces.pages.problems import problem_view
 from assay.surfaces.pages.rendering import Reader, page
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.server.keys import Caller
+from assay.surfaces.server.sessions import own_page
 
 CODES: dict[int, str] = {
     400: "invalid_request",
@@ -61,6 +62,7 @@ PAGE_HEADERS = {
     ),
     # Without any referrer a browser would hide from this server that its own forms are its own.
     "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
 }
 """What every page comes with: it may load what this server serves, and nothing else."""
 
@@ -101,9 +103,9 @@ def error_body(refusal: Refusal, scope: HTTPScope, *, request_id: str, headers: 
     if "text/html" not in headers.get("accept", "") or path.startswith("/v1/"):
         body = envelope(refusal.status, refusal.message, request_id=request_id, details=refusal.details)
         return ErrorShown(body, {"content-type": "application/json", **refusal.headers})
-    query = scope["query_string"].decode("latin-1")
     details = refusal.details or {}
-    target = path + (f"?{query}" if query else "") if scope["method"] == "GET" else str(details.get("next", "/runs"))
+    is_asked_for = scope["method"] == "GET"
+    target = own_page(_asked(scope) if is_asked_for else str(details.get("next", "")))
     hint = str(details.get("hint", ""))
     message = "This server shows its runs to those who have a key" if refusal.status == 401 else refusal.message
     view = problem_view(refusal.status, message, request_id=request_id, hint=hint, next_page=target)
@@ -111,9 +113,15 @@ def error_body(refusal: Refusal, scope: HTTPScope, *, request_id: str, headers: 
     reader = Reader() if caller is None else Reader(name=caller.name, is_signed_in=caller.is_signed_in)
     text = page("problem.html", view, place=ServerPlace(), reader=reader)
     # Who follows a link from another site comes without their cookie, and with it as soon as the page itself asks again.
-    is_led_here = refusal.status == 401 and scope["method"] == "GET" and headers.get("sec-fetch-site") == "cross-site"
-    again = {"refresh": f"0; url={target}"} if is_led_here and target.isascii() else {}
+    is_led_here = refusal.status == 401 and is_asked_for and headers.get("sec-fetch-site") == "cross-site"
+    again = {"refresh": f"0; url={target}"} if is_led_here else {}
     return ErrorShown(text.encode(), {**PAGE_HEADERS, **again, **refusal.headers})
+
+
+def _asked(scope: HTTPScope) -> str:
+    """The address of a request as it was sent."""
+    path, query = scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
+    return f"{path}?{query}" if query else path
 
 
 def refused(request: Request[Any, Any, Any], refusal: Refusal) -> Response[bytes]:

@@ -1,6 +1,7 @@
 """Readers who signed in with a key: a random token in a cookie, kept here as a hash, which says nothing of the key."""
 
 import hashlib
+import re
 import secrets
 from collections.abc import Callable
 
@@ -9,6 +10,9 @@ import msgspec
 from assay.surfaces.server.keys import Caller, Keys
 
 COOKIE = "assay_session"
+FIRST_PAGE = "/runs"
+_OWN_PAGE = re.compile(r"/(?![/\\])[!-~]*", re.ASCII)
+"""An address of this server as it is sent: a browser would read two slashes as another host."""
 SECONDS = 12 * 3600
 MAX_SESSIONS = 10_000
 """More than this and the oldest are forgotten: signing in must not fill the memory."""
@@ -61,6 +65,11 @@ def cookie(token: str, *, is_secure: bool) -> str:
     seconds = SECONDS if token else 0
     parts = [f"{COOKIE}={token}", "Path=/", f"Max-Age={seconds}", "HttpOnly", "SameSite=Strict"]
     return "; ".join([*parts, *(["Secure"] if is_secure else [])])
+
+
+def own_page(target: str) -> str:
+    """Where somebody is led: the target if it is a page of this server and can stand in a header, else the first page."""
+    return target if _OWN_PAGE.fullmatch(target) else FIRST_PAGE
 
 
 def token_in(header: str) -> str:

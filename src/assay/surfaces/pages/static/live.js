@@ -12,17 +12,29 @@ const place = (html) => {
   document.dispatchEvent(new Event("assay:changed"));
 };
 
-for (const element of document.querySelectorAll("[data-live]")) {
+const lose = () => {
   const lost = document.querySelector("[data-live-lost]");
-  const source = new EventSource(element.dataset.live);
+  if (lost) lost.hidden = false;
+};
+
+let source = null;
+let address = "";
+const follow = () => {
+  const wanted = document.querySelector("[data-live]")?.dataset.live ?? "";
+  if (wanted === address) return;
+  source?.close();
+  source = null;
+  address = wanted;
+  if (!wanted) return;
   let wasLost = false;
+  source = new EventSource(wanted);
   // What changed while nobody told is on the page as it is now.
   source.addEventListener("open", () => { if (wasLost) location.reload(); });
   source.addEventListener("part", (event) => place(event.data));
   source.addEventListener("end", () => { source.close(); location.reload(); });
-  source.addEventListener("error", () => {
-    wasLost = true;
-    if (lost) lost.hidden = false;
-  });
-  addEventListener("pagehide", () => source.close());
-}
+  source.addEventListener("error", () => { wasLost = true; lose(); });
+};
+
+follow();
+document.addEventListener("assay:changed", follow);
+addEventListener("pagehide", () => source?.close());

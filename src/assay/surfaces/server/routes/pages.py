@@ -44,7 +44,10 @@ def paged(request: AnyRequest, template: str, view: msgspec.Struct, *, status: i
 
 def read_choice(request: AnyRequest, kind: type[T]) -> T:
     """The query of a page; forms send fields that nobody filled in, which are none. Raises Refusal."""
-    given = {name: value for name, value in request.query_params.multi_items() if value}
+    filled = [(name, value) for name, value in request.query_params.multi_items() if value]
+    given = dict(filled)
+    if len(given) < len(filled):
+        raise Refusal(400, "the address says something twice")
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as problem:
@@ -58,12 +61,13 @@ async def home() -> Answer:
 
 
 @get("/static/{name:str}")
-async def static_file(name: FromPath[str]) -> Answer:
-    """A style, script or picture of the pages."""
+async def static_file(request: AnyRequest, name: FromPath[str]) -> Answer:
+    """A style, script or picture of the pages; under the address that names its content a browser may keep it for good."""
     if name not in STATIC_NAMES:
         raise Refusal(404, "there is no such file")
     media_type = MEDIA_TYPES[PurePath(name).suffix]
-    headers = {"Cache-Control": "public, max-age=31536000, immutable"}
+    is_this_one = PLACE.static(name).endswith(f"?v={request.query_params.get('v', '')}")
+    headers = {"Cache-Control": "public, max-age=31536000, immutable" if is_this_one else "no-cache"}
     return Response(static(name).encode(), media_type=f"{media_type}; charset=utf-8", headers=headers)
 
 

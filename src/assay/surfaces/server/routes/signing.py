@@ -1,6 +1,5 @@
 """Signing in with a key in a browser, and out again."""
 
-import re
 from urllib.parse import parse_qs
 
 from litestar import Response, post
@@ -8,10 +7,8 @@ from litestar import Response, post
 from assay.surfaces.server.errors import Refusal
 from assay.surfaces.server.queries import AnyRequest
 from assay.surfaces.server.server import Answer, server_of
-from assay.surfaces.server.sessions import cookie, token_in
+from assay.surfaces.server.sessions import FIRST_PAGE, cookie, own_page, token_in
 
-_OWN_PAGE = re.compile(r"/(?![/\\])[!-~]*", re.ASCII)
-"""An address of this server: a browser would read two slashes as another host."""
 FORM_BYTES = 64 << 10
 
 
@@ -19,8 +16,7 @@ FORM_BYTES = 64 << 10
 async def sign_in(request: AnyRequest) -> Answer:
     """Take a key, and lead to the page that asked for it."""
     form = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=10)
-    wanted = form.get("next", [""])[0]
-    target = wanted if _OWN_PAGE.fullmatch(wanted) else "/runs"
+    target = own_page(form.get("next", [""])[0])
     token = server_of(request).sessions.begin(form.get("key", [""])[0].strip())
     if token is None:
         raise Refusal(
@@ -33,7 +29,7 @@ async def sign_in(request: AnyRequest) -> Answer:
 async def sign_out(request: AnyRequest) -> Answer:
     """Forget the session of this browser."""
     server_of(request).sessions.end(token_in(request.headers.get("cookie", "")))
-    return _led("/runs", cookie("", is_secure=is_secure(request)))
+    return _led(FIRST_PAGE, cookie("", is_secure=is_secure(request)))
 
 
 def is_secure(request: AnyRequest) -> bool:
