@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from assay.api.conversion import convert_benchmark, convert_contract
     from assay.api.estimates import CostEstimate, ModelEstimate, estimate_cost
     from assay.api.gates import Baseline, Demand, RunTrend, Verdict, audit, gate, list_baselines, note_audit, set_baseline, trend
-    from assay.api.probes import ProbeRequest, probe
+    from assay.api.probes import KeptCard, KeptCards, ProbeRequest, keep_card, kept_cards, probe
     from assay.api.rankings import PlannedComparison, RankRequest, plan_rank, rank
     from assay.api.records import (
         Facets,
@@ -93,7 +93,7 @@ _HOMES = {
     **dict.fromkeys(("CostEstimate", "ModelEstimate", "estimate_cost"), "estimates"),
     **dict.fromkeys(("Baseline", "Demand", "RunTrend", "Verdict", "audit", "gate"), "gates"),
     **dict.fromkeys(("PlannedSuite", "SuiteResult", "decide_suite", "plan_suite", "run_suite"), "suites"),
-    **dict.fromkeys(("ProbeRequest", "probe"), "probes"),
+    **dict.fromkeys(("KeptCard", "KeptCards", "ProbeRequest", "keep_card", "kept_cards", "probe"), "probes"),
     **dict.fromkeys(("DatasetEntry", "Listings", "SubmissionRow", "Submissions", "Upload", "UploadVerdict"), "submissions"),
     "MOST_ERRORS": "submissions",
     **dict.fromkeys(("NamedModels", "run_file_models"), "submissions"),
@@ -122,6 +122,8 @@ __all__ = [
     "FoundRecord",
     "FoundRecords",
     "IndexedRecord",
+    "KeptCard",
+    "KeptCards",
     "LabelSample",
     "Listings",
     "Measured",
@@ -169,7 +171,9 @@ __all__ = [
     "indexed",
     "is_driven",
     "is_run_file",
+    "keep_card",
     "keep_comparison",
+    "kept_cards",
     "kept_comparison",
     "label_sample",
     "label_text",

@@ -96,6 +96,8 @@ def probe(options: Options) -> int:
     if folder is not None:
         write_file(str(folder / CARD_JSON), [json_text(card.to_dict(), indent=2).encode(), b"\n"])
         write_file(str(folder / CARD_MARKDOWN), encoded(judge_card_markdown(card)))
+    if Path(options.runs_dir).is_dir():
+        api.keep_card(card, options.runs_dir)
     if options.is_json:
         write_json(card.to_dict())
     else:

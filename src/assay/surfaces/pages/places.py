@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from assay.surfaces.charts.ink import STYLESHEET
 
-STYLES = ("style.css", "charts.css", "compare.css", "validate.css")
+STYLES = ("style.css", "charts.css", "compare.css", "validate.css", "judge.css")
 SCRIPTS = ("times.js", "tips.js", "copying.js", "forms.js", "live.js", "waiting.js", "dropping.js")
 """Modules that import nothing, so that a file can hold each as it is."""
 EARLY = "theme.js"

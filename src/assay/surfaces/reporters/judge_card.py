@@ -48,16 +48,16 @@ _STYLES: dict[Soundness, str] = {
 def judge_card_text(card: JudgeCard, settings: Settings) -> Iterator[str]:
     """The verdict, a line for each probe, and what each of them found."""
     paint = painter(is_coloured=settings.is_coloured)
-    yield f"{paint(_verdict(card), _STYLES[card.verdict])} · {printable(card.judge)}\n"
-    yield f"{printable(_asked(card))}\n\n"
+    yield f"{paint(card_verdict(card), _STYLES[card.verdict])} · {printable(card.judge)}\n"
+    yield f"{printable(asked_text(card))}\n\n"
     columns = (Column("probe"), Column("verdict"), Column("slips", is_number=True), Column("rate"), Column("no judgment"))
     rows = [
         (
             TITLES[probe.id],
             Cell(WORDS[probe.verdict], _STYLES[probe.verdict]),
-            _slips(probe),
-            _rate(probe),
-            printable(_failed(probe)),
+            slips_text(probe),
+            rate_text(probe),
+            printable(failed_text(probe)),
         )
         for probe in card.probes
     ]
@@ -70,9 +70,9 @@ def judge_card_text(card: JudgeCard, settings: Settings) -> Iterator[str]:
 
 def judge_card_markdown(card: JudgeCard) -> Iterator[str]:
     """The whole card."""
-    yield f"# Judge card: {_verdict(card)}\n\n{cell(card.judge)} · {inert(_asked(card))}\n\n"
+    yield f"# Judge card: {card_verdict(card)}\n\n{cell(card.judge)} · {inert(asked_text(card))}\n\n"
     rows = [
-        (TITLES[probe.id], f"**{WORDS[probe.verdict]}**", _slips(probe), _rate(probe), inert(_failed(probe)))
+        (TITLES[probe.id], f"**{WORDS[probe.verdict]}**", slips_text(probe), rate_text(probe), inert(failed_text(probe)))
         for probe in card.probes
     ]
     yield from markdown_table(("probe", "verdict", "slips", "rate", "no judgment"), rows, n_texts=2)
@@ -86,14 +86,15 @@ def judge_card_markdown(card: JudgeCard) -> Iterator[str]:
     yield f"- made by assay {card.product_version} at {card.created_at}\n"
 
 
-def _verdict(card: JudgeCard) -> str:
+def card_verdict(card: JudgeCard) -> str:
     """The verdict; a probe that was not tried could have found something."""
     untried = sum(probe.verdict == "not_tried" for probe in card.probes)
     is_open = untried and card.verdict in ("pass", "warn")
     return f"{_VERDICTS[card.verdict]}, as far as tried ({counted(untried, 'probe')} not)" if is_open else _VERDICTS[card.verdict]
 
 
-def _asked(card: JudgeCard) -> str:
+def asked_text(card: JudgeCard) -> str:
+    """`16 records of shipped questions · 272 calls · $0.12`."""
     left_out = f" ({card.records_left_out:,} left out)" if card.records_left_out else ""
     cost = [dollars(card.cost)] if card.cost or not card.unknown_costs else []
     cost += [f"{counted(card.unknown_costs, 'call')} of unknown price"] if card.unknown_costs else []
@@ -102,15 +103,18 @@ def _asked(card: JudgeCard) -> str:
     return f"{counted(card.records, 'record')} of {where}{left_out} · {counted(card.calls, 'call')}{failed} · {' + '.join(cost)}"
 
 
-def _slips(probe: ProbeResult) -> str:
+def slips_text(probe: ProbeResult) -> str:
+    """`3/16`."""
     return f"{probe.slips}/{probe.n}" if probe.n else UNKNOWN
 
 
-def _rate(probe: ProbeResult) -> str:
+def rate_text(probe: ProbeResult) -> str:
+    """`0.19 [0.07, 0.43]`."""
     return UNKNOWN if probe.rate is None else f"{decimal(probe.rate)} [{decimal(probe.low)}, {decimal(probe.high)}]"
 
 
-def _failed(probe: ProbeResult) -> str:
+def failed_text(probe: ProbeResult) -> str:
+    """Calls without a judgment, by code."""
     return ", ".join(f"{code} {count:,}" for code, count in sorted(probe.failed.items())) or UNKNOWN
 
 

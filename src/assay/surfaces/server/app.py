@@ -42,6 +42,7 @@ from assay.surfaces.server.routes import (
     documents,
     events,
     health,
+    judging,
     pages,
     records,
     runs,
@@ -86,6 +87,7 @@ HANDLERS = (
     *pages.HANDLERS,
     *comparing.HANDLERS,
     *validating.HANDLERS,
+    *judging.HANDLERS,
     *signing.HANDLERS,
 )
 

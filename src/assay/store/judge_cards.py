@@ -1,0 +1,55 @@
+"""Judge cards beside the runs whose judges they are about, so that whoever looks at the runs finds them."""
+
+import re
+import secrets
+from pathlib import Path
+
+import msgspec
+
+from assay.core.judge_card import JudgeCard
+from assay.store.failures import disk_errors
+
+FOLDER = ".judges"
+_UNSAFE = re.compile(r"[^A-Za-z0-9]+", re.ASCII)
+_decode = msgspec.json.Decoder(JudgeCard).decode
+
+
+class KeptCard(msgspec.Struct, frozen=True):
+    """A card and the name that it is kept under."""
+
+    id: str
+    card: JudgeCard
+
+
+class KeptCards(msgspec.Struct, frozen=True):
+    """The cards of a folder of runs, and files among them that cannot be read."""
+
+    cards: tuple[KeptCard, ...]
+    """The newest first."""
+    damaged: tuple[str, ...] = ()
+
+
+def keep_card(runs_dir: Path, card: JudgeCard) -> str:
+    """Keep a card, and say under which name; raises StoreUnavailable."""
+    moment, judge = _UNSAFE.sub("", card.created_at), _UNSAFE.sub("-", card.judge).strip("-").lower()[:60]
+    name = f"{moment}-{judge or 'judge'}-{secrets.token_hex(3)}"
+    place = runs_dir / FOLDER / f"{name}.json"
+    with disk_errors(place):
+        place.parent.mkdir(mode=0o700, exist_ok=True)
+        partial = place.with_suffix(".partial")
+        partial.write_bytes(msgspec.json.encode(card))
+        partial.replace(place)
+    return name
+
+
+def read_cards(runs_dir: Path) -> KeptCards:
+    """All cards that are kept; raises StoreUnavailable where the folder cannot be read."""
+    cards: list[KeptCard] = []
+    damaged: list[str] = []
+    with disk_errors(runs_dir / FOLDER):
+        for path in sorted((runs_dir / FOLDER).glob("*.json"), reverse=True):
+            try:
+                cards.append(KeptCard(path.stem, _decode(path.read_bytes())))
+            except msgspec.DecodeError:
+                damaged.append(path.name)
+    return KeptCards(tuple(cards), tuple(damaged))

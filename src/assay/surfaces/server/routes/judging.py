@@ -1,0 +1,96 @@
+"""Pages about judges: their cards, and how far they agree with people."""
+
+import asyncio
+import secrets
+
+import msgspec
+from litestar import get, post
+from litestar.params import FromPath
+
+from assay import api
+from assay.core.errors import AssayError, RunNotFound
+from assay.surfaces.pages.judging import RunJudgePage, calibration_view, card_page, judges_page
+from assay.surfaces.server.errors import Refusal
+from assay.surfaces.server.forms import FileForm
+from assay.surfaces.server.queries import AnyRequest
+from assay.surfaces.server.routes.pages import PLACE, paged
+from assay.surfaces.server.server import Answer, Server, server_of
+
+LABEL_BYTES = 20 << 20
+"""The largest file of labels."""
+_ENDINGS = (".csv", ".jsonl", ".ndjson", ".json")
+
+
+@get("/judges", sync_to_thread=True)
+def show_judges(request: AnyRequest) -> Answer:
+    """Everybody who judges here."""
+    server = server_of(request)
+    kept, listings = api.kept_cards(server.runs_dir), server.listings.newest_first()
+    return paged(request, "judges.html", judges_page(listings, kept, place=PLACE, runs_dir=str(server.runs_dir)))
+
+
+@get("/judges/{card_id:str}", sync_to_thread=True)
+def show_card(request: AnyRequest, card_id: FromPath[str]) -> Answer:
+    """One judge card."""
+    cards = api.kept_cards(server_of(request).runs_dir).cards
+    found = next((kept for kept in cards if kept.id == card_id), None)
+    if found is None:
+        raise Refusal(404, "there is no such judge card", details={"hint": "`assay probe` makes one"})
+    others = [kept for kept in cards if kept.card.judge == found.card.judge]
+    return paged(request, "judge_card.html", card_page(found, others))
+
+
+@get("/runs/{run_id:str}/judge")
+async def show_run_judge(request: AnyRequest, run_id: FromPath[str]) -> Answer:
+    """The judge of a run, and the form that takes labels of people."""
+    server = server_of(request)
+    page = await asyncio.to_thread(_run_page, server, run_id)
+    return await asyncio.to_thread(paged, request, "run_judge.html", page)
+
+
+def _run_page(server: Server, run_id: str) -> RunJudgePage:
+    run = server.run(run_id)
+    server.sealed_path(run_id)
+    plan = run.manifest.get("plan") or {}
+    names = {judge["name"] for judge in plan.get("judges", ())}
+    everybody = judges_page(server.listings.newest_first(), api.kept_cards(server.runs_dir), place=PLACE, runs_dir="")
+    return RunJudgePage(
+        run_id=run_id,
+        judges=tuple(row for row in everybody.rows if row.judge in names),
+        source="",
+        records_address=PLACE.records(run_id),
+    )
+
+
+def _calibrated(server: Server, page: RunJudgePage, labels: str) -> RunJudgePage:
+    try:
+        found = api.calibrate(server.sealed_path(page.run_id), labels, runs_dir=server.runs_dir)
+    except RunNotFound:
+        raise
+    except AssayError as problem:
+        listed = getattr(problem, "problems", ()) or (problem.message,)
+        return msgspec.structs.replace(page, problems=tuple(text.replace(f"{labels}:", "line ") for text in listed))
+    return msgspec.structs.replace(page, calibration=calibration_view(found))
+
+
+@post("/runs/{run_id:str}/judge", status_code=200)
+async def calibrate_form(request: AnyRequest, run_id: FromPath[str]) -> Answer:
+    """The judge of a run against a file of labels, which is read and not kept."""
+    server = server_of(request)
+    page = await asyncio.to_thread(_run_page, server, run_id)
+    form = FileForm(request)
+    await form.open_file()
+    ending = next((ending for ending in _ENDINGS if form.file_name.lower().endswith(ending)), "")
+    if not ending:
+        raise Refusal(415, "labels are a table (.csv) or JSON lines (.jsonl)")
+    path = server.submissions.folder / f"spool-{secrets.token_hex(8)}{ending}"
+    try:
+        await form.spool(path, limit=LABEL_BYTES)
+        page = msgspec.structs.replace(page, source=form.file_name[:200])
+        page = await asyncio.to_thread(_calibrated, server, page, str(path))
+    finally:
+        path.unlink(missing_ok=True)
+    return await asyncio.to_thread(paged, request, "run_judge.html", page, status=400 if page.problems else 200)
+
+
+HANDLERS = (show_judges, show_card, show_run_judge, calibrate_form)
