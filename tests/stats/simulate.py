@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from tests.stats.scenarios import INTERVALS, POWER, TESTS, Scenario
+from tests.stats.scenario import Scenario
+from tests.stats.scenarios import INTERVALS, POWER, TESTS
 
 PAGE = "docs/explanation/coverage.md"
 TOLERANCE = {80.0: 2.0}
@@ -15,9 +16,27 @@ HEAD = """# How well the intervals hold
 
 Written by `make stats`. Each row is {trials:,} made-up evaluations whose truth is known (seed {seed}): an interval should hold
 the truth in 95 of 100 and a test should raise a false alarm in 5 of 100, give or take one; a difference that is as large as a
-comparison says it can show should be shown in 80 of 100, give or take two. With so many trials chance alone moves a row by up to
-{chance:.1f} points. What the numbers are is told in [What the numbers mean](what-the-numbers-mean.md), and why these intervals were
-chosen in [008: intervals](../decisions/008-intervals.md).
+comparison says it can show should be shown in 80 of 100, give or take two. Rows that are "cautious" err on the safe side by more
+than that, and say why. With so many trials chance alone moves a row by up to {chance:.1f} points. What the numbers are is told in
+[What the numbers mean](what-the-numbers-mean.md), and why these intervals were chosen in
+[008: intervals](../decisions/008-intervals.md).
+"""
+
+
+WHERE = """
+## Where they are printed
+
+| command | its intervals and tests |
+|---|---|
+| `run`, `show`, `charts` | pass rate, mean score, of slices, clusters and repeats too; pass@k, pass^k; agreement in a panel |
+| `run --profile`, `rescore` | headline of the profile; by clusters |
+| `compare`, `gate`, `suite` | paired differences, also of slices, clusters and repeats; McNemar, Holm, detectable effect |
+| `trend` | slope, Mann-Kendall; the points have the intervals of their runs |
+| `calibrate` | kappas, alphas, rates of the judge (also of slices and bins), corrected rate and means; by clusters |
+| `rank` | strength, chance to beat the average, lead, share of wins, how often a judge goes by places |
+| `probe` | rate of slips, its tests |
+
+Latencies, tokens and costs are printed without intervals.
 """
 
 
@@ -84,7 +103,7 @@ def page(rows: Sequence[Row], *, trials: int, seed: int) -> str:
             "\nA gate that asks for an interval on one side of a line is wrong half as often: 2.5 of 100 pass that should not.",
             "\n## What is noticed\n\n| difference that is there | sizes | shown, % | |\n|---|---|---|---|",
             *map(_line, rows[second:]),
-            "",
+            WHERE,
         ]
     )
 

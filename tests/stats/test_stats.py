@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from tests.stats.scenarios import Scenario
+from tests.stats.scenario import Scenario
 from tests.stats.simulate import Row, page, run, scenarios, text
 
 TRIALS = 300

@@ -13,8 +13,17 @@ from assay.engine.evidence import slices_of
 from assay.engine.label_figures import Verdicts, corrected_mean, corrected_rate, rate
 from assay.engine.labelled import Clusters, Labelled, Matched, check_any, clusters_of, match_labels
 from assay.engine.labels import HumanLabel
-from assay.metrics.agreement import Detection, Scale, cohen_kappa, confusion, krippendorff_alpha
-from assay.metrics.clusters import Codes, Rows, clustered
+from assay.metrics.agreement import (
+    Detection,
+    Scale,
+    alpha_influence,
+    cohen_kappa,
+    confusion,
+    is_pairable,
+    kappa_influence,
+    krippendorff_alpha,
+)
+from assay.metrics.clusters import Codes, clustered
 from assay.metrics.correction import Correction
 from assay.metrics.intervals import Estimate, Floats
 from assay.store.folder import RunFolder
@@ -160,16 +169,13 @@ def _ties(labelled: Sequence[Labelled]) -> int:
 
 def _weighted_kappa(labelled: Sequence[Labelled], clusters: Codes | None) -> Estimate:
     places = [place for place, one in enumerate(labelled) if one.score is not None and one.standing.raw_score is not None]
-    judged = np.array([labelled[place].standing.raw_score for place in places], dtype=np.float64)
-    said = np.array([labelled[place].score for place in places], dtype=np.float64)
-
-    def kappa(rows: Rows | slice) -> Estimate:
-        return cohen_kappa(confusion(judged[rows].tolist(), said[rows].tolist()), weights="quadratic")
-
-    plain = kappa(slice(None))
-    if clusters is None:
+    judged = [float(labelled[place].standing.raw_score or 0.0) for place in places]
+    said = [float(labelled[place].score or 0.0) for place in places]
+    plain = cohen_kappa(confusion(judged, said), weights="quadratic")
+    if clusters is None or plain.interval is None:
         return plain
-    return clustered(plain, clusters[places], statistic=lambda rows: kappa(rows).value, bounds=(-1.0, 1.0))
+    influence = kappa_influence(judged, said, weights="quadratic")
+    return clustered(plain, clusters[places], influence=influence, bounds=(-1.0, 1.0))
 
 
 def _alphas(labelled: Sequence[Labelled], raters: tuple[str, ...], *, clusters: Codes | None, with_judge: bool = False) -> Alphas:
@@ -194,16 +200,11 @@ def _alphas(labelled: Sequence[Labelled], raters: tuple[str, ...], *, clusters: 
 
 def _alpha(ratings: Floats, clusters: Codes | None, *, scale: Scale) -> Estimate:
     plain = krippendorff_alpha(ratings, scale=scale)
-    if clusters is None:
+    if clusters is None or plain.interval is None:
         return plain
-    paired = (~np.isnan(ratings)).sum(axis=1) >= 2
-    kept = ratings[paired]
-    return clustered(
-        plain,
-        clusters[paired],
-        statistic=lambda rows: krippendorff_alpha(kept[rows], scale=scale).value,
-        bounds=(-1.0, 1.0),
-    )
+    paired = is_pairable(ratings)
+    influence = alpha_influence(ratings[paired], scale=scale)
+    return clustered(plain, clusters[paired], influence=influence, bounds=(-1.0, 1.0))
 
 
 def _floats(values: Iterable[float | bool | None]) -> Floats:

@@ -7,9 +7,18 @@ import msgspec
 import numpy as np
 
 from assay.engine.labelled import Clusters, Labelled, Matched
-from assay.metrics.agreement import Detection, cohen_kappa, confusion, detect, raw_agreement
-from assay.metrics.clusters import Codes, Rows, clustered, clustered_mean, clustered_rate
-from assay.metrics.correction import MIN_LABELS, MIN_LABELS_EACH, Correction, correct_mean, correct_rate
+from assay.metrics.agreement import Detection, cohen_kappa, confusion, detect, kappa_influence, raw_agreement
+from assay.metrics.clusters import Codes, clustered, clustered_mean, clustered_rate
+from assay.metrics.correction import (
+    MIN_LABELS,
+    MIN_LABELS_EACH,
+    Correction,
+    Rows,
+    correct_mean,
+    correct_rate,
+    mean_influence,
+    rate_influence,
+)
 from assay.metrics.intervals import Estimate, Floats, wilson
 
 _SCALES = {"1-5": (1.0, 5.0)}
@@ -54,14 +63,11 @@ class Verdicts(msgspec.Struct, frozen=True):
 
     def kappa(self) -> Estimate:
         """Cohen's."""
-
-        def kappa(rows: Rows | slice) -> Estimate:
-            return cohen_kappa(confusion(self.judged[rows].tolist(), self.truth[rows].tolist()))
-
-        plain = kappa(slice(None))
-        if self.clusters is None:
+        judged, truth = self.judged.tolist(), self.truth.tolist()
+        plain = cohen_kappa(confusion(judged, truth))
+        if self.clusters is None or plain.interval is None:
             return plain
-        return clustered(plain, self.clusters, statistic=lambda rows: kappa(rows).value, bounds=(-1.0, 1.0))
+        return clustered(plain, self.clusters, influence=kappa_influence(judged, truth), bounds=(-1.0, 1.0))
 
     def detection(self) -> Detection:
         """What the judge misses and what it lets through."""
@@ -96,18 +102,11 @@ def corrected_rate(matched: Matched, detection: Detection, *, clusters: Clusters
             f"labels say good in {good} {_units(clusters)} and bad in {bad}, and a corrected rate needs {MIN_LABELS_EACH} of each"
         )
         return Correction(raw=raw, corrected=Estimate(n=plain.corrected.n, reason=reason), labels=plain.labels)
-
-    def formula(rows: Rows) -> float | None:
-        mine, rest = rows[: len(verdicts.truth)], rows[len(verdicts.truth) :]
-        right, truth = (verdicts.judged == verdicts.truth)[mine], verdicts.truth[mine]
-        if not truth.any() or truth.all() or not rest.any():
-            return None
-        hits, refusals = right[truth].mean(), right[~truth].mean()
-        return float((others[rest].mean() + refusals - 1) / (refusals + hits - 1)) if refusals + hits != 1 else None
-
+    if plain.corrected.interval is None:
+        return msgspec.structs.replace(plain, raw=raw)
     codes = np.concatenate([verdicts.clusters, clusters.others])
-    corrected = clustered(plain.corrected, codes, statistic=formula, bounds=_UNIT)
-    return msgspec.structs.replace(plain, raw=raw, corrected=corrected)
+    influence = rate_influence(verdicts.judged, verdicts.truth, others=others)
+    return msgspec.structs.replace(plain, raw=raw, corrected=clustered(plain.corrected, codes, influence=influence, bounds=_UNIT))
 
 
 def corrected_mean(matched: Matched, clusters: Clusters | None, *, member: Literal["passed", "score"]) -> Correction:
@@ -134,13 +133,10 @@ def corrected_mean(matched: Matched, clusters: Clusters | None, *, member: Liter
     if plain.corrected.value is not None and labelled < MIN_LABELS:
         reason = f"the labels are of {labelled} {_units(clusters)}, and a corrected mean needs {MIN_LABELS}"
         return Correction(raw=raw, corrected=Estimate(n=plain.corrected.n, reason=reason), labels=plain.labels)
-
-    def ppi(rows: Rows) -> float | None:
-        mine, others = rows[: len(said)], rows[len(said) :]
-        return correct_mean(said[mine], judged[mine], unlabelled=unlabelled[others]).corrected.value
-
-    corrected = clustered(plain.corrected, codes, statistic=ppi, bounds=ends)
-    return msgspec.structs.replace(plain, raw=raw, corrected=corrected)
+    if plain.corrected.interval is None:
+        return msgspec.structs.replace(plain, raw=raw)
+    influence = mean_influence(said, judged, unlabelled=unlabelled)
+    return msgspec.structs.replace(plain, raw=raw, corrected=clustered(plain.corrected, codes, influence=influence, bounds=ends))
 
 
 def _ends(matched: Matched, member: str) -> tuple[float, float]:

@@ -72,16 +72,35 @@ def cohen_kappa(table: Confusion, *, weights: Weights = "none") -> Estimate:
         return Estimate(
             value=0.0, n=n, reason="one rater gave every unit the same category: kappa is then 0, whatever the other says"
         )
-    # Each unit's influence on observed / expected, from Fleiss, Cohen and Everitt (1969).
     by_chance = np.outer(rows, columns)
 
     def error(disagreement: float, weights: Floats) -> float:
-        influence = apart - disagreement * ((apart @ columns)[:, None] + (rows @ apart)[None, :] - expected)
+        influence = _influence(apart, rows, columns=columns, disagreement=disagreement)
         return sqrt(float((weights * np.square(influence)).sum())) / (float(weights.sum()) * expected)
 
     held_back = value * n / (n + 1)
     interval = _with_a_unit_at_chance(held_back, error(1 - held_back, counts + by_chance), n=n, method="kappa")
     return Estimate(value=value, interval=interval, error=error(1 - value, counts), n=n)
+
+
+def kappa_influence(first: Sequence[Label], second: Sequence[Label], *, weights: Weights = "none") -> Floats:
+    """How much each unit moves Cohen's kappa, up to a factor that all of them share."""
+    table = confusion(first, second)
+    counts = np.array(table.counts, dtype=np.float64)
+    rows, columns = counts.sum(axis=1) / table.n, counts.sum(axis=0) / table.n
+    apart = _distance(table.categories, weights=weights)
+    disagreement = float((counts * apart).sum() / table.n / (rows @ apart @ columns))
+    places = {category: place for place, category in enumerate(table.categories)}
+    units = [places[a] for a in first], [places[b] for b in second]
+    found: Floats = _influence(apart, rows, columns=columns, disagreement=disagreement)[units]
+    return found
+
+
+def _influence(apart: Floats, rows: Floats, *, columns: Floats, disagreement: float) -> Floats:
+    """Of a unit in each cell on observed / expected, from Fleiss, Cohen and Everitt (1969)."""
+    expected = float(rows @ apart @ columns)
+    found: Floats = apart - disagreement * ((apart @ columns)[:, None] + (rows @ apart)[None, :] - expected)
+    return found
 
 
 def _with_a_unit_at_chance(value: float, error: float, *, n: int, method: str) -> Interval:
@@ -146,16 +165,13 @@ def krippendorff_alpha(ratings: Floats, *, scale: Scale) -> Estimate:
 
     Units with fewer than two ratings say nothing about agreement and are left out; `n` counts the others.
     """
-    pairable = ratings[(~np.isnan(ratings)).sum(axis=1) >= 2] if ratings.size else np.empty((0, 0))
+    pairable = ratings[is_pairable(ratings)] if ratings.size else np.empty((0, 0))
     n = len(pairable)
     if n == 0:
         return Estimate(n=0, reason="no unit was rated twice")
-    units, columns = np.nonzero(~np.isnan(pairable))
-    values, codes = np.unique(pairable[units, columns], return_inverse=True)
-    if len(values) == 1:
+    pieces = _pieces(pairable, scale=scale)
+    if pieces is None:
         return Estimate(n=n, reason="all raters gave every unit the same category")
-    parts = _Parts(units, codes, sizes=np.bincount(units).astype(np.float64))
-    pieces = _nominal(parts) if scale == "nominal" else _squared(parts, places=values if scale == "interval" else None)
     value = 1 - pieces.observed / pieces.expected
     if n == 1:
         return Estimate(value=value, n=n, reason=_TOO_FEW)
@@ -164,6 +180,31 @@ def krippendorff_alpha(ratings: Floats, *, scale: Scale) -> Estimate:
     spread = _spread(pieces, disagreement=1 - held_back) + (held_back * by_chance) ** 2
     interval = _with_a_unit_at_chance(held_back, sqrt(spread) / (pieces.expected + by_chance), n=n, method="alpha")
     return Estimate(value=value, interval=interval, error=error, n=n)
+
+
+def is_pairable(ratings: Floats) -> NDArray[np.bool_]:
+    """Which units were rated twice at least."""
+    found: NDArray[np.bool_] = (~np.isnan(ratings)).sum(axis=1) >= 2
+    return found
+
+
+def alpha_influence(pairable: Floats, *, scale: Scale) -> Floats:
+    """How much each unit moves alpha, up to a factor that all of them share; every unit was rated twice at least."""
+    pieces = _pieces(pairable, scale=scale)
+    if pieces is None:
+        return np.zeros(len(pairable))
+    found: Floats = pieces.observed_by_unit - pieces.observed / pieces.expected * pieces.expected_by_unit
+    return found
+
+
+def _pieces(pairable: Floats, *, scale: Scale) -> "_Pieces | None":
+    """None where there is one value only."""
+    units, columns = np.nonzero(~np.isnan(pairable))
+    values, codes = np.unique(pairable[units, columns], return_inverse=True)
+    if len(values) == 1:
+        return None
+    parts = _Parts(units, codes, sizes=np.bincount(units).astype(np.float64))
+    return _nominal(parts) if scale == "nominal" else _squared(parts, places=values if scale == "interval" else None)
 
 
 def _spread(pieces: "_Pieces", *, disagreement: float) -> float:

@@ -4,6 +4,7 @@ from math import ceil, inf, isinf, sqrt
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from assay.metrics.agreement import Detection
 from assay.metrics.distributions import normal_quantile, student_quantile
@@ -15,6 +16,10 @@ MIN_LABELS = 20
 """Labelled records below which a corrected mean is refused."""
 _Z = normal_quantile((1 + LEVEL) / 2)
 _ANYWHERE = (-inf, inf)
+_AT_EACH_END = 1 / 3
+"""Labels that are added at each end of the scale."""
+
+Rows = NDArray[np.bool_]
 
 
 class Correction(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +79,20 @@ class _Refusal(msgspec.Struct, frozen=True):
 
 def _smoothed(successes: int, n: int) -> _Rate:
     return _Rate((successes + 1) / (n + 2), n + 2)
+
+
+def rate_influence(judged: Rows, truth: Rows, *, others: Rows) -> Floats:
+    """How much each labelled record, and then each other one, moves the corrected rate, up to a factor that all of them share.
+
+    Some labels say good and some say bad.
+    """
+    right = judged == truth
+    hits, refusals, passed = float(right[truth].mean()), float(right[~truth].mean()), float(others.mean())
+    skill = hits + refusals - 1
+    value = (passed + refusals - 1) / skill if skill else 0.0
+    good, bad = int(truth.sum()), int((~truth).sum())
+    labelled = np.where(truth, -value * (right - hits) / good, (1 - value) * (right - refusals) / bad)
+    return np.concatenate([labelled, (others - passed) / len(others)])
 
 
 def _refuse_few(good: int, bad: int) -> _Refusal | None:
@@ -138,17 +157,41 @@ def correct_mean(labels: Floats, judged: Floats, *, unlabelled: Floats, ends: En
     trust = _trust(labels, judged, unlabelled=unlabelled)
     rest = labels - trust * judged
     value = float(trust * unlabelled.mean() + rest.mean())
+    # The mean of the labels takes a degree of freedom, and trust in the judge another.
+    freedom = n - 2 if trust else n - 1
+    middle, from_labels = _of_labels(value, rest, ends=ends, freedom=freedom)
     from_records = trust**2 * float(unlabelled.var(ddof=1)) / others
-    from_labels = float(rest.var(ddof=1)) / n
     total = from_records + from_labels
-    freedom = total**2 / (from_records**2 / (others - 1) + from_labels**2 / (n - 1))
-    half = student_quantile((1 + LEVEL) / 2, freedom) * sqrt(total)
+    half = student_quantile((1 + LEVEL) / 2, total**2 / (from_records**2 / (others - 1) + from_labels**2 / freedom)) * sqrt(total)
     return Correction(
         raw=raw,
-        corrected=_bounded(value, half, ends=ends, method="ppi", n=n),
+        corrected=_bounded(value, half, ends=ends, middle=middle, method="ppi", n=n),
         labels=n,
         labels_to_halve=_labels_to_halve(n, from_records=from_records, from_labels=from_labels),
     )
+
+
+def _of_labels(value: float, rest: Floats, *, ends: Ends, freedom: int) -> tuple[float, float]:
+    """The middle of the interval and the variance that labels bring, with a third of a label added at each end of the scale.
+
+    Few labels hardly show the rare ones that differ much from the judge.
+    """
+    n, squares = len(rest), float(np.square(rest - rest.mean()).sum())
+    if isinf(ends[1] - ends[0]):
+        return value, squares / freedom / n
+    more = 2 * _AT_EACH_END
+    middle = (n * value + _AT_EACH_END * sum(ends)) / (n + more)
+    squares += n * (value - middle) ** 2 + _AT_EACH_END * sum((end - middle) ** 2 for end in ends)
+    return middle, squares / (freedom + more) / (n + more)
+
+
+def mean_influence(labels: Floats, judged: Floats, *, unlabelled: Floats) -> Floats:
+    """How much each labelled record, and then each other one, moves the corrected mean, up to a factor that all of them share."""
+    if len(unlabelled) < 2 or np.ptp(labels) == 0:
+        return np.concatenate([labels - labels.mean(), np.zeros(len(unlabelled))])
+    trust = _trust(labels, judged, unlabelled=unlabelled)
+    rest = labels - trust * judged
+    return np.concatenate([(rest - rest.mean()) / len(rest), trust * (unlabelled - unlabelled.mean()) / len(unlabelled)])
 
 
 def _trust(labels: Floats, judged: Floats, *, unlabelled: Floats) -> float:
@@ -176,11 +219,13 @@ def _mean(values: Floats, *, ends: Ends) -> Estimate:
     return _bounded(float(values.mean()), half, ends=ends, method="t", n=n)
 
 
-def _bounded(value: float, half: float, *, ends: Ends, method: str, n: int) -> Estimate:
-    """What lies outside of the scale cannot be: PPI++ itself does not know where that ends."""
+def _bounded(value: float, half: float, *, ends: Ends, method: str, n: int, middle: float | None = None) -> Estimate:
+    """What lies outside of the scale cannot be: PPI++ itself does not know where that ends. The middle is that of the interval."""
     lowest, highest = ends
     value = min(highest, max(lowest, value))
-    interval = Interval(low=max(lowest, value - half), high=min(highest, value + half), method=method, n=n)
+    middle = value if middle is None else middle
+    low, high = max(lowest, min(value, middle - half)), min(highest, max(value, middle + half))
+    interval = Interval(low=low, high=high, method=method, n=n)
     return Estimate(value=value, interval=interval, n=n)
 
 

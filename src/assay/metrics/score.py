@@ -14,7 +14,8 @@ Z = 1.959963984540054
 """Standard errors on either side that hold 95 %."""
 _NOTHING = 1e-15
 """Share of a scale that is rounding."""
-_MAX_STEPS = 200
+_PRECISION = 1e-13
+_MAX_STEPS = 100
 
 Floats = NDArray[np.float64]
 Clusters = NDArray[np.int32] | NDArray[np.int64]
@@ -77,25 +78,40 @@ def _lower(values: Floats, index: NDArray[np.intp] | None) -> float:
     def inverse(further: float) -> float:
         return float(shares @ (1 / (levels + further)))
 
-    def is_beyond(further: float) -> bool:
+    def excess(further: float) -> float:
         found = inverse(further)
-        return found * (mean + further) > 1 + reach * effect(1 / found - further)
+        return found * (mean + further) - 1 - reach * effect(1 / found - further)
 
-    if levels[0] > 0 and not is_beyond(0.0):
-        return _last(lambda supposed: mean - supposed > reach * effect(supposed) * supposed, below=1 / inverse(0.0))
-    above = 1.0
-    while is_beyond(above):
-        above *= 2
-    further = _last(is_beyond, below=above)
+    if levels[0] > 0 and excess(0.0) <= 0:
+        return _root(lambda supposed: mean - supposed - reach * effect(supposed) * supposed, low=0.0, high=1 / inverse(0.0))
+    further = _root(excess, **_bracket(excess))
     return max(0.0, 1 / inverse(further) - further)
 
 
-def _last(is_beyond: Callable[[float], bool], *, below: float) -> float:
-    """Where a condition that holds at 0 ends, by halving."""
-    low, high = 0.0, below
+def _bracket(excess: Callable[[float], float]) -> dict[str, float]:
+    """Two places around the one where a falling function is 0."""
+    low = high = 1.0
+    while excess(high) > 0:
+        low, high = high, 4 * high
+    while excess(low) <= 0:
+        low, high = low / 4, low
+    return {"low": low, "high": high}
+
+
+def _root(excess: Callable[[float], float], *, low: float, high: float) -> float:
+    """Where a falling function is 0, by false position; the side that stays has its value halved (Illinois)."""
+    at_low, at_high, place = excess(low), excess(high), low
     for _ in range(_MAX_STEPS):
-        middle = (low + high) / 2
-        if middle in (low, high):
+        if at_high >= 0:
+            return high
+        before, place = place, (low * at_high - high * at_low) / (at_high - at_low)
+        at = excess(place)
+        if at == 0 or abs(place - before) <= _PRECISION * place:
             break
-        low, high = (middle, high) if is_beyond(middle) else (low, middle)
-    return high
+        if at > 0:
+            low, at_high = place, at_high / 2 if before == low else at_high
+            at_low = at
+        else:
+            high, at_low = place, at_low / 2 if before == high else at_low
+            at_high = at
+    return place
