@@ -306,7 +306,10 @@ RUNS = (
     *(Scenario(name="mean score (bootstrap)", sizes=f"{n} records, scores 1-5", trial=means(n, GOOD)) for n in (100, 300)),
     Scenario(name="mean score (bootstrap)", sizes="100 records, four in five perfect", trial=means(100, SKEWED)),
     Scenario(name="mean score (t)", sizes="200 records, fine scores", trial=fine_means(200)),
-    *(Scenario(name="mean score, clusters", sizes=f"{n} clusters of 3 to 12", trial=clustered_means(n)) for n in (10, 20, 60)),
+    *(
+        Scenario(name="mean score, clusters", sizes=f"{n} clusters of 3 to 12", trial=clustered_means(n), note=FEW_CLUSTERS)
+        for n in (10, 20, 60)
+    ),
     Scenario(name="mean score, clusters", sizes="40 clusters of 3 to 12, four in five perfect", trial=clustered_levels(40, SKEWED)),
 )
 
