@@ -253,3 +253,14 @@ def test_cancelled_run_ends_its_events(service: Serving) -> None:
         service.wait_for(lambda: service.ask("GET", f"/v1/runs/{run_id}").json["state"] == "running")
         service.ask("POST", f"/v1/runs/{run_id}/cancel")
         assert b'event: end\ndata: {"run_id":"%s","state":"cancelled"' % run_id.encode() in following.result().body
+
+
+@pytest.mark.parametrize("part", ["", "/records", "/failures", "/artifacts", "/distribution", "/export?format=csv"])
+def test_damaged_run_is_called_damaged_and_invites_no_retry(service: Serving, part: str) -> None:
+    run_id = service.ended(service.submit(dataset(2), "?model=scripted/echo").json["run_id"])["run_id"]
+    manifest = service.runs_dir / run_id / "run_manifest.json"
+    manifest.chmod(0o644)
+    manifest.write_bytes(b"{}")
+    answer = service.ask("GET", f"/v1/runs/{run_id}{part}")
+    assert (answer.status, answer.json["error"]["code"], answer.headers.get("retry-after")) == (500, "internal_error", None)
+    assert "damaged" in answer.json["error"]["message"]

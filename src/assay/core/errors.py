@@ -49,6 +49,13 @@ class StoreUnavailable(AssayError):
     code = "store_unavailable"
 
 
+class RunDamaged(StoreUnavailable):
+    """Files of a run are not as they were written: waiting heals nothing, `assay verify` names what was changed."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, hint="`assay verify` names what was changed")
+
+
 class RunNotFound(AssayError):
     """There is no such run here."""
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from assay.core.errors import StoreUnavailable
+from assay.core.errors import RunDamaged
 from assay.store.folder import RunFolder
 
 Key = tuple[str, str, int, int]
@@ -93,9 +93,7 @@ def _standings(run: RunFolder) -> Iterator[Placed]:
         try:
             yield Placed(offset, _decode(line))
         except ValueError as problem:
-            raise StoreUnavailable(
-                f'"{run.path}": predictions.jsonl is damaged: {problem}', hint="`assay verify` names what was changed"
-            ) from problem
+            raise RunDamaged(f'"{run.path}": predictions.jsonl is damaged: {problem}') from problem
         offset += len(line) + 1
 
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import msgspec
 
-from assay.core.errors import RunNotFound, StoreUnavailable
+from assay.core.errors import RunDamaged, RunNotFound
 from assay.core.outcome import Decision
 from assay.core.plan import Plan
 from assay.core.record_query import INVALID, RecordFilter
 from assay.core.run_result import RunResult
 from assay.engine.evidence import Evidence, iso
 from assay.engine.folders import RunFolders
-from assay.engine.runs import result_of
+from assay.engine.runs import read_manifest, result_of
 from assay.engine.shown import ShownPlan, own_secrets
 from assay.grading import DISAGREE
 from assay.store.artifacts import MANIFEST
@@ -48,6 +48,9 @@ class Run:
     def __init__(self, folders: RunFolders) -> None:
         self.folders = folders
         self._sealed: RunFolder | None = open_run_folder(folders.sealed) if folders.is_sealed else None
+        if self._sealed is not None:
+            # Said here once, so that nothing below finds a member missing.
+            read_manifest(self._sealed)
 
     @property
     def result(self) -> RunResult:
@@ -229,7 +232,7 @@ class Run:
         """The prediction at a place of the index; of a record that broke its contract, its failure. Raises StoreUnavailable."""
         (line,) = self._span("failures.jsonl" if row.status == INVALID else "predictions.jsonl", row.line_start, row.line_size)
         if (line.get("index"), line.get("record_id")) != (row.position, row.record_id):
-            raise StoreUnavailable("the artifacts are not those of the index", hint="`assay verify` names what was changed")
+            raise RunDamaged("the artifacts are not those of the index")
         return line
 
     def input_of(self, row: IndexedRecord) -> Line:
@@ -321,7 +324,5 @@ def _placed(line: bytes) -> tuple[float, int, bytes] | None:
     try:
         found = _standing(line)
     except ValueError as problem:
-        raise StoreUnavailable(
-            f"predictions.jsonl is damaged: {problem}", hint="`assay verify` names what was changed"
-        ) from problem
+        raise RunDamaged(f"predictions.jsonl is damaged: {problem}") from problem
     return (found.score, found.index, line) if found.passed is False and found.score is not None else None

@@ -11,7 +11,7 @@ import msgspec
 
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case, Choice
-from assay.core.errors import StoreUnavailable, UsageProblem
+from assay.core.errors import RunDamaged, UsageProblem
 from assay.core.plan import ComparedRun, ComparisonPlan, DatasetPlan, ModelPlan, Plan, ProviderPlan, read_plan
 from assay.engine.folders import check_place, find_run, folders_of
 from assay.engine.intact import intact_run
@@ -106,9 +106,7 @@ def _read_line(line: bytes) -> _Line:
     try:
         return _decode_line(line)
     except ValueError as problem:
-        raise StoreUnavailable(
-            f"predictions.jsonl is damaged: {problem}", hint="`assay verify` names what was changed"
-        ) from problem
+        raise RunDamaged(f"predictions.jsonl is damaged: {problem}") from problem
 
 
 def plan_comparison(request: RankRequest, *, environ: Mapping[str, str], new_run_id: Callable[[], str]) -> PlannedComparison:

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from assay.core.case import Case
-from assay.core.errors import StoreUnavailable
+from assay.core.errors import RunDamaged, StoreUnavailable
 from assay.core.outcome import Decision
 from assay.core.plan import Plan
 from assay.core.record_query import INVALID
@@ -248,5 +248,5 @@ def _decoded(decode: Callable[[bytes], T], line: bytes, name: str) -> T:
         raise _damaged(f"{name}: {problem}") from problem
 
 
-def _damaged(why: str) -> StoreUnavailable:
-    return StoreUnavailable(f"the artifacts are damaged: {why}", hint="`assay verify` names what was changed")
+def _damaged(why: str) -> RunDamaged:
+    return RunDamaged(f"the artifacts are damaged: {why}")

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from assay.core.errors import AssayError, RunNotFound, RunSealed, StoreUnavailable, UsageProblem
+from assay.core.errors import AssayError, RunDamaged, RunNotFound, RunSealed, StoreUnavailable, UsageProblem
 from assay.core.plan import Plan, changed_settings, plan_sha256, read_plan
 from assay.core.run_result import GateResult, RunListing, RunResult
 from assay.core.run_state import RunCounts, State, count_records
@@ -152,13 +152,12 @@ class _Manifest(msgspec.Struct):
     blocked: str | None = None
 
 
-def _manifest(run: RunFolder) -> _Manifest:
+def read_manifest(run: RunFolder) -> _Manifest:
+    """How a finished run ended; raises RunDamaged."""
     try:
         return msgspec.convert(run.manifest, _Manifest)
     except msgspec.ValidationError as problem:
-        raise StoreUnavailable(
-            f"the manifest of '{run.path}' is damaged: {problem}", hint="`assay verify` names what was changed"
-        ) from problem
+        raise RunDamaged(f"the manifest of '{run.path}' is damaged: {problem}") from problem
 
 
 def _metrics(run: RunFolder) -> dict[str, Any]:
@@ -171,7 +170,7 @@ def _metrics(run: RunFolder) -> dict[str, Any]:
 
 def _sealed_result(folders: RunFolders) -> RunResult:
     run = open_run_folder(folders.sealed)
-    manifest = _manifest(run)
+    manifest = read_manifest(run)
     return RunResult(
         run_id=manifest.run_id,
         state=manifest.status,
@@ -225,7 +224,7 @@ def listing_of(folders: RunFolders) -> RunListing:
 
 def _sealed_listing(folders: RunFolders) -> RunListing:
     run = open_run_folder(folders.sealed)
-    manifest = _manifest(run)
+    manifest = read_manifest(run)
     metrics, note = _listed_metrics(run)
     return RunListing(
         run_id=folders.run_id,

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.errors import ArtifactGone, RunNotFound, StoreUnavailable
+from assay.core.errors import ArtifactGone, RunDamaged, RunNotFound, StoreUnavailable
 from assay.store.artifacts import MANIFEST, read_pieces
 from assay.store.failures import disk_errors
 
@@ -73,7 +73,7 @@ class RunFolder:
             file.seek(start)
             found = file.read(size)
         if len(found) != size:
-            raise StoreUnavailable(f'"{path}" is damaged: it is shorter than it was', hint="`assay verify` names what was changed")
+            raise RunDamaged(f'"{path}" is damaged: it is shorter than it was')
         return found
 
     def records(self) -> Iterator[dict[str, Any]]:
@@ -108,7 +108,7 @@ def open_run_folder(path: Path) -> RunFolder:
     """A published run; raises RunNotFound when the folder holds none, StoreUnavailable when its manifest is damaged."""
     manifest = decoded(read_manifest(path), path / MANIFEST)
     if not isinstance(manifest, dict):
-        raise StoreUnavailable(f'"{path / MANIFEST}" is damaged: it is no object', hint="`assay verify` names what was changed")
+        raise RunDamaged(f'"{path / MANIFEST}" is damaged: it is no object')
     return RunFolder(path, manifest)
 
 
@@ -136,7 +136,7 @@ def decoded(text: bytes, path: Path) -> Any:
     try:
         return msgspec.json.decode(text)
     except ValueError as problem:
-        raise StoreUnavailable(f'"{path}" is damaged: {problem}', hint="`assay verify` names what was changed") from problem
+        raise RunDamaged(f'"{path}" is damaged: {problem}') from problem
 
 
 def split_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from assay.core.errors import StoreUnavailable, UsageProblem
+from assay.core.errors import RunDamaged, UsageProblem
 from assay.store.artifacts import EXPORTS, ArtifactHash
 from assay.store.audit import append_audit
 from assay.store.evidence import self_hashed
@@ -117,9 +117,7 @@ def _tombstones(run_dir: Path, names: Collection[str], *, at: str, reason: str) 
     try:
         hashes = msgspec.convert(open_run_folder(run_dir).manifest.get("artifacts"), dict[str, ArtifactHash])
     except msgspec.ValidationError as problem:
-        raise StoreUnavailable(
-            f'the manifest in "{run_dir}" is damaged: {problem}', hint="`assay verify` shows what was changed"
-        ) from problem
+        raise RunDamaged(f'the manifest in "{run_dir}" is damaged: {problem}') from problem
     known = [(name, hashes[name]) for name in names if name in hashes]
     return tuple(Tombstone(name, found.sha256, found.bytes, found.lines, at, reason) for name, found in known)
 

@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -60,9 +61,12 @@ def _json_lines(lines: Iterable[Line]) -> Iterator[bytes]:
 
 
 def _csv(lines: Iterable[Line]) -> Iterator[bytes]:
-    yield _csv_text([COLUMNS])
-    for line in lines:
-        yield _csv_text([[cell(line.get(name)) for name in COLUMNS]])
+    rows = ([cell(line.get(name)) for name in COLUMNS] for line in lines)
+    # The first line is read before anything is sent: what cannot be read can then still be said.
+    first = list(islice(rows, 1))
+    yield _csv_text([COLUMNS, *first])
+    for row in rows:
+        yield _csv_text([row])
 
 
 def _csv_text(rows: Iterable[Iterable[object]]) -> bytes:
