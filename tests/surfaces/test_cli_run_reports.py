@@ -17,7 +17,7 @@ from assay.surfaces.reporters.run_numbers import bar, dollars, duration, latency
 from assay.surfaces.reporters.run_plan import plan_text
 from assay.surfaces.reporters.run_record import record_text
 from assay.surfaces.reporters.run_text import run_text
-from assay.surfaces.reporters.run_view import RunView, grouped
+from assay.surfaces.reporters.run_view import RunView, grouped, worst_record
 from assay.surfaces.reporters.settings import Settings
 from tests.surfaces.conftest import HOSTILE, Golden
 from tests.surfaces.run_views import (
@@ -158,6 +158,36 @@ def test_the_report_on_one_record_matches_its_golden_file(golden: Golden) -> Non
 
 def test_the_list_of_runs_matches_its_golden_file(golden: Golden) -> None:
     golden("run-list.txt", "".join(runs_text(LISTINGS, PLAIN)))
+
+
+def test_the_list_of_runs_fits_a_narrow_terminal() -> None:
+    lines = "".join(runs_text(LISTINGS, Settings(version="9", width=76))).splitlines()
+    assert max(map(cell_len, lines)) <= 76
+    assert lines[0] == "nightly-2 · 2026-11-15 10:00 · running"
+    assert lines[1] == "  assistant · small · records 120/1,500"
+    assert "score 0.42 (prbench (compat), 0-1)" in " ".join(" ".join(lines).split())
+
+
+def test_a_record_says_once_what_judges_said_and_what_each_cost() -> None:
+    votes = [
+        {"criterion": "c", "score": score, "scale": "1-5", "judge": judge, "justification": why}
+        for judge, score, why in (("a", 2, "Too short."), ("b", 4, "It will do."))
+    ]
+    words = "c: judges say 2, 4; a tie.\nc (a): 2. Too short.\nc (b): 4. It will do."
+    changes = {"evaluator_scores": votes, "justification": words, "judge_costs": {"a": 0.5, "b": None}}
+    text = "".join(record_text({**record(), "prediction": prediction("r", 2, "", **changes)}, PLAIN))
+    assert "justification\n    c: judges say 2, 4; a tie.\n\n" in text
+    assert (text.count("Too short."), "cost by judge\n    a: $0.5000\n    b: unknown price\n" in text) == (1, True)
+
+
+def test_the_worst_records_say_what_cost_them_points() -> None:
+    scores = [
+        {"criterion": name, "score": value, "normalized": value, "weight": weight, "judge": "j", "justification": f"{name}!"}
+        for name, value, weight in (("a", 1.0, 2.0), ("b", 0.0, 1.0), ("c", 1.0, -5.0))
+    ]
+    found = worst_record(prediction("r", 2, "a: 1. a!", evaluator_scores=scores), {})
+    assert found.why == "c: 1. c! b: 0. b!"
+    assert worst_record(prediction("r", 2, "Says yes."), {}).why == "Says yes."
 
 
 def test_no_line_of_a_report_is_wider_than_the_terminal() -> None:

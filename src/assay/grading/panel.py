@@ -199,13 +199,17 @@ def panel_reasons(findings: tuple[Finding, ...]) -> str:
     scores = [score for finding in findings for score in finding.scores]
     if len(scores) == 1 and not findings[0].decision.words:
         return scores[0].justification
-    return "\n".join(line for finding in findings for line in _lines(finding))
+    is_alone = len({score.judge for score in scores}) == 1 and not any(finding.decision.words for finding in findings)
+    return "\n".join(line for finding in findings for line in _lines(finding, is_alone=is_alone))
 
 
-def _lines(finding: Finding) -> list[str]:
+def _lines(finding: Finding, *, is_alone: bool) -> list[str]:
     words = finding.decision.words
     head = [f"{finding.decision.criterion}: {words}."] if words else []
-    return head + [f"{score.criterion} ({score.judge}): {score.score:g}. {score.justification}" for score in finding.scores]
+    return head + [
+        f"{score.criterion}{'' if is_alone else f' ({score.judge})'}: {score.score:g}. {score.justification}"
+        for score in finding.scores
+    ]
 
 
 def proposed_label(findings: tuple[Finding, ...]) -> FailureLabel:

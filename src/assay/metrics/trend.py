@@ -33,7 +33,7 @@ def trend(values: Floats) -> Trend:
     values = values[-MAX_RUNS:]
     n = len(values)
     if n < MIN_RUNS:
-        reason = f"there are {n} runs, and a direction needs {MIN_RUNS}"
+        reason = f"there {'is 1 run' if n == 1 else f'are {n} runs'}, and a direction needs {MIN_RUNS}"
         slope = float(np.median(_slopes(values))) if n > 1 else None
         return Trend(direction="none", p_value=None, slope=Estimate(value=slope, n=n, reason=reason), n=n)
     score = int(np.sign(values[None, :] - values[:, None])[np.triu_indices(n, 1)].sum())

@@ -75,6 +75,10 @@ def _errors(found: Calibration) -> list[tuple[str, str]]:
 def _corrected(found: Calibration) -> list[tuple[str, str]]:
     lines = [
         ("pass rate", f"{figure(found.judged)} · as judged, {counted(found.judged.n, 'answer' if found.n_clusters else 'record')}"),
+    ]
+    if _verdicts(found) + found.n_ties >= found.judged.n:
+        return [*lines, ("by people", _by_people(found))]
+    lines += [
         ("corrected", f"{corrected(found.mean_passes)} · PPI++"),
         ("", f"{corrected(found.pass_rate)} · Rogan-Gladen"),
     ]
@@ -84,6 +88,18 @@ def _corrected(found: Calibration) -> list[tuple[str, str]]:
             ("corrected", f"{corrected(found.mean_score)} · PPI++"),
         ]
     return lines
+
+
+def _by_people(found: Calibration) -> str:
+    """What people say of a run of which every record is labelled; there is nothing to correct."""
+    good, n = found.detection.true_positives + found.detection.false_negatives, _verdicts(found)
+    return f"{decimal(good / n) if n else UNKNOWN} · {good:,} of {n:,} pass"
+
+
+def _verdicts(found: Calibration) -> int:
+    """Answers of which people say pass or fail."""
+    seen = found.detection
+    return seen.true_positives + seen.false_negatives + seen.true_negatives + seen.false_positives
 
 
 def corrected(correction: Any) -> str:

@@ -44,7 +44,7 @@ def _sides(found: Comparison, settings: Settings, *, paint: Paint) -> Iterator[s
         words = [
             side.run_id,
             side.candidate,
-            *(f"judged by {judge}" for judge in side.judges),
+            *([f"judged by {', '.join(side.judges)}"] if side.judges else []),
             f"{counted(side.records, 'record')}",
         ]
         text = " · ".join(printable(word, limit=NAME_LIMIT) for word in words)

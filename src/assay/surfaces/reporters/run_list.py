@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
+from rich.cells import cell_len
+
 from assay.core.run_result import RunListing
 from assay.core.run_state import TERMINAL
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.paint import painter
+from assay.surfaces.reporters.paint import Paint, hanging, painter
 from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal
 from assay.surfaces.reporters.run_table import Cell, Column, Row, table
 from assay.surfaces.reporters.run_text import STATE_STYLES
@@ -13,6 +15,7 @@ from assay.surfaces.reporters.settings import Settings
 from assay.surfaces.reporters.wording import counted
 
 NAME_LIMIT = 32
+INDENT = 2
 DAMAGED = "damaged"
 
 _COLUMNS = (
@@ -33,7 +36,7 @@ def runs_text(runs: Sequence[RunListing], settings: Settings) -> Iterator[str]:
     """One line for each run, what there is to say of some of them, and how many there are."""
     paint = painter(is_coloured=settings.is_coloured)
     if runs:
-        yield from table(_COLUMNS, [_row(run) for run in runs], paint=paint, width=settings.width)
+        yield from _lines(runs, settings, paint=paint)
         yield "\n"
     for run in runs:
         if run.note:
@@ -42,6 +45,31 @@ def runs_text(runs: Sequence[RunListing], settings: Settings) -> Iterator[str]:
     unfinished = sum(run.state not in TERMINAL for run in runs) - damaged
     words = [counted(len(runs), "run"), *([f"{unfinished:,} unfinished"] if unfinished else [])]
     yield " · ".join([*words, *([f"{damaged:,} damaged"] if damaged else [])]) + "\n"
+
+
+def _lines(runs: Sequence[RunListing], settings: Settings, *, paint: Paint) -> Iterator[str]:
+    """A table; where the terminal is too narrow for one, two lines for each run."""
+    rows = [_row(run) for run in runs]
+    plain = list(table(_COLUMNS, rows, paint=painter(is_coloured=False), width=None))
+    if settings.width is None or max(map(cell_len, plain)) <= settings.width + 1:
+        yield from table(_COLUMNS, rows, paint=paint, width=settings.width)
+        return
+    for row in rows:
+        run_id, started, state, *figures = (cell if isinstance(cell, Cell) else Cell(cell) for cell in row)
+        yield f"{paint(run_id.text, 'strong')} · {started.text} · {_painted(state, paint)}\n"
+        yield f"{'':{INDENT}}{hanging(_figures(*figures), first=INDENT, width=settings.width, indent=INDENT)}\n"
+
+
+def _figures(dataset: Cell, candidate: Cell, records: Cell, *figures: Cell) -> str:
+    """`assistant · small · 6 records · pass rate 0.83 · score 4.33 (mean, 1-5) · gates pass`, without what is unknown."""
+    pass_rate, score, scored_by, gates = (cell.text for cell in figures)
+    named = (("pass rate", pass_rate), ("score", score if score == UNKNOWN else f"{score} ({scored_by})"), ("gates", gates))
+    known = (f"{name} {text}" for name, text in named if text != UNKNOWN)
+    return " · ".join((dataset.text, candidate.text, f"records {records.text}", *known))
+
+
+def _painted(cell: Cell, paint: Paint) -> str:
+    return paint(cell.text, cell.style) if cell.style else cell.text
 
 
 def _row(run: RunListing) -> Row:

@@ -1,6 +1,6 @@
 """One record of a run: what was asked, what was answered, how it was judged, and every attempt."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from assay.surfaces.printable import printable, printable_lines
 from assay.surfaces.reporters.paint import Paint, hanging, painter
@@ -80,22 +80,24 @@ def _texts(asked: Json, found: Json) -> Iterator[tuple[str, str]]:
     yield "context", asked.get("model_context") or ""
     yield "choices", "\n".join(f"{choice['id']}. {choice['text']}" for choice in asked.get("choices") or ())
     yield "correct", ", ".join(asked.get("correct_choice_ids") or ())
-    yield "rubric", "\n".join(_criterion(criterion) for criterion in asked.get("criteria") or ())
+    criteria = asked.get("criteria") or ()
+    yield "rubric", "\n".join(_criterion(criterion, is_one=len(criteria) == 1) for criterion in criteria)
     yield "reference", "\n\n".join(asked.get("references") or ())
     yield "notes", asked.get("notes") or ""
     yield "answer", found["model_response"] or ""
     yield "chosen", ", ".join(found["selected_choice_ids"])
-    is_told_below = any(score.get("justification") == found["justification"] for score in found["evaluator_scores"])
-    yield "justification", "" if is_told_below else found["justification"] or ""
+    yield "justification", _untold(found)
     yield "profile score", _profile_score(found)
-    yield "cost by judge", "\n".join(f"{judge}: {_cost(cost)}" for judge, cost in (found.get("judge_costs") or {}).items())
+    yield "cost by judge", _costs(found.get("judge_costs") or {})
     yield "failure", found["label"] or ""
     yield "error", f"{found['error_code']}: {found['error_message']}" if found["error_code"] else ""
     yield "flags", ", ".join(found["flags"])
 
 
-def _cost(cost: float | None) -> str:
-    return "unknown price" if cost is None else dollars(cost)
+def _costs(costs: Mapping[str, float | None]) -> str:
+    """A line for each judge; empty where no price is known."""
+    lines = (f"{judge}: {'unknown price' if cost is None else dollars(cost)}" for judge, cost in costs.items())
+    return "\n".join(lines) if any(cost is not None for cost in costs.values()) else ""
 
 
 def _profile_score(found: Json) -> str:
@@ -105,9 +107,17 @@ def _profile_score(found: Json) -> str:
     return f"none: {found['profile_unscored']}" if found.get("profile_unscored") else ""
 
 
-def _criterion(criterion: Json) -> str:
-    weight = criterion.get("weight", 1)
-    return f"{criterion['title']} (weight {weight:g})" if weight != 1 else str(criterion["title"])
+def _untold(found: Json) -> str:
+    """Of the justification what the table of scores does not say."""
+    told = {line for score in found["evaluator_scores"] for line in str(score.get("justification") or "").split("\n")} - {""}
+    lines = str(found["justification"] or "").split("\n")
+    return "\n".join(line for line in lines if not line.endswith(tuple(told)))
+
+
+def _criterion(criterion: Json, *, is_one: bool) -> str:
+    """`c1: Names the court (weight 3)`; the only criterion needs no name."""
+    weight, name = criterion.get("weight", 1), "" if is_one or criterion["id"] == criterion["title"] else f"{criterion['id']}: "
+    return f"{name}{criterion['title']} (weight {weight:g})" if weight != 1 else f"{name}{criterion['title']}"
 
 
 def _section(title: str, text: str, settings: Settings, *, paint: Paint) -> Iterator[str]:
@@ -122,10 +132,20 @@ def _section(title: str, text: str, settings: Settings, *, paint: Paint) -> Iter
 
 
 def _scores(scores: Sequence[Json], settings: Settings, *, paint: Paint) -> Iterator[str]:
-    columns = (Column("criterion"), Column("score", is_number=True), Column("scale"), Column("judge"), Column("justification"))
+    is_weighted = any(score.get("weight", 1) != 1 for score in scores)
+    weights = (Column("weight", is_number=True),) if is_weighted else ()
+    columns = (
+        Column("criterion"),
+        *weights,
+        Column("score", is_number=True),
+        Column("scale"),
+        Column("judge"),
+        Column("justification"),
+    )
     rows = [
         (
             printable(score["criterion"], limit=NAME_LIMIT),
+            *([f"{score.get('weight', 1):g}"] if is_weighted else []),
             f"{score['score']:g}",
             score["scale"],
             printable(score.get("judge") or UNKNOWN, limit=NAME_LIMIT),

@@ -126,7 +126,7 @@ def _with_failures(run: api.Run, view: RunView) -> RunView:
     predictions = run.worst(MAX_WORST)
     said: dict[int, Json] = {prediction["index"]: {} for prediction in predictions}
     groups = grouped(_noted(run.failures(), said))
-    worst = tuple(_worst(prediction, said[prediction["index"]]) for prediction in predictions)
+    worst = tuple(worst_record(prediction, said[prediction["index"]]) for prediction in predictions)
     return msgspec.structs.replace(view, failures=groups, worst=worst)
 
 
@@ -137,12 +137,29 @@ def _noted(failures: Iterable[Json], said: dict[int, Json]) -> Iterator[Json]:
         yield failure
 
 
-def _worst(prediction: Json, failure: Json) -> WorstRecord:
+def worst_record(prediction: Json, failure: Json) -> WorstRecord:
+    """An answer that did not pass, from its prediction and its failure."""
     return WorstRecord(
         prediction=prediction,
         label=failure.get("taxonomy_label") or prediction["label"] or "",
-        why=failure.get("message") or prediction["justification"] or "",
+        why=_what_cost_points(prediction) or failure.get("message") or prediction["justification"] or "",
     )
+
+
+def _what_cost_points(prediction: Json) -> str:
+    """Of several criteria that one judge decided on, those that cost points, the dearest first; empty for anything else."""
+    scores = prediction["evaluator_scores"]
+    if len(scores) < 2 or len({score.get("judge") for score in scores}) > 1 or prediction["status"] != "evaluated":
+        return ""
+    lost = [(_lost(score), score) for score in scores]
+    dearest = sorted((entry for entry in lost if entry[0] > 0), key=lambda entry: -entry[0])
+    return " ".join(f"{score['criterion']}: {score['score']:g}. {score.get('justification', '')}" for _, score in dearest)
+
+
+def _lost(score: Json) -> float:
+    """Points that a verdict cost: not to meet a rewarded criterion, or to meet a punished one."""
+    weight, value = score.get("weight", 1.0), score["normalized"]
+    return float(weight * (1 - value) if weight > 0 else -weight * value)
 
 
 def _with_cases(run: api.Run, view: RunView, *, limit: int | None) -> RunView:
