@@ -5,6 +5,7 @@ import pytest
 from assay import api
 from assay.core.errors import UsageProblem
 from tests.engine.graded_runs import graded, passing, question
+from tests.engine.run_settings import write_golden
 
 ROWS = [question(f"q{number}") for number in range(10)]
 
@@ -64,3 +65,13 @@ def test_other_candidates_contents_and_derived_runs_are_left_out_and_counted(tmp
 def test_a_candidate_without_runs_names_those_that_have_some(runs: Path) -> None:
     with pytest.raises(UsageProblem, match="'small' has no run over 'law'"):
         api.trend(runs_dir=runs, candidate="small")
+
+
+def test_scores_by_other_rules_are_left_out_and_other_judges_are_told(tmp_path: Path) -> None:
+    golden, runs_dir = write_golden(tmp_path / "golden.json"), str(tmp_path / "runs")
+    for run_id, judge, profile in (("old", "judge-3", None), ("plain", "judge-4", None), ("new", "judge-4", "judge_1_5")):
+        api.run(golden, model="scripted/echo", judge=f"scripted/{judge}", profile=profile, run_id=run_id, runs_dir=runs_dir)
+    scores, rates = api.trend(runs_dir=runs_dir, measure="score"), api.trend(runs_dir=runs_dir)
+    assert ([point.run_id for point in scores.points], scores.left_out) == (["new"], {"scored by other rules": 2})
+    assert (scores.scored_by, rates.scored_by, len(rates.points)) == ("judge_1_5", "", 3)
+    assert rates.notes == ("1 run was judged by others than the newest: old",)

@@ -1,7 +1,7 @@
 """Runs over the same dataset in the order of time, and the direction that a test supports."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,9 @@ from assay.engine.folders import RunFolders, run_ids
 from assay.engine.gate import Measure
 from assay.metrics.trend import Trend, trend
 from assay.store.folder import RunFolder, open_run_folder
+
+FIRST = 3
+"""Runs that a note names before it only counts them."""
 
 
 class TrendPoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +52,10 @@ class RunTrend(msgspec.Struct, frozen=True, kw_only=True):
     trend: Trend
     left_out: dict[str, int]
     """Other finished runs over the dataset, by why they do not count."""
+    scored_by: str = ""
+    """What the score is: `mean` or the name of a profile, the same for all runs; empty for the pass rate."""
+    notes: tuple[str, ...] = ()
+    """What a change may come from, apart from the candidate."""
 
     def to_dict(self) -> dict[str, Any]:
         """The trend as JSON documents hold it."""
@@ -86,7 +93,31 @@ def run_trend(runs_dir: Path, choice: TrendChoice, *, last: int | None = None) -
         points=tuple(shown),
         trend=trend(np.array([point.value for point in shown])),
         left_out=dict(left_out),
+        scored_by=_ruler(newest) if choice.measure == "score" else "",
+        notes=tuple(_notes(runs, newest, {point.run_id for point in shown})),
     )
+
+
+def _notes(runs: Sequence[RunFolder], newest: RunFolder, shown: Collection[str]) -> Iterator[str]:
+    """Another judge is another ruler, and its runs may differ for that reason alone."""
+    others = [run for run in runs if run.manifest["run_id"] in shown and _judges(run) != _judges(newest)]
+    if others:
+        were = "1 run was" if len(others) == 1 else f"{len(others):,} runs were"
+        yield f"{were} judged by others than the newest: {', '.join(run.manifest['run_id'] for run in others[:FIRST])}" + (
+            ", …" if len(others) > FIRST else ""
+        )
+
+
+def _judges(run: RunFolder) -> list[str]:
+    return [judge["name"] for judge in run.manifest["plan"].get("judges", ())]
+
+
+def _ruler(run: RunFolder) -> str:
+    """What the score of a run is."""
+    profile = run.manifest.get("profile")
+    if not profile:
+        return "mean"
+    return f"{profile['id']} (compat)" if profile["compat"] else str(profile["id"])
 
 
 def _why_not(run: RunFolder, newest: RunFolder, choice: TrendChoice) -> str:
@@ -99,6 +130,8 @@ def _why_not(run: RunFolder, newest: RunFolder, choice: TrendChoice) -> str:
         return "that are not complete"
     if not choice.is_any_version and _contents(run) != _contents(newest):
         return "over other contents"
+    if choice.measure == "score" and _ruler(run) != _ruler(newest):
+        return "scored by other rules"
     return ""
 
 

@@ -59,8 +59,10 @@ def listed_records(found: Comparison) -> str:
 
 
 def _first(record_ids: Sequence[str]) -> str:
-    shown = ", ".join(printable(record_id, limit=48) for record_id in record_ids[:3])
-    return f" ({shown}{', …' if len(record_ids) > 3 else ''})"
+    # Answers to one record have one id.
+    names = list(dict.fromkeys(record_ids))
+    shown = ", ".join(printable(name, limit=48) for name in names[:3])
+    return f" ({shown}{', …' if len(names) > 3 else ''})"
 
 
 def conclusion(found: Comparison) -> tuple[str, str]:

@@ -23,7 +23,7 @@ def trend_text(found: RunTrend, settings: Settings, *, chart: str = "") -> Itera
         Column("started"),
         Column("candidate"),
         Column("n", is_number=True),
-        Column(found.measure.replace("_", " "), is_number=True),
+        Column(printable(_title(found)), is_number=True),
         Column(""),
     )
     rows = [
@@ -42,8 +42,17 @@ def trend_text(found: RunTrend, settings: Settings, *, chart: str = "") -> Itera
     yield f"\n{label('direction', paint)}{paint(direction_words(found), _STYLES[found.trend.direction])}\n"
     if found.left_out:
         yield f"{label('left out', paint)}{', '.join(f'{count:,} {why}' for why, count in found.left_out.items())}\n"
+    for note in found.notes:
+        yield f"{label('note', paint)}{printable(note)}\n"
     if chart:
         yield f"{label('chart', paint)}{printable(chart)}\n"
+
+
+def _title(found: RunTrend) -> str:
+    """What the runs are followed by: `pass rate`, `mean score`, or the name of a profile."""
+    if found.measure == "pass_rate":
+        return "pass rate"
+    return "mean score" if found.scored_by == "mean" else found.scored_by
 
 
 def label(word: str, paint: Paint) -> str:
