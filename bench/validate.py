@@ -19,7 +19,7 @@ from page import Bar, Page, Target, bars, table, targets_table, write_page
 HERE = Path(__file__).parent
 PARSERS = ("json.loads", "orjson.loads", "orjson.loads, GC off")
 WHOLE = (*PARSERS, "pydantic", "jsonschema-rs", "jsonschema", "assay", "assay, two workers")
-LINES = (ORJSON_LINES, *LINE_AIMS, "assay, cases and hashes")
+LINES = (ORJSON_LINES, *LINE_AIMS, "assay, with the lint", "assay, cases and hashes")
 YARDSTICKS = {
     "/ orjson, GC off": "orjson.loads, GC off",
     "/ orjson": "orjson.loads",

@@ -17,7 +17,6 @@ from assay.datasets import read, resolve_contract
 from assay.datasets import stream as stream_source
 from assay.datasets.config import ValidationConfig, check_config, load_config
 from assay.datasets.fixes import Change, fixed
-from assay.datasets.linting import lint
 from assay.datasets.progress import Effort, Progress, no_progress
 from assay.datasets.source import Source, open_source
 
@@ -51,8 +50,6 @@ def validate(
     settings = _settings(config, strict=strict)
     effort = Effort(progress or no_progress, workers if opened.size >= PARALLEL_BYTES else 1, lint=settings.lint)
     report = read(opened, contract, config=settings, effort=effort)
-    if settings.lint:
-        report.issues = (*report.issues, *lint(opened, report))
     return _without_places(report) if opened.is_object else report
 
 

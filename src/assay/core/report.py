@@ -42,8 +42,6 @@ class Report:
         """What the document says of itself outside its records: id, version, time, metadata."""
         self.digests: bytes | None = None
         """The hashes of the accepted cases, 32 bytes each, if the reader was asked for them."""
-        self.doubtful: tuple[int, ...] = ()
-        """Accepted rows whose rubric a lint has something to say of, if the reader was asked for them."""
         self._open_cases = open_cases
 
     @property

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 from assay.core.canonical import canonical_json, sha256_hex
@@ -43,6 +44,9 @@ def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
     cases = _cases_of(document.value)
     effort.progress(source.size, source.size)
     issues = [placed(finding, document, _record(finding, cases)) for finding in found]
+    if effort.lint and document.is_readable and not found.has_errors:
+        # Loaded only where somebody wants it.
+        issues += import_module("assay.datasets.linting").lint_cases(document)
     rejected = {issue.index for issue in issues if issue.severity == "error" and issue.index is not None}
     report = Report(
         path=source.name,

@@ -1,20 +1,20 @@
-"""Doubtful rubrics of a source into warnings about them; which are doubtful, validation has seen as it read them."""
+"""Rubrics into warnings about them, while the file that they stand in is read."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from assay.core.case import Criterion
-from assay.core.document import Place
+from assay.core.document import Document, Place
 from assay.core.issue import Finding, Issue
 from assay.core.json_door import parse_json
-from assay.core.report import Report
 from assay.datasets.checks import short
 from assay.datasets.placing import Record, placed
 from assay.datasets.rubric_lint import lint_rubric, undecidable
-from assay.datasets.source import Source, filled_lines
+from assay.datasets.rubric_screen import doubtful_rows
+from assay.datasets.source import Line
 
 MOST_ISSUES = 100
 """Warnings of one code in one file; the last says how many more there are."""
@@ -31,31 +31,51 @@ class _Row(msgspec.Struct):
 _decode_row = msgspec.json.Decoder(_Row).decode
 
 
-def lint(source: Source, report: Report) -> list[Issue]:
-    """Warnings about the rubrics of the valid records of a source, which was read with an effort that says to lint."""
-    if report.outcome == "rejected":
-        return []
-    if report.contract == "legal_eval_v1":
-        return _limited(_lint_rows(source, report.doubtful))
-    return _limited(_lint_cases(source)) if report.contract == "golden_v1" else []
+class Linter:
+    """The warnings about the rubrics of one file so far."""
 
+    def __init__(self) -> None:
+        self._issues: list[Issue] = []
+        self._counts: Counter[str] = Counter()
+        self._last: dict[str, int] = {}
+        """Place of the last issue of each code."""
 
-def _lint_rows(source: Source, doubtful: Sequence[int]) -> Iterator[Issue]:
-    """The rows with these indexes, in order; the others are passed over without being decoded."""
-    lines = enumerate(filled_lines(source))
-    for wanted in doubtful:
-        index, line = next(entry for entry in lines if entry[0] == wanted)
+    def look_at(self, rows: Mapping[int, Any], line_of: Callable[[int], Line]) -> None:
+        """Look at rows with a rubric, by their index; `line_of` gives the line of those that there is something to say of."""
+        indexes = list(rows)
+        for place in doubtful_rows(list(rows.values())):
+            self.look_closely(indexes[place], line_of(indexes[place]))
+
+    def look_closely(self, index: int, line: Line) -> None:
+        """Look at one row of which only the line is known."""
         row = _decode_row(line.content)
         found = lint_rubric(row.rubric, row.reference_answers or ())
-        if found:
+        new = [finding for finding in found if self._is_listed(finding)]
+        if new:
             document = parse_json(line.text, is_whole=False)
             record = Record(index, row.id, start=Place(line.number, 1))
-            yield from (placed(finding, document, record) for finding in found)
+            self._list([placed(finding, document, record) for finding in new])
+
+    def _is_listed(self, finding: Finding) -> bool:
+        self._counts[finding.code] += 1
+        return self._counts[finding.code] <= MOST_ISSUES
+
+    def _list(self, issues: Sequence[Issue]) -> None:
+        for issue in issues:
+            self._last[issue.code] = len(self._issues)
+            self._issues.append(issue)
+
+    def issues(self) -> list[Issue]:
+        """The first warnings of each code, with the number of the others at the last of them."""
+        for code, place in self._last.items():
+            if self._counts[code] > MOST_ISSUES:
+                message = f"{self._issues[place].message} (and {self._counts[code] - MOST_ISSUES:,} more like it)"
+                self._issues[place] = msgspec.structs.replace(self._issues[place], message=message)
+        return self._issues
 
 
-def _lint_cases(source: Source) -> Iterator[Issue]:
-    """A golden case has one criterion: its rubric."""
-    document = parse_json(source.buffer())
+def lint_cases(document: Document) -> Iterator[Issue]:
+    """Warnings about the cases of a valid golden dataset: each has one criterion, its rubric."""
     cases: list[dict[str, Any]] = document.value["cases"]
     for index, case in enumerate(cases):
         reason = undecidable(case["rubric"])
@@ -64,20 +84,3 @@ def _lint_cases(source: Source) -> Iterator[Issue]:
             path = ("cases", index, "rubric")
             finding = Finding("unscorable_criterion", path, message, "write what an answer must say to meet it", "warning")
             yield placed(finding, document, Record(index, case["id"]))
-
-
-def _limited(issues: Iterator[Issue]) -> list[Issue]:
-    """The first of each code, with the number of the others at the last of them."""
-    shown: list[Issue] = []
-    counts: Counter[str] = Counter()
-    last: dict[str, int] = {}
-    for issue in issues:
-        counts[issue.code] += 1
-        if counts[issue.code] <= MOST_ISSUES:
-            last[issue.code] = len(shown)
-            shown.append(issue)
-    for code, place in last.items():
-        if counts[code] > MOST_ISSUES:
-            message = f"{shown[place].message} (and {counts[code] - MOST_ISSUES:,} more like it)"
-            shown[place] = msgspec.structs.replace(shown[place], message=message)
-    return shown

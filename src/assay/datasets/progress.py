@@ -20,7 +20,7 @@ class Effort(NamedTuple):
     hashes: bool = False
     """Someone will ask for the hashes of all records, so a reader that has each record at hand should hash it."""
     lint: bool = False
-    """Someone will ask for warnings about rubrics, so a reader that has each rubric at hand should tell which are doubtful."""
+    """Warn of rubrics that are doubtful, too."""
 
 
 ALONE = Effort()

@@ -19,7 +19,9 @@ HEADING = 32
 """A title of fewer letters is a heading, such as `Legal basis`: only with its description does it say what is wanted."""
 _SHORT = 80
 """A longer text is more than a placeholder or a pointer."""
-_SIGNS = re.compile(r"[\W_]+")
+_LONG = 400
+"""Letters of which there are more than that many left, however much of them is white space."""
+_FIRST_WORD = re.compile(r"[\W_]*(n/a|[^\W\d_]+)")
 _STUB = re.compile(r"[\[(<{*]*(?:todo|tbd|tba|fixme)\s*(?:$|[:.,(\])>}*-])|lorem ipsum")
 """`todo` is a word in some languages, so that a sign or the end must follow it."""
 _EMPTY_TEXT = re.compile(
@@ -74,7 +76,7 @@ _FAULT = re.compile(
     r"(?:aussage|angabe|behauptung|information|schlussfolgerung|quelle|fundstelle|zitat|urteil)\w*"
     r"(?=\W*$| (?:über|zu|zur|zum|von|aus)\b|, dass\b)"
     r"|(?:erfindet|halluziniert|versäumt es|unterlässt es)\b"
-    r"|\w+e (?:à tort|erronément)(?=,| (?:que|comme|l[ae]s?|une?|des)\b| (?:qu|l)['\u2019])"
+    r"|\w+e à tort(?=,| (?:que|comme|l[ae]s?|une?|des)\b| (?:qu|l)['\u2019])"
     r"|contient (?:une? |des )?(?:information|affirmation|citation|référence|conclusion|source)s? "
     r"(?:faux|fausse|inexacte|erronée|incorrecte|inventée)s?\b"
     r"|(?:omet|oublie|invente|hallucine) (?:de |d['\u2019]|une? |des |l[ae]s? |l['\u2019])"
@@ -83,23 +85,24 @@ _OPENING = 18
 """Letters in which a subject and the beginning of what is said of it have room."""
 _LONGEST_FAULT = 200
 """Letters within which a fault is one."""
-FAULT_SIGNS = {"ä": "fälschlich", "ü": "irrtümlich", "à": "à tort", "é": "erronément"}
-"""One of them is in every German or French fault that may begin with any word; its letter is quick to look for."""
+FAULT_SIGNS = ("älschlich", "ümlich", "à tort")
+"""One of them is in every German or French fault that may begin with any word; their first letters are quick to look for."""
 _FAULT_BEGINNINGS = frozenset((
     "inc", "wro", "err", "mis", "fal", "fai", "hal", "fab", "mak", "con", "giv", "pro", "ent", "mac", "nen", "gib", "lie",
     "zit", "erf", "ver", "unt", "ome", "oub", "inv",
 ))  # fmt: skip
 """The first letters of every fault that does not have one of these signs."""
-_STUB_BEGINNINGS = frozenset((
-    "tod", "tbd", "tba", "fix", "lor", "n/a", "na", "non", "nul", "nan", "und", "pla", "ins", "new", "exa", "ano", "cri",
-    "ite", "poi", "rub", "kei", "noc", "neu", "wei", "kri", "pun", "nou", "aut", "sam", "see", "as", "lik", "dit", "ide",
-    "sie", "vgl", "wie", "voi", "cf", "com", "à",
+_STUB_WORDS = frozenset((
+    "todo", "tbd", "tba", "fixme", "lorem", "n/a", "na", "none", "null", "nan", "undefined", "untitled", "placeholder",
+    "insert", "new", "example", "another", "criterion", "criteria", "item", "point", "rubric", "platzhalter", "keine", "noch",
+    "neues", "weiteres", "kriterium", "punkt", "nouveau", "autre", "critère", "same", "see", "as", "like", "ditto", "dito",
+    "idem", "siehe", "vgl", "wie", "voir", "cf", "comme", "à",
 ))  # fmt: skip
-"""The first letters of every text that is still to come or points elsewhere; whole words where they are fewer than three."""
-BEGINNINGS = _FAULT_BEGINNINGS.union(_STUB_BEGINNINGS, (
+"""The first word of every text that is still to come or points elsewhere."""
+_BEGINNINGS = _FAULT_BEGINNINGS.union((word[:3] for word in _STUB_WORDS), (
     "the", "mod", "res", "ans", "ass", "out", "die", "das", "der", "ant", "la", "le", "l'a", "l\u2019a", "rép",
 ))  # fmt: skip
-"""Those, and those of subjects: a title that begins otherwise is not doubtful by itself, unless it begins with a sign."""
+"""The first letters of faults, stubs and subjects: a title that begins otherwise is not doubtful by itself, but for its signs."""
 
 _NO_ONE = re.compile(r"\bk(?=ein(?:e[mnrs]?)?\b)|\bauc(?=une?\b)")
 """`keine Frist` is the opposite of `eine Frist`, and `aucun délai` that of `un délai`."""
@@ -141,20 +144,17 @@ def lint_rubric(criteria: Sequence[Criterion], references: Sequence[str] = ()) -
 def is_doubtful_alone(title: str, *, weight: float) -> bool:
     """True when a criterion may be warned of whatever else is in its rubric, apart from a weight of 0."""
     opening = _opening(title[:_OPENING])
-    may_be_fault = opening.may_be_fault or (not title.isascii() and any(sign in title.casefold() for sign in FAULT_SIGNS.values()))
+    may_be_fault = opening.may_be_fault or (not title.isascii() and any(sign in title for sign in FAULT_SIGNS))
     if may_be_fault and weight > 0 and _is_fault(title[:_LONGEST_FAULT].casefold()):
         return True
-    return (opening.may_be_stub or _has_gap_sign(title)) and bool(undecidable(title))
+    return (opening.may_be_stub and bool(undecidable(title))) or _has_gap(title)
 
 
+@lru_cache(4096)
 def begins_doubtfully(beginning: str) -> bool:
     """True for the first three letters of every title that is doubtful by itself, unless it has a sign of a gap or a fault."""
-    return not beginning[:1].isalpha() or not BEGINNINGS.isdisjoint(_beginnings(beginning.casefold()))
-
-
-def _beginnings(text: str) -> tuple[str, str]:
-    """The first three letters, and the first word where it is shorter."""
-    return text[:3], text[:3].partition(" ")[0].rstrip(".,:;!?-)")
+    folded = beginning.casefold()
+    return not folded[:1].isalpha() or folded[:3] in _BEGINNINGS or folded.partition(" ")[0] in _BEGINNINGS
 
 
 class _Opening(NamedTuple):
@@ -168,8 +168,8 @@ class _Opening(NamedTuple):
 def _opening(beginning: str) -> _Opening:
     """Many titles of a rubric open with the same words, so that few openings are looked at."""
     folded = beginning.casefold()
-    bare = folded[signs.end() :] if (signs := _SIGNS.match(folded)) else folded
-    may_be_stub = not bare or not _STUB_BEGINNINGS.isdisjoint(_beginnings(bare))
+    word = _FIRST_WORD.match(folded)
+    may_be_stub = word is None or word[1] in _STUB_WORDS or word.end() == len(folded)
     return _Opening(_said(folded)[:3] in _FAULT_BEGINNINGS, may_be_stub)
 
 
@@ -180,8 +180,14 @@ def _is_fault(title: str) -> bool:
     return is_of_subject or _FAULT.match(said) is not None
 
 
-def _has_gap_sign(title: str) -> bool:
-    return "[" in title or "<" in title or "{" in title
+def has_gap_sign(text: str) -> bool:
+    """True for a text with one of the signs that every gap has."""
+    return "[" in text or "<" in text or "{" in text
+
+
+def _has_gap(text: str) -> bool:
+    """True for a text with a place that nobody filled."""
+    return has_gap_sign(text) and _GAP.search(text) is not None and not _ABOUT_GAPS.search(text)
 
 
 def _said(title: str) -> str:
@@ -192,9 +198,9 @@ def _said(title: str) -> str:
 
 def undecidable(text: str) -> str:
     """Why no judge could decide by this text; empty when nothing speaks against it."""
-    if _GAP.search(text) and not _ABOUT_GAPS.search(text):
+    if _has_gap(text):
         return "has a gap that nobody filled"
-    line = " ".join(text.casefold().split())
+    line = " ".join(text[:_LONG].casefold().split())
     if _STUB.match(line) or (len(line) < _SHORT and _EMPTY_TEXT.fullmatch(line)):
         return "says nothing that could be decided"
     if len(line) < _SHORT and _POINTER.fullmatch(line):
@@ -221,7 +227,7 @@ def _warn_of_each(found: Findings, criteria: Sequence[Criterion], titles: Sequen
                 f"{short(criterion.title)} is a fault, and the weight {weight:g} rewards it",
                 hint="give it a negative weight, or say what a good answer does",
             )
-        if _has_gap_sign(title) or _opening(title[:_OPENING]).may_be_stub:
+        if _opening(title[:_OPENING]).may_be_stub or _has_gap(title):
             _warn_of_undecidable(found, criterion, ("rubric", index, "title"))
 
 

@@ -2,7 +2,7 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from importlib import import_module
 from itertools import islice
 from typing import Any, NamedTuple
@@ -68,7 +68,8 @@ class _Reading:
         self._lane = Lane(KIND)
         self._hasher = Hasher()
         self._digests = bytearray() if hashes else None
-        self._doubtful: list[int] | None = [] if lint else None
+        # Loaded only where somebody wants it: validation itself does not need it.
+        self._linter = import_module("assay.datasets.linting").Linter() if lint else None
         self._next_line = 1
         self._ids = KeyIndex()
         self._rows = array("I")
@@ -91,14 +92,15 @@ class _Reading:
             yield _Step(self.check(block), block, start)
             done += block.size
             progress(done, source.size)
-        yield _Step([*self.warnings(), *([] if self.total else [_EMPTY])])
+        lints = [] if self._linter is None else self._linter.issues()
+        yield _Step([*self.warnings(), *([] if self.total else [_EMPTY]), *lints])
 
     def check(self, block: Block) -> list[Issue]:
         """The issues of some lines; afterwards `rejected` knows which rows are bad."""
         taken, start = self._lane.all_rows(block), self.total
         if taken is not None and self._accept(taken.rows):
+            self._lint(dict(enumerate(taken.rows, start)), start, lambda: block.lines(self._next_line))
             self._next_line += len(taken.rows)
-            self._look_at_rubrics(dict(enumerate(taken.rows, start)))
             if self._digests is not None:
                 self._digests += self._lane.digests(taken, block)
             return []
@@ -106,20 +108,17 @@ class _Reading:
         self._next_line += block.feeds()
         verdicts = clean_rows(self._lane, [line.content for line in lines])
         issues = [issue for line, clean in zip(lines, verdicts, strict=True) for issue in self._check_line(line, clean)]
-        self._look_at_rubrics({index: clean.row for index, clean in enumerate(verdicts, start) if clean is not None})
+        self._lint({index: clean.row for index, clean in enumerate(verdicts, start) if clean is not None}, start, lambda: lines)
         if self._digests is not None:
             accepted = [line.content for index, line in enumerate(lines, start) if index not in self.rejected]
             self._digests += b"".join(map(self._hasher.digest, accepted))
         return issues
 
-    def _look_at_rubrics(self, rows: dict[int, Any]) -> None:
-        """Note which of some clean rows, by their index, a lint has something to say of."""
-        if self._doubtful is None:
-            return
-        graded = [index for index, row in rows.items() if has_rubric(row) and index not in self.rejected]
-        # Loaded only where somebody wants it: validation itself does not need it.
-        doubtful = import_module("assay.datasets.rubric_screen").doubtful_rows([rows[index] for index in graded])
-        self._doubtful += (graded[place] for place in doubtful)
+    def _lint(self, rows: dict[int, Any], start: int, lines: Callable[[], Sequence[Line]]) -> None:
+        """Look at the rubrics of some clean rows, by their index; `lines` gives those of their block, which begins at `start`."""
+        if self._linter is not None:
+            graded = {index: row for index, row in rows.items() if has_rubric(row) and index not in self.rejected}
+            self._linter.look_at(graded, lambda index: lines()[index - start])
 
     def _accept(self, rows: list[Any]) -> bool:
         """Takes clean rows that are on the next lines, unless one of them needs its line."""
@@ -155,8 +154,8 @@ class _Reading:
             self.rejected.add(index)
         elif row_id is not None:
             self._note_id(row_id, line, index)
-            if self._doubtful is not None and document.value["task_type"] == "rubric_qa":
-                self._doubtful.append(index)
+            if self._linter is not None and document.value["task_type"] == "rubric_qa":
+                self._linter.look_closely(index, line)
         self._warn({rules.kind_of(finding) for finding in found if finding.severity == "warning"}, line, index)
         record = Record(index, row_id, start=Place(line.number, 1))
         return self._placing.issues([finding for finding in found if finding.severity == "error"], document, record)
@@ -208,7 +207,6 @@ class _Reading:
             open_cases=lambda: _cases(source, total, rejected),
         )
         report.digests = None if self._digests is None else bytes(self._digests)
-        report.doubtful = tuple(sorted(set(self._doubtful or ())))
         return report
 
 
