@@ -72,8 +72,11 @@ def test_a_judge_that_leaves_no_room_to_rise_is_not_said_to_be_blind_to_length()
     assert "only 0 had a score that could still rise" in probes["length"].words
 
 
-def test_few_records_are_not_enough_evidence() -> None:
-    assert card_of("judge-sound", limit=3).verdict == "not_enough_evidence"
+def test_few_records_are_not_enough_evidence_and_how_many_are_is_said() -> None:
+    card = card_of("judge-sound", limit=3)
+    assert (card.verdict, card.probes[0].words.partition(": ")[2]) == ("not_enough_evidence", "too few to tell, which takes 8")
+    enough = {probe.id: int(probe.words.rpartition(" ")[2]) for probe in card.probes}
+    assert {probe.verdict for probe in card_of("judge-sound", limit=max(enough.values())).probes} == {"pass"}
 
 
 def test_the_same_request_gives_the_same_card() -> None:
@@ -217,7 +220,7 @@ def test_records_with_a_reference_are_taken_first_and_the_others_fill_up(tmp_pat
 
 
 def test_what_no_judge_grades_is_left_out_and_too_little_is_refused() -> None:
-    with pytest.raises(UsageProblem, match=r"has 0 record\(s\) of its own that a judge could grade"):
+    with pytest.raises(UsageProblem, match="has no records that a judge could grade, and two are the least"):
         card_of("judge-sound", source="examples/legal_eval_v1/warm-up.jsonl")
 
 

@@ -118,8 +118,9 @@ def _chosen(known: Sequence[_Known], *, limit: int, seed: int, source: str) -> l
     """Some of the questions at random, those with a reference answer first: more can be found out with them."""
     distinct = list({one.text or f"\n{one.case.id}": one for one in known}.values())
     if len(distinct) < FEWEST:
+        found = "1 record" if distinct else "no records"
         raise UsageProblem(
-            f"{source} has {len(distinct)} record(s) of its own that a judge could grade",
+            f"{source} has {found} that a judge could grade, and two are the least",
             hint="name a dataset or a run with more of them, or none for the questions that come with the product",
         )
     chance = random.Random(seed)

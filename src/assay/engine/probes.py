@@ -336,6 +336,6 @@ def _because(decided: Decided, probe: Probe) -> str:
         case "warn":
             return f"many, but {share} may still explain it"
         case "not_enough_evidence":
-            return "too few to tell"
+            return f"too few to tell, which takes {decided.needed}"
         case _:
             return "sound"

@@ -1,6 +1,7 @@
 """Slips of a judge into a verdict on it: exact tests that accuse a sound judge in at most one probe of twenty."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import count
 
 import msgspec
 
@@ -23,6 +24,8 @@ class Decided(msgspec.Struct, frozen=True):
 
     verdict: Soundness
     p_value: float | None
+    needed: int | None = None
+    """How many answers would be enough, where there are too few."""
 
 
 def excess_p_value(slips: int, n: int, *, tolerance: float) -> float:
@@ -37,8 +40,8 @@ def rise_p_value(rises: int, falls: int) -> float:
 
 def decide_slips(slips: int, n: int, *, tolerance: float) -> Decided:
     """Fails when the slips cannot be explained by a rate within the tolerance; warns when there are more, by chance or not."""
-    if n < FEWEST or excess_power(n, tolerance=tolerance) < POWER:
-        return Decided("not_enough_evidence", None)
+    if not _is_enough(n, lambda size: excess_power(size, tolerance=tolerance)):
+        return Decided("not_enough_evidence", None, _needed(lambda size: excess_power(size, tolerance=tolerance)))
     p_value = excess_p_value(slips, n, tolerance=tolerance)
     verdict: Soundness = "fail" if p_value <= LEVEL else "warn" if slips > tolerance * n else "pass"
     return Decided(verdict, p_value)
@@ -49,11 +52,20 @@ def decide_rises(changes: Sequence[tuple[int, int]], *, n: int) -> Decided:
 
     `changes` has the rises and the falls of each series, `n` the pairs of the shortest one that had room to rise.
     """
-    if not changes or n < FEWEST or rise_power(n, series=len(changes)) < POWER:
-        return Decided("not_enough_evidence", None)
+    if not changes or not _is_enough(n, lambda size: rise_power(size, series=len(changes))):
+        return Decided("not_enough_evidence", None, _needed(lambda size: rise_power(size, series=max(1, len(changes)))))
     adjusted = holm([rise_p_value(rises, falls) for rises, falls in changes])
     p_value = min(value for value in adjusted if value is not None)
     return Decided("fail" if p_value <= LEVEL else "warn" if p_value <= 2 * LEVEL else "pass", p_value)
+
+
+def _is_enough(n: int, power: Callable[[int], float]) -> bool:
+    return n >= FEWEST and power(n) >= POWER
+
+
+def _needed(power: Callable[[int], float]) -> int:
+    """The fewest answers that are enough; more may again be too few by one, as counts are whole numbers."""
+    return next(n for n in count(FEWEST) if _is_enough(n, power))
 
 
 def excess_power(n: int, *, tolerance: float) -> float:
