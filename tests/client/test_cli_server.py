@@ -163,14 +163,15 @@ def test_variable_without_a_key_is_named(server: tuple[str, str]) -> None:
     assert "the variable 'NO_SUCH_KEY' is not set" in assay(*RUN, *server, "--key-variable", "NO_SUCH_KEY").stderr
 
 
-def test_interrupted_command_says_how_to_go_on_and_the_run_goes_on(server: tuple[str, str]) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_command_says_how_to_go_on_and_the_run_goes_on(server: tuple[str, str], number: int) -> None:
     slow = [sys.executable, "-m", "assay", "run", "golden.json", "--model", "scripted/slow-2000", "--concurrency", "1"]
     process = subprocess.Popen(
         [*slow, "--judge", "scripted/judge-5", *server, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert process.stderr is not None
     run_id = process.stderr.readline().split()[1]
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     output, complaints = process.communicate(timeout=60)
     assert (process.returncode, json.loads(output)["run_id"]) == (130, run_id)
     assert "assay: interrupted; the run goes on at the server\n" in complaints

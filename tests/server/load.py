@@ -105,7 +105,7 @@ def command_cpu(path: Path) -> float:
     code = (
         "import resource,subprocess,sys;"
         f"subprocess.run([sys.executable,'-m','assay','validate','--contract','batch_v1',{str(path)!r}],stdout=subprocess.DEVNULL);"
-        "u=resource.getrusage(resource.RUSAGE_CHILDREN);click.echo(u.ru_utime+u.ru_stime)"
+        "u=resource.getrusage(resource.RUSAGE_CHILDREN);sys.stdout.write(str(u.ru_utime+u.ru_stime))"
     )
     return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
 

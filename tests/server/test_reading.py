@@ -264,3 +264,11 @@ def test_damaged_run_is_called_damaged_and_invites_no_retry(service: Serving, pa
     answer = service.ask("GET", f"/v1/runs/{run_id}{part}")
     assert (answer.status, answer.json["error"]["code"], answer.headers.get("retry-after")) == (500, "internal_error", None)
     assert "damaged" in answer.json["error"]["message"]
+
+
+def test_head_of_an_address_is_that_of_its_answer(service: Serving, finished: Any) -> None:
+    parts = ("", "/artifacts", "/artifacts/predictions.jsonl", "/records", "/events", "/export?format=csv")
+    for path in ("/healthz", *(f"/v1/runs/{finished['run_id']}{part}" for part in parts)):
+        head, whole = service.ask("HEAD", path), service.ask("GET", path)
+        assert (head.status, head.body, head.headers["content-type"]) == (200, b"", whole.headers["content-type"])
+    assert service.ask("HEAD", "/v1/runs/nobody").status == 404

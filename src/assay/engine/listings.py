@@ -1,14 +1,16 @@
 """The list of runs for somebody who asks again and again: what cannot change is read once."""
 
+import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from math import inf
 from pathlib import Path
 
 import msgspec
 
 from assay.core.run_result import RunListing
-from assay.engine.folders import RunFolders, run_names
+from assay.engine.folders import ACTIVE, LEDGER, RunFolders
 from assay.engine.runs import listing_of
 from assay.store.artifacts import MANIFEST
 
@@ -36,18 +38,27 @@ class Listings:
         return self._last[1]
 
     def _read(self) -> list[RunListing]:
-        names = run_names(self._runs_dir)
-        found = [self._listing(RunFolders(self._runs_dir, name)) for name in names]
-        self._kept = {name: self._kept[name] for name in names if name in self._kept}
+        # In this order: a run that is sealed at this very moment is among the first or among the second, or among both.
+        active = {path.parent.name for path in self._runs_dir.glob(f"{ACTIVE}/*/{LEDGER}")}
+        stamps = self._stamps()
+        found = [self._sealed(name, stamp) for name, stamp in stamps.items()]
+        found += [listing_of(RunFolders(self._runs_dir, name)) for name in active - stamps.keys()]
+        self._kept = {name: self._kept[name] for name in stamps if name in self._kept}
         return sorted(found, key=lambda listing: (listing.created_at, listing.run_id), reverse=True)
 
-    def _listing(self, folders: RunFolders) -> RunListing:
-        if not folders.is_sealed:
-            return listing_of(folders)
-        folder, manifest = folders.sealed.stat(), (folders.sealed / MANIFEST).stat()
-        stamp = (folder.st_mtime_ns, manifest.st_mtime_ns)
-        kept = self._kept.get(folders.run_id)
+    def _stamps(self) -> dict[str, tuple[int, int]]:
+        """What the folders of finished runs look like; two looks at each, because there may be thousands."""
+        stamps: dict[str, tuple[int, int]] = {}
+        with suppress(FileNotFoundError), os.scandir(self._runs_dir) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    manifest = os.stat(f"{entry.path}/{MANIFEST}")  # noqa: PTH116  # a path object costs more than the look
+                    stamps[entry.name] = (entry.stat().st_mtime_ns, manifest.st_mtime_ns)
+        return stamps
+
+    def _sealed(self, name: str, stamp: tuple[int, int]) -> RunListing:
+        kept = self._kept.get(name)
         if kept is None or kept.stamp != stamp:
-            kept = _Kept(stamp, listing_of(folders))
-            self._kept[folders.run_id] = kept
+            kept = _Kept(stamp, listing_of(RunFolders(self._runs_dir, name)))
+            self._kept[name] = kept
         return kept.listing

@@ -2,8 +2,10 @@
 
 import os
 import shlex
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
@@ -79,12 +81,15 @@ class Following(msgspec.Struct, frozen=True, kw_only=True):
     shown: Shown
     keeps: bool = True
     """The artifacts are saved in the folder of the runs."""
+    records: int | None = None
+    """How many are evaluated, where the answer to their submission said so."""
 
     def to_end(self, run_id: str) -> int:
         """Follow a run to its end, bring its artifacts here, show it, and say how it went as an exit code."""
         last: list[api.RunStatus] = []
         try:
-            status = self._watched(run_id, last)
+            with _terminable():
+                status = self._watched(run_id, last)
             if status.is_finished:
                 return self._told(run_id)
         except KeyboardInterrupt:
@@ -101,7 +106,9 @@ class Following(msgspec.Struct, frozen=True, kw_only=True):
             def watch(status: api.RunStatus) -> None:
                 is_first, last[:] = not last, [status]
                 if is_first:
-                    progress.announce(f"{counted(status.counts.total_records, 'record')} · {status.model} · {self.client.url}")
+                    counts = status.counts
+                    records = counts.total_records - counts.invalid_records if self.records is None else self.records
+                    progress.announce(f"{counted(records, 'record')} · {status.model} · {self.client.url}")
                 progress.watch(_snapshot(status, elapsed_s=time.monotonic() - start))
 
             return self.client.wait(run_id, watch=watch)
@@ -126,6 +133,16 @@ class Following(msgspec.Struct, frozen=True, kw_only=True):
 
     def _place(self, run_id: str) -> str:
         return f"{self.client.url}/v1/runs/{run_id}"
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """A request to end counts as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def say_left_out(rejected: int, total: int) -> None:

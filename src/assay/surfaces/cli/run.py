@@ -211,7 +211,9 @@ def _run_there(options: Options, remote: Remote) -> int:
     if not options.quiet:
         say_left_out(taken.summary.rejected_records, taken.summary.total_records)
     shown = _shown(options, str(Path(options.runs_dir or RUNS_DIR).absolute()))
-    return Following(remote=remote, client=client, shown=shown, keeps=not options.no_download).to_end(taken.run_id)
+    return Following(
+        remote=remote, client=client, shown=shown, keeps=not options.no_download, records=taken.summary.accepted_records
+    ).to_end(taken.run_id)
 
 
 def _check_sendable(options: Options) -> None:

@@ -161,18 +161,20 @@ class Frame:
         exchange = _Exchange(scope, receive, send, idle_seconds=self._idle_seconds)
         state: dict[str, Any] = scope.setdefault("state", {})
         state["request_id"] = exchange.request_id
+        # RFC 9110 9.3.2: the head of what GET would answer; the server leaves the body out.
+        asked: HTTPScope = {**scope, "method": "GET"} if exchange.is_head else scope
         try:
             exchange.check_headers(scope)
             state["caller"], allowance = self._guard.admit(scope, exchange.headers)
             exchange.extra = {} if allowance is None else allowance.headers()
-            await self._app(scope, exchange.receive, exchange.send)
+            await self._app(asked, exchange.receive, exchange.send)
         except Refusal as refusal:
             await exchange.refuse(refusal)
         except asyncio.CancelledError:
             await exchange.give_up()
         finally:
             # Known only after the framework has found the route.
-            route, seconds = str(scope.get("path_template") or "unknown"), exchange.seconds()
+            route, seconds = str(asked.get("path_template") or "unknown"), exchange.seconds()
             self._meters.count(route, scope["method"], status=exchange.status, seconds=seconds)
             if self._logs:
                 caller = state["caller"].name if "caller" in state else ""
@@ -189,7 +191,9 @@ class _Exchange:
         self.request_id = given if _REQUEST_ID.fullmatch(given) else str(uuid.uuid4())
         self.extra: dict[str, str] = {}
         self.scope = scope
+        self.is_head = scope["method"] == "HEAD"
         self.status = 0
+        self._has_ended = False
         self._start = time.perf_counter()
         self._receive = receive
         self._send = send
@@ -240,6 +244,12 @@ class _Exchange:
                 *message["headers"],
                 *((name.lower().encode(), value.encode()) for name, value in added.items() if name.lower().encode() not in given),
             ]
+        elif self._has_ended:
+            return
+        elif self.is_head:
+            # Nobody waits for the rest, which may have no end.
+            self._has_ended = True
+            message = {"type": "http.response.body", "body": b"", "more_body": False}
         elif message["type"] == "http.response.body" and not message.get("more_body", False) and not self._is_read:
             await self._send({**message, "more_body": True})
             await self._drain()
