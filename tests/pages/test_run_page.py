@@ -27,6 +27,12 @@ def test_a_number_explains_itself_when_it_is_focused(gallery: Serving, visit: Vi
     assert "95 % interval" in page.get_by_role("tooltip").inner_text()
 
 
+def test_a_number_in_a_table_is_explained_by_the_head_of_its_column(gallery: Serving, visit: Visit) -> None:
+    page = visit(gallery, "/runs/good").page
+    page.get_by_role("row", name="Whole record").get_by_role("cell").nth(1).hover()
+    expect(page.get_by_role("tooltip")).to_contain_text("half of the records took less")
+
+
 def test_a_run_that_nobody_knows_is_a_page_that_leads_back(gallery: Serving, visit: Visit) -> None:
     visitor = visit(gallery, "/runs/nobody")
     visitor.expect_status(404)

@@ -77,6 +77,17 @@ def test_signing_out_ends_the_session_on_the_server_too(locked: Locked, visit: V
     visitor.expect_status(401)
 
 
+def test_a_page_whose_session_has_ended_says_that_it_is_old(locked: Locked, visit: Visit) -> None:
+    visitor = visit(locked.serving, "/runs")
+    sign_in(visitor.page, locked.keys.add("leaver", "read"))
+    expect(visitor.page.get_by_role("button", name="Sign out")).to_be_visible()
+    locked.keys.revoke("leaver")
+    visitor.page.evaluate("document.querySelector('[data-live]').dataset.live += '?q=x'")
+    visitor.page.evaluate("document.dispatchEvent(new Event('assay:changed'))")
+    expect(visitor.page.get_by_text("not kept up to date any more")).to_be_visible()
+    visitor.expect_status(401)
+
+
 def test_a_reader_sees_no_button_and_may_not_do_what_it_would(locked: Locked, visit: Visit) -> None:
     serving = locked.serving
     run_id = serving.submit(dataset(200), headers={"x-api-key": locked.writer}).json["run_id"]

@@ -12,9 +12,11 @@ const place = (html) => {
   document.dispatchEvent(new Event("assay:changed"));
 };
 
-const lose = () => {
+const lose = (isOver) => {
   const lost = document.querySelector("[data-live-lost]");
-  if (lost) lost.hidden = false;
+  if (!lost) return;
+  if (isOver) lost.textContent = "This page is not kept up to date any more: load it again.";
+  lost.hidden = false;
 };
 
 let source = null;
@@ -32,7 +34,7 @@ const follow = () => {
   source.addEventListener("open", () => { if (wasLost) location.reload(); });
   source.addEventListener("part", (event) => place(event.data));
   source.addEventListener("end", () => { source.close(); location.reload(); });
-  source.addEventListener("error", () => { wasLost = true; lose(); });
+  source.addEventListener("error", () => { wasLost = true; lose(source.readyState === EventSource.CLOSED); });
 };
 
 follow();
