@@ -105,10 +105,10 @@ def test_records_are_found_by_their_tags(tmp_path: Path) -> None:
 def test_neighbours_are_those_of_the_search(judged: Path) -> None:
     run = api.open_run("panel", runs_dir=judged)
     search = api.RecordSearch(slice="dataset:law-0", sort="-id")
-    near = api.neighbours_of(run, search, api.indexed(run, "r-2"))
+    near = api.neighbours_of(run, search, api.row_at(run, 2))
     assert (near.number, near.total) == (2, 3)
     assert [beside.record_id for beside in (near.previous, near.next) if beside] == ["r-4", "r-0"]
-    assert api.neighbours_of(run, search, api.indexed(run, "r-1")).number is None
+    assert api.neighbours_of(run, search, api.row_at(run, 1)).number is None
 
 
 def test_record_is_the_same_with_an_index_and_without(judged: Path, tmp_path: Path) -> None:

@@ -4,7 +4,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assay.api.calibrations import Calibration, LabelSample, calibrate, label_sample, label_text
+    from assay.api.calibrations import (
+        Calibration,
+        KeptLabel,
+        LabelSample,
+        Opinion,
+        calibrate,
+        keep_label,
+        kept_labels,
+        label_sample,
+        label_text,
+    )
     from assay.api.client import AsyncClient, Client, RunStatus
     from assay.api.comparisons import Comparison, Flip, Measured, compare, keep_comparison, kept_comparison, read_flips
     from assay.api.conversion import convert_benchmark, convert_contract
@@ -23,9 +33,9 @@ if TYPE_CHECKING:
         find_records,
         index_progress,
         index_run,
-        indexed,
         missing_indexes,
         neighbours_of,
+        row_at,
     )
     from assay.api.runs import (
         PlannedRuns,
@@ -82,11 +92,12 @@ if TYPE_CHECKING:
 
 _HOMES = {
     **dict.fromkeys(("Facets", "FoundRecord", "FoundRecords", "IndexedRecord", "Neighbours", "RecordSearch"), "records"),
-    **dict.fromkeys(("facets_of", "find_records", "index_progress", "index_run", "indexed"), "records"),
+    **dict.fromkeys(("facets_of", "find_records", "index_progress", "index_run", "row_at"), "records"),
     **dict.fromkeys(("missing_indexes", "neighbours_of"), "records"),
     **dict.fromkeys(("FixReport", "ValidationConfig", "find_sources", "fix", "load_config"), "validation"),
     **dict.fromkeys(("stream", "validate", "validate_with_hashes"), "validation"),
     **dict.fromkeys(("Calibration", "LabelSample", "calibrate", "label_sample", "label_text"), "calibrations"),
+    **dict.fromkeys(("KeptLabel", "Opinion", "keep_label", "kept_labels"), "calibrations"),
     **dict.fromkeys(("AsyncClient", "Client", "RunStatus"), "client"),
     **dict.fromkeys(("Comparison", "Flip", "Measured", "compare"), "comparisons"),
     **dict.fromkeys(("keep_comparison", "kept_comparison", "read_flips"), "comparisons"),
@@ -124,12 +135,14 @@ __all__ = [
     "IndexedRecord",
     "KeptCard",
     "KeptCards",
+    "KeptLabel",
     "LabelSample",
     "Listings",
     "Measured",
     "ModelEstimate",
     "NamedModels",
     "Neighbours",
+    "Opinion",
     "PlanProblems",
     "PlannedComparison",
     "PlannedRuns",
@@ -168,13 +181,14 @@ __all__ = [
     "gate",
     "index_progress",
     "index_run",
-    "indexed",
     "is_driven",
     "is_run_file",
     "keep_card",
     "keep_comparison",
+    "keep_label",
     "kept_cards",
     "kept_comparison",
+    "kept_labels",
     "label_sample",
     "label_text",
     "list_baselines",
@@ -199,6 +213,7 @@ __all__ = [
     "rescore",
     "resume",
     "retry",
+    "row_at",
     "run",
     "run_async",
     "run_file_models",

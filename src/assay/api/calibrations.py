@@ -1,15 +1,40 @@
 """Judges beside people: labels out, labels in, and what they say."""
 
+import time
+from datetime import UTC, datetime
 from pathlib import Path
+
+import msgspec
 
 from assay.api.runs import RUNS_DIR, sealed_folder
 from assay.core.errors import UsageProblem
 from assay.engine.calibration import Calibration
 from assay.engine.calibration import calibrate as calibrate_run
+from assay.engine.found import row_at
+from assay.engine.kept_labels import KeptLabel, Opinion, human_labels
+from assay.engine.kept_labels import keep_label as keep_label_line
+from assay.engine.kept_labels import kept_labels as read_kept_labels
 from assay.engine.labelling import LabelSample, draw_sample, sample_lines, sample_table
 from assay.engine.labels import read_labels
+from assay.engine.opened import Run
+from assay.store.folder import RunFolder, open_run_folder
 
-__all__ = ["Calibration", "LabelSample", "calibrate", "label_sample", "label_text"]
+__all__ = [
+    "Calibration",
+    "KeptLabel",
+    "LabelSample",
+    "Opinion",
+    "calibrate",
+    "keep_label",
+    "kept_labels",
+    "label_sample",
+    "label_text",
+]
+
+_CHOSEN = (
+    "people chose these records and saw what the judge says: for shares over the whole run, label a random sample that "
+    "`assay label` draws"
+)
 
 
 def label_sample(
@@ -25,12 +50,41 @@ def label_text(sample: LabelSample, *, is_csv: bool = False) -> str:
 
 
 def calibrate(
-    run_name: str, labels: str | Path, *, runs_dir: str | Path = RUNS_DIR, slices: tuple[str, ...] | None = None
+    run_name: str, labels: str | Path | None = None, *, runs_dir: str | Path = RUNS_DIR, slices: tuple[str, ...] | None = None
 ) -> Calibration:
-    """The judge of a finished run against the labels of a file; raises PlanProblems with every line that is wrong."""
-    run, read = sealed_folder(run_name, runs_dir), read_labels(labels)
+    """The judge of a finished run against the labels of a file, or against those that people gave while they looked at its records.
+
+    Raises PlanProblems with every line that is wrong.
+    """
+    run = sealed_folder(run_name, runs_dir)
+    if labels is None:
+        return _calibrate_kept(run, slices)
+    read = read_labels(labels)
     if not read.labels:
         raise UsageProblem(
             f"none of the {read.empty:,} rows of '{labels}' is filled in", hint="fill in `passed` or `score`, or both"
         )
     return calibrate_run(run, read.labels, slices=slices)
+
+
+def _calibrate_kept(run: RunFolder, slices: tuple[str, ...] | None) -> Calibration:
+    kept = read_kept_labels(run)
+    if not kept:
+        raise UsageProblem(
+            f"nobody has labelled an answer of run '{run.path.name}' yet",
+            hint="label answers on the pages of `assay serve`, or draw a sample with `assay label`",
+        )
+    found = calibrate_run(run, human_labels(kept), slices=slices)
+    return msgspec.structs.replace(found, notes=(*found.notes, _CHOSEN))
+
+
+def keep_label(run: Run, record_index: int, opinion: Opinion) -> KeptLabel:
+    """Keep what a person says of an answer of a finished run; raises UsageProblem, RunNotFound."""
+    row = row_at(run, record_index)
+    at = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return keep_label_line(open_run_folder(run.folders.sealed), run.line_of(row), opinion, at=at)
+
+
+def kept_labels(run: Run) -> tuple[KeptLabel, ...]:
+    """What people say of the answers of a run: of each person the last word on each answer."""
+    return read_kept_labels(open_run_folder(run.folders.sealed)) if run.folders.is_sealed else ()

@@ -9,9 +9,9 @@ from assay.engine.found import (
     Neighbours,
     facets_of,
     find_records,
-    indexed,
     missing_indexes,
     neighbours_of,
+    row_at,
 )
 from assay.engine.record_index import index_run
 from assay.store.index_folder import progress_of
@@ -28,9 +28,9 @@ __all__ = [
     "find_records",
     "index_progress",
     "index_run",
-    "indexed",
     "missing_indexes",
     "neighbours_of",
+    "row_at",
 ]
 
 

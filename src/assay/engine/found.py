@@ -84,9 +84,11 @@ def neighbours_of(run: Run, search: RecordSearch, row: IndexedRecord) -> Neighbo
     )
 
 
-def indexed(run: Run, record_id: str, *, sample: int | None = None) -> IndexedRecord:
-    """Where a record of a finished run is that is named by its id or its index; raises RunNotFound."""
-    return run.row(index_run(run.folders.sealed), record_id, sample=sample)
+def row_at(run: Run, position: int) -> IndexedRecord:
+    """The record of a finished run with an index; raises RunNotFound."""
+    if not run.folders.is_sealed:
+        raise UsageProblem(f"run '{run.folders.run_id}' has not ended", hint="its records can be labelled when it has")
+    return index_run(run.folders.sealed).at_position(position)
 
 
 def facets_of(run: Run) -> Facets | None:

@@ -16,7 +16,8 @@ from assay.engine.request import PlanProblems
 from assay.metrics.clusters import Codes
 from assay.store.folder import RunFolder
 
-_SCALES = {"1-5": (1.0, 5.0), "0-1": (0.0, 1.0), "0/1": (0.0, 1.0)}
+SCALES = {"1-5": (1.0, 5.0), "0-1": (0.0, 1.0), "0/1": (0.0, 1.0)}
+"""The lowest and the highest score of each scale."""
 
 
 class Answered(Standing, frozen=True):
@@ -98,7 +99,7 @@ def match_labels(run: RunFolder, labels: Sequence[HumanLabel], plan: Plan) -> Ma
 
 
 def _problems(labels: Sequence[HumanLabel], standing: Standing) -> Iterable[str]:
-    low, high = _SCALES.get(standing.scale or "", (float("-inf"), float("inf")))
+    low, high = SCALES.get(standing.scale or "", (float("-inf"), float("inf")))
     raters: dict[str, int] = {}
     for label in labels:
         if label.score is not None and not low <= label.score <= high:

@@ -191,17 +191,33 @@ class Run:
         """
         index = None if self._sealed is None else index_of(self._sealed.path)
         if index is not None:
-            return self._indexed_record(index, record_id, sample)
+            return self._indexed(index, self._row(index, record_id, sample))
         prediction = _named(self.predictions(), record_id, sample)
         if prediction is None:
             failure = _named(self.failures(), record_id, sample)
             if failure is not None:
                 return {"failure": failure}
             raise self._without(record_id, sample)
+        return self._whole(prediction)
+
+    def _whole(self, prediction: Line) -> Line:
         index = prediction["index"]
         attempts = [line for line in self.attempts(prediction["record_id"]) if line["index"] == index]
         found = {"input": self._input(prediction), "prediction": prediction, "attempts": attempts}
         return {**found, "samples": self._samples(prediction)} if "sample" in prediction else found
+
+    def record_at(self, position: int) -> Line:
+        """As `record`, by the index alone: an id may look like the index of another record."""
+        index = None if self._sealed is None else index_of(self._sealed.path)
+        if index is not None:
+            return self._indexed(index, index.at_position(position))
+        line = next((line for line in self.predictions() if line["index"] == position), None)
+        if line is not None:
+            return self._whole(line)
+        failure = next((line for line in self.failures() if line["index"] == position), None)
+        if failure is None:
+            raise self._without(str(position), None)
+        return {"failure": failure}
 
     def _without(self, record_id: str, sample: int | None) -> RunNotFound:
         which = "" if sample is None else f" with a sample {sample}"
@@ -209,16 +225,14 @@ class Run:
             f"run '{self.folders.run_id}' has no finished record '{record_id}'{which}", hint="predictions.jsonl lists the records"
         )
 
-    def row(self, index: RecordIndex, record_id: str, *, sample: int | None = None) -> IndexedRecord:
-        """Where a record is that is named by its id or its index; raises RunNotFound."""
+    def _row(self, index: RecordIndex, record_id: str, sample: int | None) -> IndexedRecord:
         for found in index.named(record_id):
             if sample in (None, found.sample or 0):
                 return found
         raise self._without(record_id, sample)
 
-    def _indexed_record(self, index: RecordIndex, record_id: str, sample: int | None) -> Line:
+    def _indexed(self, index: RecordIndex, row: IndexedRecord) -> Line:
         """As `record`, without reading the lines of all the others."""
-        row = self.row(index, record_id, sample=sample)
         line = self.line_of(row)
         if row.status == INVALID:
             return {"failure": line}

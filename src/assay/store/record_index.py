@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.errors import RunNotFound
 from assay.core.record_query import INVALID, VALID, RecordFilter, RecordSearch
 from assay.store.failures import database_errors, disk_errors
 
@@ -132,6 +133,13 @@ class RecordIndex:
         """The record at a place."""
         (found,) = self._rows("ordinal = ?", (ordinal,))
         return found
+
+    def at_position(self, position: int) -> IndexedRecord:
+        """The record that artifacts give this index; raises RunNotFound."""
+        found = self._rows("position = ?", (position,))
+        if not found:
+            raise RunNotFound(f"the run has no record with the index {position}", hint="its list of records has them all")
+        return found[0]
 
     def named(self, name: str) -> list[IndexedRecord]:
         """The records with that id, all samples, and after them the one with that index."""

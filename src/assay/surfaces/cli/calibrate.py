@@ -15,7 +15,8 @@ from assay.surfaces.reporters.calibration import calibration_text
 HELP = """Say how far the judge of a finished run can be trusted, by labels that people gave to a part of its answers.
 
 LABELS is JSON lines or CSV: `record_id`, and `passed` (pass or fail) or `score` on the run's scale, and `rater` where there
-are several; `assay label` writes a file to fill in. Shown are agreement beyond chance, what the judge misses and what it lets
+are several; `assay label` writes a file to fill in. Without it the labels count that people gave on the pages of `assay serve`.
+Shown are agreement beyond chance, what the judge misses and what it lets
 through, and the pass rate and mean with its errors counted in, each with a 95 % interval. Where the labels cannot support a
 figure it is refused, and how many would is said.
 """
@@ -23,6 +24,7 @@ figure it is refused, and how many would is said.
 EPILOG = """\b
 Examples:
   assay calibrate latest labels.csv
+  assay calibrate latest
   assay calibrate nightly-14 labels.jsonl --slices tags --chart reliability.svg
 
 \b
@@ -35,7 +37,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line says."""
 
     run: str
-    labels: str
+    labels: str | None
     slices: str | None
     chart: str | None
     runs_dir: str
@@ -44,7 +46,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command("calibrate", help=HELP, epilog=EPILOG)
 @RUN
-@click.argument("labels", metavar="LABELS")
+@click.argument("labels", metavar="[LABELS]", required=False)
 @click.option("--slices", metavar="NAMES", help="Slices to look at, separated by commas; the plan's where not given.")
 @click.option("--chart", metavar="FILE", help="Draw a reliability diagram as an SVG file.")
 @runs_dir_option

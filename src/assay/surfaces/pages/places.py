@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from assay.surfaces.charts.ink import STYLESHEET
 
-STYLES = ("style.css", "charts.css", "compare.css", "validate.css", "judge.css")
-SCRIPTS = ("times.js", "tips.js", "copying.js", "forms.js", "live.js", "waiting.js", "dropping.js")
+STYLES = ("style.css", "charts.css", "compare.css", "validate.css", "judge.css", "records.css")
+SCRIPTS = ("times.js", "tips.js", "copying.js", "forms.js", "live.js", "waiting.js", "dropping.js", "keys.js")
 """Modules that import nothing, so that a file can hold each as it is."""
 EARLY = "theme.js"
 """Runs before the first paint, or a reader with a theme of their own would see the other one flash."""
@@ -38,8 +38,8 @@ class Place(Protocol):
     def records(self, run_id: str, **query: str) -> str:
         """The records of a run that a query asks for."""
 
-    def record(self, run_id: str, index: int) -> str:
-        """One record, by its index: ids may be any text, also one that no address can hold."""
+    def record(self, run_id: str, index: int, **query: str) -> str:
+        """One record, by its index: ids may be any text, also one that no address can hold; a query says which list led there."""
 
     def compare(self, before: str = "", after: str = "") -> str:
         """Two runs beside each other."""
@@ -80,9 +80,9 @@ class ServerPlace:
         """The records of a run that a query asks for."""
         return self.run(run_id, "records") + (f"?{urlencode(query)}" if query else "")
 
-    def record(self, run_id: str, index: int) -> str:
+    def record(self, run_id: str, index: int, **query: str) -> str:
         """One record by its index."""
-        return self.run(run_id, f"records/{index}")
+        return self.run(run_id, f"records/{index}") + (f"?{urlencode(query)}" if query else "")
 
     def compare(self, before: str = "", after: str = "") -> str:
         """Two runs beside each other."""
@@ -122,7 +122,7 @@ class FilePlace:
         """The part of the file that lists records."""
         return "#records"
 
-    def record(self, run_id: str, index: int) -> str:  # noqa: ARG002  # a file shows one run
+    def record(self, run_id: str, index: int, **query: str) -> str:  # noqa: ARG002  # a file shows one run
         """Where the record is in the file."""
         return f"#record-{index}"
 

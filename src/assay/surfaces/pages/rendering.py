@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from assay.core.version import __version__
 from assay.surfaces.charts.ink import STYLESHEET
@@ -14,6 +14,8 @@ from assay.surfaces.pages.places import Place
 from assay.surfaces.printable import printable
 
 _KEPT = re.compile("[\t\n]")
+_REDACTED = re.compile(r"\[REDACTED:([A-Za-z0-9_.-]{1,64})\]")
+_REDACTION = Markup('<mark class="redacted" title="This was removed before the run was written.">redacted: {}</mark>')
 _OWN_SHEET = f"<style>{STYLESHEET}</style>\n"
 
 
@@ -46,6 +48,7 @@ def environment() -> Environment:
         auto_reload=False,
     )
     found.filters["svg"] = _svg
+    found.filters["told"] = told
     return found
 
 
@@ -54,6 +57,12 @@ def _shown(value: Any) -> Any:
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
     return "".join(piece if _KEPT.match(piece) else printable(piece) for piece in re.split("([\t\n])", value))
+
+
+def told(text: str) -> Markup:
+    """A text of anybody, escaped; what was redacted before it was kept is marked, so that nobody takes the mark for a word."""
+    pieces = _REDACTED.split(text)
+    return Markup("").join(_REDACTION.format(piece) if number % 2 else escape(_shown(piece)) for number, piece in enumerate(pieces))
 
 
 def _svg(chart: str) -> Markup:

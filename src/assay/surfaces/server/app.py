@@ -44,6 +44,7 @@ from assay.surfaces.server.routes import (
     health,
     judging,
     pages,
+    record_pages,
     records,
     runs,
     signing,
@@ -88,6 +89,7 @@ HANDLERS = (
     *comparing.HANDLERS,
     *validating.HANDLERS,
     *judging.HANDLERS,
+    *record_pages.HANDLERS,
     *signing.HANDLERS,
 )
 

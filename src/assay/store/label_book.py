@@ -1,0 +1,48 @@
+"""Labels that people give to answers while they read them: lines beside the runs, added and never changed."""
+
+import fcntl
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.core.errors import StoreUnavailable
+from assay.store.failures import disk_errors
+
+FOLDER = ".labels"
+
+
+def append_label(run_dir: Path, line: Mapping[str, Any]) -> None:
+    """Add one label; it is on the disk when this returns. Raises StoreUnavailable."""
+    path = _path(run_dir)
+    with disk_errors(path):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            # What a crash left behind the last line feed was never kept.
+            whole = path.read_bytes().rfind(b"\n") + 1
+            os.ftruncate(handle, whole)
+            os.write(handle, msgspec.json.encode(line) + b"\n")
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def read_label_lines(run_dir: Path) -> list[bytes]:
+    """All labels of a run, the oldest first; raises StoreUnavailable."""
+    path = _path(run_dir)
+    with disk_errors(path):
+        text = path.read_bytes() if path.is_file() else b""
+    return text[: text.rfind(b"\n") + 1].splitlines()
+
+
+def damaged_label(run_dir: Path, number: int, problem: Exception) -> StoreUnavailable:
+    """The error for a line that cannot be read."""
+    return StoreUnavailable(f'"{_path(run_dir)}" is damaged: line {number}: {problem}', hint="restore the file from a copy")
+
+
+def _path(run_dir: Path) -> Path:
+    return run_dir.parent / FOLDER / f"{run_dir.name}.jsonl"

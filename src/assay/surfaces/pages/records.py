@@ -1,0 +1,346 @@
+"""The records of a run: which of them, in which order, and a row for each."""
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from assay import api
+from assay.core.record_query import RecordSearch, Sort
+from assay.surfaces.pages.figures import DASH, Figure, Mark, money, shown
+from assay.surfaces.pages.places import Place
+from assay.surfaces.pages.runs import Heading, Option
+from assay.surfaces.reporters.run_numbers import latency, level_name
+from assay.surfaces.reporters.wording import counted
+
+PAGE = 50
+EXCERPT = 240
+"""Characters of a question or an answer that a row shows; the page of the record has all of it."""
+Line = dict[str, Any]
+_WORDS = {
+    "status": "status",
+    "passed": "verdict",
+    "min_score": "score from",
+    "max_score": "score to",
+    "tag": "tag",
+    "slice": "slice",
+    "criterion": "criterion",
+    "met": "criteria",
+    "code": "code",
+    "text": "text",
+    "flips": "disagreement",
+    "against": "flipped against",
+}
+_FLIPS = {"judges": "judges disagree", "repeats": "repeats disagree"}
+_SORTS: tuple[tuple[Sort, str], ...] = (
+    ("order", "in order"),
+    ("score", "lowest score"),
+    ("-score", "highest score"),
+    ("-disagreement", "most disagreement"),
+    ("-latency", "slowest"),
+    ("-cost", "dearest"),
+    ("id", "by id"),
+)
+_STATUSES = {
+    "timeout": "The model did not answer in time.",
+    "evaluation_error": "There is no grade; its page says why.",
+    "cancelled": "It was stopped before it had a grade.",
+    "skipped": "It was valid, but not to be evaluated.",
+    "invalid_record": "It broke its contract and was sent nowhere.",
+}
+
+
+class RecordsChoice(RecordSearch, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which records a reader wants to see, and which page of them."""
+
+    page: Annotated[int, Meta(ge=1, le=10_000_000)] = 1
+
+    @property
+    def search(self) -> RecordSearch:
+        """The same without the page."""
+        return RecordSearch(**{name: getattr(self, name) for name in RecordSearch.__struct_fields__})
+
+    def query(self, **changes: Any) -> dict[str, str]:
+        """The part of an address that says all this; what is as by default is left out."""
+        wanted = {**msgspec.structs.asdict(self), "page": 1, **changes}
+        given = {name: value for name, value in wanted.items() if value != _DEFAULTS[name]}
+        return {name: str(value).lower() if isinstance(value, bool) else _number(value) for name, value in given.items()}
+
+    @property
+    def filters(self) -> dict[str, Any]:
+        """The filters that are set."""
+        return {name: getattr(self, name) for name in _WORDS if getattr(self, name) is not None}
+
+
+_DEFAULTS = msgspec.structs.asdict(RecordsChoice())
+
+
+def _number(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+class RecordRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A record in the list."""
+
+    address: str
+    name: str
+    sample: str
+    """Which of several answers it is; empty without several."""
+    dataset: str
+    verdict: Mark
+    score: Figure
+    marks: tuple[Mark, ...]
+    question: str
+    answer: str
+    latency: Figure
+    cost: Figure
+
+
+class Chip(msgspec.Struct, frozen=True):
+    """A filter that is set, and the list without it."""
+
+    text: str
+    address: str
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Options under a name."""
+
+    name: str
+    options: tuple[Option, ...]
+
+
+class Filters(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is to choose from."""
+
+    verdicts: tuple[Option, ...]
+    statuses: tuple[Option, ...]
+    sorts: tuple[Option, ...] = ()
+    flips: tuple[Option, ...] = ()
+    tags: tuple[Option, ...] = ()
+    slices: tuple[Group, ...] = ()
+    criteria: tuple[Option, ...] = ()
+    mets: tuple[Option, ...] = ()
+    codes: tuple[Option, ...] = ()
+    others: tuple[Option, ...] = ()
+    """Runs to look for flips against."""
+    is_whole: bool = False
+    """True for a run that has ended: only then can everything be asked for."""
+    is_more_open: bool = False
+    """True when one of the filters is set that are folded away."""
+
+
+class RecordsView(msgspec.Struct, frozen=True, kw_only=True):
+    """The page of records."""
+
+    run_id: str
+    choice: RecordsChoice
+    filters: Filters | None = None
+    rows: tuple[RecordRow, ...] = ()
+    headings: tuple[Heading, ...] = ()
+    chips: tuple[Chip, ...] = ()
+    summary: str = ""
+    run_address: str
+    clear_address: str
+    previous_address: str = ""
+    next_address: str = ""
+    first_address: str = ""
+    last_address: str = ""
+    is_live: bool = False
+    indexed_percent: int | None = None
+    """How far the index is while it is being made, and nothing can be shown yet."""
+
+
+def indexing_view(run_id: str, choice: RecordsChoice, percent: int, *, place: Place) -> RecordsView:
+    """The page while the records cannot be searched yet."""
+    return RecordsView(
+        run_id=run_id, choice=choice, run_address=place.run(run_id), clear_address=place.records(run_id), indexed_percent=percent
+    )
+
+
+def records_view(
+    run_id: str, found: api.FoundRecords, choice: RecordsChoice, *, facets: api.Facets | None, others: Iterable[str], place: Place
+) -> RecordsView:
+    """One page of the records that a reader wants to see; without facets the run has not ended."""
+    pages = max(1, -(-found.total // PAGE))
+    shows_dataset = facets is None or len(facets.slices.get("dataset", ())) > 1
+    page = choice.page
+
+    def at(number: int, *, is_there: bool) -> str:
+        return place.records(run_id, **choice.query(page=number)) if is_there else ""
+
+    return RecordsView(
+        run_id=run_id,
+        choice=choice,
+        filters=_live_filters(choice) if facets is None else _filters(choice, facets, others),
+        rows=tuple(
+            record_row(run_id, record, choice.query(), place=place, shows_dataset=shows_dataset) for record in found.records
+        ),
+        headings=_headings(run_id, choice, place=place, is_sortable=facets is not None),
+        chips=tuple(
+            Chip(_chip(name, value), place.records(run_id, **choice.query(**{name: None})))
+            for name, value in choice.filters.items()
+        ),
+        summary=_summary(found, facets, page=page, pages=pages),
+        run_address=place.run(run_id),
+        clear_address=place.records(run_id, **RecordsChoice(sort=choice.sort).query()),
+        previous_address=at(min(page - 1, pages), is_there=page > 1),
+        next_address=at(page + 1, is_there=page < pages),
+        first_address=at(1, is_there=page > 2),
+        last_address=at(pages, is_there=page < pages - 1),
+        is_live=facets is None,
+    )
+
+
+def record_row(
+    run_id: str, record: api.FoundRecord, query: Mapping[str, str], *, place: Place, shows_dataset: bool = True
+) -> RecordRow:
+    """The row of one record."""
+    line = record.line
+    return RecordRow(
+        address=place.record(run_id, line["index"], **query),
+        name=line["record_id"] or f"record {line['index']}",
+        sample=f"answer {line['sample']}" if line.get("sample") is not None else "",
+        dataset=(line.get("dataset") or "") if shows_dataset else "",
+        verdict=verdict_mark(line),
+        score=score_figure(line),
+        marks=tuple(_marks(line, record.row)),
+        question=excerpt(record.question),
+        answer=excerpt(line.get("model_response") or line.get("error_message") or line.get("message") or ""),
+        latency=Figure(shown(latency(line.get("latency_ms"))), "How long the candidate took for this answer."),
+        cost=Figure(DASH, "No price is known.") if line.get("cost") is None else money(line["cost"]),
+    )
+
+
+def excerpt(text: str) -> str:
+    """The beginning of a text as one line; its end is marked where it is left out."""
+    flat = " ".join(text[: 4 * EXCERPT].split())
+    return flat if len(flat) <= EXCERPT and len(text) <= 4 * EXCERPT else f"{flat[:EXCERPT].rstrip()}…"
+
+
+def verdict_mark(line: Line) -> Mark:
+    """Whether a record passed; of one without a grade, why it has none."""
+    if line.get("passed") is not None:
+        return Mark("passed", "good") if line["passed"] else Mark("not passed", "bad")
+    status = line["status"]
+    return Mark(status.replace("_", " "), "quiet" if status in ("cancelled", "skipped") else "warn", _STATUSES.get(status, ""))
+
+
+def score_figure(line: Line) -> Figure:
+    """The raw score on its scale."""
+    raw, scale = line.get("raw_score"), line.get("scale")
+    if raw is None:
+        return Figure(DASH, "It has no score: an error is never a score.")
+    return Figure(level_name(raw), f"Score {raw:g} on the scale {scale}; {line['score']:.3g} of 1.", f"on {scale}" if scale else "")
+
+
+def _marks(line: Line, row: api.IndexedRecord | None) -> Iterable[Mark]:
+    if row is not None and row.spread:
+        yield Mark("judges disagree", "warn", f"On one criterion the votes are {row.spread:.0%} of the scale apart.")
+    if row is not None and row.is_split:
+        yield Mark("repeats disagree", "warn", "Answers to the same record came to different verdicts.")
+    code = line.get("error_code") or line.get("code")
+    if code:
+        yield Mark(code, "quiet", "The code of what went wrong.")
+
+
+def _chip(name: str, value: Any) -> str:
+    if name == "passed":
+        return "passed" if value else "not passed"
+    if name == "met":
+        return "criteria met" if value else "criteria not met"
+    if name == "flips":
+        return _FLIPS[value]
+    return f"{_WORDS[name]}: {_number(value)}"
+
+
+def _summary(found: api.FoundRecords, facets: api.Facets | None, *, page: int, pages: int) -> str:
+    every = found.total if facets is None else facets.records
+    which = counted(every, "record") if found.total == every else f"{found.total:,} of {counted(every, 'record')}"
+    if len(found.records) == found.total:
+        return which
+    shown = f"{found.offset + 1:,} to {found.offset + len(found.records):,}" if found.records else "none"
+    return f"{which} · {shown} on page {page:,} of {pages:,}"
+
+
+def _live_filters(choice: RecordsChoice) -> Filters:
+    return Filters(verdicts=_verdicts(choice), statuses=_options(dict.fromkeys(("evaluated", *_STATUSES)), choice.status))
+
+
+def _verdicts(choice: RecordsChoice, passed: str = "", failed: str = "") -> tuple[Option, ...]:
+    return (
+        Option("true", f"passed{passed}", choice.passed is True),
+        Option("false", f"not passed{failed}", choice.passed is False),
+    )
+
+
+def _filters(choice: RecordsChoice, facets: api.Facets, others: Iterable[str]) -> Filters:
+    folded = ("min_score", "max_score", "tag", "slice", "criterion", "met", "code", "against")
+    flips = {name: count for name, count in (("judges", facets.disagreements), ("repeats", facets.splits)) if count}
+    return Filters(
+        verdicts=_verdicts(choice, f" ({facets.passed:,})", f" ({facets.not_passed:,})"),
+        statuses=_options(facets.statuses, choice.status),
+        sorts=tuple(Option(sort, text, sort == choice.sort) for sort, text in _sorts(choice)),
+        flips=_options(flips, choice.flips, _FLIPS),
+        tags=_options(facets.tags, choice.tag),
+        slices=tuple(
+            Group(name, _options(_prefixed(name, values), choice.slice, _bare(name, values)))
+            for name, values in facets.slices.items()
+        ),
+        criteria=_options(facets.criteria, choice.criterion),
+        mets=(Option("true", "met", choice.met is True), Option("false", "not met", choice.met is False))
+        if facets.criteria
+        else (),
+        codes=_options(facets.codes, choice.code),
+        others=_options(dict.fromkeys(others), choice.against),
+        is_whole=True,
+        is_more_open=any(name in folded for name in choice.filters),
+    )
+
+
+def _sorts(choice: RecordsChoice) -> Iterable[tuple[str, str]]:
+    yield from _SORTS
+    if choice.sort not in dict(_SORTS):
+        yield choice.sort, f"by {choice.sort.removeprefix('-')}"
+
+
+def _prefixed(name: str, values: Mapping[str, int]) -> dict[str, int]:
+    return {f"{name}:{value}": count for value, count in values.items()}
+
+
+def _bare(name: str, values: Mapping[str, int]) -> dict[str, str]:
+    return {f"{name}:{value}": value for value in values}
+
+
+def _options(values: Mapping[str, int | None], chosen: str | None, words: Mapping[str, str] | None = None) -> tuple[Option, ...]:
+    """Each value with its count; one that is chosen and not among them is offered too, or the form would drop it."""
+    known = {**values, **({} if chosen is None or chosen in values or words else {chosen: None})}
+    return tuple(Option(value, _text(value, count, words or {}), value == chosen) for value, count in known.items())
+
+
+def _text(value: str, count: int | None, words: Mapping[str, str]) -> str:
+    text = words.get(value, value.replace("_", " ") if value in _STATUSES else value)
+    return text if count is None else f"{text} ({count:,})"
+
+
+def _headings(run_id: str, choice: RecordsChoice, *, place: Place, is_sortable: bool) -> tuple[Heading, ...]:
+    columns: tuple[tuple[str, str, str, bool], ...] = (
+        ("id", "Record", "The id of the record; its page shows everything that is known of it.", False),
+        ("", "Verdict", "Whether its answer passed; of a record without a grade, why it has none.", False),
+        ("score", "Score", "The score on the scale of the run.", True),
+        ("", "Question and answer", "The beginning of what was asked and of what was answered.", False),
+        ("latency", "Latency", "How long the candidate took.", True),
+        ("cost", "Cost", "US dollars of candidate and judges.", True),
+    )
+    return tuple(_heading(run_id, choice, column, place=place, is_sortable=is_sortable) for column in columns)
+
+
+def _heading(run_id: str, choice: RecordsChoice, column: tuple[str, str, str, bool], *, place: Place, is_sortable: bool) -> Heading:
+    sort, text, says, is_number = column
+    is_sorted = bool(sort) and choice.sort.removeprefix("-") == sort
+    first = sort if sort in ("id", "score") else f"-{sort}"
+    turned = choice.sort.removeprefix("-") if choice.sort.startswith("-") else f"-{choice.sort}"
+    address = place.records(run_id, **choice.query(sort=turned if is_sorted else first)) if sort and is_sortable else ""
+    direction: Literal["ascending", "descending"] = "descending" if choice.sort.startswith("-") else "ascending"
+    return Heading(text=text, says=says, address=address, sorted=direction if is_sorted else "", is_number=is_number)

@@ -1,0 +1,255 @@
+"""The records of a run in a browser: list, filters, keys, one record, labels."""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from assay import api
+from tests.pages.browsing import Visit, Visitor, barriers, make_run
+from tests.server.serving import Serving, dataset
+
+THEMES = ("light", "dark")
+HOSTILE = [
+    "<script>document.title='taken'</script>",
+    "![x](http://elsewhere.example/x.png) <img src=http://elsewhere.example/x onerror=alert(1)>",
+    "\u202edesrever\u202c \u2066isolated\u2069",
+    "</div></details><h1>forged</h1>",
+    "{{ 7 * 7 }} {% raw %}",
+    "x" * 60_000,
+    "My card is 4111 1111 1111 1111.",
+]
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A server with runs whose records are worth a look."""
+    serving = Serving(tmp_path_factory.mktemp("archive"), settings="requests_per_minute: 100000\n")
+    serving.runs_dir.mkdir()
+    # In a thread of their own: the browser's driver has the event loop of this one.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(make_runs, serving).result()
+    with serving:
+        yield serving
+
+
+def make_runs(serving: Serving) -> None:
+    make_run(serving.runs_dir, "plain", records=120)
+    make_run(serving.runs_dir, "other", records=120, judge="scripted/judge-3")
+    make_hostile(serving)
+    make_choices(serving)
+
+
+def make_hostile(serving: Serving) -> None:
+    fields = [{"input": {"prompt": text, "context": text}, "reference": {"answer": text}} for text in HOSTILE]
+    records = [{"record_id": f"evil-{number}", **record} for number, record in enumerate(fields)]
+    broken = {"record_id": "<b>broken</b>", "input": {"prompt": 7}}
+    source = serving.folder / "hostile.json"
+    source.write_text(json.dumps({**dataset(1), "records": [*records, broken]}), encoding="utf-8")
+    options: dict[str, Any] = {"model": "scripted/echo", "judges": ("scripted/judge-1", "scripted/judge-5"), "on_invalid": "skip"}
+    api.run(source, run_id="hostile", runs_dir=str(serving.runs_dir), **options)
+
+
+def make_choices(serving: Serving) -> None:
+    choices = [{"id": letter, "text": f"Statement {letter}"} for letter in "ABC"]
+    row = {
+        "schema_version": "legal_eval_v1",
+        "dataset": "exam",
+        "task_type": "mcq",
+        "correct_choice_ids": ["B"],
+        "choices": choices,
+    }
+    rows = [{**row, "id": f"mcq-{number}", "prompt": f"Question {number}?"} for number in range(4)]
+    source = serving.folder / "exam.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    api.run(source, run_id="exam", runs_dir=str(serving.runs_dir), model="scripted/mcq-first", repeat=2)
+
+
+def names(visitor: Visitor) -> list[str]:
+    return visitor.page.locator("table.records tbody th a").all_inner_texts()
+
+
+def test_list_shows_a_page_of_records_and_leads_to_the_next(archive: Serving, visit: Visit) -> None:
+    visitor = visit(archive, "/runs/plain/records")
+    assert (len(names(visitor)), names(visitor)[0]) == (50, "q_0000")
+    assert visitor.page.locator("#summary").inner_text() == "120 records · 1 to 50 on page 1 of 3"
+    visitor.page.get_by_role("link", name="Last").click()
+    assert names(visitor)[-1] == "q_0119"
+
+
+def test_filters_are_in_the_address_and_can_be_taken_away(archive: Serving, visit: Visit) -> None:
+    visitor = visit(archive, "/runs/plain/records")
+    visitor.page.get_by_label("Search").fill("What is 7")
+    visitor.page.wait_for_url("**/records?text=What+is+7*")
+    assert names(visitor) == [f"q_{number:04}" for number in (7, *range(70, 80))]
+    visitor.page.get_by_text("More filters").click()
+    visitor.page.get_by_label("Tag").select_option("hard")
+    visitor.page.wait_for_url("**tag=hard*")
+    assert names(visitor) == [f"q_{number:04}" for number in (7, *range(71, 80, 2))]
+    visitor.page.get_by_role("link", name="text: What is 7").click()
+    assert len(names(visitor)) == 50
+    assert "tag=hard" in visitor.page.url
+
+
+def test_list_is_sorted_by_its_headings(archive: Serving, visit: Visit) -> None:
+    visitor = visit(archive, "/runs/plain/records")
+    visitor.page.get_by_role("columnheader", name="Score").get_by_role("link").click()
+    scores = visitor.page.locator("table.records td[data-label=Score]").all_inner_texts()
+    assert scores == sorted(scores)
+    visitor.page.get_by_role("columnheader", name="Score").get_by_role("link").click()
+    scores = visitor.page.locator("table.records td[data-label=Score]").all_inner_texts()
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_keys_move_through_the_list_and_through_records(archive: Serving, visit: Visit) -> None:
+    visitor = visit(archive, "/runs/plain/records?text=What+is+7")
+    visitor.page.keyboard.press("j")
+    visitor.page.keyboard.press("j")
+    visitor.page.keyboard.press("Enter")
+    visitor.page.wait_for_url("**/records/70?text=What+is+7")
+    visitor.page.keyboard.press("j")
+    visitor.page.wait_for_url("**/records/71?text=What+is+7")
+    visitor.page.keyboard.press("k")
+    visitor.page.wait_for_url("**/records/70?text=What+is+7")
+    visitor.page.keyboard.press("u")
+    visitor.page.wait_for_url("**/records?text=What+is+7")
+    visitor.page.keyboard.press("/")
+    expect(visitor.page.get_by_label("Search")).to_be_focused()
+
+
+def test_flips_against_another_run_are_listed(archive: Serving, visit: Visit) -> None:
+    visitor = visit(archive, "/runs/plain/records?against=other")
+    run = api.open_run("plain", runs_dir=archive.runs_dir)
+    passed = [line["record_id"] for line in run.predictions() if line["passed"]]
+    assert names(visitor) == passed[:50]
+    assert "flipped against: other" in visitor.page.locator(".chips").inner_text()
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize(
+    "path", ["/runs/plain/records", "/runs/hostile/records/0", "/runs/exam/records/1", "/runs/hostile/records/7"]
+)
+def test_nothing_keeps_anybody_from_using_the_pages(archive: Serving, visit: Visit, theme: str, path: str) -> None:
+    assert barriers(visit(archive, path, color_scheme=theme).page) == []
+
+
+@pytest.mark.parametrize("width", [380, 820, 1440])
+@pytest.mark.parametrize("path", ["/runs/hostile/records", "/runs/hostile/records/5", "/runs/exam/records/1"])
+def test_pages_fit_every_width(archive: Serving, visit: Visit, path: str, width: int) -> None:
+    visitor = visit(archive, path, viewport={"width": width, "height": 800})
+    assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_hostile_text_stays_text(archive: Serving, visit: Visit, number: int) -> None:
+    visitor = visit(archive, f"/runs/hostile/records/{number}")
+    text = visitor.page.locator("main").inner_text()
+    assert visitor.page.title() == f"evil-{number} · hostile · assay"
+    assert visitor.page.locator("main img, main script, main h1:not(.run-id)").count() == 0
+    assert "\u202e" not in text
+    assert HOSTILE[number].replace("\u202e", "\ufffd").replace("\u202c", "\ufffd")[:9] in text
+
+
+def test_long_text_is_folded_and_whole(archive: Serving, visit: Visit) -> None:
+    visitor = visit(archive, "/runs/hostile/records/5")
+    answer = visitor.page.locator("section").filter(has=visitor.page.get_by_role("heading", name="Answer"))
+    assert answer.locator(".whole").is_hidden()
+    answer.get_by_text("Show all 60,000 characters").click()
+    assert len(answer.locator(".whole").inner_text()) == 60_000
+
+
+def test_redactions_are_marked(archive: Serving, visit: Visit) -> None:
+    visitor = visit(archive, "/runs/hostile/records/6")
+    assert visitor.page.locator("mark.redacted").first.inner_text() == "redacted: payment_card"
+    assert "4111" not in visitor.page.content()
+
+
+def test_every_vote_and_attempt_is_shown_with_its_reply(archive: Serving, visit: Visit) -> None:
+    visitor = visit(archive, "/runs/hostile/records/0")
+    votes = visitor.page.locator(".votes > li")
+    assert [vote.split("\n")[0] for vote in votes.all_inner_texts()] == ["scripted/judge-1", "scripted/judge-5"]
+    votes.first.get_by_text("Raw reply").click()
+    assert '"score":1' in votes.first.inner_text().replace(" ", "")
+    assert visitor.page.locator(".attempts tbody tr").count() == 3
+
+
+def test_choices_say_which_was_chosen_and_which_is_right(archive: Serving, visit: Visit) -> None:
+    visitor = visit(archive, "/runs/exam/records/1")
+    assert [line.split() for line in visitor.page.locator(".choices li").all_inner_texts()] == [
+        ["A", "Statement", "A", "chosen"],
+        ["B", "Statement", "B", "right"],
+        ["C", "Statement", "C"],
+    ]
+    assert visitor.page.locator(".samples a[aria-current]").inner_text() == "answer 1"
+
+
+def test_record_that_broke_its_contract_says_where(archive: Serving, visit: Visit) -> None:
+    visitor = visit(archive, "/runs/hostile/records?status=invalid_record")
+    visitor.page.get_by_role("link", name="<b>broken</b>").click()
+    assert "records[7].input.prompt" in visitor.page.locator(".notice").inner_text()
+
+
+def test_record_is_copied_as_json(archive: Serving, visit: Visit) -> None:
+    visitor = visit(archive, "/runs/exam/records/1", permissions=["clipboard-read", "clipboard-write"])
+    visitor.page.get_by_role("button", name="Copy as JSON").click()
+    visitor.page.get_by_role("button", name="Copied").wait_for()
+    copied = json.loads(visitor.page.evaluate("navigator.clipboard.readText()"))
+    assert copied == api.open_run("exam", runs_dir=archive.runs_dir).record("mcq-0", sample=1)
+
+
+def test_label_is_kept_shown_and_calibrated_with(archive: Serving, visit: Visit) -> None:
+    visitor = visit(archive, "/runs/other/records/3")
+    for verdict, note in (("pass", "First thought"), ("fail", "It is <b>wrong</b>; call 4111 1111 1111 1111")):
+        visitor.page.get_by_text("Do you disagree?").click()
+        visitor.page.get_by_label(verdict, exact=True).check()
+        visitor.page.get_by_label("Your name").fill("Ada")
+        visitor.page.get_by_label("Note").fill(note)
+        visitor.page.get_by_role("button", name="Save label").click()
+        visitor.page.get_by_role("heading", name="What people say").wait_for()
+    said = visitor.page.locator(".labels li").all_inner_texts()
+    assert len(said) == 1
+    assert "should fail" in said[0]
+    assert "It is <b>wrong</b>; call redacted: payment_card" in said[0]
+    assert barriers(visitor.page) == []
+    found = api.calibrate("other", runs_dir=archive.runs_dir)
+    assert (found.n_records, "people chose these records" in found.notes[-1]) == (1, True)
+
+
+def test_labels_are_downloaded_as_calibration_reads_them(archive: Serving, tmp_path: Path) -> None:
+    form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://127.0.0.1:{archive.port}"}
+    answer = archive.ask("POST", "/runs/exam/records/0/labels", b"passed=true&rater=Bo&score=1", form)
+    labels = archive.ask("GET", "/runs/exam/labels.jsonl")
+    file = tmp_path / "labels.jsonl"
+    file.write_bytes(labels.body)
+    assert (answer.status, answer.headers["location"]) == (303, "/runs/exam/records/0")
+    assert api.calibrate("exam", file, runs_dir=archive.runs_dir).n_records == 1
+
+
+@pytest.mark.parametrize("body", [b"passed=maybe", b"passed=true&score=9", b"passed=true&note=" + b"x" * 5000])
+def test_label_that_calibration_could_not_use_is_refused(archive: Serving, body: bytes) -> None:
+    form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://127.0.0.1:{archive.port}"}
+    assert archive.ask("POST", "/runs/exam/records/1/labels", body, form).status == 400
+
+
+def test_label_from_another_site_is_refused(archive: Serving) -> None:
+    form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": "http://elsewhere.example"}
+    assert archive.ask("POST", "/runs/exam/records/1/labels", b"passed=true", form).status == 403
+
+
+def test_list_without_hits_leads_back(archive: Serving, visit: Visit) -> None:
+    visitor = visit(archive, "/runs/plain/records?text=nothing+like+it")
+    visitor.page.get_by_role("link", name="Show all records").click()
+    assert len(names(visitor)) == 50
+
+
+def test_address_that_cannot_be_is_refused_with_a_page(archive: Serving, visit: Visit) -> None:
+    visitor = visit(archive, "/runs/plain/records?sort=luck")
+    visitor.expect_status(400)
+    assert "cannot be" in visitor.page.locator("main").inner_text()
+    visitor.go("/runs/plain/records/99999")
+    visitor.expect_status(404)
+    assert "no record with the index 99999" in visitor.page.locator("main").inner_text()
