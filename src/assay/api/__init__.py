@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         index_run,
         missing_indexes,
         neighbours_of,
+        question_of,
         row_at,
     )
     from assay.api.runs import (
@@ -93,7 +94,7 @@ if TYPE_CHECKING:
 _HOMES = {
     **dict.fromkeys(("Facets", "FoundRecord", "FoundRecords", "IndexedRecord", "Neighbours", "RecordSearch"), "records"),
     **dict.fromkeys(("facets_of", "find_records", "index_progress", "index_run", "row_at"), "records"),
-    **dict.fromkeys(("missing_indexes", "neighbours_of"), "records"),
+    **dict.fromkeys(("missing_indexes", "neighbours_of", "question_of"), "records"),
     **dict.fromkeys(("FixReport", "ValidationConfig", "find_sources", "fix", "load_config"), "validation"),
     **dict.fromkeys(("stream", "validate", "validate_with_hashes"), "validation"),
     **dict.fromkeys(("Calibration", "LabelSample", "calibrate", "label_sample", "label_text"), "calibrations"),
@@ -205,6 +206,7 @@ __all__ = [
     "prepare_run",
     "probe",
     "purge",
+    "question_of",
     "rank",
     "read_flips",
     "record_errors",

@@ -11,6 +11,7 @@ from assay.engine.found import (
     find_records,
     missing_indexes,
     neighbours_of,
+    question_of,
     row_at,
 )
 from assay.engine.record_index import index_run
@@ -30,6 +31,7 @@ __all__ = [
     "index_run",
     "missing_indexes",
     "neighbours_of",
+    "question_of",
     "row_at",
 ]
 

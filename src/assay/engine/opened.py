@@ -219,6 +219,12 @@ class Run:
             raise self._without(str(position), None)
         return {"failure": failure}
 
+    def record_of(self, row: IndexedRecord) -> Line:
+        """As `record`, at a place of the index."""
+        index = None if self._sealed is None else index_of(self._sealed.path)
+        assert index is not None
+        return self._indexed(index, row)
+
     def _without(self, record_id: str, sample: int | None) -> RunNotFound:
         which = "" if sample is None else f" with a sample {sample}"
         return RunNotFound(

@@ -129,6 +129,16 @@ class RecordIndex:
             found = database.execute(f"SELECT ordinal FROM record WHERE {condition} {_order(search)}", values)
             return [ordinal for (ordinal,) in found]
 
+    def texts(self) -> Iterator[str]:
+        """What each record may be found by, `searchable`, in the order of the run."""
+        with self._open() as database:
+            (ends,) = database.execute("SELECT value FROM note WHERE name = 'text_ends'").fetchone()
+        path, start = self.folder / TEXTS, 0
+        with disk_errors(path), path.open("rb") as file:
+            for end in array("Q", ends):
+                yield file.read(end - start)[:-1].decode()
+                start = end
+
     def at(self, ordinal: int) -> IndexedRecord:
         """The record at a place."""
         (found,) = self._rows("ordinal = ?", (ordinal,))

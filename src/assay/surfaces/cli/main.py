@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, str] = {
     "cancel": "End a run for good, also from another terminal.",
     "runs": "List the runs of a folder.",
     "show": "Show a run, or one of its records.",
+    "report": "Write a run as one HTML file that opens anywhere.",
     "charts": "Save charts of runs as SVG files.",
     "compare": "Say what changed between two runs, and whether it can be believed.",
     "label": "Write a sample of a run's answers for people to label.",

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeRemainingColumn
 
 from assay.surfaces.printable import printable
 
@@ -15,10 +15,17 @@ NAME_LENGTH = 32
 
 
 class Meter:
-    """Shows how many bytes of the current source are done; it hides while a report is printed."""
+    """Shows how much of the current source is done, in bytes unless told otherwise; it hides while a report is printed."""
 
-    def __init__(self, *, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        *,
+        console: Console | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        amount: ProgressColumn | None = None,
+    ) -> None:
         self._console = console or Console(stderr=True)
+        self._amount = amount or DownloadColumn()
         self._clock = clock
         self._started = self._drawn = clock()
         self._name = ""
@@ -31,13 +38,13 @@ class Meter:
         self._name = _shortened(printable(name))
 
     def count(self, done: int, total: int) -> None:
-        """So many bytes of the source are done; draws at most ten times a second."""
+        """So much of the source is done; draws at most ten times a second."""
         now = self._clock()
         if not self._console.is_terminal or now - self._started < PATIENCE or now - self._drawn < REFRESH:
             return
         self._drawn = now
         if self._progress is None:
-            self._progress = _bar(self._console)
+            self._progress = _bar(self._console, self._amount)
             self._task = self._progress.add_task("", total=total, name=self._name)
             self._progress.start()
         self._progress.update(self._task, completed=done, total=total)
@@ -50,11 +57,11 @@ class Meter:
             self._progress = None
 
 
-def _bar(console: Console) -> Progress:
+def _bar(console: Console, amount: ProgressColumn) -> Progress:
     return Progress(
         TextColumn("{task.fields[name]}", markup=False),
         BarColumn(),
-        DownloadColumn(),
+        amount,
         TimeRemainingColumn(),
         console=console,
         auto_refresh=False,

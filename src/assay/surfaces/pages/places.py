@@ -1,6 +1,8 @@
 """Where a page is shown: behind the addresses of a server, or inside one file that opens anywhere."""
 
+import base64
 import hashlib
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from typing import Literal, Protocol
@@ -15,6 +17,9 @@ SCRIPTS = ("times.js", "tips.js", "copying.js", "forms.js", "live.js", "waiting.
 """Modules that import nothing, so that a file can hold each as it is."""
 EARLY = "theme.js"
 """Runs before the first paint, or a reader with a theme of their own would see the other one flash."""
+FILE_STYLES = ("style.css", "charts.css", "records.css", "report.css")
+FILE_SCRIPTS = ("times.js", "tips.js", "copying.js", "keys.js", "report.js")
+"""What a page needs that no server stands behind."""
 MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 Format = Literal["json", "jsonl", "csv", "parquet"]
 
@@ -104,11 +109,20 @@ class FilePlace:
     is_server = False
 
     def head(self) -> Markup:
-        """Styles and scripts themselves; they are ours, and no text of anybody else is among them."""
-        early = Markup(f"<script>\n{static(EARLY)}</script>")  # a file of this package
-        styles = [Markup(f"<style>\n{static(name)}</style>") for name in STYLES]  # a file of this package
-        scripts = [Markup(f'<script type="module">\n{static(name)}</script>') for name in SCRIPTS]  # a file of this package
-        return Markup("\n").join([early, *styles, *scripts])
+        """Styles and scripts themselves, and a policy that allows these and nothing else, no request to anywhere above all."""
+        styles = [f"\n{static(name)}" for name in FILE_STYLES]
+        early, *scripts = (f"\n{static(name)}" for name in (EARLY, *FILE_SCRIPTS))
+        policy = (
+            f"default-src 'none'; script-src {_hashes([early, *scripts])}; style-src {_hashes(styles)}; base-uri 'none'; "
+            "form-action 'none'"
+        )
+        elements = [
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+            f"<script>{early}</script>",
+            *(f"<style>{style}</style>" for style in styles),
+            *(f'<script type="module">{script}</script>' for script in scripts),
+        ]
+        return Markup("\n".join(elements))  # files of this package: no text of anybody else is among them
 
     def runs(self) -> str:
         """The list of runs: a file has none."""
@@ -118,9 +132,9 @@ class FilePlace:
         """The top of the file; nothing stands under it."""
         return "" if part else "#top"
 
-    def records(self, run_id: str, **query: str) -> str:  # noqa: ARG002  # all of them, in one place
-        """The part of the file that lists records."""
-        return "#records"
+    def records(self, run_id: str, **query: str) -> str:  # noqa: ARG002  # a file shows one run
+        """The list of records in the file, which its script filters."""
+        return "#records" + (f"?{urlencode(query)}" if query else "")
 
     def record(self, run_id: str, index: int, **query: str) -> str:  # noqa: ARG002  # a file shows one run
         """Where the record is in the file."""
@@ -137,6 +151,12 @@ class FilePlace:
     def export(self, run_id: str, kind: Format) -> str:  # noqa: ARG002  # nobody would answer
         """Nothing can be asked for."""
         return ""
+
+
+def _hashes(texts: Iterable[str]) -> str:
+    """Sources of a content policy that allow these texts."""
+    found = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
+    return " ".join(f"'sha256-{digest}'" for digest in found)
 
 
 STATIC_NAMES = frozenset({*STYLES, *SCRIPTS, EARLY, "icon.svg"})

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from assay import api
 from assay.surfaces.pages.figures import DASH, Fact, Figure, Mark, Moment, moment, money, shown
 from assay.surfaces.pages.places import Place
 from assay.surfaces.pages.records import score_figure, verdict_mark
@@ -457,6 +458,18 @@ def _sample(run_id: str, sample: Json, index: int, *, place: Place) -> SampleVie
         mark=verdict_mark(sample),
         score=score_figure(sample),
         is_here=sample["index"] == index,
+    )
+
+
+def label_view(label: api.KeptLabel) -> LabelView:
+    """What a person said, as it is shown."""
+    verdicts = {True: Mark("should pass", "good"), False: Mark("should fail", "bad"), None: None}
+    return LabelView(
+        rater=label.rater,
+        mark=verdicts[label.passed],
+        score="" if label.score is None else f"{label.score:g}",
+        note=label.note,
+        at=moment(label.at),
     )
 
 

@@ -54,7 +54,7 @@ def environment() -> Environment:
 
 def _shown(value: Any) -> Any:
     """Text without control characters and reordering: it must not show something else than it says."""
-    if not isinstance(value, str) or isinstance(value, Markup):
+    if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
         return value
     return "".join(piece if _KEPT.match(piece) else printable(piece) for piece in re.split("([\t\n])", value))
 

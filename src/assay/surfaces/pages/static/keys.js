@@ -1,7 +1,8 @@
 // Moving by keys: j and k through rows or records, / to the search, u up. Links do the same without this.
 const visible = (element) => element && element.offsetParent !== null;
 const typing = (target) => target instanceof Element && target.closest("input, select, textarea, [contenteditable]");
-const go = (rel) => document.querySelector(`main a[rel~="${rel}"]`)?.click();
+const first = (selector) => [...document.querySelectorAll(selector)].find(visible);
+const go = (rel) => first(`main a[rel~="${rel}"]`)?.click();
 
 const move = (step) => {
   const links = [...document.querySelectorAll("[data-rows] tbody th a")].filter(visible);
@@ -17,7 +18,7 @@ const keys = {
   j: () => move(1),
   k: () => move(-1),
   u: () => go("up"),
-  "/": () => document.querySelector("main input[type=search]")?.focus(),
+  "/": () => first("main input[type=search]")?.focus(),
 };
 document.addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;

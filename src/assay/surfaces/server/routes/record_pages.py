@@ -11,8 +11,7 @@ from msgspec import Meta
 
 from assay import api
 from assay.core.errors import RunNotFound
-from assay.surfaces.pages.figures import Mark, moment
-from assay.surfaces.pages.record import LabelView, RecordView, Steps, record_view
+from assay.surfaces.pages.record import RecordView, Steps, label_view, record_view
 from assay.surfaces.pages.records import PAGE, RecordsChoice, indexing_view, records_view
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.server.errors import Refusal
@@ -106,20 +105,9 @@ def _with_labels(view: RecordView, run: api.Run, found: dict[str, Any]) -> Recor
     if not run.artifacts() or line.get("passed") is None:
         return view
     answer = (line["dataset"], line["record_id"], line.get("sample") or 0)
-    labels = tuple(_label(label) for label in api.kept_labels(run) if label.answer == answer)
+    labels = tuple(label_view(label) for label in api.kept_labels(run) if label.answer == answer)
     address = PLACE.run(view.run_id, f"records/{view.index}/labels")
     return msgspec.structs.replace(view, labels=labels, label_address=address)
-
-
-def _label(label: api.KeptLabel) -> LabelView:
-    verdicts = {True: Mark("should pass", "good"), False: Mark("should fail", "bad"), None: None}
-    return LabelView(
-        rater=label.rater,
-        mark=verdicts[label.passed],
-        score="" if label.score is None else f"{label.score:g}",
-        note=label.note,
-        at=moment(label.at),
-    )
 
 
 @get("/runs/{run_id:str}/record-json/{index:int}", sync_to_thread=True)

@@ -1,0 +1,148 @@
+"""`assay report`: a finished run as one HTML file that opens anywhere."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from rich.progress import MofNCompleteColumn
+
+from assay import api
+from assay.core.errors import UsageProblem
+from assay.surfaces.cli import exits
+from assay.surfaces.cli.meter import Meter
+from assay.surfaces.cli.run_options import RUN, Shown, command_line, json_option, runs_dir_option, write_json
+from assay.surfaces.cli.streams import (
+    STANDARD,
+    check_writable,
+    encoded,
+    refuse_overwrite,
+    standard_output,
+    write_file,
+    write_stream,
+)
+from assay.surfaces.pages.figures import moment, size
+from assay.surfaces.pages.report import Report
+from assay.surfaces.printable import printable
+
+HELP = """Write a finished run as one HTML file: what `assay serve` shows, to mail, keep or publish.
+
+The file holds the page of the run with its charts, the list of its records with search, filters and sorting, and every record with
+its votes and attempts. It opens from disk in any browser, without a network: it asks nobody and sends nothing. What was redacted in
+the artifacts is redacted in it. RUN is an id, a unique beginning of one, `latest`, or the path of a run's folder.
+"""
+
+EPILOG = """\b
+Examples:
+  assay report latest
+  assay report nightly-15 -o nightly.html
+  assay report nightly-15 --records all -o - | gzip > nightly.html.gz
+
+\b
+Exit codes:
+  0  written, whatever the run came to
+  2  could not run: no such run, a run that has not ended, a file that cannot be written"""
+
+ALL = "all"
+MANY = 5_000
+"""Records that a file has unless told otherwise: it should open at once, and go into a mail."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The command's arguments as given."""
+
+    run: str
+    output: str | None
+    records: str
+    runs_dir: str
+    is_json: bool
+
+
+@click.command("report", help=HELP, epilog=EPILOG)
+@RUN
+@click.option(
+    "-o", "--output", metavar="FILE", help="The file to write, whole or not at all; - for standard output.  [default: RUN.html]"
+)
+@click.option(
+    "--records",
+    metavar="N|all",
+    default=str(MANY),
+    show_default=True,
+    help="How many records the file has; of a larger run those that did not pass come first, the lowest scores before others.",
+)
+@runs_dir_option
+@json_option
+@click.pass_context
+def command(context: click.Context, /, **given: Any) -> None:
+    """Entry of the command; see HELP."""
+    write(msgspec.convert(given, Options))
+    context.exit(exits.VALID)
+
+
+def write(options: Options) -> None:
+    """Write the file, and say what it has."""
+    limit = _limit(options.records)
+    run = _finished(options)
+    output = options.output or f"{run.folders.run_id}.html"
+    if options.is_json and output == STANDARD:
+        raise UsageProblem("--json and -o - both write to standard output", hint="name a file")
+    check_writable(output, option="--output")
+    refuse_overwrite(output, map(str, run.artifacts().values()), option="--output")
+    report = Report(run, limit=limit)
+    chunks = encoded(_metered(report))
+    if output == STANDARD:
+        write_stream(chunks, standard_output())
+    else:
+        write_file(output, chunks)
+    _tell(report, output, options)
+
+
+def _limit(text: str) -> int | None:
+    """A number of records; None for all of them."""
+    if text == ALL:
+        return None
+    if not text.isascii() or not text.isdigit():
+        raise UsageProblem(f"--records takes a number or '{ALL}', not '{text}'")
+    return int(text)
+
+
+def _finished(options: Options) -> api.Run:
+    run = api.open_run(options.run, runs_dir=options.runs_dir)
+    result = run.result
+    if result.is_finished:
+        return run
+    counts = result.counts
+    done = counts.evaluated_records + counts.failed_records
+    resume = command_line("resume", result.run_id, shown=Shown(runs_dir=str(run.folders.runs_dir)))
+    raise UsageProblem(
+        f"run '{result.run_id}' has not ended: it is {result.state}, {done:,} of {counts.total_records:,} records are done",
+        hint=f"go on with it: {resume}",
+    )
+
+
+def _metered(report: Report) -> Iterator[str]:
+    """The chunks of a file, with a bar when they take their time."""
+    made = moment(datetime.now(UTC).isoformat(timespec="seconds"))
+    assert made is not None
+    meter = Meter(amount=MofNCompleteColumn())
+    meter.begin("records")
+    try:
+        yield from report.chunks(made, meter.count)
+    finally:
+        meter.hide()
+
+
+def _tell(report: Report, output: str, options: Options) -> None:
+    if options.is_json:
+        found = {"run_id": report.run_id, "report": output, "records": report.shown, "total_records": report.total}
+        write_json({**found, "bytes": Path(output).stat().st_size})
+        return
+    for problem in filter(None, (report.problem, report.left_out)):
+        click.echo(printable(problem), err=True)
+    if report.left_out:
+        again = command_line("report", report.run_id, "--records", ALL, shown=Shown(runs_dir=str(report.run.folders.runs_dir)))
+        click.echo(f"all of them: {printable(again)}", err=True)
+    if output != STANDARD:
+        click.echo(f"{printable(output)} ({size(Path(output).stat().st_size)}, {report.shown:,} records)")
