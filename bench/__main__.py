@@ -9,17 +9,17 @@ from run import PARTS
 
 
 def main() -> None:
-    """Measure validation, then runs, then metrics."""
-    parser = argparse.ArgumentParser(prog="bench", description="Measure validation, runs and metrics.")
+    """Measure validation, then runs, then metrics, then pages."""
+    parser = argparse.ArgumentParser(prog="bench", description="Measure validation, runs, metrics and pages.")
     parser.add_argument(
-        "parts", nargs="*", metavar="PART", help=f"validate, run, metrics, or of run: {', '.join(PARTS)}; default: all"
+        "parts", nargs="*", metavar="PART", help=f"validate, run, metrics, pages, or of run: {', '.join(PARTS)}; default: all"
     )
     parser.add_argument("--quick", action="store_true", help="small sizes: the ratios are rough")
     parser.add_argument("--repeat", type=int, default=3, metavar="N", help="the smallest of N measurements counts (default 3)")
     parser.add_argument("--write", action="store_true", help="renew the pages in docs/explanation")
     options = parser.parse_args()
-    parts = options.parts or ["validate", "run", "metrics"]
-    unknown = [part for part in parts if part not in ("validate", "run", "metrics", *PARTS)]
+    parts = options.parts or ["validate", "run", "metrics", "pages"]
+    unknown = [part for part in parts if part not in ("validate", "run", "metrics", "pages", *PARTS)]
     if unknown:
         parser.error(f"there is no part '{unknown[0]}'")
     passed = ["--repeat", str(options.repeat), *["--quick"] * options.quick, *["--write"] * options.write]
@@ -30,6 +30,8 @@ def main() -> None:
         measure("run.py", passed + ([] if "run" in parts else only))
     if "metrics" in parts:
         measure("metrics.py", passed)
+    if "pages" in parts:
+        measure("pages.py", passed)
 
 
 def measure(name: str, options: list[str]) -> None:
