@@ -37,9 +37,13 @@ call 0 verify legal
 say "ls $runs/legal"
 printf '%s\n' "$(ls "$runs/legal" | tr '\n' ' ' | fold -s -w 120)"
 
+step '8. And something to look at: one file that opens in any browser, without a network.'
+call 0 report golden-hasty -o "$runs-report.html"
+
 step 'Next'
 cat <<NEXT
   . .venv/bin/activate; export ASSAY_RUNS_DIR=$runs
+  open $runs-report.html in a browser          the run, its records, every vote; assay serve shows all runs
   assay show legal                            what came out, with intervals
   assay show legal clb:rubric:oral-change     why an almost perfect answer failed
   assay show golden-hasty tone-apology        an answer that talks to the judge

@@ -81,10 +81,10 @@ def public_definitions() -> Iterator[tuple[str, Function | ast.ClassDef]]:
 
 
 def repository_files() -> Iterator[tuple[str, str]]:
-    """Path and text of every file that belongs to the repository, this one left out because it spells what it forbids."""
+    """Path and text of every file that belongs to the repository but pictures and this one, which spells what it forbids."""
     for path in sorted(ROOT.rglob("*")):
         name = path.relative_to(ROOT).as_posix()
-        if path.is_file() and not NOT_OURS.search(name) and path != Path(__file__):
+        if path.is_file() and not NOT_OURS.search(name) and path.suffix != ".png" and path != Path(__file__):
             yield name, path.read_bytes().decode("utf-8", "replace")
 
 

@@ -169,6 +169,16 @@ def test_nothing_keeps_anybody_from_reading_the_file(browser: Browser, good: str
         assert visitor.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+def test_paper_has_charts_tables_and_the_time_but_no_bar(opened: Visitor) -> None:
+    page = opened.page
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator(".assay-chart .bar:visible").count() > 0
+    assert page.locator("header.masthead").is_hidden()
+    assert page.locator("table thead").first.is_visible()
+    assert "ago" not in page.locator(".head").first.inner_text()
+
+
 def test_the_file_says_nothing_about_where_it_was_made(gallery: Serving, good: str) -> None:
     text = Path(gallery.runs_dir.parent / "good.html").read_text(encoding="utf-8")
     assert str(gallery.runs_dir) not in text

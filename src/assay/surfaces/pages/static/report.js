@@ -154,7 +154,7 @@ const show = async (name, make) => {
   if (mine !== turn) return;
   const isNew = views[name].hidden;
   for (const [each, view] of Object.entries(views)) view.hidden = each !== name;
-  for (const link of document.querySelectorAll(".bar nav a")) {
+  for (const link of document.querySelectorAll(".masthead nav a")) {
     if ((link.hash === "#top") === (name === "run")) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }

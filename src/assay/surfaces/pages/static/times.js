@@ -10,12 +10,12 @@ const age = (date) => {
   return Math.abs(seconds) < 5 ? "just now" : ages.format(Math.trunc(seconds / length), unit);
 };
 
-const show = () => {
+const show = (isOnPaper = false) => {
   for (const element of document.querySelectorAll("time[data-when]")) {
     const date = new Date(element.dateTime);
     if (Number.isNaN(date.getTime())) continue;
     const moment = moments.format(date);
-    const isAge = element.dataset.when === "age";
+    const isAge = element.dataset.when === "age" && !isOnPaper;
     const text = isAge ? age(date) : moment;
     if (element.textContent !== text) element.textContent = text;
     element.title = isAge ? `${moment} (${zone})` : `${age(date)} · ${zone}`;
@@ -23,5 +23,7 @@ const show = () => {
 };
 
 show();
-setInterval(show, 15000);
-document.addEventListener("assay:changed", show);
+setInterval(() => show(), 15000);
+document.addEventListener("assay:changed", () => show());
+addEventListener("beforeprint", () => show(true));
+addEventListener("afterprint", () => show());
