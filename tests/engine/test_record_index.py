@@ -51,6 +51,7 @@ def found(runs_dir: Path, run_id: str, **search: Any) -> list[str | None]:
         ({"status": "valid"}, [0, 1, 2, 3, 4]),
         ({"status": "invalid_record"}, [5]),
         ({"status": "timeout"}, []),
+        ({"status": "failed"}, []),
         ({"passed": False}, [0, 1, 2, 3, 4]),
         ({"passed": True}, []),
         ({"slice": "dataset:law-1"}, [1, 3]),
@@ -121,6 +122,24 @@ def test_record_is_the_same_with_an_index_and_without(judged: Path, tmp_path: Pa
     assert len(plain[0]["attempts"]) == 5
     with pytest.raises(RunNotFound, match="no finished record 'r-9'"):
         api.open_run(str(copy)).record("r-9")
+
+
+def test_index_of_a_record_is_not_taken_for_the_id_of_another(tmp_path: Path) -> None:
+    rows = [question("1"), question("0")]
+    graded(tmp_path, "one", rows, passing(rows))
+    run = api.open_run("one", runs_dir=tmp_path / "runs")
+    plain = [run.record_at(0), run.record("0")]
+    api.index_run(run.folders.sealed)
+    assert [run.record_at(0), run.record("0")] == plain
+    assert [record["prediction"]["record_id"] for record in plain] == ["1", "0"]
+
+
+def test_errors_of_both_kinds_are_found_as_failed(tmp_path: Path) -> None:
+    dataset = write_batch(tmp_path / "support.json", batch_record("q-0"), batch_record("q-1"))
+    options: dict[str, Any] = {"judge": "scripted/judge-5", "runs_dir": str(tmp_path / "runs")}
+    api.run(dataset, model="scripted/fail-unauthorized", run_id="down", **options)
+    assert found(tmp_path / "runs", "down", status="failed") == ["q-0", "q-1"]
+    assert found(tmp_path / "runs", "down", status="failed", code="unauthorized", sort="-score") == ["q-0", "q-1"]
 
 
 def test_samples_of_a_record_are_told_apart_and_their_split_is_found(tmp_path: Path) -> None:
@@ -212,6 +231,10 @@ def test_run_under_way_is_searched_by_status_and_verdict(tmp_path: Path) -> None
     assert (passed.total, [record.line["record_id"] for record in passed.records]) == (len(known), known[1:3])
     assert [record.line["record_id"] for record in everything.records] == ["broken", *known]
     assert everything.records[1].question == "Say hello"
+    assert run.record_at(2) == run.record(known[1])
+    assert run.record_at(0)["failure"]["record_id"] == "broken"
+    with pytest.raises(RunNotFound, match="no finished record '200'"):
+        run.record_at(200)
     with pytest.raises(UsageProblem, match="has not ended"):
         api.find_records(run, api.RecordSearch(text="hello"), limit=10)
 

@@ -1,6 +1,7 @@
 """The records of a run in a browser: list, filters, keys, one record, labels."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from assay import api
+from assay.surfaces.server.keys import Keys
 from tests.pages.browsing import Visit, Visitor, barriers, make_run
 from tests.server.serving import Serving, dataset
 
@@ -42,6 +44,16 @@ def make_runs(serving: Serving) -> None:
     make_run(serving.runs_dir, "other", records=120, judge="scripted/judge-3")
     make_hostile(serving)
     make_choices(serving)
+    make_large(serving)
+
+
+def make_large(serving: Serving) -> None:
+    """So many bytes that its index is made beside the server."""
+    lines = "".join(f"line {number}\n" for number in range(9_000))
+    records = [{"record_id": f"large-{number}", "input": {"prompt": lines}} for number in range(60)]
+    source = serving.folder / "large.json"
+    source.write_text(json.dumps({**dataset(1), "records": records}), encoding="utf-8")
+    api.run(source, run_id="large", runs_dir=str(serving.runs_dir), model="scripted/echo", judge="scripted/judge-5")
 
 
 def make_hostile(serving: Serving) -> None:
@@ -191,6 +203,45 @@ def test_record_that_broke_its_contract_says_where(archive: Serving, visit: Visi
     visitor = visit(archive, "/runs/hostile/records?status=invalid_record")
     visitor.page.get_by_role("link", name="<b>broken</b>").click()
     assert "records[7].input.prompt" in visitor.page.locator(".notice").inner_text()
+
+
+def test_record_is_reached_by_its_id_too(archive: Serving, visit: Visit) -> None:
+    visitor = visit(archive, "/runs/plain/record/q_0007")
+    assert visitor.page.url.endswith("/runs/plain/records/7")
+    assert visitor.go("/runs/plain/record/nobody").status == 404
+    visitor.expect_status(404)
+
+
+def test_large_run_says_how_far_its_index_is_and_then_shows_its_records(archive: Serving, visit: Visit) -> None:
+    shutil.rmtree(archive.runs_dir / ".index", ignore_errors=True)
+    visitor = visit(archive, "/runs/large/records")
+    assert "being indexed" in visitor.page.locator("main").inner_text()
+    expect(visitor.page.locator("table.records tbody tr")).to_have_count(50)
+    assert archive.ask("GET", "/v1/runs/large/records?text=line+7&limit=1").json["total"] == 60
+
+
+def test_index_that_is_gone_is_made_while_a_program_waits(archive: Serving) -> None:
+    shutil.rmtree(archive.runs_dir / ".index", ignore_errors=True)
+    answer = archive.ask("GET", "/v1/runs/large/records?text=line+7&limit=1")
+    assert (answer.status, answer.json.get("total")) == (200, 60), answer.json
+
+
+def test_reader_without_the_right_to_write_cannot_label(tmp_path: Path) -> None:
+    serving = Serving(tmp_path)
+    serving.runs_dir.mkdir()
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(make_run, serving.runs_dir, "good", records=2).result()
+    keys = Keys(serving.runs_dir)
+    reader, writer = {"x-api-key": keys.add("reader", "read")}, {"x-api-key": keys.add("writer", "write")}
+    with serving:
+        pages = [serving.ask("GET", "/runs/good/records/0", headers=headers).body.decode() for headers in (reader, writer)]
+        serving.headers = {"Origin": f"http://127.0.0.1:{serving.port}"}
+        answers = [
+            serving.ask("POST", "/runs/good/records/0/labels", b"passed=true&rater=x", headers) for headers in (reader, writer)
+        ]
+    assert ["Save label" in page for page in pages] == [False, True]
+    assert [answer.status for answer in answers] == [403, 303]
+    assert [label.rater for label in api.kept_labels(api.open_run("good", runs_dir=serving.runs_dir))] == ["writer"]
 
 
 def test_record_is_copied_as_json(archive: Serving, visit: Visit) -> None:

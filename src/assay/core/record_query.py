@@ -12,7 +12,7 @@ Sort = Literal[
 """What records are ordered by; with a minus the other way round. Those without a value come last either way."""
 INVALID = "invalid_record"
 VALID = "valid"
-"""In place of a status: all records but those that broke their contract."""
+_GROUPS = {VALID: ("evaluated", "timeout", "evaluation_error", "cancelled", "skipped"), "failed": ("timeout", "evaluation_error")}
 Flips = Literal["judges", "repeats"]
 _Word = Annotated[str, Meta(min_length=1, max_length=256)]
 _Slice = Annotated[str, Meta(pattern=r"^[^:]+:", max_length=512)]
@@ -29,7 +29,7 @@ class RecordFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     status: Annotated[
         Annotated[str, Meta(max_length=32)] | None,
-        _says("Only records with this status, such as `evaluated`; `valid` are all but `invalid_record`."),
+        _says("Only these: a status such as `evaluated`, `failed` for both kinds of error, `valid` for all but `invalid_record`."),
     ] = None
     passed: Annotated[bool | None, _says("Only records that passed, or that did not.")] = None
     min_score: Annotated[float | None, _says("Only records with at least this raw score, on the scale of the run.")] = None
@@ -51,6 +51,11 @@ class RecordFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     against: Annotated[_RunId | None, _says("Only records that passed here and not in the run with this id, or the reverse.")] = (
         None
     )
+
+    @property
+    def statuses(self) -> tuple[str, ...]:
+        """The statuses that are asked for; all of them where it is empty."""
+        return () if self.status is None else _GROUPS.get(self.status, (self.status,))
 
     @property
     def is_plain(self) -> bool:

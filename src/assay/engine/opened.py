@@ -39,6 +39,23 @@ class _Standing(msgspec.Struct):
     passed: bool | None = None
 
 
+class CriterionScore(msgspec.Struct):
+    """What one evaluator says of one criterion."""
+
+    criterion: str
+    score: float
+
+
+class ScoreLine(msgspec.Struct):
+    """The scores of a prediction."""
+
+    raw_score: float | None
+    scale: str | None
+    passed: bool | None
+    evaluator_scores: tuple[CriterionScore, ...]
+
+
+_score_line = msgspec.json.Decoder(ScoreLine).decode
 _standing = msgspec.json.Decoder(_Standing).decode
 
 
@@ -111,6 +128,13 @@ class Run:
             if finished.record.case is not None and finished.outcome is not None:
                 yield msgspec.to_builtins(evidence.prediction(evidence.redacted(_dataset(finished))))
 
+    def scores(self) -> Iterator[ScoreLine]:
+        """The scores of every valid record, without the rest of its line."""
+        if self._sealed is not None:
+            yield from (_scored(line) for line in self._sealed.raw_lines("predictions.jsonl"))
+            return
+        yield from (msgspec.convert(line, ScoreLine) for line in self._open_predictions())
+
     def live_part(
         self, search: RecordFilter, *, limit: int, offset: int = 0, first: int = 0
     ) -> tuple[int, list[tuple[Line, Line]]]:
@@ -118,7 +142,9 @@ class Run:
         shown = self._shown_plan()
         ledger = open_ledger(self.folders.ledger)
         try:
-            total, part = ledger.finished_part(status=search.status, passed=search.passed, limit=limit, offset=offset, first=first)
+            total, part = ledger.finished_part(
+                statuses=search.statuses, passed=search.passed, limit=limit, offset=offset, first=first
+            )
         finally:
             ledger.close()
         return total, [_told(finished, Evidence(finished, shown), shown.redactor) for finished in part]
@@ -211,13 +237,29 @@ class Run:
         index = None if self._sealed is None else index_of(self._sealed.path)
         if index is not None:
             return self._indexed(index, index.at_position(position))
+        if self._sealed is None:
+            return self._live_record(position)
         line = next((line for line in self.predictions() if line["index"] == position), None)
-        if line is not None:
-            return self._whole(line)
         failure = next((line for line in self.failures() if line["index"] == position), None)
-        if failure is None:
+        if line is None and failure is None:
             raise self._without(str(position), None)
-        return {"failure": failure}
+        return {"failure": failure} if line is None else self._whole(line)
+
+    def _live_record(self, position: int) -> Line:
+        shown = self._shown_plan()
+        ledger = open_ledger(self.folders.ledger)
+        try:
+            _, part = ledger.finished_part(statuses=(), passed=None, limit=1, first=position)
+        finally:
+            ledger.close()
+        if not part or part[0].record.position != position:
+            raise self._without(str(position), None)
+        evidence = Evidence(part[0], shown)
+        line, asked = _told(part[0], evidence, shown.redactor)
+        if part[0].record.case is None:
+            return {"failure": line}
+        attempts = [msgspec.to_builtins(evidence.attempt(number, attempt)) for number, attempt in enumerate(part[0].attempts, 1)]
+        return {"input": asked, "prediction": line, "attempts": attempts}
 
     def record_of(self, row: IndexedRecord) -> Line:
         """As `record`, at a place of the index."""
@@ -339,10 +381,21 @@ def _dataset(finished: FinishedRecord) -> str:
     return name
 
 
+def _scored(line: bytes) -> ScoreLine:
+    try:
+        return _score_line(line)
+    except ValueError as problem:
+        raise _damaged(problem) from problem
+
+
+def _damaged(problem: ValueError) -> RunDamaged:
+    return RunDamaged(f"predictions.jsonl is damaged: {problem}")
+
+
 def _placed(line: bytes) -> tuple[float, int, bytes] | None:
     """Score, position and the line itself; None unless it was graded and did not pass."""
     try:
         found = _standing(line)
     except ValueError as problem:
-        raise RunDamaged(f"predictions.jsonl is damaged: {problem}") from problem
+        raise _damaged(problem) from problem
     return (found.score, found.index, line) if found.passed is False and found.score is not None else None

@@ -120,9 +120,9 @@ class Ledger(Protocol):
         """All records in order, each with its attempts and outcome, in constant memory."""
 
     def finished_part(
-        self, *, status: str | None, passed: bool | None, limit: int, offset: int = 0, first: int = 0
+        self, *, statuses: Sequence[str], passed: bool | None, limit: int, offset: int = 0, first: int = 0
     ) -> tuple[int, list[FinishedRecord]]:
-        """How many records have an outcome of a status, or of all but the invalid ones, and of a verdict; and some of them."""
+        """How many records have an outcome of these statuses, or any, and of a verdict; and some of them."""
 
     def close(self) -> None:
         """Let go of the database."""

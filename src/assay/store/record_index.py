@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from assay.core.errors import RunNotFound
-from assay.core.record_query import INVALID, VALID, RecordFilter, RecordSearch
+from assay.core.record_query import RecordFilter, RecordSearch
 from assay.store.failures import database_errors, disk_errors
 
 DATABASE, TEXTS = "records.sqlite", "texts"
@@ -235,8 +235,8 @@ def _parts(search: RecordFilter) -> Iterator[tuple[str, list[Any]]]:
         value = getattr(search, name)
         if value is not None:
             yield condition, [value]
-    if search.status is not None:
-        yield ("status != ?", [INVALID]) if search.status == VALID else ("status = ?", [search.status])
+    if search.statuses:
+        yield f"status IN ({', '.join('?' * len(search.statuses))})", [*search.statuses]
     if search.slice is not None:
         yield "ordinal IN (SELECT ordinal FROM slice WHERE name = ? AND value = ?)", [*search.slice.partition(":")[::2]]
     if search.criterion is not None or search.met is not None:

@@ -13,7 +13,6 @@ import msgspec
 
 from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
 from assay.core.outcome import Attempt, Invalid, Outcome, record_status
-from assay.core.record_query import INVALID, VALID
 from assay.core.run_state import State
 from assay.store.failures import database_errors, disk_errors, sync_folder
 from assay.store.ledger import SHARD_SIZE, Claim, Entry, Fenced, FinishedRecord, OpenRecord, RecordRow, RunRow
@@ -295,13 +294,12 @@ class SqliteLedger:
             database.close()
 
     def finished_part(
-        self, *, status: str | None, passed: bool | None, limit: int, offset: int = 0, first: int = 0
+        self, *, statuses: Sequence[str], passed: bool | None, limit: int, offset: int = 0, first: int = 0
     ) -> tuple[int, list[FinishedRecord]]:
-        """How many records have an outcome of a status, or of all but the invalid ones, and of a verdict; and some of them."""
-        conditions, values = ["1"], list[Any]()
-        if status is not None:
-            conditions.append("outcome.status != ?" if status == VALID else "outcome.status = ?")
-            values.append(INVALID if status == VALID else status)
+        """How many records have an outcome of these statuses, or any, and of a verdict; and some of them."""
+        conditions, values = ["1"], list[Any](statuses)
+        if statuses:
+            conditions.append(f"outcome.status IN ({', '.join('?' * len(statuses))})")
         if passed is not None:
             conditions.append("json_extract(CAST(outcome.body AS TEXT), '$.grade.passed') = ?")
             values.append(passed)

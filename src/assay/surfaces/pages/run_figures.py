@@ -116,7 +116,7 @@ def shares(view: RunView, place: Place) -> tuple[Share, ...]:
             "bad",
             counts.failed_records - counts.invalid_records,
             "Without a grade because of an error, which is never a score.",
-            {"status": "evaluation_error"},
+            {"status": "failed"},
         ),
         (
             "invalid",

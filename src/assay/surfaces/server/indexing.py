@@ -47,9 +47,11 @@ class Indexer:
             api.index_run(run_dir)
             return None
         with self._lock:
-            if run_dir not in self._making:
-                self._making[run_dir] = self._started().submit(api.index_run, run_dir)
-            return self._making[run_dir]
+            making = self._making.get(run_dir)
+            # One that was made and is gone again is made anew; one that could not be made tells its reader why.
+            if making is None or (making.done() and making.exception() is None):
+                making = self._making[run_dir] = self._started().submit(api.index_run, run_dir)
+            return making
 
     def _started(self) -> ProcessPoolExecutor:
         if self._pool is None:

@@ -22,7 +22,6 @@ from assay.surfaces.server.server import Answer, Server, caller_of, server_of
 FORM_BYTES = 64 << 10
 MAX_OTHERS = 50
 """Runs that are offered to look for flips against, the newest ones; any can be named in the address."""
-REFRESH = {"Refresh": "1"}
 
 
 @get("/runs/{run_id:str}/records", sync_to_thread=True)
@@ -36,16 +35,11 @@ def _records_page(request: AnyRequest, server: Server, run: api.Run, choice: Rec
     run_id = run.folders.run_id
     percent = server.indexer.wait(run, choice.search)
     if percent is not None:
-        return _refreshed(paged(request, "records.html", indexing_view(run_id, choice, percent, place=PLACE)))
+        return paged(request, "records.html", indexing_view(run_id, choice, percent, place=PLACE))
     found = api.find_records(run, choice.search, limit=PAGE, offset=(choice.page - 1) * PAGE)
     others = _others(server, run_id)
     view = records_view(run_id, found, choice, facets=api.facets_of(run), others=others, place=PLACE)
     return paged(request, "records.html", view)
-
-
-def _refreshed(answer: Answer) -> Answer:
-    answer.headers.update(REFRESH)
-    return answer
 
 
 def _others(server: Server, run_id: str) -> list[str]:
@@ -68,7 +62,7 @@ def _record_page(request: AnyRequest, server: Server, run: api.Run, *, index: in
     run_id = run.folders.run_id
     percent = server.indexer.wait(run, choice.search)
     if percent is not None:
-        return _refreshed(paged(request, "records.html", indexing_view(run_id, choice, percent, place=PLACE)))
+        return paged(request, "records.html", indexing_view(run_id, choice, percent, place=PLACE))
     found = run.record_at(index)
     view = record_view(run_id, found, _steps(run, index, choice), place=PLACE, issues=_issues(run, found))
     json_address = f"{PLACE.run(run_id, 'record-json')}/{index}"
@@ -108,6 +102,14 @@ def _with_labels(view: RecordView, run: api.Run, found: dict[str, Any]) -> Recor
     labels = tuple(label_view(label) for label in api.kept_labels(run) if label.answer == answer)
     address = PLACE.run(view.run_id, f"records/{view.index}/labels")
     return msgspec.structs.replace(view, labels=labels, label_address=address)
+
+
+@get("/runs/{run_id:str}/record/{record_id:path}", status_code=302, sync_to_thread=True)
+def named_record(request: AnyRequest, run_id: FromPath[str], record_id: FromPath[str]) -> Answer:
+    """The page of a record by its id, or else by its index: an address that can be written by hand."""
+    found = server_of(request).look(run_id, lambda run: run.record(record_id.removeprefix("/")))
+    index = (found.get("prediction") or found["failure"])["index"]
+    return Response(b"", status_code=302, headers={"Location": PLACE.record(run_id, index)})
 
 
 @get("/runs/{run_id:str}/record-json/{index:int}", sync_to_thread=True)
@@ -153,4 +155,4 @@ def labels_file(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     return Response(lines.encode(), media_type="application/x-ndjson", headers=headers)
 
 
-HANDLERS = (records_page, record_page, record_json, label_form, labels_file)
+HANDLERS = (records_page, record_page, named_record, record_json, label_form, labels_file)

@@ -120,12 +120,12 @@ def _distribution(request: AnyRequest, run: api.Run) -> Answer:
     scores: Counter[float] = Counter()
     criteria: dict[str, Counter[float]] = {}
     scale, passed = None, 0
-    for line in run.predictions():
-        if line["raw_score"] is not None:
-            scores[line["raw_score"]] += 1
-            scale, passed = line["scale"], passed + bool(line["passed"])
-        for score in line["evaluator_scores"]:
-            criteria.setdefault(score["criterion"], Counter())[score["score"]] += 1
+    for line in run.scores():
+        if line.raw_score is not None:
+            scores[line.raw_score] += 1
+            scale, passed = line.scale, passed + bool(line.passed)
+        for score in line.evaluator_scores:
+            criteria.setdefault(score.criterion, Counter())[score.score] += 1
     return answered(
         Distribution(
             run_id=run.folders.run_id,
