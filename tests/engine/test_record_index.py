@@ -1,6 +1,7 @@
 """Records are found by what they are like, through an index that can be lost at any time."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -186,6 +187,21 @@ def test_purged_run_leaves_no_text_in_an_index(tmp_path: Path) -> None:
     assert left == []
     with pytest.raises(RunNotFound, match="removed by retention"):
         found(tmp_path / "runs", "one")
+
+
+def test_what_a_killed_process_left_of_an_index_goes_with_the_next_one_and_with_a_purge(tmp_path: Path) -> None:
+    rows = [question("q-0")]
+    graded(tmp_path, "one", rows, passing(rows))
+    made = api.index_run(tmp_path / "runs" / "one").folder
+    left = [made.with_name(f"{made.name}.new-{letter * 16}") for letter in "ab"]
+    for folder in left:
+        folder.mkdir()
+    os.utime(left[0], (0, 0))
+    shutil.rmtree(made)
+    api.index_run(tmp_path / "runs" / "one")
+    assert [folder.exists() for folder in left] == [False, True]
+    api.purge(tmp_path / "runs", run_name="one", reason="the customer asked for it")
+    assert list(made.parent.iterdir()) == []
 
 
 def test_index_goes_to_the_cache_where_the_runs_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -297,6 +297,13 @@ def test_list_without_hits_leads_back(archive: Serving, visit: Visit) -> None:
     assert len(names(visitor)) == 50
 
 
+def test_page_behind_the_last_one_says_so(archive: Serving, visit: Visit) -> None:
+    visitor = visit(archive, "/runs/plain/records?page=9")
+    assert "The list ends before this page" in visitor.page.locator("main").inner_text()
+    visitor.page.get_by_role("link", name="Previous").click()
+    assert names(visitor)[-1] == "q_0119"
+
+
 def test_address_that_cannot_be_is_refused_with_a_page(archive: Serving, visit: Visit) -> None:
     visitor = visit(archive, "/runs/plain/records?sort=luck")
     visitor.expect_status(400)

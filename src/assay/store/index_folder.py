@@ -4,6 +4,7 @@ import os
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
@@ -18,8 +19,9 @@ from assay.store.record_index import RecordIndex
 FOLDER = ".index"
 FORMAT = 1
 """Part of every name: an index of another version is made anew."""
-_NEW = "new-"
-_NAME = re.compile(r"(?P<run_id>.+)\.[0-9a-f]{16}\.\d+", re.DOTALL)
+_NAME = re.compile(r"(?P<run_id>.+)\.[0-9a-f]{16}\.\d+(?P<new>\.new-[0-9a-f]{16})?", re.DOTALL)
+_ABANDONED = 3600.0
+"""Seconds after which a folder that never got its name belongs to a process that was killed."""
 
 
 def index_of(run_dir: Path) -> RecordIndex | None:
@@ -33,14 +35,15 @@ def new_index(run_dir: Path) -> Iterator[Path]:
     """A folder to write the index of a run into; it gets its name when the block has come to its end. Raises StoreUnavailable."""
     place = _writable(run_dir)
     _sweep(place, run_dir.parent)
-    new = place / f"{_NEW}{secrets.token_hex(8)}"
+    name = _name(run_dir)
+    new = place / f"{name}.new-{secrets.token_hex(8)}"
     with disk_errors(new):
         new.mkdir(mode=0o700)
     try:
         yield new
         # Another process that has made the same index in the meantime was as good.
         with suppress(OSError):
-            new.rename(place / _name(run_dir))
+            new.rename(place / name)
     finally:
         shutil.rmtree(new, ignore_errors=True)
         (place / _progress(run_dir)).unlink(missing_ok=True)
@@ -61,7 +64,7 @@ def progress_of(run_dir: Path) -> int:
 
 
 def forget_index(run_dir: Path) -> None:
-    """Remove all indexes of a run, which hold texts of its records."""
+    """Remove all indexes of a run, whole or not, which hold texts of its records."""
     for place in _places(run_dir):
         for path in _indexes(place, run_dir.name):
             shutil.rmtree(path, ignore_errors=True)
@@ -75,12 +78,21 @@ def _indexes(place: Path, run_id: str | None = None) -> Iterator[Path]:
 
 
 def _sweep(place: Path, runs_dir: Path) -> None:
-    """Remove the indexes of runs that are gone, and earlier ones of those that are there."""
+    """Remove the indexes of runs that are gone, earlier ones of those that are there, and what killed processes left."""
     for path in _indexes(place):
         match = _NAME.fullmatch(path.name)
-        run_dir = runs_dir / (match["run_id"] if match else "")
-        if not (run_dir / MANIFEST).is_file() or path.name != _name(run_dir):
+        assert match is not None
+        run_dir = runs_dir / match["run_id"]
+        is_current = (run_dir / MANIFEST).is_file() and path.name.removesuffix(match["new"] or "") == _name(run_dir)
+        if not is_current or (match["new"] and _age(path) > _ABANDONED):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _age(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _name(run_dir: Path) -> str:
