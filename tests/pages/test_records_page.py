@@ -216,7 +216,7 @@ def test_large_run_says_how_far_its_index_is_and_then_shows_its_records(archive:
     shutil.rmtree(archive.runs_dir / ".index", ignore_errors=True)
     visitor = visit(archive, "/runs/large/records")
     assert "being indexed" in visitor.page.locator("main").inner_text()
-    expect(visitor.page.locator("table.records tbody tr")).to_have_count(50)
+    expect(visitor.page.locator("table.records tbody tr")).to_have_count(50, timeout=60_000)
     assert archive.ask("GET", "/v1/runs/large/records?text=line+7&limit=1").json["total"] == 60
 
 
