@@ -93,20 +93,20 @@ def are_plain(values: list[Any]) -> bool:
     All values at one depth are looked at together, which costs a fraction of a look at each.
     """
     while values:
-        others = [value for value in values if type(value) is not str]
-        floats = {value for value in others if type(value) is float}
-        objects = [value for value in others if type(value) is dict]
+        types = set(map(type, values))
+        floats = [value for value in values if type(value) is float] if float in types else []
+        objects = [value for value in values if type(value) is dict] if dict in types else []
+        arrays = [value for value in values if type(value) is list] if list in types else []
         if not _are_usual(floats) or any(map(float.is_integer, floats)) or _is_astral("".join(set().union(*objects))):
             return False
-        arrays = [value for value in others if type(value) is list]
-        values = list(chain(*map(dict.values, objects), *arrays))
+        values = [*chain.from_iterable(map(dict.values, objects)), *chain.from_iterable(arrays)]
     return True
 
 
 def whole_floats_settled(holders: list[Any], name: str) -> bool:
     """True when msgspec now writes the number of that name in each holder as RFC 8785 wants: whole floats were made integers."""
     get = attrgetter(name)
-    floats = {number for number in map(get, holders) if type(number) is float}
+    floats = [number for number in map(get, holders) if type(number) is float]
     if not _are_usual(floats):
         return False
     if any(map(float.is_integer, floats)):
@@ -117,10 +117,9 @@ def whole_floats_settled(holders: list[Any], name: str) -> bool:
     return True
 
 
-def _are_usual(floats: set[float]) -> bool:
+def _are_usual(floats: list[float]) -> bool:
     """True when nobody writes any of them with an exponent, be they whole or not."""
-    sizes = set(map(abs, floats)) - {0.0}
-    return not sizes or (min(sizes) >= _SHORTEST and max(sizes) < _LONGEST)
+    return not [number for number in floats if number and not _SHORTEST <= abs(number) < _LONGEST]
 
 
 def may_be_astral(text: bytes) -> bool:

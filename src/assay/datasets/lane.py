@@ -8,7 +8,7 @@ import msgspec
 
 from assay.core.json_door import MAX_TOKENS
 from assay.datasets.hashing import Hasher, are_plain, whole_floats_settled
-from assay.datasets.scan import LineScanner, may_hold_more_values, may_write_otherwise
+from assay.datasets.scan import LineScanner, may_hold_more_values
 from assay.datasets.source import BATCH_BYTES, Block
 
 Row = TypeVar("Row")
@@ -29,19 +29,11 @@ class Written(NamedTuple):
     """The parts of rows that have a number which may be a float."""
 
 
-class _Proof(NamedTuple):
-    """What is known of clean rows."""
-
-    written: Written
-    others: bytes
-    """The open values as they are written."""
-
-
 class Taken(NamedTuple, Generic[Row]):
     """The rows of a block that has a clean one on every line."""
 
     rows: list[Row]
-    proof: _Proof
+    written: Written
 
 
 class Kind(msgspec.Struct, Generic[Row], frozen=True):
@@ -73,8 +65,8 @@ class Lane(Generic[Row]):
         except _REFUSALS:
             return None
         # The decoder takes any white space between rows, so it may have read two rows on a line or one on two.
-        proof = self._proof(block.view, rows) if len(rows) == _seams(block, self._kind.brackets) else None
-        return None if proof is None else Taken(rows, proof)
+        written = self._proof(block.view, rows) if len(rows) == _seams(block, self._kind.brackets) else None
+        return None if written is None else Taken(rows, written)
 
     def clean_rows(self, lines: Sequence[bytes]) -> list[Row | None]:
         """The row of each line that is clean."""
@@ -86,16 +78,11 @@ class Lane(Generic[Row]):
 
     def digests(self, taken: Taken[Row], block: Block) -> bytes:
         """The hashes (RFC 8785) of all rows of a block, one after the other."""
-        if self._are_plain(taken.proof):
+        written = taken.written
+        if are_plain(written.others) and whole_floats_settled(written.numbered, self._kind.number):
             return b"".join([sha256(_write_sorted(row)).digest() for row in taken.rows])
         # To tell which rows are plain would take as long as is spared by writing those from what was read.
         return b"".join([self._hasher.digest(line) for line in bytes(block.view).split(b"\n")[: len(taken.rows)]])
-
-    def _are_plain(self, proof: _Proof) -> bool:
-        """True when msgspec writes the rows as RFC 8785 wants, once whole floats are integers in them."""
-        written, others = proof
-        is_plain = not may_write_otherwise(others) or are_plain(written.others)
-        return is_plain and whole_floats_settled(written.numbered, self._kind.number)
 
     def _read(self, line: bytes) -> Row | None:
         if may_hold_more_values(line, MAX_TOKENS):
@@ -115,8 +102,8 @@ class Lane(Generic[Row]):
         middle = len(positions) // 2
         return self._unproved(lines, rows, positions[:middle]) + self._unproved(lines, rows, positions[middle:])
 
-    def _proof(self, text: bytes | memoryview, rows: Sequence[Row]) -> _Proof | None:
-        """What is known of the rows, which are all that the text holds, if they are clean.
+    def _proof(self, text: bytes | memoryview, rows: Sequence[Row]) -> Written | None:
+        """What the rows, which are all that the text holds, are written with if they are clean.
 
         A name that appears twice in an object is read once, and an unknown one never: fewer strings are read than were written.
         """
@@ -124,9 +111,8 @@ class Lane(Generic[Row]):
         if written is None:
             return None
         scanned = self._scanner.scan(text)
-        others = _write_values(written.others)
-        strings = written.strings + self._scanner.strings(others)
-        return _Proof(written, others) if scanned.strings == strings and not scanned.may_hold_nul else None
+        strings = written.strings + self._scanner.strings(_write_values(written.others))
+        return written if scanned.strings == strings and not scanned.may_hold_nul else None
 
 
 def _seams(block: Block, brackets: bytes) -> int | None:

@@ -19,7 +19,7 @@ _Bytes = npt.NDArray[np.uint8]
 _Words = npt.NDArray[np.uint64]
 _QUOTE, _COMMA, _BACKSLASH, _BRACKET, _C1_LEAD, _ABOVE_LATIN, _ASTRAL = 0x22, 0x2C, 0x5C, 0x5B, 0xC2, 0xCC, 0xF0
 _LINE_FEED = 0x0A
-_ZERO, _POINT, _EXPONENT = map(ord, "0.e")
+_ZERO = ord("0")
 _WORD, _WORD_BITS = np.dtype("<u8"), 64
 _ASCII = bytes(range(0x80))
 _0022 = int.from_bytes(b"0022", "little")
@@ -201,18 +201,6 @@ def may_hold_more_values(text: bytes, most: int) -> bool:
         return False
     codes = np.frombuffer(text, np.uint8)
     return int(np.count_nonzero((codes == _COMMA) | ((codes & 0xDF) == _BRACKET))) >= most
-
-
-def may_write_otherwise(text: bytes) -> bool:
-    """False when RFC 8785 writes the numbers of a text by msgspec, and orders its names when sorted, in no other way.
-
-    Numbers that differ end with `.0` or have an exponent; names that are ordered differently have characters above U+FFFF.
-    """
-    codes = np.frombuffer(text, np.uint8)
-    is_digit = codes - _ZERO < 10  # bytes below zero wrap around
-    is_exponent = (codes[1:] == _EXPONENT) & is_digit[:-1]
-    is_whole = (codes[:-2] == _POINT) & (codes[1:-1] == _ZERO) & ~is_digit[2:]
-    return bool(codes.max() >= _ASTRAL or is_exponent.any() or is_whole.any())
 
 
 class Scanned(NamedTuple):

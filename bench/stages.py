@@ -1,0 +1,109 @@
+"""Where the time of a JSONL file goes: `python bench/stages.py [legal|conversation ...]` prints each stage beside orjson per line.
+
+The stages are those of `assay.datasets.lane`, called one by one on the same blocks; between two rounds orjson reads the file, and a
+stage counts as a share of what orjson took just before and after it, so that a busy machine changes little.
+"""
+
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import orjson
+
+from assay.datasets.config import ValidationConfig
+from assay.datasets.conversation_v1.fast import lane_for
+from assay.datasets.hashing import are_plain, whole_floats_settled
+from assay.datasets.lane import Kind, _seams, _write_sorted, _write_values
+from assay.datasets.legal_eval_v1.fast import KIND
+from assay.datasets.scan import LineScanner
+from assay.datasets.source import BATCH_BYTES, Block, open_source
+from generate import dataset
+from page import table
+
+MEGABYTES = 10
+ROUNDS = 40
+NEEDED = ("reading blocks", "typed decoding", "freeing the rows")
+"""What anybody does who decodes the rows, whatever is checked."""
+CHECKS = ("line feeds between rows", "rules that types cannot say", "strings of the text, escaped NUL", "strings of open values")
+HASHES = ("odd numbers and names", "writing sorted", "SHA-256")
+Stages = dict[str, float]
+
+
+def main() -> None:
+    """Measure and print."""
+    for name in sys.argv[1:] or ("legal", "conversation"):
+        path = dataset(name, MEGABYTES)
+        kind = KIND if name == "legal" else _conversations()
+        shares, yardstick = _shares(path, kind)
+        rows = [_row(stage, shares[stage], yardstick) for stage in (*NEEDED, *CHECKS, *HASHES)]
+        sums = {"decoding": NEEDED, "with all checks": NEEDED + CHECKS, "with hashes": NEEDED + CHECKS + HASHES}
+        rows += [_row(label, sum(shares[stage] for stage in stages), yardstick) for label, stages in sums.items()]
+        print(f"{name}, {MEGABYTES} MB; orjson per line: {yardstick * 1000:.1f} ms\n")
+        print(table(("stage", "/ orjson per line", "ms"), rows), end="\n\n")
+
+
+def _conversations() -> Kind[Any]:
+    lane = lane_for(ValidationConfig())
+    assert lane is not None
+    return lane._kind
+
+
+def _row(label: str, share: float, yardstick: float) -> tuple[str, str, str]:
+    return label, f"{share:.2f}", f"{share * yardstick * 1000:.1f}"
+
+
+def _shares(path: Path, kind: Kind[Any]) -> tuple[Stages, float]:
+    """The median share of each stage, and the smallest time of orjson."""
+    scanner = LineScanner(2 * BATCH_BYTES)
+    found: dict[str, list[float]] = defaultdict(list)
+    yardsticks = [_orjson(path)]
+    for _ in range(ROUNDS):
+        costs = _costs(path, kind, scanner)
+        yardsticks.append(_orjson(path))
+        for stage, cost in costs.items():
+            found[stage].append(2 * cost / (yardsticks[-2] + yardsticks[-1]))
+    return {stage: median(shares) for stage, shares in found.items()}, min(yardsticks)
+
+
+def _orjson(path: Path) -> float:
+    start = time.thread_time()
+    with path.open("rb") as file:
+        for line in file:
+            orjson.loads(line)
+    return time.thread_time() - start
+
+
+def _costs(path: Path, kind: Kind[Any], scanner: LineScanner) -> Stages:
+    """One pass over the file."""
+    costs: Stages = defaultdict(float)
+
+    def timed(stage: str, action: Callable[..., Any], *arguments: Any) -> Any:
+        start = time.thread_time()
+        result = action(*arguments)
+        costs[stage] += time.thread_time() - start
+        return result
+
+    blocks: Iterator[Block | None] = open_source(path).blocks()
+    while block := timed("reading blocks", next, blocks, None):
+        rows = timed("typed decoding", kind.decoder.decode_lines, block.view)
+        timed("line feeds between rows", _seams, block, kind.brackets)
+        written = timed("rules that types cannot say", kind.proved, rows)
+        timed("strings of the text, escaped NUL", scanner.scan, block.view)
+        others = timed("strings of open values", _write_values, written.others)
+        timed("strings of open values", scanner.strings, others)
+        timed("odd numbers and names", are_plain, written.others)
+        timed("odd numbers and names", whole_floats_settled, written.numbered, kind.number)
+        texts = timed("writing sorted", list, map(_write_sorted, rows))
+        timed("SHA-256", list, map(sha256, texts))
+        del written
+        timed("freeing the rows", rows.clear)
+    return costs
+
+
+if __name__ == "__main__":
+    main()
