@@ -69,7 +69,11 @@ def aims(*, is_quick: bool) -> list[Aim]:
 
 
 def _name(cell: Cell) -> str:
-    return f"{cell.file} {cell.megabytes} MB{cell.tool.removeprefix('assay')} / {ORJSON_LINES}"
+    return f"{_file(cell)} / {ORJSON_LINES}"
+
+
+def _file(cell: Cell) -> str:
+    return f"{cell.file} {cell.megabytes} MB{cell.tool.removeprefix('assay')}"
 
 
 def others(costs: Costs) -> list[Target]:
@@ -86,5 +90,5 @@ def others(costs: Costs) -> list[Target]:
 
 
 def _memory(cell: Cell, cost: Cost, *, limit: float) -> Target:
-    name = f"{cell.file} {cell.megabytes} MB{cell.tool.removeprefix('assay')}, peak memory / file"
-    return Target(name, limit, cost["memory"] / cell.megabytes / MEGABYTE if "memory" in cost else None)
+    share = cost["memory"] / cell.megabytes / MEGABYTE if "memory" in cost else None
+    return Target(f"{_file(cell)}, peak memory / file", limit, share)

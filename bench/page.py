@@ -87,7 +87,7 @@ _PAGE = """# Speed
 
 What validation costs, beside what people would call otherwise. The figures are ratios within one run on one machine; they
 say little about another machine's seconds and much about its ratios. `make bench ARGS=validate` measures them again, with
-`ARGS="validate --quick"` in half a minute, and `ARGS="validate --write"` renews this page. [Runs](run-speed.md) have a
+`ARGS="validate --quick"` in a minute or two, and `ARGS="validate --write"` renews this page. [Runs](run-speed.md) have a
 page of their own.
 
 {setting}
@@ -107,7 +107,11 @@ page of their own.
 - The files are generated and the same for everyone (`bench/generate.py`): mixed scripts, code, LaTeX, quotations; three records
   in ten are written with `\\u` escapes. A bad file has one bad record in fifty and comes with the list of what is wrong in it;
   "errors found" says how many of them are reported with the right record, code and path.
-- Every figure comes from a process of its own. The tools take turns, and the smallest result of each counts.
+- The ratios among the aims are measured in turns: each of the two has a process of its own, which stays warm, one is measured right
+  after the other, and the median of the ratios of such pairs counts (of the clock, which other programs stop, the ratio of the
+  smallest). That varies by two to seven percent from one run to the next while other programs keep both cores busy.
+- The costs below them come from fresh processes. The tools take turns, and the smallest result of each counts; on a busy machine
+  two of these may be off by a fifth against each other.
 - CPU seconds are user and system time of the process and its children. Of two workers the first does what cannot be shared, so
   its own CPU is what a clock would show if nobody else used the second core. Parsers and other validators are given bytes that are
   already in memory, with their schemas compiled; assay is given a path.

@@ -1,7 +1,7 @@
 """Ratios that hold on a busy machine: two tasks take turns, each in a process of its own that stays warm.
 
 What the neighbours take away changes from second to second, and inflates CPU time as well, by a third and more. Two turns that
-follow each other meet nearly the same neighbours, so the median of their ratios varies by two or three percent where the smallest
+follow each other meet nearly the same neighbours, so the median of their ratios varies by two to seven percent where the smallest
 of each task, measured a minute apart, varies by twenty.
 """
 

@@ -133,7 +133,7 @@ class Source:
             yield from map(Line, count(2), lines)
 
     def blocks(self) -> Iterator[Block]:
-        """Whole lines, about 256 KB at a time, each time in the same memory: a block is gone when the next one is asked for."""
+        """Whole lines, about 384 KB at a time, each time in the same memory: a block is gone when the next one is asked for."""
         buffer = bytearray(2 * BATCH_BYTES)
         with self._raw_reader() as reader:
             kept = reader.readinto(memoryview(buffer)[: len(BOM)]) or 0
