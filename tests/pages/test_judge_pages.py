@@ -70,7 +70,7 @@ def test_labels_from_a_file_show_how_far_the_judge_can_be_trusted(served: Servin
     assert "0.85" in page.locator(".key").filter(has_text="Agreement").inner_text()
     assert page.get_by_role("img", name="Judge's score, people's verdict").first.is_visible()
     assert "PPI++" in page.get_by_role("region", name="The run, with the judge's errors counted in").inner_text()
-    assert list(served.runs_dir.glob(".server/spool-*")) == []
+    assert served.left_over() == []
 
 
 def test_labels_that_cannot_be_read_are_told_with_their_lines(served: Serving, visit: Visit, tmp_path: Path) -> None:

@@ -144,6 +144,13 @@ def test_the_cost_is_told_before_the_run_and_no_price_is_invented(served: Servin
     assert "unknown price" in page.get_by_role("row", name="openai/nobody").inner_text()
 
 
+def test_notes_on_the_run_name_the_file_as_its_owner_does(served: Serving, visit: Visit) -> None:
+    page = visit(served, "/validate").page
+    validated(page, EXAMPLES / "batch_v1" / "broken.json")
+    expect(page.locator("#estimate")).to_contain_text("see: assay validate broken.json.")
+    assert str(served.runs_dir) not in page.content()
+
+
 def test_a_run_is_started_from_the_report(served: Serving, visit: Visit, tmp_path: Path) -> None:
     page = visit(served, "/validate").page
     validated(page, written(tmp_path / "sums.json"))

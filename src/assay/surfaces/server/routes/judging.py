@@ -83,7 +83,7 @@ async def calibrate_form(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     ending = next((ending for ending in _ENDINGS if form.file_name.lower().endswith(ending)), "")
     if not ending:
         raise Refusal(415, "labels are a table (.csv) or JSON lines (.jsonl)")
-    path = server.submissions.folder / f"spool-{secrets.token_hex(8)}{ending}"
+    path = server.submissions.temporary / f"labels-{secrets.token_hex(8)}{ending}"
     try:
         await form.spool(path, limit=LABEL_BYTES)
         page = msgspec.structs.replace(page, source=form.file_name[:200])

@@ -1,6 +1,7 @@
 """Pages that take a dataset, say what is wrong with it, and make a run of it."""
 
 import asyncio
+import re
 import time
 from typing import Any
 
@@ -156,8 +157,14 @@ async def _with_estimate(request: AnyRequest, server: Server, *, page: DraftPage
     found = await _found(server, draft, f"cost {page.choice.query()}", work=estimated, arguments=(asked,))
     if found is None:
         return msgspec.structs.replace(page, is_estimating=True)
-    problems = tuple(problem.replace(str(draft.spooled.path), draft.file_name) for problem in found.problems)
-    return msgspec.structs.replace(page, problems=problems, estimate=estimate_view(found))
+    found = msgspec.structs.replace(found, problems=_named(found.problems, draft), notes=_named(found.notes, draft))
+    return msgspec.structs.replace(page, problems=found.problems, estimate=estimate_view(found))
+
+
+def _named(texts: tuple[str, ...], draft: Draft) -> tuple[str, ...]:
+    """The same with the name that the reader gave the file, in place of where this server keeps it."""
+    kept = re.compile(rf"[^\s'\"]*{re.escape(f'{draft.id}/{draft.spooled.path.parent.name}/{draft.spooled.path.name}')}")
+    return tuple(kept.sub(lambda _: draft.file_name, text) for text in texts)
 
 
 async def _found(server: Server, draft: Draft, what: str, *, work: Any, arguments: tuple[Any, ...]) -> Any:
