@@ -17,10 +17,14 @@ HOSTILE = "<script>alert(1)</script> <img src=http://elsewhere.invalid/x>"
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """A server with a judged run without labels, a sound judge and a gullible one."""
+    """A server with a judged run without labels, another with ten, a sound judge and a gullible one."""
     serving = Serving(tmp_path_factory.mktemp("judged"), settings="requests_per_minute: 100000\n")
     serving.runs_dir.mkdir()
     make_run(serving.runs_dir, "judged", records=60)
+    make_run(serving.runs_dir, "talked-about", records=20)
+    run = api.open_run("talked-about", runs_dir=serving.runs_dir)
+    for line in list(run.predictions())[:10]:
+        api.keep_label(run, line["index"], api.Opinion(rater="ann", passed=line["passed"]))
     for judge in ("judge-sound", "judge-gullible"):
         card = aside(api.probe, api.ProbeRequest(judge=f"scripted/{judge}"))
         api.keep_card(card, serving.runs_dir)
@@ -73,6 +77,11 @@ def test_labels_from_a_file_show_how_far_the_judge_can_be_trusted(served: Servin
     assert served.left_over() == []
 
 
+def test_labels_given_on_the_pages_are_taken_without_a_file(served: Serving, visit: Visit) -> None:
+    page = visit(served, "/runs/talked-about/judge").page
+    assert "10 labels on 10 graded records by ann" in page.get_by_role("region", name="Beside people").inner_text()
+
+
 def test_labels_that_cannot_be_read_are_told_with_their_lines(served: Serving, visit: Visit, tmp_path: Path) -> None:
     visitor = visit(served, "/runs/judged/judge")
     visitor.page.locator("input[type=file]").set_input_files(labels(served, tmp_path / "bad.jsonl", passed=HOSTILE))
@@ -85,7 +94,7 @@ def test_labels_that_cannot_be_read_are_told_with_their_lines(served: Serving, v
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("path", ["/judges", "/runs/judged/judge", "card"])
+@pytest.mark.parametrize("path", ["/judges", "/runs/judged/judge", "/runs/talked-about/judge", "card"])
 def test_nothing_keeps_anybody_from_looking_at_judges(served: Serving, visit: Visit, path: str, theme: str) -> None:
     card = f"/judges/{api.kept_cards(served.runs_dir).cards[0].id}"
     page = visit(served, path.replace("card", card), color_scheme=theme, viewport={"width": 380, "height": 800}).page

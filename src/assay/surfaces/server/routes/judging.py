@@ -42,9 +42,11 @@ def show_card(request: AnyRequest, card_id: FromPath[str]) -> Answer:
 
 @get("/runs/{run_id:str}/judge")
 async def show_run_judge(request: AnyRequest, run_id: FromPath[str]) -> Answer:
-    """The judge of a run, and the form that takes labels of people."""
+    """The judge of a run beside the people who labelled its answers on these pages."""
     server = server_of(request)
     page = await asyncio.to_thread(_run_page, server, run_id)
+    if page.source:
+        page = await asyncio.to_thread(_calibrated, server, page)
     return await asyncio.to_thread(paged, request, "run_judge.html", page)
 
 
@@ -54,15 +56,17 @@ def _run_page(server: Server, run_id: str) -> RunJudgePage:
     plan = run.manifest.get("plan") or {}
     names = {judge["name"] for judge in plan.get("judges", ())}
     everybody = judges_page(server.listings.newest_first(), api.kept_cards(server.runs_dir), place=PLACE, runs_dir="")
+    labels = api.kept_labels(run)
     return RunJudgePage(
         run_id=run_id,
         judges=tuple(row for row in everybody.rows if row.judge in names),
-        source="",
+        source="labels that people gave on the pages of its records" if labels else "",
         records_address=PLACE.records(run_id),
+        labels_address=PLACE.run(run_id, "labels.jsonl") if labels else "",
     )
 
 
-def _calibrated(server: Server, page: RunJudgePage, labels: str) -> RunJudgePage:
+def _calibrated(server: Server, page: RunJudgePage, labels: str | None = None) -> RunJudgePage:
     try:
         found = api.calibrate(server.sealed_path(page.run_id), labels, runs_dir=server.runs_dir)
     except RunNotFound:
