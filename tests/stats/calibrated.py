@@ -18,7 +18,7 @@ from assay.metrics.clusters import clustered, clustered_rate
 from assay.metrics.correction import correct_mean, correct_rate, mean_influence, rate_influence
 from tests.stats.scenario import FIVE, GOOD, SKEWED, Generator, Scenario, Trial, holds
 
-REFUSES = "such labels leave less to chance than the formula knows"
+RARE = "so few labels seldom show those that differ most from the judge, which the interval has to allow for"
 
 
 def two_raters(shares: np.ndarray, skill: float) -> np.ndarray:
@@ -278,7 +278,9 @@ CALIBRATED = (
         trial=clustered_corrected_rates(200, 60),
     ),
     *(
-        Scenario(name="corrected mean (PPI++)", sizes=f"1,000 records, {n} labels at random", trial=corrected_means(1000, n))
+        Scenario(
+            name="corrected mean (PPI++)", sizes=f"1,000 records, {n} labels at random", trial=corrected_means(1000, n), note=RARE
+        )
         for n in (30, 50, 100, 200)
     ),
     Scenario(

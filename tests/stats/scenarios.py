@@ -23,13 +23,11 @@ from assay.metrics.ranking import Comparisons, rank
 from assay.metrics.trend import trend
 from tests.stats.calibrated import CALIBRATED
 from tests.stats.profiled import PROBES, PROFILED
-from tests.stats.scenario import FIVE, GOOD, RESAMPLES, SKEWED, Generator, Scenario, Trial, holds
+from tests.stats.scenario import FEW_CLUSTERS, FEW_RECORDS, FIVE, GOOD, RESAMPLES, SKEWED, Generator, Scenario, Trial, holds
 
 FEW_OUTCOMES = "so few flips have few outcomes: with one of them less in the interval it would hold in too few"
-FEW_RECORDS = "so few records often do not show the lowest scores, which the interval has to allow for"
 FEW_SPLITS = "so few flips seldom split so unevenly as one of eight slices asks for"
-FEW_CLUSTERS = "so few clusters hardly show how far they hang together, and are never taken to do so less than not at all"
-ONE_LOSS = "0, 1, 2 or 3 losses hold 98.1 % of such runs, and 0, 1 or 2 only 92.1 %: there is nothing between"
+ONE_LOSS = "an interval that holds one loss in 100 after three of them holds it in 98.1 % or more, one that does not in 92.0 %"
 SLOPES = (
     (5, "5 runs have ten slopes: leaving out none or the outermost holds in 98 or in 92 %"),
     (10, ""),
@@ -135,6 +133,16 @@ def verdict_differences(n: int, *, better: float, worse: float) -> Trial:
     return lambda draw: holds(verdict_pairs(draw, n, better=better, worse=worse).interval, better - worse)
 
 
+def losses(n: int, low: float, high: float) -> Trial:
+    """Flips in one direction only, of a share that is another one each time."""
+
+    def trial(draw: Generator) -> bool | None:
+        share = draw.uniform(low, high)
+        return holds(verdict_pairs(draw, n, better=0.0, worse=share).interval, -share)
+
+    return trial
+
+
 class Shaky(msgspec.Struct, frozen=True):
     """Records that were asked several times by two candidates: each passes with a chance of its own, which some lose."""
 
@@ -182,6 +190,11 @@ def repeated_differences(pairs: Shaky | Flipping) -> Trial:
         return holds(paired_difference(before, after, clusters=index).interval, pairs.difference)
 
     return trial
+
+
+def repeated_losses(records: int, repeat: int, *, high: float) -> Trial:
+    """Records that nearly always pass or nearly always fail, of which a share is lost that is another one each time."""
+    return lambda draw: repeated_differences(Shaky(records, repeat, (0.3, 0.12), lost=draw.uniform(0.0, high)))(draw)
 
 
 def clustered_verdicts(clusters: int) -> Trial:
@@ -327,10 +340,12 @@ COMPARED = (
             (20, "6 flips", 0.2, 0.1, FEW_OUTCOMES),
             (100, "6 flips", 0.02, 0.04, FEW_OUTCOMES),
             (100, "20 flips", 0.12, 0.08, ""),
-            (100, "10 flips, all of them lost", 0.0, 0.1, FEW_OUTCOMES),
             (500, "50 flips", 0.06, 0.04, ""),
             (5000, "500 flips", 0.06, 0.04, ""),
         )
+    ),
+    Scenario(
+        name="paired difference of pass rates (Tango)", sizes="100 records, 5 to 15 flips, all lost", trial=losses(100, 0.05, 0.15)
     ),
     *(
         Scenario(
@@ -343,11 +358,15 @@ COMPARED = (
             ("100 records x 3, shaky, no difference", Shaky(100, 3, (2.8, 1.2)), ""),
             ("30 records x 3, shaky, no difference", Shaky(30, 3, (2.8, 1.2)), FEW_CLUSTERS),
             ("100 records x 3, nearly sure, 3 % lost", Shaky(100, 3, (0.3, 0.12), lost=0.03), ""),
-            ("50 records x 5, nearly sure, 5 % lost", Shaky(50, 5, (0.3, 0.12), lost=0.05), ""),
             ("100 records x 3, 12 + 8 of which flip whole", Flipping(100, 3, 0.12, 0.08), ""),
             ("30 records x 3, 3 + 3 of which flip whole", Flipping(30, 3, 0.1, 0.1), ""),
             ("100 records x 3, 1 of which is lost whole", Flipping(100, 3, 0.0, 0.01), ONE_LOSS),
         )
+    ),
+    Scenario(
+        name="paired difference of pass rates, repeats",
+        sizes="50 records x 5, nearly sure, up to 10 % lost",
+        trial=repeated_losses(50, 5, high=0.1),
     ),
     *(
         Scenario(

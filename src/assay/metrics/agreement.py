@@ -15,6 +15,8 @@ Weights = Literal["none", "linear", "quadratic"]
 Scale = Literal["nominal", "ordinal", "interval"]
 Label = float | str | bool
 _SHARE = (1 + LEVEL) / 2
+_FOR_ALPHA = 0.5
+"""Units rated at random that are added to those of alpha; kappa gets a whole one."""
 _TOO_FEW = "one unit has no spread to make an interval of"
 
 
@@ -79,7 +81,7 @@ def cohen_kappa(table: Confusion, *, weights: Weights = "none") -> Estimate:
         return sqrt(float((weights * np.square(influence)).sum())) / (float(weights.sum()) * expected)
 
     held_back = value * n / (n + 1)
-    interval = _with_a_unit_at_chance(held_back, error(1 - held_back, counts + by_chance), n=n, method="kappa")
+    interval = _held_back(value, held_back, error=error(1 - held_back, counts + by_chance), n=n, method="kappa")
     return Estimate(value=value, interval=interval, error=error(1 - value, counts), n=n)
 
 
@@ -103,14 +105,14 @@ def _influence(apart: Floats, rows: Floats, *, columns: Floats, disagreement: fl
     return found
 
 
-def _with_a_unit_at_chance(value: float, error: float, *, n: int, method: str) -> Interval:
-    """Fisher's transformation of a coefficient that one further unit, rated at random, has pulled towards 0.
+def _held_back(value: float, middle: float, *, error: float, n: int, method: str) -> Interval:
+    """Fisher's transformation of a coefficient whose middle a further unit, rated at random, has pulled towards 0.
 
     The spread of a coefficient shrinks near 1, and vanishes for perfect agreement, which few units do not prove.
     """
-    half = student_quantile(_SHARE, n - 1) * error / (1 - value**2)
-    low, high, own = tanh(atanh(value) - half), tanh(atanh(value) + half), value * (n + 1) / n
-    return Interval(low=min(low, own), high=max(high, own), method=method, n=n)
+    half = student_quantile(_SHARE, n - 1) * error / (1 - middle**2)
+    low, high = tanh(atanh(middle) - half), tanh(atanh(middle) + half)
+    return Interval(low=min(low, value), high=max(high, value), method=method, n=n)
 
 
 def _distance(categories: tuple[Label, ...], *, weights: Weights) -> Floats:
@@ -176,9 +178,10 @@ def krippendorff_alpha(ratings: Floats, *, scale: Scale) -> Estimate:
     if n == 1:
         return Estimate(value=value, n=n, reason=_TOO_FEW)
     error = sqrt(_spread(pieces, disagreement=1 - value)) / pieces.expected
-    held_back, by_chance = value * n / (n + 1), pieces.expected / n
-    spread = _spread(pieces, disagreement=1 - held_back) + (held_back * by_chance) ** 2
-    interval = _with_a_unit_at_chance(held_back, sqrt(spread) / (pieces.expected + by_chance), n=n, method="alpha")
+    held_back, by_chance = value * n / (n + _FOR_ALPHA), pieces.expected / n
+    spread = _spread(pieces, disagreement=1 - held_back) + _FOR_ALPHA * (held_back * by_chance) ** 2
+    held_error = sqrt(spread) / (pieces.expected + _FOR_ALPHA * by_chance)
+    interval = _held_back(value, held_back, error=held_error, n=n, method="alpha")
     return Estimate(value=value, interval=interval, error=error, n=n)
 
 
