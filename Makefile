@@ -37,7 +37,7 @@ format: $(VENV)/dev.stamp ## Format the code and mend what ruff can mend
 bench: $(VENV)/dev.stamp ## Measure validation and runs beside other tools (ARGS="run --quick" for a part of it)
 	$(RUN) bench $(ARGS)
 
-stats: $(VENV)/dev.stamp ## Simulate how often every interval holds the truth and every test cries wolf (about 10 minutes)
+stats: $(VENV)/dev.stamp ## Simulate how often every interval holds the truth and every test cries wolf (about 6 minutes)
 	$(RUN) -m tests.stats --write $(ARGS)
 
 fuzz: $(VENV)/dev.stamp ## Feed at least 100,000 mutated inputs to the readers
@@ -47,7 +47,7 @@ fuzz: $(VENV)/dev.stamp ## Feed at least 100,000 mutated inputs to the readers
 crash: $(VENV)/dev.stamp ## Kill runs at random moments and at system calls, and check that nothing is lost (about 12 minutes)
 	$(RUN) -m tests.crash $(ARGS)
 
-crash-server: $(VENV)/dev.stamp ## Kill a server at random moments and at system calls while it is used, and check that nothing is lost (about 10 minutes)
+crash-server: $(VENV)/dev.stamp ## Kill a server at random moments and at system calls while it is used, and check that nothing is lost (about 6 minutes)
 	$(RUN) -m tests.server.crash $(ARGS)
 
 load: $(VENV)/dev.stamp ## Send ten uploads of 100 MB at once to a server, and check memory, health and what is left (about 1 minute)
