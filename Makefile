@@ -47,7 +47,7 @@ fuzz: $(VENV)/dev.stamp ## Feed at least 100,000 mutated inputs to the readers
 crash: $(VENV)/dev.stamp ## Kill runs at random moments and at system calls, and check that nothing is lost (about 12 minutes)
 	$(RUN) -m tests.crash $(ARGS)
 
-crash-server: $(VENV)/dev.stamp ## Kill a server at random moments and at system calls while it is used, and check that nothing is lost (about 6 minutes)
+crash-server: $(VENV)/dev.stamp ## Kill a server at random moments and at system calls while it is used, and check that nothing is lost (about 10 minutes)
 	$(RUN) -m tests.server.crash $(ARGS)
 
 load: $(VENV)/dev.stamp ## Send ten uploads of 100 MB at once to a server, and check memory, health and what is left (about 1 minute)

@@ -6,7 +6,7 @@ import pytest
 from tests.stats.scenario import Scenario
 from tests.stats.simulate import Row, page, run, scenarios, text
 
-TRIALS = 300
+TRIALS = 500
 WIDE = {95.0: 5.0, 5.0: 5.0, 2.5: 3.5, 80.0: 9.0}
 """Percentage points by which so few trials may be off."""
 ROWS = scenarios()
