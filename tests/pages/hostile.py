@@ -61,7 +61,7 @@ def members() -> dict[str, Any]:
 def rows() -> list[dict[str, Any]]:
     """Rows of legal_eval_v1 of each task, a conversation before one, and two that break the contract."""
     same = {"schema_version": "legal_eval_v1", "dataset": f"law {EVIL}", "metadata": {"source": EVIL, EVIL: [EVIL]}}
-    rubric = [{"id": f"c1 {EVIL}", "title": EVIL, "description": EVIL, "weight": 2}, {"id": "c2", "title": EVIL, "weight": -1}]
+    rubric = [{"id": f"c1 {EVIL}", "title": EVIL, "description": EVIL, "weight": 2}, {"id": "c2", "title": EVIL}]
     open_row = {**same, "task_type": "rubric_qa", "context": EVIL, "rubric": rubric}
     messages = [{"role": "user", "content": EVIL}, {"role": "assistant", "content": EVIL}, {"role": "user", "content": "[case m]"}]
     choices = [{"id": EVIL, "text": EVIL}, {"id": "B", "text": EVIL}]
@@ -101,7 +101,8 @@ def answered(model: str, case: str, time: int) -> Answer:
         return 400, error(SAID, kind=EVIL), headers
     # The second run asks the same again, and is told that nothing is right: every record flips.
     is_first = time <= (1 if case == "r" else 2)
-    verdict = json.dumps({"score": int(is_first), "criteria_met": is_first, "justification": SAID, "label": EVIL})
+    words = {"justification": SAID, "explanation": SAID, "label": EVIL}
+    verdict = json.dumps({"score": int(is_first), "criteria_met": is_first, **words})
     is_judge, is_long = model.startswith("judge"), case in ("long", "mumbled")
     said = verdict if is_judge and case != "mumbled" else MEGABYTE if is_long else f"{time} {SAID}"
     return 200, completion(f"{model} {EVIL}", said), headers

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.pages.browsing import browser_path
 from tests.server.serving import Serving
@@ -94,7 +94,7 @@ def take(browser: Browser, address: str, picture: Picture) -> None:
     context = browser.new_context(viewport=size, timezone_id="UTC")  # type: ignore[arg-type]  # two numbers by name
     page = context.new_page()
     page.goto(address)
-    page.wait_for_function("!document.querySelector('[data-wait]')")
+    expect(page.locator("[data-wait]")).to_have_count(0)
     page.wait_for_timeout(400)
     path = IMAGES / f"{picture.name}.png"
     page.screenshot(path=path)

@@ -19,6 +19,8 @@ PATHS = (
     "/compare",
     "/compare?before=good&after=poor",
     "/validate",
+    "/judges",
+    "/runs/good/judge",
 )
 WIDTHS = (380, 820, 1440)
 

@@ -5,16 +5,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, FilePayload, Page, expect
 
 from tests.pages.browsing import Visit, Visitor, visiting
-from tests.pages.hostile import RUNS, build
+from tests.pages.hostile import DATASET, RUNS, build
 from tests.server.serving import Serving
 
 RECORDS = range(10)
 PHONE, DESK = {"width": 380, "height": 800}, {"width": 1440, "height": 900}
 MADE_OF_DATA = (
-    "main img, main script, main iframe, main object, main embed, main style, main link, main base, main meta, main b, main video,"
+    "main img, main script, main iframe, main object, main embed, main style, main link, main base, main meta, main video,"
     "main svg:not(.whisker-bar):not(.share-bar):not(.assay-chart), main [onerror], main [onload], main [style*=evil],"
     'main a:not([href^="/"]):not([href^="#"]):not([href^="?"]), main [src], main [srcdoc], main form[action]:not([action^="/"])'
     ':not([action^="#"])'
@@ -30,7 +30,9 @@ PATHS = (
     *(f"/runs/x/records/{index}" for index in RECORDS),
     "/compare?before=x&after=y",
     "/compare?before=x&after=y&cluster=%3Cb%3E",
-    *(f"/compare/flip?before=x&after=y&start={number}" for number in range(2)),
+    "/judges",
+    "/runs/x/judge",
+    *(f"/compare/flip?before=x&after=y&start={number}" for number in range(4)),
 )
 PLACES = ("", "#records", "#records?text=%3Cscript%3E&tag=%3Cimg%20src%3Dx%3E", *(f"#record-{index}" for index in RECORDS))
 
@@ -54,12 +56,14 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hostile]:
 def harm(visitor: Visitor) -> dict[str, object]:
     """Everything that a text has done beside being shown."""
     page: Page = visitor.page
+    expect(page.locator("[data-wait]")).to_have_count(0)
     page.wait_for_timeout(50)
     return {
         name: found
         for name, found in {
             "script": page.evaluate("window.hacked"),
             "elements": page.locator(MADE_OF_DATA).evaluate_all("found => found.map(one => one.outerHTML.slice(0, 200))"),
+            "bold": page.locator("main b").filter(has_text=re.compile("^(bold|w)")).count(),
             "characters": sorted({hex(ord(mark)) for mark in REORDERING.findall(page.locator("html").inner_text())}),
             "wide": page.evaluate("document.documentElement.scrollWidth > innerWidth"),
         }.items()
@@ -92,6 +96,19 @@ def test_no_page_of_a_file_is_changed_by_what_it_shows(hostile: Hostile, browser
         assert harm(visitor) == {}
 
 
+def test_a_hostile_file_is_validated_and_offered_for_a_run_as_text(hostile: Hostile, visit: Visit) -> None:
+    visitor = watched(visit(hostile.serving, "/validate", viewport=PHONE))
+    content = (hostile.serving.folder / DATASET).read_bytes()
+    file: FilePayload = {"name": DATASET, "mimeType": "application/json", "buffer": content}
+    visitor.page.locator("input[type=file]").set_input_files(file)
+    visitor.page.get_by_role("button", name="Validate").click()
+    visitor.page.wait_for_url("**/validate/*")
+    expect(visitor.page.get_by_text("invalid_enum_value").first).to_be_visible()
+    assert harm(visitor) == {}
+    visitor.page.set_viewport_size(DESK)
+    assert harm(visitor) == {}
+
+
 def test_every_text_of_a_record_is_shown_in_full(hostile: Hostile, visit: Visit) -> None:
     text = visit(hostile.serving, "/runs/x/records/1").page.locator("main").text_content() or ""
     assert text.count("<b>w\u0336ord") > 100_000
@@ -101,7 +118,8 @@ def test_every_text_of_a_record_is_shown_in_full(hostile: Hostile, visit: Visit)
 
 
 def test_every_record_flips_so_that_flips_are_seen(hostile: Hostile, visit: Visit) -> None:
-    expect(visit(hostile.serving, "/compare?before=x&after=y").page.locator("details.flip")).to_have_count(2)
+    page = visit(hostile.serving, "/compare?before=x&after=y").page
+    expect(page.locator("details.flip a").filter(has_text="Both answers as a whole")).to_have_count(4)
 
 
 def test_no_command_lets_a_text_move_the_cursor_or_reorder_a_line(hostile: Hostile) -> None:

@@ -144,6 +144,7 @@ let turn = 0;
 const show = async (name, make) => {
   const mine = ++turn;
   let settle = () => {};
+  const patience = setTimeout(() => { $("busy").hidden = mine !== turn; }, 200);
   $("trouble").hidden = true;
   try { if (make) settle = await make(); } catch (problem) {
     $("trouble").textContent = typeof DecompressionStream === "undefined"
@@ -151,7 +152,9 @@ const show = async (name, make) => {
       : `The records cannot be shown: ${problem.message}`;
     $("trouble").hidden = false;
   }
+  clearTimeout(patience);
   if (mine !== turn) return;
+  $("busy").hidden = true;
   const isNew = views[name].hidden;
   for (const [each, view] of Object.entries(views)) view.hidden = each !== name;
   for (const link of document.querySelectorAll(".masthead nav a")) {
