@@ -144,6 +144,13 @@ def test_records_without_a_grade_are_in_the_file(browser: Browser, gallery: Serv
         expect(visitor.page.locator("#record .notice")).to_contain_text("unauthorized")
 
 
+def test_a_count_of_errors_leads_to_them(browser: Browser, gallery: Serving) -> None:
+    with visiting(browser, report(gallery, "broken"), offline=True) as visitor:
+        visitor.go("#records?status=failed")
+        assert len(names(visitor.page)) == 3
+        assert visitor.page.get_by_label("Status").input_value() == "failed"
+
+
 def test_without_scripts_the_run_is_still_there(browser: Browser, good: str) -> None:
     with visiting(browser, good, java_script_enabled=False) as visitor:
         visitor.go("")

@@ -12,7 +12,11 @@ Sort = Literal[
 """What records are ordered by; with a minus the other way round. Those without a value come last either way."""
 INVALID = "invalid_record"
 VALID = "valid"
-_GROUPS = {VALID: ("evaluated", "timeout", "evaluation_error", "cancelled", "skipped"), "failed": ("timeout", "evaluation_error")}
+STATUS_GROUPS = {
+    VALID: ("evaluated", "timeout", "evaluation_error", "cancelled", "skipped"),
+    "failed": ("timeout", "evaluation_error"),
+}
+"""Words in place of a status, each for several."""
 Flips = Literal["judges", "repeats"]
 _Word = Annotated[str, Meta(min_length=1, max_length=256)]
 _Slice = Annotated[str, Meta(pattern=r"^[^:]+:", max_length=512)]
@@ -55,7 +59,7 @@ class RecordFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     @property
     def statuses(self) -> tuple[str, ...]:
         """The statuses that are asked for; all of them where it is empty."""
-        return () if self.status is None else _GROUPS.get(self.status, (self.status,))
+        return () if self.status is None else STATUS_GROUPS.get(self.status, (self.status,))
 
     @property
     def is_plain(self) -> bool:

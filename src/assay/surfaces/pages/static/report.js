@@ -97,6 +97,16 @@ const showSort = (asked) => {
   }
 };
 
+const showChoice = (query) => {
+  for (const field of document.forms[0].elements) {
+    if (!field.name || field === document.activeElement) continue;
+    const value = query.get(field.name) ?? (field.name === "sort" ? "order" : "");
+    // A figure may ask for more than the list offers, such as both kinds of error.
+    if (field.options && ![...field.options].some((option) => option.value === value)) field.add(new Option(value.replaceAll("_", " "), value));
+    field.value = value;
+  }
+};
+
 let last = "";
 const showList = async (query) => {
   const asked = plain(query), { rows } = await list(), numbers = await found(asked);
@@ -114,7 +124,7 @@ const showList = async (query) => {
   const rel = { Previous: "prev", Next: "next" };
   $("pages").replaceChildren(...steps.filter(([, , isThere]) => isThere).map(([text, number]) =>
     made("a", text, { class: "button", href: address("records", asked, number), ...(rel[text] ? { rel: rel[text] } : {}) })));
-  for (const field of document.forms[0].elements) if (field.name && field !== document.activeElement) field.value = query.get(field.name) ?? (field.name === "sort" ? "order" : "");
+  showChoice(query);
   showSort(asked);
   document.title = `Records of ${ordinary}`;
   return () => $("rows").querySelector(`a[href^="${last}?"], a[href="${last}"]`)?.focus();
