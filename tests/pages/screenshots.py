@@ -56,7 +56,7 @@ class Picture(NamedTuple):
 PICTURES = (
     Picture("runs", "/runs", height=420),
     Picture("run", "/runs/golden-hasty"),
-    Picture("records", "/runs/legal/records?sort=score", height=760),
+    Picture("records", "/runs/legal/records?sort=score", height=620),
     Picture("record", "/runs/legal/records/1", width=1180, height=760),
     Picture("compare", "/compare?before=golden-hasty&after=golden-careful", height=760),
 )
