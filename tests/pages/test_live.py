@@ -3,11 +3,12 @@
 import json
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.pages.browsing import Visit, barriers
 from tests.server.serving import Serving, dataset
@@ -56,6 +57,39 @@ def test_a_new_run_is_announced(slow: Serving, visit: Visit) -> None:
     expect(page.get_by_role("status")).to_contain_text("1 new", timeout=30_000)
     page.get_by_role("link", name="Show the list again").click()
     expect(page.locator("table.runs tbody tr")).to_have_count(2)
+
+
+def test_a_new_run_is_announced_once(slow: Serving) -> None:
+    run_id = begun(slow, 500)
+    told: list[bytes] = []
+    with urllib.request.urlopen(f"http://127.0.0.1:{slow.port}/live/runs", timeout=30) as stream:
+        told.append(stream.readline())
+        slow.submit(dataset(1))
+        slow.wait_for(lambda: told.append(stream.readline()) or b"1 new" in told[-1])
+        for _ in range(2):
+            slow.wait_for(lambda: told.append(stream.readline()) or f'id="run-{run_id}"'.encode() in told[-1])
+    assert b"".join(told).count(b"1 new") == 1
+
+
+def show(page: Page, *, is_hidden: bool) -> None:
+    """What a browser says to a page that comes before another, or behind it."""
+    page.evaluate(f"Object.defineProperty(document, 'hidden', {{ value: {json.dumps(is_hidden)}, configurable: true }})")
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
+
+def test_tabs_that_nobody_sees_leave_connections_to_the_others(slow: Serving, visit: Visit) -> None:
+    begun(slow, 3)
+    visitor = visit(slow, "/runs")
+    tabs = [visitor.page, *(visitor.page.context.new_page() for _ in range(8))]
+    for tab in tabs:
+        tab.goto(f"{visitor.address}/runs")
+        expect(tab.locator("table.runs tbody tr")).to_have_count(1)
+        show(tab, is_hidden=True)
+    slow.submit(dataset(1))
+    show(tabs[0], is_hidden=False)
+    expect(tabs[0].locator("table.runs tbody tr")).to_have_count(2)
+    slow.submit(dataset(1))
+    expect(tabs[0].get_by_role("status")).to_contain_text("1 new", timeout=30_000)
 
 
 def test_cancelling_asks_first_and_shows_what_is_left(slow: Serving, visit: Visit) -> None:

@@ -280,7 +280,32 @@ def test_labels_are_downloaded_as_calibration_reads_them(archive: Serving, tmp_p
     assert api.calibrate("exam", file, runs_dir=archive.runs_dir).n_records == 1
 
 
-@pytest.mark.parametrize("body", [b"passed=maybe", b"passed=true&score=9", b"passed=true&note=" + b"x" * 5000])
+def test_label_leads_back_to_the_list_that_led_to_its_record(archive: Serving) -> None:
+    form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://127.0.0.1:{archive.port}"}
+    page = archive.ask("GET", "/runs/exam/records/0?passed=false").body.decode()
+    answer = archive.ask("POST", "/runs/exam/records/0/labels?passed=false", b"passed=true&rater=Cy", form)
+    assert 'action="/runs/exam/records/0/labels?passed=false"' in page
+    assert answer.headers["location"] == "/runs/exam/records/0?passed=false"
+
+
+def test_label_is_taken_back(archive: Serving, visit: Visit) -> None:
+    form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://127.0.0.1:{archive.port}"}
+    archive.ask("POST", "/runs/other/records/5/labels", b"passed=true&rater=Ada+L.", form)
+    page = visit(archive, "/runs/other/records/5").page
+    page.get_by_role("button", name="Take back the label of Ada L.").click()
+    expect(page.get_by_role("heading", name="What people say")).to_have_count(0)
+    assert "Ada L." not in {label.rater for label in api.kept_labels(api.open_run("other", runs_dir=archive.runs_dir))}
+
+
+@pytest.mark.parametrize("index", ["99999999999999999999", "-99999999999999999999", "1000"])
+@pytest.mark.parametrize("part", ["records", "record-json"])
+def test_record_that_no_run_can_have_is_not_found(archive: Serving, part: str, index: str) -> None:
+    assert archive.ask("GET", f"/runs/exam/{part}/{index}").status == 404
+
+
+@pytest.mark.parametrize(
+    "body", [b"passed=true&" * 40, b"passed=maybe", b"passed=true&score=9", b"passed=true&note=" + b"x" * 5000]
+)
 def test_label_that_calibration_could_not_use_is_refused(archive: Serving, body: bytes) -> None:
     form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://127.0.0.1:{archive.port}"}
     assert archive.ask("POST", "/runs/exam/records/1/labels", body, form).status == 400

@@ -1,5 +1,6 @@
 """Signing in with a key: who gets in, what the browser keeps, what others cannot do with it."""
 
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -123,6 +124,35 @@ def test_a_revoked_key_ends_its_sessions(locked: Locked) -> None:
     assert locked.serving.ask("GET", "/runs", headers=headers).status == 200
     locked.keys.revoke("guest")
     assert locked.serving.ask("GET", "/runs", headers=headers).status == 401
+
+
+@pytest.mark.parametrize("path", ["/live/runs", "/live/runs/{}", "/v1/runs/{}/events"])
+def test_whoever_has_signed_out_is_told_nothing_more(locked: Locked, path: str) -> None:
+    serving = locked.serving
+    run_id = serving.submit(dataset(200), headers={"x-api-key": locked.writer}).json["run_id"]
+    headers = {"Cookie": cookie_of(serving, locked.reader)}
+    followed = urllib.request.Request(f"http://127.0.0.1:{serving.port}{path.format(run_id)}", headers=headers)
+    with urllib.request.urlopen(followed, timeout=30) as stream:
+        stream.readline()
+        serving.ask("POST", "/sign-out", b"", {**headers, "Origin": f"http://127.0.0.1:{serving.port}"})
+        serving.wait_for(lambda: not stream.readline())
+    serving.ask("POST", f"/v1/runs/{run_id}/cancel", b"", {"x-api-key": locked.writer})
+
+
+def test_a_revoked_key_ends_what_it_follows(locked: Locked) -> None:
+    serving, key = locked.serving, locked.keys.add("follower", "read")
+    run_id = serving.submit(dataset(200), headers={"x-api-key": locked.writer}).json["run_id"]
+    followed = urllib.request.Request(f"http://127.0.0.1:{serving.port}/v1/runs/{run_id}/events", headers={"x-api-key": key})
+    with urllib.request.urlopen(followed, timeout=30) as stream:
+        stream.readline()
+        locked.keys.revoke("follower")
+        serving.wait_for(lambda: not stream.readline())
+    serving.ask("POST", f"/v1/runs/{run_id}/cancel", b"", {"x-api-key": locked.writer})
+
+
+def test_a_form_of_many_fields_is_refused(locked: Locked) -> None:
+    headers = {**FORM, "Origin": f"http://127.0.0.1:{locked.serving.port}"}
+    assert locked.serving.ask("POST", "/sign-in", b"key=x&" * 40, headers).status == 400
 
 
 def test_an_address_that_breaks_lines_breaks_no_header(locked: Locked) -> None:

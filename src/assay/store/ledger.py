@@ -10,6 +10,13 @@ from assay.core.run_state import State
 
 SHARD_SIZE = 250
 """Records in a shard, the unit that an engine hands out."""
+NOWHERE = (1 << 63) - 1
+"""A position that no record has: the largest whole number that a database can be asked for."""
+
+
+def askable(position: int) -> int:
+    """The position, or nowhere for one that a database cannot be asked for."""
+    return position if 0 <= position < NOWHERE else NOWHERE
 
 
 class RecordRow(msgspec.Struct, frozen=True):

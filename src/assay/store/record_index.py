@@ -20,6 +20,7 @@ import msgspec
 from assay.core.errors import RunNotFound
 from assay.core.record_query import RecordFilter, RecordSearch
 from assay.store.failures import database_errors, disk_errors
+from assay.store.ledger import askable
 
 DATABASE, TEXTS = "records.sqlite", "texts"
 _ORDERS = {
@@ -146,7 +147,7 @@ class RecordIndex:
 
     def at_position(self, position: int) -> IndexedRecord:
         """The record that artifacts give this index; raises RunNotFound."""
-        found = self._rows("position = ?", (position,))
+        found = self._rows("position = ?", (askable(position),))
         if not found:
             raise RunNotFound(f"the run has no record with the index {position}", hint="its list of records has them all")
         return found[0]

@@ -15,7 +15,7 @@ from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
 from assay.core.outcome import Attempt, Invalid, Outcome, record_status
 from assay.core.run_state import State
 from assay.store.failures import database_errors, disk_errors, sync_folder
-from assay.store.ledger import SHARD_SIZE, Claim, Entry, Fenced, FinishedRecord, OpenRecord, RecordRow, RunRow
+from assay.store.ledger import SHARD_SIZE, Claim, Entry, Fenced, FinishedRecord, OpenRecord, RecordRow, RunRow, askable
 
 FORMAT = 1
 """Version of the tables, kept in the file's user_version."""
@@ -307,7 +307,7 @@ class SqliteLedger:
         with self.transaction("DEFERRED") as database:
             (total,) = database.execute(f"SELECT count(*) {wanted}", values).fetchone()
             part = f"SELECT {_RECORD_COLUMNS} {wanted} AND position >= ? ORDER BY position LIMIT ? OFFSET ?"
-            rows = database.execute(part, [*values, first, limit, offset]).fetchall()
+            rows = database.execute(part, [*values, askable(first), limit, offset]).fetchall()
             bodies = [
                 [body for (body,) in database.execute("SELECT body FROM attempt WHERE position = ? ORDER BY seq", row[:1])]
                 for row in rows

@@ -94,6 +94,10 @@ class ServerPlace:
         named = {name: run_id for name, run_id in (("before", before), ("after", after)) if run_id}
         return "/compare" + (f"?{urlencode(named)}" if named else "")
 
+    def labels(self, run_id: str, index: int, **query: str) -> str:
+        """Where a label of a record is sent."""
+        return self.run(run_id, f"records/{index}/labels") + (f"?{urlencode(query)}" if query else "")
+
     def artifact(self, run_id: str, name: str) -> str:
         """A file of a run."""
         return f"/v1/runs/{quote(run_id, safe='')}/artifacts/{quote(name, safe='')}"

@@ -28,7 +28,9 @@ async def read_fields(request: AnyRequest, kind: type[T]) -> T:
     """The fields of a short form as a typed value; those that nobody filled in are none. Raises Refusal."""
     text = (await request.body()).decode("utf-8", "replace")
     try:
-        given = {name: value for name, value in parse_qsl(text, max_num_fields=MOST_FIELDS) if value.strip()}
+        pairs = parse_qsl(text, max_num_fields=MOST_FIELDS)
+        # Browsers count a line feed as one character and send two.
+        given = {name: value.replace("\r\n", "\n") for name, value in pairs if value.strip()}
         return msgspec.convert(given, kind, strict=False)
     except ValueError as problem:
         raise Refusal(400, f"the form cannot be used: {problem}") from problem

@@ -8,7 +8,8 @@ import socket
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from litestar.enums import ScopeType
@@ -84,6 +85,13 @@ class Guard:
         if not caller.may(wanted):
             raise Refusal(403, f"this needs a key with the scope '{wanted}'", headers=allowance.headers())
         return caller, allowance
+
+    def still_knows(self, caller: keys.Caller, headers: dict[str, str], *, method: str) -> bool:
+        """False when a caller has signed out since, or their key was revoked."""
+        try:
+            return self._caller(headers, method) == caller
+        except (Refusal, StoreUnavailable):
+            return False
 
     def _check_host(self, headers: dict[str, str], method: str) -> None:
         if not self._is_ours(headers.get("host", "")):
@@ -167,6 +175,7 @@ class Frame:
             exchange.check_headers(scope)
             state["caller"], allowance = self._guard.admit(scope, exchange.headers)
             exchange.extra = {} if allowance is None else allowance.headers()
+            exchange.may_go_on = partial(self._guard.still_knows, state["caller"], exchange.headers, method=scope["method"])
             await self._app(asked, exchange.receive, exchange.send)
         except Refusal as refusal:
             await exchange.refuse(refusal)
@@ -190,10 +199,12 @@ class _Exchange:
         given = self.headers.get("x-request-id", "")
         self.request_id = given if _REQUEST_ID.fullmatch(given) else str(uuid.uuid4())
         self.extra: dict[str, str] = {}
+        self.may_go_on: Callable[[], bool] = lambda: True
         self.scope = scope
         self.is_head = scope["method"] == "HEAD"
         self.status = 0
         self._has_ended = False
+        self._is_live = False
         self._start = time.perf_counter()
         self._receive = receive
         self._send = send
@@ -238,7 +249,8 @@ class _Exchange:
             if not self._is_read:
                 # What is left of the body must not be taken for another request.
                 own["Connection"] = "close"
-            given = {bytes(name).lower() for name, _ in message["headers"]}
+            given = {bytes(name).lower(): bytes(value) for name, value in message["headers"]}
+            self._is_live = given.get(b"content-type", b"").startswith(b"text/event-stream")
             added = {**SECURITY_HEADERS, **own}
             message["headers"] = [
                 *message["headers"],
@@ -246,8 +258,8 @@ class _Exchange:
             ]
         elif self._has_ended:
             return
-        elif self.is_head:
-            # Nobody waits for the rest, which may have no end.
+        elif self.is_head or (self._is_live and not self.may_go_on()):
+            # Nobody waits for the rest, which may have no end, or nobody may see it any more.
             self._has_ended = True
             message = {"type": "http.response.body", "body": b"", "more_body": False}
         elif message["type"] == "http.response.body" and not message.get("more_body", False) and not self._is_read:

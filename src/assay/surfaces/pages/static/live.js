@@ -22,7 +22,8 @@ const lose = (isOver) => {
 let source = null;
 let address = "";
 const follow = () => {
-  const wanted = document.querySelector("[data-live]")?.dataset.live ?? "";
+  // A browser has six connections to a server for all its tabs together: a tab that nobody sees holds none.
+  const wanted = document.hidden ? "" : document.querySelector("[data-live]")?.dataset.live ?? "";
   if (wanted === address) return;
   source?.close();
   source = null;
@@ -37,6 +38,19 @@ const follow = () => {
   source.addEventListener("error", () => { wasLost = true; lose(source.readyState === EventSource.CLOSED); });
 };
 
+// A tab that is seen again shows what the page is now, and follows it from there.
+const renew = async () => {
+  const isLive = !document.hidden && document.querySelector("[data-live]");
+  const answer = isLive ? await fetch(location.href, { headers: { accept: "text/html" } }).catch(() => null) : null;
+  if (answer) {
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (!page.querySelector("[data-live]")) return location.reload();
+    place([...page.querySelectorAll("#live, #lost, #summary, #news")].map((part) => part.outerHTML).join(""));
+  }
+  follow();
+};
+
 follow();
+document.addEventListener("visibilitychange", renew);
 document.addEventListener("assay:changed", follow);
 addEventListener("pagehide", () => source?.close());

@@ -94,7 +94,7 @@ def _stream(events: AsyncIterator[bytes]) -> Stream:
 
 async def _row_events(server: Server, choice: RunsChoice, *, reader: Reader) -> AsyncIterator[bytes]:
     known = await asyncio.to_thread(_listed, server)
-    quiet = KEEP_ALIVE_SECONDS
+    quiet, told = KEEP_ALIVE_SECONDS, 0
     while not server.queue.is_stopping:
         quiet += POLL_SECONDS
         if quiet >= KEEP_ALIVE_SECONDS:
@@ -107,7 +107,8 @@ async def _row_events(server: Server, choice: RunsChoice, *, reader: Reader) -> 
                 row = run_row(listing, place=PLACE, pace=pace_text(server.queue.snapshot(run_id)))
                 yield part_event(_Row(row), "parts/run_row_alone.html", reader=reader)
         news = sum(run_id not in known and is_wanted(listing, choice) for run_id, listing in listings.items())
-        if news:
+        if news not in (0, told):
+            told = news
             yield part_event(_News(news, PLACE.runs()), "parts/news_alone.html", reader=reader)
         known = {run_id: listings[run_id] for run_id in known if run_id in listings}
 

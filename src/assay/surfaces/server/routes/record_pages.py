@@ -2,7 +2,6 @@
 
 from asyncio import to_thread
 from typing import Annotated, Any
-from urllib.parse import parse_qs
 
 import msgspec
 from litestar import Response, get, post
@@ -14,12 +13,11 @@ from assay.core.errors import RunNotFound
 from assay.surfaces.pages.record import RecordView, Steps, label_view, record_view
 from assay.surfaces.pages.records import PAGE, RecordsChoice, indexing_view, records_view
 from assay.surfaces.reporters.plain_json import json_text
-from assay.surfaces.server.errors import Refusal
+from assay.surfaces.server.forms import FORM_BYTES, read_fields
 from assay.surfaces.server.queries import AnyRequest
 from assay.surfaces.server.routes.pages import PLACE, paged, read_choice
 from assay.surfaces.server.server import Answer, Server, caller_of, server_of
 
-FORM_BYTES = 64 << 10
 MAX_OTHERS = 50
 """Runs that are offered to look for flips against, the newest ones; any can be named in the address."""
 
@@ -66,7 +64,8 @@ def _record_page(request: AnyRequest, server: Server, run: api.Run, *, index: in
     found = run.record_at(index)
     view = record_view(run_id, found, _steps(run, index, choice), place=PLACE, issues=_issues(run, found))
     json_address = f"{PLACE.run(run_id, 'record-json')}/{index}"
-    return paged(request, "record.html", _with_labels(msgspec.structs.replace(view, json_address=json_address), run, found))
+    shown = msgspec.structs.replace(view, json_address=json_address)
+    return paged(request, "record.html", _with_labels(shown, run, found, choice=choice))
 
 
 def _steps(run: api.Run, index: int, choice: RecordsChoice) -> Steps:
@@ -94,13 +93,13 @@ def _issues(run: api.Run, found: dict[str, Any]) -> list[dict[str, Any]]:
     return next((line["issues"] for line in run.validations() if line["index"] == index), [])
 
 
-def _with_labels(view: RecordView, run: api.Run, found: dict[str, Any]) -> RecordView:
+def _with_labels(view: RecordView, run: api.Run, found: dict[str, Any], *, choice: RecordsChoice) -> RecordView:
     line = found.get("prediction", {})
     if not run.artifacts() or line.get("passed") is None:
         return view
     answer = (line["dataset"], line["record_id"], line.get("sample") or 0)
     labels = tuple(label_view(label) for label in api.kept_labels(run) if label.answer == answer)
-    address = PLACE.run(view.run_id, f"records/{view.index}/labels")
+    address = PLACE.labels(view.run_id, view.index, **choice.query())
     return msgspec.structs.replace(view, labels=labels, label_address=address)
 
 
@@ -130,18 +129,13 @@ class LabelForm(msgspec.Struct, frozen=True, kw_only=True):
 
 @post("/runs/{run_id:str}/records/{index:int}/labels", status_code=303, request_max_body_size=FORM_BYTES)
 async def label_form(request: AnyRequest, run_id: FromPath[str], index: FromPath[int]) -> Answer:
-    """Keep what a person says of an answer, and show the record again."""
-    form = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=10)
-    given = {name: values[0].replace("\r\n", "\n") for name, values in form.items() if values[0].strip()}
-    try:
-        wanted = msgspec.convert(given, LabelForm, strict=False)
-    except msgspec.ValidationError as problem:
-        raise Refusal(400, f"the label cannot be kept: {problem}") from problem
+    """Keep what a person says of an answer, and show the record again, still in the list that led to it."""
+    choice, wanted = read_choice(request, RecordsChoice), await read_fields(request, LabelForm)
     name = caller_of(request).name or wanted.rater
     opinion = api.Opinion(rater=name, passed=wanted.passed, score=wanted.score, note=wanted.note)
     server = server_of(request)
     await to_thread(server.look, run_id, lambda run: api.keep_label(run, index, opinion))
-    return Response(b"", status_code=303, headers={"Location": PLACE.record(run_id, index)})
+    return Response(b"", status_code=303, headers={"Location": PLACE.record(run_id, index, **choice.query())})
 
 
 @get("/runs/{run_id:str}/labels.jsonl", sync_to_thread=True)

@@ -1,23 +1,29 @@
 """Signing in with a key in a browser, and out again."""
 
-from urllib.parse import parse_qs
-
+import msgspec
 from litestar import Response, post
 
 from assay.surfaces.server.errors import Refusal
+from assay.surfaces.server.forms import FORM_BYTES, read_fields
 from assay.surfaces.server.queries import AnyRequest
 from assay.surfaces.server.server import Answer, server_of
 from assay.surfaces.server.sessions import FIRST_PAGE, cookie, own_page, token_in
 
-FORM_BYTES = 64 << 10
+
+class SignInForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What the form for a key sends."""
+
+    key: str = ""
+    next: str = ""
+    """The page that asked for the key."""
 
 
 @post("/sign-in", status_code=303, request_max_body_size=FORM_BYTES)
 async def sign_in(request: AnyRequest) -> Answer:
     """Take a key, and lead to the page that asked for it."""
-    form = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=10)
-    target = own_page(form.get("next", [""])[0])
-    token = server_of(request).sessions.begin(form.get("key", [""])[0].strip())
+    form = await read_fields(request, SignInForm)
+    target = own_page(form.next)
+    token = server_of(request).sessions.begin(form.key.strip())
     if token is None:
         raise Refusal(
             401, "that key is not known", details={"hint": "that key is not known; keys begin with assay_", "next": target}
