@@ -48,13 +48,18 @@ def test_a_share_is_all_or_nothing_only_where_it_is(count: int, total: int, text
     assert figures.share(count, total).text == text
 
 
+def test_answers_to_records_that_were_asked_several_times_are_no_records() -> None:
+    found = figures.rate(0.5, (0.2, 0.8), over=figures.basis(18, {"low": 0.2, "high": 0.8, "n": 6}))
+    assert (found.n, found.says) == ("n 6", "pass rate 0.50 of 18 scored answers to 6 records; 95 % interval 0.20 to 0.80")
+
+
 @pytest.mark.parametrize(("number", "text"), [(0, "0 bytes"), (1023, "1,023 bytes"), (1024, "1.0 KB"), (5 << 30, "5.0 GB")])
 def test_sizes_are_told_in_units_of_1024(number: int, text: str) -> None:
     assert figures.size(number) == text
 
 
 def test_a_figure_without_a_value_is_a_dash_and_says_why() -> None:
-    assert figures.rate(None, None, n=0) == figures.Figure(figures.DASH, "pass rate: no record has a score yet")
+    assert figures.rate(None, None, over=figures.Basis(0)) == figures.Figure(figures.DASH, "pass rate: no record has a score")
     assert figures.money(None, unpriced=3).text == "unknown"
     assert figures.money(1.5, unpriced=3).text == "> $1.50"
     assert figures.whisker(None, None) is None

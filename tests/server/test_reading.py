@@ -13,6 +13,7 @@ from urllib.parse import quote
 import pytest
 from pyarrow import parquet
 
+from assay.surfaces.server.keys import Keys
 from tests.server.serving import Serving, dataset
 
 HOSTILE = ["=1+1", "-1+1", "\t=1", " =1+1", '=HYPERLINK("http://x","y")', '=1","=2', "@SUM(1)", "<script>alert(1)</script>"]
@@ -272,3 +273,30 @@ def test_head_of_an_address_is_that_of_its_answer(service: Serving, finished: An
         head, whole = service.ask("HEAD", path), service.ask("GET", path)
         assert (head.status, head.body, head.headers["content-type"]) == (200, b"", whole.headers["content-type"])
     assert service.ask("HEAD", "/v1/runs/nobody").status == 404
+
+
+def test_changed_copy_of_a_run_is_not_taken_for_the_run(service: Serving) -> None:
+    run_id = service.ended(service.submit(dataset(2), "?model=scripted/echo").json["run_id"])["run_id"]
+    copy = service.runs_dir / "copy"
+    shutil.copytree(service.runs_dir / run_id, copy)
+    predictions = copy / "predictions.jsonl"
+    predictions.chmod(0o644)
+    predictions.write_bytes(predictions.read_bytes() + b"{}\n")
+    page = service.ask("GET", "/runs/copy?verify=1").body.decode()
+    assert "not as published" in page
+    assert f"/runs/{run_id}/records" not in page
+    assert "as published" in service.ask("GET", f"/runs/{run_id}?verify=1").body.decode()
+
+
+def test_page_of_a_damaged_run_does_not_tell_where_the_runs_are(tmp_path: Path) -> None:
+    serving = Serving(tmp_path)
+    key = Keys(serving.runs_dir).add("reader", "read")
+    (serving.runs_dir / "broken").mkdir()
+    (serving.runs_dir / "broken" / "run_manifest.json").write_bytes(b"{")
+    with serving:
+        pages = [
+            serving.ask("GET", path, headers={"x-api-key": key, "Accept": "text/html"}).body.decode()
+            for path in ("/runs", "/judges")
+        ]
+    assert [page for page in pages if str(tmp_path) in page] == []
+    assert "damaged" in pages[0]

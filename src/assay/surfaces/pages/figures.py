@@ -142,21 +142,49 @@ def share(count: int, total: int) -> Figure:
     return Figure(f"{text.removesuffix('.0')} %", f"{count:,} of {total:,}")
 
 
-def rate(value: float | None, interval: tuple[float, float] | None, *, n: int, name: str = "pass rate") -> Figure:
+class Basis(msgspec.Struct, frozen=True):
+    """What a figure is counted over."""
+
+    answers: int
+    """With a score."""
+    records: int | None = None
+    """That they are to, where records were asked several times: an interval is over those."""
+
+    @property
+    def says(self) -> str:
+        """In words."""
+        if self.records in (None, self.answers):
+            return counted(self.answers, "scored record")
+        return f"{counted(self.answers, 'scored answer')} to {counted(self.records or 0, 'record')}"
+
+    @property
+    def n(self) -> str:
+        """As it stands beside a figure."""
+        return f"n {self.answers if self.records is None else self.records:,}"
+
+
+def basis(n: int, interval: dict[str, Any] | None) -> Basis:
+    """What a figure of the metrics is counted over, with an interval of theirs."""
+    return Basis(n, None if interval is None else interval.get("n"))
+
+
+def rate(value: float | None, interval: tuple[float, float] | None, *, over: Basis, name: str = "pass rate") -> Figure:
     """A share of records that have a score, with its interval."""
     if value is None:
-        return Figure(DASH, f"{name}: no record has a score yet")
-    says = f"{name} {decimal(value)} of {counted(n, 'scored record')}; 95 % interval {interval_text(interval)}"
-    return Figure(decimal(value), says, f"n {n:,}")
+        return Figure(DASH, f"{name}: no record has a score")
+    said = "" if interval is None else f"; 95 % interval {interval_text(interval)}"
+    return Figure(decimal(value), f"{name} {decimal(value)} of {over.says}{said}", over.n)
 
 
-def score(value: float | None, interval: tuple[float, float] | None, *, n: int, scale: str, name: str = "mean score") -> Figure:
+def score(
+    value: float | None, interval: tuple[float, float] | None, *, over: Basis, scale: str, name: str = "mean score"
+) -> Figure:
     """A mean of scores on their scale, with its interval."""
     if value is None:
-        return Figure(DASH, f"{name}: not known" if n else f"{name}: no record has a score yet")
+        return Figure(DASH, f"{name}: not known" if over.answers else f"{name}: no record has a score")
     scaled = f" on the scale {scale}" if scale else ""
-    says = f"{name} {decimal(value)}{scaled} over {counted(n, 'scored record')}; 95 % interval {interval_text(interval)}"
-    return Figure(decimal(value), says, f"n {n:,}")
+    said = "" if interval is None else f"; 95 % interval {interval_text(interval)}"
+    return Figure(decimal(value), f"{name} {decimal(value)}{scaled} over {over.says}{said}", over.n)
 
 
 def money(amount: float | None, *, unpriced: int = 0) -> Figure:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from assay import api
-from assay.surfaces.pages.figures import DASH, Fact, Figure, Mark, Moment, moment, money, shown
+from assay.surfaces.pages.figures import DASH, Fact, Figure, Mark, Moment, domain, moment, money, shown
 from assay.surfaces.pages.places import Place
 from assay.surfaces.pages.records import score_figure, verdict_mark
 from assay.surfaces.reporters.plain_json import json_text
@@ -361,10 +361,18 @@ def _criteria(asked: Json, line: Json, attempts: Sequence[Json]) -> Iterator[Cri
             title=criterion.get("title") or "",
             description=criterion.get("description") or "",
             weight="" if weight == 1 and not known else f"weight {weight:g}",
-            mark=_vote_mark({**votes[0], "score": decision.get("score", votes[0]["score"])}, weight) if votes else None,
+            mark=_vote_mark(_decided(votes[0], decision), weight) if votes else None,
             words=_decision(decision, votes),
             votes=tuple(_vote(vote, weight, attempts) for vote in votes),
         )
+
+
+def _decided(vote: Json, decision: Mapping[str, Any]) -> Json:
+    """What counts of several votes, in the shape of one."""
+    if "score" not in decision:
+        return vote
+    low, high = domain(vote["scale"])
+    return {**vote, "score": decision["score"], "normalized": (decision["score"] - low) / (high - low)}
 
 
 def _decision(decision: Mapping[str, Any], votes: Sequence[Json]) -> str:

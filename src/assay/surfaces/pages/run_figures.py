@@ -53,7 +53,9 @@ def _pass_rate(metrics: Json, *, label: str, name: str) -> KeyFigure:
     bounds = f"; {unscored:,} unscored: {ends_text(metrics['pass_rate_bounds'])}" if unscored else ""
     return KeyFigure(
         label=label,
-        figure=figures.rate(metrics["pass_rate"], interval, n=metrics["n_scored"], name=name),
+        figure=figures.rate(
+            metrics["pass_rate"], interval, over=figures.basis(metrics["n_scored"], metrics["pass_rate_interval"]), name=name
+        ),
         note=f"95 % interval {figures.interval_text(interval)}{bounds}" if interval else "no record has a score",
         bar=figures.whisker(metrics["pass_rate"], interval),
     )
@@ -64,12 +66,19 @@ def _score(view: RunView) -> KeyFigure:
     profile = metrics.get("profile")
     if profile:
         interval = figures.ends(profile["headline_interval"])
-        found = figures.score(profile["headline"], interval, n=profile["n"], scale=profile["scale"], name=mean.title)
+        found = figures.score(
+            profile["headline"],
+            interval,
+            over=figures.basis(profile["n"], profile["headline_interval"]),
+            scale=profile["scale"],
+            name=mean.title,
+        )
         note = f"scale {profile['scale']} · 95 % interval {figures.interval_text(interval)}"
         return KeyFigure(label=mean.title, figure=found, note=note, bar=_bar(profile["headline"], interval, profile["scale"]))
     scale = metrics["scale"] or "0-1"
     interval = figures.ends(metrics[f"{mean.member}_interval"])
-    found = figures.score(metrics[mean.member], interval, n=metrics["n_scored"], scale=scale, name=mean.title)
+    over = figures.basis(metrics["n_scored"], metrics[f"{mean.member}_interval"])
+    found = figures.score(metrics[mean.member], interval, over=over, scale=scale, name=mean.title)
     several = "" if metrics["scale"] or not metrics["n_scored"] else "several scales, each brought to 0-1 · "
     note = f"{several}scale {scale} · 95 % interval {figures.interval_text(interval)}" if interval else f"scale {scale}"
     return KeyFigure(label=mean.title.capitalize(), figure=found, note=note, bar=_bar(metrics[mean.member], interval, scale))

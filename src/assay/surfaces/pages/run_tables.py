@@ -44,7 +44,8 @@ def _slice_row(found: SliceValue, mean: Mean, *, run_id: str, place: Place) -> t
     source, member = (row["profile"], "headline") if mean.member == HEADLINE else (row, mean.member)
     scale = row.get("scale") or ""
     ends = figures.ends(source[f"{member}_interval"])
-    middle = figures.score(source[member], ends, n=n, scale=scale, name=mean.title)
+    over = figures.basis(n, row["pass_rate_interval"])
+    middle = figures.score(source[member], ends, over=over, scale=scale, name=mean.title)
     domain = figures.domain(source.get("scale") or "")
     query = {} if found.value is None else {"slice": f"{found.name}:{found.value}"}
     return (
@@ -52,8 +53,10 @@ def _slice_row(found: SliceValue, mean: Mean, *, run_id: str, place: Place) -> t
             figure=Figure(NO_VALUE if found.value is None else found.value, "", found.name),
             address=place.records(run_id, **query) if query else "",
         ),
-        text_cell(f"{n:,}", f"{counted(n, 'scored record')} of {row['total_records']:,}"),
-        Cell(figure=_without_n(figures.rate(row["pass_rate"], interval, n=n)), bar=figures.whisker(row["pass_rate"], interval)),
+        text_cell(f"{n:,}", f"{over.says} of {row['total_records']:,}"),
+        Cell(
+            figure=_without_n(figures.rate(row["pass_rate"], interval, over=over)), bar=figures.whisker(row["pass_rate"], interval)
+        ),
         Cell(figure=_without_n(middle), bar=figures.whisker(source[member], ends, domain=domain)),
         text_cell(f"{row['failed_records']:,}", f"of {counted(row['total_records'], 'record')}"),
     )
@@ -123,7 +126,7 @@ def _judge_row(judge: Json) -> tuple[Cell, ...]:
         text_cell(f"{judge['n_votes']:,}"),
         Cell(figure=Figure(figures.shown(decimal(judge["score_mean"])), "", f"n {judge['n_votes']:,}")),
         Cell(
-            figure=figures.rate(agreement["value"], ends, n=agreement["n"], name="agreement with the panel"),
+            figure=figures.rate(agreement["value"], ends, over=figures.Basis(agreement["n"]), name="agreement with the panel"),
             bar=figures.whisker(agreement["value"], ends),
         ),
         text_cell(f"{judge['n_calls']:,}"),

@@ -9,6 +9,7 @@ import msgspec
 from assay.core.run_result import RunListing
 from assay.core.run_state import State
 from assay.surfaces.pages.figures import (
+    Basis,
     Figure,
     Mark,
     Moment,
@@ -168,10 +169,10 @@ def sort_runs(listings: Sequence[RunListing], choice: RunsChoice) -> list[RunLis
 
 def run_row(listing: RunListing, *, place: Place, pace: str = "") -> RunRow:
     """The row of one run."""
-    n = listing.scored_records
+    over = Basis(listing.scored_records)
     is_mean = listing.scored_by in ("", "mean")
     name = "mean score" if is_mean else listing.scored_by
-    headline = score(listing.score, listing.score_interval, n=n, scale=listing.scale, name=name)
+    headline = score(listing.score, listing.score_interval, over=over, scale=listing.scale, name=name)
     done, total = listing.done_records, listing.total_records
     is_running = is_live(listing)
     return RunRow(
@@ -185,7 +186,7 @@ def run_row(listing: RunListing, *, place: Place, pace: str = "") -> RunRow:
         done=done,
         total=total,
         records=Figure(f"{done:,} of {total:,}" if is_running else f"{total:,}", f"{counted(done, 'record')} done of {total:,}"),
-        pass_rate=rate(listing.pass_rate, listing.pass_rate_interval, n=n),
+        pass_rate=rate(listing.pass_rate, listing.pass_rate_interval, over=over),
         pass_rate_bar=whisker(listing.pass_rate, listing.pass_rate_interval),
         headline=headline,
         headline_name="" if is_mean else listing.scored_by,

@@ -13,7 +13,7 @@ from assay.surfaces.pages.judging import RunJudgePage, calibration_view, card_pa
 from assay.surfaces.server.errors import Refusal
 from assay.surfaces.server.forms import FileForm
 from assay.surfaces.server.queries import AnyRequest
-from assay.surfaces.server.routes.pages import PLACE, paged
+from assay.surfaces.server.routes.pages import PLACE, paged, shown_folder
 from assay.surfaces.server.server import Answer, Server, server_of
 
 LABEL_BYTES = 20 << 20
@@ -26,7 +26,7 @@ def show_judges(request: AnyRequest) -> Answer:
     """Everybody who judges here."""
     server = server_of(request)
     kept, listings = api.kept_cards(server.runs_dir), server.listings.newest_first()
-    return paged(request, "judges.html", judges_page(listings, kept, place=PLACE, runs_dir=str(server.runs_dir)))
+    return paged(request, "judges.html", judges_page(listings, kept, place=PLACE, runs_dir=shown_folder(request)))
 
 
 @get("/judges/{card_id:str}", sync_to_thread=True)

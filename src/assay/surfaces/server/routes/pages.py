@@ -36,6 +36,11 @@ def reader_of(request: AnyRequest) -> Reader:
     return Reader(name=caller.name, may_write=caller.may("write"), is_signed_in=caller.is_signed_in)
 
 
+def shown_folder(request: AnyRequest) -> str:
+    """Where the runs are, for whoever is on this machine anyway; empty for those who came with a key."""
+    return "" if caller_of(request).name else str(server_of(request).runs_dir)
+
+
 def paged(request: AnyRequest, template: str, view: msgspec.Struct, *, status: int = 200) -> Answer:
     """A page as an answer."""
     text = page(template, view, place=PLACE, reader=reader_of(request))
@@ -75,10 +80,14 @@ async def static_file(request: AnyRequest, name: FromPath[str]) -> Answer:
 def runs_page(request: AnyRequest) -> Answer:
     """The list of runs."""
     server, choice = server_of(request), read_choice(request, RunsChoice)
-    listings = server.listings.newest_first()
+    listings = [_told_of(listing, server) for listing in server.listings.newest_first()]
     address = f"{request.url.scheme}://{request.headers['host']}"
-    view = runs_view(listings, choice, place=PLACE, runs_dir=str(server.runs_dir), server_address=address)
+    view = runs_view(listings, choice, place=PLACE, runs_dir=shown_folder(request), server_address=address)
     return paged(request, "runs.html", view)
+
+
+def _told_of(listing: RunListing, server: Server) -> RunListing:
+    return msgspec.structs.replace(listing, note=server.told(listing.note)) if listing.note else listing
 
 
 @get("/live/runs")
@@ -149,8 +158,10 @@ class RunChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 def _run_page(request: AnyRequest, run: api.Run, *, is_verified: bool) -> Answer:
     view, server = sketch_of(run), server_of(request)
+    # The page is about this folder, whatever run its manifest names: a copy is not to be taken for what it was copied from.
+    view = msgspec.structs.replace(view, result=msgspec.structs.replace(view.result, run_id=run.folders.run_id))
     is_finished = view.result.is_finished
-    problems = api.verify(view.result.run_id, runs_dir=server.runs_dir) if is_verified and is_finished else None
+    problems = api.verify(run.folders.run_id, runs_dir=server.runs_dir) if is_verified and is_finished else None
     standing = None if is_finished else run_standing(server, run, reader=reader_of(request))
     made = run_page(view, place=PLACE, moments=run.moments, files=run.artifacts(), standing=standing, problems=problems)
     return paged(request, "run.html", made)
