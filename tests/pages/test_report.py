@@ -74,6 +74,7 @@ def test_a_record_is_shown_as_on_the_server(opened: Visitor, gallery: Serving, v
         "slice=tags:easy",
         "tag=hard",
         "text=what is 7",
+        "text=WHAT i\u017f 7",
         "min_score=2&max_score=3",
         "sort=-score",
         "met=true",

@@ -150,6 +150,19 @@ def test_a_revoked_key_ends_what_it_follows(locked: Locked) -> None:
     serving.ask("POST", f"/v1/runs/{run_id}/cancel", b"", {"x-api-key": locked.writer})
 
 
+def test_where_the_runs_are_is_not_told_to_those_with_a_key(tmp_path: Path) -> None:
+    serving = Serving(tmp_path)
+    headers = {"x-api-key": Keys(serving.runs_dir).add("reader", "read")}
+    with serving:
+        told = [serving.ask("GET", "/runs", headers=headers)]
+        (serving.runs_dir / "broken").mkdir()
+        (serving.runs_dir / "broken" / "run_manifest.json").write_text("{")
+        told += [serving.ask("GET", path, headers=headers) for path in ("/runs", "/judges", "/v1/runs")]
+    assert [answer.status for answer in told] == [200] * 4
+    assert b"broken/run_manifest.json" in told[1].body
+    assert [str(tmp_path).encode() in answer.body for answer in told] == [False] * 4
+
+
 def test_a_form_of_many_fields_is_refused(locked: Locked) -> None:
     headers = {**FORM, "Origin": f"http://127.0.0.1:{locked.serving.port}"}
     assert locked.serving.ask("POST", "/sign-in", b"key=x&" * 40, headers).status == 400

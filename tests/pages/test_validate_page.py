@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,19 @@ def test_a_run_is_started_from_the_report(served: Serving, visit: Visit, tmp_pat
     page.wait_for_url("**/runs/run_*")
     run = served.ended(page.url.rsplit("/", 1)[1])
     assert (run["model"], run["counts"]["evaluated_records"], run["state"]) == ("scripted/echo", 2, "completed")
+
+
+def test_a_run_that_is_started_several_times_at_once_is_one(served: Serving) -> None:
+    own = {"Origin": f"http://127.0.0.1:{served.port}"}
+    part = f'--x\r\nContent-Disposition: form-data; name="file"; filename="a.json"\r\n\r\n{json.dumps(dataset(2))}\r\n--x--\r\n'
+    sent = served.ask("POST", "/validate", part.encode(), {**own, "Content-Type": "multipart/form-data; boundary=x"})
+    address, form = f"{sent.headers['location']}/run", {**own, "Content-Type": "application/x-www-form-urlencoded"}
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: served.ask("POST", address, b"model=scripted/echo", form), range(4)))
+    run_id = address.split("/")[2]
+    assert {(answer.status, answer.headers.get("location")) for answer in answers} == {(303, f"/runs/{run_id}")}
+    entries = served.ask("GET", "/v1/audit?limit=1000").json["entries"]
+    assert [entry["action"] for entry in entries if entry.get("run_id") == run_id].count("run_submitted") == 1
 
 
 def test_settings_that_make_no_run_are_told_and_stay_in_the_form(served: Serving, visit: Visit) -> None:

@@ -141,7 +141,7 @@ def test_files_of_the_machine_are_no_models(recorded: Serving, query: str) -> No
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A service whose operator has given recordings a name of their own."""
     run_file = "providers: [{name: recorded, kind: replay}]\ncandidates: [scripted/echo]\njudges: [scripted/judge-5]\n"
-    with Serving(tmp_path_factory.mktemp("recorded"), run_file=run_file, settings="max_uploads: 2\n") as serving:
+    with Serving(tmp_path_factory.mktemp("recorded"), run_file=run_file, settings="max_uploads: 2\nmax_streams: 2\n") as serving:
         yield serving
 
 
@@ -153,10 +153,24 @@ def test_slow_uploads_of_one_caller_keep_nobody_from_the_queue(recorded: Serving
     recorded.wait_for(lambda: len(recorded.left_over()) == 2)
     answer = recorded.submit(dataset(1))
     assert (answer.status, answer.json["error"]["code"], answer.headers["retry-after"]) == (429, "rate_limited", "5")
+    assert recorded.ask("POST", "/validate", b"", {"Origin": f"http://127.0.0.1:{recorded.port}"}).status == 429
     assert recorded.ask("GET", "/readyz").status == 200
     for connection in slow:
         connection.close()
     recorded.wait_for(lambda: recorded.submit(dataset(1)).status == 202)
+
+
+def test_streams_of_one_caller_leave_connections_to_others(recorded: Serving) -> None:
+    followed = [socket.create_connection(("127.0.0.1", recorded.port)) for _ in range(2)]
+    for connection in followed:
+        connection.sendall(b"GET /live/runs HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b"200 OK" in connection.recv(1000)
+    assert recorded.ask("GET", "/live/runs").status == 429
+    assert recorded.ask("GET", "/v1/runs/any/events").status == 429
+    assert recorded.ask("GET", "/runs").status == 200
+    for connection in followed:
+        connection.close()
+    recorded.wait_for(lambda: recorded.ask("HEAD", "/live/runs").status == 200)
 
 
 @pytest.mark.parametrize("text", ["' OR 1=1 --", '"; DROP TABLE submission; --', "%27%20UNION%20SELECT", "1;SELECT pg_sleep(9)"])

@@ -7,7 +7,7 @@ import pytest
 
 from assay import api
 from assay.core.errors import RunNotFound
-from assay.surfaces.server.drafts import KEPT_SECONDS, MOST, MOST_OF_ONE, Draft, Drafts
+from assay.surfaces.server.drafts import KEPT_SECONDS, MOST, MOST_OF_ONE, MOST_RESULTS, Draft, Drafts
 from assay.surfaces.server.spool import Spooled
 
 
@@ -77,3 +77,11 @@ def test_what_was_found_out_goes_with_its_draft(shelf: Shelf) -> None:
     shelf.drafts.drop(draft)
     shelf.drafts.keep_result(draft, "report", "too late")
     assert shelf.drafts.result(draft, "report") is None
+
+
+def test_a_draft_keeps_its_report_and_the_newest_estimates(shelf: Shelf) -> None:
+    draft = shelf.add()
+    names = ["report", *(f"cost {number}" for number in range(MOST_RESULTS + 5))]
+    for name in names:
+        shelf.drafts.keep_result(draft, name, "found")
+    assert [name for name in names if shelf.drafts.result(draft, name)] == ["report", *names[-MOST_RESULTS:]]

@@ -223,7 +223,7 @@ def serve(listening: Listening, say: Callable[[str], None]) -> None:
         pending=Pending(),
         drafts=Drafts(taken, time.time),
         feeds=Feeds(),
-        uploads=Places(settings.max_uploads),
+        uploads=Places(settings.max_uploads, "uploads"),
     )
     if settings.log_requests:
         logging.getLogger("assay.server").setLevel(logging.INFO)

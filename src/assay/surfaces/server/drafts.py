@@ -15,6 +15,8 @@ KEPT_SECONDS = 3600.0
 MOST_OF_ONE = 4
 """Drafts that one owner may have; an older one makes room."""
 MOST = 16
+MOST_RESULTS = 20
+"""What is kept of one draft beside its report, which is found out first: the newest estimates."""
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,5 +82,8 @@ class Drafts:
 
     def keep_result(self, draft: Draft, what: str, result: Any) -> None:
         """What was found out about a draft, for as long as it is kept."""
-        if draft.id in self._kept:
-            self._results[draft.id, what] = result
+        with self._lock:
+            if draft.id in self._kept:
+                self._results[draft.id, what] = result
+            for key in [key for key in self._results if key[0] == draft.id][1:-MOST_RESULTS]:
+                del self._results[key]

@@ -9,6 +9,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -20,7 +21,7 @@ from assay.core.errors import StoreUnavailable
 from assay.surfaces.server import keys
 from assay.surfaces.server.errors import RETRY_SECONDS, Refusal, error_body
 from assay.surfaces.server.meters import Meters
-from assay.surfaces.server.rates import Allowance, Rates
+from assay.surfaces.server.rates import Allowance, Places, Rates
 from assay.surfaces.server.sessions import Sessions, token_in
 from assay.surfaces.server.settings import ServerSettings
 
@@ -35,6 +36,7 @@ BODY_BYTES_PER_SECOND = 8 << 10
 """The pace that an upload keeps at least on average, or it would hold a place in the queue for hours."""
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?", re.ASCII)
+_STREAM = re.compile(r"/live/.+|/v1/runs/[^/]+/events")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _SINGLE = frozenset(
     {
@@ -160,6 +162,7 @@ class Frame:
         self._meters = meters
         self._idle_seconds = settings.idle_seconds
         self._logs = settings.log_requests
+        self._streams = Places(settings.max_streams, "streams")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -176,7 +179,9 @@ class Frame:
             state["caller"], allowance = self._guard.admit(scope, exchange.headers)
             exchange.extra = {} if allowance is None else allowance.headers()
             exchange.may_go_on = partial(self._guard.still_knows, state["caller"], exchange.headers, method=scope["method"])
-            await self._app(asked, exchange.receive, exchange.send)
+            # Streams last: those of one caller must not take all connections.
+            with self._streams.of(state["caller"].name) if _STREAM.fullmatch(normalize_path(scope["path"])) else nullcontext():
+                await self._app(asked, exchange.receive, exchange.send)
         except Refusal as refusal:
             await exchange.refuse(refusal)
         except asyncio.CancelledError:

@@ -34,15 +34,16 @@ class Allowance(msgspec.Struct, frozen=True):
 class Places:
     """How much each caller may have under way at the same time."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, what: str) -> None:
         self._most = most
+        self._what = what
         self._taken: Counter[str] = Counter()
 
     @contextmanager
     def of(self, caller: str) -> Iterator[None]:
         """A place for as long as the block lasts; raises Refusal when the caller has none left."""
         if self._taken[caller] >= self._most:
-            raise Refusal(429, "too many uploads at once", headers={"Retry-After": str(RETRY_SECONDS)})
+            raise Refusal(429, f"too many {self._what} at once", headers={"Retry-After": str(RETRY_SECONDS)})
         self._taken[caller] += 1
         try:
             yield

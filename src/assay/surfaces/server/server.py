@@ -9,7 +9,7 @@ from litestar import Response
 
 from assay import api
 from assay.core.errors import RunNotFound, StoreUnavailable
-from assay.core.run_result import RunResult
+from assay.core.run_result import RunListing, RunResult
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.server.answers import RunView
 from assay.surfaces.server.drafts import Drafts
@@ -70,6 +70,11 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             return ""
         why = self.queue.problem(run_id) or ("" if api.is_driven(run_id, self.runs_dir) else "nobody works on this run; resume it")
         return self.told(why)
+
+    def listed(self, *, max_age: float = 0.0) -> list[RunListing]:
+        """All runs, the newest first, as they may be told of."""
+        listings = self.listings.newest_first(max_age=max_age)
+        return [msgspec.structs.replace(listing, note=self.told(listing.note)) if listing.note else listing for listing in listings]
 
     def told(self, message: str) -> str:
         """A message for those who may not know where on this machine the runs are."""

@@ -38,6 +38,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     max_runs: Annotated[Count, _says("Runs that are worked on at the same time.")] = 2
     max_queue: Annotated[Count, _says("Runs that may wait for their turn; more are answered with 503.")] = 100
     max_uploads: Annotated[Count, _says("Uploads of one key at the same time; more are answered with 429.")] = 20
+    max_streams: Annotated[Count, _says("Streams that one key follows at the same time; more are answered with 429.")] = 100
     max_concurrency: Annotated[Count, _says("Calls in flight that a request may ask for.")] = 64
     max_evaluations: Annotated[Count, _says("Answers that one run may ask for: its records times `repeat`.")] = 1_000_000
     requests_per_minute: Annotated[Count, _says("Requests of one key per minute.")] = 600

@@ -51,7 +51,9 @@ const read = (html, within) => {
 };
 
 // Which records a query asks for, in its order, as a server would answer.
-const words = (text) => text.toLowerCase().replaceAll("ß", "ss").split(/\s+/).filter(Boolean).join(" ").normalize("NFC");
+// Texts are case-folded: as small letters of their capitals, but for a dotless i, and with one small sigma.
+const folded = (text) => text.split("ı").map((part) => part.toUpperCase().toLowerCase()).join("ı").replaceAll("ς", "σ");
+const words = (text) => folded(text).split(/\s+/).filter(Boolean).join(" ").normalize("NFC");
 const limit = (query, name) => (query.get(name) ? Number(query.get(name)) : null);
 const found = once(async (asked) => {
   const { rows, texts, orders, sets } = await list();

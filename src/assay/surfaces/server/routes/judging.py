@@ -14,7 +14,7 @@ from assay.surfaces.server.errors import Refusal
 from assay.surfaces.server.forms import FileForm
 from assay.surfaces.server.queries import AnyRequest
 from assay.surfaces.server.routes.pages import PLACE, paged, shown_folder
-from assay.surfaces.server.server import Answer, Server, server_of
+from assay.surfaces.server.server import Answer, Server, caller_of, server_of
 
 LABEL_BYTES = 20 << 20
 """The largest file of labels."""
@@ -82,6 +82,12 @@ async def calibrate_form(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """The judge of a run against a file of labels, which is read and not kept."""
     server = server_of(request)
     page = await asyncio.to_thread(_run_page, server, run_id)
+    with server.uploads.of(caller_of(request).name):
+        page = await _compared(request, server, page)
+    return await asyncio.to_thread(paged, request, "run_judge.html", page, status=400 if page.problems else 200)
+
+
+async def _compared(request: AnyRequest, server: Server, page: RunJudgePage) -> RunJudgePage:
     form = FileForm(request)
     await form.open_file()
     ending = next((ending for ending in _ENDINGS if form.file_name.lower().endswith(ending)), "")
@@ -91,10 +97,9 @@ async def calibrate_form(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     try:
         await form.spool(path, limit=LABEL_BYTES)
         page = msgspec.structs.replace(page, source=form.file_name[:200])
-        page = await asyncio.to_thread(_calibrated, server, page, str(path))
+        return await asyncio.to_thread(_calibrated, server, page, str(path))
     finally:
         path.unlink(missing_ok=True)
-    return await asyncio.to_thread(paged, request, "run_judge.html", page, status=400 if page.problems else 200)
 
 
 HANDLERS = (show_judges, show_card, show_run_judge, calibrate_form)

@@ -80,14 +80,10 @@ async def static_file(request: AnyRequest, name: FromPath[str]) -> Answer:
 def runs_page(request: AnyRequest) -> Answer:
     """The list of runs."""
     server, choice = server_of(request), read_choice(request, RunsChoice)
-    listings = [_told_of(listing, server) for listing in server.listings.newest_first()]
+    listings = server.listed()
     address = f"{request.url.scheme}://{request.headers['host']}"
     view = runs_view(listings, choice, place=PLACE, runs_dir=shown_folder(request), server_address=address)
     return paged(request, "runs.html", view)
-
-
-def _told_of(listing: RunListing, server: Server) -> RunListing:
-    return msgspec.structs.replace(listing, note=server.told(listing.note)) if listing.note else listing
 
 
 @get("/live/runs")
@@ -124,7 +120,7 @@ async def _row_events(server: Server, choice: RunsChoice, *, reader: Reader) -> 
 
 def _listed(server: Server) -> dict[str, RunListing]:
     """All runs by id; everybody who follows the list shares one look at the folder."""
-    return {listing.run_id: listing for listing in server.listings.newest_first(max_age=POLL_SECONDS / 2)}
+    return {listing.run_id: listing for listing in server.listed(max_age=POLL_SECONDS / 2)}
 
 
 class _Row(msgspec.Struct, frozen=True):

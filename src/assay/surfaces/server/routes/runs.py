@@ -22,7 +22,7 @@ _PARTS = ("records", "errors", "failures", "distribution", "events", "artifacts"
 def list_runs(request: AnyRequest) -> Answer:
     """List the runs, the newest first."""
     query = read_query(request, RunsQuery)
-    runs = iter(server_of(request).listings.newest_first())
+    runs = iter(server_of(request).listed())
     if query.cursor is not None:
         runs = _after(runs, query.cursor)
     found = list(islice((run for run in runs if _is_wanted(run, query)), query.limit + 1))

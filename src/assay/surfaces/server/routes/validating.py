@@ -10,6 +10,7 @@ from litestar import Response, get, post
 from litestar.params import FromPath
 
 from assay import api
+from assay.core.errors import RunNotFound
 from assay.surfaces.pages import figures
 from assay.surfaces.pages.validating import (
     DraftPage,
@@ -56,6 +57,11 @@ async def take_upload(request: AnyRequest) -> Answer:
 
 async def _kept(request: AnyRequest, server: Server) -> Draft:
     """The upload as a draft; raises Refusal, and then nothing is left of it."""
+    with server.uploads.of(caller_of(request).name):
+        return await _spooled(request, server)
+
+
+async def _spooled(request: AnyRequest, server: Server) -> Draft:
     form = FileForm(request)
     await form.open_file()
     upload = await asyncio.to_thread(server.submissions.new_upload)
@@ -99,10 +105,21 @@ async def show_draft(request: AnyRequest, draft_id: FromPath[str]) -> Answer:
 
 @post("/validate/{draft_id:str}/run", status_code=303, request_max_body_size=FORM_BYTES)
 async def start_run(request: AnyRequest, draft_id: FromPath[str]) -> Answer:
-    """Make a run of an upload, and lead to it."""
-    server = server_of(request)
-    draft = server.drafts.of(draft_id, caller_of(request).name)
+    """Make a run of an upload, and lead to it; whoever asks for it again is led to the same one."""
+    server, owner = server_of(request), caller_of(request).name
     choice = await read_fields(request, RunChoice)
+    async with server.turns.of(f"draft {draft_id}"):
+        try:
+            draft = server.drafts.of(draft_id, owner)
+        except RunNotFound:
+            started = await asyncio.to_thread(server.submissions.of, draft_id)
+            if started is None or started.owner != owner:
+                raise
+            return _led(f"/runs/{draft_id}")
+        return await _started(request, server, draft=draft, choice=choice)
+
+
+async def _started(request: AnyRequest, server: Server, *, draft: Draft, choice: RunChoice) -> Answer:
     try:
         query = _query(draft, choice)
         check_settings(server, query)
