@@ -218,7 +218,7 @@ def test_record_is_found_by_its_id_wherever_that_has_slashes(service: Serving) -
 
 
 def test_events_tell_of_a_run_that_nobody_works_on_and_end(tmp_path: Path) -> None:
-    with Serving(tmp_path, run_file="candidates: [scripted/slow-60000]\njudges: [scripted/judge-5]\n") as serving:
+    with Serving(tmp_path, run_file="candidates: [scripted/slow-2000]\njudges: [scripted/judge-5]\n") as serving:
         accepted = [serving.submit(dataset(1)).json["run_id"] for _ in range(3)]
         shutil.rmtree(serving.runs_dir / ".active" / accepted[2] / "upload")
         for run_id in accepted[:2]:
@@ -248,7 +248,7 @@ def test_events_go_on_where_they_were_left_after_the_service_was_away(tmp_path: 
 
 
 def test_cancelled_run_ends_its_events(service: Serving) -> None:
-    run_id = service.submit(dataset(2), "?model=scripted/slow-60000").json["run_id"]
+    run_id = service.submit(dataset(2), "?model=scripted/slow-2000").json["run_id"]
     with ThreadPoolExecutor(1) as pool:
         following = pool.submit(service.ask, "GET", f"/v1/runs/{run_id}/events")
         service.wait_for(lambda: service.ask("GET", f"/v1/runs/{run_id}").json["state"] == "running")
