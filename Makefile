@@ -37,7 +37,7 @@ format: $(VENV)/dev.stamp ## Format the code and mend what ruff can mend
 bench: $(VENV)/dev.stamp ## Measure validation and runs beside other tools (ARGS="run --quick" for a part of it)
 	$(RUN) bench $(ARGS)
 
-stats: $(VENV)/dev.stamp ## Simulate how often every interval holds the truth and every test cries wolf (about 6 minutes)
+stats: $(VENV)/dev.stamp ## Simulate how often every interval holds the truth and every test cries wolf (about 7 minutes)
 	$(RUN) -m tests.stats --write $(ARGS)
 
 fuzz: $(VENV)/dev.stamp ## Feed at least 100,000 mutated inputs to the readers

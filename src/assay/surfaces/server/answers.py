@@ -42,7 +42,9 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     record_errors: Annotated[tuple[RecordError, ...], _says("The errors of records that are left out; at most 1,000.")]
     request_id: str
     record_errors_truncated: Annotated[bool, _says("There are more errors than are listed.")] = False
-    record_errors_total: Annotated[int | None, _says("How many there are, when not all are listed.")] = None
+    record_errors_total: Annotated[
+        int | None, _says("How many there are, when not all are listed; from 100,000 on one for each further record.")
+    ] = None
     record_errors_url: Annotated[str | None, _says("Where all of them are, when not all are listed.")] = None
 
 
