@@ -1,5 +1,7 @@
 """`assay calibrate`: a run's judge beside people."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import click

@@ -1,5 +1,7 @@
 """`assay charts`: the charts of one run, or of several side by side, as SVG files."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import click

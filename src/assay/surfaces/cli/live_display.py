@@ -1,5 +1,7 @@
 """A run under way on a terminal: a bar, and below it what there is to know."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from rich.console import Console, Group

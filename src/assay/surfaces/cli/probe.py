@@ -1,5 +1,7 @@
 """`assay probe`: a judge, asked what a sound one answers in a known way, into a judge card and an exit code."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

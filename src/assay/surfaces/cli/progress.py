@@ -1,5 +1,7 @@
 """How a run is going, on standard error: a live display on a terminal, a plain line now and then elsewhere."""
 
+from __future__ import annotations
+
 import os
 import sys
 from collections import deque
@@ -33,7 +35,7 @@ _DONE_WORDS = {"evaluated": "evaluated", "evaluation_error": "failed", "timeout"
 class RunProgress:
     """Shows one run while it is under way; `watch` takes each snapshot."""
 
-    def __init__(self, name: str, *, console: "Console | None" = None, is_quiet: bool = False, resume: str = "") -> None:
+    def __init__(self, name: str, *, console: Console | None = None, is_quiet: bool = False, resume: str = "") -> None:
         self._name = printable(name, limit=NAME_LIMIT)
         self._resume = resume
         self._live = _live_display(console)
@@ -129,7 +131,7 @@ def _notes(now: api.Snapshot) -> dict[str, str]:
     return notes
 
 
-def _live_display(console: "Console | None") -> "LiveDisplay | None":
+def _live_display(console: Console | None) -> LiveDisplay | None:
     """The live display, where somebody looks; elsewhere what it is made of is not even loaded."""
     is_forced = bool(os.environ.get("FORCE_COLOR") or os.environ.get("TTY_COMPATIBLE"))
     if console is None and not is_forced and not (sys.stderr is not None and sys.stderr.isatty()):

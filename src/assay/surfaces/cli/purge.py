@@ -1,5 +1,7 @@
 """`assay purge`: removes artifacts whose time of retention is over, and leaves a trace of each."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from typing import Any
 

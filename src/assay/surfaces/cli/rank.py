@@ -1,5 +1,7 @@
 """`assay rank`: judges compare the answers of finished runs, two at a time, and a ranking comes out of it."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import click

@@ -1,5 +1,7 @@
 """Runs of a server, followed and told as if they were here."""
 
+from __future__ import annotations
+
 import os
 import shlex
 import signal

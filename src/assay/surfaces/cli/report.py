@@ -1,5 +1,7 @@
 """`assay report`: a finished run as one HTML file that opens anywhere."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,5 +1,7 @@
 """`assay rescore`: a finished run with the official score of a benchmark, as a new run, without any model."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import click

@@ -1,5 +1,7 @@
 """`assay run`: a dataset and models, or a run file, into runs with sealed evidence, a report and an exit code."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal

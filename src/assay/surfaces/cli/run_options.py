@@ -1,5 +1,7 @@
 """What the commands on runs have in common: where runs live, how a report is shown, and the exit code of a run."""
 
+from __future__ import annotations
+
 import os
 import shlex
 import shutil

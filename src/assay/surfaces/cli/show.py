@@ -1,5 +1,7 @@
 """`assay show`: a run's report, or one of its records with everything that is known of it."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import click

@@ -1,5 +1,7 @@
 """`assay suite`: several run files, run and gated together."""
 
+from __future__ import annotations
+
 import click
 
 from assay import api

@@ -1,5 +1,7 @@
 """`assay trend`: runs over one dataset in the order of time."""
 
+from __future__ import annotations
+
 from typing import Any, Literal
 
 import click

@@ -1,5 +1,7 @@
 """`assay validate`: datasets in, a report and a verdict out."""
 
+from __future__ import annotations
+
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence

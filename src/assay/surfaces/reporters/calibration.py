@@ -1,9 +1,11 @@
 """A judge beside people, for the terminal."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Any
 
-from assay.api import Calibration
+from assay import api
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import Paint, hanging, painter
 from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal
@@ -17,7 +19,7 @@ LABEL = 19
 MAX_SLICES = 12
 
 
-def calibration_text(found: Calibration, settings: Settings, *, chart: str = "") -> Iterator[str]:
+def calibration_text(found: api.Calibration, settings: Settings, *, chart: str = "") -> Iterator[str]:
     """Who was compared, how far they agree, what the judge gets wrong, the corrected figures, slices."""
     paint = painter(is_coloured=settings.is_coloured)
     judges = ", ".join(found.judges) or "programmatic grading"
@@ -42,14 +44,14 @@ def _lines(pairs: list[tuple[str, str]], settings: Settings, *, paint: Paint) ->
         yield f"{paint(f'{label:{LABEL}}', 'quiet')}{shown}\n"
 
 
-def _subject(found: Calibration) -> list[tuple[str, str]]:
+def _subject(found: api.Calibration) -> list[tuple[str, str]]:
     raters = [rater for rater in found.raters if rater]
     who = f" by {', '.join(raters)}" if raters else ""
     ties = f" · {counted(found.n_ties, 'record')} on which raters are split evenly" if found.n_ties else ""
     return [("labels", f"{counted(found.n_labels, 'label')} on {counted(found.n_records, 'graded record')}{who}{ties}")]
 
 
-def _agreement(found: Calibration) -> list[tuple[str, str]]:
+def _agreement(found: api.Calibration) -> list[tuple[str, str]]:
     lines = [
         ("agreement", figure(found.agreement)),
         ("kappa", f"{figure(found.kappa)} · Cohen's, beyond chance"),
@@ -63,7 +65,7 @@ def _agreement(found: Calibration) -> list[tuple[str, str]]:
     return [line for line in lines if line[1]]
 
 
-def _errors(found: Calibration) -> list[tuple[str, str]]:
+def _errors(found: api.Calibration) -> list[tuple[str, str]]:
     detection = found.detection
     good, bad = detection.true_positives + detection.false_negatives, detection.true_negatives + detection.false_positives
     return [
@@ -72,7 +74,7 @@ def _errors(found: Calibration) -> list[tuple[str, str]]:
     ]
 
 
-def _corrected(found: Calibration) -> list[tuple[str, str]]:
+def _corrected(found: api.Calibration) -> list[tuple[str, str]]:
     lines = [
         ("pass rate", f"{figure(found.judged)} · as judged, {counted(found.judged.n, 'answer' if found.n_clusters else 'record')}"),
     ]
@@ -90,13 +92,13 @@ def _corrected(found: Calibration) -> list[tuple[str, str]]:
     return lines
 
 
-def _by_people(found: Calibration) -> str:
+def _by_people(found: api.Calibration) -> str:
     """What people say of a run of which every record is labelled; there is nothing to correct."""
     good, n = found.detection.true_positives + found.detection.false_negatives, _verdicts(found)
     return f"{decimal(good / n) if n else UNKNOWN} · {good:,} of {n:,} pass"
 
 
-def _verdicts(found: Calibration) -> int:
+def _verdicts(found: api.Calibration) -> int:
     """Answers of which people say pass or fail."""
     seen = found.detection
     return seen.true_positives + seen.false_negatives + seen.true_negatives + seen.false_positives
@@ -119,7 +121,7 @@ def figure(estimate: Any) -> str:
     return f"{decimal(estimate.value)} [{decimal(estimate.interval.low)}, {decimal(estimate.interval.high)}]"
 
 
-def _slices(found: Calibration, settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _slices(found: api.Calibration, settings: Settings, *, paint: Paint) -> Iterator[str]:
     if not found.slices:
         return
     shown = found.slices if settings.is_verbose else found.slices[:MAX_SLICES]

@@ -1,8 +1,10 @@
 """Two runs beside each other, for the terminal: the difference, what it is worth, where it comes from, and the flips."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 
-from assay.api import Comparison
+from assay import api
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.comparison_words import (
     change,
@@ -22,7 +24,7 @@ from assay.surfaces.reporters.wording import counted
 _STYLES = {"IMPROVED": "accepted", "WORSE": "error", "UNDECIDED": "warning"}
 
 
-def comparison_text(found: Comparison, settings: Settings, *, commands: Sequence[str] = ()) -> Iterator[str]:
+def comparison_text(found: api.Comparison, settings: Settings, *, commands: Sequence[str] = ()) -> Iterator[str]:
     """The whole report; `commands` are what the reader may want to call next."""
     paint = painter(is_coloured=settings.is_coloured)
     yield from _sides(found, settings, paint=paint)
@@ -39,7 +41,7 @@ def comparison_text(found: Comparison, settings: Settings, *, commands: Sequence
         yield _labelled("" if number else "next", printable(command), paint=paint, settings=None)
 
 
-def _sides(found: Comparison, settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _sides(found: api.Comparison, settings: Settings, *, paint: Paint) -> Iterator[str]:
     for label, side in (("before", found.before), ("after", found.after)):
         words = [
             side.run_id,
@@ -52,7 +54,7 @@ def _sides(found: Comparison, settings: Settings, *, paint: Paint) -> Iterator[s
     yield _labelled("compared", listed_records(found), paint=paint, settings=settings)
 
 
-def _differences(found: Comparison, settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _differences(found: api.Comparison, settings: Settings, *, paint: Paint) -> Iterator[str]:
     columns = (
         Column(""),
         Column("before", is_number=True),
@@ -63,7 +65,7 @@ def _differences(found: Comparison, settings: Settings, *, paint: Paint) -> Iter
     yield from table(columns, difference_rows(found), paint=paint, width=settings.width)
 
 
-def _slices(found: Comparison, settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _slices(found: api.Comparison, settings: Settings, *, paint: Paint) -> Iterator[str]:
     shown, omitted = shown_slices(found, is_verbose=settings.is_verbose)
     if not shown:
         return
@@ -90,7 +92,7 @@ def _slices(found: Comparison, settings: Settings, *, paint: Paint) -> Iterator[
         yield paint(f"… and {counted(omitted, 'more value')} (--verbose lists them)", "quiet") + "\n"
 
 
-def _flips(found: Comparison, settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _flips(found: api.Comparison, settings: Settings, *, paint: Paint) -> Iterator[str]:
     if not found.flips:
         return
     limit = None if settings.is_verbose else TEXT_LIMIT

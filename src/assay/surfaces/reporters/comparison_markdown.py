@@ -1,8 +1,10 @@
 """Two runs beside each other as a comment on a pull request."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
-from assay.api import Comparison
+from assay import api
 from assay.surfaces.reporters.comparison_words import change, conclusion, difference_rows, listed_records, p_text, shown_slices
 from assay.surfaces.reporters.run_markdown import cell, inert, markdown_table
 from assay.surfaces.reporters.run_numbers import UNKNOWN, level_name
@@ -10,10 +12,10 @@ from assay.surfaces.reporters.run_numbers import UNKNOWN, level_name
 TEXT_LIMIT = 240
 
 
-def comparison_markdown(found: Comparison, *, is_verbose: bool = False) -> Iterator[str]:
+def comparison_markdown(found: api.Comparison, *, is_verbose: bool = False) -> Iterator[str]:
     """The whole comment: the decision, both runs, slices, flips with both answers."""
     word, reason = conclusion(found)
-    yield f"## Comparison: {word}\n\n- {inert(reason)}\n"
+    yield f"## api.Comparison: {word}\n\n- {inert(reason)}\n"
     yield from (f"- {inert(note)}\n" for note in found.notes)
     yield "\n"
     yield from _differences(found)
@@ -23,12 +25,12 @@ def comparison_markdown(found: Comparison, *, is_verbose: bool = False) -> Itera
     yield from _flips(found)
 
 
-def _differences(found: Comparison) -> Iterator[str]:
+def _differences(found: api.Comparison) -> Iterator[str]:
     titles = ("", cell(found.before.candidate), cell(found.after.candidate), "difference", "p")
     yield from markdown_table(titles, [[_figure(text) for text in row] for row in difference_rows(found)], n_texts=1)
 
 
-def _slices(found: Comparison, *, is_verbose: bool) -> Iterator[str]:
+def _slices(found: api.Comparison, *, is_verbose: bool) -> Iterator[str]:
     shown, omitted = shown_slices(found, is_verbose=is_verbose)
     if not shown:
         return
@@ -42,7 +44,7 @@ def _slices(found: Comparison, *, is_verbose: bool) -> Iterator[str]:
         yield f"\n… and {omitted:,} more.\n"
 
 
-def _flips(found: Comparison) -> Iterator[str]:
+def _flips(found: api.Comparison) -> Iterator[str]:
     if not found.flips:
         return
     yield f"\n<details><summary>Flips: {found.n_flips:,}</summary>\n\n"

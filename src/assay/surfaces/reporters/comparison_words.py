@@ -1,9 +1,11 @@
 """A comparison in words: what changed, whether it can be believed, and what would settle it."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 
-from assay.api import Comparison
+from assay import api
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, level_name
 from assay.surfaces.reporters.run_text import one_line
@@ -28,7 +30,7 @@ def _signed(value: float) -> str:
     return "0.00" if text in ("+0.00", "-0.00") else text
 
 
-def difference_rows(found: Comparison) -> list[tuple[str, ...]]:
+def difference_rows(found: api.Comparison) -> list[tuple[str, ...]]:
     """Pass rates and scores before and after, the difference of each, and p."""
     before, after = found.before, found.after
     return [
@@ -44,7 +46,7 @@ def p_text(p: float | None) -> str:
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def listed_records(found: Comparison) -> str:
+def listed_records(found: api.Comparison) -> str:
     """`118 records · 2 without a grade in one of the runs · 1 changed · 3 only before · 0 only after`."""
     parts = [counted(found.n, "record")]
     if found.n_clusters is not None:
@@ -65,7 +67,7 @@ def _first(record_ids: Sequence[str]) -> str:
     return f" ({shown}{', …' if len(names) > 3 else ''})"
 
 
-def conclusion(found: Comparison) -> tuple[str, str]:
+def conclusion(found: api.Comparison) -> tuple[str, str]:
     """One word on the difference of pass rates, and the sentence behind it."""
     interval = found.passes.interval
     if interval is None or found.n == 0:
@@ -78,7 +80,7 @@ def conclusion(found: Comparison) -> tuple[str, str]:
     return "UNDECIDED", f"no difference of pass rates can be shown ({flips}{_exact(found)}){_power(found)}"
 
 
-def _exact(found: Comparison) -> str:
+def _exact(found: api.Comparison) -> str:
     """McNemar's exact p, and why it may look less sure than the test that decides; records in clusters have none."""
     if found.n_clusters is not None:
         return ""
@@ -87,7 +89,7 @@ def _exact(found: Comparison) -> str:
     return f"; McNemar's exact p {p_text(p)}{why}"
 
 
-def _power(found: Comparison) -> str:
+def _power(found: api.Comparison) -> str:
     unit = "record" if found.n_clusters is None else "cluster"
     units = counted(found.n_clusters or found.n, unit)
     words = f"; {units} would show one of {decimal(found.detectable_effect)} or more"
@@ -98,7 +100,7 @@ def _power(found: Comparison) -> str:
     return f"{words}, the one seen here would take {counted(found.required_records, unit)}"
 
 
-def shown_slices(found: Comparison, *, is_verbose: bool) -> tuple[Sequence[Any], int]:
+def shown_slices(found: api.Comparison, *, is_verbose: bool) -> tuple[Sequence[Any], int]:
     """The slices that a reader looks for first: the least likely to be chance, then the largest."""
     ordered = sorted(found.slices, key=lambda row: (row.p_adjusted is None, row.p_adjusted, -row.n))
     shown = ordered if is_verbose else ordered[:MAX_SLICES]

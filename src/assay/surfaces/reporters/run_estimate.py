@@ -1,5 +1,7 @@
 """What a run would cost, in words; a price that is not known is called so."""
 
+from __future__ import annotations
+
 from assay import api
 from assay.surfaces.reporters.run_numbers import dollars
 from assay.surfaces.reporters.wording import counted

@@ -1,5 +1,7 @@
 """What a run would do: its datasets, models, limits and gates, without a call."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Any
 

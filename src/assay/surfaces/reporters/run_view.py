@@ -1,5 +1,7 @@
 """A run's artifacts into what a report shows of them: the failures in groups, and the records to list one by one."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime

@@ -1,8 +1,10 @@
 """Runs in the order of time, for the terminal, with the direction in words."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
-from assay.api import RunTrend
+from assay import api
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import Paint, painter
 from assay.surfaces.reporters.run_numbers import bar, decimal
@@ -14,7 +16,7 @@ from assay.surfaces.reporters.wording import counted
 _STYLES = {"up": "accepted", "down": "error", "none": "quiet"}
 
 
-def trend_text(found: RunTrend, settings: Settings, *, chart: str = "") -> Iterator[str]:
+def trend_text(found: api.RunTrend, settings: Settings, *, chart: str = "") -> Iterator[str]:
     """A line for each run with its interval and a bar, then the direction."""
     paint = painter(is_coloured=settings.is_coloured)
     largest = 1.0 if found.measure == "pass_rate" else max((point.value for point in found.points), default=1.0)
@@ -48,7 +50,7 @@ def trend_text(found: RunTrend, settings: Settings, *, chart: str = "") -> Itera
         yield f"{label('chart', paint)}{printable(chart)}\n"
 
 
-def _title(found: RunTrend) -> str:
+def _title(found: api.RunTrend) -> str:
     """What the runs are followed by: `pass rate`, `mean score`, or the name of a profile."""
     if found.measure == "pass_rate":
         return "pass rate"
@@ -60,7 +62,7 @@ def label(word: str, paint: Paint) -> str:
     return paint(f"{word:{LABEL}}", "quiet")
 
 
-def direction_words(found: RunTrend) -> str:
+def direction_words(found: api.RunTrend) -> str:
     """`down by 0.02 per run (p 0.017)`, or why nothing can be said."""
     trend = found.trend
     if trend.p_value is None:

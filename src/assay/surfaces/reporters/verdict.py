@@ -1,8 +1,10 @@
 """A gate's verdict in words, for the terminal and for pull requests."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
-from assay.api import SuiteResult, Verdict
+from assay import api
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import hanging, painter
 from assay.surfaces.reporters.run_markdown import cell, inert
@@ -12,7 +14,7 @@ from assay.surfaces.reporters.settings import Settings
 _STYLES = {"REGRESSION": "error", "WARNING": "warning", "PASS": "accepted", "IMPROVED": "accepted"}
 
 
-def verdict_text(verdict: Verdict, settings: Settings) -> Iterator[str]:
+def verdict_text(verdict: api.Verdict, settings: Settings) -> Iterator[str]:
     """The word, what was measured against what, and a line for each reason."""
     paint = painter(is_coloured=settings.is_coloured)
     against = f" against {printable(verdict.baseline)}" if verdict.baseline else ""
@@ -24,14 +26,14 @@ def verdict_text(verdict: Verdict, settings: Settings) -> Iterator[str]:
         yield f"{mark}{hanging(printable(finding.reason, limit=TEXT_LIMIT), first=LABEL, width=settings.width, indent=LABEL)}\n"
 
 
-def verdict_markdown(verdict: Verdict) -> Iterator[str]:
+def verdict_markdown(verdict: api.Verdict) -> Iterator[str]:
     """The same as a comment on a pull request."""
     against = f" against {cell(verdict.baseline)}" if verdict.baseline else ""
     yield f"## Gate: {verdict.word}\n\n{cell(verdict.run_id)}{against}: {'passed' if verdict.passed else 'failed'}.\n\n"
     yield from (f"- **{finding.word}** · {inert(finding.reason)}\n" for finding in verdict.reasons)
 
 
-def suite_text(found: SuiteResult, settings: Settings) -> Iterator[str]:
+def suite_text(found: api.SuiteResult, settings: Settings) -> Iterator[str]:
     """The verdict on each run with its reasons, then that on all of them."""
     paint = painter(is_coloured=settings.is_coloured)
     for one in found.runs:
