@@ -50,7 +50,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("validate x*.json", "no file matches 'x*.json'"),
         ("validate a.json --format xml", "invalid value for '--format': 'xml' is not one of"),
         ("validate a.json --contract batch", "invalid value for '--contract': 'batch' is not one of"),
-        ("validate a.json --formt json", "no such option '--formt' (Did you mean"),
+        ("validate a.json --formt json", "no such option '--formt'"),
         ("validate a.json --config wrong.yaml", "config 'wrong.yaml': unknown key 'max_turn' (did you mean 'max_turns'?)"),
         ("validate a.json --config none.yaml", "cannot read 'none.yaml': no such file"),
         ("validate a.json --max-issues -1", "invalid value for '--max-issues'"),

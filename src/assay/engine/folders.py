@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
+from assay.datasets.checks import nearest
 from assay.engine.run_id import check_run_id
 from assay.store.artifacts import MANIFEST
 from assay.store.failures import disk_errors
@@ -90,7 +91,12 @@ def find_run(runs_dir: Path, run: str) -> RunFolders:
         return RunFolders(runs_dir, matches[0])
     if matches:
         raise RunNotFound(f"'{run}' is the beginning of {len(matches)} runs", hint="give more of the id; see: assay runs")
-    raise RunNotFound(f"there is no run '{run}' in '{runs_dir}'", hint="list the runs with: assay runs")
+    raise _not_found(runs_dir, run, known)
+
+
+def _not_found(runs_dir: Path, run: str, known: list[str]) -> RunNotFound:
+    listed = "list the runs with: assay runs" if known else "it holds none yet; make one with assay run, or name another --runs-dir"
+    return RunNotFound(f"there is no run '{run}' in '{runs_dir}'", hint=nearest(run, known) or listed)
 
 
 def find_named_run(runs_dir: Path, run: str) -> RunFolders:

@@ -8,10 +8,12 @@
 """
 
 import os
+import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from types import TracebackType
 
 import click
@@ -92,10 +94,33 @@ def _explain(error: BaseException) -> int:
 
 
 def _explain_usage(error: click.ClickException) -> None:
-    message = error.format_message().strip().rstrip(".").replace(". (", " (")
+    # What click takes for near is said in the hint, as everywhere.
+    message = error.message if hasattr(error, "possibilities") else error.format_message()
+    message = message.strip().rstrip(".").replace(". (", " (")
     context = getattr(error, "ctx", None)
     command = context.command_path if isinstance(context, click.Context) else "assay"
-    complain(message[:1].lower() + message[1:], hint=f"{command} --help lists the arguments and options")
+    complain(message[:1].lower() + message[1:], hint=_nearest(error) or f"{command} --help lists the arguments and options")
+
+
+def _nearest(error: click.ClickException) -> str:
+    """The option, command or word that was meant; empty where nothing is near."""
+    near: Sequence[str] = getattr(error, "possibilities", None) or ()
+    kind = getattr(getattr(error, "param", None), "type", None)
+    given = _NOT_ONE_OF.match(error.message)
+    if isinstance(kind, click.Choice) and given is not None:
+        near = get_close_matches(given["word"], map(str, kind.choices), n=1)
+    return f"did you mean '{near[0]}'?" if near else ""
+
+
+_NOT_ONE_OF = re.compile(r"'(?P<word>.*)' is not one of")
+"""How click says that a word is none of a list; the word itself is nowhere else."""
+
+
+def nearest_of(word: str, known: Iterable[str], *, what: str) -> str:
+    """`did you mean 'validate'?`, or else all that is known."""
+    names = list(known)
+    near = get_close_matches(word, names, n=1)
+    return f"did you mean '{near[0]}'?" if near else f"{what}: {', '.join(names)}"
 
 
 def _system_message(error: OSError) -> str:

@@ -4,17 +4,18 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from assay import __version__
 from assay.core.errors import UsageProblem
-from assay.surfaces.cli.exits import COULD_NOT_RUN, Boundary
+from assay.surfaces.cli.exits import COULD_NOT_RUN, Boundary, nearest_of
 
 COMMANDS: Mapping[str, str] = {
+    "init": "Write a first run file and a tiny dataset, ready to run.",
     "validate": "Say everything that is wrong with datasets, in one pass.",
     "convert": "Turn a benchmark's files, or another contract's, into a dataset.",
     "run": "Ask models, grade their answers, keep the evidence.",
@@ -42,6 +43,7 @@ COMMANDS: Mapping[str, str] = {
     "purge": "Remove artifacts whose time of retention is over.",
     "serve": "Offer runs and validation over HTTP.",
     "keys": "Make, list and revoke keys of the service.",
+    "completion": "Print the script with which your shell completes what you type.",
 }
 """Each command, a module of this package, with its line in the help."""
 
@@ -54,6 +56,7 @@ Exit codes:
 
 EXAMPLES = """\b
 Examples:
+  assay init first && assay run first/evaluation.yaml
   assay validate answers.json
   assay validate 'data/**/*.jsonl' --format github
   assay convert lexam questions.jsonl -o lexam.jsonl
@@ -69,14 +72,22 @@ class Program(click.Group):
         """The commands in the order of the help."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's signature
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name, imported now; raises UsageProblem with the nearest name."""
         if cmd_name not in COMMANDS:
-            guesses = get_close_matches(cmd_name, COMMANDS, n=1)
-            hint = f"did you mean '{guesses[0]}'?" if guesses else f"commands: {', '.join(COMMANDS)}"
-            raise UsageProblem(f"no such command '{cmd_name}'", hint=hint)
+            if ctx.resilient_parsing:
+                # A shell asks how to go on; a line that is wrong already has no continuation.
+                return None
+            raise UsageProblem(f"no such command '{cmd_name}'", hint=nearest_of(cmd_name, COMMANDS, what="commands"))
         command: click.Command = import_module(f"assay.surfaces.cli.{cmd_name}").command
+        if ctx.resilient_parsing:
+            import_module("assay.surfaces.cli.completions").add_suggestions(command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands that begin so, without importing them, and the options of the program itself."""
+        named = [CompletionItem(name, help=line) for name, line in COMMANDS.items() if name.startswith(incomplete)]
+        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's signature
         """The list of commands without importing them."""

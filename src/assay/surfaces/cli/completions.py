@@ -1,0 +1,125 @@
+"""What the shell may suggest for a word: runs, models, files and folders, found without loading anything that a run needs."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import get_args
+
+import click
+from click.shell_completion import CompletionItem
+
+from assay.core.plan import ProviderKind
+from assay.surfaces.cli.run_options import RUNS_DIR, RUNS_DIR_VARIABLE
+
+Words = Callable[[click.Context, str], list[CompletionItem]]
+"""Suggestions for what was typed so far."""
+
+ALWAYS = (
+    "local/smollm2",
+    *(f"scripted/{name}" for name in ("echo", "empty", "mcq-first", "mcq-last", "mcq-any", "judge-any", "judge-sound")),
+    *(f"scripted/judge-{score}" for score in range(1, 6)),
+)
+"""Models that need no key."""
+_RECENT = 20
+"""Runs whose models are suggested."""
+
+
+class Suggested(click.types.StringParamType):
+    """A text, with suggestions for the shell."""
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+
+    def shell_complete(
+        self,
+        ctx: click.Context,
+        param: click.Parameter,  # noqa: ARG002  # click's signature
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """What may stand there."""
+        return self._words(ctx, incomplete)
+
+
+def add_suggestions(command: click.Command) -> None:
+    """Let every parameter that takes a plain text suggest what its name in the help promises: FILE, DIR, RUN, PROVIDER/MODEL."""
+    for parameter in command.params:
+        words = _WORDS.get((parameter.metavar or parameter.human_readable_name).strip("[]."))
+        if words is not None and parameter.type is click.STRING:
+            parameter.type = Suggested(words)
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            add_suggestions(inner)
+
+
+def _files(context: click.Context, typed: str) -> list[CompletionItem]:
+    del context
+    return [CompletionItem(typed, type="file")]
+
+
+def _folders(context: click.Context, typed: str) -> list[CompletionItem]:
+    del context
+    return [CompletionItem(typed, type="dir")]
+
+
+def _runs(context: click.Context, typed: str) -> list[CompletionItem]:
+    """Runs, the newest first; a path once it is one."""
+    found = [CompletionItem(name) for name in _named_runs(context) if name.startswith(typed)]
+    if found and "latest".startswith(typed):
+        found.insert(0, CompletionItem("latest", help="The newest run."))
+    return found or _folders(context, typed)
+
+
+def _files_or_runs(context: click.Context, typed: str) -> list[CompletionItem]:
+    return [*_runs(context, typed), *_files(context, typed)]
+
+
+def _models(context: click.Context, typed: str) -> list[CompletionItem]:
+    """Models of the newest runs, those that are always there, and the providers."""
+    providers = (f"{kind}/" for kind in get_args(ProviderKind) if kind not in ("scripted", "local"))
+    known = dict.fromkeys([*_models_of_runs(context), *providers, *ALWAYS])
+    return [CompletionItem(name) for name in known if name.startswith(typed)]
+
+
+def _named_runs(context: click.Context) -> list[str]:
+    """As the engine finds them, which would take longer to load than a person waits for a key."""
+    folder = _runs_dir(context)
+    places = [*_subfolders(folder), *_subfolders(folder / ".active")]
+    newest = sorted(places, key=lambda place: place.stat().st_mtime, reverse=True)
+    return list(dict.fromkeys(place.name for place in newest))
+
+
+def _runs_dir(context: click.Context) -> Path:
+    return Path(context.params.get("runs_dir") or os.environ.get(RUNS_DIR_VARIABLE) or RUNS_DIR)
+
+
+def _subfolders(folder: Path) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            yield from (entry for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+    except OSError:
+        # A folder that cannot be read suggests nothing; the command itself says why.
+        return
+
+
+def _models_of_runs(context: click.Context) -> Iterator[str]:
+    folder = _runs_dir(context)
+    for run_id in _named_runs(context)[:_RECENT]:
+        try:
+            plan = json.loads((folder / run_id / "run_manifest.json").read_bytes())["plan"]
+            models = (plan["candidate"], *plan["judges"])
+            yield from (f"{model['provider']}/{model['model']}" for model in models if model["provider"])
+        except (OSError, ValueError, LookupError, TypeError):
+            # One that is under way, damaged or purged suggests nothing.
+            continue
+
+
+_WORDS: dict[str, Words] = {
+    **dict.fromkeys(("FILE", "RUNFILE", "SUITE", "LABELS", "PATHS", "DATASET...|RUNFILE"), _files),
+    "DIR": _folders,
+    **dict.fromkeys(("RUN", "RUN RUN", "BEFORE", "AFTER"), _runs),
+    "DATASET|RUN": _files_or_runs,
+    "BENCHMARK] SOURCES": _files,
+    "PROVIDER/MODEL": _models,
+}
+"""By the name that the help gives a parameter."""

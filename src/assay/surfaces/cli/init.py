@@ -1,0 +1,194 @@
+"""`assay init`: a commented run file and a tiny dataset that run at once, without a key or a network."""
+
+import re
+import shlex
+import sys
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import get_args
+
+import click
+import msgspec
+
+from assay.core.case import ContractId
+from assay.core.errors import UsageProblem
+from assay.core.plan import ProviderKind
+from assay.surfaces.cli import exits
+from assay.surfaces.cli.run_options import write_text
+from assay.surfaces.printable import printable
+
+HELP = """Write a commented run file and a tiny dataset into DIR (default: here), ready to run without a key or a network.
+
+In a terminal it asks what you evaluate and which model answers; elsewhere, and with --yes, it takes the options or the defaults.
+Nothing that exists is overwritten.
+"""
+
+EPILOG = """\b
+Examples:
+  assay init
+  assay init first --contract legal_eval_v1 --yes
+  assay init first --model openai/gpt-5-mini
+
+\b
+Exit codes:
+  0  written
+  2  could not run: a file of that name exists, or the folder cannot be written"""
+
+RUN_FILE = "evaluation.yaml"
+SCRIPTED = "scripted/"
+_MODEL = re.compile(r"(?P<provider>[A-Za-z0-9_.-]+)/[^\s#,{}\[\]'\"]+")
+_CANDIDATES = """
+candidates: # who answers; each candidate is a run of its own
+  - $candidate
+  # - openai/gpt-5-mini # needs OPENAI_API_KEY in the environment
+  # - {name: house, model: gpu/house-model, temperature: 0.2, max_tokens: 1024}
+"""
+_NO_CANDIDATES = """
+# candidates: none, since the recorded replies are graded as they are
+"""
+
+
+class Starter(msgspec.Struct, frozen=True):
+    """What a contract begins with."""
+
+    about: str
+    dataset: str
+    """Name of the dataset, with its ending."""
+    candidate: str
+    """A model that needs no key; empty where nobody is asked."""
+    candidate_words: str = "answers with what it was asked, without a key"
+
+
+STARTERS: dict[ContractId, Starter] = {
+    "golden_v1": Starter("prompts, each with a rubric in plain words", "questions.json", "scripted/echo"),
+    "batch_v1": Starter("prompts with reference answers, up to 50,000", "questions.json", "scripted/echo"),
+    "legal_eval_v1": Starter(
+        "legal questions with a rubric, a reference or choices",
+        "questions.jsonl",
+        "scripted/mcq-first",
+        "takes the first choice of a question, without a key",
+    ),
+    "conversation_v1": Starter("recorded conversations with tool calls", "conversation.yaml", ""),
+}
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be written, and where."""
+
+    folder: Path
+    contract: ContractId
+    model: str
+    """The candidate, or the judge where there is no candidate; empty for scripted ones."""
+
+    @property
+    def starter(self) -> Starter:
+        """What its contract begins with."""
+        return STARTERS[self.contract]
+
+
+@click.command("init", help=HELP, epilog=EPILOG)
+@click.argument("folder", metavar="[DIR]", required=False, default=".")
+@click.option("--contract", type=click.Choice(list(STARTERS)), help="What the dataset is.  [default: golden_v1]")
+@click.option("--model", metavar="PROVIDER/MODEL", help="Who answers, and judges.  [default: scripted models]")
+@click.option("-y", "--yes", is_flag=True, help="Ask nothing.")
+@click.pass_context
+def command(context: click.Context, /, folder: str, contract: ContractId | None, *, model: str | None, yes: bool) -> None:
+    """Entry of the command; see HELP."""
+    if model is not None:
+        _check_model(model)
+    asks = not yes and sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
+    chosen: ContractId = contract if contract is not None else _ask_contract() if asks else next(iter(STARTERS))
+    named = model if model is not None else _ask_model(chosen) if asks else ""
+    wanted = Wanted(folder=Path(folder), contract=chosen, model=named)
+    write_files(wanted)
+    write_text(f"{line}\n" for line in _told(wanted))
+    context.exit(exits.VALID)
+
+
+def _ask_contract() -> ContractId:
+    click.echo("What do you evaluate?", err=True)
+    for number, (name, starter) in enumerate(STARTERS.items(), 1):
+        click.echo(f"  {number}  {name:<16} {starter.about}", err=True)
+    number = click.prompt("Number", type=click.IntRange(1, len(STARTERS)), default=1, err=True)
+    return list(STARTERS)[number - 1]
+
+
+def _ask_model(contract: ContractId) -> str:
+    who = "answers" if STARTERS[contract].candidate else "judges"
+    question = f"Which model {who}? PROVIDER/MODEL, or Enter for a scripted one that needs no key"
+    answer: str = click.prompt(question, default="", show_default=False, value_proc=_model_or_none, err=True)
+    return answer
+
+
+def _model_or_none(text: str) -> str:
+    """Raises click's own error, so that the question is asked again."""
+    try:
+        return _check_model(text.strip()) if text.strip() else ""
+    except UsageProblem as problem:
+        raise click.UsageError(f"{problem.message} ({problem.hint})") from problem
+
+
+def _check_model(name: str) -> str:
+    """The name; raises UsageProblem for one that no run file could hold."""
+    match = _MODEL.fullmatch(name)
+    if match is None:
+        raise UsageProblem(
+            f"'{name}' names no model", hint=f"write PROVIDER/MODEL, such as openai/{name.split('/')[-1] or 'gpt-5-mini'}"
+        )
+    if match["provider"] not in get_args(ProviderKind):
+        kinds = get_args(ProviderKind)
+        raise UsageProblem(
+            f"unknown provider '{match['provider']}'", hint=exits.nearest_of(match["provider"], kinds, what="providers")
+        )
+    return name
+
+
+def write_files(wanted: Wanted) -> None:
+    """The dataset, then the run file; raises UsageProblem, with nothing written, when one of them exists."""
+    contents = {wanted.folder / wanted.starter.dataset: _dataset(wanted), wanted.folder / RUN_FILE: run_file(wanted)}
+    for path in contents:
+        if path.exists() or path.is_symlink():
+            raise UsageProblem(f"'{path}' exists, and nothing is overwritten", hint="name another folder: assay init DIR")
+    wanted.folder.mkdir(parents=True, exist_ok=True)
+    for path, text in contents.items():
+        with path.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+
+
+def _dataset(wanted: Wanted) -> str:
+    return _text_of(f"{wanted.contract}{Path(wanted.starter.dataset).suffix}")
+
+
+def run_file(wanted: Wanted) -> str:
+    """The text of the run file."""
+    starter = wanted.starter
+    candidate = wanted.model or f"{starter.candidate} # {starter.candidate_words}; a model of your own instead:"
+    scripted = "scripted/judge-5 # gives every answer the best score, without a key; a model of your own instead:"
+    judge = f"{wanted.model} # better not the model that answers" if wanted.model else scripted
+    candidates = _CANDIDATES if starter.candidate else _NO_CANDIDATES
+    return Template(_text_of(RUN_FILE)).substitute(
+        run_file=RUN_FILE,
+        dataset=starter.dataset,
+        about=f"{wanted.contract}: {starter.about}",
+        candidates=Template(candidates).substitute(candidate=candidate),
+        judge=judge,
+    )
+
+
+def _text_of(name: str) -> str:
+    return files("assay.surfaces.cli").joinpath("starters", name).read_text(encoding="utf-8")
+
+
+def _told(wanted: Wanted) -> list[str]:
+    dataset, settings = str(wanted.folder / wanted.starter.dataset), str(wanted.folder / RUN_FILE)
+    width = max(map(len, (dataset, settings)))
+    # Whoever named a real model hears first whether its key is there.
+    is_scripted = not wanted.model or wanted.model.startswith(SCRIPTED)
+    first = ("validate", dataset) if is_scripted else ("check", settings)
+    commands = [shlex.join(("assay", *words)) for words in (first, ("run", settings), ("show", "latest"))]
+    return [
+        printable(f"wrote  {dataset:<{width}}  a tiny dataset ({wanted.contract}): {wanted.starter.about}"),
+        printable(f"wrote  {settings:<{width}}  the settings of a run, with comments"),
+        *(printable(f"{label:<6} {line}") for label, line in zip(("next", "", ""), commands, strict=True)),
+    ]

@@ -1,0 +1,81 @@
+"""`assay init`: what it writes is valid and runs at once, it asks only in a terminal, and it overwrites nothing."""
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import assay
+from assay.surfaces.cli.init import RUN_FILE, STARTERS
+from assay.surfaces.cli.main import program
+from tests.surfaces.test_cli_completion import read_until
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(program, arguments, prog_name="assay")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("contract", STARTERS)
+def test_every_contract_begins_with_a_clean_dataset_and_a_run_that_passes(contract: str) -> None:
+    assert invoke("init", "first", "--contract", contract, "--yes").exit_code == 0
+    report = assay.validate(Path("first", STARTERS[contract].dataset))  # type: ignore[index]
+    assert (report.contract, report.outcome, report.issues) == (contract, "accepted", ())
+    assert invoke("check", f"first/{RUN_FILE}").exit_code == 0
+    assert invoke("run", f"first/{RUN_FILE}", "--quiet").exit_code == 0
+
+
+def test_without_a_terminal_nothing_is_asked_and_three_commands_are_named() -> None:
+    result = invoke("init", "my folder")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert [line.split("assay ")[1] for line in result.stdout.splitlines()[-3:]] == [
+        "validate 'my folder/questions.json'",
+        "run 'my folder/evaluation.yaml'",
+        "show latest",
+    ]
+
+
+def test_a_real_model_answers_and_judges_and_is_checked_first() -> None:
+    result = invoke("init", "--model", "openai/gpt-5-mini")
+    assert "next   assay check evaluation.yaml" in result.stdout
+    assert Path(RUN_FILE).read_text(encoding="utf-8").count("  - openai/gpt-5-mini") == 2
+    assert "scripted/" not in Path(RUN_FILE).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", [RUN_FILE, "questions.json"])
+def test_what_exists_is_left_alone_and_nothing_is_written_beside_it(folder: Path, name: str) -> None:
+    Path(name).write_text("mine", encoding="utf-8")
+    result = invoke("init")
+    assert (result.exit_code, result.stderr.splitlines()[0]) == (2, f"assay: '{name}' exists, and nothing is overwritten")
+    assert [(path.name, path.read_text(encoding="utf-8")) for path in folder.iterdir()] == [(name, "mine")]
+
+
+@pytest.mark.parametrize(
+    ("model", "hint"), [("opnai/gpt", "did you mean 'openai'?"), ("gpt-5", "write PROVIDER/MODEL, such as openai/gpt-5")]
+)
+def test_a_model_that_no_run_could_use_is_refused_before_anything_is_written(folder: Path, model: str, hint: str) -> None:
+    result = invoke("init", "--model", model)
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, f"hint: {hint}")
+    assert list(folder.iterdir()) == []
+
+
+def test_in_a_terminal_it_asks_for_the_contract_and_the_model_and_asks_again() -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "assay", "init", "first"]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as run:
+        shown = [read_until(ours, "Number [1]")]
+        for answer, awaited in (("3", "needs no key"), ("gpt-5", "names no model"), ("", "show latest")):
+            os.write(ours, f"{answer}\n".encode())
+            shown.append(read_until(ours, awaited))
+    assert run.returncode == 0
+    assert "conversation_v1  recorded conversations with tool calls" in shown[0]
+    assert Path("first", "questions.jsonl").is_file()
