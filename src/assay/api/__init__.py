@@ -80,6 +80,7 @@ if TYPE_CHECKING:
         warm_up,
     )
     from assay.api.suites import PlannedSuite, SuiteResult, decide_suite, plan_suite, run_suite
+    from assay.api.tables import TABLE_COLUMNS, ArrowTable, arrow_table, run_facts, table_rows, whole_scores
     from assay.api.validation import (
         FixReport,
         ValidationConfig,
@@ -114,12 +115,15 @@ _HOMES = {
     ),
     **dict.fromkeys(("list_baselines", "note_audit", "set_baseline", "trend"), "gates"),
     **dict.fromkeys(("PlannedComparison", "RankRequest", "plan_rank", "rank"), "rankings"),
+    **dict.fromkeys(("TABLE_COLUMNS", "ArrowTable", "arrow_table", "run_facts", "table_rows", "whole_scores"), "tables"),
     **dict.fromkeys(("convert_benchmark", "convert_contract"), "conversion"),
 }
 """Names that are not in `runs`."""
 
 __all__ = [
     "MOST_ERRORS",
+    "TABLE_COLUMNS",
+    "ArrowTable",
     "AsyncClient",
     "Baseline",
     "Calibration",
@@ -164,6 +168,7 @@ __all__ = [
     "UploadVerdict",
     "ValidationConfig",
     "Verdict",
+    "arrow_table",
     "audit",
     "calibrate",
     "cancel",
@@ -218,15 +223,18 @@ __all__ = [
     "row_at",
     "run",
     "run_async",
+    "run_facts",
     "run_file_models",
     "run_suite",
     "set_baseline",
     "stream",
+    "table_rows",
     "trend",
     "validate",
     "validate_with_hashes",
     "verify",
     "warm_up",
+    "whole_scores",
 ]
 
 

@@ -128,6 +128,21 @@ class Run:
             if finished.record.case is not None and finished.outcome is not None:
                 yield msgspec.to_builtins(evidence.prediction(evidence.redacted(_dataset(finished))))
 
+    def pairs(self) -> Iterator[tuple[Line, Line]]:
+        """Every prediction so far with the record that was asked, in order; raises StoreUnavailable where one has no record."""
+        if self._sealed is None:
+            redactor = self._shown_plan().redactor
+            for finished, evidence in self._open_evidence():
+                if finished.record.case is not None and finished.outcome is not None:
+                    yield _told(finished, evidence, redactor)
+            return
+        asked = self._sealed.records()
+        for line in self.predictions():
+            entry = next(asked, {})
+            if (entry.get("record_id"), entry.get("record_sha256")) != (line["record_id"], line["record_sha256"]):
+                raise RunDamaged(f"{INPUT} has no record for '{line['record_id']}' where predictions.jsonl has one")
+            yield line, entry["record"]
+
     def scores(self) -> Iterator[ScoreLine]:
         """The scores of every valid record, without the rest of its line."""
         if self._sealed is not None:

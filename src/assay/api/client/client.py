@@ -47,6 +47,7 @@ SUBMISSION_SILENCE = 300.0
 """Seconds that a service may take to validate a large dataset, behind those of others."""
 
 T = TypeVar("T")
+Format = Literal["json", "jsonl", "csv", "parquet", "xlsx", "responses"]
 
 
 class Client:
@@ -212,7 +213,7 @@ class Client:
             raise UsageProblem(f"run '{run_id}' has no artifact '{name}'", hint=f"it has: {', '.join(known) or 'none yet'}")
         return self._save(Request(path=f"{_path(run_id)}/artifacts/{quote(name, safe='')}"), path, sha256=known[name].sha256)
 
-    def export(self, run_id: str, path: str | Path, *, format: Literal["json", "jsonl", "csv", "parquet"] = "jsonl") -> Path:  # noqa: A002  # the parameter's name in the service
+    def export(self, run_id: str, path: str | Path, *, format: Format = "jsonl") -> Path:  # noqa: A002  # as in the service
         """Save every record with what came of it so far as a table."""
         return self._save(Request(path=f"{_path(run_id)}/export", query=(("format", format),)), path)
 

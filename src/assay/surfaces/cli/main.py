@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "runs": "List the runs of a folder.",
     "show": "Show a run, or one of its records.",
     "report": "Write a run as one HTML file that opens anywhere.",
+    "export": "Write a run as CSV, Excel, Parquet, JSON, or as answers for other runs.",
     "charts": "Save charts of runs as SVG files.",
     "compare": "Say what changed between two runs, and whether it can be believed.",
     "label": "Write a sample of a run's answers for people to label.",

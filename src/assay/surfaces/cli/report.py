@@ -11,11 +11,10 @@ import click
 import msgspec
 from rich.progress import MofNCompleteColumn
 
-from assay import api
 from assay.core.errors import UsageProblem
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.meter import Meter
-from assay.surfaces.cli.run_options import RUN, Shown, command_line, json_option, runs_dir_option, write_json
+from assay.surfaces.cli.run_options import RUN, Shown, command_line, finished_run, json_option, runs_dir_option, write_json
 from assay.surfaces.cli.streams import (
     STANDARD,
     check_writable,
@@ -86,7 +85,7 @@ def command(context: click.Context, /, **given: Any) -> None:
 def write(options: Options) -> None:
     """Write the file, and say what it has."""
     limit = _limit(options.records)
-    run = _finished(options)
+    run = finished_run(options.run, options.runs_dir)
     output = options.output or f"{run.folders.run_id}.html"
     if options.is_json and output == STANDARD:
         raise UsageProblem("--json and -o - both write to standard output", hint="name a file")
@@ -108,20 +107,6 @@ def _limit(text: str) -> int | None:
     if not text.isascii() or not text.isdigit():
         raise UsageProblem(f"--records takes a number or '{ALL}', not '{text}'")
     return int(text)
-
-
-def _finished(options: Options) -> api.Run:
-    run = api.open_run(options.run, runs_dir=options.runs_dir)
-    result = run.result
-    if result.is_finished:
-        return run
-    counts = result.counts
-    done = counts.evaluated_records + counts.failed_records
-    resume = command_line("resume", result.run_id, shown=Shown(runs_dir=str(run.folders.runs_dir)))
-    raise UsageProblem(
-        f"run '{result.run_id}' has not ended: it is {result.state}, {done:,} of {counts.total_records:,} records are done",
-        hint=f"go on with it: {resume}",
-    )
 
 
 def _metered(report: Report) -> Iterator[str]:

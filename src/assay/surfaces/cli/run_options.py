@@ -136,6 +136,21 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """Where the run is, when its folder here is a copy that does not stay."""
 
 
+def finished_run(name: str, runs_dir: str) -> api.Run:
+    """A run that has ended; raises UsageProblem for one that has not, with the command that goes on with it."""
+    run = api.open_run(name, runs_dir=runs_dir)
+    result = run.result
+    if result.is_finished:
+        return run
+    counts = result.counts
+    done = counts.evaluated_records + counts.failed_records
+    resume = command_line("resume", result.run_id, shown=Shown(runs_dir=str(run.folders.runs_dir)))
+    raise UsageProblem(
+        f"run '{result.run_id}' has not ended: it is {result.state}, {done:,} of {counts.total_records:,} records are done",
+        hint=f"go on with it: {resume}",
+    )
+
+
 def conclude(results: Sequence[RunResult], shown: Shown) -> int:
     """Print what became of the runs of one command, and say it as an exit code."""
     if shown.is_json:

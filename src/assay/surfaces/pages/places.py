@@ -21,7 +21,7 @@ FILE_STYLES = ("style.css", "charts.css", "records.css", "report.css")
 FILE_SCRIPTS = ("times.js", "tips.js", "copying.js", "keys.js", "report.js")
 """What a page needs that no server stands behind."""
 MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-Format = Literal["json", "jsonl", "csv", "parquet"]
+Format = Literal["json", "jsonl", "csv", "parquet", "xlsx"]
 
 
 class Place(Protocol):

@@ -8,7 +8,7 @@ import msgspec
 
 from assay.surfaces.pages import figures
 from assay.surfaces.pages.figures import Fact, Figure, KeyFigure, Mark, Moment, Verdict
-from assay.surfaces.pages.places import Place
+from assay.surfaces.pages.places import Format, Place
 from assay.surfaces.pages.run_figures import Share, key_figures, shares
 from assay.surfaces.pages.run_tables import (
     artifact_table,
@@ -32,6 +32,8 @@ from assay.surfaces.reporters.run_repeats import repeat_lines
 from assay.surfaces.reporters.run_view import Json, RunView
 from assay.surfaces.reporters.wording import counted
 
+EXPORTED: tuple[Format, ...] = ("csv", "xlsx", "parquet", "jsonl", "json")
+"""Formats that a page offers."""
 MAX_DRAWN = 24
 """Values of slices in a chart."""
 _VERDICTS: dict[str, figures.Kind] = {"PASS": "good", "FAIL": "bad", "NO RESULT": "bad", "BLOCKED": "bad", "UNFINISHED": "live"}
@@ -124,7 +126,7 @@ def run_page(
         problems=tuple(problems or ()),
         records_address=place.records(run_id),
         compare_address=place.compare(after=run_id) if result.is_finished else "",
-        exports=tuple(text_cell(kind.upper(), address=place.export(run_id, kind)) for kind in ("jsonl", "csv", "parquet", "json")),
+        exports=tuple(text_cell(kind.upper(), address=place.export(run_id, kind)) for kind in EXPORTED),
     )
 
 

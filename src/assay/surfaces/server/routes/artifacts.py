@@ -13,9 +13,9 @@ from litestar.response import Stream
 
 from assay import api
 from assay.core.errors import ArtifactGone, RunNotFound
+from assay.surfaces.exports import EXPORTS, MEDIA_TYPES, Export
 from assay.surfaces.server.answers import ArtifactsView, ArtifactView, RemovedView
 from assay.surfaces.server.errors import Refusal, request_id_of
-from assay.surfaces.server.exports import EXPORTS, MEDIA_TYPES, Export
 from assay.surfaces.server.queries import AnyRequest, ExportQuery, NoQuery, read_query
 from assay.surfaces.server.server import Answer, answered, server_of
 
@@ -122,11 +122,11 @@ def _pieces(path: Path, start: int, end: int) -> Iterator[bytes]:
     errors=(400, 404, 410),
 )
 def export_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
-    """Every record with what came of it so far, as JSON, JSON Lines, CSV that no spreadsheet evaluates, or Parquet."""
+    """Every record so far: JSON, JSON Lines, CSV that no spreadsheet evaluates, Parquet, XLSX, or answers alone."""
     query, run = read_query(request, ExportQuery), server_of(request).run(run_id)
     export: Export = EXPORTS[query.format]
-    headers = {"Content-Disposition": f'attachment; filename="{run_id}.{query.format}"'}
-    return Stream(_begun(export.write(run.predictions())), headers=headers, media_type=export.media_type)
+    headers = {"Content-Disposition": f'attachment; filename="{run_id}{export.suffix}"'}
+    return Stream(_begun(export.write(run, [])), headers=headers, media_type=export.media_type)
 
 
 def _begun(pieces: Iterator[bytes]) -> Iterator[bytes]:

@@ -1,0 +1,36 @@
+"""Finished and unfinished runs as files that other tools open: one function for each format, all with the same signature."""
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from assay.api import Run
+from assay.surfaces.exports.csv_table import csv_chunks
+from assay.surfaces.exports.json_texts import json_chunks, json_lines_chunks, responses_chunks
+from assay.surfaces.exports.parquet_file import parquet_chunks
+from assay.surfaces.exports.workbook import workbook_chunks
+
+Chunks = Callable[[Run, list[str]], Iterator[bytes]]
+
+
+class Export(msgspec.Struct, frozen=True):
+    """One format of one file."""
+
+    media_type: str
+    write: Chunks
+    """The bytes of the file; what had to be changed on the way is added to the list, in words."""
+    suffix: str
+    is_text: bool = True
+
+
+EXPORTS: dict[str, Export] = {
+    "json": Export("application/json", json_chunks, ".json"),
+    "jsonl": Export("application/x-ndjson", json_lines_chunks, ".jsonl"),
+    "csv": Export("text/csv; charset=utf-8", csv_chunks, ".csv"),
+    "parquet": Export("application/vnd.apache.parquet", parquet_chunks, ".parquet", is_text=False),
+    "xlsx": Export("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", workbook_chunks, ".xlsx", is_text=False),
+    "responses": Export("application/x-ndjson", responses_chunks, ".jsonl"),
+}
+"""Every format by its name."""
+
+MEDIA_TYPES = tuple(dict.fromkeys(export.media_type.partition(";")[0] for export in EXPORTS.values()))

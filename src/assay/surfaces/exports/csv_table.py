@@ -1,0 +1,48 @@
+"""Records as CSV that no spreadsheet evaluates, and from which every text can be had back."""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from assay.api import TABLE_COLUMNS, Run, table_rows
+from assay.surfaces.reporters.plain_json import json_text
+
+GUARD = "'"
+"""Goes before a text that a spreadsheet might evaluate, and before one that begins with it: whoever takes it off has the text."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", GUARD, "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What makes a spreadsheet evaluate a cell, or hide its first character."""
+MARK = b"\xef\xbb\xbf"
+"""The byte order mark, by which Excel knows UTF-8."""
+
+_UNSEEN = " \u00a0\u2000\u2001\u2002\u2003\u2009\u200a\u200b\u200c\u200d\u2060\u3000\ufeff\v\f\x1c\x1d\x1e\x1f\x85"
+"""What a spreadsheet may pass over before it evaluates."""
+
+
+def csv_chunks(run: Run, notes: list[str]) -> Iterator[bytes]:  # noqa: ARG001  # the signature of every format
+    """A line of names, and one for each record; lists and objects are cells of JSON."""
+    rows = ([cell(row[name]) for name in TABLE_COLUMNS] for row in table_rows(run))
+    # The first line is read before anything is sent: what cannot be read can then still be said.
+    first = list(islice(rows, 1))
+    yield _text([TABLE_COLUMNS, *first])
+    for row in rows:
+        yield _text([row])
+
+
+def _text(rows: Iterable[Iterable[object]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\r\n").writerows(rows)
+    return text.getvalue().encode("utf-8", "replace")
+
+
+def cell(value: Any) -> object:
+    """A value as a cell: numbers stay numbers, what is not known is empty, and no text is evaluated."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return value
+    text = value if isinstance(value, str) else json_text(value)
+    return GUARD + text if text.startswith(FORMULA) or text.lstrip(_UNSEEN).startswith(FORMULA) else text

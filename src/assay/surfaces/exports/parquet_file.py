@@ -1,0 +1,44 @@
+"""Records as Parquet: typed columns, of which each may be null, and the facts of the run in the metadata of the schema."""
+
+import io
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+from assay.api import Run, arrow_table
+
+
+def parquet_chunks(run: Run, notes: list[str]) -> Iterator[bytes]:  # noqa: ARG001  # the signature of every format
+    """The file, while it is written: one group of rows at a time."""
+    table = arrow_table(run)
+    sink = _Sink()
+    with import_module("pyarrow.parquet").ParquetWriter(sink, table.schema) as writer:
+        for group in table.groups:
+            writer.write_table(group)
+            yield sink.taken()
+    yield sink.taken()
+
+
+class _Sink(io.RawIOBase):
+    """A file that is sent on while it is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._written = bytearray()
+        self._before = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._before + len(self._written)
+
+    def write(self, piece: Any) -> int:
+        self._written += piece
+        return len(piece)
+
+    def taken(self) -> bytes:
+        """What was written since the last time."""
+        written, self._written = bytes(self._written), bytearray()
+        self._before += len(written)
+        return written

@@ -1,0 +1,109 @@
+"""The figures of a run as rows: value, interval, and the records that each is about."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from assay.core.run_result import RunResult
+from assay.surfaces.exports.sheets import Column
+
+Line = dict[str, Any]
+
+SUMMARY = (
+    *(Column("figure", width=30), Column("value"), Column("low"), Column("high"), Column("n")),
+    Column("meaning", width=60),
+)
+SLICES = (
+    *(Column("slice", width=20), Column("value", width=30), Column("n"), Column("pass_rate"), Column("pass_rate_low")),
+    *(Column("pass_rate_high"), Column("score_mean"), Column("score_mean_low"), Column("score_mean_high"), Column("n_unscored")),
+)
+_COUNTS = {
+    "total_records": "all records",
+    "valid_records": "those that kept to their contract",
+    "evaluated_records": "those with a grade",
+    "failed_records": "invalid records, timeouts and errors of the evaluation",
+    "skipped_records": "valid ones that were never evaluated",
+    "invalid_records": "those that broke their contract",
+    "cancelled_records": "those that were stopped",
+}
+_RATES = {
+    "pass_rate": "share of the records with a score that passed",
+    "score_mean": "mean of the scores from 0 to 1",
+    "raw_score_mean": "mean on the scale that all records share",
+}
+
+
+def summary_rows(result: RunResult) -> Iterator[Line]:
+    """Counts, rates with their intervals, the profile's score, times, tokens, costs, errors and the gate."""
+    metrics = result.metrics
+    for name, meaning in _COUNTS.items():
+        yield {"figure": name, "value": getattr(result.counts, name), "meaning": meaning}
+    if not metrics:
+        return
+    total = metrics["total_records"]
+    yield {"figure": "error_rate", "value": metrics["error_rate"], "n": total, "meaning": "failed and cancelled in all records"}
+    for name, meaning in _RATES.items():
+        yield from _rates(metrics, name, meaning)
+    yield from _profile(metrics.get("profile"))
+    yield from _spent(metrics)
+    for what, counts in (("error", metrics["errors"]), ("label", metrics["labels"])):
+        for name, count in counts.items():
+            yield {"figure": f"{what}: {name}", "value": count, "n": total, "meaning": "records"}
+    reasons = "; ".join(result.gate.reasons)
+    yield {"figure": "gate", "value": "passed" if result.gate.passed else "failed", "meaning": reasons}
+
+
+def _rates(metrics: Line, name: str, meaning: str) -> Iterator[Line]:
+    yield {"figure": name, "value": metrics[name], **_ends(metrics[f"{name}_interval"], metrics["n_scored"]), "meaning": meaning}
+    clustered = metrics.get(f"{name}_cluster_interval")
+    if clustered:
+        ends = _ends(clustered, metrics["n_scored"])
+        yield {"figure": f"{name}, by cluster", "value": metrics[name], **ends, "meaning": "records that hang together count once"}
+    bounds = metrics.get(f"{name}_bounds")
+    if bounds and metrics["n_unscored"]:
+        ends = {"low": bounds["worst"], "high": bounds["best"], "n": bounds["n"]}
+        yield {"figure": f"{name}, bounds", **ends, "meaning": "if all records without a score had the worst, or the best one"}
+
+
+def _ends(interval: Line | None, n: int) -> Line:
+    if interval is None:
+        return {"n": n}
+    return {"low": interval["low"], "high": interval["high"], "n": interval["n"]}
+
+
+def _profile(profile: Line | None) -> Iterator[Line]:
+    if profile:
+        ends = _ends(profile["headline_interval"], profile["n"])
+        name = f"{profile['id']}{' (compat)' if profile['compat'] else ''}"
+        yield {"figure": f"profile {name}", "value": profile["headline"], **ends, "meaning": f"official score, {profile['scale']}"}
+
+
+def _spent(metrics: Line) -> Iterator[Line]:
+    for name, times in metrics["latency_ms"].items():
+        for part in ("p50", "p95"):
+            yield {"figure": f"latency_ms, {name}, {part}", "value": times[part], "n": times["n"], "meaning": "milliseconds"}
+    for name, tokens in metrics["tokens"].items():
+        yield {"figure": f"tokens, {name}", "value": tokens["sum"], "n": tokens["n_known"], "meaning": "sum where it is known"}
+    cost = metrics["cost_usd"]
+    unknown = f"; of {cost['n_unknown']:,} records the price is not known" if cost["n_unknown"] else ""
+    yield {"figure": "cost_usd", "value": cost["sum"], "n": cost["n_known"], "meaning": f"US dollars, judges included{unknown}"}
+
+
+def slice_rows(slices: Line) -> Iterator[Line]:
+    """A row for each value of each slice."""
+    for name, found in slices.items():
+        for figures in found["values"]:
+            rate, mean = (figures[f"{figure}_interval"] or {} for figure in ("pass_rate", "score_mean"))
+            yield {
+                "slice": name,
+                "value": figures["value"],
+                "n": figures["n_scored"],
+                "n_unscored": figures["n_unscored"],
+                "pass_rate": figures["pass_rate"],
+                "pass_rate_low": rate.get("low"),
+                "pass_rate_high": rate.get("high"),
+                "score_mean": figures["score_mean"],
+                "score_mean_low": mean.get("low"),
+                "score_mean_high": mean.get("high"),
+            }
+        if found["n_values_omitted"]:
+            yield {"slice": name, "value": f"and {found['n_values_omitted']:,} more values that the run does not list"}

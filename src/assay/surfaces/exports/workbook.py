@@ -1,0 +1,122 @@
+"""A run as an Excel workbook: its figures, records, criteria, errors and origin, each on a sheet of its own."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from assay.api import TABLE_COLUMNS, Run, run_facts, table_rows, whole_scores
+from assay.core.errors import MissingExtra
+from assay.surfaces.exports.sheets import Column, Sheets
+from assay.surfaces.exports.summary_rows import SLICES, SUMMARY, slice_rows, summary_rows
+from assay.surfaces.reporters.wording import counted
+
+Line = dict[str, Any]
+
+BLOCK = 1 << 18
+ROW_HEIGHT = 45
+"""Points: three lines of a long text are seen, and the whole of it in the cell."""
+
+_WIDTHS = {"question": 50, "references": 30, "model_response": 60, "justification": 40, "error_message": 30, "record_id": 20}
+_RECORDS = tuple(
+    Column(name, width=_WIDTHS.get(name, 14), kind=kind) for name, kind in TABLE_COLUMNS.items() if name != "evaluator_scores"
+)
+_NAMED = (Column("index", width=8), Column("record_id", width=20), Column("sample", width=8))
+_CRITERIA = (
+    *_NAMED,
+    *(Column("criterion", width=40), Column("judge", width=20), Column("score"), Column("scale"), Column("normalized")),
+    *(Column("weight"), Column("confidence"), Column("flags", kind="texts"), Column("justification", width=60)),
+)
+_ERRORS = (
+    *_NAMED,
+    *(Column("status", width=18), Column("code", width=24), Column("stage"), Column("record_attempts")),
+    *(Column("message", width=80), Column("taxonomy_label", width=24)),
+)
+_ABOUT = (Column("fact", width=24), Column("value", width=80))
+_CUT = (Column("sheet"), Column("row"), Column("column", width=20), Column("characters"), Column("kept"))
+
+
+def workbook_chunks(run: Run, notes: list[str]) -> Iterator[bytes]:
+    """The file; it is made aside, with a row of each sheet in memory at a time. Raises MissingExtra without XlsxWriter."""
+    library = _library()
+    with TemporaryDirectory(prefix="assay-export-") as folder:
+        path = Path(folder) / "run.xlsx"
+        _write(run, library, path=path, notes=notes)
+        with path.open("rb") as file:
+            while piece := file.read(BLOCK):
+                yield piece
+
+
+def _library() -> Any:
+    try:
+        return import_module("xlsxwriter")
+    except ImportError as problem:
+        raise MissingExtra("XLSX needs XlsxWriter, which is not installed", hint="pip install 'assay[xlsx]'") from problem
+
+
+def _write(run: Run, library: Any, *, path: Path, notes: list[str]) -> None:
+    settings = {
+        "constant_memory": True,
+        "tmpdir": str(path.parent),
+        "in_memory": False,
+        "strings_to_formulas": False,
+        "strings_to_urls": False,
+        "strings_to_numbers": False,
+    }
+    with library.Workbook(str(path), settings) as book:
+        _describe(book, run)
+        sheets = Sheets(book, cut_columns=_CUT)
+        sheets.add("Summary", SUMMARY, summary_rows(run.result))
+        _write_records(run, sheets)
+        sheets.add("Slices", SLICES, slice_rows(run.slices()))
+        sheets.add("Errors", _ERRORS, (line for line in run.failures() if line["kind"] == "error"))
+        sheets.add("About", _ABOUT, _about(run))
+    if sheets.cut_cells:
+        notes.append(
+            f"{counted(sheets.cut_cells, 'text')} longer than a cell of Excel may be: cut there, marked, and listed on the sheet "
+            "'Cut cells'; CSV, Parquet and JSON have them whole"
+        )
+
+
+def _describe(book: Any, run: Run) -> None:
+    """The same run gives the same file: the only time in it is that of the run."""
+    completed = run.moments["completed_at"] or run.moments["created_at"]
+    created = datetime.fromisoformat(completed).replace(tzinfo=None)
+    book.set_properties({"title": run.folders.run_id, "subject": "a run of assay", "created": created})
+
+
+def _write_records(run: Run, sheets: Sheets) -> None:
+    """Records and criteria in one pass."""
+    records = sheets.sheet("Records", _RECORDS, row_height=ROW_HEIGHT)
+    criteria = sheets.sheet("Criteria", _CRITERIA)
+    for row in table_rows(run):
+        records.write(row)
+        for score in whole_scores(row):
+            criteria.write({**{column.name: row[column.name] for column in _NAMED}, **score})
+    records.close()
+    criteria.close()
+
+
+def _about(run: Run) -> Iterator[Line]:
+    facts = run_facts(run)
+    gate = run.result.gate
+    told = {"gate": "passed" if gate.passed else "; ".join(gate.reasons), "redactions": _redactions(run)}
+    for name, value in {**facts, **told, **_READING}.items():
+        yield {"fact": name, "value": value}
+
+
+def _redactions(run: Run) -> str:
+    found = run.manifest.get("redactions") or {}
+    return ", ".join(f"{rule}: {count}" for rule, count in found.items()) or "none"
+
+
+_READING = {
+    "empty cells": "not known, or there is none; never 0",
+    "score": "0 to 1 over all criteria; empty without a grade: an error is not a score",
+    "low, high": "95 % interval",
+    "n": "the records that a figure is about",
+    "lists": "one entry on each line",
+    "texts": "as they are: no cell is a formula or a link",
+}

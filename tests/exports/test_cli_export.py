@@ -1,0 +1,90 @@
+"""`assay export`: which file it writes, what it says, and what it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from assay.surfaces.cli.main import program
+from assay.surfaces.exports import EXPORTS
+from tests.engine.test_record_index import half_done
+from tests.exports.exported_runs import hostile_run
+
+
+def assay(*arguments: str) -> Result:
+    return CliRunner().invoke(program, arguments, prog_name="assay")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with a finished run of three records."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ASSAY_RUNS_DIR", raising=False)
+    hostile_run(tmp_path, "A", "=1+1", "B")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_without_a_path_the_file_is_named_after_run_and_format(name: str) -> None:
+    result = assay("export", "latest", "--format", name)
+    written = f"hostile{EXPORTS[name].suffix}"
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith(f"{written} (")
+    assert result.stdout.endswith(", 3 records)\n")
+    assert Path(written).stat().st_size > 0
+
+
+@pytest.mark.parametrize("name", ["table.csv", "TABLE.CSV", "table.jsonl", "table.json", "table.parquet", "table.xlsx"])
+def test_the_ending_decides_the_format(name: str) -> None:
+    told = json.loads(assay("export", "latest", "-o", name, "--json").stdout)
+    assert (told["format"], told["records"], told["bytes"]) == (
+        name.lower().removeprefix("table."),
+        3,
+        Path(name).stat().st_size,
+    )
+
+
+def test_what_is_there_is_replaced_only_when_asked_to() -> None:
+    Path("kept.csv").write_text("mine", encoding="utf-8")
+    refused = assay("export", "latest", "-o", "kept.csv")
+    assert (refused.exit_code, Path("kept.csv").read_text(encoding="utf-8")) == (2, "mine")
+    assert "--force" in refused.stderr
+    assert assay("export", "latest", "-o", "kept.csv", "--force").exit_code == 0
+    assert Path("kept.csv").read_text(encoding="utf-8").startswith("index,record_id")
+
+
+def test_excel_gets_its_mark_only_when_asked_to() -> None:
+    assay("export", "latest", "-o", "with.csv", "--bom")
+    assay("export", "latest", "-o", "without.csv")
+    assert Path("with.csv").read_bytes() == b"\xef\xbb\xbf" + Path("without.csv").read_bytes()
+
+
+def test_standard_output_gets_the_file_and_nothing_else() -> None:
+    lines = assay("export", "latest", "--format", "jsonl", "-o", "-").stdout.splitlines()
+    assert [json.loads(line)["model_response"] for line in lines] == ["A", "=1+1", "B"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("-o", "table.ods"), "the ending of 'table.ods' names no format"),
+        ((), "nothing says what to write"),
+        (("-o", "table.json", "--bom"), "--bom is for CSV"),
+        (("--format", "csv", "-o", "-", "--json"), "both write to standard output"),
+        (("-o", "nowhere/table.csv"), "there is no folder 'nowhere'"),
+        (("--format", "jsonl", "-o", "runs/hostile/predictions.jsonl", "--force"), "is one of the sources"),
+    ],
+)
+def test_what_cannot_be_written_is_said_before_anything_is_done(arguments: tuple[str, ...], said: str) -> None:
+    result = assay("export", "latest", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
+
+
+def test_a_run_that_has_not_ended_is_refused_with_the_command_that_ends_it(tmp_path: Path) -> None:
+    half_done(tmp_path)
+    result = assay("export", "half", "-o", "half.csv")
+    assert result.exit_code == 2
+    assert "hint: go on with it: assay resume half" in result.stderr
+    assert not Path("half.csv").exists()
