@@ -37,7 +37,7 @@ BLIND_EXCEPTS_ALLOWED: dict[str, int] = {"engine/case.py": 1}
 SAYS_NOTHING = re.compile("utils?|helpers?|common|misc|base|manager|service|handler|process|data|info")
 DOOR = {
     *("validate", "stream", "ValidationConfig", "Case", "Issue", "Report", "AssayError", "UsageProblem", "SourceUnreadable"),
-    *("run", "run_async", "open_run", "RunRequest", "RunResult", "Client", "AsyncClient", "ServerProblem"),
+    *("run", "run_async", "open_run", "Run", "RunRequest", "RunResult", "Client", "AsyncClient", "ServerProblem"),
 }
 NOT_OURS = re.compile(r"(^|/)(\.git|\.venv|__pycache__|\.hypothesis|\.\w+_cache|bench/files|bench/results|demo-runs)(/|$)")
 

@@ -6,20 +6,22 @@ from typing import TYPE_CHECKING, Any
 from assay.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from assay.api import AsyncClient, Client, RunRequest, ValidationConfig, open_run, run, run_async, stream, validate
+    from assay.api import AsyncClient, Client, RunRequest, ValidationConfig, stream, validate
     from assay.core.case import Case
     from assay.core.errors import AssayError, ServerProblem, SourceUnreadable, UsageProblem
     from assay.core.issue import Issue
     from assay.core.report import Report
     from assay.core.run_result import RunResult
+    from assay.surfaces.python.runs import Run, open_run, run, run_async
 
 _HOMES = {
     "validate": "assay.api",
     "stream": "assay.api",
     "ValidationConfig": "assay.api",
-    "run": "assay.api",
-    "run_async": "assay.api",
-    "open_run": "assay.api",
+    "Run": "assay.surfaces.python.runs",
+    "run": "assay.surfaces.python.runs",
+    "run_async": "assay.surfaces.python.runs",
+    "open_run": "assay.surfaces.python.runs",
     "RunRequest": "assay.api",
     "Client": "assay.api",
     "AsyncClient": "assay.api",
@@ -40,6 +42,7 @@ __all__ = [
     "Client",
     "Issue",
     "Report",
+    "Run",
     "RunRequest",
     "RunResult",
     "ServerProblem",

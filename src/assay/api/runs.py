@@ -88,14 +88,16 @@ def run(
     watch: Watch | None = None,
     on_busy: OnBusy | None = None,
     takes_signals: bool = False,
+    is_stopping: Callable[[], bool] | None = None,
     **options: Any,
 ) -> tuple[RunResult, ...]:
     """Run a request, its plans, a run file or a dataset, one run for each candidate; an unfinished run of the same id goes on.
 
-    `options` are the members of RunRequest; `model` and `judge` may be used for one model each.
+    `options` are the members of RunRequest; `model` and `judge` may be used for one model each. A caller that has signals of
+    its own may drain the run instead: `is_stopping` is asked a few times a second.
     """
     planned = source if isinstance(source, PlannedRuns) else plan_runs(_request(source, options))
-    around = surroundings(watch, on_busy, takes_signals=takes_signals, inputs=planned.inputs)
+    around = surroundings(watch, on_busy, takes_signals=takes_signals, inputs=planned.inputs, is_stopping=is_stopping)
     results: list[RunResult] = []
     for plan in planned.plans:
         results.append(start_run(plan, Path(planned.runs_dir), around))

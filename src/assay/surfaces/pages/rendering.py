@@ -48,6 +48,7 @@ def environment() -> Environment:
         auto_reload=False,
     )
     found.filters["svg"] = _svg
+    found.filters["card_svg"] = _whole_svg
     found.filters["told"] = told
     return found
 
@@ -67,6 +68,11 @@ def told(text: str) -> Markup:
 
 def _svg(chart: str) -> Markup:
     """A chart of surfaces/charts as part of a page, whose style sheet it shares: a page allows no styles but those it serves."""
+    return _whole_svg(chart.replace(_OWN_SHEET, "", 1))
+
+
+def _whole_svg(chart: str) -> Markup:
+    """A chart of surfaces/charts with its own style sheet, for a place that has none of ours."""
     if not chart.startswith('<svg xmlns="http://www.w3.org/2000/svg" class="assay-chart"'):
         raise ValueError("only charts of ours are markup")
-    return Markup(chart.replace(_OWN_SHEET, "", 1))  # every text in it is escaped by charts/ink.py
+    return Markup(chart)  # every text in it is escaped by charts/ink.py

@@ -1,0 +1,39 @@
+"""Metrics of a run into figures that can be asserted on."""
+
+from typing import Any
+
+import msgspec
+
+from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """A number with its 95 % interval; what is not known is None, never 0."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    """Records that it rests on."""
+    scale: str = "0-1"
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return UNKNOWN
+        ends = "" if self.low is None or self.high is None else f" [{decimal(self.low)}, {decimal(self.high)}]"
+        return f"{decimal(self.value)}{ends}"
+
+
+def figure_of(metrics: dict[str, Any], member: str, *, n: str = "n_scored", scale: str = "0-1") -> Figure:
+    """A member of a metrics summary with its interval: the one that counts clusters, where records hang together."""
+    interval = metrics.get(f"{member}_cluster_interval") or metrics.get(f"{member}_interval") or {}
+    return Figure(value=metrics.get(member), low=interval.get("low"), high=interval.get("high"), n=metrics.get(n) or 0, scale=scale)
+
+
+def score_of(metrics: dict[str, Any]) -> Figure:
+    """What a run is known by: the headline of its profile, or else the mean, of several scales each brought to 0-1."""
+    profile = metrics.get("profile")
+    if profile is not None:
+        return figure_of(profile, "headline", n="n", scale=profile["scale"])
+    scale = metrics.get("scale")
+    return figure_of(metrics, "raw_score_mean", scale=scale) if scale else figure_of(metrics, "score_mean")
