@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, str] = {
     "show": "Show a run, or one of its records.",
     "report": "Write a run as one HTML file that opens anywhere.",
     "export": "Write a run as CSV, Excel, Parquet, JSON, or as answers for other runs.",
+    "mlflow": "Show finished runs in MLflow.",
     "charts": "Save charts of runs as SVG files.",
     "compare": "Say what changed between two runs, and whether it can be believed.",
     "label": "Write a sample of a run's answers for people to label.",

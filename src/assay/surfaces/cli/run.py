@@ -27,6 +27,7 @@ from assay.surfaces.cli.run_options import (
     conclude,
     json_option,
     markdown_option,
+    mlflow_option,
     profile_option,
     runs_dir_option,
     text_settings,
@@ -58,6 +59,7 @@ Examples:
   assay run answers.json --responses responses.jsonl --judge anthropic/claude-sonnet-4-5
   assay run nightly.yaml --run-id nightly-2026-11-15 --json
   assay run nightly.yaml --run-id build-17 --charts charts --markdown summary.md
+  assay run nightly.yaml --mlflow http://localhost:5000
   assay run nightly.yaml --dry-run
   assay run golden.json --model openai/gpt-5-mini --server https://assay.example.org
 
@@ -97,6 +99,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     is_json: bool
     markdown: str | None
     charts: str | None
+    mlflow: str | None
     quiet: bool
     verbose: bool
     no_download: bool
@@ -147,6 +150,7 @@ _COUNT = click.IntRange(min=1)
 @json_option
 @markdown_option
 @charts_option
+@mlflow_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
 @click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
 @server_options
@@ -193,6 +197,7 @@ def _shown(options: Options, runs_dir: str) -> Shown:
         is_quiet=options.quiet,
         markdown=options.markdown,
         charts=options.charts,
+        mlflow=options.mlflow,
         is_named=bool(options.run_id),
     )
 
@@ -226,6 +231,7 @@ def _check_sendable(options: Options) -> None:
         "standard input": "-" in options.sources,
         "several candidates": len(options.model) > 1,
         "--responses": bool(options.responses),
+        "--mlflow": options.mlflow is not None,
         "--config": bool(options.config),
         "--dry-run": options.dry_run,
         "--no-download beside --markdown, which links to the artifacts,": options.no_download and options.markdown is not None,

@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -76,6 +77,16 @@ def markdown_option(command: Decorated) -> Decorated:
     return option(command)
 
 
+def mlflow_option(command: Decorated) -> Decorated:
+    """`--mlflow URI`, the same for every command that ends a run."""
+    option: Callable[[Decorated], Decorated] = click.option(
+        "--mlflow",
+        metavar="URI",
+        help="Push the finished run to this MLflow server too; one that does not answer is a warning. See assay mlflow push.",
+    )
+    return option(command)
+
+
 def profile_option(command: Decorated) -> Decorated:
     """`--profile P`, the same for every command that scores a run."""
     option: Callable[[Decorated], Decorated] = click.option(
@@ -128,6 +139,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """Where the report goes as Markdown."""
     charts: str | None = None
     """The folder in which charts are saved."""
+    mlflow: str | None = None
+    """The MLflow server that gets the finished runs."""
     waiting: tuple[str, ...] = ()
     """Candidates whose turn never came."""
     is_named: bool = False
@@ -162,6 +175,8 @@ def conclude(results: Sequence[RunResult], shown: Shown) -> int:
     for result in results:
         if not result.is_finished:
             _complain_of_interruption(result, shown)
+        elif shown.mlflow is not None:
+            import_module("assay.surfaces.cli.mlflow").push_after_run(result.run_id, shown)
     return exit_code(results)
 
 

@@ -1,0 +1,103 @@
+"""`assay mlflow`: finished runs into MLflow."""
+
+from typing import Any
+
+import click
+import msgspec
+from rich.progress import MofNCompleteColumn
+
+from assay import api
+from assay.core.errors import AssayError
+from assay.surfaces.cli import exits
+from assay.surfaces.cli.meter import Meter
+from assay.surfaces.cli.run_options import RUN, Shown, command_line, json_option, runs_dir_option, write_json, write_text
+from assay.surfaces.mlflow.push import Destination, Pushed, destination, push
+from assay.surfaces.mlflow.tracking import shown_uri
+from assay.surfaces.printable import printable
+
+HELP = """Show finished runs in MLflow, beside the runs of other tools.
+
+A run is pushed whole or goes on being pushed: pushing it again adds what is missing and doubles nothing. MLflow gets what the
+artifacts say, redacted as they are, and an error stays an error there.
+"""
+
+PUSH_HELP = """Push a finished run to an MLflow server: parameters, metrics with their intervals, slices, and the artifacts.
+
+RUN is an id, a unique beginning of one, `latest`, or the path of a run's folder. The names of parameters and metrics are those of
+golden_v1 (pass_rate, average_score, ...), the same for every contract, so that runs line up in MLflow's comparison. Where a server
+wants a login, MLflow reads it from MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or from MLFLOW_TRACKING_TOKEN.
+"""
+
+EPILOG = """\b
+Examples:
+  assay mlflow push latest --uri http://localhost:5000
+  assay mlflow push nightly-15 --experiment assistant
+  assay run golden.json --model openai/gpt-5-mini --judge openai/gpt-5 --mlflow http://localhost:5000
+
+\b
+Exit codes:
+  0  pushed, or there already
+  2  could not run: no such run, a run that has not ended, a server that does not answer or refuses"""
+
+
+@click.group("mlflow", help=HELP, epilog=EPILOG)
+def command() -> None:
+    """Entry of the command; see HELP."""
+
+
+@command.command("push", help=PUSH_HELP, epilog=EPILOG)
+@RUN
+@click.option("--uri", metavar="URI", help="The MLflow server.  [default: MLFLOW_TRACKING_URI]")
+@click.option(
+    "--experiment", metavar="NAME", help="Made where there is none.  [default: MLFLOW_EXPERIMENT_NAME, else the dataset's id]"
+)
+@runs_dir_option
+@json_option
+@click.pass_context
+def push_command(context: click.Context, /, **given: Any) -> None:
+    """One finished run."""
+    to = destination(given["uri"], given["experiment"])
+    pushed = _metered(api.open_run(given["run"], runs_dir=given["runs_dir"]), to)
+    if given["is_json"]:
+        write_json(msgspec.to_builtins(pushed))
+    else:
+        write_text(f"{printable(line)}\n" for line in _lines(pushed))
+    context.exit(exits.VALID)
+
+
+def push_after_run(run_id: str, shown: Shown) -> None:
+    """Push a run that has just ended; whatever keeps MLflow from taking it is a warning that says how to push it later."""
+    try:
+        to = destination(shown.mlflow, None)
+        pushed = _metered(api.open_run(run_id, runs_dir=shown.runs_dir), to)
+    except AssayError as problem:
+        later = command_line("mlflow", "push", run_id, "--uri", shown_uri(shown.mlflow or ""), shown=shown)
+        exits.complain(f"the run is not in MLflow: {problem.message}", hint=f"nothing is lost; push it later: {later}")
+        return
+    if not shown.is_quiet:
+        for line in _lines(pushed):
+            click.echo(f"assay: {printable(line)}", err=True)
+
+
+def _metered(run: api.Run, to: Destination) -> Pushed:
+    meter = Meter(amount=MofNCompleteColumn())
+    told = ""
+
+    def watch(what: str, done: int, total: int) -> None:
+        nonlocal told
+        if what != told:
+            meter.begin(what)
+            told = what
+        meter.count(done, total)
+
+    try:
+        return push(run, to, watch=watch)
+    finally:
+        meter.hide()
+
+
+def _lines(pushed: Pushed) -> list[str]:
+    what = f"{pushed.parameters:,} parameters, {pushed.metrics:,} metrics, {pushed.artifacts_sent:,} files sent"
+    place = pushed.url or f"{pushed.uri}, run {pushed.mlflow_run_id}"
+    state = "pushed" if pushed.is_new else "brought up to date"
+    return [f"{pushed.run_id}: {state} in MLflow, experiment '{pushed.experiment}': {what}", place, *pushed.notes]

@@ -1,0 +1,239 @@
+"""A finished run as MLflow's parameters, metrics and tags; what golden_v1 names has the names of that contract."""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from assay import api
+
+Json = dict[str, Any]
+
+RUN_TAG = "assay.run_id"
+MANIFEST_TAG = "assay.manifest_sha256"
+"""The two tags by which a run is found again."""
+PARAMETERS = (
+    "assistant_model",
+    "judge_model",
+    "temperature",
+    "max_tokens",
+    "dataset_version",
+    "pass_rate_threshold",
+    "score_threshold",
+)
+METRICS = ("total_cases", "passed_cases", "failed_cases", "error_cases", "pass_rate", "average_score", "overall_passed")
+"""golden_v1: EvalRunParameters and EvalRunMetrics; every run has those that are known of it."""
+LONGEST_NAME = 250
+"""Characters of a metric's name that MLflow takes."""
+LONGEST_VALUE = 6_000
+"""Characters of a parameter that MLflow takes."""
+MOST_SLICES = 100
+"""Values of slices that get metrics of their own; metrics_by_slice.json has all."""
+_UNNAMEABLE = re.compile(r"[^A-Za-z0-9_\-. :]")
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """What MLflow shows of a run as a whole."""
+
+    parameters: dict[str, str]
+    metrics: dict[str, float]
+    tags: dict[str, str]
+    slices_left_out: int = 0
+    """Values of slices without metrics of their own."""
+
+
+def figures_of(run: api.Run) -> Figures:
+    """The parameters, metrics and tags of a finished run; what is not known is not there, and an error is in no score."""
+    result, manifest = run.result, run.manifest
+    golden = _golden(run)
+    slices = _slices(run) if result.metrics else {}
+    kept = dict(list(slices.items())[:MOST_SLICES])
+    measured = {**_own(golden.get("metrics") or _cases(result.metrics, manifest)), **dict(_further(result.metrics))}
+    for name, values in kept.items():
+        measured |= {f"{name}/{member}": value for member, value in _of_slice(values)}
+    return Figures(
+        parameters=_parameters(manifest, golden.get("parameters") or {}),
+        metrics=_nameable(measured),
+        tags=_tags(manifest),
+        slices_left_out=len(slices) - len(kept),
+    )
+
+
+def _golden(run: api.Run) -> Json:
+    """eval_results.json, where the run has one: it says what the contract wants, in its words."""
+    path = run.artifacts().get("eval_results.json")
+    found: Json = msgspec.json.decode(path.read_bytes()) if path is not None else {}
+    return found
+
+
+def _cases(metrics: Json, manifest: Json) -> Json:
+    """EvalRunMetrics of a run over another contract: the same names for the same things, so that runs line up."""
+    if not metrics:
+        return {}
+    decided = {"overall_passed": metrics["gate"]["passed"]} if _gates(manifest) else {}
+    return {
+        "total_cases": metrics["total_records"],
+        "passed_cases": metrics["pass_count"],
+        "failed_cases": metrics["fail_count"],
+        "error_cases": metrics["total_records"] - metrics["n_scored"],
+        "pass_rate": metrics["pass_rate"],
+        "average_score": metrics["raw_score_mean"],
+        **decided,
+    }
+
+
+def _gates(manifest: Json) -> Json:
+    """The gates that are set."""
+    return {name: value for name, value in (manifest["plan"]["gates"] or {}).items() if value is not None}
+
+
+def _own(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Numbers as MLflow takes them: true is 1, and what is not defined is left out."""
+    return {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
+
+
+def _further(metrics: Json) -> Iterator[tuple[str, float]]:
+    """What the summary knows beyond the contract."""
+    if not metrics:
+        return
+    yield from _rates(metrics)
+    yield from _own(
+        {name: metrics[name] for name in ("error_rate", "n_scored", "n_unscored", "invalid_records", "skipped_records")}
+    ).items()
+    for kind, measured in metrics["latency_ms"].items():
+        yield from (
+            (f"latency_ms/{kind}/{name}", value)
+            for name, value in _own({key: measured[key] for key in ("p50", "p95", "mean", "max")}).items()
+        )
+    for kind, counted in metrics["tokens"].items():
+        yield from _amounts(f"tokens/{kind}", counted)
+    yield from _amounts("cost_usd", metrics["cost_usd"])
+    yield from ((f"errors/{code}", float(count)) for code, count in metrics["errors"].items())
+    yield from _special(metrics)
+
+
+def _amounts(name: str, counted: Json) -> Iterator[tuple[str, float]]:
+    """A sum and mean over the records of which it is known, and of how many it is not."""
+    yield from ((f"{name}/{member}", value) for member, value in _own({key: counted[key] for key in ("sum", "mean")}).items())
+    if counted["n_known"] and counted["n_unknown"]:
+        yield f"{name}/n_unknown", float(counted["n_unknown"])
+
+
+def _rates(metrics: Json) -> Iterator[tuple[str, float]]:
+    """Pass rate and mean with the ends of their intervals, and with what they could be at worst and at best."""
+    yield from _with_ends("pass_rate", metrics, "pass_rate")
+    yield from _with_ends("average_score", metrics, "raw_score_mean")
+    yield from _with_ends("score_mean", metrics, "score_mean")
+    for name in ("pass_rate", "score_mean"):
+        bounds = metrics.get(f"{name}_bounds") if metrics["n_unscored"] else None
+        yield from (
+            ((f"{name}_{end}", value) for end, value in _own({end: bounds[end] for end in ("worst", "best")}).items())
+            if bounds
+            else ()
+        )
+
+
+def _with_ends(name: str, metrics: Json, member: str) -> Iterator[tuple[str, float]]:
+    if metrics.get(member) is None:
+        return
+    yield name, float(metrics[member])
+    interval = metrics.get(f"{member}_cluster_interval") or metrics.get(f"{member}_interval") or metrics.get("interval")
+    if interval:
+        yield f"{name}_low", float(interval["low"])
+        yield f"{name}_high", float(interval["high"])
+
+
+def _special(metrics: Json) -> Iterator[tuple[str, float]]:
+    """Figures that only some runs have: of a profile, of repeats, of a panel."""
+    profile = metrics.get("profile")
+    if profile and profile["headline"] is not None:
+        yield from _with_ends(f"profile/{profile['id']}", profile, "headline")
+    for name in ("pass_at_k", "pass_hat_k"):
+        for found in metrics.get("repeats", {}).get(name, ()):
+            yield from _with_ends(f"{name}/{found['k']}", found, "value")
+    yield from ((f"panel/{name}", value) for name, value in _own(metrics.get("panel", {})).items() if name.startswith("n_"))
+    for judge in metrics.get("judges", ()):
+        agreement = judge["agreement"] or {}
+        measured = {"score_mean": judge["score_mean"], "agreement": agreement.get("value"), "n_lost": judge["n_lost"]}
+        yield from ((f"judges/{judge['judge']}/{name}", value) for name, value in _own(measured).items())
+
+
+def _slices(run: api.Run) -> dict[str, Json]:
+    """Every group of every slice by the path of its metrics."""
+    found: dict[str, Json] = {}
+    if "metrics_by_slice.json" not in run.artifacts():
+        return found
+    for name, slices in run.slices().items():
+        if slices["n_values"] > 1:
+            found |= {f"slices/{_plain(name)}/{_plain(_words(group['value']))}": group for group in slices["values"]}
+    return found
+
+
+def _words(value: Any) -> str:
+    return "(none)" if value is None else str(value)
+
+
+def _of_slice(group: Json) -> Iterator[tuple[str, float]]:
+    yield "n_scored", float(group["n_scored"])
+    yield from _with_ends("pass_rate", group, "pass_rate")
+    yield from _with_ends("average_score", group, "raw_score_mean")
+
+
+def _nameable(metrics: Mapping[str, float]) -> dict[str, float]:
+    """The metrics under names that MLflow takes; two that would become one keep apart by a hash."""
+    return {_fitting("/".join(map(_plain, name.split("/")))): value for name, value in metrics.items()}
+
+
+def _plain(text: str) -> str:
+    """Text of a dataset or a model as a part of a name: without signs that a name may not have, and still unlike any other text."""
+    plain = _UNNAMEABLE.sub("_", text).strip(" .")
+    return plain if plain == text else f"{plain}-{_digest(text)}" if plain.strip("_") else f"value-{_digest(text)}"
+
+
+def _fitting(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 9]}-{_digest(name)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def _parameters(manifest: Json, golden: Json) -> dict[str, str]:
+    plan, candidate, gates = manifest["plan"], manifest["candidate"], _gates(manifest)
+    contract = {
+        "assistant_model": candidate["model"],
+        "judge_model": ", ".join(judge["model"] for judge in manifest["judges"]),
+        "temperature": manifest["temperature"],
+        "max_tokens": manifest["max_new_tokens"],
+        "dataset_version": manifest["dataset_version"],
+        "pass_rate_threshold": gates.get("pass_rate"),
+        "score_threshold": gates.get("min_score"),
+        "max_error_rate": gates.get("max_error_rate"),
+        **golden,
+    }
+    further = {
+        "candidate": candidate["name"],
+        "judges": ", ".join(judge["name"] for judge in manifest["judges"]),
+        "dataset": ", ".join(dataset["name"] for dataset in plan["datasets"]),
+        "contract": ", ".join(dict.fromkeys(dataset["contract"] for dataset in plan["datasets"])),
+        "profile": (manifest["profile"] or {}).get("id"),
+        **{
+            name: plan[name]
+            for name in ("limit", "sample", "repeat", "seed", "response_source", "pass_threshold", "case_pass_score")
+        },
+    }
+    return {name: str(value)[:LONGEST_VALUE] for name, value in {**contract, **further}.items() if value not in (None, "")}
+
+
+def _tags(manifest: Json) -> dict[str, str]:
+    verdict = {"assay.gate": "passed" if manifest["gate"]["passed"] else "missed"} if _gates(manifest) else {}
+    return {
+        RUN_TAG: manifest["run_id"],
+        MANIFEST_TAG: manifest["manifest_sha256"],
+        "assay.version": manifest["assay_version"],
+        "assay.status": manifest["status"],
+        "assay.dataset_sha256": ",".join(dataset["sha256"] for dataset in manifest["plan"]["datasets"])[:LONGEST_VALUE],
+        **verdict,
+    }

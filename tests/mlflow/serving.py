@@ -1,0 +1,56 @@
+"""A real MLflow server on a real socket, in a process of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Self
+
+from tests.server.serving import free_port
+
+PATIENCE = 120.0
+QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "OPENBLAS_NUM_THREADS": "1"}
+
+
+class MlflowServer:
+    """`mlflow server` with SQLite and a folder for artifacts, for the time of a `with` block."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port = folder, free_port()
+        self.uri = f"http://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        places = [f"--backend-store-uri=sqlite:///{self.folder}/mlflow.db", f"--artifacts-destination={self.folder}/artifacts"]
+        served = ["--host=127.0.0.1", f"--port={self.port}", "--workers=1"]
+        log = (self.folder / "server.log").open("ab")
+        command = [sys.executable, "-m", "mlflow", "server", *places, *served]
+        # A group of its own: the command starts further processes, and all of them go with it.
+        self._process = subprocess.Popen(
+            command, stdout=log, stderr=log, cwd=self.folder, env={**os.environ, **QUIET}, start_new_session=True
+        )
+        log.close()
+        end = time.monotonic() + PATIENCE
+        while not self._answers():
+            assert self._process.poll() is None, (self.folder / "server.log").read_text(encoding="utf-8")
+            assert time.monotonic() < end, "the MLflow server does not answer"
+            time.sleep(0.1)
+        return self
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.uri}/health", timeout=5) as answer:
+                return answer.status == 200
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def __exit__(self, *ended: object) -> None:
+        os.killpg(self._process.pid, signal.SIGTERM)
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait(10)

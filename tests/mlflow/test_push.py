@@ -1,0 +1,118 @@
+"""Finished runs in a real MLflow server: parameters, metrics and artifacts."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.core.errors import ServerProblem, UsageProblem
+from assay.surfaces.mlflow.push import destination
+from tests.mlflow.pushing import command, golden_file, golden_run, pushed, runs_in
+from tests.mlflow.serving import MlflowServer
+from tests.server.serving import free_port
+
+ARTIFACTS = {
+    *("run_manifest.json", "input_dataset.json", "record_validation.jsonl", "predictions.jsonl", "attempt_logs.jsonl"),
+    *("metrics_summary.json", "metrics_by_slice.json", "failures.jsonl", "eval_results.json", "responses.jsonl"),
+}
+MODELS = ("--model", "scripted/say-4", "--judge", "scripted/judge-5")
+
+
+def test_parameters_and_metrics_have_the_names_and_values_of_the_contract(
+    client: Any, server: MlflowServer, tmp_path: Path
+) -> None:
+    run = golden_run(tmp_path)
+    document = json.loads(run.artifacts()["eval_results.json"].read_bytes())
+    stored = client.get_run(pushed(run, server.uri, "names").mlflow_run_id).data
+    assert {name: stored.params[name] for name in document["parameters"]} == {
+        name: str(value) for name, value in document["parameters"].items()
+    }
+    assert {name: stored.metrics[name] for name in document["metrics"]} == document["metrics"]
+    assert stored.metrics["overall_passed"] == 1.0
+
+
+def test_the_ends_of_intervals_stand_beside_their_metrics(client: Any, server: MlflowServer, tmp_path: Path) -> None:
+    run = golden_run(tmp_path)
+    stored = client.get_run(pushed(run, server.uri, "intervals").mlflow_run_id).data.metrics
+    interval = run.result.metrics["pass_rate_interval"]
+    assert (stored["pass_rate_low"], stored["pass_rate_high"]) == (interval["low"], interval["high"])
+
+
+def test_every_artifact_is_there_byte_for_byte(client: Any, server: MlflowServer, tmp_path: Path) -> None:
+    run = golden_run(tmp_path)
+    mlflow_run_id = pushed(run, server.uri, "artifacts").mlflow_run_id
+    assert {entry.path for entry in client.list_artifacts(mlflow_run_id)} == ARTIFACTS
+    local = client.download_artifacts(mlflow_run_id, "predictions.jsonl", str(tmp_path))
+    assert Path(local).read_bytes() == run.artifacts()["predictions.jsonl"].read_bytes()
+
+
+def test_a_run_in_which_everything_failed_has_no_score(client: Any, server: MlflowServer, tmp_path: Path) -> None:
+    run = golden_run(tmp_path, model="scripted/fail-bad_request")
+    stored = client.get_run(pushed(run, server.uri, "failed").mlflow_run_id).data.metrics
+    assert (stored["error_cases"], stored["overall_passed"]) == (5.0, 0.0)
+    assert {"pass_rate", "average_score", "score_mean"}.isdisjoint(stored)
+
+
+def test_pushing_twice_makes_one_run_with_one_value_of_each_metric(client: Any, server: MlflowServer, tmp_path: Path) -> None:
+    run = golden_run(tmp_path)
+    first, second = (pushed(run, server.uri, "twice") for _ in range(2))
+    assert (first.is_new, second.is_new, second.artifacts_sent) == (True, False, 0)
+    assert [found.info.run_id for found in runs_in(client, "twice")] == [first.mlflow_run_id]
+    assert len(client.get_metric_history(first.mlflow_run_id, "pass_rate")) == 1
+
+
+def test_a_run_keeps_its_own_times_and_name(client: Any, server: MlflowServer, tmp_path: Path) -> None:
+    run = golden_run(tmp_path, "mine")
+    stored = client.get_run(pushed(run, server.uri, "times").mlflow_run_id)
+    assert (stored.info.run_name, stored.info.status) == ("mine", "FINISHED")
+    assert stored.info.start_time <= stored.info.end_time
+
+
+def test_a_server_that_is_not_there_is_said_at_once_and_without_the_password(mlflow: Any, tmp_path: Path) -> None:  # noqa: ARG001
+    run = golden_run(tmp_path)
+    with pytest.raises(ServerProblem, match="no MLflow server answers") as problem:
+        pushed(run, f"http://me:hunter22@127.0.0.1:{free_port()}", "nowhere")
+    assert "hunter22" not in str(problem.value)
+
+
+def test_without_an_address_there_is_nowhere_to_push(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    with pytest.raises(UsageProblem, match="no MLflow server is named"):
+        destination(None, None)
+
+
+def test_run_with_mlflow_pushes_what_it_ran(client: Any, server: MlflowServer, tmp_path: Path) -> None:
+    ran = command("run", golden_file(tmp_path), *MODELS, "--run-id", "direct", "--mlflow", server.uri, folder=tmp_path)
+    assert ran.returncode == 0
+    assert "direct: pushed in MLflow, experiment 'sums'" in ran.stderr
+    assert [found.info.run_name for found in runs_in(client, "sums")] == ["direct"]
+
+
+def test_a_server_that_is_not_there_changes_nothing_but_a_warning_that_says_how_to_push(tmp_path: Path) -> None:
+    nowhere = f"http://me:hunter22@127.0.0.1:{free_port()}"
+    ran = command("run", golden_file(tmp_path), *MODELS, "--run-id", "kept", "--mlflow", nowhere, folder=tmp_path)
+    assert ran.returncode == 0
+    assert f"push it later: assay mlflow push kept --uri {nowhere.replace('me:hunter22@', '')}" in ran.stderr
+    assert "hunter22" not in ran.stderr + ran.stdout
+    assert (tmp_path / "runs" / "kept" / "run_manifest.json").is_file()
+
+
+def test_a_run_that_missed_its_gate_still_says_so_when_it_is_pushed(server: MlflowServer, tmp_path: Path) -> None:
+    models = ("--model", "scripted/say-4", "--judge", "scripted/judge-1")
+    ran = command("run", golden_file(tmp_path), *models, "--mlflow", server.uri, folder=tmp_path)
+    assert ran.returncode == 1
+    assert "pushed in MLflow" in ran.stderr
+
+
+def test_a_run_without_mlflow_imports_nothing_of_it(tmp_path: Path) -> None:
+    watched = (
+        "import sys, runpy\n"
+        f"sys.argv = ['assay', 'run', {str(golden_file(tmp_path))!r}, *{MODELS!r}]\n"
+        "try: runpy.run_module('assay', run_name='__main__')\n"
+        "except SystemExit: print(sorted(name for name in sys.modules if 'mlflow' in name))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", watched], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert ran.stdout.splitlines()[-1] == "[]"
