@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         label_sample,
         label_text,
     )
+    from assay.api.checkups import Check, examine_place
     from assay.api.client import AsyncClient, Client, RunStatus
     from assay.api.comparisons import Comparison, Flip, Measured, compare, keep_comparison, kept_comparison, read_flips
     from assay.api.conversion import convert_benchmark, convert_contract
@@ -101,6 +102,7 @@ _HOMES = {
     **dict.fromkeys(("Calibration", "LabelSample", "calibrate", "label_sample", "label_text"), "calibrations"),
     **dict.fromkeys(("KeptLabel", "Opinion", "keep_label", "kept_labels"), "calibrations"),
     **dict.fromkeys(("AsyncClient", "Client", "RunStatus"), "client"),
+    **dict.fromkeys(("Check", "examine_place"), "checkups"),
     **dict.fromkeys(("Comparison", "Flip", "Measured", "compare"), "comparisons"),
     **dict.fromkeys(("keep_comparison", "kept_comparison", "read_flips"), "comparisons"),
     **dict.fromkeys(("CostEstimate", "ModelEstimate", "estimate_cost"), "estimates"),
@@ -127,6 +129,7 @@ __all__ = [
     "AsyncClient",
     "Baseline",
     "Calibration",
+    "Check",
     "Client",
     "Comparison",
     "CostEstimate",
@@ -179,6 +182,7 @@ __all__ = [
     "convert_contract",
     "decide_suite",
     "estimate_cost",
+    "examine_place",
     "facets_of",
     "file_models",
     "find_records",

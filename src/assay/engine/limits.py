@@ -13,7 +13,7 @@ HOPELESS = frozenset({"unauthorized", "payment_required", "forbidden", "not_foun
 """Failures that every further call to a provider would repeat."""
 _HOPELESS_CALLS = 5
 """So many of them, before anything has worked, open the breaker."""
-_OWN_HANDLES = 32
+OWN_HANDLES = 32
 """Open files of a run beside its connections: the ledger, the artifacts, the event loop."""
 _CUT_PAUSE = 1.0
 """Seconds after a cut in which further 429s belong to the same overload."""
@@ -21,7 +21,7 @@ _CUT_PAUSE = 1.0
 
 def make_room_for_handles(concurrency: int) -> None:
     """Let this process open as many files as the run needs; raises StoreUnavailable when it may not, before anything is called."""
-    needed = _OWN_HANDLES + concurrency
+    needed = OWN_HANDLES + concurrency
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return

@@ -21,7 +21,7 @@ class _Vendor(NamedTuple):
 
 
 _OPENAI = _Vendor("https://api.openai.com/v1", "OPENAI_BASE_URL", "OPENAI_API_KEY")
-_VENDORS: dict[ProviderKind, _Vendor] = {
+VENDORS: dict[ProviderKind, _Vendor] = {
     "openai": _OPENAI,
     "openai_responses": _OPENAI,
     "anthropic": _Vendor("https://api.anthropic.com/v1", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"),
@@ -65,7 +65,7 @@ def provider_plan(entry: ProviderEntry, environ: Mapping[str, str]) -> ProviderP
     """A provider with its address as the environment has it; of its key there is only the variable's name."""
     kind = kind_of(entry)
     url, key_variable = entry.base_url or "", entry.key_variable or ""
-    vendor = _VENDORS.get(kind)
+    vendor = VENDORS.get(kind)
     if vendor is not None and not url:
         url = environ.get(vendor.url_variable, "").strip() or vendor.url
         # A server of one's own often wants no key; the vendor's always does.

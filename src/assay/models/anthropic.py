@@ -56,7 +56,7 @@ _DECODER = msgspec.json.Decoder(_Answer)
 async def open_provider(opening: Opening) -> AsyncIterator[Maker]:
     """Anthropic, or a server that speaks its messages, ready to make its models."""
     endpoint = resolve_endpoint(opening.provider, opening.environ)
-    async with open_transport(endpoint, headers=_headers(endpoint), keep_raw=opening.keep_raw) as transport:
+    async with open_transport(endpoint, headers=anthropic_headers(endpoint), keep_raw=opening.keep_raw) as transport:
         yield lambda model: MessagesModel(transport, model)
 
 
@@ -92,7 +92,8 @@ class MessagesModel:
         return reply_of(answered, exchanged, self._applied)
 
 
-def _headers(endpoint: Endpoint) -> dict[str, str]:
+def anthropic_headers(endpoint: Endpoint) -> dict[str, str]:
+    """The version of the API, and the key as Anthropic wants it; none where there is none."""
     key = {"x-api-key": endpoint.key} if endpoint.key else {}
     return {"anthropic-version": VERSION, **key}
 

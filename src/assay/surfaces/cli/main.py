@@ -45,6 +45,7 @@ COMMANDS: Mapping[str, str] = {
     "purge": "Remove artifacts whose time of retention is over.",
     "serve": "Offer runs and validation over HTTP.",
     "keys": "Make, list and revoke keys of the service.",
+    "doctor": "Say what is there, what is missing, and what must be mended.",
     "completion": "Print the script with which your shell completes what you type.",
 }
 """Each command, a module of this package, with its line in the help."""

@@ -1,0 +1,36 @@
+"""The place where assay runs, looked at."""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from assay.api.runs import RUNS_DIR, plan_runs
+from assay.core.checkup import Check
+from assay.core.plan import Plan
+from assay.engine.checkup import examine
+from assay.engine.request import PlanProblems, RunRequest
+
+__all__ = ["Check", "examine_place"]
+
+
+def examine_place(
+    runs_dir: str | Path = RUNS_DIR,
+    *,
+    run_file: str | Path = "",
+    is_offline: bool = False,
+    environ: Mapping[str, str] | None = None,
+) -> Iterator[Check]:
+    """Look at environment, extras, keys, the folder of the runs, and the providers that have a key or that a run file uses."""
+    used = os.environ if environ is None else environ
+    plans: tuple[Plan, ...] = ()
+    if run_file:
+        try:
+            plans = plan_runs(RunRequest(run_file=str(run_file)), environ=used).plans
+            yield Check(area="run file", name=str(run_file), says="ready to run")
+        except PlanProblems as problems:
+            hint = f"assay check {run_file} lists the same"
+            yield from (
+                Check(area="run file", name=str(run_file), standing="problem", says=line, hint=hint) for line in problems.problems
+            )
+    providers = {provider.name: provider for plan in plans for provider in plan.providers}
+    yield from examine(Path(runs_dir), providers=tuple(providers.values()), environ=used, is_offline=is_offline)

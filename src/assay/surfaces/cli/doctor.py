@@ -1,0 +1,84 @@
+"""`assay doctor`: what is there, what is missing, and what must be mended before a run."""
+
+from __future__ import annotations
+
+import os
+import sys
+import webbrowser
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import msgspec
+
+from assay import api
+from assay.surfaces.cli import exits
+from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text
+from assay.surfaces.reporters.checkup import checkup_text
+
+HELP = """Look at the place where assay runs: versions, extras, keys, the folder of the runs, proxies, providers, the terminal.
+
+Providers are asked for the list of their models, which costs nothing: those that have a key, and those of RUNFILE if you name one.
+Of a key only the name of its variable is shown.
+"""
+
+EPILOG = """\b
+Examples:
+  assay doctor
+  assay doctor nightly.yaml
+  assay doctor --offline --json
+
+\b
+Exit codes:
+  0  all is well
+  1  something must be mended; each line says what to do
+  2  could not run"""
+
+
+@click.command("doctor", help=HELP, epilog=EPILOG)
+@click.argument("run_file", metavar="[RUNFILE]", required=False, default="")
+@click.option("--offline", is_flag=True, help="Ask no provider.")
+@runs_dir_option
+@json_option
+@click.pass_context
+def command(context: click.Context, /, run_file: str, *, offline: bool, runs_dir: str, is_json: bool) -> None:
+    """Entry of the command; see HELP."""
+    checks = [*api.examine_place(runs_dir, run_file=run_file, is_offline=offline), *_terminal()]
+    is_well = not any(check.standing == "problem" for check in checks)
+    if is_json:
+        write_json({"is_well": is_well, "checks": [_document(check) for check in checks]})
+    else:
+        write_text(checkup_text(checks, text_settings()))
+    context.exit(exits.VALID if is_well else exits.INVALID)
+
+
+def _document(check: api.Check) -> dict[str, Any]:
+    return {name: value for name, value in msgspec.to_builtins(check).items() if value or name != "hint"}
+
+
+def _terminal() -> Iterator[api.Check]:
+    settings = text_settings()
+    is_terminal = settings.width is not None
+    colours = "with colours" if settings.is_coloured else "without colours" if is_terminal else ""
+    shown = f"{settings.width} columns, {colours}" if is_terminal else "standard output is no terminal: plain text"
+    yield api.Check(area="terminal", name="output", says=shown)
+    encoding = (sys.stdout.encoding or "").lower().replace("-", "") if sys.stdout is not None else ""
+    if encoding == "utf8":
+        yield api.Check(area="terminal", name="encoding", says="UTF-8")
+    else:
+        hint = "set LANG to a UTF-8 one, or PYTHONUTF8=1"
+        yield api.Check(area="terminal", name="encoding", standing="note", says=encoding or "none", hint=hint)
+    yield _browser()
+
+
+def _browser() -> api.Check:
+    try:
+        name = webbrowser.get().name if not os.environ.get("SSH_CONNECTION") else ""
+    except webbrowser.Error:
+        name = ""
+    hint = "assay serve prints its address; assay report writes a file to open elsewhere"
+    return api.Check(area="terminal", name="browser", says=name) if name else _no_browser(hint)
+
+
+def _no_browser(hint: str) -> api.Check:
+    return api.Check(area="terminal", name="browser", standing="note", says="none here", hint=hint)
