@@ -7,9 +7,12 @@ from assay.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from assay.api import AsyncClient, Client, RunRequest, ValidationConfig, stream, validate
-    from assay.core.case import Case
+    from assay.core.ask import Ask, ModelFailure, Reply
+    from assay.core.case import Case, Message
     from assay.core.errors import AssayError, ServerProblem, SourceUnreadable, UsageProblem
     from assay.core.issue import Issue
+    from assay.core.judgement import Judgement
+    from assay.core.outcome import GradingFailure
     from assay.core.report import Report
     from assay.core.run_result import RunResult
     from assay.surfaces.python.runs import Run, open_run, run, run_async
@@ -26,7 +29,13 @@ _HOMES = {
     "Client": "assay.api",
     "AsyncClient": "assay.api",
     "RunResult": "assay.core.run_result",
+    "Ask": "assay.core.ask",
     "Case": "assay.core.case",
+    "GradingFailure": "assay.core.outcome",
+    "Judgement": "assay.core.judgement",
+    "Message": "assay.core.case",
+    "ModelFailure": "assay.core.ask",
+    "Reply": "assay.core.ask",
     "Issue": "assay.core.issue",
     "Report": "assay.core.report",
     "AssayError": "assay.core.errors",
@@ -36,11 +45,17 @@ _HOMES = {
 }
 
 __all__ = [
+    "Ask",
     "AssayError",
     "AsyncClient",
     "Case",
     "Client",
+    "GradingFailure",
     "Issue",
+    "Judgement",
+    "Message",
+    "ModelFailure",
+    "Reply",
     "Report",
     "Run",
     "RunRequest",

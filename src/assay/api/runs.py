@@ -11,6 +11,7 @@ import msgspec
 
 from assay.core.errors import AssayError, UsageProblem
 from assay.core.plan import ProfileId
+from assay.core.plugin import Plugin
 from assay.core.run_result import RunListing, RunResult
 from assay.engine.folders import RunFolders, find_named_run, find_run, folders_of, run_ids
 from assay.engine.inputs import DatasetInput
@@ -93,11 +94,19 @@ def run(
 ) -> tuple[RunResult, ...]:
     """Run a request, its plans, a run file or a dataset, one run for each candidate; an unfinished run of the same id goes on.
 
-    `options` are the members of RunRequest; `model` and `judge` may be used for one model each. A caller that has signals of
-    its own may drain the run instead: `is_stopping` is asked a few times a second.
+    `options` are the members of RunRequest; `model` and `judge` may be used for one model each. A model, a judge and the `grader`
+    may be plain functions. A caller that has signals of its own may drain the run instead: `is_stopping` is asked a few times a
+    second.
     """
     planned = source if isinstance(source, PlannedRuns) else plan_runs(_request(source, options))
-    around = surroundings(watch, on_busy, takes_signals=takes_signals, inputs=planned.inputs, is_stopping=is_stopping)
+    around = surroundings(
+        watch,
+        on_busy,
+        takes_signals=takes_signals,
+        inputs=planned.inputs,
+        is_stopping=is_stopping,
+        plugins=planned.plugins,
+    )
     results: list[RunResult] = []
     for plan in planned.plans:
         results.append(start_run(plan, Path(planned.runs_dir), around))
@@ -270,6 +279,7 @@ def surroundings(
     takes_signals: bool = False,
     inputs: Sequence[DatasetInput] | None = None,
     is_stopping: Callable[[], bool] | None = None,
+    plugins: Sequence[Plugin] = (),
 ) -> Surroundings:
     """What a run takes from outside, for the callers of this process."""
     return Surroundings(
@@ -279,4 +289,5 @@ def surroundings(
         takes_signals=takes_signals,
         inputs=inputs,
         is_stopping=is_stopping,
+        plugins=plugins,
     )

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from assay.core.case import Message
+from assay.core.case import Case, Message
 
 Stage = Literal["candidate", "judge"]
 TRANSIENT_CODES = frozenset({"timeout", "rate_limited", "service_unavailable", "internal_error"})
@@ -28,6 +28,13 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """Which of several answers to the same request is wanted; each has an address of its own."""
     may_fail: bool = False
     """The grader can do without a reply: where the call fails for good, it is told so."""
+
+
+class GraderAsk(Ask, frozen=True, kw_only=True):
+    """A request to a grader of one's own, which gets the record itself rather than messages."""
+
+    case: Case
+    answer: str
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):

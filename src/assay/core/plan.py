@@ -10,7 +10,9 @@ from assay.core.canonical import canonical_json
 from assay.core.case import ContractId
 from assay.core.errors import StoreUnavailable
 
-ProviderKind = Literal["openai", "openai_responses", "anthropic", "local", "replay", "scripted", "litellm"]
+ProviderKind = Literal["openai", "openai_responses", "anthropic", "local", "replay", "scripted", "litellm", "function"]
+FUNCTIONS: ProviderKind = "function"
+"""The provider of functions: they are reached without a network."""
 ResponseSource = Literal["sampled", "prefilled", "part_of_conversation"]
 OnInvalid = Literal["reject", "skip"]
 RubricMode = Literal["per_criterion", "one_call"]
@@ -21,6 +23,7 @@ ProfileId = Literal[
     "prbench", "prbench_normalized", "healthbench", "apex_v1", "lexam_open", "lexam_mcq", "judge_1_5", "weighted_mean"
 ]
 """How a benchmark scores."""
+PluginKind = Literal["grader", "model", "policy", "converter", "contract"]
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -149,6 +152,24 @@ class ComparisonPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Records that cannot be compared, in words."""
 
 
+class PluginPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One piece of code that a run uses, as its manifest names it."""
+
+    kind: PluginKind
+    name: str
+    """As the run calls it: the name of an entry point, or `module:function`."""
+    reference: str = ""
+    """Where any process finds it, `module:function` or `file.py:function`; empty where it must be given again."""
+    folder: str = ""
+    """Where its module was looked for beside what is installed."""
+    distribution: str = ""
+    version: str = ""
+    source_sha256: str = ""
+    """Of the module that it stands in; of its own source where it was given in Python; empty where there is none to read."""
+    asks_judges: bool = False
+    """A grader that is a generator: it is not called for a grade, but driven from ask to ask."""
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one run: one candidate, its judges, its data, its limits."""
 
@@ -206,9 +227,26 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     comparison: ComparisonPlan | None = None
     """The runs whose answers are compared; nobody is asked for one."""
 
+    plugins: tuple[PluginPlan, ...] = ()
+    """Code of others that the run uses."""
+
     def models(self) -> tuple[ModelPlan, ...]:
         """The candidate, then the judges."""
         return (self.candidate, *self.judges)
+
+    def plugin(self, kind: PluginKind) -> PluginPlan | None:
+        """The run's grader or policy of its own."""
+        return next((plugin for plugin in self.plugins if plugin.kind == kind), None)
+
+    def called_grader(self) -> ModelPlan | None:
+        """The run's own grader, where it is called like a judge; one that asks judges itself is called by nobody else."""
+        grader = self.plugin("grader")
+        return None if grader is None or grader.asks_judges else function_model(grader, name=f"grader/{grader.name}")
+
+
+def function_model(plugin: PluginPlan, *, name: str = "") -> ModelPlan:
+    """How a plan names a function among its models."""
+    return ModelPlan(name=name or f"{FUNCTIONS}/{plugin.name}", provider=FUNCTIONS, model=plugin.name)
 
 
 _OPERATION = (
@@ -217,18 +255,23 @@ _OPERATION = (
 """What may differ between the start of a run and its resumption: it changes when and where things happen, not what."""
 
 
+_INCIDENTAL = {
+    "providers": ("timeout", "requests_per_minute", "tokens_per_minute"),
+    # What the document says of itself is covered by its hash.
+    "datasets": ("path", "created_at", "metadata", "ignored_fields"),
+    # Where code lies does not change what it does.
+    "plugins": ("reference", "folder"),
+}
+"""The same of the parts of a plan."""
+
+
 def plan_sha256(plan: Plan) -> str:
     """The hash of everything in a plan that can change a result."""
     settings = msgspec.to_builtins(plan)
     for name in _OPERATION:
         del settings[name]
-    for provider in settings["providers"]:
-        for name in ("timeout", "requests_per_minute", "tokens_per_minute"):
-            del provider[name]
-    for dataset in settings["datasets"]:
-        # What the document says of itself is covered by its hash.
-        for name in ("path", "created_at", "metadata", "ignored_fields"):
-            del dataset[name]
+    for section, names in _INCIDENTAL.items():
+        settings[section] = [{name: value for name, value in part.items() if name not in names} for part in settings[section]]
     for run in (settings["comparison"] or {}).get("runs", ()):
         del run["path"]
     recordings = {provider.name for provider in plan.providers if provider.kind == "replay"}

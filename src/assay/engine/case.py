@@ -63,6 +63,8 @@ class Route(msgspec.Struct, frozen=True):
     address: Callable[[Ask], str]
     """The content address of an ask to this model."""
     cost: Callable[[Reply], float | None]
+    is_kept: bool = True
+    """Its replies may go into the cache and come from it."""
 
 
 class Room(msgspec.Struct, kw_only=True):
@@ -187,7 +189,7 @@ class _Drive:
     @property
     def needs_nobody(self) -> bool:
         """True when no judge is asked and nothing but the case is read, so that a given answer is all that it takes."""
-        return not self._case.attachments and not needs_judge(self._case)
+        return not self._case.attachments and not needs_judge(self._case) and self._room.settings.grader is None
 
     async def _attachments(self) -> Mapping[str, str]:
         if not self._case.attachments:
@@ -364,7 +366,8 @@ class _Drive:
         if self._case.sample:
             ask = msgspec.structs.replace(ask, sample=self._case.sample)
         call = _Call(ask, route.address(ask), room.clock())
-        cached = room.cache.get(call.address) if room.cache is not None and not ask.is_fresh else None
+        cache = room.cache if route.is_kept else None
+        cached = cache.get(call.address) if cache is not None and not ask.is_fresh else None
         if cached is not None:
             return self._note(call, msgspec.structs.replace(cached, flags=(*cached.flags, "cached")), cost=None)
         await room.limits.enter(route.gate)
@@ -379,8 +382,8 @@ class _Drive:
             route.gate.lane.failed(result, call.at)
             return self._note(call, result, cost=None)
         route.gate.lane.succeeded(result.usage, call.at)
-        if room.cache is not None and result.text:
-            room.cache.put(call.address, result)
+        if cache is not None and result.text:
+            cache.put(call.address, result)
         return self._note(call, result, cost=route.cost(result))
 
     async def _made(self, call: "_Call", route: Route) -> Reply | ModelFailure:

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,7 +11,22 @@ import msgspec
 from assay.core.case import ContractId
 from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
 from assay.core.issue import Path as Steps
-from assay.core.plan import CONTRACT_GATES, Gates, ModelPlan, OnInvalid, PanelPlan, Plan, ResponseSource, RetryPlan, StageLimits
+from assay.core.plan import (
+    CONTRACT_GATES,
+    FUNCTIONS,
+    Gates,
+    ModelPlan,
+    OnInvalid,
+    PanelPlan,
+    Plan,
+    PluginKind,
+    PluginPlan,
+    ResponseSource,
+    RetryPlan,
+    StageLimits,
+    function_model,
+)
+from assay.core.plugin import Plugin
 from assay.core.report import Report
 from assay.datasets.config import ValidationConfig, changed_settings, load_config
 from assay.engine.attachments import Attachments, folder_of
@@ -20,10 +35,11 @@ from assay.engine.eval_run import EVAL_RESULTS, GOLDEN_MAX_TOKENS, why_no_eval_r
 from assay.engine.folders import check_place, folders_of
 from assay.engine.inputs import DatasetInput, dataset_plan, file_stem, read_dataset, shown_path
 from assay.engine.members import member_text
-from assay.engine.providers import BadName, model_plan, used_providers
+from assay.engine.plugins import find_plugin
+from assay.engine.providers import BadName, find_provider, kind_of, model_plan, used_providers
 from assay.engine.request import PlanProblems, RunRequest, Settings
 from assay.engine.responses import ResponseFile, listed, load_responses
-from assay.engine.run_file import DatasetEntry, ProviderEntry
+from assay.engine.run_file import DatasetEntry, ModelEntry, ProviderEntry
 from assay.engine.selection import Rules, rules_of
 from assay.engine.survey import HasAnswer, Survey, survey
 from assay.metrics.profiles import Profile, profile_of
@@ -46,6 +62,8 @@ class PlannedRuns(msgspec.Struct, frozen=True, kw_only=True):
     invalid_records: int
     judged_records: int = 0
     """Valid records that a judge has to grade, with one call for each criterion."""
+    plugins: tuple[Plugin, ...] = ()
+    """Code of others that the runs use, loaded."""
     notes: tuple[str, ...] = ()
     """What does not keep a run from starting, but should be known."""
 
@@ -58,6 +76,7 @@ class PlannedRuns(msgspec.Struct, frozen=True, kw_only=True):
 def plan_runs(request: RunRequest, *, environ: Mapping[str, str], now: float, new_run_id: Callable[[], str]) -> PlannedRuns:
     """The runs that a request describes; raises PlanProblems with everything that is wrong, SourceUnreadable without a run file."""
     planner = _Planner(Settings(request), environ)
+    planner.name_grader()
     planner.read_datasets()
     planner.name_models()
     planner.load_responses()
@@ -72,7 +91,8 @@ def plan_runs(request: RunRequest, *, environ: Mapping[str, str], now: float, ne
         inputs=tuple(planner.inputs),
         valid_records=surveyed.valid,
         invalid_records=surveyed.broken,
-        judged_records=surveyed.judged,
+        judged_records=0 if planner.grader else surveyed.judged,
+        plugins=tuple(planner.plugins.values()),
         notes=(*planner.notes, *surveyed.notes),
     )
 
@@ -94,6 +114,8 @@ class _Planner:
         self.candidates: list[ModelPlan] = []
         self.judges: list[ModelPlan] = []
         self.notes: list[str] = []
+        self.plugins: dict[tuple[PluginKind, str], Plugin] = {}
+        self.grader: Plugin | None = None
         self._environ = environ
         self._declared = self._providers()
         self._responses: ResponseFile | None = None
@@ -117,6 +139,29 @@ class _Planner:
             if name in first:
                 self.settings.add(path, f"the name '{name}' is taken by an earlier entry of {section}")
             first.add(name)
+
+    # Code of others
+
+    def name_grader(self) -> None:
+        """The grader that the run brings itself, where there is one."""
+        if self.settings.value.grader:
+            self.grader = self._plugin("grader", self.settings.value.grader, ("grader",))
+        if self.grader is not None and self.profile is not None:
+            self.settings.add(
+                ("grader",), f"the profile '{self.profile.id}' scores by its own rules, which a grader is not part of"
+            )
+
+    def _plugin(self, kind: PluginKind, name: str, path: Steps) -> Plugin | None:
+        """The code of that name; None where there is none, which is noted."""
+        try:
+            if not self.settings.may_name(path, name):
+                raise UsageProblem(f"code cannot be named here: '{name}'")
+            found = self.settings.given.get((kind, name)) or find_plugin(kind, name, folder=self.settings.folder(path))
+        except UsageProblem as problem:
+            self.settings.add(path, f"{problem.message}{f' ({problem.hint})' if problem.hint else ''}")
+            return None
+        self.plugins[kind, name] = found
+        return found
 
     # Datasets
 
@@ -226,7 +271,9 @@ class _Planner:
 
     def _highest(self, contract: ContractId) -> int:
         """The best score: 1 where an answer is compared with a reference or rubric, 5 where it is judged as such."""
-        is_compared = contract == "legal_eval_v1" or (contract == "conversation_v1" and self._source == "sampled")
+        is_compared = (
+            self.grader is not None or contract == "legal_eval_v1" or (contract == "conversation_v1" and self._source == "sampled")
+        )
         return 1 if is_compared else 5
 
     # Models
@@ -248,11 +295,17 @@ class _Planner:
         named: list[tuple[Steps, ModelPlan]] = []
         for path, entry in self.settings.models(section):
             try:
-                named.append((path, model_plan(entry, self._declared, folder=self.settings.folder(path))))
+                named.append((path, self._model(path, entry)))
             except BadName as problem:
                 self.settings.add((*path, "provider" if entry.provider else "model"), str(problem))
         self._check_unique(section, [(path, model.name) for path, model in named])
         return [model for _, model in named]
+
+    def _model(self, path: Steps, entry: ModelEntry) -> ModelPlan:
+        plan = model_plan(entry, self._declared, folder=self.settings.folder(path))
+        if kind_of(find_provider(plan.provider, self._declared)) == FUNCTIONS:
+            self._plugin("model", plan.model, path)
+        return plan
 
     def _check_panel(self) -> None:
         panel, judges = self.settings.value.panel, len(self.judges)
@@ -351,7 +404,7 @@ class _Planner:
         """The gates, and the names of those that the contract sets: one that is about another score than the contract's is none."""
         given = msgspec.to_builtins(self.settings.value.gates)
         own = msgspec.structs.asdict(CONTRACT_GATES["golden_v1"]) if self._is_golden else {}
-        if self.profile is not None:
+        if self.profile is not None or self.grader is not None:
             own.pop("min_score", None)
         taken = tuple(name for name in own if given[name] is None)
         return Gates(**{**given, **{name: own[name] for name in taken}}), taken
@@ -367,13 +420,15 @@ class _Planner:
     def _plan(self, run_id: str, candidate: ModelPlan, *, suite: str) -> Plan:
         value, run = self.settings.value, self.settings.value.run
         gates, default_gates = self._gates()
+        models = (candidate, *self.judges)
+        graders = () if self.grader is None else (function_model(self.grader.plan),)
         return Plan(
             run_id=run_id,
             datasets=tuple(dataset.plan for dataset in self.inputs),
             candidate=candidate,
             judges=tuple(self.judges),
             panel=PanelPlan(quorum=value.panel.quorum, escalate=value.panel.escalate, min_confidence=value.panel.min_confidence),
-            providers=used_providers((candidate, *self.judges), self._declared, environ=self._environ),
+            providers=used_providers((*models, *graders), self._declared, environ=self._environ),
             response_source=self._source,
             responses_path=self._responses.path if self._responses else "",
             responses_sha256=self._responses.sha256 if self._responses else "",
@@ -404,7 +459,13 @@ class _Planner:
             keep_raw=run.keep_raw,
             cache_dir=self._cache_dir(),
             suite=suite,
+            plugins=self._plugins_of(models),
         )
+
+    def _plugins_of(self, models: Sequence[ModelPlan]) -> tuple[PluginPlan, ...]:
+        """The code that a run with these models uses."""
+        named = {("model", model.model) for model in models}
+        return tuple(plugin.plan for key, plugin in self.plugins.items() if key[0] != "model" or key in named)
 
     def _cache_dir(self) -> str:
         cache = self.settings.value.cache
@@ -423,7 +484,8 @@ class _Planner:
         self.settings.problems += surveyed.problems
         if surveyed.benchmarked and self.settings.value.run.system_prompt:
             self.notes.append(f"{surveyed.benchmarked:,} record(s) have a policy without a system prompt, so that they get none")
-        if surveyed.judged and not self.judges and not self.settings.is_wrong(("judges",)) and not self.settings.value.judges:
+        needs_judge = surveyed.judged if self.grader is None else self.grader.plan.asks_judges
+        if needs_judge and not self.judges and not self.settings.is_wrong(("judges",)) and not self.settings.value.judges:
             names = ", ".join(f"'{dataset.plan.name}' ({dataset.plan.contract})" for dataset in self.inputs)
             self.settings.add(("judges",), f"{names} cannot be graded without a judge; add judges (--judge provider/model)")
         for number, dataset in enumerate(self.inputs):

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-from assay.core.plan import ModelPlan, Parameters, ProviderKind, ProviderPlan
+from assay.core.plan import FUNCTIONS, ModelPlan, Parameters, ProviderKind, ProviderPlan
 from assay.datasets.checks import nearest
 from assay.engine.run_file import ModelEntry, ProviderEntry
 
@@ -90,9 +90,9 @@ def kind_of(entry: ProviderEntry) -> ProviderKind:
 
 
 def is_file_model(text: str, declared: Mapping[str, ProviderEntry]) -> bool:
-    """True for a model that is a file of this machine; what names no model is none."""
+    """True for a model that is a file or a function of this machine; what names no model is none."""
     try:
-        return kind_of(find_provider(split_model(text).provider, declared)) == "replay"
+        return kind_of(find_provider(split_model(text).provider, declared)) in ("replay", FUNCTIONS)
     except BadName:
         return False
 

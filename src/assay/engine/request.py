@@ -1,6 +1,6 @@
 """What somebody asks for, as options or in a run file, into one value whose every member still knows where it was said."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,8 @@ import msgspec
 from assay.core.errors import UsageProblem
 from assay.core.issue import Finding
 from assay.core.issue import Path as Steps
-from assay.core.plan import OnInvalid, ProfileId, ResponseSource
+from assay.core.plan import FUNCTIONS, OnInvalid, PluginKind, ProfileId, ResponseSource
+from assay.core.plugin import Plugin, given_plugin
 from assay.core.report import Report
 from assay.datasets.checks import Findings
 from assay.engine.run_file import (
@@ -28,8 +29,11 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     run_file: str = ""
     datasets: tuple[DatasetEntry | str, ...] = ()
-    models: tuple[str, ...] = ()
-    judges: tuple[str, ...] = ()
+    models: tuple[str | Callable[..., Any], ...] = ()
+    """As `provider/model`, or functions."""
+    judges: tuple[str | Callable[..., Any], ...] = ()
+    grader: str | Callable[..., Any] = ""
+    """Grades every record instead of the way that its contract says."""
     responses: str = ""
     response_source: ResponseSource | None = None
     runs_dir: str = ""
@@ -50,12 +54,15 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     pass_rate: float | None = None
     min_score: float | None = None
     max_error_rate: float | None = None
+    code: tuple[str, ...] | None = None
+    """Names of the only code that the options may name; None is any. For callers who must not choose what a process runs."""
 
 
 _SEATS: dict[str, Steps] = {
     "datasets": ("datasets",),
     "models": ("candidates",),
     "judges": ("judges",),
+    "grader": ("grader",),
     "responses": ("run", "responses"),
     "response_source": ("run", "response_source"),
     "runs_dir": ("run", "runs_dir"),
@@ -97,11 +104,34 @@ class Settings:
 
     def __init__(self, request: RunRequest) -> None:
         self.problems: list[str] = []
+        self.given: dict[tuple[PluginKind, str], Plugin] = {}
+        """Functions that the request holds, by the names that stand for them."""
         self._wrong: set[Steps] = set()
+        self._code = request.code
         self._options = {_SEATS[name]: name for name in _SEATS if getattr(request, name) not in ("", (), None)}
         self._loaded = load_run_file(request.run_file) if request.run_file else None
-        given = {seat: getattr(request, name) for seat, name in self._options.items()}
+        given = {seat: self._spelled(name, getattr(request, name)) for seat, name in self._options.items()}
         self.value = self._merged(_nested(given))
+
+    def _spelled(self, option: str, value: Any) -> Any:
+        """The value of an option with names in the place of functions."""
+        if option in ("models", "judges"):
+            return tuple(f"{FUNCTIONS}/{self._named('model', entry)}" if callable(entry) else entry for entry in value)
+        return self._named("grader", value) if option == "grader" and callable(value) else value
+
+    def _named(self, kind: PluginKind, target: Callable[..., Any]) -> str:
+        """The name of a function that is given, which no other one has."""
+        plugin = given_plugin(kind, target)
+        name, number = plugin.plan.name, 1
+        while (kind, name) in self.given and self.given[kind, name].target is not target:
+            number += 1
+            name = f"{plugin.plan.name}#{number}"
+        self.given[kind, name] = given_plugin(kind, target, name=name)
+        return name
+
+    def may_name(self, path: Steps, name: str) -> bool:
+        """False for code that the caller of this process names and may not choose; a run file is the operator's own."""
+        return self._code is None or not self._option(path) or name in self._code
 
     def _merged(self, options: dict[str, Any]) -> RunFile:
         found = Findings()

@@ -15,7 +15,8 @@ from assay.core.ask import Reply
 from assay.core.case import sample_of
 from assay.core.errors import RunSealed, StoreUnavailable, UsageProblem
 from assay.core.outcome import Cancelled
-from assay.core.plan import ModelPlan, Plan, changed_settings, plan_sha256, read_plan
+from assay.core.plan import FUNCTIONS, ModelPlan, Plan, changed_settings, plan_sha256, read_plan
+from assay.core.plugin import Plugin
 from assay.core.run_state import RunCounts, State, count_records, final_state
 from assay.engine.attachments import attachment_reader
 from assay.engine.case import PROVIDER_REFUSED, Room, Route
@@ -29,6 +30,7 @@ from assay.engine.journal import Journal
 from assay.engine.limits import Limits, make_room_for_handles
 from assay.engine.local import run_local
 from assay.engine.pairs import compared_records
+from assay.engine.plugins import OpenPlugins
 from assay.engine.rankings import earlier_verdicts
 from assay.engine.responses import open_responses
 from assay.engine.selection import prepared_records
@@ -70,6 +72,8 @@ class Surroundings(msgspec.Struct, kw_only=True):
     """What judges said in an earlier run, by a record's hash and a call; None where they are to be asked."""
     is_stopping: Callable[[], bool] | None = None
     """Asked a few times a second: True drains the run, for a caller that has signals of its own."""
+    plugins: Sequence[Plugin] = ()
+    """Code of others that somebody has just loaded or given; what else the plan names is loaded."""
 
 
 class Interrupted(Exception):
@@ -306,6 +310,7 @@ class Evaluation:
         self._plan = plan
         self._surroundings = surroundings
         self._state: State = ledger.run().state
+        self._plugins = OpenPlugins(plan, surroundings.plugins)
         self._cache = ReplyCache(Path(plan.cache_dir)) if plan.cache_dir else None
         self.is_interrupted = False
 
@@ -315,7 +320,8 @@ class Evaluation:
         stop = asyncio.Event()
         journal = Journal(self._ledger, on_cancel=partial(loop.call_soon_threadsafe, stop.set))
         try:
-            async with open_models(self._plan, environ=self._surroundings.environ) as models:
+            functions = self._plugins.functions()
+            async with open_models(self._plan, environ=self._surroundings.environ, functions=functions) as models:
                 room = await self._room(journal, models, stop)
                 with _Signals(self, stop) if self._surroundings.takes_signals else nullcontext():
                     await self._work(room)
@@ -341,10 +347,10 @@ class Evaluation:
         tally = Tally(sum(counts.values()) + opened, counts, started=surroundings.clock(), cost=spent)
         return Room(
             plan=plan,
-            settings=settings_of(plan),
+            settings=msgspec.structs.replace(settings_of(plan), grader_code=self._plugins.of("grader")),
             routes={
                 model.name: _route(plan, model, models[model.name], limits=limits, environ=surroundings.environ)
-                for model in plan.models()
+                for model in (*plan.models(), *filter(None, (plan.called_grader(),)))
                 if model.name in models
             },
             journal=journal,
@@ -407,8 +413,15 @@ def _route(plan: Plan, model: ModelPlan, opened: Model, *, limits: Limits, envir
         model=opened,
         gate=limits.gate(model.provider, "candidate" if model is plan.candidate else "judge"),
         address=request_addressing(provider, model),
-        cost=pricing(provider, model, environ=environ),
+        cost=pricing(provider, model, environ=environ) if model != plan.called_grader() else _free,
+        # What a function says depends on its code, which an address does not cover.
+        is_kept=provider.kind != FUNCTIONS,
     )
+
+
+def _free(_: Reply) -> float:
+    """A grader of one's own has no price."""
+    return 0.0
 
 
 def _spent(ledger: Ledger) -> float:

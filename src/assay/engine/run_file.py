@@ -183,6 +183,10 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     datasets: Annotated[tuple[DatasetEntry | str, ...], _says("What is asked.")] = ()
     candidates: Annotated[tuple[ModelEntry | str, ...], _says("Who answers; each candidate is a run of its own.")] = ()
     judges: Annotated[tuple[ModelEntry | str, ...], _says("Who grades what no program can grade.")] = ()
+    grader: Annotated[
+        str,
+        _says("A grader of your own, which grades every record: the name of a plugin, `module:function` or `file.py:function`."),
+    ] = ""
     panel: Annotated[PanelSection, _says("How several judges decide together.")] = PanelSection()
     providers: Annotated[tuple[ProviderEntry, ...], _says("Servers of your own, and limits for the well-known ones.")] = ()
     run: Annotated[RunSection, _says("The run itself.")] = RunSection()

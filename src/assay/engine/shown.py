@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.plan import ComparisonPlan, DatasetPlan, ModelPlan, Plan
+from assay.core.plan import ComparisonPlan, DatasetPlan, ModelPlan, Plan, PluginPlan
 from assay.models.endpoint import provider_secrets
 from assay.store.redact import Redactor
 
@@ -21,6 +21,7 @@ class ShownPlan:
         self.candidate = _model(plan.candidate, redactor)
         self.judges = tuple(_model(judge, redactor) for judge in plan.judges)
         self.datasets = tuple(_dataset(dataset, redactor) for dataset in plan.datasets)
+        self.plugins = tuple(_plugin(plugin, redactor) for plugin in plan.plugins)
         self.comparison = plan.comparison and _comparison(plan.comparison, redactor)
         models = zip(plan.models(), (self.candidate, *self.judges), strict=True)
         self._names = {model.name: shown.name for model, shown in models}
@@ -44,9 +45,12 @@ class ShownPlan:
     def members(self) -> dict[str, Any]:
         """The whole plan as JSON-like values; hashes stay, though one of many digits may look like the number of a card."""
         plan = self.plan
-        hashless = _replace(plan, datasets=(), responses_sha256="", candidate=self.candidate, judges=self.judges, comparison=None)
+        hashless = _replace(
+            plan, datasets=(), responses_sha256="", candidate=self.candidate, judges=self.judges, comparison=None, plugins=()
+        )
         shown: dict[str, Any] = self.redactor.value(msgspec.to_builtins(hashless))
-        kept = {"datasets": self.datasets, "comparison": self.comparison, "responses_sha256": plan.responses_sha256}
+        hashed = {"datasets": self.datasets, "comparison": self.comparison, "plugins": self.plugins}
+        kept = {**hashed, "responses_sha256": plan.responses_sha256}
         return {**shown, **msgspec.to_builtins(kept)}
 
 
@@ -74,6 +78,10 @@ def _dataset(dataset: DatasetPlan, redactor: Redactor) -> DatasetPlan:
         metadata=redactor.value(dataset.metadata),
         ignored_fields=tuple(map(redactor.text, dataset.ignored_fields)),
     )
+
+
+def _plugin(plugin: PluginPlan, redactor: Redactor) -> PluginPlan:
+    return _replace(plugin, **{name: redactor.text(getattr(plugin, name)) for name in ("name", "reference", "folder")})
 
 
 def _comparison(comparison: ComparisonPlan, redactor: Redactor) -> ComparisonPlan:

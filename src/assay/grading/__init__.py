@@ -11,6 +11,7 @@ from assay.grading.judge_call import AGAIN
 from assay.grading.mcq import grade_mcq
 from assay.grading.pairwise import INCONSISTENT, by_judge, grade_pairwise
 from assay.grading.panel import DISAGREE, NO_QUORUM
+from assay.grading.plugin_grader import grade_by_plugin
 from assay.grading.policies import PAIRWISE_ID, POLICIES, UNKNOWN, UNSUITABLE, Policy, resolved
 from assay.grading.reference import grade_reference
 from assay.grading.rubric import WITHOUT_POINTS, grade_rubric
@@ -54,6 +55,7 @@ _FLOWS: dict[Kind, Callable[[Assignment], Flow]] = {
     "reference": grade_reference,
     "turn": grade_turn,
     "pairwise": grade_pairwise,
+    "plugin": grade_by_plugin,
 }
 _NO_ATTACHMENTS: Mapping[str, str] = {}
 

@@ -16,7 +16,7 @@ from assay.grading.tool_call import has_tools, is_tool_turn, offered_tools
 NAMED_CRITERIA: frozenset[str] = frozenset(get_args(CriterionName))
 DEFAULT_CRITERION = Criterion("overall", "overall")
 """batch_v1 names criteria only where a record wants particular ones."""
-Kind = Literal["five_point", "rubric", "reference", "mcq", "turn", "pairwise"]
+Kind = Literal["five_point", "rubric", "reference", "mcq", "turn", "pairwise", "plugin"]
 _KINDS: dict[str, Kind] = {"mcq": "mcq", "open": "five_point", "rubric": "rubric", "reference": "reference", "pairwise": "pairwise"}
 _NO_ATTACHMENTS: Mapping[str, str] = {}
 
@@ -27,7 +27,8 @@ class Way(msgspec.Struct, frozen=True):
     evaluator: str
     """Id and version of the way of grading."""
     template: str
-    """Id and version of the template that the grade hangs on: the judge's, or that of the answer's form where a program grades."""
+    """Id and version of the template that the grade hangs on: the judge's, or that of the answer's form where a program grades;
+    empty where neither has one."""
     policy: str
     """Id of the policy."""
     others: tuple[str, ...] = ()
@@ -36,7 +37,7 @@ class Way(msgspec.Struct, frozen=True):
     @property
     def template_sha256(self) -> str:
         """Hash of all texts that the candidate and the judge are asked with."""
-        return texts_sha256((self.template, *self.others))
+        return texts_sha256(tuple(filter(None, (self.template, *self.others))))
 
 
 class Assignment(msgspec.Struct, frozen=True):
@@ -65,11 +66,13 @@ class Assignment(msgspec.Struct, frozen=True):
     def _others(self, template_id: str) -> tuple[str, ...]:
         """The texts beside the template."""
         question = (self.policy.question_template,) if self.policy.question_template else ()
-        if self.kind == "mcq":
+        if self.case.task == "mcq":
             return (*question, choice_task(self.case, self.settings))
         tools = (TOOL_CALL,) if template_id != TOOL_CALL and offered_tools(self.case) else ()
         is_confident = self.settings.panel.escalate and len(self.settings.judges) > 1
-        judged = () if template_id == TOOL_CALL else (ASK_AGAIN, CONFIDENCE) if is_confident else (ASK_AGAIN,)
+        judged = (
+            () if template_id == TOOL_CALL or self.kind == "plugin" else (ASK_AGAIN, CONFIDENCE) if is_confident else (ASK_AGAIN,)
+        )
         named = map(criterion_template, self.criteria) if self.kind == "five_point" else ()
         return (*question, *tools, *judged, *filter(None, named))
 
@@ -102,6 +105,14 @@ def _reference(assignment: Assignment) -> tuple[str, str]:
     return "judge_reference/1", assignment.policy.reference.template_id
 
 
+def _plugin(assignment: Assignment) -> tuple[str, str]:
+    """A grader of one's own has the version of its distribution, or else the beginning of its source's hash."""
+    grader = assignment.settings.grader
+    assert grader is not None
+    version = grader.version or grader.source_sha256[:12]
+    return f"{grader.name}/{version}" if version else grader.name, "mcq_answer/1" if assignment.case.task == "mcq" else ""
+
+
 _TOOL_CALL = ("tool_call_exact/1", TOOL_CALL)
 _EVALUATORS: dict[Kind, Callable[[Assignment], tuple[str, str]]] = {
     "five_point": lambda _: ("judge_1_5/1", "judge_1_5/1"),
@@ -110,13 +121,14 @@ _EVALUATORS: dict[Kind, Callable[[Assignment], tuple[str, str]]] = {
     "reference": _reference,
     "turn": lambda assignment: _TOOL_CALL if is_tool_turn(assignment.case) else _reference(assignment),
     "pairwise": lambda _: ("judge_pairwise/1", "judge_pairwise/1"),
+    "plugin": _plugin,
 }
 """Id of the way of grading and of its template, for each kind of case."""
 
 
 def assign(case: Case, settings: GradingSettings, *, attachments: Mapping[str, str] = _NO_ATTACHMENTS) -> Assignment:
     """The case with its policy; raises GradingFailure for a task that cannot be graded."""
-    kind = kind_of(case)
+    kind = "plugin" if settings.grader else kind_of(case)
     if kind is None:
         raise GradingFailure("unsupported_task", f"cases of task {case.task!r} cannot be graded")
     policy, flags = resolved(case.policy_id, case.task)

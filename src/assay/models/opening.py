@@ -1,7 +1,7 @@
 """What a provider gets to open itself, and what it gives back."""
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -28,3 +28,5 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str]
     keep_raw: bool = False
     """Keep the provider's whole bodies in the replies."""
+    functions: Mapping[str, Callable[..., Any]] = {}
+    """Functions that answer or grade, by the name of the plan's model."""

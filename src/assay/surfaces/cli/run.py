@@ -57,6 +57,7 @@ Examples:
   assay run golden.json --model openai/gpt-5-mini --judge openai/gpt-5 --pass-rate 0.8 --min-score 3.5
   assay run questions.jsonl --model local/smollm2 --limit 20
   assay run answers.json --responses responses.jsonl --judge anthropic/claude-sonnet-4-5
+  assay run questions.jsonl --model openai/gpt-5-mini --grader graders.py:exact
   assay run nightly.yaml --run-id nightly-2026-11-15 --json
   assay run nightly.yaml --run-id build-17 --charts charts --markdown summary.md
   assay run nightly.yaml --mlflow http://localhost:5000
@@ -77,6 +78,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...]
     model: tuple[str, ...]
     judge: tuple[str, ...]
+    grader: str
     responses: str | None
     runs_dir: str | None
     run_id: str | None
@@ -117,6 +119,9 @@ _COUNT = click.IntRange(min=1)
 @click.argument("sources", nargs=-1, metavar="DATASET...|RUNFILE")
 @click.option("--model", multiple=True, metavar="PROVIDER/MODEL", help="A candidate; several are run one after the other.")
 @click.option("--judge", multiple=True, metavar="PROVIDER/MODEL", help="A judge; several vote.")
+@click.option(
+    "--grader", metavar="NAME", default="", help="Grade by code of your own: a plugin, module:function or file.py:function."
+)
 @click.option(
     "--responses", metavar="FILE", help="Grade the answers of this file, or of an earlier run's folder; asks no candidate."
 )
@@ -209,8 +214,8 @@ def _run_there(options: Options, remote: Remote) -> int:
     settings = {name: getattr(request, name) for name in (*_SENT, *_GATES, "profile", "compat", "escalate")}
     taken = client.start(
         str(request.datasets[0]),
-        model="".join(request.models),
-        judge=request.judges,
+        model="".join(options.model),
+        judge=options.judge,
         # A name for the run is the server's to give; under the same one the same run is found again.
         idempotency_key=request.run_id,
         **settings,
@@ -230,6 +235,7 @@ def _check_sendable(options: Options) -> None:
         "several datasets": len(options.sources) > 1,
         "standard input": "-" in options.sources,
         "several candidates": len(options.model) > 1,
+        "--grader": bool(options.grader),
         "--responses": bool(options.responses),
         "--mlflow": options.mlflow is not None,
         "--config": bool(options.config),
@@ -265,6 +271,7 @@ def _request(options: Options) -> api.RunRequest:
         datasets=tuple(datasets),
         models=options.model,
         judges=options.judge,
+        grader=options.grader,
         responses=options.responses or "",
         runs_dir=options.runs_dir or "",
         run_id=options.run_id or "",

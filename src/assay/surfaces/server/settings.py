@@ -64,6 +64,11 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             if not any(fnmatchcase(name, pattern) for pattern in patterns):
                 raise Refusal(403, f"the model '{name[:200]}' is not offered here", details={"offered": list(allowed)})
 
+    def offered_code(self) -> tuple[str, ...]:
+        """Functions that a request may name as models: those that are offered by their whole names."""
+        offered = (name.partition("function/") for name in (*self.models, *self.judges))
+        return tuple(rest for before, mark, rest in offered if mark and not before and "*" not in rest)
+
 
 def read_server_settings(path: str) -> ServerSettings:
     """The settings in a file; raises SourceUnreadable and UsageProblem."""

@@ -174,6 +174,8 @@ class Submitted:
             criteria=query.criteria,
             runs_dir=str(server.runs_dir.absolute()),
             run_id=self._upload.run_id,
+            # Whoever may send a dataset may not choose what this process runs, unless the operator offers it.
+            code=server.settings.offered_code(),
             **{name: getattr(query, name) for name in _SAME},
         )
 

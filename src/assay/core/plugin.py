@@ -1,0 +1,178 @@
+"""Plugins: code of others that a run uses, known by its name, its distribution and the hash of its source."""
+
+import functools
+import hashlib
+import inspect
+import sys
+from contextlib import ExitStack
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+
+from assay.core.errors import UsageProblem
+from assay.core.foreign import ForeignCode, ForeignFailure
+from assay.core.plan import PluginKind, PluginPlan
+
+
+class Plugin(msgspec.Struct, frozen=True):
+    """A piece of code beside what is known of it."""
+
+    plan: PluginPlan
+    target: Any
+
+
+def given_plugin(kind: PluginKind, target: Any, *, name: str = "") -> Plugin:
+    """A function, or an object that can be called, as somebody gives it in Python."""
+    reference, folder = _reference_of(target)
+    plan = PluginPlan(
+        kind=kind,
+        name=name or given_name(target),
+        reference=reference,
+        folder=folder,
+        version=_word(target, "version"),
+        source_sha256=_module_sha256(target) if reference else _own_sha256(target),
+        asks_judges=_asks(kind, target),
+    )
+    return Plugin(plan, target)
+
+
+def given_name(target: Any) -> str:
+    """What a function is called: by its own `name`, where it has one, else by its module and its place in it."""
+    code = _code_of(target)
+    return _word(target, "name") or f"{code.__module__ or '__main__'}:{code.__qualname__}"
+
+
+def is_reference(name: str) -> bool:
+    """True for `module:function` and `file.py:function`, which name code outside the entry points."""
+    return ":" in name
+
+
+def referred_plugin(kind: PluginKind, reference: str, *, folder: Path) -> Plugin:
+    """The code at `module:function` or `file.py:function`, relative to a folder; raises UsageProblem."""
+    place, _, _ = reference.rpartition(":")
+    found = str((folder / place).absolute()) + reference[len(place) :] if place.endswith(".py") else reference
+    target = load(found, folder=str(folder.absolute()))
+    plan = PluginPlan(
+        kind=kind,
+        name=reference,
+        reference=found,
+        folder=str(folder.absolute()),
+        source_sha256=_module_sha256(target),
+        asks_judges=_asks(kind, target),
+    )
+    return Plugin(plan, target)
+
+
+def reopened(plan: PluginPlan) -> Plugin:
+    """The code of an earlier plan; raises UsageProblem where it is gone, or is not what it was."""
+    if not plan.reference:
+        raise UsageProblem(
+            f"the {plan.kind} '{plan.name}' was given in Python, and only there it can be given again",
+            hint=f"call assay.run with the same arguments and the run's id, or put the {plan.kind} into a module and name it",
+        )
+    target = load(plan.reference, folder=plan.folder)
+    check_same(plan, Plugin(msgspec.structs.replace(plan, source_sha256=_module_sha256(target)), target))
+    return Plugin(plan, target)
+
+
+def check_same(before: PluginPlan, now: Plugin) -> None:
+    """Raises UsageProblem where the code is not the one that a run was started with."""
+    if before.source_sha256 != now.plan.source_sha256:
+        raise UsageProblem(
+            f"the {before.kind} '{before.name}' has changed since the run was planned",
+            hint="bring its source back, or start a new run",
+        )
+
+
+def load(reference: str, *, folder: str = "") -> Any:
+    """What stands at `module:name` or `file.py:name`; a folder is searched after what is installed. Raises UsageProblem."""
+    place, _, name = reference.rpartition(":")
+    try:
+        with ForeignCode():
+            target: Any = _file_module(Path(place)) if place.endswith(".py") else _module(place, folder)
+            return functools.reduce(getattr, name.split("."), target)
+    except ForeignFailure as failure:
+        problem = failure.problem
+        why = f"there is no module '{place}'" if _is_missing(problem, place) else str(failure)
+        raise UsageProblem(f"'{reference}' cannot be loaded: {why}", hint="write module:function or file.py:function") from failure
+
+
+def _is_missing(problem: BaseException, module: str) -> bool:
+    return isinstance(problem, ModuleNotFoundError) and bool(problem.name) and f"{module}.".startswith(f"{problem.name}.")
+
+
+def _module(name: str, folder: str) -> ModuleType:
+    # Last, so that a file here never takes the place of a module that is installed.
+    if folder and folder not in sys.path:
+        sys.path.append(folder)
+    return import_module(name)
+
+
+def _file_module(path: Path) -> ModuleType:
+    """The module in a file; one whose text has changed is another module."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file '{path.name}'")
+    name = f"{path.stem}_{hashlib.sha256(str(path).encode() + path.read_bytes()).hexdigest()[:16]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = spec_from_file_location(name, path)
+    assert spec is not None, "a file that ends in .py has a loader"
+    assert spec.loader is not None, "and it is there"
+    module = module_from_spec(spec)
+    with ExitStack() as undo:
+        # While it is being loaded it must be known already, for dataclasses and the like.
+        sys.modules[name] = module
+        undo.callback(sys.modules.pop, name)
+        spec.loader.exec_module(module)
+        undo.pop_all()
+    return module
+
+
+def _reference_of(target: Any) -> tuple[str, str]:
+    """Where any process finds a function, and in which folder; empty for one that only this process has."""
+    module = sys.modules.get(getattr(target, "__module__", None) or "")
+    qualname = getattr(target, "__qualname__", "")
+    file = getattr(module, "__file__", None)
+    if module is None or module.__name__ == "__main__" or not file or not qualname:
+        return "", ""
+    found: Any = module
+    for step in qualname.split("."):
+        found = getattr(found, step, None)
+    if found is not target:
+        return "", ""
+    depth = module.__name__.count(".") + Path(file).name.startswith("__init__.")
+    return f"{module.__name__}:{qualname}", str(Path(file).absolute().parents[depth])
+
+
+def _asks(kind: PluginKind, target: Any) -> bool:
+    return kind == "grader" and any(map(inspect.isgeneratorfunction, (target, vars(type(target)).get("__call__"))))
+
+
+def _code_of(target: Any) -> Any:
+    """The function or class whose source a thing has."""
+    inner = target.func if isinstance(target, functools.partial) else target
+    return inspect.unwrap(inner) if hasattr(inner, "__qualname__") else type(inner)
+
+
+def _own_sha256(target: Any) -> str:
+    try:
+        return hashlib.sha256(inspect.getsource(_code_of(target)).encode()).hexdigest()
+    except (OSError, TypeError):
+        return ""
+
+
+def _module_sha256(target: Any) -> str:
+    try:
+        return hashlib.sha256(Path(inspect.getsourcefile(_code_of(target)) or "").read_bytes()).hexdigest()
+    except (OSError, TypeError):
+        return ""
+
+
+def _word(target: Any, name: str) -> str:
+    """A text that an object says of itself."""
+    said = getattr(target, name, "")
+    return said if isinstance(said, str) else ""
