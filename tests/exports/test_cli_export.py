@@ -72,6 +72,7 @@ def test_standard_output_gets_the_file_and_nothing_else() -> None:
         ((), "nothing says what to write"),
         (("-o", "table.json", "--bom"), "--bom is for CSV"),
         (("--format", "csv", "-o", "-", "--json"), "both write to standard output"),
+        (("--format", "hf", "-o", "-"), "standard output cannot be"),
         (("-o", "nowhere/table.csv"), "there is no folder 'nowhere'"),
         (("--format", "jsonl", "-o", "runs/hostile/predictions.jsonl", "--force"), "is one of the sources"),
     ],
@@ -80,6 +81,17 @@ def test_what_cannot_be_written_is_said_before_anything_is_done(arguments: tuple
     result = assay("export", "latest", *arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert said in result.stderr
+
+
+def test_a_folder_is_replaced_only_when_it_is_an_earlier_export() -> None:
+    assert assay("export", "latest", "--format", "hf").stdout.startswith("hostile-hf (")
+    assert assay("export", "latest", "--format", "hf").exit_code == 2
+    assert assay("export", "latest", "--format", "hf", "--force").exit_code == 0
+    Path("hostile-hf", "mine.txt").write_text("mine", encoding="utf-8")
+    refused = assay("export", "latest", "--format", "hf", "--force")
+    assert "is no earlier export" in refused.stderr
+    assert Path("hostile-hf", "mine.txt").read_text(encoding="utf-8") == "mine"
+    assert sorted(path.name for path in Path().iterdir() if "hostile-hf" in path.name) == ["hostile-hf"]
 
 
 def test_a_run_that_has_not_ended_is_refused_with_the_command_that_ends_it(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from assay import api
 from assay.engine.evidence import PredictionLine
 from assay.surfaces.exports import EXPORTS
+from assay.surfaces.exports.telling import Teller
 from tests.engine.graded_runs import question
 from tests.engine.run_settings import write_rows
 from tests.exports.exported_runs import FORMULAS, ODD, hostile_run
@@ -18,7 +19,7 @@ parquet = pytest.importorskip("pyarrow.parquet")
 
 
 def table(run: api.Run) -> Any:
-    return parquet.read_table(io.BytesIO(b"".join(EXPORTS["parquet"].write(run, []))))
+    return parquet.read_table(io.BytesIO(b"".join(EXPORTS["parquet"].write(run, Teller()))))
 
 
 def test_texts_are_as_they_were(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ if TYPE_CHECKING:
         warm_up,
     )
     from assay.api.suites import PlannedSuite, SuiteResult, decide_suite, plan_suite, run_suite
-    from assay.api.tables import TABLE_COLUMNS, ArrowTable, arrow_table, run_facts, table_rows, whole_scores
+    from assay.api.tables import SCORE_MEMBERS, TABLE_COLUMNS, ArrowTable, arrow_table, run_facts, table_rows, whole_scores
     from assay.api.validation import (
         FixReport,
         ValidationConfig,
@@ -117,13 +117,16 @@ _HOMES = {
     ),
     **dict.fromkeys(("list_baselines", "note_audit", "set_baseline", "trend"), "gates"),
     **dict.fromkeys(("PlannedComparison", "RankRequest", "plan_rank", "rank"), "rankings"),
-    **dict.fromkeys(("TABLE_COLUMNS", "ArrowTable", "arrow_table", "run_facts", "table_rows", "whole_scores"), "tables"),
+    **dict.fromkeys(
+        ("SCORE_MEMBERS", "TABLE_COLUMNS", "ArrowTable", "arrow_table", "run_facts", "table_rows", "whole_scores"), "tables"
+    ),
     **dict.fromkeys(("convert_benchmark", "convert_contract"), "conversion"),
 }
 """Names that are not in `runs`."""
 
 __all__ = [
     "MOST_ERRORS",
+    "SCORE_MEMBERS",
     "TABLE_COLUMNS",
     "ArrowTable",
     "AsyncClient",

@@ -66,18 +66,20 @@ COLUMNS: Mapping[str, Kind] = {
 }
 """Every column with its kind: all members of a prediction, and of the record what was asked and what is right."""
 
-SCORE: Mapping[str, Any] = {
-    "criterion": None,
-    "score": None,
-    "scale": None,
-    "normalized": None,
-    "weight": 1.0,
-    "justification": "",
-    "judge": "",
-    "confidence": None,
-    "flags": (),
+SCORE_MEMBERS: Mapping[str, Kind] = {
+    "criterion": "text",
+    "score": "number",
+    "scale": "text",
+    "normalized": "number",
+    "weight": "number",
+    "justification": "text",
+    "judge": "text",
+    "confidence": "number",
+    "flags": "texts",
 }
-"""The members of an entry of `evaluator_scores`; a line leaves out those that are as here."""
+"""The members of an entry of `evaluator_scores`."""
+_LEFT_OUT: Mapping[str, Any] = {"weight": 1.0, "justification": "", "judge": "", "confidence": None, "flags": ()}
+"""What a line does not say of an entry."""
 
 GROUP = 5_000
 GROUP_CHARACTERS = 8 << 20
@@ -99,7 +101,7 @@ def _asked(record: Line) -> Line:
 
 def whole_scores(row: Line) -> Iterator[Line]:
     """The entries of `evaluator_scores` of a row with all their members."""
-    return ({**SCORE, **score} for score in row["evaluator_scores"] or ())
+    return ({**_LEFT_OUT, **score} for score in row["evaluator_scores"] or ())
 
 
 def run_facts(run: Run) -> dict[str, str]:
@@ -144,17 +146,16 @@ def _pyarrow() -> Any:
 
 
 def _schema(pyarrow: Any, metadata: Mapping[str, str]) -> Any:
-    text, number, texts = pyarrow.string(), pyarrow.float64(), pyarrow.list_(pyarrow.string())
-    score = {**dict.fromkeys(SCORE, text), **dict.fromkeys(("score", "normalized", "weight", "confidence"), number), "flags": texts}
+    text, texts = pyarrow.string(), pyarrow.list_(pyarrow.string())
     kinds = {
         "text": text,
         "json": text,
-        "number": number,
+        "number": pyarrow.float64(),
         "count": pyarrow.int64(),
         "truth": pyarrow.bool_(),
         "texts": texts,
-        "scores": pyarrow.list_(pyarrow.struct(list(score.items()))),
     }
+    kinds["scores"] = pyarrow.list_(pyarrow.struct([(name, kinds[kind]) for name, kind in SCORE_MEMBERS.items()]))
     return pyarrow.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()], metadata=dict(metadata))
 
 

@@ -1,6 +1,7 @@
 """Text chunks onto standard output, or into a file that appears only when it is complete."""
 
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -68,6 +69,22 @@ def _whole(target: Path) -> Iterator[BinaryIO]:
             partial.replace(target)
         finally:
             partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(path: str) -> Iterator[Path]:
+    """A folder beside the one that is meant, which takes its place after a clean end."""
+    target = Path(os.path.realpath(path))
+    partial, older = (target.with_name(f".{target.name}.{os.getpid()}.{what}") for what in ("partial", "older"))
+    partial.mkdir()
+    try:
+        yield partial
+        if target.exists():
+            target.rename(older)
+        partial.rename(target)
+    finally:
+        for left in (partial, older):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def refuse_overwrite(output: str, sources: Iterable[str], *, option: str) -> None:

@@ -8,9 +8,10 @@ from assay.api import Run
 from assay.surfaces.exports.csv_table import csv_chunks
 from assay.surfaces.exports.json_texts import json_chunks, json_lines_chunks, responses_chunks
 from assay.surfaces.exports.parquet_file import parquet_chunks
+from assay.surfaces.exports.telling import Teller
 from assay.surfaces.exports.workbook import workbook_chunks
 
-Chunks = Callable[[Run, list[str]], Iterator[bytes]]
+Chunks = Callable[[Run, Teller], Iterator[bytes]]
 
 
 class Export(msgspec.Struct, frozen=True):
@@ -18,7 +19,7 @@ class Export(msgspec.Struct, frozen=True):
 
     media_type: str
     write: Chunks
-    """The bytes of the file; what had to be changed on the way is added to the list, in words."""
+    """The bytes of the file; the teller is told how far it is, and what had to be changed or left out."""
     suffix: str
     is_text: bool = True
 

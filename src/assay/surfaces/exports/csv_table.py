@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 from assay.api import TABLE_COLUMNS, Run, table_rows
+from assay.surfaces.exports.telling import Teller
 from assay.surfaces.reporters.plain_json import json_text
 
 GUARD = "'"
@@ -20,9 +21,9 @@ _UNSEEN = " \u00a0\u2000\u2001\u2002\u2003\u2009\u200a\u200b\u200c\u200d\u2060\u
 """What a spreadsheet may pass over before it evaluates."""
 
 
-def csv_chunks(run: Run, notes: list[str]) -> Iterator[bytes]:  # noqa: ARG001  # the signature of every format
+def csv_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
     """A line of names, and one for each record; lists and objects are cells of JSON."""
-    rows = ([cell(row[name]) for name in TABLE_COLUMNS] for row in table_rows(run))
+    rows = ([cell(row[name]) for name in TABLE_COLUMNS] for row in teller.counted(table_rows(run)))
     # The first line is read before anything is sent: what cannot be read can then still be said.
     first = list(islice(rows, 1))
     yield _text([TABLE_COLUMNS, *first])

@@ -1,33 +1,62 @@
 """Predictions as JSON and JSON Lines, and answers in the form that other runs take."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from assay.api import Run
+from assay.core.errors import UsageProblem
+from assay.surfaces.exports.telling import Teller
 from assay.surfaces.reporters.plain_json import json_text
+from assay.surfaces.reporters.wording import counted
+
+Line = dict[str, Any]
 
 
-def json_chunks(run: Run, notes: list[str]) -> Iterator[bytes]:  # noqa: ARG001  # the signature of every format
+def json_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
     """One document with the lines of predictions.jsonl."""
     yield b'{"records":['
-    for number, line in enumerate(run.predictions()):
+    for number, line in enumerate(teller.counted(run.predictions())):
         yield (b",\n" if number else b"\n") + json_text(line).encode()
     yield b"\n]}\n"
 
 
-def json_lines_chunks(run: Run, notes: list[str]) -> Iterator[bytes]:  # noqa: ARG001  # the signature of every format
+def json_lines_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
     """The lines of predictions.jsonl."""
-    for line in run.predictions():
+    for line in teller.counted(run.predictions()):
         yield json_text(line).encode() + b"\n"
 
 
-def responses_chunks(run: Run, notes: list[str]) -> Iterator[bytes]:
+def responses_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
     """The answers, as `assay run --responses` and other runners take them: a row for each record that has one."""
-    left_out = 0
-    for line in run.predictions():
-        if line["model_response"] is None:
-            left_out += 1
-            continue
+    for line in _answered(run, teller):
         row = {"example_id": line["record_id"], "candidate_name": line["candidate_name"], "response_text": line["model_response"]}
         yield json_text({**row, **({"sample": line["sample"]} if "sample" in line else {})}).encode() + b"\n"
+
+
+def response_object_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
+    """The answers of the one candidate as one object of record id and text; raises UsageProblem where ids are not enough."""
+    seen: set[str] = set()
+    for line in _answered(run, teller):
+        name = line["record_id"]
+        if name in seen:
+            raise UsageProblem(
+                f"record '{name}' has several answers, and an object holds one for each id", hint="write rows: -o answers.jsonl"
+            )
+        yield (b",\n" if seen else b"{\n") + json_text(name).encode() + b":" + json_text(line["model_response"]).encode()
+        seen.add(name)
+    yield b"\n}\n" if seen else b"{}\n"
+
+
+def _answered(run: Run, teller: Teller) -> Iterator[Line]:
+    """The predictions that have an answer; the others, and what was redacted, are told of."""
+    left_out = 0
+    for line in teller.counted(run.predictions()):
+        if line["model_response"] is None:
+            left_out += 1
+        else:
+            yield line
     if left_out:
-        notes.append(f"{left_out:,} of the records have no answer, and no row")
+        teller.notes.append(f"left out: {counted(left_out, 'record')} without an answer")
+    redacted = sum((run.manifest.get("redactions") or {}).values())
+    if redacted:
+        teller.notes.append(f"redacted in the run: {counted(redacted, 'text')}; answers among them may be graded differently")

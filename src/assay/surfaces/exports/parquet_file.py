@@ -6,15 +6,18 @@ from importlib import import_module
 from typing import Any
 
 from assay.api import Run, arrow_table
+from assay.surfaces.exports.telling import Teller
 
 
-def parquet_chunks(run: Run, notes: list[str]) -> Iterator[bytes]:  # noqa: ARG001  # the signature of every format
+def parquet_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
     """The file, while it is written: one group of rows at a time."""
     table = arrow_table(run)
-    sink = _Sink()
+    sink, done = _Sink(), 0
     with import_module("pyarrow.parquet").ParquetWriter(sink, table.schema) as writer:
         for group in table.groups:
             writer.write_table(group)
+            done += group.num_rows
+            teller.watch(done)
             yield sink.taken()
     yield sink.taken()
 

@@ -11,6 +11,7 @@ from assay.api import TABLE_COLUMNS, Run, run_facts, table_rows, whole_scores
 from assay.core.errors import MissingExtra
 from assay.surfaces.exports.sheets import Column, Sheets
 from assay.surfaces.exports.summary_rows import SLICES, SUMMARY, slice_rows, summary_rows
+from assay.surfaces.exports.telling import Teller
 from assay.surfaces.reporters.wording import counted
 
 Line = dict[str, Any]
@@ -38,12 +39,12 @@ _ABOUT = (Column("fact", width=24), Column("value", width=80))
 _CUT = (Column("sheet"), Column("row"), Column("column", width=20), Column("characters"), Column("kept"))
 
 
-def workbook_chunks(run: Run, notes: list[str]) -> Iterator[bytes]:
+def workbook_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
     """The file; it is made aside, with a row of each sheet in memory at a time. Raises MissingExtra without XlsxWriter."""
     library = _library()
     with TemporaryDirectory(prefix="assay-export-") as folder:
         path = Path(folder) / "run.xlsx"
-        _write(run, library, path=path, notes=notes)
+        _write(run, library, path=path, teller=teller)
         with path.open("rb") as file:
             while piece := file.read(BLOCK):
                 yield piece
@@ -56,7 +57,7 @@ def _library() -> Any:
         raise MissingExtra("XLSX needs XlsxWriter, which is not installed", hint="pip install 'assay[xlsx]'") from problem
 
 
-def _write(run: Run, library: Any, *, path: Path, notes: list[str]) -> None:
+def _write(run: Run, library: Any, *, path: Path, teller: Teller) -> None:
     settings = {
         "constant_memory": True,
         "tmpdir": str(path.parent),
@@ -69,12 +70,12 @@ def _write(run: Run, library: Any, *, path: Path, notes: list[str]) -> None:
         _describe(book, run)
         sheets = Sheets(book, cut_columns=_CUT)
         sheets.add("Summary", SUMMARY, summary_rows(run.result))
-        _write_records(run, sheets)
+        _write_records(run, sheets, teller=teller)
         sheets.add("Slices", SLICES, slice_rows(run.slices()))
         sheets.add("Errors", _ERRORS, (line for line in run.failures() if line["kind"] == "error"))
         sheets.add("About", _ABOUT, _about(run))
     if sheets.cut_cells:
-        notes.append(
+        teller.notes.append(
             f"{counted(sheets.cut_cells, 'text')} longer than a cell of Excel may be: cut there, marked, and listed on the sheet "
             "'Cut cells'; CSV, Parquet and JSON have them whole"
         )
@@ -87,11 +88,11 @@ def _describe(book: Any, run: Run) -> None:
     book.set_properties({"title": run.folders.run_id, "subject": "a run of assay", "created": created})
 
 
-def _write_records(run: Run, sheets: Sheets) -> None:
+def _write_records(run: Run, sheets: Sheets, *, teller: Teller) -> None:
     """Records and criteria in one pass."""
     records = sheets.sheet("Records", _RECORDS, row_height=ROW_HEIGHT)
     criteria = sheets.sheet("Criteria", _CRITERIA)
-    for row in table_rows(run):
+    for row in teller.counted(table_rows(run)):
         records.write(row)
         for score in whole_scores(row):
             criteria.write({**{column.name: row[column.name] for column in _NAMED}, **score})

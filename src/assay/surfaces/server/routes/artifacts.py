@@ -14,6 +14,7 @@ from litestar.response import Stream
 from assay import api
 from assay.core.errors import ArtifactGone, RunNotFound
 from assay.surfaces.exports import EXPORTS, MEDIA_TYPES, Export
+from assay.surfaces.exports.telling import Teller
 from assay.surfaces.server.answers import ArtifactsView, ArtifactView, RemovedView
 from assay.surfaces.server.errors import Refusal, request_id_of
 from assay.surfaces.server.queries import AnyRequest, ExportQuery, NoQuery, read_query
@@ -126,7 +127,7 @@ def export_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
     query, run = read_query(request, ExportQuery), server_of(request).run(run_id)
     export: Export = EXPORTS[query.format]
     headers = {"Content-Disposition": f'attachment; filename="{run_id}{export.suffix}"'}
-    return Stream(_begun(export.write(run, [])), headers=headers, media_type=export.media_type)
+    return Stream(_begun(export.write(run, Teller())), headers=headers, media_type=export.media_type)
 
 
 def _begun(pieces: Iterator[bytes]) -> Iterator[bytes]:
