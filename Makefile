@@ -21,7 +21,7 @@ demo: $(VENV)/core.stamp ## Validate, run, judge and verify the shipped examples
 demo-local: $(VENV)/local.stamp ## Ask a real small model on this machine (downloads about 150 MB)
 	@ASSAY="$(VENV)/bin/assay" sh examples/demo-local.sh
 
-test: $(VENV)/dev.stamp $(VENV)/browser.stamp ## Run all tests, on all cores
+test: $(VENV)/dev.stamp $(VENV)/browser.stamp $(VENV)/postgres.stamp ## Run all tests, on all cores
 	$(RUN) -m pytest -n auto -q $(ARGS)
 
 check: $(VENV)/dev.stamp ## Check format, lint, types and the import rules
@@ -85,6 +85,9 @@ $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/core.stamp
 # The tests of the pages drive the system's own Chromium; without one they are skipped and say so.
 $(VENV)/browser.stamp: | $(RUN)
 	@sh tests/find-browser.sh && touch $@ || true
+
+$(VENV)/postgres.stamp: | $(RUN)
+	@sh tests/find-postgres.sh && touch $@ || true
 
 $(RUN):
 	@command -v $(PYTHON) >/dev/null || { echo "assay needs Python 3.11 or newer, and there is no '$(PYTHON)'" >&2; exit 2; }

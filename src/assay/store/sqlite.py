@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 
 from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
-from assay.core.outcome import Attempt, Invalid, Outcome, record_status
+from assay.core.outcome import Outcome
 from assay.core.run_state import State
 from assay.store.failures import database_errors, disk_errors, sync_folder
 from assay.store.ledger import SHARD_SIZE, Claim, Entry, Fenced, FinishedRecord, OpenRecord, RecordRow, RunRow, askable
+from assay.store.ledger_rows import Groups, attempts_of, decode_outcome, encode, finished_record, in_place, outcome_values
 
 FORMAT = 1
 """Version of the tables, kept in the file's user_version."""
@@ -41,21 +42,6 @@ _SELECT_FAILED = (
     " WHERE status IN ('timeout', 'evaluation_error') ORDER BY position DESC"
 )
 _INSERT_OUTCOME = "INSERT INTO outcome VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
-
-_encode = msgspec.json.Encoder().encode
-_decode_attempt = msgspec.json.Decoder(Attempt).decode
-_decode_outcome: msgspec.json.Decoder[Outcome] = msgspec.json.Decoder(Outcome)
-
-
-class _Finding(msgspec.Struct):
-    """What the ledger needs to know of an issue."""
-
-    code: str = "invalid_record"
-    message: str = ""
-    severity: str = "error"
-
-
-_decode_findings = msgspec.json.Decoder(list[_Finding]).decode
 
 
 def create_ledger(path: Path, *, plan: bytes, plan_sha256: str, at: float) -> "SqliteLedger":
@@ -238,17 +224,17 @@ class SqliteLedger:
             tried = database.execute(
                 "SELECT position, body FROM attempt WHERE position BETWEEN ? AND ? ORDER BY position, seq", span
             ).fetchall()
-        attempts = _Groups(iter(tried))
+        attempts = Groups(iter(tried))
         with self._decoding():
-            return [OpenRecord(position, case, _attempts(attempts.of(position))) for position, case in cases]
+            return [OpenRecord(position, case, attempts_of(attempts.of(position))) for position, case in cases]
 
     def append(self, claim: Claim, entries: Sequence[Entry]) -> bool:
         """Append attempts and outcomes; True when a cancel was requested. Raises Fenced, and then nothing was appended.
 
         An outcome that a record already has is kept: the first one counts.
         """
-        attempts = [(entry.position, _encode(attempt)) for entry in entries for attempt in entry.attempts]
-        outcomes = [_outcome_values(entry.position, entry.outcome) for entry in entries if entry.outcome is not None]
+        attempts = [(entry.position, encode(attempt)) for entry in entries for attempt in entry.attempts]
+        outcomes = [outcome_values(entry.position, entry.outcome) for entry in entries if entry.outcome is not None]
         with self.transaction() as database:
             epoch = database.execute("SELECT epoch FROM shard WHERE shard = ?", (claim.shard,)).fetchone()
             if epoch != (claim.epoch,):
@@ -260,7 +246,7 @@ class SqliteLedger:
 
     def close_open(self, outcome: Outcome) -> int:
         """Give every record without an outcome this one; returns how many there were."""
-        _, status, body = _outcome_values(0, outcome)
+        _, status, body = outcome_values(0, outcome)
         with self.transaction() as database:
             return database.execute(
                 "INSERT INTO outcome SELECT position, ?, ? FROM record WHERE position NOT IN (SELECT position FROM outcome)",
@@ -279,7 +265,7 @@ class SqliteLedger:
         with self.transaction("DEFERRED") as database:
             rows = database.execute(f"{_SELECT_FAILED} LIMIT ?", (limit,)).fetchall()
         with self._decoding():
-            return [FinishedRecord(RecordRow(*values), (), _decode_outcome.decode(end)) for *values, end in rows]
+            return [FinishedRecord(RecordRow(*values), (), decode_outcome(end)) for *values, end in rows]
 
     def finished(self) -> Iterator[FinishedRecord]:
         """All records in order, each with its attempts and outcome, in constant memory.
@@ -313,7 +299,9 @@ class SqliteLedger:
                 for row in rows
             ]
         with self._decoding():
-            return total, [_finished(RecordRow(*values), tried, end) for (*values, end), tried in zip(rows, bodies, strict=True)]
+            return total, [
+                finished_record(RecordRow(*values), tried, end) for (*values, end), tried in zip(rows, bodies, strict=True)
+            ]
 
     def close(self) -> None:
         """Let go of the database."""
@@ -331,61 +319,13 @@ class SqliteLedger:
 
 def _record_values(rows: Iterable[RecordRow], invalid: list[tuple[int, str, bytes]]) -> Iterator[tuple[Any, ...]]:
     """Rows for the record table, one at a time; the outcomes of the invalid ones are collected on the way."""
-    for expected, row in enumerate(rows):
-        assert row.position == expected, "positions count the records from 0 without a gap"
-        if row.case is None:
-            invalid.append(_outcome_values(row.position, _invalid(row.issues)))
-        yield row.position, row.record_id, row.sha256, row.case, row.issues
-
-
-def _invalid(issues: bytes) -> Invalid:
-    findings = _decode_findings(issues or b"[]")
-    first = next((finding for finding in findings if finding.severity == "error"), _Finding())
-    return Invalid(code=first.code, message=first.message)
-
-
-def _outcome_values(position: int, outcome: Outcome) -> tuple[int, str, bytes]:
-    return position, record_status(outcome), _encode(outcome)
-
-
-def _attempts(bodies: Iterable[bytes]) -> tuple[Attempt, ...]:
-    return tuple(map(_decode_attempt, bodies))
-
-
-def _turn(attempt: Attempt) -> tuple[int, str, str]:
-    return attempt.round, attempt.stage, attempt.call_id
+    return ((row.position, row.record_id, row.sha256, row.case, row.issues) for row in in_place(rows, invalid))
 
 
 def _merged(database: sqlite3.Connection) -> Iterator[FinishedRecord]:
     """Two cursors side by side, each in order of position."""
     database.execute("BEGIN")
-    attempts = _Groups(database.execute("SELECT position, body FROM attempt ORDER BY position, seq"))
+    attempts = Groups(database.execute("SELECT position, body FROM attempt ORDER BY position, seq"))
     for *values, end in database.execute(_SELECT_RECORDS):
         record = RecordRow(*values)
-        yield _finished(record, attempts.of(record.position), end)
-
-
-def _finished(record: RecordRow, bodies: Iterable[bytes], end: bytes | None) -> FinishedRecord:
-    tried = _attempts(bodies)
-    # Calls side by side are written as they come back; a run and its repetition list them in the same order.
-    ordered = tuple(sorted(tried, key=_turn)) if len(tried) > 2 else tried
-    return FinishedRecord(record, ordered, None if end is None else _decode_outcome.decode(end))
-
-
-class _Groups:
-    """Rows of (position, body) in order, taken one position at a time."""
-
-    def __init__(self, rows: Iterator[tuple[int, bytes]]) -> None:
-        self._rows = rows
-        self._next = next(rows, None)
-
-    def of(self, position: int) -> list[bytes]:
-        """The bodies of a position; positions must be asked for in order, and those passed over are skipped."""
-        bodies: list[bytes] = []
-        row = self._next
-        while row is not None and row[0] <= position:
-            if row[0] == position:
-                bodies.append(row[1])
-            row = next(self._rows, None)
-        self._next = row
-        return bodies
+        yield finished_record(record, attempts.of(record.position), end)

@@ -1,0 +1,85 @@
+"""What every ledger keeps in its rows: outcomes and attempts as JSON, and records put together from them again."""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from assay.core.outcome import Attempt, Invalid, Outcome, record_status
+from assay.store.ledger import FinishedRecord, RecordRow
+
+encode = msgspec.json.Encoder().encode
+_decode_attempt = msgspec.json.Decoder(Attempt).decode
+_outcomes: msgspec.json.Decoder[Outcome] = msgspec.json.Decoder(Outcome)
+
+
+class _Finding(msgspec.Struct):
+    """What the ledger needs to know of an issue."""
+
+    code: str = "invalid_record"
+    message: str = ""
+    severity: str = "error"
+
+
+_decode_findings = msgspec.json.Decoder(list[_Finding]).decode
+
+
+def decode_outcome(body: bytes) -> Outcome:
+    """The outcome of a row; raises msgspec.DecodeError when the row is damaged."""
+    return _outcomes.decode(body)
+
+
+def outcome_values(position: int, outcome: Outcome) -> tuple[int, str, bytes]:
+    """The row of an outcome."""
+    return position, record_status(outcome), encode(outcome)
+
+
+def invalid_outcome(issues: bytes) -> Invalid:
+    """The outcome of a record that broke its contract: the first of its errors."""
+    findings = _decode_findings(issues or b"[]")
+    first = next((finding for finding in findings if finding.severity == "error"), _Finding())
+    return Invalid(code=first.code, message=first.message)
+
+
+def in_place(rows: Iterable[RecordRow], invalid: list[tuple[int, str, bytes]]) -> Iterator[RecordRow]:
+    """The rows as they come, checked for gaps; the outcomes of the invalid ones are collected on the way."""
+    for expected, row in enumerate(rows):
+        assert row.position == expected, "positions count the records from 0 without a gap"
+        if row.case is None:
+            invalid.append(outcome_values(row.position, invalid_outcome(row.issues)))
+        yield row
+
+
+def attempts_of(bodies: Iterable[bytes]) -> tuple[Attempt, ...]:
+    """The attempts of rows, in their order."""
+    return tuple(map(_decode_attempt, bodies))
+
+
+def finished_record(record: RecordRow, bodies: Iterable[bytes], end: bytes | None) -> FinishedRecord:
+    """A record with its attempts and the outcome that it may have."""
+    tried = attempts_of(bodies)
+    # Calls side by side are written as they come back; a run and its repetition list them in the same order.
+    ordered = tuple(sorted(tried, key=_turn)) if len(tried) > 2 else tried
+    return FinishedRecord(record, ordered, None if end is None else decode_outcome(end))
+
+
+def _turn(attempt: Attempt) -> tuple[int, str, str]:
+    return attempt.round, attempt.stage, attempt.call_id
+
+
+class Groups:
+    """Rows of (position, body) in order, taken one position at a time."""
+
+    def __init__(self, rows: Iterator[tuple[int, bytes]]) -> None:
+        self._rows = rows
+        self._next = next(rows, None)
+
+    def of(self, position: int) -> list[bytes]:
+        """The bodies of a position; positions must be asked for in order, and those passed over are skipped."""
+        bodies: list[bytes] = []
+        row = self._next
+        while row is not None and row[0] <= position:
+            if row[0] == position:
+                bodies.append(row[1])
+            row = next(self._rows, None)
+        self._next = row
+        return bodies

@@ -1,0 +1,101 @@
+"""A connection to PostgreSQL that outlives restarts of the server: what was cut off is done again, and done once."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import psycopg
+from psycopg import IsolationLevel, errors
+
+from assay.core.errors import StoreUnavailable
+
+PATIENCE = 60.0
+"""Seconds that a transaction is tried again while the server is away."""
+_PAUSE = 0.1
+_LONGEST_PAUSE = 2.0
+_TIMEOUT = 10
+_AGAIN = (psycopg.OperationalError, psycopg.InterfaceError, errors.SerializationFailure, errors.DeadlockDetected)
+
+T = TypeVar("T")
+
+
+def shown_address(address: str) -> str:
+    """The address without user and password, for messages."""
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.hostname or 'localhost'}{f':{parts.port}' if parts.port else ''}{parts.path}"
+
+
+class Link:
+    """One connection, opened when it is needed and opened again when it is lost."""
+
+    def __init__(self, address: str, *, patience: float = PATIENCE) -> None:
+        self.address = address
+        self._patience = patience
+        self._database: psycopg.Connection | None = None
+
+    def transact(self, work: Callable[[psycopg.Connection], T]) -> T:
+        """What the work gives in one transaction, tried again while the server is away; raises StoreUnavailable in the end.
+
+        A commit whose answer is lost may have happened: the work must see by itself that it was done already.
+        """
+
+        def in_transaction(database: psycopg.Connection) -> T:
+            with database.transaction():
+                return work(database)
+
+        return self.attempt(in_transaction)
+
+    def attempt(self, work: Callable[[psycopg.Connection], T]) -> T:
+        """The same for work that makes its transactions itself."""
+        end = time.monotonic() + self._patience
+        pause = _PAUSE
+        while True:
+            try:
+                return work(self._connected())
+            except _AGAIN as problem:
+                self.close()
+                if not _is_passing(problem) or time.monotonic() + pause > end:
+                    raise self.unavailable(problem) from problem
+            except psycopg.Error as problem:
+                raise self.unavailable(problem) from problem
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def unavailable(self, problem: psycopg.Error) -> StoreUnavailable:
+        """The error to raise for a problem with the database."""
+        what = " ".join(str(problem).split()) or type(problem).__name__
+        return StoreUnavailable(
+            f"cannot use the ledger at {shown_address(self.address)}: {what}",
+            hint="check that PostgreSQL runs, then resume the run",
+        )
+
+    def _connected(self) -> psycopg.Connection:
+        if self._database is None or self._database.closed:
+            self._database = connect(self.address)
+        return self._database
+
+    def close(self) -> None:
+        """Let go of the connection; the next transaction opens another."""
+        database, self._database = self._database, None
+        if database is not None:
+            database.close()
+
+
+def connect(address: str, *, is_reading: bool = False) -> psycopg.Connection:
+    """A connection that commits durably; one for reading sees the state of the moment of its first query."""
+    # A transaction that nobody ends, because its machine is gone, must not keep its locks.
+    options = "-c idle_in_transaction_session_timeout=60000 -c synchronous_commit=on"
+    database = psycopg.connect(address, connect_timeout=_TIMEOUT, options=options, autocommit=not is_reading)
+    if is_reading:
+        database.isolation_level = IsolationLevel.REPEATABLE_READ
+        database.read_only = True
+    return database
+
+
+def _is_passing(problem: psycopg.Error) -> bool:
+    """Whether waiting may heal it: a server that starts, stops or is not there, unlike a wrong password or a missing database."""
+    state = problem.sqlstate
+    if state is None:
+        return "password" not in str(problem) and "does not exist" not in str(problem)
+    return state[:2] in {"08", "40", "53", "55", "57"}

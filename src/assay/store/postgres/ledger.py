@@ -1,0 +1,385 @@
+"""The ledger of a run in PostgreSQL, shared by workers on many machines."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, LiteralString, TypeVar
+from uuid import UUID, uuid4
+
+import msgspec
+import psycopg
+
+from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
+from assay.core.outcome import Graded, Outcome
+from assay.core.run_state import State
+from assay.store.ledger import SHARD_SIZE, Claim, Entry, Fenced, FinishedRecord, OpenRecord, RecordRow, RunRow, askable
+from assay.store.ledger_rows import Groups, attempts_of, decode_outcome, encode, finished_record, in_place, outcome_values
+from assay.store.postgres.connection import Link, connect, shown_address
+from assay.store.postgres.migrations import migrate
+
+_RECORD_COLUMNS: LiteralString = "position, record_id, sha256, case_json, issues, outcome.body"
+_INSERT_OUTCOMES: LiteralString = (
+    "INSERT INTO outcome(run, position, status, passed, body)"
+    " SELECT %s, * FROM unnest(%s::bigint[], %s::text[], %s::boolean[], %s::bytea[]) ON CONFLICT DO NOTHING"
+)
+_AT_ONCE = 2000
+"""Rows that a reader of everything fetches in one go."""
+
+T = TypeVar("T")
+
+
+class PostgresLedgers:
+    """The runs of one database; its tables are made or brought up to date when it is opened."""
+
+    def __init__(self, address: str) -> None:
+        self._link = Link(address)
+        try:
+            self._link.attempt(migrate)
+        except StoreUnavailable:
+            self._link.close()
+            raise
+
+    def create(self, run_id: str, *, plan: bytes, plan_sha256: str, at: float) -> "PostgresLedger":
+        """A new run in state `queued`; raises UsageProblem when there is a run of that id already."""
+        own = uuid4()
+
+        def created(database: psycopg.Connection) -> int | None:
+            run = _one(
+                database.execute(
+                    "INSERT INTO run(run_id, plan, plan_sha256, state) VALUES (%s, %s, %s, 'queued')"
+                    " ON CONFLICT DO NOTHING RETURNING run",
+                    (run_id, plan, plan_sha256),
+                )
+            )
+            if run is None:
+                return _run_made_by(database, run_id, own)
+            database.execute("INSERT INTO state(run, state, at) VALUES (%s, 'queued', %s)", (run[0], at))
+            database.execute("INSERT INTO note VALUES (%s, '.created', %s)", (run[0], own.bytes))
+            return int(run[0])
+
+        run = self._link.transact(created)
+        if run is None:
+            where = shown_address(self._link.address)
+            raise UsageProblem(f'{where} holds a run "{run_id}" already', hint="resume that run, or choose another run id")
+        return PostgresLedger(self._link.address, run_id, run)
+
+    def open(self, run_id: str) -> "PostgresLedger":
+        """The ledger of an existing run; raises RunNotFound when there is none."""
+        found = self._link.transact(lambda database: _one(database.execute("SELECT run FROM run WHERE run_id = %s", (run_id,))))
+        if found is None:
+            raise RunNotFound(
+                f'there is no run "{run_id}" at {shown_address(self._link.address)}', hint="`assay runs` lists the runs of a ledger"
+            )
+        return PostgresLedger(self._link.address, run_id, found[0])
+
+    def remove(self, run_id: str) -> None:
+        """Delete everything that is kept of a run."""
+        self._link.transact(lambda database: database.execute("DELETE FROM run WHERE run_id = %s", (run_id,)))
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._link.close()
+
+
+class PostgresLedger:
+    """The rows of one run; every method is one durable transaction, which outlives restarts of the server."""
+
+    def __init__(self, address: str, run_id: str, run: int) -> None:
+        self.run_id = run_id
+        self._run = run
+        self._link = Link(address)
+
+    def run(self) -> RunRow:
+        """The run's row."""
+
+        def read(database: psycopg.Connection) -> tuple[Any, list[Any], list[Any]]:
+            row = _one(
+                database.execute("SELECT plan, plan_sha256, state, is_cancel_requested FROM run WHERE run = %s", (self._run,))
+            )
+            states = database.execute("SELECT state, at FROM state WHERE run = %s ORDER BY seq", (self._run,)).fetchall()
+            notes = database.execute("SELECT name, value FROM note WHERE run = %s AND name NOT LIKE '.%%'", (self._run,)).fetchall()
+            return row, states, notes
+
+        row, states, notes = self._link.transact(read)
+        if row is None:
+            raise RunNotFound(f'the run "{self.run_id}" is gone', hint="`assay runs` lists the runs of a ledger")
+        plan, sha256, state, is_cancelled = row
+        return RunRow(plan, sha256, state, tuple(states), is_cancelled, {name: _text(value) for name, value in notes})
+
+    def set_state(self, old: State, new: State, *, at: float) -> bool:
+        """Go from one state to the next; False when the run is not in `old` any more."""
+
+        is_again = False
+
+        def changed(database: psycopg.Connection) -> bool:
+            nonlocal is_again
+            was_tried, is_again = is_again, True
+            values = (new, self._run, old)
+            if database.execute("UPDATE run SET state = %s WHERE run = %s AND state = %s", values).rowcount == 1:
+                database.execute("INSERT INTO state(run, state, at) VALUES (%s, %s, %s)", (self._run, new, at))
+                return True
+            # The same step at the same moment is this very one, of which only the answer was lost.
+            last = _one(database.execute("SELECT state, at FROM state WHERE run = %s ORDER BY seq DESC LIMIT 1", (self._run,)))
+            return was_tried and last == (new, at)
+
+        return self._link.transact(changed)
+
+    def set_note(self, name: str, value: str) -> None:
+        """Keep a small fact."""
+        self._do(
+            "INSERT INTO note VALUES (%s, %s, %s) ON CONFLICT (run, name) DO UPDATE SET value = excluded.value",
+            (self._run, name, _bytes(value)),
+        )
+
+    def request_cancel(self) -> None:
+        """Ask whoever works on the run to stop."""
+        self._do("UPDATE run SET is_cancel_requested = true WHERE run = %s", (self._run,))
+
+    def replace_records(self, rows: Iterable[RecordRow]) -> int:
+        """Write the whole input anew, in one transaction; returns the number of records.
+
+        The rows can be read only once: a server that goes away meanwhile is StoreUnavailable, and nothing was changed.
+        """
+        once = Link(self._link.address, patience=0.0)
+        try:
+            return once.transact(lambda database: self._replaced(database, rows))
+        finally:
+            once.close()
+
+    def _replaced(self, database: psycopg.Connection, rows: Iterable[RecordRow]) -> int:
+        for table in ("record", "shard", "attempt", "outcome"):
+            database.execute(f"DELETE FROM {table} WHERE run = %s", (self._run,))
+        invalid: list[tuple[int, str, bytes]] = []
+        records = 0
+        with (
+            database.cursor() as cursor,
+            cursor.copy("COPY record(run, position, record_id, sha256, case_json, issues) FROM STDIN (FORMAT BINARY)") as copying,
+        ):
+            copying.set_types(["int8", "int8", "bytea", "text", "bytea", "bytea"])
+            for row in in_place(rows, invalid):
+                records += 1
+                identity = None if row.record_id is None else _bytes(row.record_id)
+                copying.write_row((self._run, row.position, identity, row.sha256, row.case, row.issues))
+        database.execute(_INSERT_OUTCOMES, self._outcomes(invalid))
+        database.execute("UPDATE run SET records = %s WHERE run = %s", (records, self._run))
+        return records
+
+    def shards(self) -> Sequence[int]:
+        """The shards that have records without an outcome."""
+
+        def read(database: psycopg.Connection) -> tuple[int, dict[int, int]]:
+            records = self._records(database)
+            by_shard = "SELECT position / %s AS shard, count(*) FROM outcome WHERE run = %s GROUP BY shard"
+            return records, dict(database.execute(by_shard, (SHARD_SIZE, self._run)).fetchall())
+
+        records, finished = self._link.transact(read)
+        starts = range(0, records, SHARD_SIZE)
+        return [shard for shard, start in enumerate(starts) if finished.get(shard, 0) < min(SHARD_SIZE, records - start)]
+
+    def claim(self, shard: int, *, owner: str) -> Claim:
+        """Take a shard, which ends every earlier claim to it."""
+        epoch = self._link.transact(
+            lambda database: _one(
+                database.execute(
+                    "INSERT INTO shard VALUES (%s, %s, 1, %s) ON CONFLICT (run, shard)"
+                    " DO UPDATE SET epoch = shard.epoch + 1, owner = excluded.owner, last_append = NULL RETURNING epoch",
+                    (self._run, shard, owner),
+                )
+            )
+        )
+        assert epoch is not None
+        return Claim(shard, epoch[0])
+
+    def open_records(self, shard: int) -> list[OpenRecord]:
+        """The shard's records that have no outcome, in order."""
+        start = shard * SHARD_SIZE
+        span = (self._run, start, start + SHARD_SIZE - 1)
+
+        def read(database: psycopg.Connection) -> tuple[list[Any], list[Any]]:
+            cases = database.execute(
+                "SELECT position, case_json FROM record LEFT JOIN outcome USING (run, position)"
+                " WHERE run = %s AND position BETWEEN %s AND %s AND outcome.body IS NULL ORDER BY position",
+                span,
+                binary=True,
+            ).fetchall()
+            tried = database.execute(
+                "SELECT position, body FROM attempt WHERE run = %s AND position BETWEEN %s AND %s ORDER BY position, seq",
+                span,
+                binary=True,
+            ).fetchall()
+            return cases, tried
+
+        cases, tried = self._link.transact(read)
+        attempts = Groups(iter(tried))
+        return self._decoded(lambda: [OpenRecord(at, case, attempts_of(attempts.of(at))) for at, case in cases])
+
+    def append(self, claim: Claim, entries: Sequence[Entry]) -> bool:
+        """Append attempts and outcomes; True when a cancel was requested. Raises Fenced, and then nothing was appended.
+
+        An outcome that a record already has is kept: the first one counts.
+        """
+        own = uuid4()
+        attempts = [(entry.position, encode(attempt)) for entry in entries for attempt in entry.attempts]
+        outcomes = self._outcomes([outcome_values(entry.position, entry.outcome) for entry in entries if entry.outcome is not None])
+        passed = [_passed(entry.outcome) for entry in entries if entry.outcome is not None]
+        return self._link.transact(
+            lambda database: self._appended(database, claim, own, attempts, (*outcomes[:3], passed, outcomes[4]))
+        )
+
+    def _appended(
+        self, database: psycopg.Connection, claim: Claim, own: UUID, attempts: list[tuple[int, bytes]], outcomes: tuple[Any, ...]
+    ) -> bool:
+        row = _one(
+            database.execute(
+                "SELECT epoch, last_append FROM shard WHERE run = %s AND shard = %s FOR UPDATE", (self._run, claim.shard)
+            )
+        )
+        if row is None or row[0] != claim.epoch:
+            raise Fenced(f"shard {claim.shard} was taken over")
+        if row[1] != own:  # else this very append was committed, and only the answer was lost
+            database.execute("UPDATE shard SET last_append = %s WHERE run = %s AND shard = %s", (own, self._run, claim.shard))
+            database.execute(
+                "INSERT INTO attempt(run, position, body) SELECT %s, * FROM unnest(%s::bigint[], %s::bytea[])",
+                (self._run, [at for at, _ in attempts], [body for _, body in attempts]),
+            )
+            database.execute(_INSERT_OUTCOMES, outcomes)
+        cancelled = _one(database.execute("SELECT is_cancel_requested FROM run WHERE run = %s", (self._run,)))
+        return cancelled is not None and bool(cancelled[0])
+
+    def close_open(self, outcome: Outcome) -> int:
+        """Give every record without an outcome this one; returns how many there were."""
+        _, status, body = outcome_values(0, outcome)
+        return self._do(
+            "INSERT INTO outcome(run, position, status, passed, body) SELECT run, position, %s, %s, %s FROM record"
+            " WHERE run = %s AND NOT EXISTS (SELECT FROM outcome o WHERE o.run = record.run AND o.position = record.position)",
+            (status, _passed(outcome), body, self._run),
+        )
+
+    def counts(self) -> dict[str, int]:
+        """Records by record status; those without an outcome are counted as `open`."""
+
+        def read(database: psycopg.Connection) -> tuple[int, dict[str, int]]:
+            by_status = "SELECT status, count(*) FROM outcome WHERE run = %s GROUP BY status ORDER BY status"
+            return self._records(database), dict(database.execute(by_status, (self._run,)).fetchall())
+
+        records, by_status = self._link.transact(read)
+        return {**by_status, "open": records - sum(by_status.values())}
+
+    def latest_failures(self, limit: int) -> list[FinishedRecord]:
+        """The last records that ended with an error, the last first; without their attempts."""
+        query: LiteralString = (
+            f"SELECT {_RECORD_COLUMNS} FROM outcome JOIN record USING (run, position) WHERE run = %s"
+            " AND status IN ('timeout', 'evaluation_error') ORDER BY position DESC LIMIT %s"
+        )
+        rows = self._link.transact(lambda database: database.execute(query, (self._run, limit), binary=True).fetchall())
+        return self._decoded(lambda: [FinishedRecord(_record(values), (), decode_outcome(end)) for *values, end in rows])
+
+    def finished(self) -> Iterator[FinishedRecord]:
+        """All records in order, each with its attempts and outcome, in constant memory.
+
+        It reads the state of the moment through a connection of its own, so that the ledger can be written meanwhile.
+        """
+        try:
+            with connect(self._link.address, is_reading=True) as database:
+                yield from self._merged(database)
+        except psycopg.Error as problem:
+            raise self._link.unavailable(problem) from problem
+
+    def _merged(self, database: psycopg.Connection) -> Iterator[FinishedRecord]:
+        """Two cursors side by side, each in order of position."""
+        with database.cursor("attempts", binary=True) as tried, database.cursor("records", binary=True) as records:
+            tried.itersize = records.itersize = _AT_ONCE
+            tried.execute("SELECT position, body FROM attempt WHERE run = %s ORDER BY position, seq", (self._run,))
+            records.execute(
+                f"SELECT {_RECORD_COLUMNS} FROM record LEFT JOIN outcome USING (run, position) WHERE run = %s ORDER BY position",
+                (self._run,),
+            )
+            attempts = Groups(iter(tried))
+            for *values, end in records:
+                record = _record(values)
+                bodies = attempts.of(record.position)
+                yield self._decoded(lambda record=record, bodies=bodies, end=end: finished_record(record, bodies, end))  # type: ignore[misc]
+
+    def finished_part(
+        self, *, statuses: Sequence[str], passed: bool | None, limit: int, offset: int = 0, first: int = 0
+    ) -> tuple[int, list[FinishedRecord]]:
+        """How many records have an outcome of these statuses, or any, and of a verdict; and some of them."""
+        wanted: LiteralString = (
+            "FROM outcome JOIN record USING (run, position) WHERE run = %(run)s"
+            " AND (%(any)s OR status = ANY(%(statuses)s)) AND (%(passed)s::boolean IS NULL OR passed = %(passed)s)"
+        )
+        values = {"run": self._run, "any": not statuses, "statuses": list(statuses), "passed": passed}
+        part = {**values, "first": askable(first), "limit": limit, "offset": offset}
+
+        def read(database: psycopg.Connection) -> tuple[int, list[Any], list[Any]]:
+            total = _one(database.execute(f"SELECT count(*) {wanted}", values))
+            rows = database.execute(
+                f"SELECT {_RECORD_COLUMNS} {wanted} AND position >= %(first)s ORDER BY position LIMIT %(limit)s OFFSET %(offset)s",
+                part,
+                binary=True,
+            ).fetchall()
+            tried = database.execute(
+                "SELECT position, body FROM attempt WHERE run = %s AND position = ANY(%s) ORDER BY position, seq",
+                (self._run, [row[0] for row in rows]),
+                binary=True,
+            ).fetchall()
+            return 0 if total is None else total[0], rows, tried
+
+        total, rows, tried = self._link.transact(read)
+        attempts = Groups(iter(tried))
+        return total, self._decoded(
+            lambda: [finished_record(record := _record(values), attempts.of(record.position), end) for *values, end in rows]
+        )
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._link.close()
+
+    def _do(self, statement: LiteralString, values: Sequence[Any]) -> int:
+        return self._link.transact(lambda database: database.execute(statement, values).rowcount)
+
+    def _records(self, database: psycopg.Connection) -> int:
+        found = _one(database.execute("SELECT records FROM run WHERE run = %s", (self._run,)))
+        return 0 if found is None else int(found[0])
+
+    def _outcomes(self, rows: Sequence[tuple[int, str, bytes]]) -> tuple[Any, ...]:
+        """Parameters that insert outcomes which are no verdicts."""
+        return self._run, [row[0] for row in rows], [row[1] for row in rows], [None for _ in rows], [row[2] for row in rows]
+
+    def _decoded(self, decode: Callable[[], T]) -> T:
+        try:
+            return decode()
+        except msgspec.DecodeError as problem:
+            raise StoreUnavailable(
+                f'the ledger of "{self.run_id}" holds a damaged row: {problem}', hint="restore the database from a copy"
+            ) from problem
+
+
+def _one(cursor: psycopg.Cursor[Any]) -> tuple[Any, ...] | None:
+    row: tuple[Any, ...] | None = cursor.fetchone()
+    return row
+
+
+def _run_made_by(database: psycopg.Connection, run_id: str, own: UUID) -> int | None:
+    """The run of that id if this very call has made it, and only the answer was lost."""
+    found = _one(
+        database.execute(
+            "SELECT run FROM run JOIN note USING (run) WHERE run_id = %s AND name = '.created' AND value = %s", (run_id, own.bytes)
+        )
+    )
+    return None if found is None else int(found[0])
+
+
+def _record(values: Sequence[Any]) -> RecordRow:
+    position, record_id, sha256, case, issues = values
+    return RecordRow(position, None if record_id is None else _text(record_id), sha256, case, issues)
+
+
+def _passed(outcome: Outcome | None) -> bool | None:
+    return outcome.grade.passed if isinstance(outcome, Graded) else None
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "surrogatepass")

@@ -1,0 +1,66 @@
+"""The tables of a shared ledger, made step by step: each step is one transaction, so that a killed one never happened."""
+
+from typing import LiteralString
+
+import psycopg
+
+from assay.core.errors import StoreUnavailable
+
+_LOCK = 0x6173_7361_79  # "assay": whoever migrates holds it until the transaction ends
+
+# Texts that come from outside are kept as bytes: PostgreSQL's text cannot hold a NUL. A run is a number in every row but its own.
+# Attempts are appended under a running number with an index by record, as in SQLite.
+STEPS: tuple[LiteralString, ...] = (
+    """
+CREATE TABLE run(
+    run bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, run_id text UNIQUE NOT NULL, plan bytea NOT NULL,
+    plan_sha256 text NOT NULL, state text NOT NULL, records bigint NOT NULL DEFAULT 0,
+    is_cancel_requested boolean NOT NULL DEFAULT false);
+CREATE TABLE state(
+    run bigint REFERENCES run ON DELETE CASCADE, seq bigint GENERATED ALWAYS AS IDENTITY, state text NOT NULL,
+    at double precision NOT NULL, PRIMARY KEY (run, seq));
+CREATE TABLE note(run bigint REFERENCES run ON DELETE CASCADE, name text, value bytea NOT NULL, PRIMARY KEY (run, name));
+CREATE TABLE record(
+    run bigint REFERENCES run ON DELETE CASCADE, position bigint, record_id bytea, sha256 text NOT NULL, case_json bytea,
+    issues bytea NOT NULL, PRIMARY KEY (run, position));
+CREATE TABLE shard(
+    run bigint REFERENCES run ON DELETE CASCADE, shard bigint, epoch bigint NOT NULL, owner text NOT NULL, last_append uuid,
+    PRIMARY KEY (run, shard));
+CREATE TABLE attempt(
+    run bigint REFERENCES run ON DELETE CASCADE, seq bigint GENERATED ALWAYS AS IDENTITY, position bigint NOT NULL,
+    body bytea NOT NULL);
+CREATE INDEX attempt_by_position ON attempt(run, position, seq);
+CREATE TABLE outcome(
+    run bigint REFERENCES run ON DELETE CASCADE, position bigint, status text NOT NULL, passed boolean, body bytea NOT NULL,
+    PRIMARY KEY (run, position));
+""",
+)
+"""Step n brings the tables from version n to version n + 1; a step that was released is never changed."""
+
+
+def migrate(database: psycopg.Connection) -> None:
+    """Bring the tables to the version of this program, once, whoever else does so; raises StoreUnavailable for newer ones."""
+    with database.transaction():
+        database.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        database.execute("CREATE TABLE IF NOT EXISTS migration(step integer PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())")
+        done = _version(database)
+    if done > len(STEPS):
+        raise StoreUnavailable(
+            f"the ledger has version {done}, this program knows {len(STEPS)}", hint="use the version of assay that the others use"
+        )
+    for step in range(done, len(STEPS)):
+        _take(database, step)
+
+
+def _version(database: psycopg.Connection) -> int:
+    found = database.execute("SELECT count(*) FROM migration").fetchone()
+    return int(found[0]) if found else 0
+
+
+def _take(database: psycopg.Connection, step: int) -> None:
+    """One step, unless somebody else has taken it meanwhile."""
+    with database.transaction():
+        database.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        if _version(database) == step:
+            database.execute(STEPS[step])
+            database.execute("INSERT INTO migration(step) VALUES (%s)", (step,))

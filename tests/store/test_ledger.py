@@ -1,0 +1,184 @@
+"""The ledger, whichever database keeps it: what is durable, who may append, and in which order everything is read back."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from assay.core.errors import RunNotFound, UsageProblem
+from assay.core.outcome import Cancelled, Failed, Invalid
+from assay.store.ledger import SHARD_SIZE, Claim, Entry, Fenced, RecordRow
+from tests.store.books import Book
+from tests.store.samples import attempt, done, graded, rows
+
+
+def test_a_new_run_is_queued(book: Book) -> None:
+    ledger = book.create("r1", at=2.5)
+    run = ledger.run()
+    assert (run.plan, run.plan_sha256, run.state, run.states) == (b"{}", "ab", "queued", (("queued", 2.5),))
+    assert (run.is_cancel_requested, run.notes, ledger.counts(), ledger.shards()) == (False, {}, {"open": 0}, [])
+    ledger.close()
+
+
+def test_states_follow_by_compare_and_set(book: Book) -> None:
+    ledger = book.new()
+    assert ledger.set_state("queued", "validating", at=2.0)
+    assert not ledger.set_state("queued", "validating", at=3.0)
+    assert ledger.run().states == (("queued", 1.0), ("validating", 2.0))
+    ledger.close()
+
+
+def test_the_last_value_of_a_note_counts(book: Book) -> None:
+    ledger = book.new()
+    ledger.set_note("final_state", "completed")
+    ledger.set_note("final_state", "cancelled")
+    assert ledger.run().notes == {"final_state": "cancelled"}
+    ledger.close()
+
+
+def test_records_are_replaced_as_a_whole(book: Book) -> None:
+    ledger = book.new(records=5)
+    ledger.append(ledger.claim(0, owner="a"), [done(0)])
+    assert ledger.replace_records(rows(2)) == 2
+    assert (ledger.counts(), ledger.replace_records([])) == ({"open": 2}, 0)
+    assert list(ledger.finished()) == []
+    ledger.close()
+
+
+def test_an_input_that_breaks_off_changes_nothing(book: Book) -> None:
+    def breaking() -> Iterator[RecordRow]:
+        yield from rows(2)
+        raise OSError("the dataset is gone")
+
+    ledger = book.new(records=3)
+    with pytest.raises(OSError, match="the dataset is gone"):
+        ledger.replace_records(breaking())
+    assert ledger.counts() == {"open": 3}
+    ledger.close()
+
+
+def test_a_record_that_broke_its_contract_has_its_outcome_at_once(book: Book) -> None:
+    ledger = book.new()
+    issues = b'[{"code":"x","message":"w","severity":"warning"},{"code":"string_too_long","message":"too long","severity":"error"}]'
+    ledger.replace_records([RecordRow(0, None, "0", None, issues), RecordRow(1, "q", "1", b"{}"), RecordRow(2, None, "2", None)])
+    assert ledger.counts() == {"invalid_record": 2, "open": 1}
+    assert [record.position for record in ledger.open_records(0)] == [1]
+    outcomes = [record.outcome for record in ledger.finished()]
+    assert outcomes == [Invalid(code="string_too_long", message="too long"), None, Invalid(code="invalid_record", message="")]
+    ledger.close()
+
+
+def test_shards_are_those_with_open_records(book: Book) -> None:
+    ledger = book.new(records=2 * SHARD_SIZE + 1)
+    ledger.append(ledger.claim(1, owner="a"), [done(SHARD_SIZE + number) for number in range(SHARD_SIZE)])
+    assert ledger.shards() == [0, 2]
+    assert [record.position for record in ledger.open_records(2)] == [2 * SHARD_SIZE]
+    ledger.close()
+
+
+def test_open_records_know_what_was_tried(book: Book) -> None:
+    ledger = book.new()
+    claim = ledger.claim(0, owner="a")
+    tries = (attempt(reply=None, error_code="timeout"), attempt(round=2))
+    ledger.append(claim, [Entry(1, tries[:1]), done(0)])
+    ledger.append(claim, [Entry(1, tries[1:])])
+    assert [(record.position, record.attempts) for record in ledger.open_records(0)] == [(1, tries), (2, ())]
+    ledger.close()
+
+
+def test_a_zombie_is_fenced_and_leaves_nothing(book: Book) -> None:
+    ledger = book.new()
+    stale = ledger.claim(0, owner="a")
+    assert ledger.claim(0, owner="b") == Claim(0, 2)
+    with pytest.raises(Fenced):
+        ledger.append(stale, [done(0)])
+    assert (ledger.counts(), next(ledger.finished()).attempts) == ({"open": 3}, ())
+    ledger.close()
+
+
+def test_nobody_appends_without_a_claim(book: Book) -> None:
+    ledger = book.new()
+    with pytest.raises(Fenced):
+        ledger.append(Claim(0, 1), [done(0)])
+    ledger.close()
+
+
+def test_the_first_outcome_counts(book: Book) -> None:
+    ledger = book.new(records=1)
+    claim = ledger.claim(0, owner="a")
+    ledger.append(claim, [done(0, score=0.5)])
+    ledger.append(claim, [Entry(0, (), Failed(code="timeout", message="late"))])
+    assert (ledger.counts(), next(ledger.finished()).outcome) == ({"evaluated": 1, "open": 0}, graded(0.5))
+    ledger.close()
+
+
+def test_an_append_sees_the_cancel_of_another_process(book: Book) -> None:
+    ledger, other = book.new(), book.open("r1")
+    claim = ledger.claim(0, owner="a")
+    assert not ledger.append(claim, [done(0)])
+    other.request_cancel()
+    other.close()
+    assert ledger.append(claim, [done(1)])
+    assert ledger.run().is_cancel_requested
+    ledger.close()
+
+
+def test_closing_gives_open_records_one_outcome_and_leaves_the_others(book: Book) -> None:
+    ledger = book.new()
+    ledger.append(ledger.claim(0, owner="a"), [done(1)])
+    assert ledger.close_open(Cancelled()) == 2
+    assert ledger.counts() == {"cancelled": 2, "evaluated": 1, "open": 0}
+    ledger.close()
+
+
+def test_finished_records_come_in_order_with_all_they_have(book: Book) -> None:
+    ledger = book.new(records=4)
+    claim = ledger.claim(0, owner="a")
+    ledger.append(claim, [Entry(2, (attempt(round=1),)), done(1)])
+    ledger.append(claim, [Entry(2, (attempt(round=2),)), done(0)])
+    found = [(record.record.position, len(record.attempts), record.outcome is not None) for record in ledger.finished()]
+    assert found == [(0, 2, True), (1, 2, True), (2, 2, False), (3, 0, False)]
+    assert [each.round for each in list(ledger.finished())[2].attempts] == [1, 2]
+    ledger.close()
+
+
+def test_the_ledger_can_be_written_while_it_is_read(book: Book) -> None:
+    ledger = book.new()
+    reading = ledger.finished()
+    assert next(reading).outcome is None
+    ledger.close_open(Cancelled())
+    assert [record.outcome for record in reading] == [None, None]
+    ledger.close()
+
+
+def test_a_run_is_created_once(book: Book) -> None:
+    book.new().close()
+    with pytest.raises(UsageProblem, match="holds a run"):
+        book.create("r1", at=2.0)
+    ledger = book.open("r1")
+    assert (ledger.run().plan_sha256, ledger.run().states) == ("ab", (("queued", 1.0),))
+    ledger.close()
+
+
+def test_a_missing_run_is_named(book: Book) -> None:
+    with pytest.raises(RunNotFound, match="there is no run"):
+        book.open("r2")
+
+
+def test_a_part_of_the_finished_records_is_found_by_status_and_verdict(book: Book) -> None:
+    ledger = book.new(records=5)
+    failed = Entry(1, (attempt(),), Failed(code="timeout", message="late"))
+    ledger.append(ledger.claim(0, owner="a"), [done(0), failed, done(2), done(4)])
+    total, part = ledger.finished_part(statuses=["evaluated"], passed=True, limit=2, first=1)
+    assert (total, [each.record.position for each in part], len(part[0].attempts)) == (3, [2, 4], 2)
+    assert ledger.finished_part(statuses=[], passed=False, limit=9) == (0, [])
+    assert [each.record.position for each in ledger.latest_failures(9)] == [1]
+    ledger.close()
+
+
+def test_texts_come_back_as_they_were(book: Book) -> None:
+    ledger = book.new()
+    ledger.replace_records([RecordRow(0, "a\x00b\U0001f600", "0", b"\x00\xff", b"[]")])
+    ledger.set_note("problem", "nul \x00 and \u00e9")
+    assert next(ledger.finished()).record == RecordRow(0, "a\x00b\U0001f600", "0", b"\x00\xff", b"[]")
+    assert ledger.run().notes == {"problem": "nul \x00 and \u00e9"}
+    ledger.close()

@@ -1,0 +1,122 @@
+"""What only a shared ledger meets: restarts of its server, other versions, several who begin at once."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from assay.core.errors import StoreUnavailable
+from assay.store.postgres import PostgresLedgers
+from assay.store.postgres.connection import Link, shown_address
+from assay.store.postgres.migrations import STEPS, migrate
+from tests.store.databases import Database, running_database
+from tests.store.samples import done, rows
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[Database]:
+    """A PostgreSQL that may be killed."""
+    with running_database() as database:
+        yield database
+
+
+def _another(database: Database, name: str) -> str:
+    """An empty database on the same server."""
+    with psycopg.connect(database.address, autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    return database.address.replace("/postgres", f"/{name}")
+
+
+def test_an_append_is_done_once_however_often_the_server_is_restarted(own: Database) -> None:
+    runs = PostgresLedgers(own.address)
+    ledger = runs.create("restarted", plan=b"{}", plan_sha256="ab", at=1.0)
+    ledger.replace_records(rows(200))
+    claim, stopping = ledger.claim(0, owner="a"), threading.Event()
+
+    def restart() -> int:
+        times = 0
+        while not stopping.wait(0.3):
+            own.restart_at_once()
+            times += 1
+        return times
+
+    with ThreadPoolExecutor(1) as pool:
+        restarting = pool.submit(restart)
+        for position in range(200):
+            ledger.append(claim, [done(position)])
+            stopping.wait(0.005)
+        stopping.set()
+        assert restarting.result() > 0
+    assert ledger.counts() == {"evaluated": 200, "open": 0}
+    assert [len(record.attempts) for record in ledger.finished()] == [2] * 200
+    ledger.close()
+    runs.close()
+
+
+def test_a_server_that_is_killed_loses_nothing_that_was_appended(own: Database) -> None:
+    runs = PostgresLedgers(own.address)
+    ledger = runs.create("killed", plan=b"{}", plan_sha256="ab", at=1.0)
+    ledger.replace_records(rows(3))
+    claim = ledger.claim(0, owner="a")
+    ledger.append(claim, [done(0)])
+    own.kill()
+    own.start()
+    ledger.append(claim, [done(1)])
+    assert ledger.counts() == {"evaluated": 2, "open": 1}
+    ledger.close()
+    runs.close()
+
+
+def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
+    link = Link("postgresql://assay:hush-hush@127.0.0.1:1/runs", patience=0.2)
+    with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:1/runs") as problem:
+        link.transact(lambda _: None)
+    assert "hush" not in problem.value.message
+    assert "PostgreSQL runs" in problem.value.hint
+
+
+def test_a_database_that_is_not_there_is_said_at_once(database: Database) -> None:
+    with pytest.raises(StoreUnavailable, match='database "nowhere" does not exist'):
+        PostgresLedgers(database.address.replace("/postgres", "/nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("postgresql://me:secret@db.example:5433/runs", "postgresql://db.example:5433/runs"),
+        ("postgresql:///runs", "postgresql://localhost/runs"),
+    ],
+)
+def test_an_address_is_shown_without_who_uses_it(address: str, shown: str) -> None:
+    assert shown_address(address) == shown
+
+
+def test_several_who_begin_at_once_make_the_tables_once(database: Database) -> None:
+    address = _another(database, "begun")
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: PostgresLedgers(address).close(), range(8)))
+    with psycopg.connect(address) as looking:
+        assert looking.execute("SELECT count(*) FROM migration").fetchone() == (len(STEPS),)
+
+
+def test_a_migration_that_is_cut_off_never_happened(database: Database) -> None:
+    address = _another(database, "cut")
+    with psycopg.connect(address, autocommit=True) as again:
+        broken = psycopg.connect(address)
+        broken.execute(STEPS[0])
+        again.execute("SELECT pg_terminate_backend(%s, 10000)", (broken.info.backend_pid,))  # as when the program is killed
+        broken.close()
+        migrate(again)
+        assert again.execute("SELECT count(*) FROM run").fetchone() == (0,)
+
+
+def test_a_ledger_of_a_newer_version_is_refused(database: Database) -> None:
+    address = _another(database, "newer")
+    PostgresLedgers(address).close()
+    with psycopg.connect(address, autocommit=True) as ahead:
+        ahead.execute("INSERT INTO migration(step) VALUES (%s)", (len(STEPS),))
+    with pytest.raises(StoreUnavailable, match="has version"):
+        PostgresLedgers(address)
