@@ -1,13 +1,12 @@
 """The commands on runs and their reference page say the same."""
 
 import re
-from importlib import import_module
 from pathlib import Path
 
 import click
 import pytest
 
-from assay.surfaces.cli.main import COMMANDS
+from assay.surfaces.cli.main import COMMANDS, program
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "reference" / "run.md").read_text(encoding="utf-8")
 RUN_COMMANDS = [name for name in COMMANDS if name not in ("validate", "convert")]
@@ -19,7 +18,8 @@ def section(name: str) -> str:
 
 
 def options(name: str) -> list[str]:
-    command: click.Command = import_module(f"assay.surfaces.cli.{name}").command
+    command = program.get_command(click.Context(program), name)
+    assert command is not None
     return [option for parameter in command.params if isinstance(parameter, click.Option) for option in parameter.opts]
 
 

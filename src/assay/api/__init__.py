@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from assay.api.conversion import convert_benchmark, convert_contract
     from assay.api.estimates import CostEstimate, ModelEstimate, estimate_cost
     from assay.api.gates import Baseline, Demand, RunTrend, Verdict, audit, gate, list_baselines, note_audit, set_baseline, trend
+    from assay.api.imports import DatasetRows, Imported, ImportFormat, Importing, ImportReport, import_files, import_runs
     from assay.api.probes import KeptCard, KeptCards, ProbeRequest, keep_card, kept_cards, probe
     from assay.api.rankings import PlannedComparison, RankRequest, plan_rank, rank
     from assay.api.records import (
@@ -121,6 +122,8 @@ _HOMES = {
         ("SCORE_MEMBERS", "TABLE_COLUMNS", "ArrowTable", "arrow_table", "run_facts", "table_rows", "whole_scores"), "tables"
     ),
     **dict.fromkeys(("convert_benchmark", "convert_contract"), "conversion"),
+    **dict.fromkeys(("DatasetRows", "ImportFormat", "ImportReport", "Imported", "Importing"), "imports"),
+    **dict.fromkeys(("import_files", "import_runs"), "imports"),
 }
 """Names that are not in `runs`."""
 
@@ -137,12 +140,17 @@ __all__ = [
     "Comparison",
     "CostEstimate",
     "DatasetEntry",
+    "DatasetRows",
     "Demand",
     "Facets",
     "FixReport",
     "Flip",
     "FoundRecord",
     "FoundRecords",
+    "ImportFormat",
+    "ImportReport",
+    "Imported",
+    "Importing",
     "IndexedRecord",
     "KeptCard",
     "KeptCards",
@@ -192,6 +200,8 @@ __all__ = [
     "find_sources",
     "fix",
     "gate",
+    "import_files",
+    "import_runs",
     "index_progress",
     "index_run",
     "is_driven",

@@ -170,6 +170,32 @@ class PluginPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A grader that is a generator: it is not called for a grade, but driven from ask to ask."""
 
 
+class ImportedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of another tool that a run was made from."""
+
+    name: str
+    sha256: str
+    """Of the file's bytes, unpacked where it was a gzip file."""
+
+
+class ImportPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a run comes from that was made by another tool: nobody was asked here, and nobody graded here."""
+
+    tool: str
+    version: str
+    """Of the tool; empty where its files do not say it."""
+    scorer: str
+    """Whose scores are the grades of the run."""
+    scale: str
+    other_scorers: tuple[str, ...] = ()
+    """Whose scores are beside the grades, with no weight."""
+    files: tuple[ImportedFile, ...] = ()
+    evaluated_at: str = ""
+    """When the tool made its run, in its own words."""
+    left_out: dict[str, int] = {}
+    """What the files have and the run has not, by name, and how often."""
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one run: one candidate, its judges, its data, its limits."""
 
@@ -226,6 +252,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The run whose failed records this one repeats."""
     comparison: ComparisonPlan | None = None
     """The runs whose answers are compared; nobody is asked for one."""
+    imported: ImportPlan | None = None
+    """Where answers and grades come from, when another tool made them."""
 
     plugins: tuple[PluginPlan, ...] = ()
     """Code of others that the run uses."""

@@ -284,9 +284,13 @@ class Evidence:
         return self._plan.redactor.text(text)
 
     def _way(self) -> Way | None:
-        """How a record without a grade was to be graded."""
+        """How a record without a grade was to be graded; of another tool's records nobody here knows."""
         case = self._record.case
-        return None if case is None else way_of(_decode_case(case), settings_of(self._plan.plan))
+        return (
+            None
+            if case is None or self._plan.plan.imported is not None
+            else way_of(_decode_case(case), settings_of(self._plan.plan))
+        )
 
     def _choices(self, choices: tuple[str, ...]) -> tuple[str, ...]:
         return choices if self._redact is _unchanged else tuple(map(self._redact, choices))

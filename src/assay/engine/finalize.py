@@ -26,7 +26,7 @@ from assay.metrics.golden import EvalResult, eval_results
 from assay.metrics.summary import summarize, summarize_slices
 from assay.store.artifacts import Staging
 from assay.store.evidence import AttemptChain, MerkleTree
-from assay.store.ledger import FinishedRecord, Ledger, RecordRow, RunRow
+from assay.store.ledger import Finished, FinishedRecord, RecordRow, RunRow
 from assay.store.redact import Redactor
 
 MANIFEST_VERSION = "1"
@@ -36,7 +36,7 @@ _encode = msgspec.json.Encoder().encode
 _decode_case = msgspec.json.Decoder(Case).decode
 
 
-def finalize(ledger: Ledger, folders: RunFolders, *, secrets: Iterable[str] = ()) -> None:
+def finalize(ledger: Finished, folders: RunFolders, *, secrets: Iterable[str] = ()) -> None:
     """Write, seal and publish the artifacts of a run whose final state is decided; a second time changes nothing."""
     run = ledger.run()
     plan = msgspec.json.decode(run.plan, type=Plan)
@@ -44,7 +44,7 @@ def finalize(ledger: Ledger, folders: RunFolders, *, secrets: Iterable[str] = ()
         redactor = Redactor(secret.strip() for secret in secrets)
         artifacts = _Artifacts(ShownPlan(plan, redactor), staging, started_at=iso(run.states[0][1]))
         artifacts.write(ledger.finished())
-        staging.seal(artifacts.manifest(run))
+        staging.seal(artifacts.manifest(ledger.run()))
         staging.publish(folders.sealed)
 
 
@@ -232,7 +232,7 @@ class _Artifacts:
             "candidate": msgspec.to_builtins(shown.candidate),
             "judges": msgspec.to_builtins(shown.judges),
             "ignored_fields": _ignored_fields(shown.datasets),
-            "evaluator_version": f"assay {__version__}",
+            "evaluator_version": _evaluator(plan),
             "policies": dict(policies()),
             "templates": dict(templates()),
             "profile": None if self._profiler is None else self._profiler.profile.to_json(),
@@ -245,6 +245,12 @@ class _Artifacts:
             "attempt_chain_sha256": self._chain.hexdigest(),
             "environment": {"python": platform.python_version(), "platform": platform.system()},
         }
+
+
+def _evaluator(plan: Plan) -> str:
+    """Who has graded: this version, or the tool that a run was imported from."""
+    imported = plan.imported
+    return f"assay {__version__}" if imported is None else f"{imported.tool} {imported.version}".strip()
 
 
 def _ignored_fields(datasets: Iterable[DatasetPlan]) -> list[dict[str, Any]]:

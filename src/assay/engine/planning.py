@@ -80,7 +80,7 @@ def plan_runs(request: RunRequest, *, environ: Mapping[str, str], now: float, ne
     planner.read_datasets()
     planner.name_models()
     planner.load_responses()
-    plans = planner.plans(_suite_of(planner.candidates, now), new_run_id)
+    plans = planner.plans(suite_of(planner.candidates, now), new_run_id)
     surveyed = planner.survey(plans)
     problems = [*planner.settings.problems, *(problem for plan in plans for problem in check_models(plan, environ=environ))]
     if problems or surveyed is None:
@@ -97,7 +97,8 @@ def plan_runs(request: RunRequest, *, environ: Mapping[str, str], now: float, ne
     )
 
 
-def _suite_of(candidates: list[ModelPlan], now: float) -> str:
+def suite_of(candidates: list[ModelPlan], now: float) -> str:
+    """The id that groups the runs of several candidates; empty for one."""
     if len(candidates) < 2:
         return ""
     names = hashlib.sha256("\n".join(candidate.name for candidate in candidates).encode()).hexdigest()[:8]
@@ -393,7 +394,7 @@ class _Planner:
     def plans(self, suite: str, new_run_id: Callable[[], str]) -> tuple[Plan, ...]:
         """One plan for each candidate."""
         wanted = self.settings.value.run.id
-        ids = _run_ids(wanted, self.candidates) if wanted else [new_run_id() for _ in self.candidates]
+        ids = candidate_run_ids(wanted, self.candidates) if wanted else [new_run_id() for _ in self.candidates]
         self._check_places(ids)
         plans = tuple(self._plan(run_id, candidate, suite=suite) for run_id, candidate in zip(ids, self.candidates, strict=True))
         reason = why_no_eval_run(plans[0]) if plans else ""
@@ -516,7 +517,7 @@ def _bounded(model: ModelPlan) -> ModelPlan:
     return msgspec.structs.replace(model, parameters=msgspec.structs.replace(parameters, max_tokens=longest))
 
 
-def _run_ids(wanted: str, candidates: list[ModelPlan]) -> list[str]:
+def candidate_run_ids(wanted: str, candidates: list[ModelPlan]) -> list[str]:
     """The wanted id; several candidates share it as a beginning, and each id is whole, so that no two are the same."""
     if len(candidates) == 1:
         return [wanted]

@@ -100,6 +100,11 @@ def retry_plan(folders: RunFolders, run_id: str) -> Plan:
     plan = _sealed_plan(run)
     if not failed_evaluations(run):
         raise UsageProblem(f"run '{folders.run_id}' has no failed records", hint="there is nothing to repeat")
+    if plan.imported is not None:
+        raise UsageProblem(
+            f"run '{folders.run_id}' was made by {plan.imported.tool}, so that there is nobody here to ask again",
+            hint="import its questions (assay import FILES -o DATASET) and run them: assay run DATASET --model provider/model",
+        )
     if any(Path(dataset.path).parent == (folders.active / UPLOAD).absolute() for dataset in plan.datasets):
         raise UsageProblem(
             f"the dataset of run '{folders.run_id}' was uploaded to a server, which deletes it when the run has ended",

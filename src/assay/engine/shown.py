@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.plan import ComparisonPlan, DatasetPlan, ModelPlan, Plan, PluginPlan
+from assay.core.plan import ComparisonPlan, DatasetPlan, ImportPlan, ModelPlan, Plan, PluginPlan
 from assay.models.endpoint import provider_secrets
 from assay.store.redact import Redactor
 
@@ -45,11 +45,11 @@ class ShownPlan:
     def members(self) -> dict[str, Any]:
         """The whole plan as JSON-like values; hashes stay, though one of many digits may look like the number of a card."""
         plan = self.plan
-        hashless = _replace(
-            plan, datasets=(), responses_sha256="", candidate=self.candidate, judges=self.judges, comparison=None, plugins=()
-        )
+        imported = plan.imported and _imported(plan.imported, self.redactor)
+        bare = _replace(plan, datasets=(), responses_sha256="", comparison=None, imported=None, plugins=())
+        hashless = _replace(bare, candidate=self.candidate, judges=self.judges)
         shown: dict[str, Any] = self.redactor.value(msgspec.to_builtins(hashless))
-        hashed = {"datasets": self.datasets, "comparison": self.comparison, "plugins": self.plugins}
+        hashed = {"datasets": self.datasets, "comparison": self.comparison, "imported": imported, "plugins": self.plugins}
         kept = {**hashed, "responses_sha256": plan.responses_sha256}
         return {**shown, **msgspec.to_builtins(kept)}
 
@@ -89,3 +89,11 @@ def _comparison(comparison: ComparisonPlan, redactor: Redactor) -> ComparisonPla
         _replace(run, **{name: redactor.text(getattr(run, name)) for name in ("run_id", "name", "path")}) for run in comparison.runs
     )
     return ComparisonPlan(runs=tuple(runs), notes=tuple(map(redactor.text, comparison.notes)))
+
+
+def _imported(imported: ImportPlan, redactor: Redactor) -> ImportPlan:
+    files = tuple(_replace(file, name=redactor.text(file.name)) for file in imported.files)
+    texts = {name: redactor.text(getattr(imported, name)) for name in ("tool", "version", "scorer", "evaluated_at")}
+    others = tuple(map(redactor.text, imported.other_scorers))
+    left_out = {redactor.text(name): times for name, times in imported.left_out.items()}
+    return _replace(imported, files=files, other_scorers=others, left_out=left_out, **texts)

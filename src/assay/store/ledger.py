@@ -81,6 +81,16 @@ class Fenced(Exception):
     """Another worker has claimed the shard; what this one wanted to append is refused."""
 
 
+class Finished(Protocol):
+    """What the end of a run is made from: its row and all its records."""
+
+    def run(self) -> RunRow:
+        """The run's row; its final state is known when all records were taken."""
+
+    def finished(self) -> Iterator[FinishedRecord]:
+        """All records in order, each with its attempts and outcome, in constant memory."""
+
+
 class Ledger(Protocol):
     """The tables of one run; every method is one durable transaction. Not safe for use from two threads at once."""
 

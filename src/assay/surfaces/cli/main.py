@@ -18,6 +18,7 @@ COMMANDS: Mapping[str, str] = {
     "init": "Write a first run file and a tiny dataset, ready to run.",
     "validate": "Say everything that is wrong with datasets, in one pass.",
     "convert": "Turn a benchmark's files, or another contract's, into a dataset.",
+    "import": "Bring datasets and finished runs over from other evaluation tools.",
     "run": "Ask models, grade their answers, keep the evidence.",
     "check": "Say everything that would keep a run file from running.",
     "resume": "Go on with a run that was interrupted.",
@@ -49,6 +50,8 @@ COMMANDS: Mapping[str, str] = {
     "completion": "Print the script with which your shell completes what you type.",
 }
 """Each command, a module of this package, with its line in the help."""
+_MODULES = {"import": "importing"}
+"""Modules whose names are not those of their commands, because Python has other plans with the word."""
 
 EXIT_CODES = """\b
 Exit codes:
@@ -82,7 +85,7 @@ class Program(click.Group):
                 # A shell asks how to go on; a line that is wrong already has no continuation.
                 return None
             raise UsageProblem(f"no such command '{cmd_name}'", hint=nearest_of(cmd_name, COMMANDS, what="commands"))
-        command: click.Command = import_module(f"assay.surfaces.cli.{cmd_name}").command
+        command: click.Command = import_module(f"assay.surfaces.cli.{_MODULES.get(cmd_name, cmd_name)}").command
         if ctx.resilient_parsing:
             import_module("assay.surfaces.cli.completions").add_suggestions(command)
         return command

@@ -284,7 +284,7 @@ def _next_commands(view: RunView, shown: Shown) -> list[str]:
     if result.metrics.get("panel", {}).get("n_disagree"):
         commands.append(command_line("show", result.run_id, "--disagreements", shown=shown))
     counts = result.counts
-    if counts.failed_records - counts.invalid_records + counts.skipped_records:
+    if counts.failed_records - counts.invalid_records + counts.skipped_records and not view.plan.get("imported"):
         commands.append(command_line("retry", result.run_id, shown=shown))
     return commands
 

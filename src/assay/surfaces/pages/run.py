@@ -22,6 +22,7 @@ from assay.surfaces.pages.run_tables import (
 )
 from assay.surfaces.pages.standing import Standing
 from assay.surfaces.pages.tables import NARROW, WIDE, Cell, Drawing, Table, text_cell
+from assay.surfaces.reporters.imports import imported_words
 from assay.surfaces.reporters.run_charts import run_charts
 from assay.surfaces.reporters.run_decision import NO_GATES, decisions
 from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, duration
@@ -148,6 +149,8 @@ def _subject(view: RunView) -> Iterator[Fact]:
     yield Fact("Candidate", _model(plan["candidate"]))
     for judge in plan.get("judges", ()):
         yield Fact("Judge", _model(judge))
+    if plan.get("imported"):
+        yield Fact("Imported", imported_words(plan["imported"]))
     if view.manifest.get("rescored_from"):
         yield Fact("Rescored", f"from {view.manifest['rescored_from']['run_id']}, without any call")
     elif plan.get("parent_run_id"):

@@ -6,6 +6,7 @@ from typing import Any
 from rich.cells import cell_len
 
 from assay.surfaces.printable import printable
+from assay.surfaces.reporters.imports import imported_words
 from assay.surfaces.reporters.paint import Paint, hanging, painter
 from assay.surfaces.reporters.run_decision import NO_GATES, Decision, decisions
 from assay.surfaces.reporters.run_numbers import (
@@ -105,6 +106,8 @@ def subject_lines(view: RunView, settings: Settings, *, paint: Paint, is_one: bo
         yield _labelled("candidate", _model(view.plan["candidate"], view.plan), paint=paint, settings=settings)
     for judge in view.plan.get("judges", ()):
         yield _labelled("judge", _model(judge, {}), paint=paint, settings=settings)
+    if view.plan.get("imported"):
+        yield _labelled("imported", printable(imported_words(view.plan["imported"])), paint=paint, settings=settings)
     if view.manifest.get("rescored_from"):
         yield _labelled("rescored", f"from {printable(view.manifest['rescored_from']['run_id'])}, without any call", paint=paint)
     elif view.plan.get("parent_run_id"):
@@ -120,7 +123,7 @@ def _model(model: Json, plan: Json) -> str:
     """`gpt · openai/gpt-5-mini · temperature 0`."""
     # The path of a recording says less than the name that it was given.
     address = f"{model['provider']}/{model['model']}" if model["provider"] not in ("", "replay") else ""
-    sources = {"prefilled": "answers from a file", "part_of_conversation": "recorded answers"}
+    sources = {} if plan.get("imported") else {"prefilled": "answers from a file", "part_of_conversation": "recorded answers"}
     source = "answers of finished runs" if plan.get("comparison") else sources.get(plan.get("response_source", ""), "")
     # Nobody was asked for a given answer, so that nothing was asked for with these parameters.
     given = {} if source else model.get("parameters") or {}

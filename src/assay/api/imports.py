@@ -1,0 +1,46 @@
+"""Files of other evaluation tools in, a dataset and finished runs out."""
+
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from assay.core.run_result import RunResult
+from assay.datasets.importers import DatasetRows, Imported, ImportFormat, ImportReport, read_files
+from assay.engine.importing import Importing, candidates_of, dataset_of, import_plans, publish
+from assay.engine.run_id import new_run_id
+from assay.engine.runs import result_of
+
+__all__ = ["DatasetRows", "ImportFormat", "ImportReport", "Imported", "Importing", "import_files", "import_runs"]
+
+
+def import_files(sources: Sequence[str], form: ImportFormat | None = None) -> Imported:
+    """What files of another tool hold; `dataset().lines()` writes it as a dataset, `report()` says what is missing there."""
+    return read_files(sources, form)
+
+
+def import_runs(
+    imported: Imported,
+    rows: DatasetRows,
+    *,
+    wanted: Importing,
+    runs_dir: str | Path = "runs",
+    run_id: str | None = None,
+    dataset: str | Path | None = None,
+) -> tuple[RunResult, ...]:
+    """A finished run for each candidate, with the answers and grades of the other tool; no model is called.
+
+    `dataset` is the file that the rows were written to; without it they are written to one that is not kept.
+    """
+    with tempfile.TemporaryDirectory(prefix="assay-import-") as folder:
+        path = Path(folder) / "dataset.jsonl" if dataset is None else Path(dataset).absolute()
+        if dataset is None:
+            with path.open("wb") as stream:
+                stream.writelines(rows.lines())
+        read = dataset_of(path, rows, shown=imported.first_path if dataset is None else path)
+        names = candidates_of(imported, wanted)
+        ids = [new_run_id() for _ in names] if run_id is None else [run_id]
+        now = time.time()
+        plans = import_plans(imported, read, wanted=wanted, ids=ids, now=now)
+        folders = [publish(imported, rows, plan=plan, dataset=read, runs_dir=Path(runs_dir), at=now) for plan in plans]
+    return tuple(map(result_of, folders))

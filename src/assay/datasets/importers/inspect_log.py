@@ -1,0 +1,342 @@
+"""Logs of Inspect AI (.eval archives and JSON) into items: one for each sample and epoch."""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from assay.core.ask import Usage
+from assay.core.errors import SourceUnreadable
+from assay.datasets.converters.canonical import choice_id
+from assay.datasets.converters.columns import RowRefused, kind
+from assay.datasets.importers.inputs import ImportSource
+from assay.datasets.importers.items import Answer, Item, Mark, Question, Row
+from assay.datasets.importers.members import Members, elements
+from assay.datasets.importers.report import Reading
+from assay.datasets.importers.zip_door import Archive
+
+_SAMPLE = re.compile(r"samples/(?P<id>.*)_epoch_(?P<epoch>[0-9]+)\.json", re.DOTALL)
+_SHELL = re.compile(r"samples/.*_epoch_[0-9]+/sample\.json", re.DOTALL)
+_REFERENCE = re.compile(r"(?:attachment|tc)://(?P<hash>.+)", re.DOTALL)
+_NUMBER = re.compile(r"[+-]?[0-9]{1,15}(?:\.[0-9]{1,15})?", re.ASCII)
+_WORDS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0}
+"""How Inspect itself turns the values of its scorers into numbers."""
+_EXPECTED = frozenset(
+    {"uuid", "total_time", "working_time", "completed_at", "turn_count", "description", "role_usage", "events_data", "message_pool"}
+)
+"""Members that tell nothing which is not said elsewhere; the last two hold texts of events, which are counted themselves."""
+_PARAMETERS = ("temperature", "top_p", "max_tokens", "seed", "frequency_penalty", "presence_penalty", "reasoning_effort")
+
+
+class _Log(msgspec.Struct, frozen=True):
+    """What all samples of a log share."""
+
+    dataset: str
+    candidate: str
+    scorers: tuple[str, ...]
+    sample_ids: tuple[str, ...]
+    scores_errors: bool
+    """The log's own metrics count samples that ended with an error."""
+
+
+def read_inspect(sources: list[ImportSource], reading: Reading) -> Iterator[tuple[Item, ImportSource, int]]:
+    """The items of logs; what cannot be read is told by the tally of its source."""
+    reading.tool = "inspect_ai"
+    for source in sources:
+        if source.is_zip:
+            yield from _archived(source, reading)
+        else:
+            yield from _written_out(source, reading)
+
+
+def _archived(source: ImportSource, reading: Reading) -> Iterator[tuple[Item, ImportSource, int]]:
+    with Archive(source.path) as archive:
+        header = next((name for name in ("header.json", "_journal/start.json") if name in archive), None)
+        if header is None:
+            raise SourceUnreadable(f"'{source.name}' is a zip file, but no log of Inspect", hint="name the format: --from")
+        log = _log(Members(archive.read(header), header), reading)
+        for name in filter(_SHELL.fullmatch, archive.names()):
+            source.tally.read += 1
+            source.tally.skip(
+                "the sample is stored in pieces; let Inspect write it out: inspect log convert --to json", record_id=name
+            )
+        for line, name in enumerate(_in_order(archive, log), 1):
+            yield from _taken(source, reading, log=log, text=archive.read(name), line=line)
+
+
+def _in_order(archive: Archive, log: _Log) -> list[str]:
+    """The samples as the dataset had them: archives keep the order in which they were finished."""
+    places = {sample_id: place for place, sample_id in enumerate(log.sample_ids)}
+    found = [match for match in map(_SAMPLE.fullmatch, archive.names()) if match]
+    found.sort(key=lambda match: (int(match["epoch"]), places.get(match["id"], len(places))))
+    return [match[0] for match in found]
+
+
+def _written_out(source: ImportSource, reading: Reading) -> Iterator[tuple[Item, ImportSource, int]]:
+    document = Members(source.opened.buffer(), "the log")
+    log = _log(document, reading)
+    for line, sample in enumerate(elements(document.part("samples"), "samples") if "samples" in document else (), 1):
+        yield from _taken(source, reading, log=log, text=bytes(sample), line=line)
+
+
+def _taken(
+    source: ImportSource, reading: Reading, *, log: _Log, text: bytes, line: int
+) -> Iterator[tuple[Item, ImportSource, int]]:
+    source.tally.read += 1
+    try:
+        item = _Sample(Members(text, "the sample"), log, reading).item()
+    except RowRefused as problem:
+        source.tally.refuse(str(problem), line=line)
+        return
+    yield item, source, line
+
+
+def _log(document: Members, reading: Reading) -> _Log:
+    try:
+        spec = document.mapping("eval")
+        reading.version = str((spec.get("packages") or {}).get("inspect_ai") or reading.version)
+        reading.created_at = reading.created_at or str(spec.get("created") or "")
+        settings = {**(document.mapping("plan").get("config") or {}), **(spec.get("model_generate_config") or {})}
+        reading.parameters = {name: settings[name] for name in _PARAMETERS if settings.get(name) is not None}
+        _leave_out_of(spec, document, reading)
+        dataset = spec.get("dataset") or {}
+        return _Log(
+            dataset=str(dataset.get("name") or spec["task"]),
+            candidate=str(spec["model"]),
+            scorers=tuple(str(scorer["name"]) for scorer in spec.get("scorers") or ()),
+            sample_ids=tuple(map(str, dataset.get("sample_ids") or ())),
+            scores_errors=bool((spec.get("config") or {}).get("score_on_error")),
+        )
+    except (RowRefused, KeyError, TypeError, AttributeError) as problem:
+        raise SourceUnreadable(f"this is no log of Inspect: {problem}", hint="name the format: --from") from problem
+
+
+def _leave_out_of(spec: Row, document: Members, reading: Reading) -> None:
+    steps = [str(step.get("solver")) for step in document.mapping("plan").get("steps") or () if step.get("solver") != "generate"]
+    for step in steps:
+        reading.leave_out(f"solver {step}")
+    for name in ("model_roles", "sandbox", "task_args_passed"):
+        reading.leave_out(f"eval.{name}", int(bool(spec.get(name))))
+    for name in ("reductions", "log_updates", "error"):
+        reading.leave_out(f"log {name}", int(name in document))
+
+
+class _Sample:
+    """One sample of a log on its way to an item."""
+
+    def __init__(self, sample: Members, log: _Log, reading: Reading) -> None:
+        self._sample = sample
+        self._log = log
+        self._reading = reading
+        self._attachments: Mapping[str, Any] = sample.mapping("attachments")
+
+    def item(self) -> Item:
+        """The sample as an item; raises RowRefused where it holds no question."""
+        sample, question = self._sample, self._question()
+        epoch = sample.get("epoch")
+        if not isinstance(epoch, int) or isinstance(epoch, bool) or epoch < 1:
+            raise RowRefused("epoch is not a whole number from 1")
+        error_code, error = self._error()
+        item = Item(
+            question=question,
+            candidate=self._log.candidate,
+            sample=epoch - 1,
+            answer=self._answer(),
+            marks=tuple(self._marks()),
+            error_code=error_code,
+            error=error,
+            started_at=_seconds(sample.get("started_at")),
+            latency_ms=self._latency(),
+        )
+        self._count_rest()
+        return item
+
+    def _count_rest(self) -> None:
+        turns = sum(message.get("role") == "tool" for message in self._sample.list("messages") if isinstance(message, dict))
+        self._reading.leave_out("tool results in messages", turns)
+        for name in self._sample.unread():
+            if name not in _EXPECTED:
+                self._reading.leave_out(f"sample.{name}")
+
+    def _question(self) -> Question:
+        sample = self._sample
+        given = sample.get("id")
+        if not isinstance(given, str | int) or isinstance(given, bool):
+            raise RowRefused(f"id is not text or a number but {kind(given)}")
+        messages = self._messages(sample.get("input"))
+        prompt = next((message["content"] for message in reversed(messages) if message["role"] == "user"), "")
+        choices = [self._resolved(choice) for choice in sample.list("choices")]
+        correct = self._correct(choices)
+        targets = [] if correct else self._targets()
+        return Question(
+            id=str(given),
+            dataset=self._log.dataset,
+            prompt=prompt or messages[-1]["content"],
+            messages=messages if len(messages) > 1 else [],
+            references=targets,
+            choices=[{"id": choice_id(place, "stable"), "text": text} for place, text in enumerate(choices)] if correct else [],
+            correct_choice_ids=correct,
+            metadata=sample.mapping("metadata"),
+        )
+
+    def _targets(self) -> list[str]:
+        target = self._sample.get("target")
+        listed = target if isinstance(target, list) else [target]
+        return [self._resolved(one) for one in listed if isinstance(one, str) and one.strip()]
+
+    def _correct(self, choices: list[str]) -> list[str]:
+        """The letters of a multiple-choice target; none where the target is something else."""
+        letters = [letter for target in self._targets() for letter in (target if target.isupper() else [target])]
+        known = {choice_id(place, "stable") for place in range(len(choices))}
+        is_mcq = len(choices) > 1 and letters and known.issuperset(letters)
+        if choices and not is_mcq:
+            self._reading.leave_out("sample.choices without a target among them")
+        return letters if is_mcq else []
+
+    def _messages(self, given: Any) -> list[Row]:
+        if isinstance(given, str):
+            given = [{"role": "user", "content": given}]
+        found = [self._message(message) for message in given] if isinstance(given, list) else []
+        kept = [message for message in found if message]
+        if not kept:
+            raise RowRefused("input has no text")
+        return kept
+
+    def _message(self, message: Any) -> Row | None:
+        """Role and text of a message; None for one that a model cannot be asked with here."""
+        if not isinstance(message, dict):
+            raise RowRefused(f"a message of input is {kind(message)}")
+        role, text = message.get("role"), self._content(message.get("content"))
+        if role not in ("user", "assistant", "system") or not text.strip():
+            self._reading.leave_out(f"message of role {role} in input")
+            return None
+        return {"role": role, "content": text}
+
+    def _content(self, content: Any) -> str:
+        """The text of a message; parts that are not text are counted."""
+        if not isinstance(content, list):
+            return self._resolved(content) if isinstance(content, str) else ""
+        texts: list[str] = []
+        for part in content:
+            if isinstance(part, dict) and part.get("type") == "text":
+                texts.append(self._resolved(part.get("text")))
+            else:
+                self._reading.leave_out(f"content of type {part.get('type') if isinstance(part, dict) else kind(part)}")
+        return "\n".join(texts)
+
+    def _resolved(self, text: Any) -> str:
+        """The text behind a reference to an attachment, or the text itself; raises RowRefused where the log does not have it."""
+        if not isinstance(text, str):
+            raise RowRefused(f"a text is {kind(text)}")
+        match = _REFERENCE.fullmatch(text)
+        if match is None:
+            return text
+        found = self._attachments.get(match["hash"])
+        if not isinstance(found, str):
+            raise RowRefused(f"the log does not have the attachment {match['hash'][:40]!r}")
+        return found
+
+    def _answer(self) -> Answer | None:
+        output = self._sample.mapping("output")
+        first = next(iter(output.get("choices") or ()), None)
+        if not isinstance(first, dict):
+            return None
+        self._reading.leave_out("further choices of an answer", len(output["choices"]) - 1)
+        message = first.get("message") or {}
+        self._reading.leave_out("tool calls of an answer", len(message.get("tool_calls") or ()))
+        usage, cost = self._usage(output)
+        return Answer(
+            text=self._content(message.get("content")),
+            model=str(output.get("model") or ""),
+            finish_reason=str(first.get("stop_reason") or ""),
+            usage=usage,
+            cost=cost,
+        )
+
+    def _usage(self, output: Row) -> tuple[Usage, float | None]:
+        """Tokens of all calls to the candidate for this sample, or of the last one where the log has no more."""
+        usage = self._sample.mapping("model_usage").get(self._log.candidate) or output.get("usage") or {}
+        cost = usage.get("total_cost")
+        return Usage(
+            input_tokens=_count(usage.get("input_tokens")),
+            output_tokens=_count(usage.get("output_tokens")),
+            total_tokens=_count(usage.get("total_tokens")),
+            cached_tokens=_count(usage.get("input_tokens_cache_read")),
+            reasoning_tokens=_count(usage.get("reasoning_tokens")),
+        ), float(cost) if isinstance(cost, int | float) else None
+
+    def _latency(self) -> float | None:
+        """Of the one call, or of the whole sample where there were several."""
+        said = [message for message in self._sample.list("messages") if isinstance(message, dict)]
+        is_one = sum(message.get("source") == "generate" or message.get("role") == "assistant" for message in said) < 2
+        seconds = self._sample.mapping("output").get("time") if is_one else self._sample.get("working_time")
+        return round(float(seconds) * 1000, 3) if isinstance(seconds, int | float) else None
+
+    def _error(self) -> tuple[str, str]:
+        error, limit = self._sample.get("error"), self._sample.mapping("limit")
+        if limit:
+            self._reading.leave_out(f"sample limit ({limit.get('type')})")
+        if "invalidation" in self._sample:
+            return "invalidated", str(self._sample.mapping("invalidation").get("reason") or "the sample was invalidated")
+        if error is None or self._log.scores_errors:
+            return "", ""
+        return "sample_error", str(error.get("message") if isinstance(error, dict) else error)
+
+    def _marks(self) -> Iterator[Mark]:
+        scores = self._sample.mapping("scores")
+        if not scores and "score" in self._sample:
+            # Logs of version 1 had one score.
+            scores = {self._log.scorers[0] if self._log.scorers else "score": self._sample.mapping("score")}
+        for name in sorted(scores, key=self._place):
+            if isinstance(scores[name], dict):
+                yield from self._mark(name, scores[name])
+
+    def _place(self, name: str) -> int:
+        return self._log.scorers.index(name) if name in self._log.scorers else len(self._log.scorers)
+
+    def _mark(self, name: str, score: Row) -> Iterator[Mark]:
+        value = score.get("value")
+        parts = {f"{name}/{part}": one for part, one in value.items()} if isinstance(value, dict) else {name: value}
+        for member in ("metadata", "history"):
+            self._reading.leave_out(f"score.{member}", int(bool(score.get(member))))
+        for scorer, one in parts.items():
+            number = _number(one)
+            reason = "" if number is not None else str(score.get("reason") or _why_none(one))
+            yield Mark(
+                scorer=scorer,
+                value=number,
+                reason=reason,
+                explanation=self._words(score.get("explanation")),
+                selected=self._words(score.get("answer")),
+            )
+
+    def _words(self, text: Any) -> str:
+        return self._resolved(text) if isinstance(text, str) else ""
+
+
+def _number(value: Any) -> float | None:
+    """The number that Inspect computes with; None where it has none."""
+    if isinstance(value, bool | int | float):
+        return float(value)
+    if not isinstance(value, str):
+        return None
+    word = value if value in _WORDS else value.lower()
+    return _WORDS[word] if word in _WORDS else float(value) if _NUMBER.fullmatch(value) else None
+
+
+def _why_none(value: Any) -> str:
+    return "the scorer gave no value" if value is None else f"the scorer's value is no number: {str(value)[:60]!r}"
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _seconds(value: Any) -> float | None:
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return moment.timestamp() if moment is not None and moment.tzinfo is not None else None

@@ -1,0 +1,106 @@
+"""JSON objects of other tools, member by member: what is asked for goes through the strict door, the rest is counted."""
+
+import mmap
+import re
+from collections.abc import Iterator, Set
+from typing import Any
+
+import msgspec
+
+from assay.core.json_door import parse_json
+from assay.datasets.converters.columns import RowRefused, kind
+
+_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_EMPTY = frozenset({b"null", b"{}", b"[]", b'""', b"false"})
+_NOT_NUMBERS = re.compile(rb'("(?:[^"\\]|\\.)*+")|-?\b(?:NaN|Infinity)\b', re.DOTALL)
+"""Strings are matched as wholes, so that their words stay what they are."""
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_BOM = b"\xef\xbb\xbf"
+
+Text = bytes | bytearray | memoryview | mmap.mmap | msgspec.Raw
+
+
+class Members:
+    """One JSON object; only the members that somebody asks for are parsed, and the others are known by name."""
+
+    def __init__(self, text: Text, what: str = "the object") -> None:
+        """Raises RowRefused where the text is no JSON object; NaN, which some tools write for a missing number, is null."""
+        self._what = what
+        self._parts: dict[str, msgspec.Raw] = _split(text, _decode_members, what)
+        self._values: dict[str, Any] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return bytes(self._parts.get(name, b"null")) not in _EMPTY
+
+    def names(self) -> Set[str]:
+        """The names of all members."""
+        return self._parts.keys()
+
+    def get(self, name: str) -> Any:
+        """The member as plain values, None where it is absent; raises RowRefused where the strict door finds a flaw."""
+        if name not in self._values:
+            self._values[name] = strict_value(self._parts[name], name) if name in self._parts else None
+        return self._values[name]
+
+    def part(self, name: str) -> msgspec.Raw:
+        """The member as it stands; `null` where it is absent."""
+        self._values.setdefault(name, None)
+        return self._parts.get(name) or msgspec.Raw(b"null")
+
+    def text(self, name: str) -> str:
+        """The member where it is text; empty where it is absent. Raises RowRefused for anything else."""
+        value = self.get(name)
+        if not isinstance(value, str | None):
+            raise RowRefused(f"{name} is not text but {kind(value)}")
+        return value or ""
+
+    def mapping(self, name: str) -> dict[str, Any]:
+        """The member where it is an object; empty where it is absent. Raises RowRefused for anything else."""
+        value = self.get(name)
+        if not isinstance(value, dict | None):
+            raise RowRefused(f"{name} is not an object but {kind(value)}")
+        return value or {}
+
+    def list(self, name: str) -> list[Any]:
+        """The member where it is a list; empty where it is absent. Raises RowRefused for anything else."""
+        value = self.get(name)
+        if not isinstance(value, list | None):
+            raise RowRefused(f"{name} is not a list but {kind(value)}")
+        return value or []
+
+    def unread(self) -> Iterator[str]:
+        """Names of members that hold something and that nobody asked for."""
+        return (name for name in self._parts if name not in self._values and name in self)
+
+
+def elements(text: Text, what: str) -> list[msgspec.Raw]:
+    """The elements of a JSON list, not parsed yet; raises RowRefused where the text is none."""
+    found: list[msgspec.Raw] = _split(text, _decode_list, what)
+    return found
+
+
+def strict_value(text: Text, what: str) -> Any:
+    """The value in a text, through the strict door; raises RowRefused with the first flaw."""
+    document = parse_json(bytes(text), is_whole=False)
+    if document.flaws:
+        raise RowRefused(f"{what}: {document.flaws[0].message}")
+    return document.value
+
+
+def _split(text: Text, decode: Any, what: str) -> Any:
+    try:
+        return decode(text)
+    except _UNREADABLE:
+        return _split_again(bytes(text).removeprefix(_BOM), decode, what)
+
+
+def _split_again(text: bytes, decode: Any, what: str) -> Any:
+    """Once more without NaN; what is wrong then is told by the strict door, which has the last word."""
+    finite = _NOT_NUMBERS.sub(lambda match: match[1] or b"null", text)
+    try:
+        return decode(finite)
+    except _UNREADABLE:
+        document = parse_json(finite)
+        flaw = next((flaw for flaw in document.flaws if flaw.fatal), None)
+        raise RowRefused(f"{what}: {flaw.message}" if flaw else f"{what} is not as expected but {kind(document.value)}") from None
