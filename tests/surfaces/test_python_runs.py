@@ -13,7 +13,6 @@ import pytest
 import assay
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.surfaces.python.frames import COLUMNS
 from tests.engine.graded_runs import graded, passing, question
 from tests.engine.run_settings import write_golden
 
@@ -49,9 +48,10 @@ def test_a_run_is_its_records(tmp_path: Path) -> None:
 
 def test_a_table_of_arrow_has_typed_columns_and_nested_scores(tmp_path: Path) -> None:
     table = law(tmp_path, "law", 1).to_arrow()
-    assert table.column_names == list(COLUMNS)
+    assert table.column_names == ["run_id", *api.TABLE_COLUMNS]
     assert table.schema.field("score").type == pyarrow.float64()
     assert table.schema.field("first_attempt_at").type == pyarrow.timestamp("us", tz="UTC")
+    assert table.column("question").to_pylist()[0] == "Is it?"
     assert table.column("passed").to_pylist() == [True, False, *[True] * 6]
     assert table.column("evaluator_scores")[1].as_py()[0]["score"] == 0.0
 

@@ -82,7 +82,16 @@ if TYPE_CHECKING:
         warm_up,
     )
     from assay.api.suites import PlannedSuite, SuiteResult, decide_suite, plan_suite, run_suite
-    from assay.api.tables import SCORE_MEMBERS, TABLE_COLUMNS, ArrowTable, arrow_table, run_facts, table_rows, whole_scores
+    from assay.api.tables import (
+        SCORE_MEMBERS,
+        TABLE_COLUMNS,
+        ArrowTable,
+        arrow_table,
+        run_facts,
+        table_rows,
+        typed_rows,
+        whole_scores,
+    )
     from assay.api.validation import (
         FixReport,
         ValidationConfig,
@@ -119,7 +128,8 @@ _HOMES = {
     **dict.fromkeys(("list_baselines", "note_audit", "set_baseline", "trend"), "gates"),
     **dict.fromkeys(("PlannedComparison", "RankRequest", "plan_rank", "rank"), "rankings"),
     **dict.fromkeys(
-        ("SCORE_MEMBERS", "TABLE_COLUMNS", "ArrowTable", "arrow_table", "run_facts", "table_rows", "whole_scores"), "tables"
+        ("SCORE_MEMBERS", "TABLE_COLUMNS", "ArrowTable", "arrow_table", "run_facts", "table_rows", "typed_rows", "whole_scores"),
+        "tables",
     ),
     **dict.fromkeys(("convert_benchmark", "convert_contract"), "conversion"),
     **dict.fromkeys(("DatasetRows", "ImportFormat", "ImportReport", "Imported", "Importing"), "imports"),
@@ -247,6 +257,7 @@ __all__ = [
     "stream",
     "table_rows",
     "trend",
+    "typed_rows",
     "validate",
     "validate_with_hashes",
     "verify",

@@ -1,6 +1,7 @@
 """The records of a run as rows of a table, with columns of known kinds."""
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from importlib import import_module
 from typing import Any, Literal
 
@@ -10,7 +11,7 @@ from assay.core.errors import MissingExtra
 from assay.engine.found import question_of
 from assay.engine.opened import Line, Run
 
-Kind = Literal["text", "number", "count", "truth", "texts", "scores", "json"]
+Kind = Literal["text", "number", "count", "truth", "time", "texts", "scores", "json"]
 
 COLUMNS: Mapping[str, Kind] = {
     "index": "count",
@@ -48,8 +49,8 @@ COLUMNS: Mapping[str, Kind] = {
     "total_latency_ms": "number",
     "cost": "number",
     "record_attempts": "count",
-    "first_attempt_at": "text",
-    "last_attempt_at": "text",
+    "first_attempt_at": "time",
+    "last_attempt_at": "time",
     "profile_score": "number",
     "profile_unscored": "text",
     "profile_bounds": "json",
@@ -93,6 +94,12 @@ def table_rows(run: Run) -> Iterator[Line]:
     """A row for each valid record so far, in order: a value for each column, None where there is none."""
     for line, record in run.pairs():
         yield {**dict.fromkeys(COLUMNS), **_asked(record), **line}
+
+
+def typed_rows(run: Run) -> Iterator[Line]:
+    """As `table_rows`, with values that a typed column takes: times are times, and what has no shape of its own is JSON."""
+    for row in table_rows(run):
+        yield {name: _value(row, name, kind) for name, kind in COLUMNS.items()}
 
 
 def _asked(record: Line) -> Line:
@@ -153,6 +160,7 @@ def _schema(pyarrow: Any, metadata: Mapping[str, str]) -> Any:
         "number": pyarrow.float64(),
         "count": pyarrow.int64(),
         "truth": pyarrow.bool_(),
+        "time": pyarrow.timestamp("us", tz="UTC"),
         "texts": texts,
     }
     kinds["scores"] = pyarrow.list_(pyarrow.struct([(name, kinds[kind]) for name, kind in SCORE_MEMBERS.items()]))
@@ -169,6 +177,8 @@ def _value(row: Line, name: str, kind: Kind) -> Any:
         return None
     if kind == "scores":
         return list(whole_scores(row))
+    if kind == "time":
+        return datetime.fromisoformat(value)
     return msgspec.json.encode(value).decode() if kind == "json" else value
 
 

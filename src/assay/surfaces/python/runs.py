@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from importlib import import_module
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -107,15 +106,15 @@ class Run(api.Run):
 
     def to_arrow(self) -> Any:
         """A `pyarrow.Table` with a row for each valid record; raises MissingExtra."""
-        return frames.arrow_table(rows([self]))
+        return frames.arrow_table((self,))
 
     def to_pandas(self) -> Any:
         """A `pandas.DataFrame` with a row for each valid record; raises MissingExtra."""
-        return frames.pandas_frame(rows([self]))
+        return frames.pandas_frame((self,))
 
     def to_polars(self) -> Any:
         """A `polars.DataFrame` with a row for each valid record; raises MissingExtra."""
-        return frames.polars_frame(rows([self]))
+        return frames.polars_frame((self,))
 
     def compare(self, before: "Run | str", *, cluster: str | None = None, max_flips: int | None = 20) -> "Comparison":
         """What changed since another finished run, record by record: differences are this run - that one."""
@@ -177,15 +176,15 @@ class Runs(tuple[Run, ...]):
 
     def to_arrow(self) -> Any:
         """A `pyarrow.Table` of all runs below each other; raises MissingExtra."""
-        return frames.arrow_table(rows(self))
+        return frames.arrow_table(self)
 
     def to_pandas(self) -> Any:
         """A `pandas.DataFrame` of all runs below each other; raises MissingExtra."""
-        return frames.pandas_frame(rows(self))
+        return frames.pandas_frame(self)
 
     def to_polars(self) -> Any:
         """A `polars.DataFrame` of all runs below each other; raises MissingExtra."""
-        return frames.polars_frame(rows(self))
+        return frames.polars_frame(self)
 
     def _repr_html_(self) -> str:
         """The runs as a notebook shows them: one as itself, several beside each other first."""
@@ -239,11 +238,6 @@ def opened(result: RunResult) -> Run:
     """The run that a result is of."""
     place = Path(result.run_dir)
     return open_run(result.run_id, runs_dir=place.parent if result.is_finished else place.parent.parent)
-
-
-def rows(runs: Iterable[Run]) -> Iterator[Line]:
-    """The records of runs below each other, each with the id of its run."""
-    return chain.from_iterable(({**line, "run_id": run.run_id} for line in run) for run in runs)
 
 
 def _named(run: "Run | str") -> str:
