@@ -8,6 +8,7 @@ import pytest
 from assay.core.case import Case
 from assay.core.errors import UsageProblem
 from assay.core.plan import Plan
+from assay.engine.planning import list_records
 from assay.engine.request import RunRequest
 from assay.engine.selection import prepared_records
 from assay.store.ledger import RecordRow
@@ -179,3 +180,19 @@ def test_a_candidate_that_is_asked_anew_has_the_recorded_reply_as_reference(tmp_
     plan = conversation(tmp_path, models=("scripted/echo",))
     cases = [msgspec.json.decode(row.case or b"", type=Case) for row in prepared_records(plan)]
     assert [(case.task, case.references) for case in cases] == [("reference", ("Hello",)), ("reference", ("Gladly",))]
+
+
+def test_named_records_alone_take_part(tmp_path: Path) -> None:
+    assert ids_of(law(tmp_path, mcq_row("a"), mcq_row("b"), mcq_row("c"), records=("c", "a"))) == ["a", "c"]
+
+
+def test_a_name_that_no_record_has_is_a_problem(tmp_path: Path) -> None:
+    request = law(tmp_path, mcq_row("a"), mcq_row("b"), records=("a", "z"))
+    assert problems_of(request) == ("there is no valid record 'z'",)
+
+
+def test_records_are_listed_without_a_look_at_the_models(tmp_path: Path) -> None:
+    request = law(tmp_path, mcq_row("a"), mcq_row("b"), mcq_row("c"), limit=2, repeat=2)
+    unreachable = msgspec.structs.replace(request, models=("openai/without-a-key",))
+    listed = list_records(unreachable, environ={})
+    assert [(record.record_id, record.sample) for record in listed] == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]

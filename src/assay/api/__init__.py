@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         row_at,
     )
     from assay.api.runs import (
+        ListedRecord,
         PlannedRuns,
         PlanProblems,
         Purged,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         cancel,
         check,
         is_run_file,
+        list_records,
         list_runs,
         open_run,
         plan_runs,
@@ -166,6 +168,7 @@ __all__ = [
     "KeptCards",
     "KeptLabel",
     "LabelSample",
+    "ListedRecord",
     "Listings",
     "Measured",
     "ModelEstimate",
@@ -225,6 +228,7 @@ __all__ = [
     "label_sample",
     "label_text",
     "list_baselines",
+    "list_records",
     "list_runs",
     "load_config",
     "missing_indexes",

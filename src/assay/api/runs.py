@@ -16,7 +16,8 @@ from assay.core.run_result import RunListing, RunResult
 from assay.engine.folders import RunFolders, find_named_run, find_run, folders_of, run_ids
 from assay.engine.inputs import DatasetInput
 from assay.engine.opened import Run
-from assay.engine.planning import PlannedRuns
+from assay.engine.planning import ListedRecord, PlannedRuns
+from assay.engine.planning import list_records as list_request
 from assay.engine.planning import plan_runs as plan_request
 from assay.engine.recompute import differences
 from assay.engine.request import PlanProblems, RunRequest
@@ -38,6 +39,7 @@ from assay.store.retention import purge_run, purgeable
 from assay.store.verify import removed_artifacts, verify_run
 
 __all__ = [
+    "ListedRecord",
     "PlanProblems",
     "PlannedRuns",
     "Purged",
@@ -47,6 +49,7 @@ __all__ = [
     "cancel",
     "check",
     "is_run_file",
+    "list_records",
     "list_runs",
     "open_run",
     "plan_runs",
@@ -128,6 +131,11 @@ def _request(source: RunRequest | str | Path, options: dict[str, Any]) -> RunReq
         raise UsageProblem(f"unknown option '{unknown[0]}'", hint=f"options: {', '.join(RunRequest.__struct_fields__)}")
     named = {"run_file": str(source)} if is_run_file(source) else {"datasets": (str(source),)}
     return RunRequest(**{**options, **named})
+
+
+def list_records(source: RunRequest | str | Path, **options: Any) -> tuple[ListedRecord, ...]:
+    """The records that `run` would take, in order; no model is looked at. Raises PlanProblems with all that is wrong with them."""
+    return list_request(_request(source, options), environ=os.environ)
 
 
 async def run_async(source: RunRequest | str | Path, **options: Any) -> tuple[RunResult, ...]:

@@ -237,6 +237,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     criteria: tuple[CriterionName, ...] = ()
     """What records of batch_v1 are judged by that name no criteria themselves; empty stands for `overall`."""
     on_invalid: OnInvalid = "reject"
+    records: tuple[str, ...] = ()
+    """Ids of the records that take part; empty for all."""
     limit: int | None = None
     sample: int | None = None
     seed: int = 0

@@ -40,7 +40,7 @@ from assay.engine.providers import BadName, find_provider, kind_of, model_plan, 
 from assay.engine.request import PlanProblems, RunRequest, Settings
 from assay.engine.responses import ResponseFile, listed, load_responses
 from assay.engine.run_file import DatasetEntry, ModelEntry, ProviderEntry
-from assay.engine.selection import Rules, rules_of
+from assay.engine.selection import Rules, rules_of, selected_ids
 from assay.engine.survey import HasAnswer, Survey, survey
 from assay.metrics.profiles import Profile, profile_of
 from assay.models import check_models
@@ -95,6 +95,26 @@ def plan_runs(request: RunRequest, *, environ: Mapping[str, str], now: float, ne
         plugins=tuple(planner.plugins.values()),
         notes=(*planner.notes, *surveyed.notes),
     )
+
+
+class ListedRecord(msgspec.Struct, frozen=True):
+    """A valid record that takes part in a run."""
+
+    record_id: str
+    sample: int | None = None
+    """Which of several answers to it is meant, from 0; None where it is asked once."""
+
+
+def list_records(request: RunRequest, *, environ: Mapping[str, str]) -> tuple[ListedRecord, ...]:
+    """The valid records that a request selects, in order, without a look at its models; raises PlanProblems, SourceUnreadable."""
+    planner = _Planner(Settings(request), environ)
+    planner.name_grader()
+    planner.read_datasets()
+    if planner.settings.problems:
+        raise PlanProblems(list(dict.fromkeys(planner.settings.problems)), refused=planner.refused)
+    rules = planner.rules()
+    samples = [None] if rules.repeat == 1 else range(rules.repeat)
+    return tuple(ListedRecord(found, sample) for found in selected_ids(rules, planner.inputs) for sample in samples)
 
 
 def suite_of(candidates: list[ModelPlan], now: float) -> str:
@@ -453,6 +473,7 @@ class _Planner:
             mcq_mode=run.mcq_mode,
             criteria=tuple(dict.fromkeys(run.criteria)),
             on_invalid="skip" if any(self._on_invalid(dataset.plan.contract) == "skip" for dataset in self.inputs) else "reject",
+            records=tuple(dict.fromkeys(value.records)),
             limit=value.limit,
             sample=value.sample,
             seed=value.seed,
@@ -475,6 +496,13 @@ class _Planner:
         return str((self.settings.folder(("cache",)) / cache.folder).absolute() if cache.folder else self.runs_dir / ".cache")
 
     # Records
+
+    def rules(self) -> Rules:
+        """What decides which records take part, whatever the models are."""
+        value = self.settings.value
+        is_recorded = self._source == "part_of_conversation" and not value.run.responses
+        datasets = tuple(dataset.plan for dataset in self.inputs)
+        return Rules(datasets, value.limit, value.sample, value.seed, is_recorded, value.repeat, frozenset(value.records))
 
     def survey(self, plans: tuple[Plan, ...]) -> Survey | None:
         """A look at the selected records; None where the datasets cannot even be read."""

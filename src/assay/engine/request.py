@@ -39,6 +39,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     runs_dir: str = ""
     run_id: str = ""
     concurrency: int | None = None
+    records: tuple[str, ...] = ()
     limit: int | None = None
     sample: int | None = None
     seed: int | None = None
@@ -68,6 +69,7 @@ _SEATS: dict[str, Steps] = {
     "runs_dir": ("run", "runs_dir"),
     "run_id": ("run", "id"),
     "concurrency": ("run", "concurrency"),
+    "records": ("records",),
     "limit": ("limit",),
     "sample": ("sample",),
     "seed": ("seed",),
@@ -85,7 +87,7 @@ _SEATS: dict[str, Steps] = {
     "max_error_rate": ("gates", "max_error_rate"),
 }
 """Where each option sits in a run file."""
-_ARGUMENTS = {"datasets": "DATASET", "models": "--model", "judges": "--judge"}
+_ARGUMENTS = {"datasets": "DATASET", "models": "--model", "judges": "--judge", "records": "--record"}
 
 
 class PlanProblems(UsageProblem):

@@ -204,6 +204,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         _says("Records that break their contract: `reject` the run, or `skip` them. Default: `skip` for batch_v1, else `reject`."),
     ] = None
     config: Annotated[str, _says("File with settings of the validation, for every dataset without a file of its own.")] = ""
+    records: Annotated[tuple[str, ...], _says("Take only the records with these ids.")] = ()
     limit: Annotated[Count | None, _says("Take the first so many records of the run.")] = None
     sample: Annotated[Count | None, _says("Take so many records, chosen by `seed` and their ids.")] = None
     seed: Annotated[int, _says("Seed of the sample and of resampled intervals.")] = 0

@@ -1,8 +1,8 @@
 """Which records take part in a run, and the rows of the ledger that they become.
 
-In this order: the split of a dataset, the limit of a dataset, the sample, the limit of the run. A limit counts records as they
-stand in the file, those that broke their contract included. A broken record belongs to no split and to no sample, because
-its metadata and its id cannot be trusted: it is left out there, and a note says so.
+In this order: the records that are named, the split of a dataset, the limit of a dataset, the sample, the limit of the run. A
+limit counts records as they stand in the file, those that broke their contract included. A broken record belongs to no split and
+to no sample and has no name, because its metadata and its id cannot be trusted: it is left out there, and a note says so.
 """
 
 import hashlib
@@ -36,12 +36,14 @@ class Rules(msgspec.Struct, frozen=True):
     """The answers are the recorded replies of conversations."""
     repeat: int = 1
     """How often each of them is asked."""
+    records: frozenset[str] = frozenset()
+    """Ids of those that are named; empty for all."""
 
 
 def rules_of(plan: Plan) -> Rules:
     """The rules of a plan."""
     is_recorded = plan.response_source == "part_of_conversation" and not plan.responses_path
-    return Rules(plan.datasets, plan.limit, plan.sample, plan.seed, is_recorded, plan.repeat)
+    return Rules(plan.datasets, plan.limit, plan.sample, plan.seed, is_recorded, plan.repeat, frozenset(plan.records))
 
 
 class _Rank(NamedTuple):
@@ -70,8 +72,11 @@ class Selector:
     def takes(self, dataset: int, record_id: str | None, metadata: Mapping[str, Any] | None) -> bool:
         """True when the record takes part; `metadata` is None for a record that broke its contract."""
         plan = self._rules.datasets[dataset]
-        if metadata is None and (plan.split_field or self._rules.sample is not None):
+        named = self._rules.records
+        if metadata is None and (plan.split_field or named or self._rules.sample is not None):
             self.left_out[dataset] += 1
+            return False
+        if named and record_id not in named:
             return False
         if metadata is not None and plan.split_field and not _has(metadata, plan):
             return False
@@ -102,6 +107,19 @@ def selector_for(rules: Rules, inputs: Sequence[DatasetInput]) -> Selector:
     )
     sample = heapq.nsmallest(rules.sample, ranks)
     return Selector(rules, last_in_sample=sample[-1] if sample else None)
+
+
+def selected_ids(rules: Rules, inputs: Sequence[DatasetInput]) -> Iterator[str]:
+    """The ids of the valid records that take part, in the order of the run."""
+    selector = selector_for(rules, inputs)
+    for number, dataset in enumerate(inputs):
+        for entry in merged(glances(dataset, is_recorded=rules.is_recorded), dataset.broken):
+            if selector.is_full:
+                break
+            if isinstance(entry, int):
+                selector.takes(number, None, None)
+            elif selector.takes(number, entry.id, entry.metadata):
+                yield entry.id
 
 
 def _has(metadata: Mapping[str, Any], plan: DatasetPlan) -> bool:

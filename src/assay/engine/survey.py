@@ -90,6 +90,8 @@ class _Look:
         self._judged = 0
         self._benchmarked = 0
         self._misnamed: Counter[tuple[str, str]] = Counter()
+        self._unseen = dict.fromkeys(sorted(rules.records))
+        """Named records that were not seen yet."""
         self.broken = 0
         self.misfits: Misfits | None = None
 
@@ -98,6 +100,7 @@ class _Look:
         field = self._rules.datasets[number].split_field
         if field and len(self._split_values) < FIRST:
             self._split_values[number, member_text(member(glance.metadata, field))] += 1
+        self._unseen.pop(glance.id, None)
         if not is_taken:
             return
         self._of_dataset[number] += 1
@@ -148,13 +151,26 @@ class _Look:
             judged=self._judged,
             benchmarked=self._benchmarked,
             attachments=tuple(self._attachments.values()),
-            problems=(*self._empty_datasets(), *self._clashes(), *self._gaps(), *(self.misfits.problems() if self.misfits else ())),
+            problems=(
+                *self._strangers(),
+                *self._empty_datasets(),
+                *self._clashes(),
+                *self._gaps(),
+                *(self.misfits.problems() if self.misfits else ()),
+            ),
             notes=tuple(self._notes(selector)),
         )
 
+    def _strangers(self) -> list[str]:
+        if not self._unseen:
+            return []
+        more = len(self._unseen) - FIRST
+        listed = ", ".join(short(name) for name in list(self._unseen)[:FIRST]) + (f" and {more:,} more" if more > 0 else "")
+        return [f"there is no valid record {listed}"]
+
     def _empty_datasets(self) -> list[str]:
         """Where nothing is left of the run, every dataset says why."""
-        if self._of_dataset:
+        if self._of_dataset or self._unseen:
             return []
         return [
             f"nothing is selected of '{dataset.name}': {self._reason(number)}"

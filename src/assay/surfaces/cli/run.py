@@ -83,6 +83,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     runs_dir: str | None
     run_id: str | None
     concurrency: int | None
+    record: tuple[str, ...]
     limit: int | None
     sample: int | None
     seed: int | None
@@ -128,6 +129,7 @@ _COUNT = click.IntRange(min=1)
 @runs_dir_option
 @click.option("--run-id", metavar="ID", help="Name the run; an unfinished run of that name and the same settings goes on.")
 @click.option("--concurrency", type=_COUNT, metavar="N", help="Calls in flight at most.  [default: 32]")
+@click.option("--record", multiple=True, metavar="ID", help="Take only the record with this id; may be given several times.")
 @click.option("--limit", type=_COUNT, metavar="N", help="Take the first N records.")
 @click.option("--sample", type=_COUNT, metavar="N", help="Take N records at random, the same ones for the same seed.")
 @click.option("--seed", type=int, metavar="S", help="Seed of the sample and of resampled intervals.  [default: 0]")
@@ -237,6 +239,7 @@ def _check_sendable(options: Options) -> None:
         "several candidates": len(options.model) > 1,
         "--grader": bool(options.grader),
         "--responses": bool(options.responses),
+        "--record": bool(options.record),
         "--mlflow": options.mlflow is not None,
         "--config": bool(options.config),
         "--dry-run": options.dry_run,
@@ -275,6 +278,7 @@ def _request(options: Options) -> api.RunRequest:
         responses=options.responses or "",
         runs_dir=options.runs_dir or "",
         run_id=options.run_id or "",
+        records=options.record,
         profile=options.profile,
         compat=compat,
         escalate=options.escalate or None,
