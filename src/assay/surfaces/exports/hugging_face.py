@@ -16,7 +16,14 @@ CARD = "README.md"
 RECORDS = Path("data", "test-00000-of-00001.parquet")
 """Evaluations are a test split; the name is the one that the hub expects of a split in one part."""
 
-_KINDS = {"text": "string", "json": "string", "number": "float64", "count": "int64", "truth": "bool", "time": "timestamp[us, tz=UTC]"}
+_KINDS = {
+    "text": "string",
+    "json": "string",
+    "number": "float64",
+    "count": "int64",
+    "truth": "bool",
+    "time": "timestamp[us, tz=UTC]",
+}
 
 
 def write_folder(run: Run, folder: Path, *, teller: Teller) -> None:
