@@ -93,13 +93,14 @@ def run(
     on_busy: OnBusy | None = None,
     takes_signals: bool = False,
     is_stopping: Callable[[], bool] | None = None,
+    is_detached: bool = False,
     **options: Any,
 ) -> tuple[RunResult, ...]:
     """Run a request, its plans, a run file or a dataset, one run for each candidate; an unfinished run of the same id goes on.
 
     `options` are the members of RunRequest; `model` and `judge` may be used for one model each. A model, a judge and the `grader`
     may be plain functions. A caller that has signals of its own may drain the run instead: `is_stopping` is asked a few times a
-    second.
+    second. Detached, batches of a provider are handed in and not waited for: `resume` collects them.
     """
     planned = source if isinstance(source, PlannedRuns) else plan_runs(_request(source, options))
     around = surroundings(
@@ -110,10 +111,11 @@ def run(
         is_stopping=is_stopping,
         plugins=planned.plugins,
     )
+    around.is_detached = is_detached
     results: list[RunResult] = []
     for plan in planned.plans:
         results.append(start_run(plan, Path(planned.runs_dir), around))
-        if not results[-1].is_finished:
+        if not results[-1].is_finished and not is_detached:
             break
     return tuple(results)
 

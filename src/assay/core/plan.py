@@ -15,6 +15,7 @@ FUNCTIONS: ProviderKind = "function"
 """The provider of functions: they are reached without a network."""
 ResponseSource = Literal["sampled", "prefilled", "part_of_conversation"]
 OnInvalid = Literal["reject", "skip"]
+Fallback = Literal["live", "fail"]
 RubricMode = Literal["per_criterion", "one_call"]
 McqMode = Literal["exact", "any"]
 CriterionName = Literal["accuracy", "clarity", "reasoning", "factuality", "overall"]
@@ -24,6 +25,10 @@ ProfileId = Literal[
 ]
 """How a benchmark scores."""
 PluginKind = Literal["grader", "model", "policy", "converter", "contract"]
+
+
+BATCH_KINDS: frozenset[ProviderKind] = frozenset({"openai", "openai_responses", "anthropic"})
+"""Kinds of providers that take requests in batches."""
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -196,6 +201,19 @@ class ImportPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What the files have and the run has not, by name, and how often."""
 
 
+class BatchPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """How the candidate's answers are had from its provider's batches, for half the price."""
+
+    fallback: Fallback = "live"
+    """What becomes of a request without an answer: it is asked by itself, or its record fails."""
+    max_requests: int | None = None
+    """In one batch; None is what the provider takes."""
+    max_bytes: int | None = None
+    """Of one batch; None is what the provider takes."""
+    poll_seconds: float = 30.0
+    """How long the first wait between two looks at the batches is; later ones are up to four times as long."""
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one run: one candidate, its judges, its data, its limits."""
 
@@ -259,6 +277,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     plugins: tuple[PluginPlan, ...] = ()
     """Code of others that the run uses."""
+    batch: BatchPlan | None = None
+    """The candidate is asked in batches of its provider; None asks it record by record."""
 
     def models(self) -> tuple[ModelPlan, ...]:
         """The candidate, then the judges."""
@@ -302,6 +322,7 @@ def plan_sha256(plan: Plan) -> str:
         del settings[name]
     for section, names in _INCIDENTAL.items():
         settings[section] = [{name: value for name, value in part.items() if name not in names} for part in settings[section]]
+    _keep_batch(settings)
     for run in (settings["comparison"] or {}).get("runs", ()):
         del run["path"]
     recordings = {provider.name for provider in plan.providers if provider.kind == "replay"}
@@ -310,6 +331,13 @@ def plan_sha256(plan: Plan) -> str:
         if model["provider"] in recordings:
             model["model"] = PurePath(model["model"]).name
     return hashlib.sha256(canonical_json(settings)).hexdigest()
+
+
+def _keep_batch(settings: dict[str, Any]) -> None:
+    """Of a batch only what becomes of the unanswered can change a result; a plan without one hashes as plans always did."""
+    batch = settings.pop("batch")
+    if batch is not None:
+        settings["batch"] = {"fallback": batch["fallback"]}
 
 
 def read_plan(stored: bytes) -> Plan:

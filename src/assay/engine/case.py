@@ -18,7 +18,7 @@ from assay.core.plan import Plan, retry_delay
 from assay.engine.crew import Crew
 from assay.engine.journal import Journal
 from assay.engine.limits import Gate, Limits
-from assay.engine.tally import FREE, Tally
+from assay.engine.tally import UNTIMED, Tally
 from assay.grading import NO_QUORUM, GradingSettings, needs_judge, start
 from assay.models import Model
 from assay.store.cache import ReplyCache
@@ -215,7 +215,7 @@ class _Drive:
         allowed, reply = self._case.max_latency_ms, self._replies.get("candidate")
         if allowed is None or reply is None:
             return grade
-        if not FREE.isdisjoint(reply.flags):
+        if not UNTIMED.isdisjoint(reply.flags):
             return msgspec.structs.replace(grade, flags=(*grade.flags, "latency_unknown"))
         if self._latencies["candidate"] <= allowed:
             return grade

@@ -13,20 +13,20 @@ import msgspec
 from assay.core.ask import Ask, Reply, Stage, Usage
 from assay.core.case import Case
 from assay.core.outcome import GradingFailure
-from assay.core.plan import ModelPlan, Plan, ProviderPlan
+from assay.core.plan import BATCH_KINDS, BatchPlan, ModelPlan, Plan, ProviderPlan
 from assay.engine.attachments import folder_of
 from assay.engine.inputs import DatasetInput, cases_of
 from assay.engine.planning import PlannedRuns
 from assay.engine.selection import merged, rules_of, selector_for
+from assay.engine.token_counts import ANSWER_TOKENS, BYTES_PER_TOKEN, VERDICT_TOKENS
 from assay.grading import GradingSettings, settings_of, start
+from assay.models.batching import batch_limits
 from assay.models.prices import is_paid, tariff_of, usage_cost
 
 SAMPLED = 400
 """Records whose prompts are made; of more records every so many-th."""
-BYTES_PER_TOKEN = 4
-"""UTF-8 bytes of a prompt for one token: so it is for English, and not far from it for other languages."""
-ANSWER_TOKENS = 400
-VERDICT_TOKENS = 150
+LINE_BYTES = 200
+"""Of a request in a batch beside its messages, about."""
 
 _ANSWER = Reply(text="x" * ANSWER_TOKENS * BYTES_PER_TOKEN)
 """Stands for the candidate's answer in the prompts of judges."""
@@ -46,6 +46,12 @@ class ModelEstimate(msgspec.Struct, frozen=True, kw_only=True):
     """US dollars; None where the price is not known."""
     is_free: bool = False
     """Nobody wants money for these calls: a scripted, recorded or local model."""
+    batches: int = 0
+    """So many batches of the provider hold these calls, about; 0 where they are made one by one."""
+    live_cost: float | None = None
+    """Of calls in batches: what they would cost one by one."""
+    is_assumed: bool = False
+    """The price of batches is not listed, and half of the usual one is taken for granted."""
 
 
 class CostEstimate(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,7 +170,25 @@ class _Pricing:
         for stage, model in named:
             load = loads.get((stage, model.name))
             if load is not None:
-                yield self._model(stage, model, provider=providers[model.provider], load=load, scale=scale)
+                provider = providers[model.provider]
+                estimate = self._model(stage, model, provider=provider, load=load, scale=scale)
+                is_batched = stage == "candidate" and plan.batch is not None and provider.kind in BATCH_KINDS
+                yield self._in_batches(estimate, plan, provider=provider, load=load) if is_batched else estimate
+
+    def _in_batches(self, estimate: ModelEstimate, plan: Plan, *, provider: ProviderPlan, load: _Load) -> ModelEstimate:
+        """The same calls handed in together."""
+        limits = batch_limits(provider.kind, plan.batch or BatchPlan())
+        size = (load.bytes / load.calls + LINE_BYTES) * estimate.calls
+        tariff = tariff_of(provider, plan.candidate, environ=self._environ, at=self._at, is_batch=True)
+        used = Usage(input_tokens=estimate.input_tokens // estimate.calls, output_tokens=estimate.output_tokens // estimate.calls)
+        each = None if tariff is None else usage_cost(tariff, used)
+        return msgspec.structs.replace(
+            estimate,
+            batches=ceil(max(estimate.calls / limits.requests, size / limits.bytes)),
+            live_cost=estimate.cost,
+            cost=None if each is None else each * estimate.calls,
+            is_assumed=tariff is not None and tariff.is_assumed,
+        )
 
     def _model(self, stage: Stage, model: ModelPlan, *, provider: ProviderPlan, load: _Load, scale: float) -> ModelEstimate:
         said = ANSWER_TOKENS if stage == "candidate" else VERDICT_TOKENS

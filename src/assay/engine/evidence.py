@@ -13,7 +13,7 @@ from assay.core.case import Case, sample_of
 from assay.core.outcome import Attempt, Decision, Failed, Grade, Graded, Invalid, Outcome, Score, Skipped, record_status
 from assay.engine.members import member, member_text
 from assay.engine.shown import ShownPlan
-from assay.engine.tally import FREE
+from assay.engine.tally import FREE, UNTIMED
 from assay.grading import INCONSISTENT, Way, settings_of, way_of
 from assay.metrics.facts import RecordFacts
 from assay.metrics.profiles import Range
@@ -410,13 +410,13 @@ def _measures(attempts: Iterable[Attempt]) -> _Measures:
         reply, is_judge = attempt.reply, attempt.stage == "judge"
         if is_judge and reply is not None:
             tokens.append(reply.usage.total_tokens)
-        if reply is None or not reply.flags or FREE.isdisjoint(reply.flags):
+        if reply is None or not reply.flags or UNTIMED.isdisjoint(reply.flags):
             call = (attempt.started_at, attempt.latency_ms)
             taken.append(call)
             if is_judge:
                 judged.append(call)
-            if reply is not None:
-                costs.append(attempt.cost)
+        if reply is not None and (not reply.flags or FREE.isdisjoint(reply.flags)):
+            costs.append(attempt.cost)
         if attempt.round > rounds:
             rounds = attempt.round
         if attempt.started_at > last_at:
@@ -453,7 +453,7 @@ def _elapsed(calls: list[tuple[float, float]]) -> float | None:
 def _latency(attempt: Attempt) -> float | None:
     """What the call took; None for a reply that nobody was asked for."""
     reply = attempt.reply
-    return attempt.latency_ms if reply is None or not reply.flags or FREE.isdisjoint(reply.flags) else None
+    return attempt.latency_ms if reply is None or not reply.flags or UNTIMED.isdisjoint(reply.flags) else None
 
 
 def facts_of(line: PredictionLine, slices: Mapping[str, tuple[str, ...]], cluster: str) -> RecordFacts:

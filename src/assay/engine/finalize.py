@@ -25,6 +25,8 @@ from assay.metrics.gates import check_gates
 from assay.metrics.golden import EvalResult, eval_results
 from assay.metrics.summary import summarize, summarize_slices
 from assay.store.artifacts import Staging
+from assay.store.batch_book import NOTE as BATCHES
+from assay.store.batch_book import BatchRow
 from assay.store.evidence import AttemptChain, MerkleTree
 from assay.store.ledger import Finished, FinishedRecord, RecordRow, RunRow
 from assay.store.redact import Redactor
@@ -202,6 +204,29 @@ class _Artifacts:
             document = eval_results(plan.run_id, self._started_at, parameters=parameters, results=self._golden)
             self._staging.write(EVAL_RESULTS, _pretty(document))
 
+    def _batches(self, run: RunRow) -> list[dict[str, Any]]:
+        """What became of the batches that the candidate was asked in."""
+        rows = msgspec.json.decode(run.notes.get(BATCHES, "[]"), type=list[BatchRow])
+        return [
+            {
+                "number": row.number,
+                "batch_id": row.batch_id or None,
+                "status": row.status or row.state,
+                "submitted_at": iso(row.at),
+                "requests": row.requests,
+                "bytes": row.bytes,
+                "input_sha256": row.sha256,
+                "answered": row.answered,
+                "errors": row.errors,
+                "asked_live": row.asked_live,
+                "duplicates": row.duplicates,
+                "unknown": row.unknown,
+                "malformed": row.malformed,
+                "problems": [self._redactor.text(problem) for problem in row.problems],
+            }
+            for row in rows
+        ]
+
     def manifest(self, run: RunRow) -> dict[str, Any]:
         """What the run was and how it ended; hashes of the artifacts are added when it is sealed."""
         plan, final = self._plan, msgspec.convert(run.notes["final_state"], State)
@@ -240,6 +265,7 @@ class _Artifacts:
             "plan": shown.members(),
             "plan_sha256": run.plan_sha256,
             "blocked": run.notes.get("blocked"),
+            "batches": self._batches(run),
             "redactions": dict(sorted(self._redactor.counts.items())),
             "records_merkle_root": self._tree.hexdigest(),
             "attempt_chain_sha256": self._chain.hexdigest(),

@@ -14,6 +14,7 @@ from assay.core.issue import Path as Steps
 from assay.core.plan import (
     CONTRACT_GATES,
     FUNCTIONS,
+    BatchPlan,
     Gates,
     ModelPlan,
     OnInvalid,
@@ -479,6 +480,7 @@ class _Planner:
             seed=value.seed,
             repeat=value.repeat,
             keep_raw=run.keep_raw,
+            batch=self._batch(),
             cache_dir=self._cache_dir(),
             suite=suite,
             plugins=self._plugins_of(models),
@@ -488,6 +490,14 @@ class _Planner:
         """The code that a run with these models uses."""
         named = {("model", model.model) for model in models}
         return tuple(plugin.plan for key, plugin in self.plugins.items() if key[0] != "model" or key in named)
+
+    def _batch(self) -> BatchPlan | None:
+        batch = self.settings.value.batch
+        if batch is None or not batch.enabled:
+            return None
+        return BatchPlan(
+            fallback=batch.fallback, max_requests=batch.max_requests, max_bytes=batch.max_bytes, poll_seconds=batch.poll_seconds
+        )
 
     def _cache_dir(self) -> str:
         cache = self.settings.value.cache

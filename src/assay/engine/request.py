@@ -9,7 +9,7 @@ import msgspec
 from assay.core.errors import UsageProblem
 from assay.core.issue import Finding
 from assay.core.issue import Path as Steps
-from assay.core.plan import FUNCTIONS, OnInvalid, PluginKind, ProfileId, ResponseSource
+from assay.core.plan import FUNCTIONS, Fallback, OnInvalid, PluginKind, ProfileId, ResponseSource
 from assay.core.plugin import Plugin, given_plugin
 from assay.core.report import Report
 from assay.datasets.checks import Findings
@@ -47,6 +47,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     criteria: tuple[str, ...] = ()
     quorum: int | None = None
     escalate: bool | None = None
+    batch: bool | None = None
+    batch_fallback: Fallback | None = None
     max_cost: float | None = None
     on_invalid: OnInvalid | None = None
     config: str = ""
@@ -77,6 +79,8 @@ _SEATS: dict[str, Steps] = {
     "criteria": ("run", "criteria"),
     "quorum": ("panel", "quorum"),
     "escalate": ("panel", "escalate"),
+    "batch": ("batch", "enabled"),
+    "batch_fallback": ("batch", "fallback"),
     "max_cost": ("max_cost",),
     "on_invalid": ("on_invalid",),
     "config": ("config",),
@@ -145,6 +149,8 @@ class Settings:
         merged = {**in_file, **members}
         for section in ("run", "panel", "gates"):
             merged[section] = {**in_file.get(section, {}), **members.get(section, {})}
+        if members.get("batch"):
+            merged["batch"] = {**(in_file.get("batch") or {}), **members["batch"]}
         for section in ("providers", "slices"):
             merged[section] = [entry for entry in merged.get(section, getattr(RunFile(), section)) if entry]
         return msgspec.convert(merged, RunFile)

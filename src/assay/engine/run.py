@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -19,6 +18,7 @@ from assay.core.plan import FUNCTIONS, ModelPlan, Plan, changed_settings, plan_s
 from assay.core.plugin import Plugin
 from assay.core.run_state import RunCounts, State, count_records, final_state
 from assay.engine.attachments import attachment_reader
+from assay.engine.batches import Collecting, collect, has_open_batches
 from assay.engine.case import PROVIDER_REFUSED, Room, Route
 from assay.engine.crew import Crew
 from assay.engine.evidence import failed_evaluations
@@ -35,7 +35,8 @@ from assay.engine.rankings import earlier_verdicts
 from assay.engine.responses import open_responses
 from assay.engine.selection import prepared_records
 from assay.engine.shown import own_secrets
-from assay.engine.tally import Snapshot, Tally
+from assay.engine.stopping import Signals, run_loop
+from assay.engine.tally import BatchProgress, Snapshot, Tally
 from assay.grading import settings_of
 from assay.models import Model, open_models
 from assay.models.address import request_addressing
@@ -47,7 +48,7 @@ from assay.store.folder import RunFolder, open_run_folder
 from assay.store.ledger import Ledger, RecordRow
 from assay.store.lock import RunLock
 from assay.store.redact import Redactor
-from assay.store.sqlite import create_ledger, open_ledger
+from assay.store.sqlite import SqliteLedger, create_ledger, open_ledger
 
 LOCK_PATIENCE = 60.0
 REFRESH = 0.25
@@ -74,6 +75,8 @@ class Surroundings(msgspec.Struct, kw_only=True):
     """Asked a few times a second: True drains the run, for a caller that has signals of its own."""
     plugins: Sequence[Plugin] = ()
     """Code of others that somebody has just loaded or given; what else the plan names is loaded."""
+    is_detached: bool = False
+    """Batches of a provider are handed in and looked at once, and not waited for."""
 
 
 class Interrupted(Exception):
@@ -177,7 +180,7 @@ def _clear(folders: RunFolders) -> None:
 class _Drive:
     """The states of one run, from whichever it is in."""
 
-    def __init__(self, ledger: Ledger, folders: RunFolders, surroundings: Surroundings) -> None:
+    def __init__(self, ledger: SqliteLedger, folders: RunFolders, surroundings: Surroundings) -> None:
         self._ledger = ledger
         self._folders = folders
         self._surroundings = surroundings
@@ -191,8 +194,10 @@ class _Drive:
             with rare_collection():
                 self._ledger.replace_records(self._records())
             self._enter("running")
-        if self._state in ("running", "retrying") and self._has_work():
-            self._evaluate(plan or self.plan)
+        if self._state in ("running", "retrying"):
+            self._collect(plan or self.plan)
+            if self._has_work():
+                self._evaluate(plan or self.plan)
         if self._state != "finalizing":
             self._decide()
         finalize(self._ledger, self._folders, secrets=own_secrets(self.plan, self._surroundings.environ))
@@ -223,6 +228,44 @@ class _Drive:
     def _has_work(self) -> bool:
         """Without it no model is opened: a run that is only to be sealed needs no key."""
         return not self._ledger.run().is_cancel_requested and bool(self._ledger.shards())
+
+    def _collect(self, plan: Plan) -> None:
+        """Bring answers from batches into the ledger; those of a cancelled run too, as far as they are paid for."""
+        if plan.batch is None or not (self._has_work() or has_open_batches(self._ledger)):
+            return
+        around = self._surroundings
+        collecting = Collecting(
+            ledger=self._ledger,
+            plan=plan,
+            folder=self._folders.active,
+            environ=around.environ,
+            clock=around.clock,
+            attachments=around.inputs[0].attachments if around.inputs else None,
+            spent=_spent(self._ledger) if plan.max_cost is not None else 0.0,
+            show=self._batch_display(),
+            is_stopping=around.is_stopping,
+            takes_signals=around.takes_signals,
+            is_detached=around.is_detached,
+        )
+        with disk_errors(self._folders.active), _as_interrupted():
+            is_complete = collect(collecting)
+        if not is_complete:
+            raise Interrupted
+
+    def _batch_display(self) -> Callable[[BatchProgress], None] | None:
+        """What shows the run while it waits for its batches; None where nobody looks."""
+        watch, started = self._surroundings.watch, self._surroundings.clock()
+        if watch is None:
+            return None
+        counts = self._ledger.counts()
+        opened = counts.pop("open", 0)
+        tally = Tally(sum(counts.values()) + opened, counts, started=started)
+
+        def show(progress: BatchProgress) -> None:
+            snapshot = tally.snapshot("running", self._surroundings.clock(), is_stopping=progress.is_stopping)
+            watch(msgspec.structs.replace(snapshot, batch=progress))
+
+        return show
 
     def _evaluate(self, plan: Plan) -> None:
         """Evaluate what is open; raises Interrupted when it was stopped with something left."""
@@ -261,8 +304,8 @@ def evaluate(ledger: Ledger, plan: Plan, surroundings: Surroundings) -> bool:
     """Bring the open records of a ledger to their outcomes; False when somebody stopped it. Raises Interrupted at a second stop."""
     make_room_for_handles(plan.concurrency)
     evaluation = Evaluation(ledger, plan, surroundings)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner, _as_interrupted():
-        runner.run(evaluation.run())
+    with _as_interrupted():
+        run_loop(evaluation.run())
     return not evaluation.is_interrupted
 
 
@@ -283,15 +326,6 @@ def _among(records: Iterable[RecordRow], failed: frozenset[tuple[str, int]]) -> 
 def _final_of(ledger: Ledger) -> State:
     state: State = msgspec.convert(ledger.run().notes["final_state"], State)
     return state
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop  # noqa: PLC0415  # an extra: faster where it is installed
-    except ImportError:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory
 
 
 @contextmanager
@@ -323,7 +357,7 @@ class Evaluation:
             functions = self._plugins.functions()
             async with open_models(self._plan, environ=self._surroundings.environ, functions=functions) as models:
                 room = await self._room(journal, models, stop)
-                with _Signals(self, stop) if self._surroundings.takes_signals else nullcontext():
+                with Signals(self, stop) if self._surroundings.takes_signals else nullcontext():
                     await self._work(room)
         finally:
             journal.close()
@@ -342,7 +376,7 @@ class Evaluation:
         plan, surroundings, inputs = self._plan, self._surroundings, self._surroundings.inputs
         limits = Limits(plan, clock=surroundings.clock, stop=stop)
         counts = await journal.call(self._ledger.counts)
-        spent = await journal.call(_spent, self._ledger) if plan.max_cost is not None else 0.0
+        spent = await journal.call(_spent, self._ledger) if plan.max_cost is not None or plan.batch is not None else 0.0
         opened = counts.pop("open", 0)
         tally = Tally(sum(counts.values()) + opened, counts, started=surroundings.clock(), cost=spent)
         return Room(
@@ -381,30 +415,6 @@ class Evaluation:
         if self._surroundings.watch is not None:
             now, is_stopping = self._surroundings.clock(), room.stop.is_set()
             self._surroundings.watch(room.tally.snapshot(self._state, now, waiting=room.crew.waiting, is_stopping=is_stopping))
-
-
-class _Signals:
-    """The first signal drains the run, the second ends it at once."""
-
-    def __init__(self, evaluation: Evaluation, stop: asyncio.Event) -> None:
-        self._evaluation = evaluation
-        self._stop = stop
-        self._loop = asyncio.get_running_loop()
-        self._task = asyncio.current_task()
-
-    def __enter__(self) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._loop.add_signal_handler(number, self._on_signal)
-
-    def __exit__(self, *_: object) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._loop.remove_signal_handler(number)
-
-    def _on_signal(self) -> None:
-        if self._evaluation.is_interrupted and self._task is not None:
-            self._task.cancel()
-        self._evaluation.is_interrupted = True
-        self._stop.set()
 
 
 def _route(plan: Plan, model: ModelPlan, opened: Model, *, limits: Limits, environ: Mapping[str, str]) -> Route:

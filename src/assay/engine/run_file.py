@@ -11,7 +11,7 @@ from msgspec import Meta
 from assay.core.case import ContractId
 from assay.core.document import Document
 from assay.core.issue import Issue
-from assay.core.plan import CriterionName, McqMode, OnInvalid, ProfileId, ProviderKind, ResponseSource, RubricMode
+from assay.core.plan import CriterionName, Fallback, McqMode, OnInvalid, ProfileId, ProviderKind, ResponseSource, RubricMode
 from assay.datasets.checks import Findings, check_flaws
 from assay.datasets.placing import Record, placed
 from assay.datasets.source import open_source
@@ -166,6 +166,25 @@ class CacheSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     folder: Annotated[str, _says("Folder of the cache, relative to the run file's folder. Default: `.cache` in `runs_dir`.")] = ""
 
 
+class BatchSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The candidates are asked in batches of their providers, for half the price and within a day; judges are asked as always."""
+
+    enabled: Annotated[bool, _says("`false` asks record by record.")] = True
+    fallback: Annotated[
+        Fallback,
+        _says("Requests that a batch left without an answer: `live` asks them one by one at the full price, `fail` does not."),
+    ] = "live"
+    max_requests: Annotated[
+        Count | None, _says("Requests in one batch at most. Default: 50,000 for OpenAI, 100,000 for Anthropic.")
+    ] = None
+    max_bytes: Annotated[
+        Count | None, _says("Bytes of one batch at most. Default: 200,000,000 for OpenAI, 256,000,000 for Anthropic.")
+    ] = None
+    poll_seconds: Annotated[
+        Positive, _says("Seconds between two looks at the batches; while they are under way up to four times as many.")
+    ] = 30.0
+
+
 class GatesSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a run must reach to pass; the bounds themselves pass. golden_v1 has gates where none are set: 0.8, 3.5 and 0."""
 
@@ -192,6 +211,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     run: Annotated[RunSection, _says("The run itself.")] = RunSection()
     retry: Annotated[RetrySection, _says("What happens after a failed call.")] = RetrySection()
     cache: Annotated[CacheSection | None, _says("Replies kept for other runs.")] = None
+    batch: Annotated[BatchSection | None, _says("Batches of the candidates' providers, for half the price.")] = None
     gates: Annotated[GatesSection, _says("What a run must reach to pass.")] = GatesSection()
     profile: Annotated[
         ProfileId | None,

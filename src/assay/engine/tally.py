@@ -13,6 +13,24 @@ _LATENCIES = 4096
 """Enough for a p95 that does not jump; the newest replace the oldest."""
 
 
+UNTIMED = FREE | {"batched"}
+"""Flags of replies of which nobody knows how long they took."""
+
+
+class BatchProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How the batches of a run stand."""
+
+    batches: int
+    merged: int
+    """Batches whose results are here."""
+    requests: int
+    done: int
+    """Requests that have an answer or an error, as the provider says."""
+    problem: str = ""
+    """Why the last look at them brought nothing."""
+    is_stopping: bool = False
+
+
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The tally at one moment."""
 
@@ -34,6 +52,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     elapsed_s: float
     is_stopping: bool = False
     """No new record is begun; calls in flight are waited for."""
+    batch: BatchProgress | None = None
+    """While the run waits for its batches, how they stand."""
     knows_calls: bool = True
     """False of a run elsewhere, of which only the records are told."""
 

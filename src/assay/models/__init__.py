@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from assay.core.errors import UsageProblem
-from assay.core.plan import ModelPlan, Plan, ProviderKind, ProviderPlan
+from assay.core.plan import BATCH_KINDS, ModelPlan, Plan, ProviderKind, ProviderPlan
 from assay.models.address import messages_sha256, request_sha256
 from assay.models.endpoint import HTTP_KINDS, endpoint_problems, open_socket, resolve_endpoint
 from assay.models.opening import Maker, Model, Opening
@@ -69,7 +69,20 @@ def check_models(plan: Plan, *, environ: Mapping[str, str]) -> list[str]:
         provider = providers[model.provider]
         problems.update(dict.fromkeys(_provider_problems(provider, environ)))
         problems.update(dict.fromkeys(_model_problems(provider, model)))
-    return [*problems, *_price_problems(plan, environ)]
+    return [*problems, *_batch_problems(plan, providers), *_price_problems(plan, environ)]
+
+
+def _batch_problems(plan: Plan, providers: Mapping[str, ProviderPlan]) -> list[str]:
+    """Why the candidate cannot be asked in batches."""
+    if plan.batch is None:
+        return []
+    if plan.response_source != "sampled":
+        return ["batch asks the candidate, but its answers are given; leave batch (--batch) out"]
+    provider = providers.get(plan.candidate.provider)
+    if provider is None or provider.kind in BATCH_KINDS:
+        return []
+    kinds = ", ".join(sorted(BATCH_KINDS))
+    return [f"the provider '{provider.name}' of kind {provider.kind} takes no batches (kinds that do: {kinds}); leave batch out"]
 
 
 def _price_problems(plan: Plan, environ: Mapping[str, str]) -> list[str]:

@@ -63,20 +63,27 @@ async def open_provider(opening: Opening) -> AsyncIterator[Maker]:
 class MessagesModel:
     """One model behind the messages API."""
 
+    path = "/messages"
+    decoder = _DECODER
+
     def __init__(self, transport: Transport, model: ModelPlan) -> None:
         self._transport = transport
-        self._head = transport.head("/messages")
+        self._head = transport.head(self.path)
         self._applied = _parameters(model)
         self._body = BodyWriter({"model": model.model}, "messages", self._applied)
 
     async def reply(self, ask: Ask) -> Reply:
         """One attempt at one ask; raises ModelFailure. A reply schema is not sent: not every model takes one."""
+        return self.read(await self._transport.post(self._head, self.request(ask), decoder=_DECODER))
+
+    def request(self, ask: Ask) -> bytes:
+        """The body of the request that asks it."""
         system = "\n\n".join(message.content for message in ask.messages if message.role == "system")
         turns = [message for message in ask.messages if message.role != "system"]
-        body = self._body.write(turns, {"system": system} if system else None)
-        return self._reply(await self._transport.post(self._head, body, decoder=_DECODER))
+        return self._body.write(turns, {"system": system} if system else None)
 
-    def _reply(self, exchanged: Exchanged[_Answer]) -> Reply:
+    def read(self, exchanged: Exchanged[_Answer]) -> Reply:
+        """What a body says, however it came; raises ModelFailure."""
         answer = exchanged.value
         request_id = exchanged.request_id or answer.id or ""
         if answer.error or answer.content is None:

@@ -39,6 +39,8 @@ class Broken(Exception):
 class HttpConnection(asyncio.Protocol):
     """An open connection, for one exchange after the other."""
 
+    most_bytes = MAX_REPLY_BYTES
+
     def __init__(self) -> None:
         self.is_reusable = True
         """Nothing has arrived that nobody asked for, and the other side will take a further request."""
@@ -112,8 +114,8 @@ class HttpConnection(asyncio.Protocol):
                 self._fail(Broken("internal_error", f"it does not speak HTTP ({problem})"))
         if max(self._header_bytes, self._silent_bytes) > MAX_HEAD_BYTES:
             self._fail(Broken("service_unavailable", f"its headers are larger than {MAX_HEAD_BYTES >> 10} KiB"))
-        elif self._body_bytes > MAX_REPLY_BYTES:
-            self._fail(Broken("reply_too_large", f"its reply is larger than {MAX_REPLY_BYTES >> 20} MiB", status=self._status))
+        elif self._body_bytes > self.most_bytes:
+            self._fail(Broken("reply_too_large", f"its reply is larger than {self.most_bytes >> 20} MiB", status=self._status))
         elif self._is_whole:
             self._succeed()
 
@@ -153,7 +155,7 @@ class HttpConnection(asyncio.Protocol):
             self._status = self._parser.get_status_code()
             length = self._headers.get("content-length", "")
             # What is announced is not waited for.
-            self._body_bytes = int(length) if length.isdecimal() and int(length) > MAX_REPLY_BYTES else 0
+            self._body_bytes = int(length) if length.isdecimal() and int(length) > self.most_bytes else 0
 
     def on_body(self, body: bytes) -> None:
         """A part of the body."""
@@ -161,8 +163,11 @@ class HttpConnection(asyncio.Protocol):
         if self._is_whole:
             return
         self._body_bytes += len(body)
-        if self._body_bytes <= MAX_REPLY_BYTES:
-            self._body += body
+        if self._body_bytes <= self.most_bytes:
+            self._keep(body)
+
+    def _keep(self, body: bytes) -> None:
+        self._body += body
 
     def on_message_complete(self) -> None:
         """The end of a reply; one that only says that another will come is passed over."""

@@ -18,8 +18,9 @@ HEAD_START = 0.25
 class Dialer:
     """Opens connections to one host."""
 
-    def __init__(self, target: SplitResult, proxy: SplitResult | None) -> None:
+    def __init__(self, target: SplitResult, proxy: SplitResult | None, *, protocol: type[HttpConnection] = HttpConnection) -> None:
         self._target = target
+        self._protocol = protocol
         self._proxy = proxy
         self._first = proxy or target
         """The host that is called."""
@@ -64,7 +65,7 @@ class Dialer:
         """A connection to one address, through TLS and the proxy where they are wanted."""
         if self._proxy is not None and self._target.scheme == "https":
             return await self._open_tunnel(self._proxy, address)
-        transport = await self._open_transport(address, HttpConnection)
+        transport = await self._open_transport(address, self._protocol)
         return cast("HttpConnection", transport.get_protocol())
 
     async def _open_tunnel(self, proxy: SplitResult, address: str) -> HttpConnection:
@@ -73,7 +74,7 @@ class Dialer:
         inner: asyncio.Transport | None = None
         try:
             await cast("_Tunnel", transport.get_protocol()).open_to(self._target, proxy)
-            connection = HttpConnection()
+            connection = self._protocol()
             loop, name = asyncio.get_running_loop(), self._target.hostname
             inner = await loop.start_tls(transport, connection, self._tls(), server_hostname=name)
         finally:

@@ -1,11 +1,13 @@
 """The connections to one provider: a request goes over one that is idle, or over a new one."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import cast
 from urllib.parse import quote, urlsplit
 
 from assay.models.http_connection import HttpConnection, HttpReply
 from assay.models.http_dialing import Dialer, authority_of, proxy_authorization
+from assay.models.http_transfer import HttpTransfer
 
 IDLE_SECONDS = 15.0
 """A connection that was idle for longer is not used again: servers close theirs without a word."""
@@ -18,6 +20,7 @@ class HttpPool:
 
     def __init__(self, url: str, *, seconds: float, proxy: str = "") -> None:
         self._proxy = urlsplit(proxy) if proxy else None
+        self._url = url
         self._dialer = Dialer(urlsplit(url), self._proxy)
         self._seconds = seconds
         self._idle: list[HttpConnection] = []
@@ -54,6 +57,22 @@ class HttpPool:
                 self._idle.append(connection)
             else:
                 connection.close()
+
+    async def transfer(self, request: Iterable[bytes], *, sink: Callable[[bytes], object] | None = None) -> HttpReply:
+        """The reply to a request that is sent piece by piece over a connection of its own; a good one's body goes to the sink.
+
+        Raises what `send` raises; the deadline is for a while in which nothing moves.
+        """
+        dialer = Dialer(urlsplit(self._url), self._proxy, protocol=HttpTransfer)
+        try:
+            async with asyncio.timeout(self._seconds):
+                connection = cast("HttpTransfer", await dialer.connect())
+        finally:
+            dialer.close()
+        try:
+            return await connection.transfer(request, seconds=self._seconds, sink=sink)
+        finally:
+            connection.close()
 
     async def close(self) -> None:
         """Close every connection that is not in use."""

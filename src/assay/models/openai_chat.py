@@ -81,9 +81,12 @@ async def open_provider(opening: Opening) -> AsyncIterator[Maker]:
 class ChatModel:
     """One model behind a chat-completions server."""
 
+    path = "/chat/completions"
+    decoder = _DECODER
+
     def __init__(self, transport: Transport, model: ModelPlan) -> None:
         self._transport = transport
-        self._head = transport.head("/chat/completions")
+        self._head = transport.head(self.path)
         self.applied = _parameters(model, is_vendor=transport.endpoint.is_vendor)
         wanted = self.applied.get("response_format", {"type": "json_schema"} if transport.endpoint.is_vendor else None)
         self._takes_schema = wanted == {"type": "json_schema"}
@@ -93,10 +96,20 @@ class ChatModel:
 
     async def reply(self, ask: Ask) -> Reply:
         """One attempt at one ask; raises ModelFailure."""
-        extra = _response_format(ask.reply_schema) if self._takes_schema and ask.reply_schema else None
+        extra = self._extra(ask)
         exchanged = await self._transport.post(self._head, self._body.write(ask.messages, extra), decoder=_DECODER)
-        applied = {**self.applied, **extra} if extra else self.applied
-        return completion_reply(exchanged, applied, refused=self._transport.refused)
+        return self.read(exchanged, {**self.applied, **extra} if extra else self.applied)
+
+    def request(self, ask: Ask) -> bytes:
+        """The body of the request that asks it."""
+        return self._body.write(ask.messages, self._extra(ask))
+
+    def read(self, exchanged: Exchanged[Completion], applied: dict[str, Any] | None = None) -> Reply:
+        """What a body says, however it came; raises ModelFailure."""
+        return completion_reply(exchanged, self.applied if applied is None else applied, refused=self._transport.refused)
+
+    def _extra(self, ask: Ask) -> dict[str, Any] | None:
+        return _response_format(ask.reply_schema) if self._takes_schema and ask.reply_schema else None
 
 
 def completion_reply(

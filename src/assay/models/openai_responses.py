@@ -72,9 +72,12 @@ async def open_provider(opening: Opening) -> AsyncIterator[Maker]:
 class ResponsesModel:
     """One model behind the responses API."""
 
+    path = "/responses"
+    decoder = _DECODER
+
     def __init__(self, transport: Transport, model: ModelPlan) -> None:
         self._transport = transport
-        self._head = transport.head("/responses")
+        self._head = transport.head(self.path)
         self._applied = _parameters(model, is_vendor=transport.endpoint.is_vendor)
         self._takes_schema = "text" not in self._applied
         # Evaluation data is not left on the provider's side unless the plan says so.
@@ -83,11 +86,19 @@ class ResponsesModel:
 
     async def reply(self, ask: Ask) -> Reply:
         """One attempt at one ask; raises ModelFailure."""
-        extra = _text_format(ask.reply_schema) if self._takes_schema and ask.reply_schema else None
+        extra = self._extra(ask)
         exchanged = await self._transport.post(self._head, self._body.write(ask.messages, extra), decoder=_DECODER)
-        return self._reply(exchanged, {**self._applied, **extra} if extra else self._applied)
+        return self.read(exchanged, {**self._applied, **extra} if extra else self._applied)
 
-    def _reply(self, exchanged: Exchanged[_Response], applied: dict[str, Any]) -> Reply:
+    def request(self, ask: Ask) -> bytes:
+        """The body of the request that asks it."""
+        return self._body.write(ask.messages, self._extra(ask))
+
+    def _extra(self, ask: Ask) -> dict[str, Any] | None:
+        return _text_format(ask.reply_schema) if self._takes_schema and ask.reply_schema else None
+
+    def read(self, exchanged: Exchanged[_Response], applied: dict[str, Any] | None = None) -> Reply:
+        """What a body says, however it came; raises ModelFailure."""
         response = exchanged.value
         request_id = exchanged.request_id or response.id or ""
         if response.error or response.output is None:
@@ -101,7 +112,7 @@ class ResponsesModel:
             request_id=request_id,
             is_refusal=any(part.refusal for part in parts),
         )
-        return reply_of(answered, exchanged, applied)
+        return reply_of(answered, exchanged, self._applied if applied is None else applied)
 
 
 def _finish_reason(response: _Response) -> str:

@@ -17,6 +17,8 @@ from assay.models.endpoint import HTTP_KINDS, endpoint_problems, resolve_endpoin
 
 PRICE_SECONDS = 900
 """Some providers are cheaper at night, from a quarter of an hour on; a price is looked up anew that often."""
+BATCH_CONTEXT = {"processing": "batch"}
+"""What the price list calls requests that are handed in together."""
 _PROBE = 1000
 
 
@@ -37,10 +39,17 @@ class Tariff(msgspec.Struct, frozen=True):
     rates: tuple[Rates, ...]
     """By falling threshold; the last one is that of every request."""
     per_request: float = 0.0
+    is_assumed: bool = False
+    """The price of a batch that is not listed: half of the usual one is taken for granted."""
 
 
 def pricing(
-    provider: ProviderPlan, model: ModelPlan, *, environ: Mapping[str, str], clock: Callable[[], float] = time.time
+    provider: ProviderPlan,
+    model: ModelPlan,
+    *,
+    environ: Mapping[str, str],
+    clock: Callable[[], float] = time.time,
+    is_batch: bool = False,
 ) -> Callable[[Reply], float | None]:
     """The cost of a reply as a function; the price list is read here, so that no reply waits for it."""
     url = _priced_url(provider, environ)
@@ -48,7 +57,7 @@ def pricing(
         return _unknown
 
     def look_up(period: int) -> Tariff | None:
-        return find_tariff(url, model.model, at=datetime.fromtimestamp(period * PRICE_SECONDS, UTC))
+        return find_tariff(url, model.model, at=datetime.fromtimestamp(period * PRICE_SECONDS, UTC), is_batch=is_batch)
 
     known = int(clock() // PRICE_SECONDS)
     tariff = look_up(known)
@@ -73,10 +82,12 @@ def has_price(provider: ProviderPlan, model: ModelPlan, *, environ: Mapping[str,
     return tariff_of(provider, model, environ=environ, at=datetime.now(UTC)) is not None
 
 
-def tariff_of(provider: ProviderPlan, model: ModelPlan, *, environ: Mapping[str, str], at: datetime) -> Tariff | None:
+def tariff_of(
+    provider: ProviderPlan, model: ModelPlan, *, environ: Mapping[str, str], at: datetime, is_batch: bool = False
+) -> Tariff | None:
     """What the model costs at a time; None where that is not known."""
     url = _priced_url(provider, environ)
-    return None if url is None else find_tariff(url, model.model, at=at)
+    return None if url is None else find_tariff(url, model.model, at=at, is_batch=is_batch)
 
 
 def _unknown(_: Reply) -> None:
@@ -97,8 +108,22 @@ def usage_cost(tariff: Tariff, usage: Usage) -> float | None:
     return cost
 
 
-def find_tariff(url: str, model: str, *, at: datetime) -> Tariff | None:
+def find_tariff(url: str, model: str, *, at: datetime, is_batch: bool = False) -> Tariff | None:
     """The tariff of a model behind an address; `litellm` stands for the provider that the model's name begins with."""
+    usual = _listed_tariff(url, model, at=at)
+    if usual is None or not is_batch:
+        return usual
+    listed = _listed_tariff(url, model, at=at, price_context=BATCH_CONTEXT)
+    # The list answers with the usual price where it knows none for batches.
+    return listed if listed not in (None, usual) else _halved(usual)
+
+
+def _halved(tariff: Tariff) -> Tariff:
+    rates = (Rates(one.above, one.input / 2, one.cached / 2, one.output / 2, one.reasoning / 2) for one in tariff.rates)
+    return Tariff(tuple(rates), tariff.per_request / 2, is_assumed=True)
+
+
+def _listed_tariff(url: str, model: str, *, at: datetime, **context: Any) -> Tariff | None:
     try:
         library = import_module("genai_prices")
     except ImportError:
@@ -106,7 +131,7 @@ def find_tariff(url: str, model: str, *, at: datetime) -> Tariff | None:
     place = {"provider_id": "litellm"} if url == "litellm" else {"provider_api_url": url}
 
     def ask(**tokens: int) -> Any:
-        return library.calc_price(library.Usage(**tokens), model, genai_request_timestamp=at, **place)
+        return library.calc_price(library.Usage(**tokens), model, genai_request_timestamp=at, **place, **context)
 
     try:
         listed = ask(input_tokens=0, output_tokens=0)

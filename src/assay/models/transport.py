@@ -5,8 +5,9 @@ A reply is never trusted: not its length, its compression, its redirects, nor th
 
 import re
 import zlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from itertools import chain
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
@@ -78,13 +79,50 @@ class Transport:
 
     async def post(self, head: bytes, body: bytes, *, decoder: "msgspec.json.Decoder[_Value]") -> Exchanged[_Value]:
         """Send one request and decode its reply; raises ModelFailure for everything else than an answer."""
+        reply = await self._made(self._pool.send(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)))
+        return self._decoded(reply, self._content(reply), decoder)
+
+    async def get(self, path: str, *, decoder: "msgspec.json.Decoder[_Value]") -> Exchanged[_Value]:
+        """Ask for what is at one of the provider's paths; raises ModelFailure."""
+        return await self.post(self._pool.head("GET", self.endpoint.at(path), self._headers), b"", decoder=decoder)
+
+    async def upload(
+        self, path: str, parts: Iterable[bytes], *, size: int, content_type: str, decoder: "msgspec.json.Decoder[_Value]"
+    ) -> Exchanged[_Value]:
+        """Send a body of so many bytes piece by piece, so that it is never in memory as a whole; raises ModelFailure."""
+        headers = {**self._headers, "Content-Type": content_type, "Content-Length": str(size)}
+        head = self._pool.head("POST", self.endpoint.at(path), headers) + b"\r\n"
+        reply = await self._made(self._pool.transfer(chain((head,), parts)))
+        return self._decoded(reply, self._content(reply), decoder)
+
+    async def download(self, path: str, sink: Callable[[bytes], object]) -> None:
+        """Give what is at a path to the sink, piece by piece, up to its end; raises ModelFailure."""
+        head = self._pool.head("GET", self.endpoint.at(path), {**self._headers, "Accept": "*/*"})
+        reply = await self._made(self._pool.transfer((head + b"\r\n",), sink=sink))
+        named = reply.headers.get("content-encoding", "identity").strip().lower()
+        if named not in ("identity", ""):
+            raise self._broken(f"it is encoded as {self._scrub.beginning(named, 40)!r}, which was not asked for", reply)
+
+    def decoded(self, status: int, body: bytes, decoder: "msgspec.json.Decoder[_Value]") -> Exchanged[_Value]:
+        """A reply that came inside another one, as if it had come by itself; raises ModelFailure."""
+        reply = HttpReply(status, {}, body)
+        if not 200 <= status < 300:
+            raise self._refused(reply)
+        return self._decoded(reply, body, decoder)
+
+    async def _made(self, exchange: Awaitable[HttpReply]) -> HttpReply:
         try:
-            reply = await self._pool.send(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
+            reply = await exchange
         except (Broken, OSError) as problem:
             raise self._scrub.failure(self._network_failure(problem)) from None
         if not 200 <= reply.status < 300:
-            raise self._scrub.failure(status_failure(self._refusal(reply, decode_error(self._explanation(reply)))))
-        content = self._content(reply)
+            raise self._refused(reply)
+        return reply
+
+    def _refused(self, reply: HttpReply) -> ModelFailure:
+        return self._scrub.failure(status_failure(self._refusal(reply, decode_error(self._explanation(reply)))))
+
+    def _decoded(self, reply: HttpReply, content: bytes, decoder: "msgspec.json.Decoder[_Value]") -> Exchanged[_Value]:
         try:
             decoded = decode_body(content, decoder)
         except Undecodable as problem:

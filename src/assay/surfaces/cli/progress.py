@@ -24,11 +24,14 @@ if TYPE_CHECKING:
 
 LINE_EVERY = 5.0
 """Seconds between two plain lines at least."""
+BATCH_LINE_EVERY = 300.0
+"""Seconds between two plain lines while a run waits for batches and nothing changes."""
 WINDOW = 30.0
 """Seconds over which the rate is taken."""
 MAX_CODES = 4
 """Error codes that are named; the others are added up."""
 NAME_LIMIT = 60
+PROBLEM_LIMIT = 160
 _DONE_WORDS = {"evaluated": "evaluated", "evaluation_error": "failed", "timeout": "timed out", "invalid_record": "invalid"}
 
 
@@ -44,6 +47,7 @@ class RunProgress:
         self._last: api.Snapshot | None = None
         self._has_begun = False
         self._said_at = 0.0
+        self._said_of_batch: list[str] = []
         self._has_said_stopping = False
 
     def __enter__(self) -> Self:
@@ -74,8 +78,15 @@ class RunProgress:
         elif now.is_stopping and not self._has_said_stopping:
             self._has_said_stopping = True
             self._say(now)
-        elif now.elapsed_s - self._said_at >= LINE_EVERY:
+        elif self._is_due(now):
             self._say(now)
+
+    def _is_due(self, now: api.Snapshot) -> bool:
+        """Of batches a line tells what is new, and now and then that nothing is: they may take a day."""
+        silent = now.elapsed_s - self._said_at
+        if now.batch is None:
+            return silent >= LINE_EVERY
+        return (batch_words(now) != self._said_of_batch and silent >= 1) or silent >= BATCH_LINE_EVERY
 
     def wait_for_other(self, process_id: int | None) -> None:
         """Another process works on the run, and this one waits until it has ended."""
@@ -83,7 +94,7 @@ class RunProgress:
         click.echo(f"assay: {who} works on {self._name}; waiting for it", err=True)
 
     def _say(self, now: api.Snapshot) -> None:
-        self._said_at = now.elapsed_s
+        self._said_at, self._said_of_batch = now.elapsed_s, batch_words(now)
         click.echo(plain_line(now, self._pace), err=True)
 
 
@@ -115,20 +126,36 @@ class Pace:
 
 def plain_line(now: api.Snapshot, pace: Pace) -> str:
     """The run in one line of a log."""
+    if now.batch is not None:
+        return " · ".join([f"{_state(now)}{batch_words(now)[0]}", *batch_words(now)[1:], f"{duration(now.elapsed_s)} so far"])
     words = [f"{_state(now)}{now.done:,}/{now.total:,} records", percent(now.done, now.total), *_speed(now, pace), *_records(now)]
     return " · ".join([*words, *_calls(now), *_errors(now)])
 
 
+def batch_words(now: api.Snapshot) -> list[str]:
+    """How the batches stand, as their provider says; empty where the run does not wait for any."""
+    if now.batch is None:
+        return []
+    batch = now.batch
+    merged = f"{batch.merged:,} of {batch.batches:,} batches collected" if batch.batches else "writing batches"
+    problem = [f"last look: {printable(batch.problem, limit=PROBLEM_LIMIT)}"] if batch.problem else []
+    return [merged, *([f"{batch.done:,}/{batch.requests:,} requests done"] if batch.requests else []), *problem]
+
+
 def _notes(now: api.Snapshot) -> dict[str, str]:
     """The lines below the bar of a live display, with their styles."""
+    if now.batch is not None:
+        return {" · ".join(["waiting for the provider", *batch_words(now)]): "", **_stopping_note(now)}
     notes = {" · ".join([*_under_way(now), *_records(now)]): ""}
     if calls := _calls(now):
         notes[" · ".join(calls)] = "dim"
     if errors := _errors(now):
         notes[" · ".join(errors)] = "yellow"
-    if now.is_stopping:
-        notes["stopping: waiting for the calls in flight; Ctrl-C again stops at once"] = "bold yellow"
-    return notes
+    return {**notes, **_stopping_note(now)}
+
+
+def _stopping_note(now: api.Snapshot) -> dict[str, str]:
+    return {"stopping: waiting for the calls in flight; Ctrl-C again stops at once": "bold yellow"} if now.is_stopping else {}
 
 
 def _live_display(console: Console | None) -> LiveDisplay | None:

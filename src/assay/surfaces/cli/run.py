@@ -35,6 +35,7 @@ from assay.surfaces.cli.run_options import (
     write_text,
 )
 from assay.surfaces.printable import printable
+from assay.surfaces.reporters.run_estimate import batch_text
 from assay.surfaces.reporters.run_plan import plan_document, plan_text
 from assay.surfaces.reporters.wording import counted
 
@@ -62,6 +63,7 @@ Examples:
   assay run nightly.yaml --run-id build-17 --charts charts --markdown summary.md
   assay run nightly.yaml --mlflow http://localhost:5000
   assay run nightly.yaml --dry-run
+  assay run questions.jsonl --model openai/gpt-5-mini --batch --detach
   assay run golden.json --model openai/gpt-5-mini --server https://assay.example.org
 
 \b
@@ -90,6 +92,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     repeat: int | None
     quorum: int | None
     escalate: bool
+    batch: bool
+    batch_fallback: Literal["live", "fail"] | None
+    detach: bool
     max_cost: float | None
     on_invalid: Literal["reject", "skip"] | None
     config: str
@@ -136,6 +141,13 @@ _COUNT = click.IntRange(min=1)
 @click.option("--repeat", type=click.IntRange(1, 1_000), metavar="K", help="Ask every record K times, for pass@k and pass^k.")
 @click.option("--quorum", type=_COUNT, metavar="N", help="Judges who must vote, or a record has no score.  [default: all]")
 @click.option("--escalate", is_flag=True, help="Ask the first judge alone, and the others only where it is unsure.")
+@click.option("--batch", is_flag=True, help="Ask the candidate in its provider's batches: half the price, within 24 hours.")
+@click.option(
+    "--batch-fallback",
+    type=click.Choice(("live", "fail")),
+    help="With --batch: requests without an answer are asked one by one at the full price, or fail.  [default: live]",
+)
+@click.option("--detach", is_flag=True, help="With --batch: hand the batches in and leave; assay resume collects them.")
 @click.option("--max-cost", type=Number(min=0), metavar="X", help="US dollars after which no new call is made.")
 @click.option(
     "--on-invalid",
@@ -180,6 +192,7 @@ def run(options: Options) -> int:
     if options.no_download:
         raise UsageProblem("--no-download is for a server", hint="name one with --server URL")
     planned = api.plan_runs(_request(options))
+    _check_batch(options, planned)
     if options.dry_run:
         estimate = api.estimate_cost(planned)
         if options.is_json:
@@ -191,9 +204,27 @@ def run(options: Options) -> int:
     if not options.quiet:
         for note in planned.notes:
             click.echo(f"assay: {printable(note)}", err=True)
+        for line in batch_lines(planned):
+            click.echo(f"assay: {printable(line)}", err=True)
     results = run_each(planned, shown)
     waiting = tuple(plan.candidate.name for plan in planned.plans[len(results) :])
     return conclude(results, msgspec.structs.replace(shown, waiting=waiting))
+
+
+def _check_batch(options: Options, planned: api.PlannedRuns) -> None:
+    """Raises UsageProblem for options that are about batches, where there are none."""
+    for name, is_given in (("--batch-fallback", options.batch_fallback), ("--detach", options.detach)):
+        if is_given and not (options.batch or any(_is_run_file(source) for source in options.sources)):
+            raise UsageProblem(f"{name} is for batches", hint="add --batch")
+    if options.detach and not any(plan.batch for plan in planned.plans):
+        raise UsageProblem("--detach leaves batches to themselves, and the run file has none", hint="add --batch")
+
+
+def batch_lines(planned: api.PlannedRuns) -> list[str]:
+    """What batches would cost, before anything is sent."""
+    if not any(plan.batch for plan in planned.plans):
+        return []
+    return [batch_text(model) for model in api.estimate_cost(planned).models if model.batches]
 
 
 def _shown(options: Options, runs_dir: str) -> Shown:
@@ -206,6 +237,7 @@ def _shown(options: Options, runs_dir: str) -> Shown:
         charts=options.charts,
         mlflow=options.mlflow,
         is_named=bool(options.run_id),
+        is_detached=options.detach,
     )
 
 
@@ -243,6 +275,7 @@ def _check_sendable(options: Options) -> None:
         "--mlflow": options.mlflow is not None,
         "--config": bool(options.config),
         "--dry-run": options.dry_run,
+        "--batch": options.batch or options.detach or bool(options.batch_fallback),
         "--no-download beside --markdown, which links to the artifacts,": options.no_download and options.markdown is not None,
     }
     for what in (what for what, is_wanted in unusable.items() if is_wanted):
@@ -282,6 +315,8 @@ def _request(options: Options) -> api.RunRequest:
         profile=options.profile,
         compat=compat,
         escalate=options.escalate or None,
+        batch=options.batch or None,
+        batch_fallback=options.batch_fallback,
         config=options.config,
         **same,
     )
@@ -311,8 +346,10 @@ def run_each(planned: api.PlannedRuns, shown: Shown) -> list[RunResult]:
         times = f", {plan.repeat} times each" if plan.repeat > 1 else ""
         records = counted(planned.valid_records, "record") + times
         with announced(plan.run_id, f"{records} · {plan.candidate.name}", shown=shown) as progress:
-            results += api.run(one, watch=progress.watch, on_busy=progress.wait_for_other, takes_signals=True)
-        if not results[-1].is_finished:
+            results += api.run(
+                one, watch=progress.watch, on_busy=progress.wait_for_other, takes_signals=True, is_detached=shown.is_detached
+            )
+        if not results[-1].is_finished and not shown.is_detached:
             break
     return results
 

@@ -145,6 +145,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """Candidates whose turn never came."""
     is_named: bool = False
     """The runs were given an id, so that the same command goes on with them."""
+    is_detached: bool = False
+    """Batches were handed in and are not waited for."""
     place: str = ""
     """Where the run is, when its folder here is a copy that does not stay."""
 
@@ -177,11 +179,16 @@ def conclude(results: Sequence[RunResult], shown: Shown) -> int:
             _complain_of_interruption(result, shown)
         elif shown.mlflow is not None:
             import_module("assay.surfaces.cli.mlflow").push_after_run(result.run_id, shown)
+    if shown.is_detached and not any(result.is_finished for result in results):
+        return exits.GATES_PASSED
     return exit_code(results)
 
 
 def _complain_of_interruption(result: RunResult, shown: Shown) -> None:
     resume = command_line("resume", result.run_id, shown=shown)
+    if shown.is_detached:
+        exits.complain("the batches are handed in", hint=f"collect them with: {resume}")
+        return
     if not shown.waiting:
         exits.complain("interrupted", hint=f"go on with: {resume}")
         return

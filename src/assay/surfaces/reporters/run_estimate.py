@@ -21,6 +21,16 @@ def cost_text(estimate: api.CostEstimate) -> str:
     return f"unknown for {calls}: no price is listed for {', '.join(unknown)}{rest}"
 
 
+def batch_text(model: api.ModelEstimate) -> str:
+    """`2 batches of openai/gpt-5-mini for 60,000 requests, about $1.20 instead of $2.40 one by one; answers within 24 hours`."""
+    batches = "1 batch" if model.batches == 1 else f"{model.batches:,} batches"
+    cost = ", of unknown price"
+    if model.cost is not None and model.live_cost is not None:
+        cost = f", about {dollars(model.cost)} instead of {dollars(model.live_cost)} one by one"
+        cost += " (half is taken for granted, no price of batches is listed)" if model.is_assumed else ""
+    return f"{batches} of {model.model} for {counted(model.calls, 'request')}{cost}; answers within 24 hours"
+
+
 def assumption_text(estimate: api.CostEstimate) -> str:
     """What was taken for granted; empty where nobody is asked for money."""
     if not any(not model.is_free for model in estimate.models):

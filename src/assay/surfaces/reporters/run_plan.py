@@ -12,13 +12,15 @@ from assay.core.plan import DatasetPlan, ModelPlan, Plan
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import hanging, painter
 from assay.surfaces.reporters.run_decision import default_gates_text
-from assay.surfaces.reporters.run_estimate import assumption_text, cost_text
+from assay.surfaces.reporters.run_estimate import assumption_text, batch_text, cost_text
 from assay.surfaces.reporters.run_numbers import dollars
 from assay.surfaces.reporters.settings import Settings
 from assay.surfaces.reporters.wording import counted
 
 LABEL = 12
 TEXT_LIMIT = 400
+_FALLBACKS = {"live": "asked one by one at the full price", "fail": "their records fail"}
+"""What becomes of requests that a batch leaves without an answer."""
 _SOURCES = {"sampled": "asked now", "prefilled": "answers from {path}", "part_of_conversation": "recorded answers"}
 
 
@@ -63,6 +65,11 @@ def _lines(planned: api.PlannedRuns, estimate: api.CostEstimate) -> Iterator[tup
         )
     yield "calls", _calls(planned)
     yield "cost", " · ".join(part for part in (cost_text(estimate), assumption_text(estimate)) if part)
+    for model in estimate.models:
+        if model.batches:
+            yield "batches", batch_text(model)
+    if first.batch is not None:
+        yield "unanswered", _FALLBACKS[first.batch.fallback]
     yield "limits", _limits(first)
     yield "gates", (", ".join(_gates(first)) or "none") + default_gates_text(msgspec.to_builtins(first))
     yield "runs in", planned.runs_dir

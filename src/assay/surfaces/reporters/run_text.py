@@ -1,5 +1,6 @@
 """The report on one run for people: what was asked, what came out, whether it is enough and why, and what to do next."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -35,6 +36,8 @@ LABEL = 12
 ID_LIMIT = 48
 NAME_LIMIT = 120
 TEXT_LIMIT = 400
+_ODD_LINES = {"duplicates": "repeated", "unknown": "unknown", "malformed": "unreadable"}
+"""Lines of results of batches that became nothing."""
 SLICE_LIMIT = 32
 WHY_LIMIT = 160
 MAX_WORST = 8
@@ -108,6 +111,8 @@ def subject_lines(view: RunView, settings: Settings, *, paint: Paint, is_one: bo
         yield _labelled("judge", _model(judge, {}), paint=paint, settings=settings)
     if view.plan.get("imported"):
         yield _labelled("imported", printable(imported_words(view.plan["imported"])), paint=paint, settings=settings)
+    if view.manifest.get("batches"):
+        yield _labelled("batches", batches_text(view.manifest["batches"]), paint=paint, settings=settings)
     if view.manifest.get("rescored_from"):
         yield _labelled("rescored", f"from {printable(view.manifest['rescored_from']['run_id'])}, without any call", paint=paint)
     elif view.plan.get("parent_run_id"):
@@ -129,6 +134,21 @@ def _model(model: Json, plan: Json) -> str:
     given = {} if source else model.get("parameters") or {}
     parameters = [f"{name.replace('_', ' ')} {_plain(value)}" for name, value in given.items() if value not in (None, {})]
     return _joined([model["name"], address if address != model["name"] else "", source, *parameters])
+
+
+def batches_text(batches: Sequence[Json]) -> str:
+    """What became of the batches: how many requests were answered, and what became of the others."""
+    taken = [batch for batch in batches if batch["status"] != "failed"]
+    errors = Counter[str]()
+    for batch in taken:
+        errors.update(batch["errors"])
+    total = {name: sum(batch[name] for batch in taken) for name in ("answered", "requests", "asked_live", *_ODD_LINES)}
+    words = ["1 batch" if len(taken) == 1 else f"{len(taken):,} batches"]
+    words.append(f"{total['answered']:,} of {counted(total['requests'], 'request')} answered")
+    words += [", ".join(f"{printable(code)} {count:,}" for code, count in sorted(errors.items()))] if errors else []
+    words += [f"{total['asked_live']:,} asked one by one"] if total["asked_live"] else []
+    words += [f"{counted(total[name], f'{odd} line')} of results" for name, odd in _ODD_LINES.items() if total[name]]
+    return " · ".join(words)
 
 
 def _plain(value: Any) -> str:

@@ -1,0 +1,53 @@
+"""An event loop for one part of a run, and the signals that end it."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Interruptible(Protocol):
+    """A part of a run that can be told that somebody has stopped it."""
+
+    is_interrupted: bool
+
+
+def run_loop(main: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end in a loop of its own; raises CancelledError when a second signal ended it."""
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(main)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop  # noqa: PLC0415  # an extra: faster where it is installed
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+class Signals:
+    """The first signal drains the run, the second ends it at once."""
+
+    def __init__(self, part: Interruptible, stop: asyncio.Event) -> None:
+        self._part = part
+        self._stop = stop
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+
+    def __enter__(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._loop.add_signal_handler(number, self._on_signal)
+
+    def __exit__(self, *_: object) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._loop.remove_signal_handler(number)
+
+    def _on_signal(self) -> None:
+        if self._part.is_interrupted and self._task is not None:
+            self._task.cancel()
+        self._part.is_interrupted = True
+        self._stop.set()

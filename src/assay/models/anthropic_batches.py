@@ -1,0 +1,178 @@
+"""Anthropic's Message Batches: one request creates a batch of many, and one file brings all of its results."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from assay.core.ask import Ask, ModelFailure, Reply
+from assay.core.plan import ModelPlan
+from assay.models.anthropic import MessagesModel, anthropic_headers
+from assay.models.batching import (
+    PAGES,
+    SKEW,
+    Batchable,
+    BatchResult,
+    BatchStatus,
+    Found,
+    Framing,
+    Handover,
+    Mark,
+    Sink,
+    Unreadable,
+    checked_id,
+    pieces_of,
+)
+from assay.models.decoding import Undecodable, decode_body
+from assay.models.endpoint import resolve_endpoint
+from assay.models.opening import Opening
+from assay.models.transport import Transport, open_transport
+
+FRAMING = Framing(opening=b'{"requests":[', separator=b",\n", closing=b"]}")
+_encode = msgspec.json.Encoder().encode
+
+
+class _Counts(msgspec.Struct, frozen=True):
+    processing: int = 0
+    succeeded: int = 0
+    errored: int = 0
+    canceled: int = 0
+    expired: int = 0
+
+    @property
+    def done(self) -> int:
+        """Those that are not to be answered any more."""
+        return self.succeeded + self.errored + self.canceled + self.expired
+
+
+class _Batch(msgspec.Struct, frozen=True):
+    id: str
+    processing_status: str = ""
+    created_at: str = ""
+    results_url: str | None = None
+    request_counts: _Counts = _Counts()
+
+
+class _Page(msgspec.Struct, frozen=True):
+    data: list[_Batch]
+    has_more: bool = False
+
+
+class _Result(msgspec.Struct, frozen=True):
+    type: str
+    message: msgspec.Raw = msgspec.Raw()
+    error: Any = None
+
+
+class _Line(msgspec.Struct, frozen=True):
+    custom_id: str
+    result: _Result
+
+
+_BATCH = msgspec.json.Decoder(_Batch)
+_PAGE = msgspec.json.Decoder(_Page)
+_LINE = msgspec.json.Decoder(_Line)
+_UNANSWERED = {"canceled": "batch_cancelled", "expired": "batch_expired"}
+
+
+@asynccontextmanager
+async def open_batches(opening: Opening, model: ModelPlan) -> AsyncIterator["AnthropicBatches"]:
+    """The Message Batches of Anthropic, or of a server that speaks them, for one model."""
+    endpoint = resolve_endpoint(opening.provider, opening.environ)
+    async with open_transport(endpoint, headers=anthropic_headers(endpoint), keep_raw=opening.keep_raw) as transport:
+        yield AnthropicBatches(transport, MessagesModel(transport, model))
+
+
+class AnthropicBatches:
+    """The desk for batches of one model."""
+
+    framing = FRAMING
+
+    def __init__(self, transport: Transport, model: Batchable) -> None:
+        self._transport = transport
+        self._model = model
+
+    def line(self, custom_id: str, ask: Ask) -> bytes:
+        """One request as it stands in the file."""
+        return b'{"custom_id":' + _encode(custom_id) + b',"params":' + self._model.request(ask) + b"}"
+
+    async def upload(self, _: Handover, /) -> str:
+        """Nothing: the requests go with the creation of the batch."""
+        return ""
+
+    async def create(self, handover: Handover, /) -> str:
+        """Create a batch with all requests of the file."""
+        exchanged = await self._transport.upload(
+            "/messages/batches",
+            pieces_of(handover.file),
+            size=handover.size,
+            content_type="application/json",
+            decoder=_BATCH,
+        )
+        return checked_id(exchanged.value.id, self._transport)
+
+    async def find(self, mark: Mark) -> list[Found]:
+        """Batches of the same size since then: they bear no names, so that only their results say whose they are."""
+        found: list[Found] = []
+        after = ""
+        for _ in range(PAGES):
+            page = (await self._transport.get(f"/messages/batches?limit=100{after}", decoder=_PAGE)).value
+            recent = [batch for batch in page.data if _seconds(batch.created_at) >= mark.at - SKEW]
+            alike = [batch for batch in recent if batch.request_counts.processing + batch.request_counts.done == mark.requests]
+            found += [Found(checked_id(batch.id, self._transport), is_certain=False) for batch in alike]
+            if not page.has_more or len(recent) < len(page.data) or not page.data:
+                break
+            after = f"&after_id={checked_id(page.data[-1].id, self._transport)}"
+        return found
+
+    async def look(self, batch_id: str) -> BatchStatus:
+        """How far a batch is."""
+        batch = (await self._transport.get(f"/messages/batches/{batch_id}", decoder=_BATCH)).value
+        counts = batch.request_counts
+        is_ended = batch.processing_status == "ended"
+        return BatchStatus(
+            id=batch_id,
+            word=batch.processing_status,
+            is_ended=is_ended,
+            total=counts.processing + counts.done,
+            done=counts.done,
+            # The address that the batch names may be on another host, which must not get the key; the path is documented.
+            files=(f"/messages/batches/{batch_id}/results",) if is_ended and batch.results_url else (),
+        )
+
+    async def cancel(self, batch_id: str) -> None:
+        """Stop a batch; requests that are being answered are still answered."""
+        await self._transport.post(self._transport.head(f"/messages/batches/{batch_id}/cancel"), b"", decoder=_BATCH)
+
+    async def fetch(self, path: str, sink: Sink) -> None:
+        """Give the file of results to the sink."""
+        await self._transport.download(path, sink)
+
+    def read(self, line: bytes) -> BatchResult:
+        """What a line of results says; raises Unreadable."""
+        try:
+            found = decode_body(line, _LINE).value
+        except Undecodable as problem:
+            raise Unreadable(str(problem)) from None
+        try:
+            return BatchResult(found.custom_id, self._reply(found.result))
+        except ModelFailure as failure:
+            return BatchResult(found.custom_id, failure)
+
+    def _reply(self, result: _Result) -> Reply:
+        if result.type in _UNANSWERED:
+            raise ModelFailure(_UNANSWERED[result.type], "the batch ended before the request was answered")
+        if result.type != "succeeded":
+            inner = result.error.get("error", result.error) if isinstance(result.error, dict) else result.error
+            raise self._transport.refused({"error": inner or f"its result is of the type '{result.type}'"}, "")
+        return self._model.read(self._transport.decoded(200, bytes(result.message), self._model.decoder))
+
+
+def _seconds(at: str) -> float:
+    """Seconds since 1970 of a time as the provider writes it; a time that cannot be read is now: it may be ours."""
+    try:
+        return datetime.fromisoformat(at).timestamp()
+    except ValueError:
+        return datetime.now(UTC).timestamp()
