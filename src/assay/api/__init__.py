@@ -83,7 +83,7 @@ if TYPE_CHECKING:
         run_file_models,
         warm_up,
     )
-    from assay.api.suites import PlannedSuite, SuiteResult, decide_suite, plan_suite, run_suite
+    from assay.api.suites import PlannedSuite, SuiteResult, SuiteRun, decide_suite, plan_suite, run_suite
     from assay.api.tables import (
         SCORE_MEMBERS,
         TABLE_COLUMNS,
@@ -119,7 +119,7 @@ _HOMES = {
     **dict.fromkeys(("keep_comparison", "kept_comparison", "read_flips"), "comparisons"),
     **dict.fromkeys(("CostEstimate", "ModelEstimate", "estimate_cost"), "estimates"),
     **dict.fromkeys(("Baseline", "Demand", "RunTrend", "Verdict", "audit", "gate"), "gates"),
-    **dict.fromkeys(("PlannedSuite", "SuiteResult", "decide_suite", "plan_suite", "run_suite"), "suites"),
+    **dict.fromkeys(("PlannedSuite", "SuiteResult", "SuiteRun", "decide_suite", "plan_suite", "run_suite"), "suites"),
     **dict.fromkeys(("KeptCard", "KeptCards", "ProbeRequest", "keep_card", "kept_cards", "probe"), "probes"),
     **dict.fromkeys(("DatasetEntry", "Listings", "SubmissionRow", "Submissions", "Upload", "UploadVerdict"), "submissions"),
     "MOST_ERRORS": "submissions",
@@ -191,6 +191,7 @@ __all__ = [
     "SubmissionRow",
     "Submissions",
     "SuiteResult",
+    "SuiteRun",
     "Upload",
     "UploadVerdict",
     "ValidationConfig",

@@ -22,7 +22,7 @@ from assay.engine.suite_file import SuiteEntry, load_suite
 _GRAVITY: tuple[Word, ...] = ("REGRESSION", "WARNING", "IMPROVED", "PASS")
 """Which word a suite has when its runs have several."""
 
-__all__ = ["PlannedSuite", "SuiteResult", "decide_suite", "plan_suite", "run_suite"]
+__all__ = ["PlannedSuite", "SuiteResult", "SuiteRun", "decide_suite", "plan_suite", "run_suite"]
 
 
 class SuiteRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ import msgspec
 from assay import api
 from assay.core.errors import UsageProblem
 from assay.surfaces.cli import exits
+from assay.surfaces.cli.pipeline import Pipeline, append_summary, github_option
 from assay.surfaces.cli.run_options import (
     Shown,
     check_markdown,
@@ -55,6 +56,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     slices: str | None
     flips: str
     is_json: bool
+    is_github: bool
     markdown: str | None
     verbose: bool
 
@@ -67,6 +69,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--slices", metavar="NAMES", help="Slices to compare, separated by commas; the plan's where not given.")
 @click.option("--flips", metavar="N|all", default="10", show_default=True, help="Flips to show, with both answers and judgments.")
 @json_option
+@github_option
 @markdown_option
 @click.option("-v", "--verbose", is_flag=True, help="Show all slices and whole texts.")
 @click.pass_context
@@ -95,7 +98,10 @@ def show(options: Options) -> None:
     elif not options.is_json:
         shown = Shown(runs_dir=options.runs_dir)
         commands = [command_line("show", found.after.run_id, flip.record_id, shown=shown) for flip in found.flips[:1]]
-        write_text(comparison_text(found, text_settings(is_verbose=options.verbose), commands=commands))
+        text = comparison_text(found, text_settings(is_verbose=options.verbose), commands=commands)
+        write_text(Pipeline(is_github=options.is_github).guarded(text))
+    if options.is_github:
+        append_summary(comparison_markdown(found, is_verbose=options.verbose))
 
 
 def _count(text: str) -> int | None:

@@ -9,6 +9,7 @@ from assay import api
 from assay.core.plan import Gates
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.numbers import Number
+from assay.surfaces.cli.pipeline import Pipeline, github_option, junit_option
 from assay.surfaces.cli.run_options import (
     RUN,
     check_markdown,
@@ -20,6 +21,8 @@ from assay.surfaces.cli.run_options import (
     write_markdown,
     write_text,
 )
+from assay.surfaces.cli.run_pipeline import tell_runs
+from assay.surfaces.reporters.run_checks import gated_run
 from assay.surfaces.reporters.verdict import verdict_markdown, verdict_text
 
 HELP = """Decide about a finished run, and say why: REGRESSION, WARNING, PASS or IMPROVED.
@@ -59,6 +62,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     min_score: float | None
     max_error_rate: float | None
     is_json: bool
+    junit: str | None
+    is_github: bool
     markdown: str | None
 
 
@@ -84,6 +89,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--min-score", type=Number(0, 100), metavar="X", help="Mean score on the dataset's scale, or the profile's headline.")
 @click.option("--max-error-rate", type=_RATE, metavar="X", help="Share of all records that may have failed or been cancelled.")
 @json_option
+@junit_option
+@github_option
 @markdown_option
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
@@ -94,6 +101,7 @@ def command(context: click.Context, /, **given: Any) -> None:
 def decide(options: Options) -> int:
     """Decide, show it, and say it as an exit code."""
     check_markdown(options.markdown, is_json=options.is_json)
+    pipeline = Pipeline.of(msgspec.structs.asdict(options))
     demand = msgspec.convert(
         {"mode": options.mode, "delta": options.delta, "measure": options.measure, "gates": _gates(options)}, api.Demand
     )
@@ -103,7 +111,10 @@ def decide(options: Options) -> int:
     if options.markdown is not None:
         write_markdown(verdict_markdown(verdict), options.markdown)
     elif not options.is_json:
-        write_text(verdict_text(verdict, text_settings()))
+        write_text(pipeline.guarded(verdict_text(verdict, text_settings())))
+    if pipeline.is_wanted:
+        run = api.open_run(options.run, runs_dir=options.runs_dir)
+        tell_runs(pipeline, [gated_run(run, verdict)], summary=lambda: verdict_markdown(verdict))
     return exits.GATES_PASSED if verdict.passed else exits.GATE_FAILED
 
 

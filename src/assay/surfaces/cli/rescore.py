@@ -10,6 +10,7 @@ from assay import api
 from assay.core.errors import UsageProblem
 from assay.core.plan import ProfileId
 from assay.surfaces.cli.numbers import Number
+from assay.surfaces.cli.pipeline import Pipeline, github_option, junit_option
 from assay.surfaces.cli.run_options import (
     RUN,
     Shown,
@@ -50,12 +51,15 @@ Exit codes:
 @click.option("--run-id", metavar="ID", help="Name the new run.")
 @runs_dir_option
 @json_option
+@junit_option
+@github_option
 @markdown_option
 @click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
 @click.pass_context
 def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
     """Entry of the command; see HELP."""
     check_markdown(given["markdown"], is_json=given["is_json"])
+    pipeline = Pipeline.of(given)
     profile: ProfileId | None = given["profile"]
     if profile is None:
         raise UsageProblem("--profile is missing", hint="assay rescore RUN --profile prbench; --help lists them all")
@@ -74,6 +78,7 @@ def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) ->
         is_json=given["is_json"],
         is_verbose=given["verbose"],
         markdown=given["markdown"],
+        pipeline=pipeline,
     )
     context.exit(conclude([result], shown))
 

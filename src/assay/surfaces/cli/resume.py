@@ -7,6 +7,7 @@ import msgspec
 
 from assay import api
 from assay.surfaces.cli.chart_files import charts_option, check_charts
+from assay.surfaces.cli.pipeline import Pipeline, github_option, junit_option
 from assay.surfaces.cli.progress import RunProgress
 from assay.surfaces.cli.remote import remote_of, resume_there, server_options
 from assay.surfaces.cli.run_options import (
@@ -45,6 +46,8 @@ Exit codes:
 @RUN
 @runs_dir_option
 @json_option
+@junit_option
+@github_option
 @markdown_option
 @charts_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
@@ -62,6 +65,7 @@ def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) ->
         is_verbose=given["verbose"],
         is_quiet=given["quiet"],
         markdown=given["markdown"],
+        pipeline=Pipeline.of(given),
         charts=given["charts"],
     )
     context.exit(resume(run, shown) if remote is None else resume_there(remote, run, shown=shown))

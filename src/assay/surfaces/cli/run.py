@@ -16,6 +16,7 @@ from assay.core.run_result import RunResult
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.chart_files import charts_option, check_charts
 from assay.surfaces.cli.numbers import Number
+from assay.surfaces.cli.pipeline import Pipeline, github_option, junit_option
 from assay.surfaces.cli.progress import RunProgress
 from assay.surfaces.cli.remote import Following, Remote, remote_of, say_left_out, server_options
 from assay.surfaces.cli.run_options import (
@@ -105,6 +106,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     max_error_rate: float | None
     dry_run: bool
     is_json: bool
+    junit: str | None
+    is_github: bool
     markdown: str | None
     charts: str | None
     mlflow: str | None
@@ -167,6 +170,8 @@ _COUNT = click.IntRange(min=1)
 @click.option("--max-error-rate", type=_RATE, metavar="X", help="Gate: share of records that may be left without a score.")
 @click.option("--dry-run", is_flag=True, help="Check everything, show the plan, call nobody.")
 @json_option
+@junit_option
+@github_option
 @markdown_option
 @charts_option
 @mlflow_option
@@ -234,6 +239,7 @@ def _shown(options: Options, runs_dir: str) -> Shown:
         is_verbose=options.verbose,
         is_quiet=options.quiet,
         markdown=options.markdown,
+        pipeline=_pipeline(options),
         charts=options.charts,
         mlflow=options.mlflow,
         is_named=bool(options.run_id),
@@ -286,9 +292,19 @@ def _check_sendable(options: Options) -> None:
 def _check_markdown(options: Options) -> None:
     if options.markdown is not None and options.dry_run:
         raise UsageProblem("--markdown reports on a run, and --dry-run makes none", hint="leave one of them out")
-    read = (*options.sources, *filter(None, (options.config, options.responses)))
-    check_markdown(options.markdown, read, is_json=options.is_json)
+    check_markdown(options.markdown, _read(options), is_json=options.is_json)
+    _pipeline(options)
     check_charts(options.charts)
+
+
+def _read(options: Options) -> tuple[str, ...]:
+    """What must not be written over."""
+    return (*options.sources, *filter(None, (options.config, options.responses)))
+
+
+def _pipeline(options: Options) -> Pipeline:
+    given = {name: getattr(options, name) for name in ("junit", "is_github", "is_json", "markdown")}
+    return Pipeline.of(given, _read(options))
 
 
 def _request(options: Options) -> api.RunRequest:

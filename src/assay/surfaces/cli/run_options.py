@@ -19,6 +19,8 @@ from assay.core.plan import ProfileId
 from assay.core.run_result import RunResult
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.chart_files import NOTHING, SavedChart, save_charts
+from assay.surfaces.cli.pipeline import Pipeline
+from assay.surfaces.cli.run_pipeline import tell_runs
 from assay.surfaces.cli.streams import (
     STANDARD,
     check_writable,
@@ -31,6 +33,7 @@ from assay.surfaces.cli.streams import (
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.reporters.run_candidates import candidates_text
+from assay.surfaces.reporters.run_checks import checked_run
 from assay.surfaces.reporters.run_decision import word_for
 from assay.surfaces.reporters.run_markdown import run_markdown
 from assay.surfaces.reporters.run_text import run_text
@@ -141,6 +144,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """The folder in which charts are saved."""
     mlflow: str | None = None
     """The MLflow server that gets the finished runs."""
+    pipeline: Pipeline = Pipeline()
+    """What a pipeline gets besides."""
     waiting: tuple[str, ...] = ()
     """Candidates whose turn never came."""
     is_named: bool = False
@@ -174,6 +179,8 @@ def conclude(results: Sequence[RunResult], shown: Shown) -> int:
         write_json(documents[0] if len(documents) + len(shown.waiting) == 1 else {"runs": documents})
     if shown.markdown is not None or shown.charts is not None or not shown.is_json:
         _report([api.open_run(result.run_id, runs_dir=shown.runs_dir) for result in results], shown)
+    if shown.pipeline.is_wanted:
+        _tell_pipeline([api.open_run(result.run_id, runs_dir=shown.runs_dir) for result in results], shown)
     for result in results:
         if not result.is_finished:
             _complain_of_interruption(result, shown)
@@ -182,6 +189,15 @@ def conclude(results: Sequence[RunResult], shown: Shown) -> int:
     if shown.is_detached and not any(result.is_finished for result in results):
         return exits.GATES_PASSED
     return exit_code(results)
+
+
+def _tell_pipeline(runs: Sequence[api.Run], shown: Shown) -> None:
+    def summary() -> Iterable[str]:
+        is_one = len(runs) + len(shown.waiting) == 1
+        views = [_view(run, shown, is_one=is_one) for run in runs]
+        return run_markdown(views, text_settings(), waiting=shown.waiting, is_linked=False)
+
+    tell_runs(shown.pipeline, [checked_run(run) for run in runs], summary=summary)
 
 
 def _complain_of_interruption(result: RunResult, shown: Shown) -> None:
@@ -219,11 +235,12 @@ def _report(runs: Sequence[api.Run], shown: Shown) -> None:
 
 def _write_report(views: Sequence[RunView], settings: Settings, *, shown: Shown, is_one: bool) -> None:
     if shown.place:
-        write_text(run_text(views[0], settings, commands=[]))
+        chunks = run_text(views[0], settings, commands=[])
     elif is_one:
-        write_text(run_text(views[0], settings, commands=[*_next_commands(views[0], shown), *_charts_command(views, shown)]))
+        chunks = run_text(views[0], settings, commands=[*_next_commands(views[0], shown), *_charts_command(views, shown)])
     else:
-        write_text(candidates_text(views, settings, waiting=shown.waiting, commands=_charts_command(views, shown)))
+        chunks = candidates_text(views, settings, waiting=shown.waiting, commands=_charts_command(views, shown))
+    write_text(shown.pipeline.guarded(chunks))
 
 
 def _write_markdown(views: Sequence[RunView], settings: Settings, *, shown: Shown, charts: Sequence[SavedChart]) -> None:

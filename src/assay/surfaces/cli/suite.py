@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from assay import api
 from assay.core.run_result import RunResult
 from assay.surfaces.cli import exits
+from assay.surfaces.cli.pipeline import Pipeline, github_option, junit_option
 from assay.surfaces.cli.run import run_each
-from assay.surfaces.cli.run_options import Shown, command_line, json_option, runs_dir_option, text_settings, write_json, write_text
-from assay.surfaces.reporters.verdict import suite_text
+from assay.surfaces.cli.run_options import (
+    Shown,
+    check_markdown,
+    command_line,
+    json_option,
+    markdown_option,
+    runs_dir_option,
+    text_settings,
+    write_json,
+    write_markdown,
+    write_text,
+)
+from assay.surfaces.cli.run_pipeline import tell_runs
+from assay.surfaces.reporters.run_checks import CheckedRun, gated_run, optional_run, problem_run
+from assay.surfaces.reporters.verdict import suite_markdown, suite_text
 
 HELP = """Run several run files one after the other, gate each, and decide about all of them together.
 
@@ -48,17 +64,26 @@ Exit codes:
     "--run-id", metavar="ID", default="", help="Beginning of the ids of the runs; repeating the command goes on with them."
 )
 @json_option
+@junit_option
+@github_option
+@markdown_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
 @click.pass_context
-def command(context: click.Context, /, suite: str, runs_dir: str, *, run_id: str, is_json: bool, quiet: bool) -> None:
+def command(context: click.Context, /, suite: str, runs_dir: str, *, run_id: str, quiet: bool, **given: Any) -> None:
     """Entry of the command; see HELP."""
+    check_markdown(given["markdown"], [suite], is_json=given["is_json"])
+    pipeline = Pipeline.of(given, [suite])
     planned = api.plan_suite(suite, runs_dir=runs_dir, run_id=run_id)
     shown = Shown(runs_dir=runs_dir, is_quiet=quiet, is_named=bool(run_id))
     found = api.decide_suite(planned, _results(planned, shown))
-    if is_json:
+    if given["is_json"]:
         write_json(found.to_dict())
-    else:
-        write_text(suite_text(found, text_settings()))
+    if given["markdown"] is not None:
+        write_markdown(suite_markdown(found), given["markdown"])
+    elif not given["is_json"]:
+        write_text(pipeline.guarded(suite_text(found, text_settings())))
+    if pipeline.is_wanted:
+        tell_runs(pipeline, [_checked(one, runs_dir) for one in found.runs], summary=lambda: suite_markdown(found))
     if not found.is_finished:
         again = command_line("suite", suite, "--run-id", planned.run_id, shown=shown)
         exits.complain("interrupted", hint=f"go on with: {again}")
@@ -66,6 +91,12 @@ def command(context: click.Context, /, suite: str, runs_dir: str, *, run_id: str
     if any(one.required and one.problem for one in found.runs):
         context.exit(exits.COULD_NOT_RUN)
     context.exit(exits.GATES_PASSED if found.passed else exits.GATE_FAILED)
+
+
+def _checked(one: api.SuiteRun, runs_dir: str) -> CheckedRun:
+    run = api.open_run(one.run_id, runs_dir=runs_dir)
+    checked = problem_run(run, one.problem or "the run has not ended") if one.verdict is None else gated_run(run, one.verdict)
+    return checked if one.required else optional_run(checked)
 
 
 def _results(planned: api.PlannedSuite, shown: Shown) -> list[list[RunResult]]:

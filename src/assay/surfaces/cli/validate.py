@@ -16,6 +16,7 @@ from assay.core.errors import AssayError, SourceUnreadable, UsageProblem
 from assay.core.report import Report
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.meter import Meter
+from assay.surfaces.cli.pipeline import Pipeline, append_summary, check_junit, github_option, junit_option
 from assay.surfaces.cli.streams import (
     STANDARD,
     check_writable,
@@ -28,6 +29,7 @@ from assay.surfaces.cli.streams import (
 )
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters import FORMATS, Settings, Tally
+from assay.surfaces.reporters.github import report_annotations
 
 CONTRACTS = ("auto", *get_args(ContractId))
 MOST_WORKERS = 2
@@ -71,6 +73,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     workers: int | None
     fix: str | None
     verbose: bool
+    junit: str | None
+    is_github: bool
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """What a pipeline gets besides the report."""
+        is_text = ALIASES.get(self.format, self.format) == "text"
+        return Pipeline(junit=self.junit, is_github=self.is_github, is_report_shown=is_text or self.output != STANDARD)
 
 
 class Sources(msgspec.Struct, frozen=True):
@@ -113,6 +123,8 @@ class Sources(msgspec.Struct, frozen=True):
     help="Processes for batch_v1 files above 25 MB.  [default: 2 where there are two cores]",
 )
 @click.option("--fix", metavar="OUT", help="Write a copy of the one file with the safe fixes to OUT, and list them.")
+@junit_option
+@github_option
 @click.option("-v", "--verbose", is_flag=True, help="Show every finding in full instead of collapsing those that are alike.")
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
@@ -145,6 +157,7 @@ class Work:
         self._meter = Meter()
         self._tally = Tally()
         self._unreadable = 0
+        self._kept: list[Report] = []
 
     def reports(self, sources: Sequence[str]) -> Iterator[Report]:
         """A report for each source that can be read, and a line on standard error for each other one."""
@@ -180,14 +193,30 @@ class Work:
         chunks = FORMATS[name](map(self._counted, reports), settings)
         if output == STANDARD:
             stream = standard_output()
-            write_stream(encoded(self._in_the_clear(chunks), stream.encoding if name == "text" else "utf-8"), stream)
-            return
-        write_file(output, encoded(chunks))
-        self._meter.hide()
-        click.echo(f"{self._tally.line()} · report in {printable(output)}", err=True)
+            shown = self._options.pipeline.guarded(chunks) if name == "text" else chunks
+            write_stream(encoded(self._in_the_clear(shown), stream.encoding if name == "text" else "utf-8"), stream)
+        else:
+            write_file(output, encoded(chunks))
+            self._meter.hide()
+            click.echo(f"{self._tally.line()} · report in {printable(output)}", err=True)
+        self._tell_pipeline(settings)
+
+    def _tell_pipeline(self, settings: Settings) -> None:
+        pipeline = self._options.pipeline
+        if pipeline.junit is not None:
+            pipeline.write_junit(FORMATS["junit"](self._kept, settings))
+        if pipeline.is_github:
+            pipeline.annotate(command for report in self._kept for command in report_annotations(report, settings))
+            append_summary(FORMATS["markdown"](self._kept, settings))
 
     def _counted(self, report: Report) -> Report:
         self._tally.add(report)
+        if self._options.pipeline.is_wanted:
+            # Without its cases: what is kept until the end must not be whole files.
+            plain = Report(
+                path=report.path, contract=report.contract, outcome=report.outcome, counts=report.counts, issues=report.issues
+            )
+            self._kept.append(plain)
         return report
 
     def _in_the_clear(self, chunks: Iterable[str]) -> Iterator[str]:
@@ -231,6 +260,7 @@ def _check_outputs(options: Options, sources: Sequence[str]) -> None:
         if output is not None:
             check_writable(output, option=option)
             refuse_overwrite(output, sources, option=option)
+    check_junit(options.junit, sources)
     if options.fix is not None and len(sources) > 1:
         raise UsageProblem(f"--fix takes one file, and {len(sources)} were given", hint="run it once for each file")
     if options.fix == STANDARD:

@@ -15,7 +15,7 @@ TEXT_LIMIT = 240
 def comparison_markdown(found: api.Comparison, *, is_verbose: bool = False) -> Iterator[str]:
     """The whole comment: the decision, both runs, slices, flips with both answers."""
     word, reason = conclusion(found)
-    yield f"## api.Comparison: {word}\n\n- {inert(reason)}\n"
+    yield f"## Comparison: {word}\n\n- {inert(reason)}\n"
     yield from (f"- {inert(note)}\n" for note in found.notes)
     yield "\n"
     yield from _differences(found)

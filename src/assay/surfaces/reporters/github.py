@@ -15,13 +15,18 @@ def github_report(reports: Iterable[Report], settings: Settings) -> Iterator[str
     tally = Tally()
     for report in reports:
         tally.add(report)
-        for change in settings.changes:
-            properties = {"file": settings.fixed_source, "line": change.line, "title": "fixed"}
-            yield _command("notice", properties, message=change_line(change))
-        for issue in limited(report, settings.max_issues):
-            place = {"file": report.path, "line": issue.line, "col": issue.column, "title": issue.code}
-            yield _command("error" if settings.is_strict else issue.severity, place, message=_message(issue))
+        yield from report_annotations(report, settings)
     yield tally.line() + "\n"
+
+
+def report_annotations(report: Report, settings: Settings) -> Iterator[str]:
+    """The commands for the issues of one file."""
+    for change in settings.changes:
+        properties = {"file": settings.fixed_source, "line": change.line, "title": "fixed"}
+        yield annotation("notice", properties, message=change_line(change))
+    for issue in limited(report, settings.max_issues):
+        place = {"file": report.path, "line": issue.line, "col": issue.column, "title": issue.code}
+        yield annotation("error" if settings.is_strict else issue.severity, place, message=_message(issue))
 
 
 def _message(issue: Issue) -> str:
@@ -29,7 +34,8 @@ def _message(issue: Issue) -> str:
     return "\n".join(line for line in (issue.message, subject, f"hint: {issue.hint}" if issue.hint else "") if line)
 
 
-def _command(level: str, properties: dict[str, str | int | None], *, message: str) -> str:
+def annotation(level: str, properties: dict[str, str | int | None], *, message: str) -> str:
+    """One workflow command; nothing in the message or the properties ends it or begins another."""
     given = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items() if value is not None)
     return f"::{level} {given}::{_escaped(printable_lines(message))}\n"
 

@@ -1,19 +1,14 @@
 """Reports as JUnit XML: a suite per file, a case for the dataset and for each record that fails."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape
 from itertools import groupby
 
 from assay.core.issue import Issue
 from assay.core.report import Report
-from assay.surfaces.printable import REPLACEMENT, printable
 from assay.surfaces.reporters.selection import limited
 from assay.surfaces.reporters.settings import Settings
 from assay.surfaces.reporters.wording import change_line, contract_name, counted, place, record_label
-
-# Beyond control characters and surrogates, XML 1.0 cannot hold these, not even as character references.
-_NOT_XML = re.compile("[\ufffe\uffff]")
+from assay.surfaces.reporters.xml_text import attribute, content
 
 
 def junit_report(reports: Iterable[Report], settings: Settings) -> Iterator[str]:
@@ -31,7 +26,7 @@ def _suite(report: Report, settings: Settings) -> Iterator[str]:
     dataset = [issue for issue in failing if issue.index is None]
     records = _by_record(failing)
     failures = len(records) + bool(dataset)
-    yield f'  <testsuite name={_attribute(report.path)} tests="{len(records) + 1}" failures="{failures}" errors="0">\n'
+    yield f'  <testsuite name={attribute(report.path)} tests="{len(records) + 1}" failures="{failures}" errors="0">\n'
     yield from _properties(report)
     yield from _case(report, "dataset", issues=dataset, notes=[*map(change_line, settings.changes), *_lines(report, warnings)])
     for group in records:
@@ -65,17 +60,17 @@ def _properties(report: Report) -> Iterator[str]:
 
 
 def _case(report: Report, name: str, *, issues: Sequence[Issue], notes: Sequence[str] = ()) -> Iterator[str]:
-    head = f"    <testcase classname={_attribute(report.path)} name={_attribute(name)}"
+    head = f"    <testcase classname={attribute(report.path)} name={attribute(name)}"
     if not issues and not notes:
         yield f"{head}/>\n"
         return
     yield f"{head}>\n"
     if issues:
         rest = f" (and {counted(len(issues) - 1, 'more finding')})" if len(issues) > 1 else ""
-        opening = f"      <failure type={_attribute(issues[0].code)} message={_attribute(issues[0].message + rest)}>"
-        yield f"{opening}{_content(_lines(report, issues))}</failure>\n"
+        opening = f"      <failure type={attribute(issues[0].code)} message={attribute(issues[0].message + rest)}>"
+        yield f"{opening}{content(_lines(report, issues))}</failure>\n"
     if notes:
-        yield f"      <system-out>{_content(notes)}</system-out>\n"
+        yield f"      <system-out>{content(notes)}</system-out>\n"
     yield "    </testcase>\n"
 
 
@@ -87,15 +82,3 @@ def _line(path: str, issue: Issue) -> str:
     at = f" at {issue.path}" if issue.path else ""
     hint = f" (hint: {issue.hint})" if issue.hint else ""
     return f"{place(path, issue)}: {issue.severity}[{issue.code}] {issue.message}{at}{hint}"
-
-
-def _attribute(text: str) -> str:
-    escaped = escape(_NOT_XML.sub(REPLACEMENT, printable(text)), quote=False)
-    if '"' in escaped and "'" not in escaped:
-        return f"'{escaped}'"
-    quoted = escaped.replace('"', "&quot;")
-    return f'"{quoted}"'
-
-
-def _content(lines: Iterable[str]) -> str:
-    return escape(_NOT_XML.sub(REPLACEMENT, "\n".join(map(printable, lines))), quote=False)

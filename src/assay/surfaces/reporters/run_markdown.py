@@ -36,10 +36,11 @@ def run_markdown(
     waiting: Sequence[str] = (),
     folder: str = "",
     images: Mapping[str, str] = MappingProxyType({}),
+    is_linked: bool = True,
 ) -> Iterator[str]:
     """The whole comment; `waiting` are candidates without a run, `folder` leads from where the text will be to the runs.
 
-    `images` are files as seen from there, with the title of each.
+    `images` are files as seen from there, with the title of each. Where the text is read apart from the files, nothing is linked.
     """
     yield f"## Evaluation: {_headline(views, waiting)}\n\n"
     yield from _reasons(views)
@@ -53,7 +54,7 @@ def run_markdown(
     yield from _slices(views, settings)
     yield from _failures(views)
     yield from _worst(views)
-    yield from _files(views, folder)
+    yield from _files(views, folder, is_linked=is_linked)
 
 
 def inert(text: str, *, limit: int | None = None) -> str:
@@ -182,11 +183,11 @@ def _worst(views: Sequence[RunView]) -> Iterator[str]:
         yield "\n</details>\n"
 
 
-def _files(views: Sequence[RunView], folder: str) -> Iterator[str]:
+def _files(views: Sequence[RunView], folder: str, *, is_linked: bool) -> Iterator[str]:
     yield "\n"
     for view in views:
         place = PurePath(folder, view.result.run_dir).as_posix()
-        names = _LINKED if view.result.is_finished and not view.missing else ()
+        names = _LINKED if is_linked and view.result.is_finished and not view.missing else ()
         links = (f"[{name}](<{quote(encodable(f'{place}/{name}'))}>)" for name in names)
         yield f"- {' · '.join((f'Files of {inert(view.result.run_id)}: {code(place)}', *links))}\n"
         yield from (f"  - {inert(problem)}\n" for problem in view.missing)

@@ -48,3 +48,18 @@ def suite_text(found: api.SuiteResult, settings: Settings) -> Iterator[str]:
     style = _STYLES.get(word, "warning")
     yield f"{paint(word, style)}{' ' * max(1, LABEL - len(word))}suite {printable(found.suite)}: "
     yield f"{len(found.runs):,} runs, {failed:,} failed{'' if found.passed or not found.is_finished else ' · the gate failed'}\n"
+
+
+def suite_markdown(found: api.SuiteResult) -> Iterator[str]:
+    """The same as a comment on a pull request: the decision, a row for each run, then the reasons of each."""
+    yield f"## Suite {cell(found.suite)}: {found.word if found.is_finished else 'UNFINISHED'}\n\n"
+    yield "| run | required | verdict |\n|---|---|---|\n"
+    for one in found.runs:
+        word = one.verdict.word if one.verdict is not None else "NO RESULT" if one.problem else "UNFINISHED"
+        yield f"| {cell(one.run_id)} | {'yes' if one.required else 'no'} | {word} |\n"
+    for one in found.runs:
+        if one.verdict is not None:
+            yield "\n"
+            yield from verdict_markdown(one.verdict)
+        elif one.problem:
+            yield f"\n{cell(one.run_id)}: {inert(one.problem)}\n"

@@ -1,0 +1,127 @@
+"""What a pipeline gets besides the report: JUnit, annotations of GitHub, and the summary of a job."""
+
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from assay.core.errors import UsageProblem
+from assay.surfaces.cli import exits
+from assay.surfaces.cli.streams import (
+    STANDARD,
+    check_writable,
+    encoded,
+    refuse_overwrite,
+    standard_output,
+    write_file,
+    write_stream,
+)
+from assay.surfaces.printable import printable
+
+SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
+SUMMARY_LIMIT = 1 << 20
+"""Bytes of a summary that GitHub shows; of a larger one it shows nothing."""
+_CUT = "\n\n**Cut here**: GitHub shows 1 MB of a summary, and this one has {:,} bytes more. `--markdown FILE` writes all of it.\n"
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wanted, and where it goes."""
+
+    junit: str | None = None
+    is_github: bool = False
+    is_report_shown: bool = True
+    """Standard output has a report for people, and no document that a command in it would break."""
+
+    @property
+    def is_wanted(self) -> bool:
+        """True when there is anything to tell."""
+        return self.is_github or self.junit is not None
+
+    @classmethod
+    def of(cls, given: dict[str, Any], sources: Sequence[str] = ()) -> "Pipeline":
+        """What the options say; raises UsageProblem for a file that cannot be written."""
+        junit = given.get("junit")
+        check_junit(junit, sources)
+        is_report_shown = not given.get("is_json") and given.get("markdown") != STANDARD
+        return cls(junit=junit, is_github=given["is_github"], is_report_shown=is_report_shown)
+
+    def guarded(self, chunks: Iterable[str]) -> Iterator[str]:
+        """A report in which GitHub reads no command, whatever a model has said."""
+        if not self.is_github:
+            yield from chunks
+            return
+        token = secrets.token_hex(16)
+        yield f"::stop-commands::{token}\n"
+        yield from chunks
+        yield f"\n::{token}::\n"
+
+    def write_junit(self, chunks: Iterable[str]) -> None:
+        """Write the file, whole or not at all."""
+        assert self.junit is not None
+        write_file(self.junit, encoded(chunks))
+        click.echo(f"JUnit in {printable(self.junit)}", err=True)
+
+    def annotate(self, commands: Iterable[str]) -> None:
+        """Commands of GitHub, which are read on both streams."""
+        if self.is_report_shown:
+            write_stream(encoded(commands), standard_output())
+        else:
+            click.echo("".join(commands), err=True, nl=False)
+
+
+def github_option(command: Decorated) -> Decorated:
+    """`--github`, the same for every command that a workflow calls."""
+    option: Callable[[Decorated], Decorated] = click.option(
+        "--github",
+        "is_github",
+        is_flag=True,
+        help=f"In GitHub Actions: annotate what failed, and add the report to the job summary ({SUMMARY_VARIABLE}).",
+    )
+    return option(command)
+
+
+def junit_option(command: Decorated) -> Decorated:
+    """`--junit FILE`, the same for every command that ends with a verdict."""
+    option: Callable[[Decorated], Decorated] = click.option(
+        "--junit", metavar="FILE", help="Write gates and records as JUnit XML, for test reports of CI servers."
+    )
+    return option(command)
+
+
+def check_junit(path: str | None, sources: Sequence[str] = ()) -> None:
+    """Raise UsageProblem, before any work, when the file could not be written."""
+    if path == STANDARD:
+        raise UsageProblem("--junit needs the name of a file", hint="--junit results.xml")
+    if path is not None:
+        check_writable(path, option="--junit")
+        refuse_overwrite(path, sources, option="--junit")
+
+
+def append_summary(chunks: Iterable[str], *, limit: int = SUMMARY_LIMIT) -> None:
+    """Add Markdown to the summary of the job, where there is one; what GitHub would not show is cut, and said to be."""
+    path = os.environ.get(SUMMARY_VARIABLE)
+    if not path:
+        return
+    text = "".join(chunks).encode("utf-8", "replace")
+    target = Path(path)
+    room = limit - (target.stat().st_size if target.exists() else 0)
+    if len(text) > room:
+        exits.complain(f"the job summary is cut: {len(text):,} bytes, and GitHub shows {limit:,} of one step")
+        text = _cut(text, room)
+    with target.open("ab") as file:
+        file.write(text)
+
+
+def _cut(text: bytes, room: int) -> bytes:
+    """Whole lines that fit, and how much does not; nothing where not even that fits."""
+    note = _CUT.format(len(text)).encode()
+    if room < len(note):
+        return b""
+    kept = text[: room - len(note)].rpartition(b"\n")[0]
+    return kept + _CUT.format(len(text) - len(kept)).encode()

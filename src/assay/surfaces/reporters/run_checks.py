@@ -1,0 +1,144 @@
+"""What a pipeline has to know of a run: each gate with what became of it, and each record."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from assay import api
+from assay.surfaces.reporters.run_decision import decisions
+from assay.surfaces.reporters.run_repeats import sampled_name
+from assay.surfaces.reporters.run_view import RunView
+
+Line = dict[str, Any]
+Outcome = Literal["passed", "failure", "error", "skipped"]
+"""`failure`: there is a verdict, and it is no; `error`: there is none."""
+
+_OUTCOMES: dict[str, Outcome] = {"FAIL": "failure", "NO RESULT": "error", "UNFINISHED": "error", "BLOCKED": "error"}
+_FIGURE = re.compile(r"[+-]?\d")
+_BASELINE = "against the baseline"
+_SKIPPED = frozenset({"cancelled", "skipped"})
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was checked."""
+
+    name: str
+    outcome: Outcome
+    kind: str = ""
+    """A word for what is wrong."""
+    reason: str = ""
+    is_warning: bool = False
+    """It is worth telling, and fails nothing."""
+
+
+class RecordCheck(Check, frozen=True, kw_only=True):
+    """One record."""
+
+    dataset: str
+    answer: str = ""
+    seconds: float | None = None
+
+
+class CheckedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run and what was decided about it."""
+
+    run: api.Run
+    gates: tuple[Check, ...]
+
+    @property
+    def name(self) -> str:
+        """The run as its reader knows it."""
+        return self.run.folders.run_id
+
+    def records(self) -> Iterator[RecordCheck]:
+        """Every record, valid or not."""
+        yield from map(_record, self.run.predictions())
+        yield from (_invalid(line) for line in self.run.failures() if line["status"] == "invalid_record")
+
+
+def checked_run(run: api.Run) -> CheckedRun:
+    """A run with its own gates."""
+    view = RunView(result=run.result, manifest=run.manifest)
+    gates = [
+        Check(
+            name=_subject(decision.reason),
+            outcome=_OUTCOMES.get(decision.word, "passed"),
+            kind=decision.word,
+            reason=decision.reason,
+        )
+        for decision in decisions(view)
+    ]
+    return CheckedRun(run=run, gates=tuple(gates))
+
+
+def gated_run(run: api.Run, verdict: api.Verdict) -> CheckedRun:
+    """A run with what `assay gate` decided about it."""
+    gates = [
+        Check(
+            name=_subject(finding.reason),
+            outcome="failure" if finding.is_failure else "passed",
+            kind=finding.word,
+            reason=finding.reason,
+            is_warning=finding.word == "WARNING" and not finding.is_failure,
+        )
+        for finding in verdict.reasons
+    ]
+    return CheckedRun(run=run, gates=tuple(gates))
+
+
+def problem_run(run: api.Run, reason: str) -> CheckedRun:
+    """A run that nothing could be decided about."""
+    return CheckedRun(run=run, gates=(Check(name="verdict", outcome="error", kind="NO RESULT", reason=reason),))
+
+
+def _subject(reason: str) -> str:
+    """What a reason is about, the same from run to run: the words before its first figure."""
+    subject = _FIGURE.split(reason, maxsplit=1)[0].strip(" :") or "gate"
+    return f"{subject} {_BASELINE}" if _BASELINE in reason and _BASELINE not in subject else subject
+
+
+def optional_run(checked: CheckedRun) -> CheckedRun:
+    """A run that may fail: what its gates say against it is a warning."""
+    gates = [
+        msgspec.structs.replace(gate, outcome="passed", is_warning=True) if gate.outcome != "passed" else gate
+        for gate in checked.gates
+    ]
+    return msgspec.structs.replace(checked, gates=tuple(gates))
+
+
+def _record(line: Line) -> RecordCheck:
+    outcome, kind, reason = _standing(line)
+    latency = line["total_latency_ms"]
+    return RecordCheck(
+        name=sampled_name(line),
+        outcome=outcome,
+        kind=kind,
+        reason=reason,
+        dataset=line["dataset"],
+        answer=line["model_response"] or "",
+        seconds=None if latency is None else latency / 1000,
+    )
+
+
+def _standing(line: Line) -> tuple[Outcome, str, str]:
+    if line["status"] in _SKIPPED:
+        return "skipped", line["status"], line["error_message"] or "never evaluated"
+    if line["status"] != "evaluated":
+        return "error", line["error_code"] or line["status"], line["error_message"] or ""
+    if line["passed"]:
+        return "passed", "", ""
+    return "failure", line["label"] or "not_passed", line["justification"] or ""
+
+
+def _invalid(line: Line) -> RecordCheck:
+    name = f"record {line['index']}" if line["record_id"] is None else str(line["record_id"])
+    return RecordCheck(name=name, outcome="error", kind=line["code"], reason=line["message"], dataset="invalid records")
+
+
+def failing(checks: Iterable[Check]) -> list[Check]:
+    """Those that did not pass."""
+    return [check for check in checks if check.outcome in ("failure", "error")]
