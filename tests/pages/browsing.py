@@ -1,18 +1,19 @@
 """A real browser before a real server: what it asked for and complained about, what it would tell somebody who cannot see."""
 
+import asyncio
 import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Response
 
 from assay import api
 from tests.server.serving import dataset
@@ -21,6 +22,8 @@ INSTALL = "no browser: install Debian's chromium (apt-get install chromium), or 
 GRAVE = ("serious", "critical")
 T = TypeVar("T")
 OWN = ("127.0.0.1", "localhost")
+PATIENCE = 10.0
+"""Seconds that a page may take to be closed."""
 
 
 def browser_path() -> str:
@@ -87,7 +90,16 @@ def visiting(browser: Browser, address: str, **options: Any) -> Iterator[Visitor
         yield visitor
         visitor.check()
     finally:
-        context.close()
+        close_within(context, PATIENCE)
+
+
+def close_within(thing: Browser | BrowserContext, seconds: float) -> None:
+    """Close it, or leave it to the end of the driver: now and then Chromium loses the word that a page under way is closed.
+
+    The driver itself would wait for that word forever, and it has no public way to be told how long.
+    """
+    with suppress(TimeoutError):
+        thing._sync(asyncio.wait_for(thing._impl_obj.close(reason=None), seconds))
 
 
 def barriers(page: Page) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.pages.browsing import Visit, Visitor, browser_path, make_run, visiting
+from tests.pages.browsing import PATIENCE, Visit, Visitor, browser_path, close_within, make_run, visiting
 from tests.server.serving import Serving
 
 
@@ -18,7 +18,7 @@ def browser() -> Iterator[Browser]:
     with sync_playwright() as driver:
         found = driver.chromium.launch(executable_path=path)
         yield found
-        found.close()
+        close_within(found, PATIENCE)
 
 
 @pytest.fixture(scope="session")
