@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from heapq import nsmallest
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +142,18 @@ class Run:
             if (entry.get("record_id"), entry.get("record_sha256")) != (line["record_id"], line["record_sha256"]):
                 raise RunDamaged(f"{INPUT} has no record for '{line['record_id']}' where predictions.jsonl has one")
             yield line, entry["record"]
+
+    def entries(self) -> Iterator[Line]:
+        """Every valid record of a finished run in order, each as `record` has it: `input`, `prediction` and `attempts`."""
+        assert self._sealed is not None
+        groups = groupby(self._sealed.lines("attempt_logs.jsonl"), key=lambda line: line["index"])
+        index, attempts = next(groups, (None, iter(())))
+        for prediction, asked in self.pairs():
+            found: list[Line] = []
+            if index == prediction["index"]:
+                found = list(attempts)
+                index, attempts = next(groups, (None, iter(())))
+            yield {"input": asked, "prediction": prediction, "attempts": found}
 
     def scores(self) -> Iterator[ScoreLine]:
         """The scores of every valid record, without the rest of its line."""

@@ -12,8 +12,10 @@ from assay.surfaces.cli import exits
 from assay.surfaces.cli.meter import Meter
 from assay.surfaces.cli.run_options import RUN, Shown, command_line, json_option, runs_dir_option, write_json, write_text
 from assay.surfaces.mlflow.push import Destination, Pushed, destination, push
+from assay.surfaces.mlflow.selection import MOST_TRACES, read_choice
 from assay.surfaces.mlflow.tracking import shown_uri
 from assay.surfaces.printable import printable
+from assay.surfaces.reporters.wording import counted
 
 HELP = """Show finished runs in MLflow, beside the runs of other tools.
 
@@ -51,12 +53,19 @@ def command() -> None:
 @click.option(
     "--experiment", metavar="NAME", help="Made where there is none.  [default: MLFLOW_EXPERIMENT_NAME, else the dataset's id]"
 )
+@click.option(
+    "--traces",
+    metavar="N|all|failed|none",
+    default=str(MOST_TRACES),
+    show_default=True,
+    help="Records that become traces: so many of them, all, those that failed or did not pass, none.",
+)
 @runs_dir_option
 @json_option
 @click.pass_context
 def push_command(context: click.Context, /, **given: Any) -> None:
     """One finished run."""
-    to = destination(given["uri"], given["experiment"])
+    to = destination(given["uri"], given["experiment"], read_choice(given["traces"]))
     pushed = _metered(api.open_run(given["run"], runs_dir=given["runs_dir"]), to)
     if given["is_json"]:
         write_json(msgspec.to_builtins(pushed))
@@ -97,7 +106,8 @@ def _metered(run: api.Run, to: Destination) -> Pushed:
 
 
 def _lines(pushed: Pushed) -> list[str]:
-    what = f"{pushed.parameters:,} parameters, {pushed.metrics:,} metrics, {pushed.artifacts_sent:,} files sent"
+    sent = f"{counted(pushed.traces_sent, 'trace')} and {counted(pushed.artifacts_sent, 'file')} sent"
+    what = f"{counted(pushed.parameters, 'parameter')}, {counted(pushed.metrics, 'metric')}, {sent}"
     place = pushed.url or f"{pushed.uri}, run {pushed.mlflow_run_id}"
     state = "pushed" if pushed.is_new else "brought up to date"
     return [f"{pushed.run_id}: {state} in MLflow, experiment '{pushed.experiment}': {what}", place, *pushed.notes]

@@ -10,20 +10,27 @@ import msgspec
 from assay import api
 from assay.core.errors import RunDamaged, UsageProblem
 from assay.surfaces.mlflow.figures import MANIFEST_TAG, RUN_TAG, figures_of
+from assay.surfaces.mlflow.selection import MOST_TRACES, Choice, chosen_records
+from assay.surfaces.mlflow.sending import Sender
+from assay.surfaces.mlflow.traces import MOST_CRITERIA, Setting, trace_of
 from assay.surfaces.mlflow.tracking import EXPERIMENT_VARIABLE, URI_VARIABLE, TrackedRun, Tracking, connected, shown_uri
 
 Watch = Callable[[str, int, int], None]
 """Told what is being sent, how much of it is, and how much there is."""
+_RECORD_FILES = ("predictions.jsonl", "input_dataset.json", "attempt_logs.jsonl")
+"""What traces are made of."""
 _STATUS = {"failed": "FAILED", "cancelled": "KILLED"}
 """What MLflow calls the end of a run; everything else is FINISHED."""
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a run is pushed to."""
+    """Where a run is pushed to, and how much of it."""
 
     uri: str
     experiment: str = ""
     """Empty for the dataset's."""
+    traces: Choice = MOST_TRACES
+    """Records that become traces: a number of them, or which."""
 
 
 class Pushed(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,23 +48,26 @@ class Pushed(msgspec.Struct, frozen=True, kw_only=True):
     parameters: int
     metrics: int
     artifacts_sent: int
+    traces: int
+    """That MLflow has of the run now."""
+    traces_sent: int
     notes: tuple[str, ...] = ()
     """What was left out, and why."""
 
 
-def destination(uri: str | None, experiment: str | None) -> Destination:
+def destination(uri: str | None, experiment: str | None, traces: Choice = MOST_TRACES) -> Destination:
     """Where to push, by options and the environment; raises UsageProblem without an address."""
     address = uri or os.environ.get(URI_VARIABLE, "")
     if not address:
         raise UsageProblem("no MLflow server is named", hint=f"--uri http://localhost:5000, or set {URI_VARIABLE}")
-    return Destination(uri=address, experiment=experiment or os.environ.get(EXPERIMENT_VARIABLE, ""))
+    return Destination(uri=address, experiment=experiment or os.environ.get(EXPERIMENT_VARIABLE, ""), traces=traces)
 
 
 def push(run: api.Run, to: Destination, *, watch: Watch | None = None) -> Pushed:
     """Push a finished run; raises MissingExtra, ServerProblem, and RunDamaged for files that are not as they were published."""
     _check(run)
     with connected(to.uri) as tracking:
-        return _Push(run, tracking, watch or _ignore).to(to.experiment or run.manifest["dataset_id"])
+        return _Push(run, tracking, to=to, watch=watch or _ignore).whole()
 
 
 def _ignore(what: str, done: int, total: int) -> None:
@@ -78,14 +88,17 @@ def _check(run: api.Run) -> None:
 class _Push:
     """One push of one run."""
 
-    def __init__(self, run: api.Run, tracking: Tracking, watch: Watch) -> None:
+    def __init__(self, run: api.Run, tracking: Tracking, *, to: Destination, watch: Watch) -> None:
         self._run = run
         self._tracking = tracking
+        self._to = to
         self._watch = watch
         self._manifest = run.manifest
         self._notes: list[str] = []
 
-    def to(self, experiment: str) -> Pushed:
+    def whole(self) -> Pushed:
+        """Everything, in an order in which the run in MLflow is over only when all of it is there."""
+        experiment = self._to.experiment or self._manifest["dataset_id"]
         figures = figures_of(self._run)
         if figures.slices_left_out:
             self._notes.append(
@@ -95,10 +108,10 @@ class _Push:
         found = self._tracking.find_run(experiment_id, {name: figures.tags[name] for name in (RUN_TAG, MANIFEST_TAG)})
         target = found or self._create(experiment_id, figures.tags)
         self._tracking.log_figures(target.run_id, figures.parameters, figures.metrics, at_ms=self._moment("completed_at"))
-        files = self._run.artifacts()
-        sent = self._tracking.upload(target.run_id, files)
-        status = _STATUS.get(self._manifest["status"], "FINISHED")
-        self._tracking.end_run(target.run_id, status, end_ms=self._moment("completed_at"))
+        files_sent = self._tracking.upload(target.run_id, self._run.artifacts())
+        sender = Sender(self._tracking, target)
+        traces_sent = self._send_traces(sender, target)
+        self._end(target)
         return Pushed(
             run_id=self._manifest["run_id"],
             mlflow_run_id=target.run_id,
@@ -108,7 +121,9 @@ class _Push:
             is_new=found is None,
             parameters=len(figures.parameters),
             metrics=len(figures.metrics),
-            artifacts_sent=sent,
+            artifacts_sent=files_sent,
+            traces=sender.total,
+            traces_sent=traces_sent,
             notes=tuple(self._notes),
         )
 
@@ -117,6 +132,38 @@ class _Push:
         return self._tracking.create_run(
             experiment_id, self._manifest["run_id"], start_ms=self._moment("created_at"), tags={**tags, **shown}
         )
+
+    def _send_traces(self, sender: Sender, target: TrackedRun) -> int:
+        missing = [name for name in _RECORD_FILES if name not in self._run.artifacts()]
+        if missing:
+            self._notes.append(f"no traces: retention has removed {missing[0]}")
+            return 0
+        chosen = chosen_records(self._run, self._to.traces)
+        if chosen.note:
+            self._notes.append(chosen.note)
+        setting = self._setting(target)
+        traces = (trace_of(entry, setting) for entry in self._run.entries() if chosen.has(entry["prediction"]))
+        return sender.send(traces, sent=lambda done: self._watch("traces", done, chosen.count)) if chosen.count else 0
+
+    def _setting(self, target: TrackedRun) -> Setting:
+        labels: dict[tuple[str, str, int], list[api.KeptLabel]] = {}
+        for label in api.kept_labels(self._run):
+            labels.setdefault(label.answer, []).append(label)
+        criteria = {score.criterion for line in self._run.scores() for score in line.evaluator_scores}
+        models = (self._manifest["candidate"], *self._manifest["judges"])
+        return Setting(
+            mlflow_run_id=target.run_id,
+            run_id=self._manifest["run_id"],
+            started_at=self._manifest["started_at"] or self._manifest["created_at"],
+            dataset_id=self._manifest["dataset_id"],
+            providers={model["name"]: model["provider"] for model in models},
+            has_own_names=len(criteria) <= MOST_CRITERIA,
+            labels=labels,
+        )
+
+    def _end(self, target: TrackedRun) -> None:
+        status = _STATUS.get(self._manifest["status"], "FINISHED")
+        self._tracking.end_run(target.run_id, status, end_ms=self._moment("completed_at"))
 
     def _moment(self, name: str) -> int:
         return milliseconds(self._manifest[name])

@@ -1,0 +1,311 @@
+"""Records of a run as traces: a span for each call, and a mark for each grade, expectation and label."""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from assay import api
+
+Json = dict[str, Any]
+Kind = Literal["feedback", "expectation"]
+Source = Literal["LLM_JUDGE", "CODE", "HUMAN"]
+
+MOST_CRITERIA = 20
+"""Criteria that get names of their own; where each record has its own ones, MLflow's table would have a column for each of them."""
+CRITERION = "criterion"
+"""The name that marks share where there are more."""
+EXPECTED, GUIDELINES, CHOICES = "expected_response", "guidelines", "expected_choices"
+"""The first two are the names that MLflow's own judges look for."""
+LABEL_NOTE = "assay.labelled_at"
+"""Says of a mark that it is a label of ours, and of when."""
+SHOWN = 1_000
+"""Characters of question and answer that lists show."""
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True):
+    """One call, or the record as a whole."""
+
+    span_id: str
+    parent_id: str | None
+    name: str
+    kind: str
+    start_ns: int
+    end_ns: int
+    inputs: Any = None
+    outputs: Any = None
+    error: tuple[str, str] | None = None
+    """Code and message."""
+    attributes: Json = {}
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody says of an answer, or expected of it."""
+
+    mark_id: str
+    name: str
+    kind: Kind
+    value: Any
+    source: Source
+    source_id: str
+    rationale: str | None = None
+    metadata: dict[str, str] = {}
+    error: tuple[str, str] | None = None
+    """Code and message where there is no value."""
+
+
+class Trace(msgspec.Struct, frozen=True, kw_only=True):
+    """One record of a run."""
+
+    trace_id: str
+    name: str
+    start_ms: int
+    duration_ms: int
+    is_error: bool
+    question: str
+    answer: str
+    tags: dict[str, str]
+    metadata: dict[str, str]
+    spans: tuple[Span, ...]
+    marks: tuple[Mark, ...]
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """What the traces of one run have in common."""
+
+    mlflow_run_id: str
+    run_id: str
+    started_at: str
+    dataset_id: str
+    providers: Mapping[str, str] = {}
+    """Of each model by its name in the run."""
+    has_own_names: bool = True
+    """Criteria are few, so that each is a name."""
+    labels: Mapping[tuple[str, str, int], Sequence[api.KeptLabel]] = {}
+    """What people said, by the answer that they said it of."""
+
+
+def trace_of(entry: Json, setting: Setting) -> Trace:
+    """The trace of one record, the same whenever it is made: its ids come from the run in MLflow and the record's place."""
+    asked, line, attempts = entry["input"], entry["prediction"], entry["attempts"]
+    trace_id = f"tr-{_digest(setting.mlflow_run_id, line['index'])[:32]}"
+    spans = tuple(_spans(entry, trace_id, setting))
+    root = spans[0]
+    cost = {} if line["cost"] is None else {"mlflow.trace.cost": _json({"total_cost": line["cost"]})}
+    return Trace(
+        trace_id=trace_id,
+        name=line["record_id"],
+        start_ms=root.start_ns // 1_000_000,
+        duration_ms=(root.end_ns - root.start_ns) // 1_000_000,
+        is_error=root.error is not None,
+        question=(asked["prompt"] or _json(asked["messages"]))[:SHOWN],
+        answer=(line["model_response"] or "")[:SHOWN],
+        tags=_tags(asked, line, tries=len(attempts)),
+        metadata={"mlflow.sourceRun": setting.mlflow_run_id, **cost},
+        spans=spans,
+        marks=tuple(_marks(entry, trace_id, setting)),
+    )
+
+
+def inputs_of(asked: Json) -> Json:
+    """What the candidate was given, as MLflow's datasets and traces have it."""
+    given = {"messages": asked["messages"]} if asked["messages"] else {"prompt": asked["prompt"]}
+    further = {"context": asked["model_context"], "choices": asked["choices"]}
+    return {**given, **{name: value for name, value in further.items() if value}}
+
+
+def expectations_of(asked: Json) -> Json:
+    """What a good answer is measured by."""
+    references, criteria = asked["references"], asked["criteria"]
+    found: Json = {}
+    if references:
+        found[EXPECTED] = references[0] if len(references) == 1 else references
+    if criteria:
+        found[GUIDELINES] = [criterion["description"] or criterion["title"] for criterion in criteria]
+    if asked["correct_choice_ids"]:
+        found[CHOICES] = asked["correct_choice_ids"]
+    return found
+
+
+def _tags(asked: Json, line: Json, *, tries: int) -> dict[str, str]:
+    named = {
+        "record_id": line["record_id"],
+        "record_sha256": line["record_sha256"],
+        "index": str(line["index"]),
+        "sample": str(line.get("sample", "")),
+        "status": line["status"],
+        "error_code": line["error_code"] or "",
+        "label": line["label"] or "",
+        "dataset": line["dataset"],
+        "flags": ", ".join(line["flags"]),
+        "tags": ", ".join(asked["tags"]),
+        "attempts": str(tries),
+    }
+    return {f"assay.{name}": value for name, value in named.items() if value}
+
+
+# Spans
+
+
+def _spans(entry: Json, trace_id: str, setting: Setting) -> Iterator[Span]:
+    line, asked = entry["prediction"], entry["input"]
+    calls = [_call(attempt, entry, trace_id=trace_id, setting=setting) for attempt in entry["attempts"]]
+    start = min((call.start_ns for call in calls), default=_nanoseconds(setting.started_at))
+    yield Span(
+        span_id=_root(trace_id),
+        parent_id=None,
+        name="record",
+        kind="CHAIN",
+        start_ns=start,
+        end_ns=max((call.end_ns for call in calls), default=start),
+        inputs=inputs_of(asked),
+        outputs=line["model_response"],
+        # Whatever kept a record from a grade: it is no answer that is merely bad.
+        error=None if line["status"] == "evaluated" else (line["error_code"] or line["status"], line["error_message"] or ""),
+        attributes={"assay.run_id": setting.run_id, "assay.record_id": line["record_id"], "assay.policy_id": line["policy_id"]},
+    )
+    yield from calls
+
+
+def _call(attempt: Json, entry: Json, *, trace_id: str, setting: Setting) -> Span:
+    start = _nanoseconds(attempt["at"])
+    again = f" (round {attempt['record_attempt']})" if attempt["record_attempt"] > 1 else ""
+    is_candidate = attempt["stage"] == "candidate"
+    said = None if attempt["error_code"] else entry["prediction"]["model_response"] if is_candidate else attempt["response"]
+    return Span(
+        span_id=_digest(trace_id, attempt["attempt"])[:16],
+        parent_id=_root(trace_id),
+        name=f"{attempt['call_id']}{again}",
+        kind="CHAT_MODEL" if is_candidate else "EVALUATOR",
+        start_ns=start,
+        end_ns=start + round((attempt["latency_ms"] or 0) * 1_000_000),
+        inputs=inputs_of(entry["input"]) if is_candidate else {"answer": entry["prediction"]["model_response"]},
+        outputs=said,
+        error=(attempt["error_code"], attempt["error_message"] or "") if attempt["error_code"] else None,
+        attributes=_attributes(attempt, setting.providers.get(attempt["model"], "")),
+    )
+
+
+_NOTED = (
+    "stage",
+    "record_attempt",
+    "request_sha256",
+    "http_status",
+    "retry_after",
+    "wait_s",
+    "request_id",
+    "finish_reason",
+    "answered_by",
+    "applied",
+)
+
+
+def _attributes(attempt: Json, provider: str) -> Json:
+    usage = {name: attempt[name] for name in ("input_tokens", "output_tokens", "total_tokens") if attempt[name] is not None}
+    named = {
+        "mlflow.llm.model": attempt["answered_by"] or attempt["model"],
+        "mlflow.llm.provider": provider,
+        "mlflow.chat.tokenUsage": usage,
+        "assay.model": attempt["model"],
+        "assay.cost_usd": attempt["cost"],
+        "assay.flags": attempt["flags"],
+        **{f"assay.{name}": attempt[name] for name in _NOTED},
+    }
+    return {name: value for name, value in named.items() if value not in (None, "", [], {})}
+
+
+# Marks
+
+
+def _marks(entry: Json, trace_id: str, setting: Setting) -> Iterator[Mark]:
+    line = entry["prediction"]
+    if line["status"] == "evaluated":
+        yield from _grades(entry, trace_id, setting)
+    elif line["model_response"] is not None:
+        # There is an answer, and nobody could grade it.
+        error = (line["error_code"] or line["status"], line["error_message"] or "")
+        yield _mark(trace_id, "passed", None, by=("CODE", line["evaluator"] or "assay"), error=error)
+    for name, value in expectations_of(entry["input"]).items():
+        yield _mark(trace_id, name, value, by=("HUMAN", setting.dataset_id), kind="expectation")
+    for label in setting.labels.get((line["dataset"], line["record_id"], line.get("sample") or 0), ()):
+        yield from _label(trace_id, label)
+
+
+def _grades(entry: Json, trace_id: str, setting: Setting) -> Iterator[Mark]:
+    line = entry["prediction"]
+    judges = list(dict.fromkeys(score["judge"] for score in line["evaluator_scores"] if score.get("judge")))
+    by: tuple[Source, str] = ("LLM_JUDGE", ", ".join(judges)) if judges else ("CODE", line["evaluator"] or "assay")
+    noted = {
+        "scale": line["scale"] or "",
+        "score_0_1": str(line["score"]),
+        "evaluator": line["evaluator"] or "",
+        "label": line["label"] or "",
+    }
+    said = {"rationale": line["justification"], "metadata": {name: text for name, text in noted.items() if text}}
+    yield _mark(trace_id, "passed", line["passed"], by=by, **said)
+    yield _mark(trace_id, "score", line["raw_score"], by=by, **said)
+    if line["profile_score"] is not None:
+        yield _mark(trace_id, "profile_score", line["profile_score"], by=("CODE", "profile"))
+    titles = {criterion["id"]: criterion["description"] or criterion["title"] for criterion in entry["input"]["criteria"]}
+    for number, score in enumerate(line["evaluator_scores"]):
+        yield _vote(
+            trace_id, score, number=number, title=titles.get(score["criterion"], ""), setting=setting, evaluator=line["evaluator"]
+        )
+
+
+def _vote(trace_id: str, score: Json, *, number: int, title: str, setting: Setting, evaluator: str | None) -> Mark:
+    judge = score.get("judge")
+    noted = {
+        "criterion": score["criterion"],
+        "criterion_text": title,
+        "scale": score["scale"] or "",
+        "weight": str(score["weight"]),
+    }
+    return _mark(
+        trace_id,
+        score["criterion"] if setting.has_own_names else CRITERION,
+        score["score"],
+        by=("LLM_JUDGE", judge) if judge else ("CODE", evaluator or "assay"),
+        rationale=score.get("justification"),
+        metadata={name: text for name, text in noted.items() if text},
+        place=str(number),
+    )
+
+
+def _label(trace_id: str, label: api.KeptLabel) -> Iterator[Mark]:
+    """Under the names of the judge's own marks, so that MLflow sets them side by side."""
+    by: tuple[Source, str] = ("HUMAN", label.rater or "unnamed")
+    noted = {LABEL_NOTE: label.at or "in a file"}
+    for name, value in (("passed", label.passed), ("score", label.score)):
+        if value is not None:
+            yield _mark(trace_id, name, value, by=by, rationale=label.note or None, metadata=noted, place="label")
+
+
+def _mark(trace_id: str, name: str, value: Any, *, by: tuple[Source, str], place: str = "", **further: Any) -> Mark:
+    source, source_id = by
+    return Mark(
+        mark_id=f"a-{_digest(trace_id, name, source, source_id, place)[:32]}",
+        name=name,
+        value=value,
+        source=source,
+        source_id=source_id,
+        **{"kind": "feedback", **further},
+    )
+
+
+def _root(trace_id: str) -> str:
+    return _digest(trace_id, "root")[:16]
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256("\n".join(map(str, parts)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _nanoseconds(moment: str) -> int:
+    return round(datetime.fromisoformat(moment).timestamp() * 1_000) * 1_000_000
