@@ -1,6 +1,7 @@
 """A finished run into MLflow, once, however often it is sent and wherever an earlier push broke off."""
 
 import os
+import re
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -9,6 +10,7 @@ import msgspec
 
 from assay import api
 from assay.core.errors import RunDamaged, UsageProblem
+from assay.surfaces.mlflow.datasets import push_dataset
 from assay.surfaces.mlflow.figures import MANIFEST_TAG, RUN_TAG, figures_of
 from assay.surfaces.mlflow.selection import MOST_TRACES, Choice, chosen_records
 from assay.surfaces.mlflow.sending import Sender
@@ -21,6 +23,9 @@ _RECORD_FILES = ("predictions.jsonl", "input_dataset.json", "attempt_logs.jsonl"
 """What traces are made of."""
 _STATUS = {"failed": "FAILED", "cancelled": "KILLED"}
 """What MLflow calls the end of a run; everything else is FINISHED."""
+
+
+_MARKUP = re.compile(r"[\\`*_{}\[\]()<>#+!|~&-]")
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,7 +115,7 @@ class _Push:
         self._tracking.log_figures(target.run_id, figures.parameters, figures.metrics, at_ms=self._moment("completed_at"))
         files_sent = self._tracking.upload(target.run_id, self._run.artifacts())
         sender = Sender(self._tracking, target)
-        traces_sent = self._send_traces(sender, target)
+        traces_sent = self._send_records(sender, target)
         self._end(target)
         return Pushed(
             run_id=self._manifest["run_id"],
@@ -133,11 +138,13 @@ class _Push:
             experiment_id, self._manifest["run_id"], start_ms=self._moment("created_at"), tags={**tags, **shown}
         )
 
-    def _send_traces(self, sender: Sender, target: TrackedRun) -> int:
+    def _send_records(self, sender: Sender, target: TrackedRun) -> int:
+        """The dataset and the traces; returns how many traces were sent."""
         missing = [name for name in _RECORD_FILES if name not in self._run.artifacts()]
         if missing:
-            self._notes.append(f"no traces: retention has removed {missing[0]}")
+            self._notes.append(f"no dataset and no traces: retention has removed {missing[0]}")
             return 0
+        push_dataset(self._run, self._tracking, target)
         chosen = chosen_records(self._run, self._to.traces)
         if chosen.note:
             self._notes.append(chosen.note)
@@ -162,8 +169,18 @@ class _Push:
         )
 
     def _end(self, target: TrackedRun) -> None:
+        self._tracking.tag_run(target.run_id, {"mlflow.note.content": self._description()})
         status = _STATUS.get(self._manifest["status"], "FINISHED")
         self._tracking.end_run(target.run_id, status, end_ms=self._moment("completed_at"))
+
+    def _description(self) -> str:
+        """What the page of the run says of it, in Markdown."""
+        result = self._run.result
+        counts = result.counts
+        decided = [f"- {'gates reached' if result.gate.passed else 'missed'}: {escaped(reason)}" for reason in result.gate.reasons]
+        words = f"{counts.evaluated_records:,} of {counts.total_records:,} records evaluated, {counts.failed_records:,} failed"
+        notes = [f"- {escaped(note)}" for note in self._notes]
+        return "\n".join([f"assay run `{result.run_id}`: {words}.", "", *decided, *notes]).strip()
 
     def _moment(self, name: str) -> int:
         return milliseconds(self._manifest[name])
@@ -172,3 +189,8 @@ class _Push:
 def milliseconds(moment: Any) -> int:
     """A time of an artifact as MLflow counts it."""
     return round(datetime.fromisoformat(moment).timestamp() * 1_000)
+
+
+def escaped(text: str) -> str:
+    """Text of a dataset or a model inside Markdown, without a meaning of its own there."""
+    return _MARKUP.sub(r"\\\g<0>", " ".join(text.split()))

@@ -261,7 +261,7 @@ def _vote(trace_id: str, score: Json, *, number: int, title: str, setting: Setti
         "criterion": score["criterion"],
         "criterion_text": title,
         "scale": score["scale"] or "",
-        "weight": str(score["weight"]),
+        "weight": str(score.get("weight", "")),
     }
     return _mark(
         trace_id,
