@@ -1,0 +1,323 @@
+"""Datasets of markers into tests: which records, one run for all of them, and what each test makes of its record."""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from assay import api
+from assay.core.errors import AssayError, UsageProblem
+from assay.core.plan import Gates
+from assay.core.report import Report
+from assay.surfaces.printable import printable, printable_lines
+from assay.surfaces.python.runs import Run, run
+from assay.surfaces.reporters.run_decision import decisions
+from assay.surfaces.reporters.run_text import score_text
+from assay.surfaces.reporters.run_view import RunView
+from assay.surfaces.reporters.wording import counted
+
+NAME = 100
+"""Characters of an id that name a test; a longer one is told apart by its hash."""
+TEXT = 2_000
+"""Characters of a text that a failure shows."""
+MOST = 500
+"""Problems of a dataset that are listed."""
+GATES = tuple(Gates.__struct_fields__)
+_PATHS = ("responses", "config")
+"""Options that name a file."""
+RunInTest = Callable[..., Run]
+_CASE = pytest.StashKey["RecordCase"]()
+
+
+class Key(NamedTuple):
+    """What a test is about."""
+
+    record_id: str
+    sample: int | None = None
+    """Which of several answers, where each record is asked several times."""
+
+    @property
+    def name(self) -> str:
+        """What stands in the brackets of a test's name; pytest escapes what no terminal can show."""
+        name = self.record_id
+        if len(name) > NAME:
+            name = f"{name[: NAME - 9]}~{sha256(name.encode()).hexdigest()[:8]}"
+        return name if self.sample is None else f"{name}#{self.sample}"
+
+
+class RecordCase(msgspec.Struct, frozen=True, kw_only=True):
+    """A record with its answer and its grade, as a test sees it."""
+
+    id: str
+    sample: int | None
+    """Which of several answers to the record it is; None where it was asked once."""
+    question: str
+    record: dict[str, Any]
+    """The record as the dataset has it, redacted as the artifacts are."""
+    answer: str
+    score: float
+    """0..1 over all criteria."""
+    raw_score: float
+    """On the scale of the dataset."""
+    scale: str
+    passed: bool
+    justification: str
+    label: str
+    """What kind of failure it is; empty for none."""
+    prediction: dict[str, Any]
+    """Everything else that is known of the answer: votes, tokens, times, cost."""
+    run: Run
+
+
+class Group(msgspec.Struct):
+    """The tests of one marker."""
+
+    source: str
+    options: dict[str, Any]
+    keys: tuple[Key, ...]
+    run_id: str
+    selected: tuple[Key, ...] = ()
+    """Those that are left after every choice of the command line."""
+    outcome: Run | str | None = None
+    """The run, or why there is none; None before the first test."""
+
+    @property
+    def has_gates(self) -> bool:
+        """True when the run as a whole is decided about, and its records alone are not."""
+        return any(self.options.get(name) is not None for name in GATES)
+
+    @property
+    def is_whole(self) -> bool:
+        """True when every record is evaluated."""
+        return set(self.selected) == set(self.keys)
+
+
+class CaseRuns:
+    """The runs of one session of pytest; all workers of xdist share them, each made by whoever is first."""
+
+    def __init__(self, runs_dir: Path, session: str, *, root: Path) -> None:
+        self._runs_dir = runs_dir
+        self._session = session
+        self._root = root
+        self._groups: dict[str, Group] = {}
+        self._calls = 0
+
+    def keys(self, function: pytest.Item, mark: pytest.Mark) -> tuple[Key, ...]:
+        """The records that a marked function is called with; raises CollectError with everything that is wrong with them."""
+        try:
+            source, options = self._settings(mark, function.path.parent)
+            listed = api.list_records(source, **options)
+        except AssayError as problem:
+            raise pytest.Collector.CollectError(_complaint(function.name, problem)) from problem
+        keys = tuple(Key(record.record_id, record.sample) for record in listed)
+        self._groups[_place(function)] = Group(source, options, keys, self._run_id(_place(function)))
+        return keys
+
+    def _settings(self, mark: pytest.Mark, folder: Path) -> tuple[str, dict[str, Any]]:
+        options = dict(mark.kwargs)
+        sources = [*mark.args, *([options.pop("dataset")] if "dataset" in options else [])]
+        if len(sources) != 1:
+            raise UsageProblem("the marker needs one dataset", hint='@pytest.mark.assay("cases.json", model=...)')
+        taken = sorted({"run_id", "runs_dir", "records"} & set(options))
+        if taken:
+            raise UsageProblem(f"{taken[0]} is pytest's to choose", hint="leave it out; --assay-runs-dir names the folder")
+        options |= {name: self._found(options[name], folder) for name in _PATHS if name in options}
+        return self._found(sources[0], folder), {"on_invalid": "reject", **options}
+
+    def _found(self, path: str | Path, *folders: Path) -> str:
+        """A file beside the test, else below the rootdir."""
+        places = [folder / path for folder in (*folders, self._root)]
+        return str(next((place for place in places if place.exists()), places[0]))
+
+    def _run_id(self, place: str) -> str:
+        return f"{self._session}-{_slug(place)}-{sha256(place.encode()).hexdigest()[:6]}"
+
+    def gate_items(self, collector: pytest.Collector, first: pytest.Item) -> Iterator[pytest.Item]:
+        """A test of the whole run, where the marker sets gates."""
+        group = self._groups.get(_place(first))
+        if group is not None and group.has_gates:
+            name = f"{getattr(first, 'originalname', first.name)}[gate]"
+            item: GateItem = GateItem.from_parent(collector, name=name, runs=self, group=group)
+            item.own_markers.extend(first.own_markers)
+            yield item
+
+    def select(self, items: Iterable[pytest.Item]) -> None:
+        """Remember which records are left to be evaluated."""
+        left: dict[str, dict[Key, None]] = {}
+        for item in items:
+            key = _key(item)
+            if key is not None:
+                left.setdefault(_place(item), {})[key] = None
+        for place, group in self._groups.items():
+            group.selected = tuple(left.get(place, ()))
+
+    def case(self, item: pytest.Item) -> RecordCase:
+        """The evaluated record of a test; fails it where there is no grade."""
+        found = item.stash.get(_CASE, None)
+        if found is None:
+            key = _key(item)
+            assert key is not None
+            evaluated = self.evaluated(self._groups[_place(item)])
+            found = item.stash[_CASE] = _case(evaluated, key, item)
+        return found
+
+    def evaluated(self, group: Group) -> Run:
+        """The run of a group, made by the first test of it in any process; the others wait for it."""
+        if group.outcome is None:
+            group.outcome = self._evaluate(group)
+        if isinstance(group.outcome, str):
+            pytest.fail(group.outcome, pytrace=False)
+        return group.outcome
+
+    def _evaluate(self, group: Group) -> Run | str:
+        records = () if group.is_whole else tuple(dict.fromkeys(key.record_id for key in group.selected))
+        try:
+            return self._made(group.source, {**group.options, "records": records}, group.run_id)
+        except AssayError as problem:
+            return _complaint("assay", problem)
+
+    def run(self, source: str | Path, *, run_id: str = "", **options: Any) -> Run:
+        """Run a dataset inside a test. With a `run_id` the run is made once in a session, whichever worker of xdist asks first."""
+        self._calls += 1
+        worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+        name = run_id or f"{_slug(os.environ.get('PYTEST_CURRENT_TEST', 'run'))}-{worker}-{self._calls}"
+        options |= {option: self._found(options[option]) for option in _PATHS if option in options}
+        return self._made(self._found(source), options, f"{self._session}-{name}")
+
+    def _made(self, source: str, options: dict[str, Any], run_id: str) -> Run:
+        self._keep()
+        made = run(source, runs_dir=str(self._runs_dir), run_id=run_id, progress=False, **options)
+        if len(made) != 1:
+            raise UsageProblem(f"{len(made)} candidates are named, and a test is about one", hint="name one with model=...")
+        if not made[0].is_finished:
+            raise UsageProblem(f"run '{run_id}' was stopped before its end")
+        return made[0]
+
+    def _keep(self) -> None:
+        """The folder of the runs, which is no part of the project."""
+        if not self._runs_dir.exists():
+            self._runs_dir.mkdir(parents=True, exist_ok=True)
+            (self._runs_dir / ".gitignore").write_text("# Made by the pytest plugin of assay\n*\n", encoding="utf-8")
+
+    def check(self, item: pytest.Function) -> None:
+        """Fail a test whose record did not pass; where gates decide about the whole run, it is only expected to."""
+        case, group = self.case(item), self._groups[_place(item)]
+        if case.passed:
+            return
+        reason = printable(" · ".join(filter(None, (_score(case), case.label, case.justification))), limit=TEXT)
+        if group.has_gates:
+            pytest.xfail(f"did not pass, and the gate decides: {reason}")
+        pytest.fail(f"record {printable(case.id)!r} did not pass: {reason}", pytrace=False)
+
+
+class GateItem(pytest.Item):
+    """The gates of a marker, as a test of its own."""
+
+    def __init__(self, *, runs: CaseRuns, group: Group, **place: Any) -> None:
+        super().__init__(**place)
+        self.runs = runs
+        self.group = group
+
+    def runtest(self) -> None:
+        """Fail where a gate was missed; a part of the records is not decided about."""
+        if not self.group.is_whole:
+            pytest.skip(f"{len(self.group.selected):,} of {len(self.group.keys):,} records are selected, and gates are about all")
+        made = self.runs.evaluated(self.group)
+        self.user_properties += [("assay.run_id", made.run_id), ("assay.pass_rate", made.pass_rate.value)]
+        if not made.gate.passed:
+            reasons = (decision.reason for decision in decisions(RunView(result=made.result, manifest=made.manifest)))
+            pytest.fail("\n".join([f"run {made.run_id} missed its gates", *map(printable, reasons)]), pytrace=False)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Where it is told of."""
+        return self.path, None, self.name
+
+
+def _slug(place: str) -> str:
+    """The name of a test function, as a part of the name of a folder."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", place.partition("[")[0].partition(" ")[0].rpartition("::")[2])[:60]
+
+
+def _place(item: pytest.Item) -> str:
+    """The test function, whatever it is called with."""
+    assert item.parent is not None
+    return f"{item.parent.nodeid}::{getattr(item, 'originalname', None) or item.name}"
+
+
+def _key(item: pytest.Item) -> Key | None:
+    found = getattr(getattr(item, "callspec", None), "params", {}).get("assay_case")
+    return found if isinstance(found, Key) else None
+
+
+def _case(made: Run, key: Key, item: pytest.Item) -> RecordCase:
+    """The record of a test from its run; an error is no grade, and fails the test before it begins."""
+    api.index_run(made.folders.sealed)
+    found = made.record(key.record_id, sample=key.sample)
+    line = found["prediction"]
+    item.user_properties += _properties(made, line)
+    asked = api.question_of(found["input"])
+    _tell(item, asked, line)
+    if line["status"] != "evaluated":
+        pytest.fail(f"record {printable(key.record_id)!r} has no grade: {_error(line)}", pytrace=False)
+    return RecordCase(
+        id=key.record_id,
+        sample=key.sample,
+        question=asked,
+        record=found["input"],
+        answer=line["model_response"] or "",
+        **{name: line[name] for name in ("score", "raw_score", "scale", "passed")},
+        justification=line["justification"] or "",
+        label=line["label"] or "",
+        prediction=line,
+        run=made,
+    )
+
+
+def _properties(made: Run, line: dict[str, Any]) -> list[tuple[str, object]]:
+    """What a JUnit file says of a test."""
+    names = ("record_id", "status", "score", "raw_score", "passed", "label", "error_code", "cost")
+    return [("assay.run_id", made.run_id), *((f"assay.{name}", line[name]) for name in names if line[name] is not None)]
+
+
+def _tell(item: pytest.Item, asked: str, line: dict[str, Any]) -> None:
+    """What was asked and answered, for the report of a test that fails."""
+    said = (("asked", asked), ("answered", line["model_response"]), ("why", line["justification"]))
+    text = "\n".join(f"{who}: {printable_lines(_cut(words))}" for who, words in said if words)
+    item.add_report_section("setup", "assay", text)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= TEXT else f"{text[: TEXT - 1]}…"
+
+
+def _error(line: dict[str, Any]) -> str:
+    code, message = line["error_code"] or line["status"], line["error_message"] or ""
+    return printable(f"{code}: {message}" if message else code, limit=TEXT)
+
+
+def _score(case: RecordCase) -> str:
+    return f"score {score_text(case.prediction)} on the scale {case.scale}"
+
+
+def _complaint(name: str, problem: AssayError) -> str:
+    """Everything that is wrong, a line each."""
+    refused = problem.refused if isinstance(problem, api.PlanProblems) else ()
+    problems = problem.problems if isinstance(problem, api.PlanProblems) else (problem.message,)
+    lines = list(map(printable, problems if not refused else (line for report in refused for line in _errors(report))))
+    more = [f"... and {len(lines) - MOST:,} more"] if len(lines) > MOST else []
+    hint = f"\nhint: {printable(problem.hint)}" if problem.hint and not refused else ""
+    return "\n  ".join([f"{name}: {counted(len(lines), 'problem')}", *lines[:MOST], *more]) + hint
+
+
+def _errors(report: Report) -> Iterator[str]:
+    """The errors of a dataset with their places."""
+    path = os.path.relpath(report.path)
+    for issue in report.issues:
+        if issue.severity == "error":
+            hint = f" ({issue.hint})" if issue.hint else ""
+            yield f"{path}:{issue.line or 1}:{issue.column or 1}: {issue.code}: {issue.path}: {issue.message}{hint}"

@@ -1,0 +1,42 @@
+"""The runs of a session at the end of pytest's report."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from assay.core.errors import AssayError
+from assay.surfaces.printable import printable
+from assay.surfaces.python.runs import Run, open_run
+from assay.surfaces.reporters.run_text import cost_text
+from assay.surfaces.reporters.wording import counted
+
+
+def write_summary(terminal: Any, runs_dir: Path, session: str) -> None:
+    """A line on each run, where it is, and how to look at it."""
+    terminal.section("assay")
+    folder = os.path.relpath(runs_dir)
+    active = {path.name for path in runs_dir.glob(f".active/{session}-*")}
+    names = sorted({path.name for path in runs_dir.glob(f"{session}-*")} | active)
+    for name in names:
+        for line in _told(name, runs_dir):
+            terminal.write_line(line)
+    terminal.write_line(f"look at one with: assay show {names[-1]} --runs-dir {printable(folder)}")
+
+
+def _told(name: str, runs_dir: Path) -> list[str]:
+    try:
+        run = open_run(name, runs_dir=runs_dir)
+        head, place = f"{name} · {run.state.replace('_', ' ')}", printable(os.path.relpath(run.run_dir))
+        return [head, f"    {_figures(run)}", f"    {place}"]
+    except AssayError as problem:
+        return [f"{name} · {printable(problem.message)}"]
+
+
+def _figures(run: Run) -> str:
+    counts, metrics = run.counts, run.metrics
+    if not metrics:
+        return f"{counts.evaluated_records:,} of {counted(counts.total_records, 'record')} evaluated"
+    rate = f"pass rate {run.pass_rate} · {metrics['pass_count']:,} of {counted(metrics['n_scored'], 'record')}"
+    invalid = f" · {counts.invalid_records:,} invalid" if counts.invalid_records else ""
+    errors = counts.failed_records - counts.invalid_records + counts.cancelled_records
+    return f"{rate} · {counted(errors, 'error')}{invalid} · cost {cost_text(metrics['cost_usd'])}"
