@@ -1,6 +1,7 @@
 """Runs whose candidate is asked in batches of a provider on loopback."""
 
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -10,7 +11,10 @@ from typing import Any
 
 from assay import api
 from assay.core.run_result import RunResult
-from tests.engine.run_settings import mcq_row, write_rows
+from assay.engine.request import RunRequest
+from assay.engine.run import Surroundings
+from assay.engine.runs import start
+from tests.engine.run_settings import mcq_row, planned, write_rows
 from tests.models.batch_provider import BatchProvider
 
 KINDS = ("openai", "openai_responses", "anthropic")
@@ -45,10 +49,17 @@ def resumed(run_file: Path) -> RunResult:
     return api.resume("x", runs_dir=run_file.parent / "runs")
 
 
-def started(run_file: Path, *options: str) -> "subprocess.Popen[str]":
+def started(run_file: Path, *options: str, **environ: str) -> "subprocess.Popen[str]":
     """The run in a process of its own."""
     command = [sys.executable, "-m", "assay", "run", str(run_file), "--run-id", "x", "--runs-dir", str(run_file.parent / "runs")]
-    return subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    return subprocess.Popen(
+        [*command, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, **environ},
+    )
 
 
 def attempts(run_file: Path) -> list[Json]:
@@ -65,5 +76,17 @@ def manifest(run_file: Path) -> Json:
 
 def ledger_rows(run_file: Path, query: str) -> list[Any]:
     """What a query finds in the ledger of the unfinished run."""
-    with closing(sqlite3.connect(run_file.parent / "runs" / ".active" / "x" / "ledger.sqlite")) as database:
+    ledger = run_file.parent / "runs" / ".active" / "x" / "ledger.sqlite"
+    # Reading only: a look must not make the file.
+    with closing(sqlite3.connect(f"file:{ledger}?mode=ro", uri=True)) as database:
         return database.execute(query).fetchall()
+
+
+def run_priced(folder: Path, provider: BatchProvider, **members: Any) -> RunResult:
+    """A run with a model that has a listed price: the provider stands in for the vendor, as a proxy would."""
+    providers = [{"name": "shop", "kind": "openai", "base_url": "http://shop.openai.azure.com/v1"}]
+    candidate = {"model": "shop/gpt-4o", "max_tokens": members.pop("max_tokens", None)}
+    run_file = write_run(folder, provider, candidates=[candidate], providers=providers, **members)
+    environ = {"http_proxy": provider.base_url.removesuffix("/v1")}
+    (plan,) = planned(RunRequest(run_file=str(run_file), run_id="x", runs_dir=str(folder / "runs")), **environ).plans
+    return start(plan, folder / "runs", Surroundings(environ=environ))

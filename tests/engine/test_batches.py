@@ -10,7 +10,7 @@ import pytest
 from assay import api
 from assay.core.errors import ServerProblem
 from assay.engine.request import RunRequest
-from tests.engine.batch_runs import KINDS, attempts, ledger_rows, manifest, resumed, run, write_run
+from tests.engine.batch_runs import KINDS, attempts, ledger_rows, manifest, resumed, run, started, write_run
 from tests.engine.run_settings import problems_of
 from tests.models.batch_provider import BatchProvider, Faults, Refused
 
@@ -240,3 +240,21 @@ def test_a_provider_without_batches_is_a_problem_before_any_call(tmp_path: Path)
         run_file = write_run(tmp_path, provider, candidates=["scripted/echo"])
     (problem,) = problems_of(RunRequest(run_file=str(run_file), runs_dir=str(tmp_path / "runs")))
     assert "the provider 'scripted' of kind scripted takes no batches" in problem
+
+
+def test_no_key_is_in_what_is_kept_nor_in_what_is_said(tmp_path: Path) -> None:
+    key = "sk-canary-0123456789abcdef"
+    with BatchProvider(meddle=lambda _, path, __: Refused(400, f"bad key {key}") if path == "/v1/files" else None) as provider:
+        run_file = write_run(tmp_path, provider, providers=[{**_impatient(provider), "kind": "openai", "key_variable": "SHOP_KEY"}])
+        running = started(run_file, SHOP_KEY=key)
+        _, told = running.communicate()
+    assert (running.returncode, "could not be handed in" in told, key in told) == (2, True, False)
+    assert provider.headers[0]["authorization"] == f"Bearer {key}"
+    assert [path for path in tmp_path.rglob("*") if path.is_file() and key.encode() in path.read_bytes()] == []
+
+
+def test_what_waits_for_a_batch_is_said_in_the_list_of_runs(tmp_path: Path) -> None:
+    with BatchProvider() as provider:
+        run(write_run(tmp_path, provider), is_detached=True)
+        (listing,) = api.list_runs(tmp_path / "runs")
+    assert (listing.state, listing.note) == ("running", "waits for 1 batch with 6 requests")

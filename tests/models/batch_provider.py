@@ -16,9 +16,10 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 Json = dict[str, Any]
-Meddling = Literal["reset", "hang", "hang_before", "truncate", "headless"]
+Meddling = Literal["reset", "hang", "hang_before", "truncate", "stall", "headless"]
 """`reset`: done, but the connection is cut; `hang`: done, but never answered; `hang_before`: not even done; `truncate`: half the
-reply, then the connection is cut; `headless`: half the reply without a length, as if that were all."""
+reply, then the connection is cut; `stall`: half the reply, and never the rest; `headless`: half the reply without a length, as if
+that were all."""
 _CUSTOM_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _FILE = re.compile(r"/v1/files/([^/]+)/content")
 _BATCH = re.compile(r"/v1/batches/([^/]+)")
@@ -474,6 +475,8 @@ class _Exchange(BaseHTTPRequestHandler):
         self.end_headers()
         self.close_connection = self.close_connection or bool(how)
         self.wfile.write(sent[: len(sent) // 2] if how else sent)
+        if how == "stall":
+            self._hang()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the parent's names
         """Say nothing on standard error."""

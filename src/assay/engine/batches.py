@@ -24,7 +24,7 @@ from assay.engine.batch_merge import CutOff, Merger, Merging, Stranger
 from assay.engine.batch_spool import Spooler, Spooling, is_intact, private_file, spool_path
 from assay.engine.stopping import Signals, run_loop
 from assay.engine.tally import BatchProgress
-from assay.grading import settings_of
+from assay.grading import GradingSettings
 from assay.models.address import request_addressing
 from assay.models.batching import BatchStatus, Handover, Mark, batch_limits, open_desk
 from assay.models.prices import pricing, tariff_of
@@ -52,6 +52,7 @@ class Collecting(msgspec.Struct, kw_only=True):
 
     ledger: SqliteLedger
     plan: Plan
+    settings: GradingSettings
     folder: Path
     """The run's working state."""
     environ: Mapping[str, str]
@@ -90,6 +91,7 @@ class _Collection:
         self._from = collecting
         self._plan = collecting.plan
         self._batch = collecting.plan.batch or BatchPlan()
+        self._provider = next(one for one in self._plan.providers if one.name == self._plan.candidate.provider)
         self._ledger = collecting.ledger
         self._book = BatchBook(collecting.ledger)
         self._folder = collecting.folder / FOLDER
@@ -106,12 +108,11 @@ class _Collection:
 
     async def run(self) -> None:
         """Returns when every batch is merged, or when the run is to stop."""
-        provider = next(one for one in self._plan.providers if one.name == self._plan.candidate.provider)
         cache = ReplyCache(Path(self._plan.cache_dir)) if self._plan.cache_dir else None
         watcher = asyncio.create_task(self._watch())
         try:
             async with open_desk(
-                provider, self._plan.candidate, environ=self._from.environ, keep_raw=self._plan.keep_raw
+                self._provider, self._plan.candidate, environ=self._from.environ, keep_raw=self._plan.keep_raw
             ) as self._desk:
                 with Signals(self, self._stop) if self._from.takes_signals else nullcontext():
                     await self._work(cache)
@@ -122,8 +123,7 @@ class _Collection:
                 cache.close()
 
     async def _work(self, cache: ReplyCache | None) -> None:
-        provider = next(one for one in self._plan.providers if one.name == self._plan.candidate.provider)
-        cost = pricing(provider, self._plan.candidate, environ=self._from.environ, clock=self._from.clock, is_batch=True)
+        cost = pricing(self._provider, self._plan.candidate, environ=self._from.environ, clock=self._from.clock, is_batch=True)
         self._merging = Merging(plan=self._plan, book=self._book, desk=self._desk, cost=cost, cache=cache)
         spooler = self._spooler(cache)
         while True:
@@ -139,15 +139,14 @@ class _Collection:
         self._ledger.set_note(NOTE, msgspec.json.encode(rows).decode())
 
     def _spooler(self, cache: ReplyCache | None) -> Spooler:
-        plan, environ = self._plan, self._from.environ
-        provider = next(one for one in plan.providers if one.name == plan.candidate.provider)
+        plan, environ, provider = self._plan, self._from.environ, self._provider
         at = datetime.fromtimestamp(self._from.clock(), UTC)
         open_estimates = sum(row.estimate for row in self._open_rows())
         return Spooler(
             Spooling(
                 plan=plan,
                 batch=self._batch,
-                settings=settings_of(plan),
+                settings=self._from.settings,
                 ledger=self._ledger,
                 book=self._book,
                 desk=self._desk,
@@ -229,7 +228,13 @@ class _Collection:
         if not row.upload_id:
             row = self._saved(row, upload_id=await self._desk.upload(handover))
         row = self._saved(row, state="submitting")
-        batch_id = await self._desk.create(msgspec.structs.replace(handover, upload_id=row.upload_id))
+        try:
+            batch_id = await self._desk.create(msgspec.structs.replace(handover, upload_id=row.upload_id))
+        except ModelFailure as failure:
+            if 400 <= (failure.http_status or 0) < 500:
+                # It was refused, so that there is none; and perhaps because the provider has the file no more.
+                self._saved(row, state="spooled", upload_id="")
+            raise
         self._saved(row, state="submitted", batch_id=batch_id)
         self._spool(row).unlink(missing_ok=True)
         self._problem = ""

@@ -37,7 +37,7 @@ from assay.engine.selection import prepared_records
 from assay.engine.shown import own_secrets
 from assay.engine.stopping import Signals, run_loop
 from assay.engine.tally import BatchProgress, Snapshot, Tally
-from assay.grading import settings_of
+from assay.grading import GradingSettings, settings_of
 from assay.models import Model, open_models
 from assay.models.address import request_addressing
 from assay.models.prices import pricing
@@ -237,6 +237,7 @@ class _Drive:
         collecting = Collecting(
             ledger=self._ledger,
             plan=plan,
+            settings=_settings(plan, OpenPlugins(plan, around.plugins)),
             folder=self._folders.active,
             environ=around.environ,
             clock=around.clock,
@@ -381,7 +382,7 @@ class Evaluation:
         tally = Tally(sum(counts.values()) + opened, counts, started=surroundings.clock(), cost=spent)
         return Room(
             plan=plan,
-            settings=msgspec.structs.replace(settings_of(plan), grader_code=self._plugins.of("grader")),
+            settings=_settings(plan, self._plugins),
             routes={
                 model.name: _route(plan, model, models[model.name], limits=limits, environ=surroundings.environ)
                 for model in (*plan.models(), *filter(None, (plan.called_grader(),)))
@@ -415,6 +416,11 @@ class Evaluation:
         if self._surroundings.watch is not None:
             now, is_stopping = self._surroundings.clock(), room.stop.is_set()
             self._surroundings.watch(room.tally.snapshot(self._state, now, waiting=room.crew.waiting, is_stopping=is_stopping))
+
+
+def _settings(plan: Plan, plugins: OpenPlugins) -> GradingSettings:
+    """What cases are asked and graded by, the same one by one and in batches."""
+    return msgspec.structs.replace(settings_of(plan), grader_code=plugins.of("grader"))
 
 
 def _route(plan: Plan, model: ModelPlan, opened: Model, *, limits: Limits, environ: Mapping[str, str]) -> Route:

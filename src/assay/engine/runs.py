@@ -15,6 +15,8 @@ from assay.engine.evidence import failed_evaluations, iso
 from assay.engine.folders import UPLOAD, RunFolders, folders_of, run_ids
 from assay.engine.run import Interrupted, Surroundings, drive, open_or_create
 from assay.engine.shown import ShownPlan, own_secrets
+from assay.store.batch_book import NOTE as BATCHES
+from assay.store.batch_book import BatchRow
 from assay.store.folder import RunFolder, open_run_folder
 from assay.store.ledger import RunRow
 from assay.store.redact import Redactor
@@ -303,4 +305,15 @@ def _active_listing(folders: RunFolders) -> RunListing:
         judges=tuple(judge.name for judge in plan.judges),
         total_records=total,
         done_records=total - by_status.get("open", 0),
+        note=_waiting(row),
     )
+
+
+def _waiting(row: RunRow) -> str:
+    """What an unfinished run waits for at a provider, as it was when somebody last looked."""
+    rows = msgspec.json.decode(row.notes.get(BATCHES, "[]"), type=list[BatchRow])
+    waiting = [batch for batch in rows if batch.state in ("submitting", "submitted")]
+    if not waiting:
+        return ""
+    requests = sum(batch.requests for batch in waiting)
+    return f"waits for {'1 batch' if len(waiting) == 1 else f'{len(waiting)} batches'} with {requests:,} requests"
