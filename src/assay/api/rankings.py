@@ -29,4 +29,4 @@ def rank(
     has who is ahead. An unfinished run of the same id goes on.
     """
     planned = source if isinstance(source, PlannedComparison) else plan_rank(source)
-    return start(planned.plan, Path(planned.runs_dir), surroundings(watch, on_busy, takes_signals=takes_signals))
+    return start(planned.plan, Path(planned.runs_dir), surroundings(watch=watch, on_busy=on_busy, takes_signals=takes_signals))

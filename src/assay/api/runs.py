@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypedDict, Unpack, get_args
 
 import msgspec
 
@@ -15,6 +15,7 @@ from assay.core.plugin import Plugin
 from assay.core.run_result import RunListing, RunResult
 from assay.engine.folders import RunFolders, find_named_run, find_run, folders_of, run_ids
 from assay.engine.inputs import DatasetInput
+from assay.engine.observing import CallSeen, Observer, RecordSeen, ScoreSeen
 from assay.engine.opened import Run
 from assay.engine.planning import ListedRecord, PlannedRuns
 from assay.engine.planning import list_records as list_request
@@ -39,12 +40,16 @@ from assay.store.retention import purge_run, purgeable
 from assay.store.verify import removed_artifacts, verify_run
 
 __all__ = [
+    "CallSeen",
     "ListedRecord",
+    "Observer",
     "PlanProblems",
     "PlannedRuns",
     "Purged",
+    "RecordSeen",
     "Run",
     "RunRequest",
+    "ScoreSeen",
     "Snapshot",
     "cancel",
     "check",
@@ -70,6 +75,19 @@ Watch = Callable[[Snapshot], None]
 OnBusy = Callable[[int | None], None]
 
 
+class Hooks(TypedDict, total=False):
+    """What a caller may be told of a run that goes on, and how it may stop it."""
+
+    watch: Watch | None
+    on_busy: OnBusy | None
+    observe: Observer | None
+    takes_signals: bool
+    is_stopping: Callable[[], bool] | None
+    """For a caller that has signals of its own: asked a few times a second, and True drains the run."""
+    is_detached: bool
+    """Batches of a provider are handed in and not waited for."""
+
+
 class Purged(msgspec.Struct, frozen=True):
     """What a purge removed from a run, or would remove."""
 
@@ -90,7 +108,7 @@ def run(
     source: RunRequest | PlannedRuns | str | Path,
     *,
     watch: Watch | None = None,
-    on_busy: OnBusy | None = None,
+    observe: Observer | None = None,
     takes_signals: bool = False,
     is_stopping: Callable[[], bool] | None = None,
     is_detached: bool = False,
@@ -100,18 +118,13 @@ def run(
 
     `options` are the members of RunRequest; `model` and `judge` may be used for one model each. A model, a judge and the `grader`
     may be plain functions. A caller that has signals of its own may drain the run instead: `is_stopping` is asked a few times a
-    second. Detached, batches of a provider are handed in and not waited for: `resume` collects them.
+    second. `observe` is told of each record, `on_busy` that another process works on the run. Detached, batches of a provider are
+    handed in and not waited for: `resume` collects them.
     """
+    hooks = Hooks(watch=watch, observe=observe, takes_signals=takes_signals, is_stopping=is_stopping, is_detached=is_detached)
+    hooks["on_busy"] = options.pop("on_busy", None)
     planned = source if isinstance(source, PlannedRuns) else plan_runs(_request(source, options))
-    around = surroundings(
-        watch,
-        on_busy,
-        takes_signals=takes_signals,
-        inputs=planned.inputs,
-        is_stopping=is_stopping,
-        plugins=planned.plugins,
-    )
-    around.is_detached = is_detached
+    around = surroundings(planned.inputs, planned.plugins, **hooks)
     results: list[RunResult] = []
     for plan in planned.plans:
         results.append(start_run(plan, Path(planned.runs_dir), around))
@@ -145,21 +158,9 @@ async def run_async(source: RunRequest | str | Path, **options: Any) -> tuple[Ru
     return await asyncio.to_thread(run, source, **options)
 
 
-def resume(
-    run_name: str,
-    *,
-    runs_dir: str | Path = RUNS_DIR,
-    watch: Watch | None = None,
-    on_busy: OnBusy | None = None,
-    takes_signals: bool = False,
-    is_stopping: Callable[[], bool] | None = None,
-) -> RunResult:
-    """Go on with an unfinished run under the settings that it was started with.
-
-    A caller that has signals of its own may drain the run instead: `is_stopping` is asked a few times a second.
-    """
-    around = surroundings(watch, on_busy, takes_signals=takes_signals, is_stopping=is_stopping)
-    return resume_run(find_run(Path(runs_dir), run_name), around)
+def resume(run_name: str, *, runs_dir: str | Path = RUNS_DIR, **hooks: Unpack[Hooks]) -> RunResult:
+    """Go on with an unfinished run under the settings that it was started with."""
+    return resume_run(find_run(Path(runs_dir), run_name), surroundings(**hooks))
 
 
 def cancel(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> RunResult:
@@ -167,18 +168,11 @@ def cancel(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> RunResult:
     return cancel_run(find_run(Path(runs_dir), run_name), surroundings())
 
 
-def retry(
-    run_name: str,
-    *,
-    runs_dir: str | Path = RUNS_DIR,
-    run_id: str | None = None,
-    watch: Watch | None = None,
-    takes_signals: bool = False,
-) -> RunResult:
+def retry(run_name: str, *, runs_dir: str | Path = RUNS_DIR, run_id: str | None = None, **hooks: Unpack[Hooks]) -> RunResult:
     """A new run, linked to the old one, over the records that the old one could not evaluate."""
     parent = find_run(Path(runs_dir), run_name)
     plan = retry_plan(parent, new_run_id() if run_id is None else run_id)
-    return start_run(plan, parent.runs_dir, surroundings(watch, takes_signals=takes_signals))
+    return start_run(plan, parent.runs_dir, surroundings(**hooks))
 
 
 def rescore(
@@ -283,21 +277,7 @@ def check(run_file: str | Path, *, environ: Mapping[str, str] | None = None) -> 
 
 
 def surroundings(
-    watch: Watch | None = None,
-    on_busy: OnBusy | None = None,
-    *,
-    takes_signals: bool = False,
-    inputs: Sequence[DatasetInput] | None = None,
-    is_stopping: Callable[[], bool] | None = None,
-    plugins: Sequence[Plugin] = (),
+    inputs: Sequence[DatasetInput] | None = None, plugins: Sequence[Plugin] = (), **hooks: Unpack[Hooks]
 ) -> Surroundings:
     """What a run takes from outside, for the callers of this process."""
-    return Surroundings(
-        environ=os.environ,
-        watch=watch,
-        on_busy=on_busy,
-        takes_signals=takes_signals,
-        inputs=inputs,
-        is_stopping=is_stopping,
-        plugins=plugins,
-    )
+    return Surroundings(environ=os.environ, inputs=inputs, plugins=plugins, **hooks)

@@ -18,6 +18,7 @@ from assay.core.plan import Plan, retry_delay
 from assay.engine.crew import Crew
 from assay.engine.journal import Journal
 from assay.engine.limits import Gate, Limits
+from assay.engine.observing import Ended, Watcher
 from assay.engine.tally import UNTIMED, Tally
 from assay.grading import NO_QUORUM, GradingSettings, needs_judge, start
 from assay.models import Model
@@ -27,7 +28,8 @@ from assay.store.ledger import Claim, Entry, Fenced, OpenRecord
 PROVIDER_REFUSED = "provider_refused"
 """Code of the records that were not evaluated because a provider took no more calls."""
 
-_decode_case = msgspec.json.Decoder(Case).decode
+read_case = msgspec.json.Decoder(Case).decode
+"""A case of the ledger."""
 
 
 class Stopped(Exception):
@@ -86,6 +88,8 @@ class Room(msgspec.Struct, kw_only=True):
     judged: Callable[[str, str], Reply | None] | None = None
     """What a judge said in the run that this one repeats, by the record's hash and the call; None where it is to be asked."""
     cache: ReplyCache | None = None
+    watcher: Watcher | None = None
+    """Who is told of each record when its outcome is on the disk."""
     chance: Callable[[], float] = random.random
     clock: Callable[[], float] = time.time
 
@@ -119,6 +123,8 @@ async def run_case(opened: OpenRecord, claim: Claim, room: Room) -> None:
         await drive.save()
     else:
         room.tally.add_outcome(outcome)
+        if room.watcher is not None:
+            room.watcher.tell(drive.ended(outcome))
     finally:
         drive.leave()
 
@@ -140,7 +146,7 @@ class _Drive:
         self._opened = opened
         self._claim = claim
         self._room = room
-        self._case = _decode_case(opened.case)
+        self._case = read_case(opened.case)
         self._replies: dict[str, Reply] = {}
         self._latencies: dict[str, float] = {}
         self._failures: list[Attempt] = []
@@ -148,6 +154,8 @@ class _Drive:
         for attempt in opened.attempts:
             self._remember(attempt)
         self._is_retrying = False
+        self._noted: list[Attempt] = []
+        self._asks: dict[str, Ask] = {}
         self._unsaved: list[Attempt] = []
         self._held: list[Gate] = []
         """Slots of calls whose results are not yet on the disk: so a crash costs no more calls than there are slots."""
@@ -336,6 +344,10 @@ class _Drive:
         self._release(self._held)
         self._room.crew.end_rounds(is_retrying=self._is_retrying)
 
+    def ended(self, outcome: Outcome) -> Ended:
+        """The record for whoever observes the run, with the attempts of an earlier process."""
+        return Ended(self._case, (*self._opened.attempts, *self._noted), outcome, self._asks)
+
     def entry(self, outcome: Outcome | None) -> Entry:
         """What is not yet in the ledger."""
         return Entry(self._opened.position, tuple(self._unsaved), outcome)
@@ -436,6 +448,10 @@ class _Drive:
         else:
             attempt = self._with_failure(attempt, result)
         self._unsaved.append(attempt)
+        if self._room.watcher is not None:
+            self._noted.append(attempt)
+            if self._room.watcher.wants_texts:
+                self._asks[attempt.call_id] = call.ask
         self._room.tally.add_attempt(attempt)
         return attempt
 

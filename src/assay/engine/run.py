@@ -29,6 +29,7 @@ from assay.engine.inputs import DatasetInput
 from assay.engine.journal import Journal
 from assay.engine.limits import Limits, make_room_for_handles
 from assay.engine.local import run_local
+from assay.engine.observing import Observer, Watcher
 from assay.engine.pairs import compared_records
 from assay.engine.plugins import OpenPlugins
 from assay.engine.rankings import earlier_verdicts
@@ -71,6 +72,8 @@ class Surroundings(msgspec.Struct, kw_only=True):
     """Given answers by case id and sample, where they are in no file."""
     judged: Callable[[str, str], Reply | None] | None = None
     """What judges said in an earlier run, by a record's hash and a call; None where they are to be asked."""
+    observe: Observer | None = None
+    """Told of each record that comes to its end."""
     is_stopping: Callable[[], bool] | None = None
     """Asked a few times a second: True drains the run, for a caller that has signals of its own."""
     plugins: Sequence[Plugin] = ()
@@ -379,6 +382,8 @@ class Evaluation:
         counts = await journal.call(self._ledger.counts)
         spent = await journal.call(_spent, self._ledger) if plan.max_cost is not None or plan.batch is not None else 0.0
         opened = counts.pop("open", 0)
+        observe = surroundings.observe
+        watcher = None if observe is None else Watcher(observe, plan, environ=surroundings.environ, clock=surroundings.clock)
         tally = Tally(sum(counts.values()) + opened, counts, started=surroundings.clock(), cost=spent)
         return Room(
             plan=plan,
@@ -397,6 +402,7 @@ class Evaluation:
             responses=surroundings.answers or open_responses(plan),
             judged=surroundings.judged,
             cache=self._cache,
+            watcher=watcher,
             clock=surroundings.clock,
         )
 

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Sequence
 
 from assay.core.errors import AssayError
-from assay.engine.case import Room, end_at_once, run_case
+from assay.engine.case import Room, end_at_once, read_case, run_case
+from assay.engine.observing import Ended
 from assay.store.ledger import Claim, Entry, Fenced, OpenRecord
 
 
@@ -17,7 +18,9 @@ async def run_shard(shard: int, room: Room, *, owner: str) -> None:
     # Nothing is cancelled: a record that cannot go on ends by itself, and what it has paid for is kept.
     ended, others = _ended_at_once(opened, claim, room)
     ends = await asyncio.gather(
-        _append(ended, claim, room), *(_run_one(record, claim, room) for record in others), return_exceptions=True
+        _append([opened[place] for place in ended], list(ended.values()), claim, room=room),
+        *(_run_one(record, claim, room) for record in others),
+        return_exceptions=True,
     )
     for end in ends:
         if isinstance(end, BaseException) and not isinstance(end, Fenced):
@@ -38,20 +41,20 @@ async def _taken(shard: int, room: Room, *, owner: str) -> tuple[Claim, list[Ope
     return claim, opened
 
 
-def _ended_at_once(opened: Sequence[OpenRecord], claim: Claim, room: Room) -> tuple[list[Entry], list[OpenRecord]]:
-    """What is to be appended for the records for which nobody has to be asked, and the other records."""
-    ended: list[Entry] = []
+def _ended_at_once(opened: Sequence[OpenRecord], claim: Claim, room: Room) -> tuple[dict[int, Entry], list[OpenRecord]]:
+    """What is to be appended, by place among them, for the records for which nobody has to be asked, and the other records."""
+    ended: dict[int, Entry] = {}
     others: list[OpenRecord] = []
-    for record in opened:
+    for place, record in enumerate(opened):
         entry = end_at_once(record, claim, room)
         if entry is None:
             others.append(record)
         else:
-            ended.append(entry)
+            ended[place] = entry
     return ended, others
 
 
-async def _append(ended: Sequence[Entry], claim: Claim, room: Room) -> None:
+async def _append(records: Sequence[OpenRecord], ended: Sequence[Entry], claim: Claim, *, room: Room) -> None:
     if not ended:
         return
     try:
@@ -60,8 +63,11 @@ async def _append(ended: Sequence[Entry], claim: Claim, room: Room) -> None:
         room.stop.set()
         raise
     else:
-        for outcome in (entry.outcome for entry in ended if entry.outcome is not None):
-            room.tally.add_outcome(outcome)
+        for record, entry in zip(records, ended, strict=True):
+            assert entry.outcome is not None
+            room.tally.add_outcome(entry.outcome)
+            if room.watcher is not None:
+                room.watcher.tell(Ended(read_case(record.case), entry.attempts, entry.outcome))
     finally:
         for _ in ended:
             room.crew.end_rounds(is_retrying=False)

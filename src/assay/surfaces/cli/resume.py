@@ -20,6 +20,7 @@ from assay.surfaces.cli.run_options import (
     markdown_option,
     runs_dir_option,
 )
+from assay.surfaces.cli.telemetry import Telemetry, telemetry_of, telemetry_options, telling
 
 HELP = """Go on with a run that was interrupted, under the settings that it was started with.
 
@@ -52,34 +53,42 @@ Exit codes:
 @charts_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
 @click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
+@telemetry_options
 @server_options
 @click.pass_context
 def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
     """Entry of the command; see HELP."""
-    remote = remote_of(given)
+    remote, telemetry = remote_of(given), telemetry_of(given)
     check_markdown(given["markdown"], is_json=given["is_json"])
     check_charts(given["charts"])
     shown = Shown(
         runs_dir=runs_dir,
         is_json=given["is_json"],
         is_verbose=given["verbose"],
-        is_quiet=given["quiet"],
+        is_quiet=given["quiet"] or telemetry.fills_standard_error,
         markdown=given["markdown"],
         pipeline=Pipeline.of(given),
         charts=given["charts"],
     )
-    context.exit(resume(run, shown) if remote is None else resume_there(remote, run, shown=shown))
+    context.exit(resume(run, shown, telemetry) if remote is None else resume_there(remote, run, shown=shown))
 
 
-def resume(run: str, shown: Shown) -> int:
+def resume(run: str, shown: Shown, telemetry: Telemetry) -> int:
     """Bring the run to its end and say how it went as an exit code."""
     found = api.open_run(run, runs_dir=shown.runs_dir)
     opened, shown = found.result, msgspec.structs.replace(shown, runs_dir=str(found.folders.runs_dir))
     again = command_line("resume", opened.run_id, shown=shown)
-    with RunProgress(opened.run_id, is_quiet=shown.is_quiet, resume=again) as progress:
+    with telling(telemetry) as tellers, RunProgress(opened.run_id, is_quiet=shown.is_quiet, resume=again) as progress:
         if not opened.is_finished:
             progress.announce(f"{opened.counts.total_records:,} records · {opened.candidate}")
+        tellers.run_started(opened.run_id)
         result = api.resume(
-            opened.run_id, runs_dir=shown.runs_dir, watch=progress.watch, on_busy=progress.wait_for_other, takes_signals=True
+            opened.run_id,
+            runs_dir=shown.runs_dir,
+            watch=progress.watch,
+            on_busy=progress.wait_for_other,
+            observe=tellers.observer,
+            takes_signals=True,
         )
+        tellers.run_ended(result)
     return conclude([result], shown)

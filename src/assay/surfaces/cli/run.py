@@ -35,6 +35,7 @@ from assay.surfaces.cli.run_options import (
     write_json,
     write_text,
 )
+from assay.surfaces.cli.telemetry import Telemetry, Tellers, telemetry_of, telemetry_options, telling
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.run_estimate import batch_text
 from assay.surfaces.reporters.run_plan import plan_document, plan_text
@@ -115,6 +116,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     verbose: bool
     no_download: bool
     remote: Remote | None = None
+    telemetry: Telemetry = Telemetry()
 
 
 _SENT = ("concurrency", "limit", "sample", "seed", "repeat", "quorum", "max_cost", "on_invalid")
@@ -177,6 +179,7 @@ _COUNT = click.IntRange(min=1)
 @mlflow_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
 @click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
+@telemetry_options
 @server_options
 @click.option("--no-download", is_flag=True, help="With --server: leave the artifacts there.")
 @click.pass_context
@@ -185,8 +188,9 @@ def command(context: click.Context, /, **given: Any) -> None:
     # The default of --runs-dir must not win over the run file; a folder that was named, on the line or in the environment, does.
     if context.get_parameter_source("runs_dir") is click.core.ParameterSource.DEFAULT:
         given["runs_dir"] = None
-    remote = remote_of(given)
-    context.exit(run(msgspec.structs.replace(msgspec.convert(given, Options), remote=remote)))
+    remote, telemetry = remote_of(given), telemetry_of(given)
+    options = msgspec.structs.replace(msgspec.convert(given, Options), remote=remote, telemetry=telemetry)
+    context.exit(run(options))
 
 
 def run(options: Options) -> int:
@@ -211,7 +215,8 @@ def run(options: Options) -> int:
             click.echo(f"assay: {printable(note)}", err=True)
         for line in batch_lines(planned):
             click.echo(f"assay: {printable(line)}", err=True)
-    results = run_each(planned, shown)
+    with telling(options.telemetry) as tellers:
+        results = run_each(planned, shown, tellers)
     waiting = tuple(plan.candidate.name for plan in planned.plans[len(results) :])
     return conclude(results, msgspec.structs.replace(shown, waiting=waiting))
 
@@ -237,7 +242,7 @@ def _shown(options: Options, runs_dir: str) -> Shown:
         runs_dir=runs_dir,
         is_json=options.is_json,
         is_verbose=options.verbose,
-        is_quiet=options.quiet,
+        is_quiet=options.quiet or options.telemetry.fills_standard_error,
         markdown=options.markdown,
         pipeline=_pipeline(options),
         charts=options.charts,
@@ -282,6 +287,8 @@ def _check_sendable(options: Options) -> None:
         "--config": bool(options.config),
         "--dry-run": options.dry_run,
         "--batch": options.batch or options.detach or bool(options.batch_fallback),
+        "--otel": options.telemetry.otel,
+        "--metrics-file": options.telemetry.metrics_file is not None,
         "--no-download beside --markdown, which links to the artifacts,": options.no_download and options.markdown is not None,
     }
     for what in (what for what, is_wanted in unusable.items() if is_wanted):
@@ -354,7 +361,7 @@ def _is_run_file(source: str) -> bool:
         return False
 
 
-def run_each(planned: api.PlannedRuns, shown: Shown) -> list[RunResult]:
+def run_each(planned: api.PlannedRuns, shown: Shown, tellers: Tellers) -> list[RunResult]:
     """One run after the other; the first that is stopped is the last."""
     results: list[RunResult] = []
     for plan in planned.plans:
@@ -362,9 +369,16 @@ def run_each(planned: api.PlannedRuns, shown: Shown) -> list[RunResult]:
         times = f", {plan.repeat} times each" if plan.repeat > 1 else ""
         records = counted(planned.valid_records, "record") + times
         with announced(plan.run_id, f"{records} · {plan.candidate.name}", shown=shown) as progress:
+            tellers.run_started(plan.run_id)
             results += api.run(
-                one, watch=progress.watch, on_busy=progress.wait_for_other, takes_signals=True, is_detached=shown.is_detached
+                one,
+                watch=progress.watch,
+                on_busy=progress.wait_for_other,
+                observe=tellers.observer,
+                takes_signals=True,
+                is_detached=shown.is_detached,
             )
+        tellers.run_ended(results[-1])
         if not results[-1].is_finished and not shown.is_detached:
             break
     return results

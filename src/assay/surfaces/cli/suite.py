@@ -24,6 +24,7 @@ from assay.surfaces.cli.run_options import (
     write_text,
 )
 from assay.surfaces.cli.run_pipeline import tell_runs
+from assay.surfaces.cli.telemetry import Tellers, telemetry_of, telemetry_options, telling
 from assay.surfaces.reporters.run_checks import CheckedRun, gated_run, optional_run, problem_run
 from assay.surfaces.reporters.verdict import suite_markdown, suite_text
 
@@ -68,14 +69,18 @@ Exit codes:
 @github_option
 @markdown_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
+@telemetry_options
 @click.pass_context
 def command(context: click.Context, /, suite: str, runs_dir: str, *, run_id: str, quiet: bool, **given: Any) -> None:
     """Entry of the command; see HELP."""
+    telemetry = telemetry_of(given)
     check_markdown(given["markdown"], [suite], is_json=given["is_json"])
     pipeline = Pipeline.of(given, [suite])
     planned = api.plan_suite(suite, runs_dir=runs_dir, run_id=run_id)
-    shown = Shown(runs_dir=runs_dir, is_quiet=quiet, is_named=bool(run_id))
-    found = api.decide_suite(planned, _results(planned, shown))
+    shown = Shown(runs_dir=runs_dir, is_quiet=quiet or telemetry.fills_standard_error, is_named=bool(run_id))
+    with telling(telemetry) as tellers:
+        results = _results(planned, shown, tellers)
+    found = api.decide_suite(planned, results)
     if given["is_json"]:
         write_json(found.to_dict())
     if given["markdown"] is not None:
@@ -99,11 +104,11 @@ def _checked(one: api.SuiteRun, runs_dir: str) -> CheckedRun:
     return checked if one.required else optional_run(checked)
 
 
-def _results(planned: api.PlannedSuite, shown: Shown) -> list[list[RunResult]]:
+def _results(planned: api.PlannedSuite, shown: Shown, tellers: Tellers) -> list[list[RunResult]]:
     """The runs of each part; the first that is stopped is the last."""
     results: list[list[RunResult]] = []
     for _, plans in planned.parts:
-        results.append(run_each(plans, shown))
+        results.append(run_each(plans, shown, tellers))
         if not all(result.is_finished for result in results[-1]):
             break
     return results

@@ -1,0 +1,158 @@
+"""What a command tells other tools while it works on runs: traces, lines of JSON, figures; nothing unless it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, Protocol, TypeVar
+
+import click
+import msgspec
+
+from assay import api
+from assay.core.errors import AssayError, MissingExtra, UsageProblem
+from assay.core.run_result import RunResult
+from assay.surfaces.cli.exits import complain
+from assay.surfaces.cli.streams import check_writable, encoded, write_file
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+class Telemetry(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked for."""
+
+    otel: bool = False
+    otel_content: bool = False
+    log_format: str | None = None
+    log_file: str | None = None
+    metrics_file: str | None = None
+
+    @property
+    def fills_standard_error(self) -> bool:
+        """Lines of JSON go where the progress would."""
+        return self.log_format is not None and self.log_file is None
+
+
+class Teller(Protocol):
+    """An observer that knows of runs too."""
+
+    wants_texts: bool
+
+    def __call__(self, seen: api.RecordSeen, /) -> None:
+        """A record has come to its end."""
+
+    def run_started(self, run_id: str) -> None:
+        """A run is about to be worked on."""
+
+    def run_ended(self, result: RunResult) -> None:
+        """A run has ended, or was interrupted."""
+
+
+class Tellers:
+    """All who are told; an observer of a run while there is one."""
+
+    def __init__(self, tellers: Sequence[Teller]) -> None:
+        self._tellers = tellers
+        self.wants_texts = any(teller.wants_texts for teller in tellers)
+
+    @property
+    def observer(self) -> api.Observer | None:
+        """What the run is given; None when nobody is to be told, so that it costs nothing."""
+        return self if self._tellers else None
+
+    def __call__(self, seen: api.RecordSeen, /) -> None:
+        """A record has come to its end."""
+        for teller in self._tellers:
+            teller(seen)
+
+    def run_started(self, run_id: str) -> None:
+        """A run is about to be worked on."""
+        for teller in self._tellers:
+            teller.run_started(run_id)
+
+    def run_ended(self, result: RunResult) -> None:
+        """A run has ended, or was interrupted."""
+        for teller in self._tellers:
+            teller.run_ended(result)
+
+
+def telemetry_options(command: Decorated) -> Decorated:
+    """`--otel`, `--log-format`, `--metrics-file` and what belongs to them, the same for every command that works on runs."""
+    options: tuple[Callable[[Decorated], Decorated], ...] = (
+        click.option("--metrics-file", metavar="FILE", help="Write figures for Prometheus (a .prom file for node_exporter)."),
+        click.option("--log-file", metavar="FILE", help="Append the lines of --log-format to FILE instead of standard error."),
+        click.option(
+            "--log-format",
+            type=click.Choice(["json"]),
+            envvar="ASSAY_LOG",
+            help="Log a line for each record, failed call and run.",
+        ),
+        click.option("--otel-content", is_flag=True, help="With --otel: send prompts, answers and explanations too, redacted."),
+        click.option(
+            "--otel", is_flag=True, envvar="ASSAY_OTEL", help="Send OpenTelemetry traces and metrics; OTEL_* variables say where."
+        ),
+    )
+    for option in options:
+        command = option(command)
+    return command
+
+
+def telemetry_of(given: dict[str, Any]) -> Telemetry:
+    """What options ask for, taken out of them; raises UsageProblem for what does not fit together."""
+    telemetry = msgspec.convert({name: given.pop(name) for name in Telemetry.__struct_fields__}, Telemetry)
+    if telemetry.otel_content and not telemetry.otel:
+        raise UsageProblem("--otel-content says what --otel sends", hint="add --otel")
+    if telemetry.log_file is not None and telemetry.log_format is None:
+        raise UsageProblem("--log-file needs --log-format", hint="add --log-format json")
+    if telemetry.metrics_file is not None:
+        check_writable(telemetry.metrics_file, option="--metrics-file")
+    return telemetry
+
+
+@contextmanager
+def telling(telemetry: Telemetry) -> Iterator[Tellers]:
+    """Those who are told, for as long as a command works; what could not be told is said at its end."""
+    tellers: list[Teller] = []
+    ends: list[Callable[[], list[str]]] = []
+    for wanted, begin in ((telemetry.otel, _otel), (telemetry.log_format, _log), (telemetry.metrics_file, _figures)):
+        if wanted:
+            teller, end = begin(telemetry)
+            tellers.append(teller)
+            ends.append(end)
+    try:
+        yield Tellers(tellers)
+    except AssayError as problem:
+        for teller in tellers:
+            if hasattr(teller, "run_failed"):
+                teller.run_failed(problem)
+        raise
+    finally:
+        for line in [line for end in ends for line in end()]:
+            complain(line)
+
+
+def _otel(telemetry: Telemetry) -> tuple[Teller, Callable[[], list[str]]]:
+    try:
+        otel = import_module("assay.surfaces.telemetry.otel").Otel(wants_texts=telemetry.otel_content)
+    except ModuleNotFoundError as problem:
+        raise MissingExtra(f"--otel needs {problem.name}", hint="pip install 'assay[otel]'") from problem
+    return otel, otel.close
+
+
+def _log(telemetry: Telemetry) -> tuple[Teller, Callable[[], list[str]]]:
+    lines = import_module("assay.surfaces.telemetry.json_log")
+    destination = lines.log_to(telemetry.log_file)
+    return lines.RunLog(), lambda: lines.stop_logging(destination) or []
+
+
+def _figures(telemetry: Telemetry) -> tuple[Teller, Callable[[], list[str]]]:
+    figures = import_module("assay.surfaces.telemetry.figures").Figures()
+    path = telemetry.metrics_file or ""
+
+    def end() -> list[str]:
+        # In one piece: node_exporter may read at any moment.
+        write_file(path, encoded([figures.text()]))
+        return []
+
+    return figures, end

@@ -1,0 +1,185 @@
+"""Lines of JSON and figures for Prometheus, from real runs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from prometheus_client.parser import text_string_to_metric_families
+
+from assay import api
+from assay.surfaces.cli.main import program
+from assay.surfaces.telemetry.figures import MOST, OTHER, Figures
+from assay.surfaces.telemetry.json_log import RunLog, log_to, stop_logging
+from assay.testing import example_dataset
+
+MEMBERS = {"time", "level", "logger", "message", "event", "run_id"}
+
+
+def run(*options: str, model: str = "scripted/say-canary", **variables: str) -> Result:
+    arguments = ["run", "golden.json", "--model", model, "--judge", "scripted/judge-4", "--run-id", "told", *options]
+    return CliRunner(env=variables).invoke(program, arguments, prog_name="assay")
+
+
+def events(text: str, name: str) -> list[dict[str, Any]]:
+    return [event for event in map(json.loads, text.splitlines()) if event["event"] == name]
+
+
+def samples(path: str) -> dict[str, dict[tuple[str, ...], float]]:
+    """Values of a file by name and values of labels, as Prometheus' own reader reads it."""
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for family in text_string_to_metric_families(Path(path).read_text(encoding="utf-8")):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
+    return found
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("golden.json").write_bytes(example_dataset("golden_v1"))
+    return tmp_path
+
+
+def test_every_line_is_one_event_with_time_level_and_run() -> None:
+    result = run("--log-format", "json")
+    lines = [json.loads(line) for line in result.stderr.splitlines()]
+    assert [line["event"] for line in lines] == ["run_started", *["record"] * 5, "run_ended"]
+    assert all(line.keys() >= MEMBERS for line in lines)
+    assert {line["run_id"] for line in lines} == {"told"}
+    assert (lines[-1]["state"], lines[-1]["evaluated"], lines[-1]["gate_passed"]) == ("completed", 5, True)
+
+
+def test_the_environment_asks_for_lines_too_and_a_file_takes_them() -> None:
+    result = run("--log-file", "run.log", "--quiet", ASSAY_LOG="json")
+    assert result.stderr == ""
+    assert len(events(Path("run.log").read_text(encoding="utf-8"), "record")) == 5
+
+
+def test_without_it_nothing_is_logged() -> None:
+    assert run("--quiet").stderr == ""
+
+
+def test_a_failed_call_has_a_line_with_its_code_and_wait() -> None:
+    result = run("--log-format", "json", model="scripted/flaky-1")
+    first = events(result.stderr, "call_failed")[0]
+    assert (first["level"], first["code"], first["round"]) == ("warning", "service_unavailable", 1)
+    assert (first["record_id"].startswith("sum-"), first["wait_s"] > 0) == (True, True)
+
+
+def test_a_record_without_a_score_is_a_warning_with_its_code() -> None:
+    record = events(run("--log-format", "json", model="scripted/fail-content_filter").stderr, "record")[0]
+    assert (record["level"], record["status"], record["code"]) == ("warning", "evaluation_error", "content_filter")
+    assert "score" not in record
+
+
+def test_neither_prompts_nor_answers_nor_explanations_are_logged() -> None:
+    lines = run("--log-format", "json").stderr.replace("scripted/say-canary", "")
+    assert not any(text in lines for text in ("canary", "2 + 2", "The script gives"))
+
+
+def test_no_name_can_break_a_line_or_move_a_cursor() -> None:
+    destination = log_to("run.log")
+    RunLog()(seen(model="x", record_id="\u001b[31mred\u2028\r\n{}\ud800"))
+    stop_logging(destination)
+    text = Path("run.log").read_text(encoding="utf-8")
+    assert (text.isascii(), text.isprintable() or text.rstrip("\n").isprintable(), text.count("\n")) == (True, True, 1)
+
+
+def test_a_run_that_cannot_go_on_is_logged_with_its_code(folder: Path) -> None:
+    run("--quiet")
+    (folder / "golden.json").write_bytes(example_dataset("golden_v1").replace(b"sum-1", b"sum-9"))
+    result = run("--log-format", "json")
+    assert (result.exit_code, json.loads(result.stderr.splitlines()[-3])["event"]) == (2, "run_failed")
+
+
+def test_figures_are_those_of_the_run_in_a_format_that_prometheus_reads() -> None:
+    run("--metrics-file", "assay.prom", "--quiet")
+    found = samples("assay.prom")
+    assert found["assay_records_total"] == {("evaluated", "golden_v1"): 5}
+    assert found["assay_calls_total"] == {("candidate", "scripted/say-canary"): 5, ("judge", "scripted/judge-4"): 5}
+    assert found["assay_call_seconds_count"] == found["assay_calls_total"]
+    assert found["assay_runs_total"] == {("completed",): 1}
+    assert (found["assay_run_pass_rate"], found["assay_run_mean_score"]) == (
+        {("scripted/say-canary",): 1},
+        {("scripted/say-canary",): 0.75},
+    )
+
+
+def test_errors_are_counted_by_code() -> None:
+    run("--metrics-file", "assay.prom", "--quiet", model="scripted/fail-content_filter")
+    found = samples("assay.prom")
+    assert found["assay_record_failures_total"] == {("content_filter",): 5}
+    assert found["assay_call_errors_total"] == {("candidate", "scripted/fail-content_filter", "content_filter"): 5}
+
+
+def test_names_that_others_choose_cannot_fill_the_memory() -> None:
+    figures = Figures()
+    for number in range(MOST + 10):
+        figures(seen(model=f'a "model"\\\n{number}'))
+    values = {
+        sample.labels["model"]
+        for family in text_string_to_metric_families(figures.text())
+        for sample in family.samples
+        if "model" in sample.labels
+    }
+    assert (len(values), OTHER in values) == (MOST + 1, True)
+
+
+def seen(*, model: str, record_id: str = "q") -> api.RecordSeen:
+    call = api.CallSeen(
+        stage="candidate",
+        call_id="candidate",
+        round=1,
+        started_at=0,
+        seconds=1,
+        model=model,
+        provider="x",
+        base_url="",
+        request_model=model,
+        parameters={},
+    )
+    return api.RecordSeen(
+        run_id="r",
+        record_id=record_id,
+        sample=0,
+        dataset="d",
+        contract="batch_v1",
+        status="evaluated",
+        started_at=0,
+        ended_at=1,
+        calls=(call,),
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--otel-content"], "--otel-content says what --otel sends"),
+        (["--log-file", "x"], "--log-file needs --log-format"),
+        (["--metrics-file", "none/x.prom"], "--metrics-file 'none/x.prom': there is no folder 'none'"),
+        (["--log-format", "json", "--log-file", "none/x"], "--log-file 'none/x': no such file or directory"),
+        (["--log-format", "jsn"], "invalid value for '--log-format': 'jsn' is not"),
+    ],
+)
+def test_what_does_not_fit_together_is_said_before_any_call(folder: Path, options: list[str], message: str) -> None:
+    result = run(*options)
+    assert (result.exit_code, message in result.stderr) == (2, True)
+    assert not (folder / "runs" / "told").exists()
+
+
+def test_a_plain_function_can_observe_a_run() -> None:
+    told: list[api.RecordSeen] = []
+    api.run("golden.json", model="scripted/echo", judge="scripted/judge-5", observe=told.append)
+    assert [(record.record_id, record.passed, len(record.calls)) for record in told] == [(f"sum-{n}", True, 2) for n in range(1, 6)]
+    assert {call.said for record in told for call in record.calls} == {""}
+
+
+def test_given_answers_without_a_judge_are_told_of_too(folder: Path) -> None:
+    (folder / "mcq.jsonl").write_bytes(example_dataset("legal_eval_v1"))
+    first = api.run("mcq.jsonl", model="scripted/mcq-first", judge="scripted/judge-5", run_id="asked")
+    told: list[api.RecordSeen] = []
+    api.run("mcq.jsonl", responses=first[0].run_dir, judge="scripted/judge-5", observe=told.append)
+    assert len(told) == first[0].counts.total_records
+    assert {call.stage for record in told for call in record.calls} <= {"judge"}
