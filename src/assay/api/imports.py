@@ -14,9 +14,12 @@ from assay.engine.runs import result_of
 __all__ = ["DatasetRows", "ImportFormat", "ImportReport", "Imported", "Importing", "import_files", "import_runs"]
 
 
-def import_files(sources: Sequence[str], form: ImportFormat | None = None) -> Imported:
-    """What files of another tool hold; `dataset().lines()` writes it as a dataset, `report()` says what is missing there."""
-    return read_files(sources, form)
+def import_files(sources: Sequence[str], form: ImportFormat | None = None, *, follows_files: bool = False) -> Imported:
+    """What files of another tool hold; `dataset().lines()` writes it as a dataset, `report()` says what is missing there.
+
+    With `follows_files`, files that a config names are read too, as far as they are below its folder.
+    """
+    return read_files(sources, form, follows_files=follows_files)
 
 
 def import_runs(

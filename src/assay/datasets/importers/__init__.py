@@ -7,13 +7,20 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import get_args
 
+import msgspec
+
 from assay.core.case import ContractId
 from assay.core.errors import UsageProblem
+from assay.datasets.importers.deepeval import read_deepeval
 from assay.datasets.importers.guessing import guess_format
 from assay.datasets.importers.inputs import ImportSource
 from assay.datasets.importers.inspect_log import read_inspect
 from assay.datasets.importers.intake import Answers, Intake
 from assay.datasets.importers.items import Answer, ImportFormat, Item, Mark, Question
+from assay.datasets.importers.lm_eval import read_lm_eval
+from assay.datasets.importers.openai_batch import read_openai_batch
+from assay.datasets.importers.openai_evals import read_openai_evals
+from assay.datasets.importers.promptfoo import read_promptfoo
 from assay.datasets.importers.report import ImportReport, Reading, SourceFile
 from assay.datasets.importers.rows import LEFT, DatasetRows, fitting_contract
 
@@ -33,6 +40,11 @@ __all__ = [
 
 _READERS: dict[ImportFormat, Callable[[list[ImportSource], Reading], Iterator[tuple[Item, ImportSource, int]]]] = {
     "inspect": read_inspect,
+    "promptfoo": read_promptfoo,
+    "openai-evals": read_openai_evals,
+    "openai-batch": read_openai_batch,
+    "lm-eval": read_lm_eval,
+    "deepeval": read_deepeval,
 }
 
 
@@ -61,6 +73,16 @@ class Imported:
             SourceFile(name=source.name, sha256=source.opened.sha256(), size=source.opened.size) for source in self._sources
         )
 
+    def responses(self, candidate: str | None = None) -> Iterator[bytes]:
+        """All answers, or those of one candidate, as lines of a file of responses; raises UsageProblem where there are none."""
+        names = [name for name in self.intake.candidates if candidate in (None, name)]
+        if not names:
+            raise UsageProblem(
+                "these files hold no answers" + (f" of '{candidate}'" if candidate else ""), hint="leave --responses out"
+            )
+        for name in names:
+            yield from map(_response, self.intake.items(name))
+
     def report(self, rows: DatasetRows) -> ImportReport:
         """What was carried over and what was not, after the dataset's lines were taken."""
         return ImportReport(
@@ -69,7 +91,7 @@ class Imported:
             version=self.reading.version,
             target=rows.contract,
             records=rows.count,
-            candidates={name: len(answers) for name, answers in self.intake.candidates.items()},
+            candidates={name: answers.answered for name, answers in self.intake.candidates.items()},
             scorers={name: spread.scored for name, spread in self.intake.scorers.items()},
             left_out=dict(self.reading.left_out.most_common()),
             sources=tuple(source.tally.counts() for source in self._sources),
@@ -77,13 +99,21 @@ class Imported:
         )
 
 
-def read_files(names: Sequence[str], form: ImportFormat | None = None) -> Imported:
+def read_files(names: Sequence[str], form: ImportFormat | None = None, *, follows_files: bool = False) -> Imported:
     """What some files hold, which are all of one format; raises UsageProblem, SourceUnreadable or MissingExtra."""
     if form is not None and form not in get_args(ImportFormat):
         raise UsageProblem(f"there is no format {form!r}", hint=f"formats: {', '.join(get_args(ImportFormat))}")
     sources = [ImportSource(name) for name in names]
     known: ImportFormat = form or guess_format(sources)
-    reading, intake = Reading(), Intake()
+    reading, intake = Reading(follows_files=follows_files), Intake()
     for item, source, line in _READERS[known](sources, reading):
         intake.add(item, source, line)
     return Imported(known, intake, reading, sources)
+
+
+def _response(item: Item) -> bytes:
+    """One answer; an item without one has no line."""
+    if item.answer is None:
+        return b""
+    row = {"example_id": item.question.id, "candidate_name": item.candidate, "response_text": item.answer.text}
+    return msgspec.json.encode({**row, "sample": item.sample} if item.sample else row) + b"\n"

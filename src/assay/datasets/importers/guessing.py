@@ -1,6 +1,5 @@
 """Whose files these are, told by their content."""
 
-from collections.abc import Set
 from typing import get_args
 
 from assay.core.errors import UsageProblem
@@ -13,29 +12,14 @@ from assay.datasets.yaml_door import parse_yaml
 
 _YAML = frozenset({".yaml", ".yml"})
 _TABLES = frozenset({".csv", ".tsv"})
-_SIGNS: tuple[tuple[ImportFormat, tuple[frozenset[str], ...]], ...] = (
-    ("inspect", (frozenset({"eval", "version"}), frozenset({"eval", "status"}))),
-    (
-        "promptfoo",
-        (frozenset({"results", "config"}), frozenset({"evalId"}), frozenset({"prompts", "tests"}), frozenset({"providers"})),
-    ),
-    ("openai-batch", (frozenset({"custom_id", "response"}), frozenset({"custom_id", "body"}), frozenset({"custom_id", "error"}))),
-    ("lm-eval", (frozenset({"doc_id", "doc"}), frozenset({"results", "configs"}))),
-    ("openai-evals", (frozenset({"input", "ideal"}),)),
-    (
-        "deepeval",
-        (
-            frozenset({"testCases"}),
-            frozenset({"test_cases"}),
-            frozenset({"metricsData"}),
-            frozenset({"goldens"}),
-            frozenset({"input", "actual_output"}),
-            frozenset({"input", "expected_output"}),
-            frozenset({"input", "actualOutput"}),
-            frozenset({"turns"}),
-            frozenset({"scenario"}),
-        ),
-    ),
+_SIGNS: tuple[tuple[ImportFormat, tuple[str, ...]], ...] = (
+    ("inspect", ("eval version", "eval status")),
+    ("lm-eval", ("doc_id doc", "results configs")),
+    ("promptfoo", ("results config", "evalId", "prompts tests", "prompts providers")),
+    ("openai-batch", ("custom_id response", "custom_id body", "custom_id error")),
+    ("openai-evals", ("input ideal",)),
+    ("deepeval", ("testCases", "test_cases", "metricsData", "goldens", "input actual_output", "input expected_output")),
+    ("deepeval", ("input actualOutput", "input expectedOutput", "turns", "scenario")),
 )
 """Members that tell a format, the surest first."""
 
@@ -58,27 +42,27 @@ def _format_of(source: ImportSource) -> ImportFormat | None:
         return "deepeval"
     if source.ending in _YAML:
         value = parse_yaml(bytes(source.opened.buffer())).value
-        names: Set[str] = set(value) if isinstance(value, dict) else set()
+        names: frozenset[str] = frozenset(value) if isinstance(value, dict) else frozenset()
         return "promptfoo" if names & {"prompts", "providers", "tests"} else "openai-evals" if names else None
     found = _first_members(source)
-    return next((form for form, signs in _SIGNS if any(sign <= found for sign in signs)), None)
+    return next((form for form, signs in _SIGNS if any(found.issuperset(sign.split()) for sign in signs)), None)
 
 
-def _first_members(source: ImportSource) -> Set[str]:
+def _first_members(source: ImportSource) -> frozenset[str]:
     """The names in the first line where it is an object, else in the document, or in the first element of its list."""
     line = next(filled_lines(source.opened), None)
     if line is None:
         return frozenset()
     try:
-        return Members(line.content).names()
+        return frozenset(Members(line.content).names())
     except RowRefused:
         pass
     try:
-        return Members(source.opened.buffer()).names()
+        return frozenset(Members(source.opened.buffer()).names())
     except RowRefused:
         pass
     try:
         listed = elements(source.opened.buffer(), source.name)
-        return Members(listed[0]).names() if listed else frozenset()
+        return frozenset(Members(listed[0]).names()) if listed else frozenset()
     except RowRefused:
         return frozenset()

@@ -1,5 +1,6 @@
 """Items on their way from a source to a dataset and to runs, kept on disk: memory holds their ids and places alone."""
 
+import io
 import tempfile
 import weakref
 from array import array
@@ -26,10 +27,12 @@ class Answers:
 
     def __init__(self) -> None:
         self._places: dict[tuple[int, int], int] = {}
+        self.answered = 0
+        """How many of them are answers, and no errors."""
 
-    def add(self, record: int, sample: int, *, place: int) -> bool:
-        """Note an answer; False where there is one already."""
-        return self._places.setdefault((record, sample), place) == place
+    def put(self, record: int, sample: int, *, place: int) -> None:
+        """Note where an answer is."""
+        self._places[record, sample] = place
 
     def __len__(self) -> int:
         return len(self._places)
@@ -38,6 +41,10 @@ class Answers:
     def repeat(self) -> int:
         """How many answers the record with the most has."""
         return 1 + max((sample for _, sample in self._places), default=0)
+
+    def places(self) -> list[int]:
+        """Where all answers are, in the order in which they were read."""
+        return sorted(self._places.values())
 
     def place(self, record: int, sample: int) -> int | None:
         """Where an answer is; None where there is none."""
@@ -91,11 +98,16 @@ class Intake:
 
     def add(self, item: Item, source: ImportSource, line: int) -> None:
         """Keep an item, or say in the tally of its source why not."""
+        known = len(self._ids)
         record = self._record(item.question, source, line)
         if record is None:
             return
-        if item.candidate and not self._kept(item, record):
-            what = f"there is an earlier answer of {item.candidate!r} to this record"
+        if not self._kept(item, record) if item.candidate else record < known:
+            what = (
+                f"there is an earlier answer of {item.candidate!r} to this record"
+                if item.candidate
+                else "the same question came before"
+            )
             source.tally.skip(what, line=line, record_id=item.question.id)
             return
         source.tally.emitted += 1
@@ -103,10 +115,13 @@ class Intake:
 
     def _kept(self, item: Item, record: int) -> bool:
         answers = self.candidates.setdefault(item.candidate, Answers())
-        place = self._items.tell()
-        if not answers.add(record, item.sample, place=place):
+        earlier = answers.place(record, item.sample)
+        merged = item if earlier is None else _merged(self.item(earlier), item)
+        if merged is None:
             return False
-        self._items.write(_encode(item) + b"\n")
+        answers.answered += earlier is None and item.answer is not None
+        answers.put(record, item.sample, place=self._items.seek(0, io.SEEK_END))
+        self._items.write(_encode(merged) + b"\n")
         for mark in item.marks:
             self.scorers.setdefault(mark.scorer, Spread()).add(mark.value)
         return True
@@ -146,7 +161,19 @@ class Intake:
         """How many items a question has."""
         return self._uses[record]
 
+    def items(self, candidate: str) -> Iterator[Item]:
+        """All items of a candidate, in the order in which they were read."""
+        return map(self.item, self.candidates[candidate].places())
+
     def item(self, place: int) -> Item:
         """The item at a place."""
         self._items.seek(place)
         return _decode_item(self._items.readline())
+
+
+def _merged(earlier: Item, item: Item) -> Item | None:
+    """One answer that other scorers looked at, with the marks of all; None where it is another answer, or they are the same."""
+    known = {mark.scorer for mark in earlier.marks}
+    if not item.marks or not known.isdisjoint(mark.scorer for mark in item.marks) or earlier.answer != item.answer:
+        return None
+    return msgspec.structs.replace(earlier, marks=(*earlier.marks, *item.marks))

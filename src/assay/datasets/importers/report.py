@@ -28,7 +28,7 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     records: int
     """Questions in the dataset."""
     candidates: dict[str, int]
-    """Answers, scored or not, of each candidate."""
+    """Answers of each candidate, scored or not."""
     scorers: dict[str, int]
     """Scores of each scorer."""
     left_out: dict[str, int]
@@ -45,9 +45,13 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
 class Reading:
     """What is known of all sources while they are read."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, follows_files: bool = False) -> None:
+        self.follows_files = follows_files
+        """Files that a source names are read too, as far as they are below its folder."""
         self.tool = ""
         self.version = ""
+        self.model = ""
+        """Who answered, where a file says it of all its answers."""
         self.created_at = ""
         """When the other tool made its run, in its own words."""
         self.tallies: list[Tally] = []

@@ -40,6 +40,11 @@ dataset or a run has no place for is listed by name.
 \b
 Formats, told by the content:
   inspect       logs of Inspect AI: .eval and .json
+  promptfoo     results (JSON) and configs (YAML)
+  deepeval      goldens and test cases (JSON, JSONL, CSV), test runs (JSON)
+  lm-eval       samples_*.jsonl, best with their results_*.json
+  openai-evals  samples of a registry (JSONL), with its YAML if you like
+  openai-batch  output of the Batch API together with its input: answers without scores
 """
 
 EPILOG = """\b
@@ -47,6 +52,8 @@ Examples:
   assay import logs/2026-11-15_capitals.eval -o capitals.jsonl
   assay import logs/2026-11-15_capitals.eval --run --id capitals-inspect
   assay import capitals.eval --run --scorer model_graded_qa --scale 1-10
+  assay import promptfooconfig.yaml --with-files -o tests.json
+  assay import batch_output.jsonl batch_input.jsonl -o asked.json --responses answers.jsonl
   assay import capitals.eval --json
 
 \b
@@ -63,6 +70,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     format: Literal["inspect", "promptfoo", "openai-evals", "openai-batch", "lm-eval", "deepeval"] | None
     contract: ContractId | None
     output: str | None
+    responses: str | None
     is_run: bool
     run_id: str | None
     runs_dir: str
@@ -70,6 +78,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     scale: str | None
     candidate: str | None
     pass_threshold: float
+    with_files: bool
     is_json: bool
     verbose: bool
 
@@ -79,6 +88,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--from", "format", type=click.Choice(FORMATS), help="Whose files they are, where their content does not tell.")
 @click.option("-o", "--output", metavar="DATASET", help="Write the questions, whole or not at all; - for standard output.")
 @click.option("--to", "contract", type=click.Choice(CONTRACTS), help="The contract of the dataset; the one that fits if left out.")
+@click.option("--responses", metavar="FILE", help="Write the answers as a file that `assay run --responses` takes.")
 @click.option("--run", "is_run", is_flag=True, help="Make a finished run of the answers, one for each candidate.")
 @click.option("--id", "--run-id", "run_id", metavar="ID", help="Name the run.")
 @runs_dir_option
@@ -93,6 +103,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     metavar="SHARE",
     help="Share of the scale from which an answer passes, where the tool has no verdict of its own.",
 )
+@click.option("--with-files", is_flag=True, help="Read files too that a config names, below its folder.")
 @json_option
 @click.option("-v", "--verbose", is_flag=True, help="List every remark and everything that was not carried over.")
 @click.pass_context
@@ -104,10 +115,12 @@ def command(context: click.Context, /, **given: Any) -> None:
 def import_sources(options: Options) -> int:
     """Import what the options name, write dataset and runs, and say how it went as an exit code."""
     _check(options)
-    imported = api.import_files(options.sources, options.format)
+    imported = api.import_files(options.sources, options.format, follows_files=options.with_files)
     rows = imported.dataset(options.contract)
     if options.output is not None:
         _write(rows, options.output)
+    if options.responses is not None:
+        write_file(options.responses, imported.responses(options.candidate))
     results = _runs(imported, rows, options)
     if options.output is None and not options.is_run:
         for _ in rows.lines():
@@ -125,12 +138,15 @@ def import_sources(options: Options) -> int:
 def _check(options: Options) -> None:
     if not options.sources:
         raise UsageProblem("nothing to import", hint="assay import SOURCES... -o DATASET, or --run; --help lists the formats")
-    if options.output is not None:
-        check_writable(options.output, option="--output")
-        refuse_overwrite(options.output, options.sources, option="--output")
+    for output, option in ((options.output, "--output"), (options.responses, "--responses")):
+        if output is not None:
+            check_writable(output, option=option)
+            refuse_overwrite(output, options.sources, option=option)
+    if options.responses == STANDARD:
+        raise UsageProblem("--responses needs the name of a file")
     if options.is_json and options.output == STANDARD:
         raise UsageProblem("--json and -o - both want standard output", hint="name a file for the dataset")
-    given = {"--id": options.run_id, "--scorer": options.scorer, "--scale": options.scale, "--candidate": options.candidate}
+    given = {"--id": options.run_id, "--scorer": options.scorer, "--scale": options.scale}
     lonely = next((name for name, value in given.items() if value is not None), None)
     if lonely and not options.is_run:
         raise UsageProblem(f"{lonely} is about a run", hint="add --run")

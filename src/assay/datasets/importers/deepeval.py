@@ -1,0 +1,169 @@
+"""Goldens, test cases and test runs of DeepEval into questions, answers and scores."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from assay.core.ask import Usage
+from assay.datasets.converters.canonical import digest
+from assay.datasets.converters.columns import RowRefused, kind
+from assay.datasets.importers.inputs import ImportSource
+from assay.datasets.importers.items import Answer, Item, Mark, Question, Row
+from assay.datasets.importers.lines import objects
+from assay.datasets.importers.members import Members, elements
+from assay.datasets.importers.report import Reading
+
+_NUMBERED = re.compile(r"test_case_\d+")
+_SNAKE = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_BETWEEN = "|"
+"""What DeepEval puts between the members of a list in tables and lines."""
+_CARRIED = frozenset({"input", "expected_output", "context", "name", "additional_metadata", "tags"})
+_OF_ANSWER = frozenset(
+    {"actual_output", "metrics_data", "success", "run_duration", "order", "flaky", "input_token_count", "output_token_count"}
+)
+_RUNS = ("testCases", "test_cases")
+_CONVERSATIONS = ("conversationalTestCases", "conversational_test_cases")
+
+
+def read_deepeval(sources: list[ImportSource], reading: Reading) -> Iterator[tuple[Item, ImportSource, int]]:
+    """The goldens and test cases of all files."""
+    reading.tool = "deepeval"
+    naming = _Naming()
+    for source in sources:
+        candidate = source.path.name.partition(".")[0]
+        for line, case in _cases(source, reading):
+            try:
+                item = _Case(case, reading).item(naming, dataset=candidate, candidate=reading.model or candidate)
+            except RowRefused as problem:
+                source.tally.refuse(str(problem), line=line)
+                continue
+            yield item, source, line
+
+
+def _cases(source: ImportSource, reading: Reading) -> Iterator[tuple[int, Members]]:
+    """The cases of a test run, or of a list, a table or lines."""
+    run = _run_of(source)
+    if run is None:
+        yield from objects(source, "the case")
+        return
+    _note_run(run, reading)
+    name = next((name for name in _RUNS if name in run), None)
+    for number, text in enumerate(elements(run.part(name), name) if name else (), 1):
+        source.tally.read += 1
+        try:
+            yield number, Members(text, "the test case")
+        except RowRefused as problem:
+            source.tally.refuse(str(problem), line=number)
+
+
+def _run_of(source: ImportSource) -> Members | None:
+    if source.ending != ".json":
+        return None
+    try:
+        run = Members(source.opened.buffer(), "the test run")
+    except RowRefused:
+        return None
+    return run if any(name in run.names() for name in (*_RUNS, *_CONVERSATIONS)) else None
+
+
+def _note_run(run: Members, reading: Reading) -> None:
+    parameters = run.get("hyperparameters")
+    if isinstance(parameters, dict) and isinstance(parameters.get("model"), str):
+        reading.model = parameters["model"]
+    for name in _CONVERSATIONS:
+        reading.leave_out("conversational test case", len(run.list(name)))
+    for name in ("hyperparameters", "prompts", "traces"):
+        reading.leave_out(f"test run {name}", int(name in run and name != "hyperparameters"))
+
+
+class _Naming:
+    """Names of cases as ids, as long as no other question has the same name."""
+
+    def __init__(self) -> None:
+        self._digests: dict[str, str] = {}
+
+    def id_for(self, name: str, key: str) -> str:
+        """The case's name, else the digest of its question; both where the name was given to another question."""
+        if not name or _NUMBERED.fullmatch(name):
+            return f"deepeval:{key}"
+        return name if self._digests.setdefault(name, key) == key else f"{name}:{key}"
+
+
+class _Case:
+    """One golden or test case on its way to an item; its members are known in both spellings."""
+
+    def __init__(self, case: Members, reading: Reading) -> None:
+        self._reading = reading
+        self._values: Row = {_SNAKE.sub("_", name).lower(): case.get(name) for name in case.names() if name in case}
+
+    def item(self, naming: _Naming, *, dataset: str, candidate: str) -> Item:
+        """The case as an item; raises RowRefused where it holds no question."""
+        question = self._question(naming, dataset)
+        answer = self._text("actual_output")
+        for name in self._values:
+            self._reading.leave_out(f"case.{name}", int(name not in _CARRIED | _OF_ANSWER))
+        if not answer and "metrics_data" not in self._values:
+            return Item(question=question)
+        seconds = self._values.get("run_duration")
+        self._reading.leave_out("run_duration, which is of the metrics", int(seconds is not None))
+        return Item(question=question, candidate=candidate, answer=self._answer(answer), marks=tuple(self._marks()))
+
+    def _question(self, naming: _Naming, dataset: str) -> Question:
+        if "input" not in self._values and {"turns", "scenario"} & set(self._values):
+            raise RowRefused("a conversational case has no place here: its turns were answered by a model, or are to be")
+        prompt, expected, context = self._text("input"), self._text("expected_output"), self._texts("context")
+        if not prompt.strip():
+            raise RowRefused("input is empty")
+        metadata = self._values.get("additional_metadata")
+        tags = self._texts("tags")
+        return Question(
+            id=naming.id_for(self._text("name"), digest(prompt, expected, context)),
+            dataset=dataset,
+            prompt=prompt,
+            context="\n\n".join(context),
+            references=[expected] if expected.strip() else [],
+            metadata={**(metadata if isinstance(metadata, dict) else {}), **({"tags": tags} if tags else {})},
+        )
+
+    def _text(self, name: str) -> str:
+        value = self._values.get(name)
+        if not isinstance(value, str | None):
+            raise RowRefused(f"{name} is not text but {kind(value)}")
+        return value or ""
+
+    def _texts(self, name: str) -> list[str]:
+        """A list of texts; tables and lines write it as one text."""
+        value = self._values.get(name)
+        listed = value.split(_BETWEEN) if isinstance(value, str) else value or []
+        if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+            raise RowRefused(f"{name} is not a list of texts")
+        return [one for one in listed if one.strip()]
+
+    def _answer(self, text: str) -> Answer | None:
+        if not text:
+            return None
+        counts = {name: self._values.get(name) for name in ("input_token_count", "output_token_count")}
+        known = {
+            name.replace("_token_count", "_tokens"): int(value) for name, value in counts.items() if isinstance(value, int | float)
+        }
+        return Answer(text=text, usage=Usage(**known))
+
+    def _marks(self) -> Iterator[Mark]:
+        measured = self._values.get("metrics_data") or []
+        for metric in measured if isinstance(measured, list) else []:
+            if isinstance(metric, dict) and isinstance(metric.get("name"), str):
+                yield _mark(metric)
+
+
+def _mark(metric: Row) -> Mark:
+    score, error = metric.get("score"), metric.get("error")
+    is_scored = isinstance(score, int | float) and not error
+    passed: Any = metric.get("success")
+    return Mark(
+        scorer=metric["name"],
+        value=float(score) if is_scored and score is not None else None,
+        passed=passed if is_scored and isinstance(passed, bool) else None,
+        explanation=metric["reason"] if isinstance(metric.get("reason"), str) else "",
+        reason="" if is_scored else str(error or "the metric gave no score"),
+        judge=str(metric.get("evaluationModel") or ""),
+    )

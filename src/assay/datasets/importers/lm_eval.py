@@ -1,0 +1,218 @@
+"""Samples of lm-eval, with its results file where it is named, into questions, answers and scores."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from assay.core.errors import SourceUnreadable
+from assay.datasets.converters.canonical import choice_id
+from assay.datasets.converters.columns import RowRefused, kind
+from assay.datasets.importers.inputs import ImportSource
+from assay.datasets.importers.items import Answer, Item, Mark, Question, Row
+from assay.datasets.importers.lines import objects
+from assay.datasets.importers.members import Members
+from assay.datasets.importers.report import Reading
+
+_STAMPED = re.compile(r"samples_(?P<task>.+)_\d{4}-\d{2}-\d{2}T[0-9:.-]+")
+_PLAIN = re.compile(r"samples_(?P<task>.+)")
+_KNOWN = frozenset(
+    {
+        "doc_id",
+        "doc",
+        "target",
+        "arguments",
+        "resps",
+        "filtered_resps",
+        "filter",
+        "metrics",
+        "doc_hash",
+        "prompt_hash",
+        "target_hash",
+    }
+)
+_NO_FILTER = "none"
+_LIKELIHOOD = 2
+"""A likelihood comes as two values: the logarithm, and whether the text would have been the greedy answer."""
+_SETTINGS = ("temperature", "top_p", "max_tokens", "seed")
+
+
+class _Results(msgspec.Struct, frozen=True):
+    """What a results file says beyond its samples."""
+
+    model: str = ""
+    version: str = ""
+    date: str = ""
+
+
+def read_lm_eval(sources: list[ImportSource], reading: Reading) -> Iterator[tuple[Item, ImportSource, int]]:
+    """The samples of all files; a results file tells model and version."""
+    reading.tool = "lm-eval"
+    aggregated = [source for source in sources if source.ending == ".json"]
+    for source in aggregated:
+        results = _results(source)
+        reading.version, reading.created_at = results.version, results.date
+    model = results.model if aggregated else ""
+    for source in sources:
+        if source not in aggregated:
+            yield from _samples(source, model or _model_of(source), reading)
+
+
+def _results(source: ImportSource) -> _Results:
+    try:
+        document = Members(source.opened.buffer(), "the results")
+        config = document.mapping("config")
+        model = document.get("model_name") or document.get("model_source") or config.get("model")
+        version, date = document.get("lm_eval_version"), document.get("date")
+    except RowRefused as problem:
+        raise SourceUnreadable(
+            f"'{source.name}' holds no results of lm-eval: {problem}", hint="name only samples_*.jsonl"
+        ) from problem
+    when = datetime.fromtimestamp(date, UTC).isoformat() if isinstance(date, int | float) else str(date or "")
+    return _Results(str(model or ""), str(version or ""), when)
+
+
+def _model_of(source: ImportSource) -> str:
+    """lm-eval writes samples into a folder that is called like the model."""
+    is_stamped = _STAMPED.fullmatch(source.path.stem) is not None
+    return source.path.absolute().parent.name if is_stamped else "unknown model"
+
+
+def _task_of(source: ImportSource) -> str:
+    stem = source.path.name.removesuffix(".gz").removesuffix(".jsonl")
+    match = _STAMPED.fullmatch(stem) or _PLAIN.fullmatch(stem)
+    return match["task"] if match else stem
+
+
+def _samples(source: ImportSource, model: str, reading: Reading) -> Iterator[tuple[Item, ImportSource, int]]:
+    task = _task_of(source)
+    for line, sample in objects(source, "the sample"):
+        try:
+            item = _Sample(sample, task, reading).item(model)
+        except RowRefused as problem:
+            source.tally.refuse(str(problem), line=line)
+            continue
+        yield item, source, line
+
+
+class _Sample:
+    """One line of samples on its way to an item."""
+
+    def __init__(self, sample: Members, task: str, reading: Reading) -> None:
+        self._sample = sample
+        self._task = task
+        self._reading = reading
+        self._calls = _calls(sample.get("arguments"))
+        self._is_choice = len(self._calls) > 1 and all(isinstance(last, str) for _, last in self._calls)
+        self._choices = [str(last).strip() for _, last in self._calls] if self._is_choice else []
+        self._answers = sample.list("filtered_resps")
+
+    def item(self, model: str) -> Item:
+        """The sample as an item; raises RowRefused where it holds no question."""
+        self._note_settings()
+        return Item(question=self._question(), candidate=model, answer=self._answer(), marks=tuple(self._marks()))
+
+    def _note_settings(self) -> None:
+        settings = self._calls[0][1]
+        if not isinstance(settings, dict):
+            return
+        if not self._reading.parameters:
+            self._reading.parameters = {name: settings[name] for name in _SETTINGS if settings.get(name) is not None}
+        for name in settings:
+            self._reading.leave_out(f"generation_kwargs.{name}", int(name not in (*_SETTINGS, "do_sample")))
+
+    def _question(self) -> Question:
+        doc_id = self._sample.get("doc_id")
+        if not isinstance(doc_id, int) or isinstance(doc_id, bool):
+            raise RowRefused(f"doc_id is {kind(doc_id)}, not a number")
+        prompt = self._calls[0][0]
+        if not isinstance(prompt, str) or not prompt.strip():
+            raise RowRefused("the arguments hold no prompt")
+        correct = self._correct()
+        choices = [{"id": choice_id(place, "stable"), "text": text or "(nothing)"} for place, text in enumerate(self._choices)]
+        self._reading.leave_out("choices without a target among them", int(bool(choices) and not correct))
+        return Question(
+            id=f"{self._task}:{doc_id}",
+            dataset=self._task,
+            prompt=prompt,
+            references=[] if correct else self._targets(),
+            choices=choices if correct else [],
+            correct_choice_ids=correct,
+            metadata=self._metadata(),
+        )
+
+    def _metadata(self) -> Row:
+        doc = self._sample.get("doc")
+        return {"doc": doc} if doc not in (None, {}) else {}
+
+    def _targets(self) -> list[str]:
+        target = self._sample.get("target")
+        listed = target if isinstance(target, list) else [target]
+        return [str(one) for one in listed if isinstance(one, str | int | float) and str(one).strip()]
+
+    def _correct(self) -> list[str]:
+        """The right choice of a multiple-choice target, which is its place or its text."""
+        found = [place for target in self._targets() if (place := self._place(target)) is not None]
+        return [choice_id(place, "stable") for place in dict.fromkeys(found)] if self._is_choice else []
+
+    def _place(self, target: str) -> int | None:
+        if target.strip() in self._choices:
+            return self._choices.index(target.strip())
+        return int(target) if target.isascii() and target.isdigit() and int(target) < len(self._choices) else None
+
+    def _answer(self) -> Answer | None:
+        chosen = self._chosen()
+        if chosen is not None:
+            return Answer(text=self._choices[chosen])
+        said = [text for one in self._sample.list("resps") for text in (one if isinstance(one, list) else [one])]
+        self._reading.leave_out("further responses to a request", max(0, len(said) - 1))
+        first = said[0] if said else next(iter(self._answers), None)
+        return Answer(text=first) if isinstance(first, str) else None
+
+    def _chosen(self) -> int | None:
+        """The choice of the greatest likelihood; None where nothing was chosen."""
+        likelihoods = [_likelihood(one) for one in self._answers] if self._is_choice else []
+        known = [value for value in likelihoods if value is not None]
+        if not known or len(known) != len(self._choices):
+            return None
+        return known.index(max(known))
+
+    def _marks(self) -> Iterator[Mark]:
+        chosen = self._chosen()
+        words = next((one for one in self._answers if isinstance(one, str)), "")
+        selected = choice_id(chosen, "stable") if chosen is not None else words
+        filtered = self._sample.text("filter")
+        named = self._sample.list("metrics") or [name for name in self._sample.names() if name not in _KNOWN]
+        for name in named:
+            value = self._sample.get(str(name))
+            is_number = isinstance(value, int | float)
+            yield Mark(
+                scorer=str(name) if filtered in ("", _NO_FILTER) else f"{name},{filtered}",
+                value=float(value) if is_number else None,
+                reason=""
+                if is_number
+                else "the sample has no value of the metric"
+                if value is None
+                else f"its value is {kind(value)}",
+                selected=selected,
+            )
+
+
+def _calls(arguments: Any) -> list[tuple[Any, Any]]:
+    """First and last argument of each request: an object of objects, or a list of lists in older files."""
+    if isinstance(arguments, dict):
+        arguments = [list(call.values()) if isinstance(call, dict) else call for call in arguments.values()]
+    calls = [call for call in arguments if isinstance(call, list) and call] if isinstance(arguments, list) else []
+    if not calls:
+        raise RowRefused("the sample has no arguments")
+    return [(call[0], call[1] if len(call) > 1 else None) for call in calls]
+
+
+def _likelihood(value: Any) -> float | None:
+    first = value[0] if isinstance(value, list) and len(value) == _LIKELIHOOD else None
+    try:
+        return float(first) if isinstance(first, int | float | str) else None
+    except ValueError:
+        return None

@@ -1,0 +1,191 @@
+"""Results and configs of promptfoo into items: one for each prompt, test and provider of a result, questions of a config."""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from assay.core.ask import Usage
+from assay.core.errors import SourceUnreadable
+from assay.datasets.converters.columns import RowRefused, kind
+from assay.datasets.importers.chat import asked
+from assay.datasets.importers.inputs import ImportSource
+from assay.datasets.importers.items import Answer, Item, Mark, Row
+from assay.datasets.importers.members import Members, elements
+from assay.datasets.importers.promptfoo_asserts import demands
+from assay.datasets.importers.promptfoo_config import chat_or_text, question_of, read_config, test_metadata
+from assay.datasets.importers.report import Reading
+from assay.datasets.yaml_door import parse_yaml
+
+SCORER = "score"
+"""What promptfoo calls the weighted mean of a test's assertions."""
+_YAML = frozenset({".yaml", ".yml"})
+_ERROR = 2
+"""failureReason of a test that could not be evaluated; 1 is an assertion that failed."""
+_THROWN = ("Custom function threw error", "Python code execution failed", "Assertion malformed")
+"""How reasons begin where a check has not come to a verdict; promptfoo itself counts these as 0."""
+_RESULT = frozenset(
+    {"id", "promptId", "promptIdx", "testIdx", "prompt", "provider", "testCase", "vars", "response", "score", "success", "error",
+     "gradingResult", "latencyMs", "cost", "namedScores", "failureReason", "tokenUsage", "metadata", "description"}
+)  # fmt: skip
+
+
+def read_promptfoo(sources: list[ImportSource], reading: Reading) -> Iterator[tuple[Item, ImportSource, int]]:
+    """The items of results and the questions of configs."""
+    reading.tool = "promptfoo"
+    asked_before: Counter[tuple[str, str]] = Counter()
+    for source in sources:
+        if source.ending in _YAML:
+            yield from read_config(source, _yaml(source), reading)
+            continue
+        document = _opened(source)
+        if "results" in document:
+            yield from _results(source, document, reading=reading, asked_before=asked_before)
+        else:
+            yield from read_config(source, {name: document.get(name) for name in document.names()}, reading)
+
+
+def _yaml(source: ImportSource) -> Row:
+    document = parse_yaml(bytes(source.opened.buffer()))
+    if document.flaws or not isinstance(document.value, dict):
+        reason = document.flaws[0].message if document.flaws else f"it is {kind(document.value)}"
+        raise SourceUnreadable(f"'{source.name}' is no config of promptfoo: {reason}", hint="name the format: --from")
+    return document.value
+
+
+def _opened(source: ImportSource) -> Members:
+    try:
+        return Members(source.opened.buffer(), "the file")
+    except RowRefused as problem:
+        raise SourceUnreadable(f"'{source.name}' cannot be read: {problem}", hint="name the format: --from") from problem
+
+
+def _results(
+    source: ImportSource, document: Members, *, reading: Reading, asked_before: Counter[tuple[str, str]]
+) -> Iterator[tuple[Item, ImportSource, int]]:
+    try:
+        summary = Members(document.part("results"), "results")
+        listed = elements(summary.part("results"), "results.results")
+        reading.version = str(document.mapping("metadata").get("promptfooVersion") or "")
+        reading.created_at = summary.text("timestamp")
+        config = document.mapping("config")
+    except RowRefused as problem:
+        raise SourceUnreadable(f"'{source.name}' holds no results of promptfoo: {problem}", hint="write them anew") from problem
+    dataset = str(config.get("description") or source.path.name.partition(".")[0])
+    started_at = _seconds(reading.created_at)
+    for line, text in enumerate(listed, 1):
+        source.tally.read += 1
+        try:
+            result = _Result(Members(text, "the result"), reading)
+            item = result.item(dataset, started_at=started_at)
+        except RowRefused as problem:
+            source.tally.refuse(str(problem), line=line)
+            continue
+        # The same test asked again (--repeat) is another answer to the same record.
+        key = (item.candidate, item.question.id)
+        yield msgspec.structs.replace(item, sample=asked_before[key]), source, line
+        asked_before[key] += 1
+
+
+class _Result:
+    """One result on its way to an item."""
+
+    def __init__(self, result: Members, reading: Reading) -> None:
+        self._result = result
+        self._reading = reading
+
+    def item(self, dataset: str, *, started_at: float | None) -> Item:
+        """The result as an item; raises RowRefused where it holds no question."""
+        result = self._result
+        test, variables = result.mapping("testCase"), result.mapping("vars")
+        raw = result.mapping("prompt").get("raw")
+        given = asked(chat_or_text(raw) if isinstance(raw, str) else raw, self._reading)
+        demanded = demands(test.get("assert"), variables, self._reading)
+        code, error = self._error()
+        latency = result.get("latencyMs")
+        self._count_rest(test)
+        return Item(
+            question=question_of(given, demanded, dataset=dataset, metadata=test_metadata(test, variables)),
+            candidate=self._candidate(),
+            answer=self._answer(),
+            marks=tuple(self._marks()),
+            error_code=code,
+            error=error,
+            started_at=started_at,
+            latency_ms=float(latency) if isinstance(latency, int | float) and not code else None,
+        )
+
+    def _candidate(self) -> str:
+        provider = self._result.get("provider")
+        named = provider if isinstance(provider, dict) else {"id": provider}
+        return str(named.get("label") or named.get("id") or "unknown provider")
+
+    def _answer(self) -> Answer | None:
+        response = self._result.get("response")
+        output = response.get("output") if isinstance(response, dict) else None
+        if output is None:
+            return None
+        if not isinstance(output, str):
+            self._reading.leave_out("output that is no text, written as JSON")
+        usage = self._result.mapping("tokenUsage")
+        counts = {name: usage.get(name) or None for name in ("prompt", "completion", "total", "cached")}
+        cost = self._result.get("cost")
+        return Answer(
+            text=output if isinstance(output, str) else msgspec.json.encode(output).decode(),
+            usage=Usage(counts["prompt"], counts["completion"], counts["total"], counts["cached"]),
+            cost=float(cost) if isinstance(cost, int | float) and cost else None,
+        )
+
+    def _error(self) -> tuple[str, str]:
+        """Code and words where nothing was evaluated; a failed assertion is no error, though promptfoo writes it there."""
+        error = self._result.get("error")
+        is_error = self._result.get("failureReason") == _ERROR or self._result.get("gradingResult") is None
+        return ("result_error", _first_line(error) or "the test was not evaluated") if is_error else ("", "")
+
+    def _marks(self) -> Iterator[Mark]:
+        grading = self._result.mapping("gradingResult")
+        value, reason = self._result.get("score"), str(grading.get("reason") or "")
+        components = [one for one in grading.get("componentResults") or () if isinstance(one, dict)]
+        thrown = next((text for one in components if (text := str(one.get("reason") or "")).startswith(_THROWN)), "")
+        if thrown:
+            self._reading.leave_out("score of a check that threw an error")
+        if not components:
+            self._reading.leave_out("test without assertions, which promptfoo counts as passed", int(bool(grading)))
+        passed = self._result.get("success")
+        yield Mark(
+            scorer=SCORER,
+            value=float(value) if isinstance(value, int | float) and not thrown else None,
+            passed=passed if isinstance(passed, bool) and not thrown else None,
+            explanation=_explained(components) or reason,
+            reason=_first_line(thrown),
+        )
+        for name, one in self._result.mapping("namedScores").items():
+            if isinstance(one, int | float):
+                yield Mark(scorer=name, value=float(one))
+
+    def _count_rest(self, test: Row) -> None:
+        for name in self._result.names():
+            self._reading.leave_out(f"result.{name}", int(name not in _RESULT and name in self._result))
+        for name in ("options", "providerOutput", "threshold", "assertScoringFunction"):
+            self._reading.leave_out(f"test.{name}", int(bool(test.get(name))))
+
+
+def _explained(components: list[Any]) -> str:
+    """The failed checks of a test, or that all of them passed."""
+    failed = [one for one in components if not one.get("pass")]
+    lines = [f"{(one.get('assertion') or {}).get('type', 'check')}: {_first_line(one.get('reason'))}" for one in failed]
+    return "; ".join(lines)
+
+
+def _first_line(text: Any) -> str:
+    return str(text or "").partition("\n")[0]
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment.timestamp() if moment.tzinfo is not None else None

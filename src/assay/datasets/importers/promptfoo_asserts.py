@@ -1,0 +1,105 @@
+"""Assertions of promptfoo into references and criteria; those that run code or measure are counted, not carried over."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from assay.datasets.importers.items import Row
+from assay.datasets.importers.report import Reading
+
+_REFERENCES = frozenset(
+    {"equals", "similar", "factuality", "model-graded-factuality", "rouge-n", "bleu", "gleu", "meteor", "levenshtein"}
+)
+"""Assertions whose value is an answer that the model's answer is held against."""
+_RUBRICS = frozenset({"llm-rubric", "model-graded-closedqa", "g-eval", "search-rubric", "agent-rubric"})
+"""Assertions whose value is a demand in words, which a judge decides."""
+_TITLES = {
+    "contains": "Contains {}",
+    "icontains": "Contains {}, whatever the capitals",
+    "contains-all": "Contains all of {}",
+    "icontains-all": "Contains all of {}, whatever the capitals",
+    "contains-any": "Contains any of {}",
+    "icontains-any": "Contains any of {}, whatever the capitals",
+    "starts-with": "Starts with {}",
+    "equals": "Is exactly {}",
+    "similar": "Means the same as {}",
+    "is-refusal": "Refuses to answer",
+}
+"""Checks that can be said in words."""
+_SET = "assert-set"
+_NOT = "not-"
+_VARIABLE = re.compile(r"(?<!\$)\{\{\s*(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}")
+_TEMPLATE = re.compile(r"\{\{|\{%|\{#")
+FILE = "file://"
+
+
+class Demands(msgspec.Struct, frozen=True):
+    """What a test demands of an answer, as a dataset can say it."""
+
+    references: list[str]
+    rubric: list[Row]
+
+
+def filled_in(text: str, variables: Mapping[str, Any], reading: Reading) -> str:
+    """The text with the values of plain variables, in one pass: nothing in a value is looked at again, and no logic is run."""
+
+    def value_of(match: re.Match[str]) -> str:
+        value = variables.get(match["name"], match[0])
+        return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+    if _TEMPLATE.search(_VARIABLE.sub("", text)):
+        reading.leave_out("template with logic, kept as it stands")
+    return _VARIABLE.sub(value_of, text)
+
+
+def demands(asserted: Any, variables: Mapping[str, Any], reading: Reading) -> Demands:
+    """The references and criteria of a test's assertions."""
+    references: list[str] = []
+    rubric: list[Row] = []
+    for assertion in _flat(asserted, reading):
+        form = str(assertion.get("type"))
+        values = [filled_in(value, variables, reading) for value in _values(assertion.get("value"))]
+        is_file = any(value.startswith(FILE) for value in values)
+        if form in _REFERENCES and values and not is_file:
+            references += values
+        elif (title := _title(form, values)) and not is_file:
+            rubric.append({"id": f"assert-{len(rubric) + 1}", "title": title, **_weight(assertion)})
+        else:
+            reading.leave_out(f"assert {form}" + (" from a file" if is_file else ""))
+        for name in ("threshold", "provider", "transform"):
+            reading.leave_out(f"assert.{name}", int(assertion.get(name) is not None))
+    return Demands(list(dict.fromkeys(value for value in references if value.strip())), rubric)
+
+
+def _flat(asserted: Any, reading: Reading) -> Iterator[Row]:
+    for assertion in asserted if isinstance(asserted, list) else []:
+        if not isinstance(assertion, dict):
+            reading.leave_out("assert that is no object")
+        elif assertion.get("type") == _SET:
+            reading.leave_out("assert-set as a group")
+            yield from _flat(assertion.get("assert"), reading)
+        else:
+            yield assertion
+
+
+def _values(value: Any) -> list[str]:
+    listed = value if isinstance(value, list) else [] if value is None else [value]
+    return [one if isinstance(one, str) else msgspec.json.encode(one).decode() for one in listed if one not in ("", None)]
+
+
+def _title(form: str, values: list[str]) -> str:
+    """A check in words; empty where there is no way to say it."""
+    if form in _RUBRICS:
+        return "; ".join(values)
+    plain = form.removeprefix(_NOT)
+    if plain not in _TITLES or (not values and plain != "is-refusal"):
+        return ""
+    title = _TITLES[plain].format(", ".join(f'"{value}"' for value in values))
+    return title if plain == form else f"Not so: {title[:1].lower()}{title[1:]}"
+
+
+def _weight(assertion: Row) -> Row:
+    weight = assertion.get("weight")
+    return {"weight": weight} if isinstance(weight, int | float) and not isinstance(weight, bool) else {}
