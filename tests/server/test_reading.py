@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import openpyxl
 import pytest
 from pyarrow import parquet
 
@@ -149,6 +150,16 @@ def test_exported_parquet_has_the_same_rows(service: Serving, finished: Any) -> 
     answer = service.ask("GET", f"/v1/runs/{finished['run_id']}/export?format=parquet")
     rows = parquet.read_table(io.BytesIO(answer.body)).to_pylist()
     assert [(row["record_id"], row["raw_score"], row["passed"]) for row in rows] == [(f"q_{n:04}", 5.0, True) for n in range(4)]
+
+
+def test_exported_workbook_opens_and_is_no_formula(service: Serving, finished: Any) -> None:
+    answer = service.ask("GET", f"/v1/runs/{finished['run_id']}/export?format=xlsx")
+    assert answer.headers["content-disposition"].endswith(f'"{finished["run_id"]}.xlsx"')
+    sheet = openpyxl.load_workbook(io.BytesIO(answer.body))["Records"]
+    header, *rows = sheet.iter_rows(values_only=True)
+    place = header.index("model_response")
+    assert [row[place] for row in rows] == list(HOSTILE[:4])
+    assert {cell.data_type for cell in next(sheet.iter_cols(place + 1, place + 1))} == {"s"}
 
 
 def test_events_end_with_the_run_and_go_on_where_they_were_left(service: Serving, finished: Any) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -199,3 +200,11 @@ def test_validate_writes_report_annotations_summary_and_junit_in_one_pass(summar
     assert [(kind, place.partition(",")[0]) for kind, place, _ in commands(result.stdout)] == [("error", "file=broken.json")]
     assert summary.read_text(encoding="utf-8").startswith("# Validation report")
     assert "failure" in cases("datasets.xml").values()
+
+
+def test_an_annotation_says_how_to_see_the_answer_that_it_is_about() -> None:
+    found = list(commands(run("twice", "--repeat", "2", "--github").stdout))
+    words = shlex.split(found[-1][2].rpartition("%0A")[2])
+    assert words[:3] == ["assay", "show", "twice"]
+    assert words[-2:] == ["--sample", "1"]
+    assert assay(*words[1:]).exit_code == 0

@@ -14,8 +14,10 @@ CELL_UNITS = 32_767
 SHEET_ROWS = 1_048_576
 CUT_SHEET = "Cut cells"
 _MARK = "\n[cut: the text has {:,} characters; see the sheet 'Cut cells']"
-_HEADER = {"bold": True, "bg_color": "#E8EEF4", "bottom": 1, "valign": "top"}
+_HEADER = {"bold": True, "bg_color": "#E8EEF4", "bottom": 1, "valign": "top", "indent": 1}
 _HEADER_HEIGHT = 16
+_PAPER_WIDTH = 240
+"""Characters that can still be read when they are on one page beside each other."""
 _FAILED = {"bg_color": "#F9DEDC"}
 
 
@@ -38,7 +40,8 @@ class Sheets:
         self._cut: Sheet | None = None
         self.sheet_rows = sheet_rows
         self.header = book.add_format(_HEADER)
-        self.wrapped = book.add_format({"text_wrap": True, "valign": "top"})
+        self.wrapped = book.add_format({"text_wrap": True, "valign": "top", "indent": 1})
+        self.counts = book.add_format({"valign": "top"})
         self.numbers = book.add_format({"num_format": "0.00####", "valign": "top"})
         self.failed = book.add_format(_FAILED)
         self.cut_cells = 0
@@ -97,9 +100,12 @@ class Sheet:
         self._page.set_row(0, _HEADER_HEIGHT)
         self._page.freeze_panes(1, 0)
         self._page.set_landscape()
-        self._page.fit_to_pages(1, 0)
+        if sum(column.width for column in self._columns) <= _PAPER_WIDTH:
+            self._page.fit_to_pages(1, 0)
         for place, column in enumerate(self._columns):
-            self._page.set_column(place, place, column.width, self._sheets.wrapped)
+            # The button of the filter needs room beside the name.
+            width = max(column.width, len(column.name) + 5)
+            self._page.set_column(place, place, width, self._sheets.wrapped)
             self._page.write_string(0, place, column.name, self._sheets.header)
 
     def write(self, row: Line) -> None:
@@ -120,7 +126,7 @@ class Sheet:
         if isinstance(value, bool):
             self._page.write_boolean(self._row, place, value, sheets.wrapped)
         elif isinstance(value, int | float):
-            self._page.write_number(self._row, place, value, sheets.wrapped if isinstance(value, int) else sheets.numbers)
+            self._page.write_number(self._row, place, value, sheets.counts if isinstance(value, int) else sheets.numbers)
         else:
             self._page.write_string(self._row, place, self._fitted(_text(value, column), column), sheets.wrapped)
 

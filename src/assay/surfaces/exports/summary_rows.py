@@ -3,14 +3,16 @@
 from collections.abc import Iterator
 from typing import Any
 
-from assay.core.run_result import RunResult
+from assay.api import Run
 from assay.surfaces.exports.sheets import Column
+from assay.surfaces.reporters.run_decision import decisions
+from assay.surfaces.reporters.run_view import RunView
 
 Line = dict[str, Any]
 
 SUMMARY = (
     *(Column("figure", width=30), Column("value"), Column("low"), Column("high"), Column("n")),
-    Column("meaning", width=60),
+    Column("meaning", width=100),
 )
 SLICES = (
     *(Column("slice", width=20), Column("value", width=30), Column("n"), Column("pass_rate"), Column("pass_rate_low")),
@@ -32,8 +34,9 @@ _RATES = {
 }
 
 
-def summary_rows(result: RunResult) -> Iterator[Line]:
+def summary_rows(run: Run) -> Iterator[Line]:
     """Counts, rates with their intervals, the profile's score, times, tokens, costs, errors and the gate."""
+    result = run.result
     metrics = result.metrics
     for name, meaning in _COUNTS.items():
         yield {"figure": name, "value": getattr(result.counts, name), "meaning": meaning}
@@ -48,33 +51,35 @@ def summary_rows(result: RunResult) -> Iterator[Line]:
     for what, counts in (("error", metrics["errors"]), ("label", metrics["labels"])):
         for name, count in counts.items():
             yield {"figure": f"{what}: {name}", "value": count, "n": total, "meaning": "records"}
-    reasons = "; ".join(result.gate.reasons)
-    yield {"figure": "gate", "value": "passed" if result.gate.passed else "failed", "meaning": reasons}
+    for decision in decisions(RunView(result=result, manifest=run.manifest)):
+        yield {"figure": "gate", "value": decision.word, "meaning": decision.reason}
 
 
 def _rates(metrics: Line, name: str, meaning: str) -> Iterator[Line]:
-    yield {"figure": name, "value": metrics[name], **_ends(metrics[f"{name}_interval"], metrics["n_scored"]), "meaning": meaning}
+    yield {"figure": name, "value": metrics[name], **_ends(metrics[f"{name}_interval"], metrics["n_scored"], meaning)}
     clustered = metrics.get(f"{name}_cluster_interval")
     if clustered:
-        ends = _ends(clustered, metrics["n_scored"])
-        yield {"figure": f"{name}, by cluster", "value": metrics[name], **ends, "meaning": "records that hang together count once"}
+        ends = _ends(clustered, metrics["n_scored"], "records that hang together count once")
+        yield {"figure": f"{name}, by cluster", "value": metrics[name], **ends}
     bounds = metrics.get(f"{name}_bounds")
     if bounds and metrics["n_unscored"]:
         ends = {"low": bounds["worst"], "high": bounds["best"], "n": bounds["n"]}
         yield {"figure": f"{name}, bounds", **ends, "meaning": "if all records without a score had the worst, or the best one"}
 
 
-def _ends(interval: Line | None, n: int) -> Line:
+def _ends(interval: Line | None, n: int, meaning: str) -> Line:
+    """The interval of a figure about n answers; where several belong together, it counts fewer."""
     if interval is None:
-        return {"n": n}
-    return {"low": interval["low"], "high": interval["high"], "n": interval["n"]}
+        return {"n": n, "meaning": meaning}
+    fewer = f"; the interval counts {interval['n']:,} that stand for themselves" if interval["n"] != n else ""
+    return {"low": interval["low"], "high": interval["high"], "n": n, "meaning": meaning + fewer}
 
 
 def _profile(profile: Line | None) -> Iterator[Line]:
     if profile:
-        ends = _ends(profile["headline_interval"], profile["n"])
+        ends = _ends(profile["headline_interval"], profile["n"], f"official score, {profile['scale']}")
         name = f"{profile['id']}{' (compat)' if profile['compat'] else ''}"
-        yield {"figure": f"profile {name}", "value": profile["headline"], **ends, "meaning": f"official score, {profile['scale']}"}
+        yield {"figure": f"profile {name}", "value": profile["headline"], **ends}
 
 
 def _spent(metrics: Line) -> Iterator[Line]:

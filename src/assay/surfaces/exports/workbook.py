@@ -20,7 +20,7 @@ BLOCK = 1 << 18
 ROW_HEIGHT = 45
 """Points: three lines of a long text are seen, and the whole of it in the cell."""
 
-_WIDTHS = {"question": 50, "references": 30, "model_response": 60, "justification": 40, "error_message": 30, "record_id": 20}
+_WIDTHS = {"question": 50, "references": 30, "model_response": 60, "justification": 40, "error_message": 30, "record_id": 28}
 _RECORDS = tuple(
     Column(name, width=_WIDTHS.get(name, 14), kind=kind) for name, kind in TABLE_COLUMNS.items() if name != "evaluator_scores"
 )
@@ -69,7 +69,7 @@ def _write(run: Run, library: Any, *, path: Path, teller: Teller) -> None:
     with library.Workbook(str(path), settings) as book:
         _describe(book, run)
         sheets = Sheets(book, cut_columns=_CUT)
-        sheets.add("Summary", SUMMARY, summary_rows(run.result))
+        sheets.add("Summary", SUMMARY, summary_rows(run))
         _write_records(run, sheets, teller=teller)
         sheets.add("Slices", SLICES, slice_rows(run.slices()))
         sheets.add("Errors", _ERRORS, (line for line in run.failures() if line["kind"] == "error"))
@@ -102,9 +102,7 @@ def _write_records(run: Run, sheets: Sheets, *, teller: Teller) -> None:
 
 def _about(run: Run) -> Iterator[Line]:
     facts = run_facts(run)
-    gate = run.result.gate
-    told = {"gate": "passed" if gate.passed else "; ".join(gate.reasons), "redactions": _redactions(run)}
-    for name, value in {**facts, **told, **_READING}.items():
+    for name, value in {**facts, "redactions": _redactions(run), **_READING}.items():
         yield {"fact": name, "value": value}
 
 

@@ -39,6 +39,8 @@ class RecordCheck(Check, frozen=True, kw_only=True):
     """One record."""
 
     dataset: str
+    shown_by: tuple[str, ...] = ()
+    """What `assay show RUN` needs besides to show it."""
     answer: str = ""
     seconds: float | None = None
 
@@ -119,6 +121,7 @@ def _record(line: Line) -> RecordCheck:
         kind=kind,
         reason=reason,
         dataset=line["dataset"],
+        shown_by=(line["record_id"], *(("--sample", str(line["sample"])) if "sample" in line else ())),
         answer=line["model_response"] or "",
         seconds=None if latency is None else latency / 1000,
     )
@@ -136,7 +139,14 @@ def _standing(line: Line) -> tuple[Outcome, str, str]:
 
 def _invalid(line: Line) -> RecordCheck:
     name = f"record {line['index']}" if line["record_id"] is None else str(line["record_id"])
-    return RecordCheck(name=name, outcome="error", kind=line["code"], reason=line["message"], dataset="invalid records")
+    return RecordCheck(
+        name=name,
+        outcome="error",
+        kind=line["code"],
+        reason=line["message"],
+        dataset="invalid records",
+        shown_by=(str(line["index"]),),
+    )
 
 
 def failing(checks: Iterable[Check]) -> list[Check]:

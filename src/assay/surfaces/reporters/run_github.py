@@ -70,7 +70,7 @@ def failing_records(records: Iterable[RecordCheck]) -> FailingRecords:
 def _record(checked: CheckedRun, record: RecordCheck) -> str:
     properties: Properties = {"file": _dataset_file(checked), "title": f"{record.name}: {record.kind}"}
     reason = printable(" ".join(record.reason.split()), limit=REASON_LIMIT)
-    return annotation("warning", properties, message=f"{reason}\n{shlex.join(('assay', 'show', checked.name, record.name))}")
+    return annotation("warning", properties, message=f"{reason}\n{shlex.join(('assay', 'show', checked.name, *record.shown_by))}")
 
 
 def _dataset_file(checked: CheckedRun) -> str | None:
