@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assay.core.errors import ServerProblem, UsageProblem
-from assay.surfaces.mlflow.push import destination
+from assay.surfaces.mlflow.pushing import destination
 from tests.mlflow.pushing import command, golden_file, golden_run, pushed, runs_in
 from tests.mlflow.serving import MlflowServer
 from tests.server.serving import free_port

@@ -11,7 +11,7 @@ from assay.core.errors import AssayError
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.meter import Meter
 from assay.surfaces.cli.run_options import RUN, Shown, command_line, json_option, runs_dir_option, write_json, write_text
-from assay.surfaces.mlflow.push import Destination, Pushed, destination, push
+from assay.surfaces.mlflow.pushing import Destination, Pushed, destination, push
 from assay.surfaces.mlflow.selection import MOST_TRACES, read_choice
 from assay.surfaces.mlflow.tracking import shown_uri
 from assay.surfaces.printable import printable
