@@ -100,7 +100,7 @@ def test_figures_are_those_of_the_run_in_a_format_that_prometheus_reads() -> Non
     assert found["assay_records_total"] == {("evaluated", "golden_v1"): 5}
     assert found["assay_calls_total"] == {("candidate", "scripted/say-canary"): 5, ("judge", "scripted/judge-4"): 5}
     assert found["assay_call_seconds_count"] == found["assay_calls_total"]
-    assert found["assay_runs_total"] == {("completed",): 1}
+    assert found["assay_runs_ended_total"] == {("completed",): 1}
     assert (found["assay_run_pass_rate"], found["assay_run_mean_score"]) == (
         {("scripted/say-canary",): 1},
         {("scripted/say-canary",): 0.75},

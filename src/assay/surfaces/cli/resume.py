@@ -20,7 +20,7 @@ from assay.surfaces.cli.run_options import (
     markdown_option,
     runs_dir_option,
 )
-from assay.surfaces.cli.telemetry import Telemetry, telemetry_of, telemetry_options, telling
+from assay.surfaces.cli.telemetry import Telemetry, metrics_file_option, telemetry_of, telemetry_options, telling
 
 HELP = """Go on with a run that was interrupted, under the settings that it was started with.
 
@@ -53,6 +53,7 @@ Exit codes:
 @charts_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
 @click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
+@metrics_file_option
 @telemetry_options
 @server_options
 @click.pass_context

@@ -35,11 +35,12 @@ from assay.surfaces.cli.run_options import (
     write_json,
     write_text,
 )
-from assay.surfaces.cli.telemetry import Telemetry, Tellers, telemetry_of, telemetry_options, telling
+from assay.surfaces.cli.telemetry import Telemetry, metrics_file_option, telemetry_of, telemetry_options, telling
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.run_estimate import batch_text
 from assay.surfaces.reporters.run_plan import plan_document, plan_text
 from assay.surfaces.reporters.wording import counted
+from assay.surfaces.telemetry.tellers import Tellers
 
 HELP = """Ask models, grade their answers, and leave the complete evidence in a folder.
 
@@ -179,6 +180,7 @@ _COUNT = click.IntRange(min=1)
 @mlflow_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
 @click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
+@metrics_file_option
 @telemetry_options
 @server_options
 @click.option("--no-download", is_flag=True, help="With --server: leave the artifacts there.")

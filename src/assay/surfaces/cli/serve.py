@@ -1,12 +1,15 @@
 """`assay serve`: the batch evaluation service over HTTP."""
 
 from pathlib import Path
+from typing import Any
 
 import click
+import msgspec
 
 from assay.core.errors import MissingExtra
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import runs_dir_option
+from assay.surfaces.cli.telemetry import telemetry_of, telemetry_options, telling
 from assay.surfaces.printable import printable
 
 HELP = """Show runs in the browser, and serve the contract batch_v1 over HTTP: take datasets, run them, answer for them.
@@ -34,15 +37,19 @@ Exit codes:
 @click.option("--port", type=click.IntRange(0, 65535), default=8321, show_default=True, envvar="ASSAY_PORT", help="On which port.")
 @runs_dir_option
 @click.option("--config", default="", envvar="ASSAY_SERVER_CONFIG", metavar="FILE", help="Settings of the service, in YAML.")
+@telemetry_options
 @click.pass_context
-def command(context: click.Context, /, host: str, port: int, *, runs_dir: str, config: str) -> None:
+def command(context: click.Context, /, host: str, port: int, *, runs_dir: str, config: str, **given: Any) -> None:
     """Entry of the command; see HELP."""
     try:
         from assay.surfaces.server.app import Listening, serve  # noqa: PLC0415  # an extra: only this command needs it
         from assay.surfaces.server.settings import read_server_settings  # noqa: PLC0415  # an extra
     except ModuleNotFoundError as problem:
         raise MissingExtra(f"the service needs {problem.name}", hint="pip install 'assay[server]'") from problem
-    settings = read_server_settings(config)
-    listening = Listening(runs_dir=Path(runs_dir), settings=settings, host=host, port=port)
-    serve(listening, lambda text: click.echo(printable(text), err=True))
+    telemetry, settings = telemetry_of(given), read_server_settings(config)
+    if telemetry.log_format is not None:
+        settings = msgspec.structs.replace(settings, log_requests=True)
+    with telling(telemetry) as tellers:
+        listening = Listening(runs_dir=Path(runs_dir), settings=settings, host=host, port=port, teller=tellers)
+        serve(listening, lambda text: click.echo(printable(text), err=True))
     context.exit(exits.VALID)

@@ -24,9 +24,10 @@ from assay.surfaces.cli.run_options import (
     write_text,
 )
 from assay.surfaces.cli.run_pipeline import tell_runs
-from assay.surfaces.cli.telemetry import Tellers, telemetry_of, telemetry_options, telling
+from assay.surfaces.cli.telemetry import metrics_file_option, telemetry_of, telemetry_options, telling
 from assay.surfaces.reporters.run_checks import CheckedRun, gated_run, optional_run, problem_run
 from assay.surfaces.reporters.verdict import suite_markdown, suite_text
+from assay.surfaces.telemetry.tellers import Tellers
 
 HELP = """Run several run files one after the other, gate each, and decide about all of them together.
 
@@ -69,6 +70,7 @@ Exit codes:
 @github_option
 @markdown_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
+@metrics_file_option
 @telemetry_options
 @click.pass_context
 def command(context: click.Context, /, suite: str, runs_dir: str, *, run_id: str, quiet: bool, **given: Any) -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import click
 import msgspec
 
-from assay import api
 from assay.core.errors import AssayError, MissingExtra, UsageProblem
-from assay.core.run_result import RunResult
 from assay.surfaces.cli.exits import complain
 from assay.surfaces.cli.streams import check_writable, encoded, write_file
+from assay.surfaces.telemetry.tellers import Teller, Tellers
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -34,53 +33,9 @@ class Telemetry(msgspec.Struct, frozen=True, kw_only=True):
         return self.log_format is not None and self.log_file is None
 
 
-class Teller(Protocol):
-    """An observer that knows of runs too."""
-
-    wants_texts: bool
-
-    def __call__(self, seen: api.RecordSeen, /) -> None:
-        """A record has come to its end."""
-
-    def run_started(self, run_id: str) -> None:
-        """A run is about to be worked on."""
-
-    def run_ended(self, result: RunResult) -> None:
-        """A run has ended, or was interrupted."""
-
-
-class Tellers:
-    """All who are told; an observer of a run while there is one."""
-
-    def __init__(self, tellers: Sequence[Teller]) -> None:
-        self._tellers = tellers
-        self.wants_texts = any(teller.wants_texts for teller in tellers)
-
-    @property
-    def observer(self) -> api.Observer | None:
-        """What the run is given; None when nobody is to be told, so that it costs nothing."""
-        return self if self._tellers else None
-
-    def __call__(self, seen: api.RecordSeen, /) -> None:
-        """A record has come to its end."""
-        for teller in self._tellers:
-            teller(seen)
-
-    def run_started(self, run_id: str) -> None:
-        """A run is about to be worked on."""
-        for teller in self._tellers:
-            teller.run_started(run_id)
-
-    def run_ended(self, result: RunResult) -> None:
-        """A run has ended, or was interrupted."""
-        for teller in self._tellers:
-            teller.run_ended(result)
-
-
 def telemetry_options(command: Decorated) -> Decorated:
-    """`--otel`, `--log-format`, `--metrics-file` and what belongs to them, the same for every command that works on runs."""
+    """`--otel`, `--log-format` and what belongs to them, the same for every command that works on runs."""
     options: tuple[Callable[[Decorated], Decorated], ...] = (
-        click.option("--metrics-file", metavar="FILE", help="Write figures for Prometheus (a .prom file for node_exporter)."),
         click.option("--log-file", metavar="FILE", help="Append the lines of --log-format to FILE instead of standard error."),
         click.option(
             "--log-format",
@@ -98,9 +53,17 @@ def telemetry_options(command: Decorated) -> Decorated:
     return command
 
 
+def metrics_file_option(command: Decorated) -> Decorated:
+    """`--metrics-file FILE`, for commands that end; a server has an address for its figures."""
+    option: Callable[[Decorated], Decorated] = click.option(
+        "--metrics-file", metavar="FILE", help="Write figures for Prometheus (a .prom file for node_exporter)."
+    )
+    return option(command)
+
+
 def telemetry_of(given: dict[str, Any]) -> Telemetry:
     """What options ask for, taken out of them; raises UsageProblem for what does not fit together."""
-    telemetry = msgspec.convert({name: given.pop(name) for name in Telemetry.__struct_fields__}, Telemetry)
+    telemetry = msgspec.convert({name: given.pop(name, None) for name in Telemetry.__struct_fields__}, Telemetry)
     if telemetry.otel_content and not telemetry.otel:
         raise UsageProblem("--otel-content says what --otel sends", hint="add --otel")
     if telemetry.log_file is not None and telemetry.log_format is None:

@@ -57,6 +57,7 @@ from assay.surfaces.server.settings import ServerSettings
 from assay.surfaces.server.turns import Turns
 from assay.surfaces.server.uploads import ClientGone
 from assay.surfaces.server.workshop import Workshop
+from assay.surfaces.telemetry.tellers import Teller, Tellers
 
 BACKLOG = 2_048
 """Connections that may wait to be taken."""
@@ -104,6 +105,8 @@ class Listening(msgspec.Struct, frozen=True, kw_only=True):
     settings: ServerSettings
     host: str = "127.0.0.1"
     port: int = 8321
+    teller: Teller = Tellers()
+    """Who is told of the runs beside the figures."""
 
     @property
     def is_loopback(self) -> bool:
@@ -208,6 +211,7 @@ def serve(listening: Listening, say: Callable[[str], None]) -> None:
         max_runs=settings.max_runs,
         max_queue=settings.max_queue,
         on_ended=lambda run_id: indexer.prepare(listening.runs_dir / run_id),
+        teller=listening.teller,
     )
     server = Server(
         runs_dir=listening.runs_dir,
@@ -226,7 +230,7 @@ def serve(listening: Listening, say: Callable[[str], None]) -> None:
         uploads=Places(settings.max_uploads, "uploads"),
     )
     if settings.log_requests:
-        logging.getLogger("assay.server").setLevel(logging.INFO)
+        _log_requests(logging.getLogger("assay.server"))
     # Its warnings are about what clients send, which would let them fill the log.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     config = uvicorn.Config(
@@ -246,6 +250,13 @@ def serve(listening: Listening, say: Callable[[str], None]) -> None:
     host, port = listener.getsockname()[:2]
     say(f"assay: the runs in '{listening.runs_dir}' are served at http://{_shown(host)}:{port}; Ctrl-C ends it")
     _Listener(config, server.queue).run(sockets=[listener])
+
+
+def _log_requests(log: logging.Logger) -> None:
+    log.setLevel(logging.INFO)
+    if not log.hasHandlers():
+        # Without one, Python shows warnings only.
+        log.addHandler(logging.StreamHandler())
 
 
 def _listener(listening: Listening) -> socket.socket:

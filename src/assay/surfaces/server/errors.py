@@ -29,6 +29,7 @@ from assay.surfaces.pages.rendering import Reader, page
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.sessions import own_page
+from assay.surfaces.telemetry.json_log import FIELDS
 
 CODES: dict[int, str] = {
     400: "invalid_request",
@@ -159,7 +160,9 @@ def framework_failed(request: Request[Any, Any, Any], problem: HTTPException) ->
 
 def broken(request: Request[Any, Any, Any], problem: Exception) -> Response[bytes]:
     """The answer for a defect: the log has the rest."""
-    log.error("request %s failed", request_id_of(request), exc_info=problem)
+    request_id = request_id_of(request)
+    fields = {"event": "request_failed", "request_id": request_id, "code": "internal_error"}
+    log.error("request %s failed", request_id, exc_info=problem, extra={FIELDS: fields})
     return refused(request, Refusal(500, "something went wrong here; the log of the server says what"))
 
 

@@ -20,10 +20,11 @@ from litestar.utils import normalize_path
 from assay.core.errors import StoreUnavailable
 from assay.surfaces.server import keys
 from assay.surfaces.server.errors import RETRY_SECONDS, Refusal, error_body
-from assay.surfaces.server.meters import Meters
+from assay.surfaces.server.meters import METHODS, Meters
 from assay.surfaces.server.rates import Allowance, Places, Rates
 from assay.surfaces.server.sessions import Sessions, token_in
 from assay.surfaces.server.settings import ServerSettings
+from assay.surfaces.telemetry.json_log import FIELDS
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs", "/docs/style.css", "/sign-in", "/sign-out"})
 """What tells nothing about anybody's runs, and is asked for by probes and browsers."""
@@ -192,8 +193,24 @@ class Frame:
             self._meters.count(route, scope["method"], status=exchange.status, seconds=seconds)
             if self._logs:
                 caller = state["caller"].name if "caller" in state else ""
-                line = "%s %s %d %.1f ms key=%s request=%s"
-                log.info(line, scope["method"], route, exchange.status, seconds * 1000, caller or "-", exchange.request_id)
+                _log_request(exchange, route, caller, seconds=seconds)
+
+
+def _log_request(exchange: "_Exchange", route: str, caller: str, *, seconds: float) -> None:
+    """The address is left out but for its route: what stands in it is a client's."""
+    method = exchange.scope["method"] if exchange.scope["method"] in METHODS else "other"
+    fields = {
+        "event": "request",
+        "method": method,
+        "route": route,
+        "status": exchange.status,
+        "seconds": round(seconds, 4),
+        "key": caller,
+        "request_id": exchange.request_id,
+    }
+    line = "%s %s %d %.1f ms key=%s request=%s"
+    values = (method, route, exchange.status, seconds * 1000, caller or "-", exchange.request_id)
+    log.info(line, *values, extra={FIELDS: fields})
 
 
 class _Exchange:

@@ -1,6 +1,8 @@
-"""What is counted for Prometheus."""
+"""What is counted for Prometheus: requests, uploads and the queue here, runs and their calls as for the command."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from assay.surfaces.telemetry.figures import Figures
 
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 """Counted by name; whatever else a client makes up is counted together."""
@@ -12,6 +14,7 @@ class Meters:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self.figures = Figures()
         self._requests = Counter(
             "assay_http_requests", "Requests by route, method and status.", ["route", "method", "status"], registry=self.registry
         )
@@ -20,7 +23,6 @@ class Meters:
         )
         self.uploaded = Counter("assay_uploaded_bytes", "Bytes of uploads that were taken in.", registry=self.registry)
         self.submitted = Counter("assay_runs_submitted", "Runs that were accepted.", registry=self.registry)
-        self.ended = Counter("assay_runs_ended", "Runs that came to an end here, by state.", ["state"], registry=self.registry)
         self.waiting = Gauge("assay_runs_waiting", "Runs that wait for their turn.", registry=self.registry)
         self.working = Gauge("assay_runs_working", "Runs that are worked on.", registry=self.registry)
 
@@ -31,4 +33,4 @@ class Meters:
 
     def text(self) -> bytes:
         """Everything in Prometheus' text format."""
-        return generate_latest(self.registry)
+        return generate_latest(self.registry) + self.figures.text().encode()

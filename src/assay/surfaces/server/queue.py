@@ -13,6 +13,8 @@ from assay.core.errors import AssayError
 from assay.core.run_result import RunResult
 from assay.surfaces.server.errors import RETRY_SECONDS, Refusal
 from assay.surfaces.server.meters import Meters
+from assay.surfaces.telemetry.json_log import FIELDS
+from assay.surfaces.telemetry.tellers import Teller, Tellers
 
 log = logging.getLogger("assay.server")
 
@@ -20,9 +22,19 @@ log = logging.getLogger("assay.server")
 class RunQueue:
     """The runs of one service between their submission and their end."""
 
-    def __init__(self, runs_dir: Path, meters: Meters, *, max_runs: int, max_queue: int, on_ended: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        runs_dir: Path,
+        meters: Meters,
+        *,
+        max_runs: int,
+        max_queue: int,
+        on_ended: Callable[[str], None],
+        teller: Teller,
+    ) -> None:
         self._runs_dir = runs_dir
         self._meters = meters
+        self._teller = Tellers((meters.figures, teller))
         self._max_runs = max_runs
         self._max_queue = max_queue
         self._on_ended = on_ended
@@ -124,12 +136,13 @@ class RunQueue:
     def _work(self, run_id: str) -> None:
         try:
             result = self._driven(run_id)
+            self._teller.run_ended(result)
             if result.is_finished:
-                self._meters.ended.labels(result.state).inc()
                 self._on_ended(run_id)
         except AssayError as problem:
             self._problems[run_id] = problem.message
-            log.warning("run %s cannot go on: %s", run_id, problem.message)
+            fields = {"event": "run_failed", "run_id": run_id, "code": problem.code}
+            log.warning("run %s cannot go on: %s", run_id, problem.message, extra={FIELDS: fields})
         finally:
             self._snapshots.pop(run_id, None)
             with self._lock:
@@ -140,4 +153,5 @@ class RunQueue:
         def watch(snapshot: api.Snapshot) -> None:
             self._snapshots[run_id] = snapshot
 
-        return api.resume(run_id, runs_dir=self._runs_dir, watch=watch, is_stopping=lambda: self._is_stopping)
+        self._teller.run_started(run_id)
+        return api.resume(run_id, runs_dir=self._runs_dir, watch=watch, observe=self._teller, is_stopping=lambda: self._is_stopping)
