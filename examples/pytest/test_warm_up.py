@@ -25,5 +25,5 @@ def test_enough_questions() -> None:
 
 def test_the_rate(assay_run: Any) -> None:
     """The whole run, to assert on its figures."""
-    run = assay_run("legal_eval_v1/warm-up.jsonl", model=answer)
+    run = assay_run(LAW, model=answer)
     assert run.pass_rate.low >= 0.4

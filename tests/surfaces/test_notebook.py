@@ -7,6 +7,10 @@ from typing import Any
 import nbclient
 import nbformat
 import pytest
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import start_new_kernel
+
+import assay
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 Outputs = list[dict[str, Any]]
@@ -82,3 +86,32 @@ def test_a_bar_moves_while_a_run_is_under_way_and_is_gone_at_the_end(shown: Watc
 
 def test_a_cell_may_wait_for_a_run(shown: Watching) -> None:
     assert outputs(shown, 8, "text/plain") == ["'completed'"]
+
+
+def test_an_interrupted_cell_leaves_a_run_that_can_go_on(tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLES / "golden_v1", tmp_path / "golden_v1")
+    manager, kernel = start_new_kernel(kernel_name="python3", cwd=str(tmp_path))
+    try:
+        kernel.execute(
+            "import assay\n"
+            "assay.run('golden_v1/assistant.json', model='scripted/slow-2000',"
+            "judge='scripted/judge-5', run_id='cut', concurrency=1)"
+        )
+        said_until(kernel, "update_display_data")
+        manager.interrupt_kernel()
+        said = said_until(kernel, "error")
+    finally:
+        manager.shutdown_kernel(now=True)
+        kernel.stop_channels()
+    assert "nothing that is done is lost" in said[-2]["data"]["text/plain"]
+    assert said[-1]["ename"] == "KeyboardInterrupt"
+    assert assay.open_run("cut", runs_dir=tmp_path / "runs").state == "running"
+
+
+def said_until(kernel: BlockingKernelClient, kind: str) -> Outputs:
+    """What the kernel says until it says something of a kind."""
+    said: Outputs = []
+    while not said or said[-1]["kind"] != kind:
+        message = kernel.get_iopub_msg(timeout=60)
+        said.append({**message["content"], "kind": message["msg_type"]})
+    return said

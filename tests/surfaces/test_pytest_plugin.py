@@ -184,6 +184,13 @@ def test_rate(assay_run):
     assert len(ended.run("test_rate", "kept").artifacts()) >= 8
 
 
+def test_a_marker_that_cannot_work_is_no_pass(tmp_path: Path) -> None:
+    body = "@pytest.mark.assay('law.jsonl', model=answer)\nclass TestLaw(TestCase):\n    def test_law(self): ...\n"
+    ended = run_pytest(project(tmp_path, f"from unittest import TestCase\n{TESTS}{body}"))
+    assert ended.counts == {"error": 1}
+    assert "the marker assay is for functions" in ended.text
+
+
 def test_hostile_ids_and_answers_name_tests_and_stay_text(tmp_path: Path) -> None:
     body = "@pytest.mark.assay('law.jsonl', model='scripted/say-\\x1b[31mred')\ndef test_law(): ...\n"
     folder = project(tmp_path, TESTS + body)

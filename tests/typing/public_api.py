@@ -19,6 +19,14 @@ def streaming(content: bytes) -> None:
     assert_type(assay.stream(content), Iterator[assay.Case | assay.Issue])
 
 
+def running(path: Path) -> None:
+    runs = assay.run(path, model="openai/gpt", progress=False)
+    assert_type(runs[0], assay.Run)
+    assert_type(runs[0].pass_rate.low, float | None)
+    assert_type(assay.open_run("latest").counts.evaluated_records, int)
+    assert_type(assay.open_run("latest").report("run.html"), Path)
+
+
 def failing() -> None:
     try:
         assay.validate("no-such-file.json")

@@ -14,6 +14,7 @@ from assay import api
 from assay.core.errors import AssayError, UsageProblem
 from assay.core.plan import Gates
 from assay.core.report import Report
+from assay.surfaces.cli.progress import LINE_EVERY, Pace, plain_line
 from assay.surfaces.printable import printable, printable_lines
 from assay.surfaces.python.runs import Run, run
 from assay.surfaces.reporters.run_decision import decisions
@@ -30,6 +31,7 @@ MOST = 500
 GATES = tuple(Gates.__struct_fields__)
 _PATHS = ("responses", "config")
 """Options that name a file."""
+Say = Callable[[str], None]
 RunInTest = Callable[..., Run]
 _CASE = pytest.StashKey["RecordCase"]()
 
@@ -100,10 +102,11 @@ class Group(msgspec.Struct):
 class CaseRuns:
     """The runs of one session of pytest; all workers of xdist share them, each made by whoever is first."""
 
-    def __init__(self, runs_dir: Path, session: str, *, root: Path) -> None:
+    def __init__(self, runs_dir: Path, session: str, *, root: Path, say: Say | None = None) -> None:
         self._runs_dir = runs_dir
         self._session = session
         self._root = root
+        self._say = say
         self._groups: dict[str, Group] = {}
         self._calls = 0
 
@@ -129,9 +132,9 @@ class CaseRuns:
         options |= {name: self._found(options[name], folder) for name in _PATHS if name in options}
         return self._found(sources[0], folder), {"on_invalid": "reject", **options}
 
-    def _found(self, path: str | Path, *folders: Path) -> str:
+    def _found(self, path: str | Path, folder: Path) -> str:
         """A file beside the test, else below the rootdir."""
-        places = [folder / path for folder in (*folders, self._root)]
+        places = [folder / path, self._root / path]
         return str(next((place for place in places if place.exists()), places[0]))
 
     def _run_id(self, place: str) -> str:
@@ -177,26 +180,44 @@ class CaseRuns:
     def _evaluate(self, group: Group) -> Run | str:
         records = () if group.is_whole else tuple(dict.fromkeys(key.record_id for key in group.selected))
         try:
-            return self._made(group.source, {**group.options, "records": records}, group.run_id)
+            made = self._made(group.source, {**group.options, "records": records}, group.run_id)
+            # So that a record is found without reading all the others.
+            api.index_run(made.folders.sealed)
         except AssayError as problem:
             return _complaint("assay", problem)
+        return made
 
     def run(self, source: str | Path, *, run_id: str = "", **options: Any) -> Run:
         """Run a dataset inside a test. With a `run_id` the run is made once in a session, whichever worker of xdist asks first."""
         self._calls += 1
-        worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
-        name = run_id or f"{_slug(os.environ.get('PYTEST_CURRENT_TEST', 'run'))}-{worker}-{self._calls}"
-        options |= {option: self._found(options[option]) for option in _PATHS if option in options}
-        return self._made(self._found(source), options, f"{self._session}-{name}")
+        test, worker = os.environ.get("PYTEST_CURRENT_TEST", "run"), os.environ.get("PYTEST_XDIST_WORKER", "main")
+        folder = (self._root / test.partition("::")[0]).parent
+        options |= {name: self._found(options[name], folder) for name in _PATHS if name in options}
+        name = run_id or f"{_slug(test)}-{worker}-{self._calls}"
+        return self._made(self._found(source, folder), options, f"{self._session}-{name}")
 
     def _made(self, source: str, options: dict[str, Any], run_id: str) -> Run:
         self._keep()
-        made = run(source, runs_dir=str(self._runs_dir), run_id=run_id, progress=False, **options)
+        made = run(source, runs_dir=str(self._runs_dir), run_id=run_id, progress=False, watch=self._watch(run_id), **options)
         if len(made) != 1:
             raise UsageProblem(f"{len(made)} candidates are named, and a test is about one", hint="name one with model=...")
         if not made[0].is_finished:
-            raise UsageProblem(f"run '{run_id}' was stopped before its end")
+            raise UsageProblem(f"run '{run_id}' was stopped before its end", hint=f"assay resume {run_id}")
         return made[0]
+
+    def _watch(self, run_id: str) -> Callable[[api.Snapshot], None] | None:
+        """Tells somebody at a terminal how a long run is going: without it pytest would stand still."""
+        if self._say is None:
+            return None
+        say, pace, said = self._say, Pace(), [0.0]
+
+        def watch(now: api.Snapshot) -> None:
+            pace.note(now)
+            if now.elapsed_s - said[0] >= LINE_EVERY:
+                said[0] = now.elapsed_s
+                say(f"{run_id} · {plain_line(now, pace)}")
+
+        return watch
 
     def _keep(self) -> None:
         """The folder of the runs, which is no part of the project."""
@@ -220,6 +241,7 @@ class GateItem(pytest.Item):
 
     def __init__(self, *, runs: CaseRuns, group: Group, **place: Any) -> None:
         super().__init__(**place)
+        self.keywords["assay_case"] = True
         self.runs = runs
         self.group = group
 
@@ -256,7 +278,6 @@ def _key(item: pytest.Item) -> Key | None:
 
 def _case(made: Run, key: Key, item: pytest.Item) -> RecordCase:
     """The record of a test from its run; an error is no grade, and fails the test before it begins."""
-    api.index_run(made.folders.sealed)
     found = made.record(key.record_id, sample=key.sample)
     line = found["prediction"]
     item.user_properties += _properties(made, line)

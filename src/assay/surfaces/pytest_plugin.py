@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from assay.surfaces.pytest_cases import CaseRuns, RecordCase, RunInTest
+    from assay.surfaces.pytest_cases import CaseRuns, RecordCase, RunInTest, Say
 
 MARKER = "assay"
 CASE = "assay_case"
@@ -78,15 +78,19 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Evaluate the record of a test, with all others of its dataset, whether or not the test looks at it."""
-    if CASE in getattr(getattr(item, "callspec", None), "params", ()):
+    if _is_case(item):
         _runs(item.config).case(item)
+    elif item.get_closest_marker(MARKER) is not None and CASE not in item.keywords:
+        pytest.fail(
+            f"the marker {MARKER} is for functions, and for methods of classes that are no unittest.TestCase", pytrace=False
+        )
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
     """A test that has nothing to complain about passes only if its record does."""
     found = yield
-    if CASE in getattr(getattr(pyfuncitem, "callspec", None), "params", ()):
+    if _is_case(pyfuncitem):
         _runs(pyfuncitem.config).check(pyfuncitem)
     return found
 
@@ -110,12 +114,33 @@ def assay_run(request: pytest.FixtureRequest) -> "RunInTest":
     return _runs(request.config).run
 
 
+def _is_case(item: pytest.Item) -> bool:
+    """True for the test of a record."""
+    return CASE in getattr(getattr(item, "callspec", None), "params", ())
+
+
 def _runs(config: pytest.Config) -> "CaseRuns":
     found = config.stash.get(_RUNS, None)
     if found is None:
         module = import_module("assay.surfaces.pytest_cases")
-        found = config.stash[_RUNS] = module.CaseRuns(_folder(config), config.stash[_SESSION], root=config.rootpath)
+        found = module.CaseRuns(_folder(config), config.stash[_SESSION], root=config.rootpath, say=_say(config))
+        config.stash[_RUNS] = found
     return found
+
+
+def _say(config: pytest.Config) -> "Say | None":
+    """Writes a line where somebody looks; None elsewhere. What a test writes is captured, and this is not."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    if terminal is None or capture is None or not terminal.isatty:
+        return None
+
+    def say(line: str) -> None:
+        with capture.global_and_fixture_disabled():
+            terminal.ensure_newline()
+            terminal.write_line(line)
+
+    return say
 
 
 def _folder(config: pytest.Config) -> Path:

@@ -26,8 +26,9 @@ def write_summary(terminal: Any, runs_dir: Path, session: str) -> None:
 def _told(name: str, runs_dir: Path) -> list[str]:
     try:
         run = open_run(name, runs_dir=runs_dir)
-        head, place = f"{name} · {run.state.replace('_', ' ')}", printable(os.path.relpath(run.run_dir))
-        return [head, f"    {_figures(run)}", f"    {place}"]
+        place = printable(os.path.relpath(run.run_dir))
+        last = place if run.is_finished else f"go on with: assay resume {name} --runs-dir {printable(os.path.relpath(runs_dir))}"
+        return [f"{name} · {run.state.replace('_', ' ')}", f"    {_figures(run)}", f"    {last}"]
     except AssayError as problem:
         return [f"{name} · {printable(problem.message)}"]
 

@@ -72,6 +72,7 @@ class RunCard(msgspec.Struct, frozen=True, kw_only=True):
     more: str
     """How many answers did not pass and are not shown; empty for none."""
     missing: tuple[str, ...]
+    is_finished: bool
     run_dir: str
 
 
@@ -177,17 +178,26 @@ def _card(run: api.Run, view: RunView) -> RunCard:
         subject=tuple(_subject(view)),
         keys=tuple(key_figures(view)) if metrics else (),
         counts=record_counts(view),
-        charts=tuple(chart for chart in run_charts([view], width=WIDTH) if chart.name.startswith(_CHARTS)),
+        charts=tuple(_charts(view)),
         failures=view.failures,
         worst=tuple(_worst(run, found) for found in view.worst[:WORST]),
         more=_more(_not_passed(view) - len(view.worst[:WORST]), "answer"),
         missing=view.missing,
+        is_finished=result.is_finished,
         run_dir=result.run_dir,
     )
 
 
+def _charts(view: RunView) -> Iterable[Chart]:
+    """Those that say something: a run without any score has none."""
+    drawn = run_charts([view], width=WIDTH) if view.result.counts.evaluated_records else []
+    return (chart for chart in drawn if chart.name.startswith(_CHARTS))
+
+
 def _reason(found: Decision) -> str:
-    return "pass_rate, min_score and max_error_rate set them" if found.word == NO_GATES else found.reason
+    """The reason, in the words of Python and not of the command line."""
+    words = {NO_GATES: "pass_rate, min_score and max_error_rate set them", "UNFINISHED": f"{found.reason}: run.resume() goes on"}
+    return words.get(found.word, found.reason)
 
 
 def _mark(word: str) -> Mark:
