@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from assay import api
-from assay.surfaces.exports.hugging_face import write_folder
+from assay.surfaces.exports.hugging_face import write_run_folder
 from assay.surfaces.exports.telling import Teller
 from tests.exports.exported_runs import FORMULAS, ODD, hostile_run
 
@@ -24,7 +24,7 @@ def datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def loaded(datasets: Any, run: api.Run, folder: Path) -> Any:
     folder.mkdir()
-    write_folder(run, folder, teller=Teller())
+    write_run_folder(run, folder, Teller())
     return datasets.load_dataset(str(folder), split="test", cache_dir=str(folder.parent / "cache"))
 
 
@@ -46,7 +46,7 @@ def test_the_card_declares_the_features_that_the_file_has(tmp_path: Path, datase
 def test_the_card_names_run_figures_and_whole_hashes(tmp_path: Path) -> None:
     run = hostile_run(tmp_path, "A", "B")
     (tmp_path / "folder").mkdir()
-    write_folder(run, tmp_path / "folder", teller=Teller())
+    write_run_folder(run, tmp_path / "folder", Teller())
     card = (tmp_path / "folder" / "README.md").read_text(encoding="utf-8")
     assert "| pass_rate | 0.50 [0.09, 0.91] | 2 |" in card
     assert run.manifest["manifest_sha256"] in card

@@ -1,6 +1,35 @@
-"""Runs as tables, for spreadsheets, notebooks and other tools."""
+"""Runs and datasets as tables, for spreadsheets, notebooks and other tools."""
 
+from pathlib import Path
+
+from assay.api.validation import validate_with_hashes
+from assay.core.errors import UsageProblem
+from assay.datasets.source import open_source
+from assay.engine.columns import LISTS as TABLE_LISTS
+from assay.engine.columns import SCORE_MEMBERS, ArrowTable, Table, arrow_of
 from assay.engine.tables import COLUMNS as TABLE_COLUMNS
-from assay.engine.tables import SCORE_MEMBERS, ArrowTable, arrow_table, run_facts, table_rows, typed_rows, whole_scores
+from assay.engine.tables import arrow_table, case_table, run_facts, run_table, table_rows, typed_rows
 
-__all__ = ["SCORE_MEMBERS", "TABLE_COLUMNS", "ArrowTable", "arrow_table", "run_facts", "table_rows", "typed_rows", "whole_scores"]
+__all__ = [
+    "SCORE_MEMBERS",
+    "TABLE_COLUMNS",
+    "TABLE_LISTS",
+    "ArrowTable",
+    "Table",
+    "arrow_of",
+    "arrow_table",
+    "dataset_table",
+    "run_facts",
+    "run_table",
+    "table_rows",
+    "typed_rows",
+]
+
+
+def dataset_table(path: str | Path) -> Table:
+    """The records of a dataset; raises UsageProblem for one with errors: a table has all its records, or there is none."""
+    report = validate_with_hashes(str(path))
+    errors = len(report.issues) - len(report.warnings)
+    if errors:
+        raise UsageProblem(f"'{path}' is not valid: {errors:,} error{'s' * (errors > 1)}", hint=f"assay validate {path} lists them")
+    return case_table(report, sha256=open_source(str(path)).sha256())

@@ -1,17 +1,16 @@
-"""The records of a run as rows of a table, with columns of known kinds."""
+"""The records of a run, or of a dataset, as the rows of a table."""
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
-from importlib import import_module
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from assay.core.errors import MissingExtra
+from assay.core.case import Case
+from assay.core.report import Report
+from assay.core.version import __version__
+from assay.engine.columns import ArrowTable, Kind, Line, Table, arrow_of, typed
 from assay.engine.found import question_of
-from assay.engine.opened import Line, Run
-
-Kind = Literal["text", "number", "count", "truth", "time", "texts", "scores", "json"]
+from assay.engine.opened import Run
 
 COLUMNS: Mapping[str, Kind] = {
     "index": "count",
@@ -67,25 +66,33 @@ COLUMNS: Mapping[str, Kind] = {
 }
 """Every column with its kind: all members of a prediction, and of the record what was asked and what is right."""
 
-SCORE_MEMBERS: Mapping[str, Kind] = {
-    "criterion": "text",
-    "score": "number",
-    "scale": "text",
-    "normalized": "number",
-    "weight": "number",
-    "justification": "text",
-    "judge": "text",
-    "confidence": "number",
-    "flags": "texts",
+CASE_COLUMNS: Mapping[str, Kind] = {
+    "id": "text",
+    "index": "count",
+    "contract": "text",
+    "task": "text",
+    "dataset": "text",
+    "prompt": "text",
+    "messages": "messages",
+    "model_context": "text",
+    "notes": "text",
+    "references": "texts",
+    "criteria": "criteria",
+    "choices": "choices",
+    "correct_choice_ids": "texts",
+    "attachments": "json",
+    "turns": "json",
+    "tags": "texts",
+    "max_latency_ms": "count",
+    "policy_id": "text",
+    "metadata": "json",
+    "extra": "json",
+    "record_sha256": "text",
 }
-"""The members of an entry of `evaluator_scores`."""
+"""The columns of a dataset: a record in the one form that all contracts share."""
+
 _LEFT_OUT: Mapping[str, Any] = {"weight": 1.0, "justification": "", "judge": "", "confidence": None, "flags": ()}
-"""What a line does not say of an entry."""
-
-GROUP = 5_000
-GROUP_CHARACTERS = 8 << 20
-"""Rows that are columns at a time: enough for good columns, and no more than fit into memory many times."""
-
+"""What a line does not say of an entry of `evaluator_scores`."""
 _HASHES = ("manifest_sha256", "plan_sha256", "records_merkle_root", "attempt_chain_sha256")
 _ASKED = ("task", "tags", "references", "correct_choice_ids", "metadata")
 
@@ -93,22 +100,17 @@ _ASKED = ("task", "tags", "references", "correct_choice_ids", "metadata")
 def table_rows(run: Run) -> Iterator[Line]:
     """A row for each valid record so far, in order: a value for each column, None where there is none."""
     for line, record in run.pairs():
-        yield {**dict.fromkeys(COLUMNS), **_asked(record), **line}
+        scores = [{**_LEFT_OUT, **score} for score in line["evaluator_scores"] or ()]
+        yield {**dict.fromkeys(COLUMNS), **_asked(record), **line, "evaluator_scores": scores}
 
 
 def typed_rows(run: Run) -> Iterator[Line]:
     """As `table_rows`, with values that a typed column takes: times are times, and what has no shape of its own is JSON."""
-    for row in table_rows(run):
-        yield {name: _value(row, name, kind) for name, kind in COLUMNS.items()}
+    return (typed(row, COLUMNS) for row in table_rows(run))
 
 
 def _asked(record: Line) -> Line:
     return {"question": question_of(record) or None, **{name: record.get(name) for name in _ASKED}}
-
-
-def whole_scores(row: Line) -> Iterator[Line]:
-    """The entries of `evaluator_scores` of a row with all their members."""
-    return ({**_LEFT_OUT, **score} for score in row["evaluator_scores"] or ())
 
 
 def run_facts(run: Run) -> dict[str, str]:
@@ -129,67 +131,24 @@ def run_facts(run: Run) -> dict[str, str]:
     return {name: str(value) for name, value in facts.items() if value not in (None, "")}
 
 
-class ArrowTable(msgspec.Struct, frozen=True):
-    """A run as columns, a few thousand rows at a time."""
-
-    schema: Any
-    """A `pyarrow.Schema`; its metadata has the facts of the run, each name beginning with `assay.`."""
-    groups: Iterator[Any]
-    """The rows, as `pyarrow.Table`."""
+def run_table(run: Run) -> Table:
+    """The records of a run."""
+    return Table(name=run.folders.run_id, columns=COLUMNS, rows=lambda: table_rows(run), facts=run_facts(run))
 
 
 def arrow_table(run: Run) -> ArrowTable:
-    """The rows of a run as typed columns, each of which may be null; raises MissingExtra without pyarrow."""
-    pyarrow = _pyarrow()
-    schema = _schema(pyarrow, {f"assay.{name}": fact for name, fact in run_facts(run).items()})
-    return ArrowTable(schema, (pyarrow.table(_columns(group), schema=schema) for group in _groups(table_rows(run))))
+    """The records of a run as typed columns, each of which may be null; raises MissingExtra without pyarrow."""
+    return arrow_of(run_table(run))
 
 
-def _pyarrow() -> Any:
-    try:
-        return import_module("pyarrow")
-    except ImportError as problem:
-        raise MissingExtra("typed columns need pyarrow, which is not installed", hint="pip install 'assay[tables]'") from problem
+def case_table(report: Report, *, sha256: str) -> Table:
+    """The accepted records of a dataset."""
+    head = {name: str(report.head[name]) for name in ("dataset_id", "dataset_version") if report.head.get(name)}
+    facts = {"contract": report.contract or "", **head, "dataset_sha256": sha256, "assay_version": __version__}
+    name = head.get("dataset_id") or next((case.dataset for case in report.cases), "")
+    return Table(name=name, columns=CASE_COLUMNS, rows=lambda: map(_case_row, report.cases), facts=facts)
 
 
-def _schema(pyarrow: Any, metadata: Mapping[str, str]) -> Any:
-    text, texts = pyarrow.string(), pyarrow.list_(pyarrow.string())
-    kinds = {
-        "text": text,
-        "json": text,
-        "number": pyarrow.float64(),
-        "count": pyarrow.int64(),
-        "truth": pyarrow.bool_(),
-        "time": pyarrow.timestamp("us", tz="UTC"),
-        "texts": texts,
-    }
-    kinds["scores"] = pyarrow.list_(pyarrow.struct([(name, kinds[kind]) for name, kind in SCORE_MEMBERS.items()]))
-    return pyarrow.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()], metadata=dict(metadata))
-
-
-def _columns(group: list[Line]) -> dict[str, list[Any]]:
-    return {name: [_value(row, name, kind) for row in group] for name, kind in COLUMNS.items()}
-
-
-def _value(row: Line, name: str, kind: Kind) -> Any:
-    value = row[name]
-    if value is None:
-        return None
-    if kind == "scores":
-        return list(whole_scores(row))
-    if kind == "time":
-        return datetime.fromisoformat(value)
-    return msgspec.json.encode(value).decode() if kind == "json" else value
-
-
-def _groups(rows: Iterator[Line]) -> Iterator[list[Line]]:
-    group: list[Line] = []
-    room = GROUP_CHARACTERS
-    for row in rows:
-        group.append(row)
-        room -= len(row["model_response"] or "") + len(row["question"] or "")
-        if len(group) == GROUP or room < 0:
-            yield group
-            group, room = [], GROUP_CHARACTERS
-    if group:
-        yield group
+def _case_row(case: Case) -> Line:
+    row: Line = msgspec.to_builtins(case)
+    return {name: row[name] for name in CASE_COLUMNS}

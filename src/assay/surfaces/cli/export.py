@@ -1,5 +1,7 @@
-"""`assay export`: a finished run as a file that other tools open."""
+"""`assay export`: a finished run, or a dataset, as a file that other tools open."""
 
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from assay import api
 from assay.core.errors import UsageProblem
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.meter import Meter
-from assay.surfaces.cli.run_options import RUN, finished_run, json_option, runs_dir_option, write_json
+from assay.surfaces.cli.run_options import finished_run, json_option, runs_dir_option, write_json
 from assay.surfaces.cli.streams import (
     STANDARD,
     check_writable,
@@ -22,21 +24,22 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
-from assay.surfaces.exports import EXPORTS, Chunks
-from assay.surfaces.exports.csv_table import MARK
-from assay.surfaces.exports.hugging_face import is_export, write_folder
-from assay.surfaces.exports.json_texts import response_object_chunks
+from assay.surfaces.exports import EXPORTS
+from assay.surfaces.exports.csv_table import MARK, table_csv
+from assay.surfaces.exports.hugging_face import is_export, write_dataset_folder, write_run_folder
+from assay.surfaces.exports.json_texts import response_object_chunks, table_json_lines
+from assay.surfaces.exports.parquet_file import table_parquet
 from assay.surfaces.exports.telling import Teller
 from assay.surfaces.pages.figures import size
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.wording import counted
 
-HELP = """Write the records of a finished run as a file, or a folder, that other tools open.
+HELP = """Write the records of a finished run, or of a dataset, as a file or a folder that other tools open.
 
 The ending of -o decides the format, or --format does: csv, xlsx, parquet, json and jsonl have a row for each record with what was
 asked, the answer and its scores; hf is a folder that Hugging Face datasets loads; responses has the answers alone, as other runs
 take them. No text of a model is evaluated as a formula. RUN is an id, a unique beginning of one, `latest`, or the path of a
-run's folder.
+run's folder; the path of a file is a dataset, which can be csv, parquet, jsonl or hf.
 """
 
 EPILOG = """\b
@@ -47,17 +50,17 @@ Examples:
   assay export nightly-15 --format hf -o nightly
   assay export nightly-15 --format responses -o answers.jsonl
   assay export nightly-15 --format jsonl -o - | jq .score
+  assay export golden.json --format hf
 
 \b
 Exit codes:
   0  written, whatever the run came to
-  2  could not run: no such run, a run that has not ended, a file that exists or cannot be written"""
+  2  could not run: no such run, one that has not ended, an invalid dataset, a file that exists or cannot be written"""
 
 FOLDER = "hf"
 """The one format that is a folder."""
 FORMATS = (*EXPORTS, FOLDER)
-OBJECT = ".json"
-"""Answers under this ending are one object of record id and text."""
+RESPONSES, RESPONSE_OBJECT = "responses", "responses, as one object"
 
 _BY_SUFFIX = {export.suffix: name for name, export in reversed(EXPORTS.items())}
 """Where formats share an ending, the first one has it."""
@@ -66,7 +69,7 @@ _BY_SUFFIX = {export.suffix: name for name, export in reversed(EXPORTS.items())}
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The command's arguments as given."""
 
-    run: str
+    source: str
     output: str | None
     format: str | None
     bom: bool
@@ -75,21 +78,27 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     is_json: bool
 
 
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """What is exported, and how."""
+
+    name: str
+    records: int
+    origins: tuple[str, ...]
+    """Files that must not be overwritten."""
+    files: Mapping[str, Callable[[Teller], Iterator[bytes]]]
+    """The bytes of a file in each format."""
+    write_folder: Callable[[Path, Teller], None]
+
+
 class Target(msgspec.Struct, frozen=True):
     """What to write, and where."""
 
     format: str
     output: str
 
-    @property
-    def write(self) -> Chunks:
-        """What makes the bytes of a file."""
-        is_object = self.format == "responses" and Path(self.output).suffix.lower() == OBJECT
-        return response_object_chunks if is_object else EXPORTS[self.format].write
-
 
 @click.command("export", help=HELP, epilog=EPILOG)
-@RUN
+@click.argument("source", metavar="RUN|DATASET")
 @click.option(
     "-o", "--output", metavar="PATH", help="What to write, whole or not at all; - for standard output.  [default: RUN.ENDING]"
 )
@@ -107,47 +116,73 @@ def command(context: click.Context, /, **given: Any) -> None:
 
 def write(options: Options) -> None:
     """Write the file or the folder, and say what it has."""
-    run = finished_run(options.run, options.runs_dir)
-    target = _target(run, options)
-    records = run.result.counts.valid_records
+    subject = _dataset(options.source) if Path(options.source).is_file() else _run(finished_run(options.source, options.runs_dir))
+    target = _target(subject, options)
     meter = Meter(amount=MofNCompleteColumn())
     meter.begin("records")
-    teller = Teller(lambda done: meter.count(done, records))
+    teller = Teller(lambda done: meter.count(done, subject.records))
     try:
-        _write(run, target, teller=teller, has_mark=options.bom)
+        _write(subject, target, teller=teller, has_mark=options.bom)
     finally:
         meter.hide()
-    _tell(run, target, notes=teller.notes, is_json=options.is_json)
+    _tell(subject, target, notes=teller.notes, is_json=options.is_json)
 
 
-def _write(run: api.Run, target: Target, *, teller: Teller, has_mark: bool) -> None:
+def _run(run: api.Run) -> Subject:
+    writers = {name: export.write for name, export in EXPORTS.items()} | {RESPONSE_OBJECT: response_object_chunks}
+    return Subject(
+        name=run.folders.run_id,
+        records=run.result.counts.valid_records,
+        origins=tuple(map(str, run.artifacts().values())),
+        files={name: partial(writer, run) for name, writer in writers.items()},
+        write_folder=partial(write_run_folder, run),
+    )
+
+
+def _dataset(path: str) -> Subject:
+    table = api.dataset_table(path)
+    writers = {"csv": table_csv, "parquet": table_parquet, "jsonl": table_json_lines}
+    return Subject(
+        name=Path(path).name.partition(".")[0],
+        records=sum(1 for _ in table.rows()),
+        origins=(path,),
+        files={name: partial(writer, table) for name, writer in writers.items()},
+        write_folder=partial(write_dataset_folder, table),
+    )
+
+
+def _write(subject: Subject, target: Target, *, teller: Teller, has_mark: bool) -> None:
     if target.format == FOLDER:
         with whole_folder(target.output) as folder:
-            write_folder(run, folder, teller=teller)
+            subject.write_folder(folder, teller)
         return
-    chunks = chain([MARK] if has_mark else [], target.write(run, teller))
+    chunks = chain([MARK] if has_mark else [], subject.files[target.format](teller))
     if target.output == STANDARD:
         write_stream(chunks, standard_output())
     else:
         write_file(target.output, chunks)
 
 
-def _target(run: api.Run, options: Options) -> Target:
+def _target(subject: Subject, options: Options) -> Target:
     """What is to be written where; raises UsageProblem before any work."""
     name = options.format or _named_by(options.output)
-    output = options.output or f"{run.folders.run_id}{_suffix(name)}"
+    output = options.output or f"{subject.name}{_suffix(name)}"
     if options.bom and name != "csv":
         raise UsageProblem(f"--bom is for CSV, and this is {name}", hint="leave it out")
+    if name not in (*subject.files, FOLDER):
+        hint = f"it can be {', '.join(subject.files)} or {FOLDER}"
+        raise UsageProblem(f"{name} is for runs, and '{options.source}' is a dataset", hint=hint)
     if output == STANDARD:
         _check_standard_output(name, options)
     elif name == FOLDER:
         _check_folder(Path(output), is_forced=options.force)
     else:
         check_writable(output, option="--output")
-        refuse_overwrite(output, map(str, run.artifacts().values()), option="--output")
+        refuse_overwrite(output, subject.origins, option="--output")
         if Path(output).exists() and not options.force:
             raise UsageProblem(f"'{output}' exists", hint="name another file, or replace it with --force")
-    return Target(name, output)
+    is_object = name == RESPONSES and Path(output).suffix.lower() == ".json"
+    return Target(RESPONSE_OBJECT if is_object else name, output)
 
 
 def _suffix(name: str) -> str:
@@ -183,16 +218,15 @@ def _check_folder(folder: Path, *, is_forced: bool) -> None:
         raise UsageProblem(f"'{folder}' exists", hint="name another folder, or replace it with --force")
 
 
-def _tell(run: api.Run, target: Target, *, notes: list[str], is_json: bool) -> None:
-    records = run.result.counts.valid_records
+def _tell(subject: Subject, target: Target, *, notes: list[str], is_json: bool) -> None:
     if is_json:
-        found = {"run_id": run.folders.run_id, "format": target.format, "path": target.output, "records": records}
+        found = {"name": subject.name, "format": target.format.partition(",")[0], "path": target.output, "records": subject.records}
         write_json({**found, "bytes": _weight(Path(target.output)), "notes": notes})
         return
     for note in notes:
         click.echo(f"assay: {printable(note)}", err=True)
     if target.output != STANDARD:
-        click.echo(f"{printable(target.output)} ({size(_weight(Path(target.output)))}, {counted(records, 'record')})")
+        click.echo(f"{printable(target.output)} ({size(_weight(Path(target.output)))}, {counted(subject.records, 'record')})")
 
 
 def _weight(path: Path) -> int:

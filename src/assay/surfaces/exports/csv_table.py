@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from assay.api import TABLE_COLUMNS, Run, table_rows
+from assay.api import Run, Table, run_table
 from assay.surfaces.exports.telling import Teller
 from assay.surfaces.reporters.plain_json import json_text
 
@@ -22,11 +22,16 @@ _UNSEEN = " \u00a0\u2000\u2001\u2002\u2003\u2009\u200a\u200b\u200c\u200d\u2060\u
 
 
 def csv_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
-    """A line of names, and one for each record; lists and objects are cells of JSON."""
-    rows = ([cell(row[name]) for name in TABLE_COLUMNS] for row in teller.counted(table_rows(run)))
+    """The records of a run."""
+    return table_csv(run_table(run), teller)
+
+
+def table_csv(table: Table, teller: Teller) -> Iterator[bytes]:
+    """A line of names, and one for each row; lists and objects are cells of JSON."""
+    rows = ([cell(row[name]) for name in table.columns] for row in teller.counted(table.rows()))
     # The first line is read before anything is sent: what cannot be read can then still be said.
     first = list(islice(rows, 1))
-    yield _text([TABLE_COLUMNS, *first])
+    yield _text([table.columns, *first])
     for row in rows:
         yield _text([row])
 

@@ -1,13 +1,13 @@
-"""A run as a folder that Hugging Face `datasets` loads: the records as Parquet, and a card that describes them."""
+"""A run, or a dataset, as a folder that Hugging Face `datasets` loads: the records as Parquet, and a card that describes them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from assay.api import SCORE_MEMBERS, TABLE_COLUMNS, Run, run_facts
-from assay.surfaces.exports.parquet_file import parquet_chunks
+from assay.api import TABLE_LISTS, Run, Table, run_table
+from assay.surfaces.exports.parquet_file import table_parquet
 from assay.surfaces.exports.telling import Teller
 from assay.surfaces.reporters.markdown import code
 from assay.surfaces.reporters.run_numbers import with_interval
@@ -24,16 +24,34 @@ _KINDS = {
     "truth": "bool",
     "time": "timestamp[us, tz=UTC]",
 }
+_RUN_WORDS = (
+    "The records of a run of assay: what was asked, what the candidate answered, and how it was graded.\n",
+    "A record without a grade has no score; why is in `error_code`. The columns `metadata`, `panel`, `judge_costs` and\n",
+    "`profile_bounds` hold JSON.\n\n",
+)
+_DATASET_WORDS = (
+    "The records of a dataset for evaluations, in the one form that all contracts of assay share. The columns `attachments`,\n",
+    "`turns`, `metadata` and `extra` hold JSON.\n",
+)
 
 
-def write_folder(run: Run, folder: Path, *, teller: Teller) -> None:
-    """The files of the folder; raises MissingExtra without pyarrow."""
+def write_run_folder(run: Run, folder: Path, teller: Teller) -> None:
+    """The records of a run; raises MissingExtra without pyarrow."""
+    _write(run_table(run), folder, teller, about=(*_RUN_WORDS, *_figures(run)))
+
+
+def write_dataset_folder(table: Table, folder: Path, teller: Teller) -> None:
+    """The records of a dataset; raises MissingExtra without pyarrow."""
+    _write(table, folder, teller, about=_DATASET_WORDS)
+
+
+def _write(table: Table, folder: Path, teller: Teller, *, about: Iterable[str]) -> None:
     records = folder / RECORDS
     records.parent.mkdir(parents=True)
     with records.open("xb") as file:
-        for chunk in parquet_chunks(run, teller):
+        for chunk in table_parquet(table, teller):
             file.write(chunk)
-    card = "".join(_card(run)).encode("utf-8", "replace")
+    card = "".join(_card(table, about)).encode("utf-8", "replace")
     (folder / CARD).write_bytes(card)
 
 
@@ -42,38 +60,37 @@ def is_export(folder: Path) -> bool:
     return {path.name for path in folder.iterdir()} <= {CARD, RECORDS.parts[0]} and (folder / CARD).is_file()
 
 
-def _card(run: Run) -> Iterator[str]:
-    yield f"---\n{yaml.safe_dump(_front(run), sort_keys=False, allow_unicode=True)}---\n\n"
-    yield f"# {code(run.folders.run_id)}\n\n"
-    yield "The records of a run of assay: what was asked, what the candidate answered, and how it was graded.\n"
-    yield "A record without a grade has no score; why is in `error_code`. The columns `metadata`, `panel`, `judge_costs` and\n"
-    yield "`profile_bounds` hold JSON.\n\n"
+def _card(table: Table, about: Iterable[str]) -> Iterator[str]:
+    yield f"---\n{yaml.safe_dump(_front(table), sort_keys=False, allow_unicode=True)}---\n\n"
+    yield f"# {code(table.name)}\n\n"
     yield '```python\nfrom datasets import load_dataset\n\nrecords = load_dataset("path/of/this/folder", split="test")\n```\n\n'
-    yield "## Figures\n\n| figure | value | records |\n|---|---:|---:|\n"
-    yield from (f"| {name} | {value} | {n:,} |\n" for name, value, n in _figures(run))
-    yield "\nNumbers in brackets are 95 % intervals.\n\n## Origin\n\n| fact | value |\n|---|---|\n"
-    yield from (f"| {name} | {code(value)} |\n" for name, value in run_facts(run).items())
+    yield from about
+    yield "\n## Origin\n\n| fact | value |\n|---|---|\n"
+    yield from (f"| {name} | {code(value)} |\n" for name, value in table.facts.items())
 
 
-def _front(run: Run) -> dict[str, Any]:
+def _front(table: Table) -> dict[str, Any]:
     return {
-        "pretty_name": run.folders.run_id,
+        "pretty_name": table.name,
         "tags": ["evaluation", "assay"],
         "configs": [{"config_name": "default", "data_files": [{"split": "test", "path": RECORDS.as_posix()}]}],
-        "dataset_info": {"features": [{"name": name, **_feature(kind)} for name, kind in TABLE_COLUMNS.items()]},
+        "dataset_info": {"features": [{"name": name, **_feature(kind)} for name, kind in table.columns.items()]},
     }
 
 
 def _feature(kind: str) -> dict[str, Any]:
-    if kind == "scores":
-        return {"list": [{"name": name, **_feature(member)} for name, member in SCORE_MEMBERS.items()]}
+    if kind in TABLE_LISTS:
+        return {"list": [{"name": name, **_feature(member)} for name, member in TABLE_LISTS[kind].items()]}
     return {"list": "string"} if kind == "texts" else {"dtype": _KINDS[kind]}
 
 
-def _figures(run: Run) -> Iterator[tuple[str, str, int]]:
+def _figures(run: Run) -> Iterator[str]:
     metrics = run.result.metrics
+    yield "## Figures\n\n| figure | value | records |\n|---|---:|---:|\n"
     for name in ("pass_rate", "score_mean"):
         if metrics.get(name) is not None:
-            yield name, with_interval(metrics[name], metrics[f"{name}_interval"]), metrics["n_scored"]
+            shown = with_interval(metrics[name], metrics[f"{name}_interval"])
+            yield f"| {name} | {shown} | {metrics['n_scored']:,} |\n"
     if metrics:
-        yield "error_rate", f"{metrics['error_rate']:.2f}", metrics["total_records"]
+        yield f"| error_rate | {metrics['error_rate']:.2f} | {metrics['total_records']:,} |\n"
+    yield "\nNumbers in brackets are 95 % intervals.\n"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from assay.api import Run
+from assay.api import Run, Table
 from assay.core.errors import UsageProblem
 from assay.surfaces.exports.telling import Teller
 from assay.surfaces.reporters.plain_json import json_text
@@ -24,6 +24,12 @@ def json_lines_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
     """The lines of predictions.jsonl."""
     for line in teller.counted(run.predictions()):
         yield json_text(line).encode() + b"\n"
+
+
+def table_json_lines(table: Table, teller: Teller) -> Iterator[bytes]:
+    """A line for each row of a table."""
+    for row in teller.counted(table.rows()):
+        yield json_text(row).encode() + b"\n"
 
 
 def responses_chunks(run: Run, teller: Teller) -> Iterator[bytes]:

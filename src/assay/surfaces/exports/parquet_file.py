@@ -5,16 +5,21 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-from assay.api import Run, arrow_table
+from assay.api import Run, Table, arrow_of, run_table
 from assay.surfaces.exports.telling import Teller
 
 
 def parquet_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
+    """The records of a run."""
+    return table_parquet(run_table(run), teller)
+
+
+def table_parquet(table: Table, teller: Teller) -> Iterator[bytes]:
     """The file, while it is written: one group of rows at a time."""
-    table = arrow_table(run)
+    arrow = arrow_of(table)
     sink, done = _Sink(), 0
-    with import_module("pyarrow.parquet").ParquetWriter(sink, table.schema) as writer:
-        for group in table.groups:
+    with import_module("pyarrow.parquet").ParquetWriter(sink, arrow.schema) as writer:
+        for group in arrow.groups:
             writer.write_table(group)
             done += group.num_rows
             teller.watch(done)

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from assay.api import TABLE_COLUMNS, Run, run_facts, table_rows, whole_scores
+from assay.api import TABLE_COLUMNS, Run, run_facts, table_rows
 from assay.core.errors import MissingExtra
 from assay.surfaces.exports.sheets import Column, Sheets
 from assay.surfaces.exports.summary_rows import SLICES, SUMMARY, slice_rows, summary_rows
@@ -94,7 +94,7 @@ def _write_records(run: Run, sheets: Sheets, *, teller: Teller) -> None:
     criteria = sheets.sheet("Criteria", _CRITERIA)
     for row in teller.counted(table_rows(run)):
         records.write(row)
-        for score in whole_scores(row):
+        for score in row["evaluator_scores"]:
             criteria.write({**{column.name: row[column.name] for column in _NAMED}, **score})
     records.close()
     criteria.close()
