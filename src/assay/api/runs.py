@@ -36,8 +36,9 @@ from assay.engine.tally import Snapshot
 from assay.models import reach_models
 from assay.store.folder import RunFolder, Tombstone, open_run_folder
 from assay.store.index_folder import forget_index
+from assay.store.objects import ObjectPlace, is_object_address, publish_objects
 from assay.store.retention import purge_run, purgeable
-from assay.store.verify import removed_artifacts, verify_run
+from assay.store.verify import removed_artifacts, verify_place, verify_run
 
 __all__ = [
     "CallSeen",
@@ -58,6 +59,7 @@ __all__ = [
     "list_runs",
     "open_run",
     "plan_runs",
+    "publish",
     "purge",
     "removed",
     "replay",
@@ -204,8 +206,28 @@ def open_run(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> Run:
 
 
 def verify(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> list[str]:
-    """One line for each artifact of a finished run that is not as it was published; empty when all is well."""
+    """One line for each artifact of a finished run that is not as it was published; empty when all is well.
+
+    The run may also lie in an object store: s3://bucket/prefix/run.
+    """
+    if is_object_address(run_name):
+        return verify_place(ObjectPlace(run_name))
     return verify_run(_sealed(run_name, runs_dir).sealed)
+
+
+def publish(run_name: str, address: str, *, runs_dir: str | Path = RUNS_DIR) -> str:
+    """Write a finished run below an address of an object store, each file once and the manifest last; returns where it is.
+
+    Repeating it changes nothing. Raises UsageProblem for a run that is not as it was published, RunSealed where another one is.
+    """
+    folders = _sealed(run_name, runs_dir)
+    if problems := verify_run(folders.sealed):
+        raise UsageProblem(
+            f"run '{folders.run_id}' is not as it was published: {problems[0]}", hint=f"see: assay verify {folders.run_id}"
+        )
+    place = f"{address.rstrip('/')}/{folders.run_id}"
+    publish_objects(folders.sealed, place)
+    return place
 
 
 def removed(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> tuple[Tombstone, ...]:

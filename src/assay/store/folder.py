@@ -126,9 +126,14 @@ def read_tombstones(path: Path) -> tuple[Tombstone, ...]:
     if not file.is_file():
         return ()
     try:
-        return msgspec.json.decode(b"".join(read_pieces(file)), type=_Purged).purged
+        return parsed_tombstones(b"".join(read_pieces(file)))
     except ValueError as problem:
         raise StoreUnavailable(f'"{file}" is damaged: {problem}', hint="restore it from a copy") from problem
+
+
+def parsed_tombstones(text: bytes) -> tuple[Tombstone, ...]:
+    """The tombstones of such a file; raises ValueError when it is damaged."""
+    return msgspec.json.decode(text, type=_Purged).purged
 
 
 def decoded(text: bytes, path: Path) -> Any:

@@ -6,19 +6,11 @@ from pathlib import Path
 
 import msgspec
 
-from assay.core.errors import StoreUnavailable
-from assay.store.artifacts import MANIFEST, OWN_HASH, ArtifactHash, read_pieces
+from assay.core.errors import RunNotFound
+from assay.store.artifacts import MANIFEST, OWN_HASH, ArtifactHash
 from assay.store.evidence import AttemptChain, MerkleTree, has_own_hash
-from assay.store.failures import disk_errors
-from assay.store.folder import (
-    TOMBSTONES,
-    TOMBSTONES_OWN_HASH,
-    Tombstone,
-    open_run_folder,
-    read_manifest,
-    read_tombstones,
-    split_lines,
-)
+from assay.store.folder import TOMBSTONES, TOMBSTONES_OWN_HASH, Tombstone, open_run_folder, parsed_tombstones, split_lines
+from assay.store.places import FolderPlace, Place
 
 
 class Evidence(msgspec.Struct):
@@ -41,28 +33,33 @@ Check = Callable[[Iterator[bytes], Evidence], str | None]
 
 
 def verify_run(path: Path) -> list[str]:
-    """One line for each file of a run folder that is not as it was published; empty when all is well.
+    """One line for each file of a run folder that is not as it was published; see `verify_place`."""
+    return verify_place(FolderPlace(path))
 
-    An artifact that retention has removed is well when its tombstone agrees with the manifest. Raises RunNotFound for a folder
+
+def verify_place(place: Place) -> list[str]:
+    """One line for each file of a run that is not as it was published; empty when all is well.
+
+    An artifact that retention has removed is well when its tombstone agrees with the manifest. Raises RunNotFound for a place
     without a run, StoreUnavailable when a file cannot be read.
     """
-    manifest = read_manifest(path)
+    present = place.names()
+    if MANIFEST not in present:
+        raise RunNotFound(f'there is no finished run at "{place.shown}"', hint="`assay runs` lists the runs of a folder")
+    manifest = b"".join(place.pieces(MANIFEST))
     problems = [] if has_own_hash(manifest, OWN_HASH) else [f"{MANIFEST}: was changed, its own hash differs"]
     try:
         evidence = msgspec.json.decode(manifest, type=Evidence)
     except ValueError as problem:
         return [f"{MANIFEST}: was changed, it cannot be read: {problem}"]
-    with disk_errors(path):
-        present = {entry.name for entry in path.iterdir()}
-    purged = {
-        name for name, sha256 in _purged(path).items() if name in evidence.artifacts and evidence.artifacts[name].sha256 == sha256
-    }
+    tombstones = b"".join(place.pieces(TOMBSTONES)) if TOMBSTONES in present else b""
+    purged = _purged(tombstones, evidence)
     for name in sorted(evidence.artifacts):
         if name in present:
-            problems += _changes(path / name, evidence)
+            problems += _changes(place, name, evidence)
         elif name not in purged:
             problems.append(f"{name}: is missing")
-    if TOMBSTONES in present and not has_own_hash((path / TOMBSTONES).read_bytes(), TOMBSTONES_OWN_HASH):
+    if tombstones and not has_own_hash(tombstones, TOMBSTONES_OWN_HASH):
         problems.append(f"{TOMBSTONES}: was changed, its own hash differs")
     extra = present - {*evidence.artifacts, MANIFEST, TOMBSTONES}
     return problems + [f"{name}: is not part of the run" for name in sorted(extra)]
@@ -80,38 +77,40 @@ def removed_artifacts(path: Path) -> tuple[Tombstone, ...]:
     )
 
 
-def _purged(path: Path) -> dict[str, str]:
-    """Hashes of removed artifacts by name; a damaged list counts as none, and is named on its own."""
+def _purged(tombstones: bytes, evidence: Evidence) -> set[str]:
+    """Removed artifacts whose tombstones agree with the manifest; a damaged list counts as none, and is named on its own."""
     try:
-        return {tombstone.name: tombstone.sha256 for tombstone in read_tombstones(path)}
-    except StoreUnavailable:
-        return {}
+        removed = parsed_tombstones(tombstones) if tombstones else ()
+    except ValueError:
+        return set()
+    hashes = evidence.artifacts
+    return {gone.name for gone in removed if gone.name in hashes and hashes[gone.name].sha256 == gone.sha256}
 
 
-def _changes(path: Path, evidence: Evidence) -> Iterator[str]:
+def _changes(place: Place, name: str, evidence: Evidence) -> Iterator[str]:
     """What is wrong with one file; it is read once."""
-    if not path.is_file() or path.is_symlink():
-        yield f"{path.name}: is not a regular file"
+    if not place.is_file(name):
+        yield f"{name}: is not a regular file"
         return
-    expected, meter = evidence.artifacts[path.name], _Meter(path)
-    detail = _CHECKS.get(path.name, _drain)(meter.pieces(), evidence)
-    if meter.measured() != expected:
-        yield f"{path.name}: was changed, its SHA-256, bytes or lines differ from the manifest"
+    meter = _Meter(place.pieces(name))
+    detail = _CHECKS.get(name, _drain)(meter.pieces(), evidence)
+    if meter.measured() != evidence.artifacts[name]:
+        yield f"{name}: was changed, its SHA-256, bytes or lines differ from the manifest"
     if detail:
-        yield f"{path.name}: {detail}"
+        yield f"{name}: {detail}"
 
 
 class _Meter:
     """Hashes and counts a file while somebody else reads it."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
         self._sha256 = hashlib.sha256()
         self._bytes = 0
         self._lines = 0
 
     def pieces(self) -> Iterator[bytes]:
-        for piece in read_pieces(self._path):
+        for piece in self._pieces:
             self._sha256.update(piece)
             self._bytes += len(piece)
             self._lines += piece.count(b"\n")

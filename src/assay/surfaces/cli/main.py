@@ -42,6 +42,7 @@ COMMANDS: Mapping[str, str] = {
     "retry": "Run the failed records of a run again, as a new run.",
     "rescore": "Give a run the official score of a benchmark, as a new run, without any model.",
     "verify": "Say whether a run's files are as they were published.",
+    "publish": "Write a finished run to an object store, each file once.",
     "replay": "Compute a run's metrics again from its files alone.",
     "purge": "Remove artifacts whose time of retention is over.",
     "serve": "Offer runs and validation over HTTP.",

@@ -11,13 +11,14 @@ HELP = """Say whether every file of a finished run is as it was published, and n
 
 Checked are the hash, size and lines of each artifact, the manifest's own hash, the hash chain of the attempt log and the Merkle
 root of the records. What `assay purge` has removed is named, and is in order. RUN is an id, a unique beginning of one, `latest`,
-or the path of a run's folder.
+the path of a run's folder, or where `assay publish` has put it, such as s3://BUCKET/PREFIX/RUN (needs the extra `s3`).
 """
 
 EPILOG = """\b
 Examples:
   assay verify latest
   assay verify archive/nightly-2026-11-15
+  assay verify s3://evaluations/nightly/run_20261115_101500_ab12cd
 
 \b
 Exit codes:
@@ -33,16 +34,20 @@ Exit codes:
 @click.pass_context
 def command(context: click.Context, /, run: str, runs_dir: str, *, is_json: bool) -> None:
     """Entry of the command; see HELP."""
-    run_id = api.open_run(run, runs_dir=runs_dir).folders.run_id
     problems = api.verify(run, runs_dir=runs_dir)
-    removed = [
-        {"name": gone.name, "purged_at": gone.purged_at, "reason": gone.reason} for gone in api.removed(run, runs_dir=runs_dir)
-    ]
+    run_id, removed = (run, []) if "://" in run else _local(run, runs_dir)
     if is_json:
         write_json({"run_id": run_id, "is_unchanged": not problems, "problems": problems, "removed": removed})
     else:
         write_text(f"{printable(line)}\n" for line in _lines(run_id, problems, removed))
     context.exit(exits.INVALID if problems else exits.VALID)
+
+
+def _local(run: str, runs_dir: str) -> tuple[str, list[dict[str, str]]]:
+    """The id of a run of this machine, and what retention has removed from it."""
+    removed = api.removed(run, runs_dir=runs_dir)
+    told = [{"name": gone.name, "purged_at": gone.purged_at, "reason": gone.reason} for gone in removed]
+    return api.open_run(run, runs_dir=runs_dir).folders.run_id, told
 
 
 def _lines(run_id: str, problems: list[str], removed: list[dict[str, str]]) -> list[str]:

@@ -1,0 +1,112 @@
+"""Published runs in object stores: each object is written once, and the manifest, which makes it a run, last."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from urllib.parse import urlsplit
+
+from assay.core.errors import MissingExtra, RunSealed, StoreUnavailable, UsageProblem
+from assay.store.artifacts import MANIFEST
+from assay.store.places import FolderPlace
+
+SCHEMES = ("s3", "gs", "az")
+_PIECE = 8 << 20
+_HINT = "check the address, the credentials and the endpoint (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL and the like), then try again"
+
+
+def is_object_address(text: str) -> bool:
+    """Whether this names a place in an object store, such as s3://bucket/runs/nightly."""
+    return text.partition("://")[0] in SCHEMES and "://" in text
+
+
+class ObjectPlace:
+    """The objects below a prefix; who may read or write them is the matter of the store's own environment variables."""
+
+    def __init__(self, address: str) -> None:
+        parts = urlsplit(address)
+        if parts.scheme not in SCHEMES or not parts.hostname or not parts.path.strip("/"):
+            raise UsageProblem(f"'{address}' names no run in an object store", hint="write s3://BUCKET/PREFIX/RUN")
+        if parts.username or parts.password or parts.query:
+            raise UsageProblem(
+                "the address of an object store holds no credentials",
+                hint="give them by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+            )
+        self.shown = address.rstrip("/")
+        self._library = _obstore()
+        with self._errors():
+            self._store: Any = self._library.store.from_url(self.shown)
+
+    def names(self) -> set[str]:
+        """The objects below the prefix."""
+        with self._errors():
+            return {str(found["path"]) for page in self._library.list(self._store) for found in page}
+
+    def is_file(self, name: str) -> bool:
+        """An object store has nothing else."""
+        return bool(name)
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """The object's bytes."""
+        with self._errors():
+            for piece in self._library.get(self._store, name).stream(min_chunk_size=1 << 18):
+                yield bytes(piece)
+
+    def put(self, name: str, path: Path) -> bool:
+        """Write an object that is not there; False when there is one, which stays as it is."""
+        try:
+            with self._errors():
+                self._library.put(self._store, name, path, mode="create", chunk_size=_PIECE)
+        except RunSealed:
+            return False
+        return True
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except self._library.exceptions.AlreadyExistsError as problem:
+            raise RunSealed(f"{self.shown} has such an object already") from problem
+        except (self._library.exceptions.BaseError, OSError) as problem:
+            # The library tells the whole request, which may be signed.
+            what = str(problem).split("\n", 1)[0].split("?", 1)[0]
+            raise StoreUnavailable(f"cannot use {self.shown}: {what}", hint=_HINT) from problem
+
+
+def publish_objects(folder: Path, address: str) -> int:
+    """Write the files of a sealed run below an address; returns how many were not there yet.
+
+    The manifest comes last: before it nobody takes the objects for a run. What is there already must be the same; raises RunSealed
+    when it is not, and then nothing of it was changed.
+    """
+    place, source = ObjectPlace(address), FolderPlace(folder)
+    names = sorted(source.names(), key=lambda name: (name == MANIFEST, name))
+    written = 0
+    for name in names:
+        if place.put(name, folder / name):
+            written += 1
+        elif _digest(place.pieces(name)) != _digest(source.pieces(name)):
+            raise RunSealed(
+                f"{place.shown}/{name} is there already, and is another one", hint="publish the run below another address"
+            )
+    return written
+
+
+def _digest(pieces: Iterator[bytes]) -> bytes:
+    digest = sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.digest()
+
+
+def _obstore() -> ModuleType:
+    try:
+        library = import_module("obstore")
+        for part in ("exceptions", "store"):
+            import_module(f"obstore.{part}")
+    except ModuleNotFoundError as problem:
+        raise MissingExtra("object stores need obstore", hint="install it: pip install 'assay[s3]'") from problem
+    return library
