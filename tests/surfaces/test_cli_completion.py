@@ -76,6 +76,7 @@ def in_bash(folder: Path, *words: str) -> list[str]:
         (("assay", "run", "--profile", "h"), ["healthbench"]),
         (("assay", "show", ""), ["latest", "tuesday", "monday"]),
         (("assay", "compare", "monday", "t"), ["tuesday"]),
+        (("assay", "show", "latest", "sum-"), [f"sum-{number}" for number in range(1, 6)]),
         (("assay", "run", "x", "--model", "scripted/say"), ["scripted/say-Hello"]),
         (("assay", "run", "x", "--model", "ant"), ["compopt -o nospace", "anthropic/"]),
         (("assay", "run", "gol"), ["compopt -o default", ""]),

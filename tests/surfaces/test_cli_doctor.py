@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from assay import api
 from assay.core.checkup import Check
 from assay.core.plan import ProviderPlan
-from assay.engine.checkup import examine_clock, examine_handles, examine_proxies
+from assay.engine.checkup import examine_clock, examine_extras, examine_handles, examine_proxies
 from assay.models.reaching import reach
 from assay.store.place import examine_place, file_system
 from assay.surfaces.cli.main import program
@@ -61,9 +61,10 @@ def test_the_document_says_the_same_with_every_area() -> None:
 
 
 def test_a_missing_extra_is_a_note_with_the_line_that_installs_it() -> None:
-    extras = found(doctor("--offline", "--json"), "extras")
-    assert extras["litellm"]["hint"] == "pip install 'assay[litellm]'"
-    assert extras["pdf"]["says"].startswith("pypdf ")
+    requirements = ["click>=8", "pypdf>=5; extra == 'pdf'", 'no-such-thing>=1; python_version > "3" and extra == "magic"']
+    magic, pdf = examine_extras(requirements)
+    assert (magic.standing, magic.says, magic.hint) == ("note", "without no-such-thing", "pip install 'assay[magic]'")
+    assert (pdf.standing, pdf.says.startswith("pypdf ")) == ("ok", True)
 
 
 def test_of_a_key_only_its_name_is_shown() -> None:

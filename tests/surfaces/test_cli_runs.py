@@ -346,3 +346,11 @@ def test_a_record_is_shown_without_the_rest_of_the_input() -> None:
 
 def test_a_run_in_which_nothing_could_be_evaluated_does_not_pass(failed: str) -> None:
     assert document(assay("show", failed, "--json"))["gate"] == {"passed": False, "reasons": ["nothing could be evaluated"]}
+
+
+def test_a_record_that_does_not_exist_is_answered_with_the_nearest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("golden.json").write_bytes(example_dataset("golden_v1"))
+    assay("run", "golden.json", "--model", "scripted/echo", "--judge", "scripted/judge-5", "--run-id", "near", "--quiet")
+    assert assay("show", "near", "som-1").stderr.endswith("hint: did you mean 'sum-1'?\n")
+    assert assay("show", "neer").stderr.endswith("hint: did you mean 'near'?\n")

@@ -183,3 +183,19 @@ def test_given_answers_without_a_judge_are_told_of_too(folder: Path) -> None:
     api.run("mcq.jsonl", responses=first[0].run_dir, judge="scripted/judge-5", observe=told.append)
     assert len(told) == first[0].counts.total_records
     assert {call.stage for record in told for call in record.calls} <= {"judge"}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_costs_lines_and_figures_and_not_the_run() -> None:
+    result = run("--quiet", "--log-format", "json", "--log-file", "/dev/full", "--metrics-file", "/dev/full")
+    assert result.exit_code == 0
+    assert result.stderr.splitlines() == [
+        "assay: 7 lines of the log could not be written",
+        "assay: --metrics-file '/dev/full' could not be written: no space left on device",
+    ]
+
+
+@pytest.mark.parametrize("option", ["--otel", "--log-format=json", "--metrics-file=x.prom"])
+def test_a_server_elsewhere_tells_of_its_runs_itself(option: str) -> None:
+    result = run(option, "--server", "http://127.0.0.1:9")
+    assert (result.exit_code, result.stderr.splitlines()[0]) == (2, f"assay: {option.split('=')[0]} cannot be used with --server")

@@ -147,6 +147,13 @@ def test_a_collector_that_is_gone_costs_the_spans_and_not_the_run() -> None:
 
 
 @pytest.mark.usefixtures("folder")
+def test_a_collector_that_is_slow_costs_the_spans_and_not_the_run() -> None:
+    with collector(delay=3) as found:
+        result = run(found.url, OTEL_EXPORTER_OTLP_TIMEOUT="0.5")
+    assert (result.exit_code, result.stderr.startswith("assay: 16 of 16 spans were not taken")) == (0, True)
+
+
+@pytest.mark.usefixtures("folder")
 def test_a_collector_that_refuses_is_said_once() -> None:
     with collector(status=400) as found:
         result = run(found.url)

@@ -7,7 +7,7 @@ import resource
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from importlib import metadata
 from pathlib import Path
@@ -39,7 +39,7 @@ def examine(
 ) -> Iterator[Check]:
     """Everything that was looked at, in the order of a report; `providers` are those of a run file."""
     yield from _environment()
-    yield from _extras()
+    yield from examine_extras(metadata.requires("assay") or ())
     yield from examine_keys(environ)
     yield from examine_place(runs_dir)
     yield from examine_proxies(environ)
@@ -75,9 +75,10 @@ def examine_handles(soft: int, hard: int) -> Check:
     return Check(area="environment", name="open files", standing="problem", says=says, hint=hint)
 
 
-def _extras() -> Iterator[Check]:
+def examine_extras(requirements: Iterable[str]) -> Iterator[Check]:
+    """Which optional parts are installed, by the requirements of a distribution."""
     needed: dict[str, list[str]] = {}
-    for requirement in metadata.requires("assay") or ():
+    for requirement in requirements:
         match = _EXTRA.match(requirement)
         if match and not (match["name"] == "uvloop" and sys.platform == "win32"):
             needed.setdefault(match["extra"], []).append(match["name"])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import get_args
@@ -21,6 +22,9 @@ ALWAYS = (
     *(f"scripted/judge-{score}" for score in range(1, 6)),
 )
 """Models that need no key."""
+_RECORD = re.compile(rb'"record_id": ?("(?:[^"\\]|\\.)*")')
+_LOOKED_AT = 4 << 20
+"""Bytes of a run's predictions in which its records are looked for."""
 _RECENT = 20
 """Runs whose models are suggested."""
 
@@ -76,9 +80,22 @@ def _files_or_runs(context: click.Context, typed: str) -> list[CompletionItem]:
 
 def _models(context: click.Context, typed: str) -> list[CompletionItem]:
     """Models of the newest runs, those that are always there, and the providers."""
-    providers = (f"{kind}/" for kind in get_args(ProviderKind) if kind not in ("scripted", "local"))
+    providers = (f"{kind}/" for kind in get_args(ProviderKind) if kind not in ("scripted", "local", "function"))
     known = dict.fromkeys([*_models_of_runs(context), *providers, *ALWAYS])
     return [CompletionItem(name) for name in known if name.startswith(typed)]
+
+
+def _records(context: click.Context, typed: str) -> list[CompletionItem]:
+    """Records of the run that stands before, the first of them where there are many."""
+    runs = _named_runs(context)
+    run = runs[0] if context.params.get("run") == "latest" and runs else context.params.get("run") or ""
+    try:
+        with (_runs_dir(context) / run / "predictions.jsonl").open("rb") as lines:
+            found = _RECORD.findall(lines.read(_LOOKED_AT))
+    except OSError:
+        return []
+    names = dict.fromkeys(json.loads(name) for name in found)
+    return [CompletionItem(name) for name in names if name.startswith(typed)]
 
 
 def _named_runs(context: click.Context) -> list[str]:
@@ -115,9 +132,12 @@ def _models_of_runs(context: click.Context) -> Iterator[str]:
 
 
 _WORDS: dict[str, Words] = {
-    **dict.fromkeys(("FILE", "RUNFILE", "SUITE", "LABELS", "PATHS", "DATASET...|RUNFILE"), _files),
+    **dict.fromkeys(
+        ("FILE", "RUNFILE", "SUITE", "LABELS", "PATHS", "DATASET...|RUNFILE", "OUT", "PATH", "SOURCES", "DATASET"), _files
+    ),
     "DIR": _folders,
-    **dict.fromkeys(("RUN", "RUN RUN", "BEFORE", "AFTER"), _runs),
+    **dict.fromkeys(("RUN", "RUN RUN", "BEFORE", "AFTER", "NAME|RUN|previous|none"), _runs),
+    "RECORD": _records,
     "DATASET|RUN": _files_or_runs,
     "BENCHMARK] SOURCES": _files,
     "PROVIDER/MODEL": _models,

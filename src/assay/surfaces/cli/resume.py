@@ -20,7 +20,7 @@ from assay.surfaces.cli.run_options import (
     markdown_option,
     runs_dir_option,
 )
-from assay.surfaces.cli.telemetry import Telemetry, metrics_file_option, telemetry_of, telemetry_options, telling
+from assay.surfaces.cli.telemetry import Telemetry, check_local, metrics_file_option, telemetry_of, telemetry_options, telling
 
 HELP = """Go on with a run that was interrupted, under the settings that it was started with.
 
@@ -60,6 +60,8 @@ Exit codes:
 def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
     """Entry of the command; see HELP."""
     remote, telemetry = remote_of(given), telemetry_of(given)
+    if remote is not None:
+        check_local(telemetry)
     check_markdown(given["markdown"], is_json=given["is_json"])
     check_charts(given["charts"])
     shown = Shown(

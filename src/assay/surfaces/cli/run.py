@@ -35,7 +35,7 @@ from assay.surfaces.cli.run_options import (
     write_json,
     write_text,
 )
-from assay.surfaces.cli.telemetry import Telemetry, metrics_file_option, telemetry_of, telemetry_options, telling
+from assay.surfaces.cli.telemetry import Telemetry, check_local, metrics_file_option, telemetry_of, telemetry_options, telling
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.run_estimate import batch_text
 from assay.surfaces.reporters.run_plan import plan_document, plan_text
@@ -256,6 +256,7 @@ def _shown(options: Options, runs_dir: str) -> Shown:
 
 def _run_there(options: Options, remote: Remote) -> int:
     """The same on a server."""
+    check_local(options.telemetry)
     _check_sendable(options)
     request, client = _request(options), remote.client()
     settings = {name: getattr(request, name) for name in (*_SENT, *_GATES, "profile", "compat", "escalate")}
@@ -289,8 +290,6 @@ def _check_sendable(options: Options) -> None:
         "--config": bool(options.config),
         "--dry-run": options.dry_run,
         "--batch": options.batch or options.detach or bool(options.batch_fallback),
-        "--otel": options.telemetry.otel,
-        "--metrics-file": options.telemetry.metrics_file is not None,
         "--no-download beside --markdown, which links to the artifacts,": options.no_download and options.markdown is not None,
     }
     for what in (what for what, is_wanted in unusable.items() if is_wanted):

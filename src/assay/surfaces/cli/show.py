@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+from itertools import islice
 from typing import Any
 
 import click
@@ -32,6 +34,10 @@ Examples:
 Exit codes:
   0  shown, whatever the run came to
   2  could not run: no such run or record"""
+
+
+_LOOKED_AT = 5_000
+"""Records among which the nearest one is looked for."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,8 +102,10 @@ def _record(run: api.Run, options: Options) -> dict[str, Any]:
     """What is known of a record; one that broke its contract was never sent anywhere, and is among the failures only."""
     try:
         return run.record(options.record or "", sample=options.sample)
-    except RunNotFound:
+    except RunNotFound as problem:
         failure = next((failure for failure in run.failures() if failure["record_id"] == options.record), None)
         if failure is None:
-            raise
+            known = dict.fromkeys(line["record_id"] for line in islice(run.predictions(), _LOOKED_AT))
+            near = get_close_matches(options.record or "", known, n=1)
+            raise RunNotFound(problem.message, hint=f"did you mean '{near[0]}'?" if near else problem.hint) from None
         return {"failure": failure}

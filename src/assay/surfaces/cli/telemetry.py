@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -61,6 +62,17 @@ def metrics_file_option(command: Decorated) -> Decorated:
     return option(command)
 
 
+def check_local(telemetry: Telemetry) -> None:
+    """Raises UsageProblem when the command line, and not only the environment, asks for what a server does not tell here."""
+    asked = {
+        "--otel": telemetry.otel and not os.environ.get("ASSAY_OTEL"),
+        "--log-format": telemetry.log_format is not None and not os.environ.get("ASSAY_LOG"),
+        "--metrics-file": telemetry.metrics_file is not None,
+    }
+    for option in (option for option, is_asked in asked.items() if is_asked):
+        raise UsageProblem(f"{option} cannot be used with --server", hint="the server tells of its runs: assay serve --help")
+
+
 def telemetry_of(given: dict[str, Any]) -> Telemetry:
     """What options ask for, taken out of them; raises UsageProblem for what does not fit together."""
     telemetry = msgspec.convert({name: given.pop(name, None) for name in Telemetry.__struct_fields__}, Telemetry)
@@ -106,7 +118,7 @@ def _otel(telemetry: Telemetry) -> tuple[Teller, Callable[[], list[str]]]:
 def _log(telemetry: Telemetry) -> tuple[Teller, Callable[[], list[str]]]:
     lines = import_module("assay.surfaces.telemetry.json_log")
     destination = lines.log_to(telemetry.log_file)
-    return lines.RunLog(), lambda: lines.stop_logging(destination) or []
+    return lines.RunLog(), lambda: lines.stop_logging(destination)
 
 
 def _figures(telemetry: Telemetry) -> tuple[Teller, Callable[[], list[str]]]:
@@ -114,8 +126,11 @@ def _figures(telemetry: Telemetry) -> tuple[Teller, Callable[[], list[str]]]:
     path = telemetry.metrics_file or ""
 
     def end() -> list[str]:
-        # In one piece: node_exporter may read at any moment.
-        write_file(path, encoded([figures.text()]))
+        try:
+            # In one piece: node_exporter may read at any moment.
+            write_file(path, encoded([figures.text()]))
+        except OSError as problem:
+            return [f"--metrics-file '{path}' could not be written: {(problem.strerror or str(problem)).lower()}"]
         return []
 
     return figures, end

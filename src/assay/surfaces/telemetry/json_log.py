@@ -3,6 +3,7 @@
 import json
 import logging
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
@@ -34,23 +35,34 @@ class JsonLines(logging.Formatter):
         return json.dumps({name: value for name, value in line.items() if value not in (None, "")}, default=str)
 
 
-def log_to(path: str | None) -> logging.Handler:
-    """Send what assay logs to a file, or to standard error; returns what `stop_logging` takes. Raises UsageProblem."""
-    handler = logging.StreamHandler(_stream(path))
-    handler.setFormatter(JsonLines())
+class Lines(logging.StreamHandler[TextIO]):
+    """Where the lines go; one that cannot be written is counted, and costs nothing else."""
+
+    lost = 0
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802, ARG002  # the parent's name and signature
+        """A line was not written: the disk is full, or nobody reads any more."""
+        self.lost += 1
+
+
+def log_to(path: str | None) -> Lines:
+    """Send what assay logs to a file, or to standard error; `stop_logging` ends it. Raises UsageProblem."""
+    lines = Lines(_stream(path))
+    lines.setFormatter(JsonLines())
     logger = logging.getLogger("assay")
-    logger.addHandler(handler)
+    logger.addHandler(lines)
     logger.setLevel(logging.INFO)
     logger.propagate = False
-    return handler
+    return lines
 
 
-def stop_logging(handler: logging.Handler) -> None:
-    """Log nothing more, and close the file."""
-    logging.getLogger("assay").removeHandler(handler)
-    handler.flush()
-    if isinstance(handler, logging.StreamHandler) and handler.stream is not sys.stderr:
-        handler.stream.close()
+def stop_logging(lines: Lines) -> list[str]:
+    """Log nothing more, and close the file; one sentence on lines that could not be written, or none."""
+    logging.getLogger("assay").removeHandler(lines)
+    if lines.stream is not sys.stderr:
+        with suppress(OSError):
+            lines.stream.close()
+    return [f"{lines.lost:,} lines of the log could not be written"] if lines.lost else []
 
 
 def _stream(path: str | None) -> TextIO:
@@ -101,10 +113,6 @@ class RunLog:
     def run_failed(self, problem: AssayError) -> None:
         """Work on a run was given up."""
         self._log.error(problem.message, extra={FIELDS: {"event": "run_failed", "code": problem.code, "hint": problem.hint}})
-
-    def close(self) -> list[str]:
-        """Nothing waits."""
-        return []
 
 
 def _record(seen: api.RecordSeen) -> dict[str, Any]:

@@ -94,7 +94,7 @@ class Otel:
             self._ids.next_trace, self._ids.next_span = _trace_id(result.run_id), _span_id(result.run_id)
             start = self._started.pop(result.run_id, now)
             span = self._tracer.start_span("assay.run", attributes=attributes, start_time=_nanoseconds(start))
-            if result.state in ("failed", "blocked"):
+            if result.state == "failed":
                 span.set_status(Status(StatusCode.ERROR, result.state))
             span.end(_nanoseconds(now))
 
