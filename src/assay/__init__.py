@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from assay.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from assay.api import AsyncClient, Client, RunRequest, ValidationConfig, stream, validate
+    from assay.api import AsyncClient, Client, RunRequest, ValidationConfig, stream
     from assay.core.ask import Ask, ModelFailure, Reply
     from assay.core.case import Case, Message
     from assay.core.errors import AssayError, ServerProblem, SourceUnreadable, UsageProblem
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from assay.core.outcome import GradingFailure
     from assay.core.report import Report
     from assay.core.run_result import RunResult
+    from assay.surfaces.python.reports import validate
     from assay.surfaces.python.runs import Run, open_run, run, run_async
 
 _HOMES = {
-    "validate": "assay.api",
+    "validate": "assay.surfaces.python.reports",
     "stream": "assay.api",
     "ValidationConfig": "assay.api",
     "Run": "assay.surfaces.python.runs",

@@ -44,6 +44,11 @@ class Report:
         """The hashes of the accepted cases, 32 bytes each, if the reader was asked for them."""
         self._open_cases = open_cases
 
+    def __repr__(self) -> str:
+        counts, errors = self.counts, sum(issue.severity == "error" for issue in self.issues)
+        said = f"{counts.accepted_records:,} of {counts.total_records:,} records accepted, {errors:,} errors"
+        return f"<assay.Report {self.path!r} {self.contract or 'unknown contract'} {self.outcome}: {said}>"
+
     @property
     def cases(self) -> Iterator[Case]:
         """The accepted cases, decoded one at a time; each access starts anew."""

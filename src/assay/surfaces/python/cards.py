@@ -140,7 +140,7 @@ def run_cards(runs: Sequence[api.Run]) -> str:
         score_title=shared_mean(views).title if views else "",
         charts=tuple(chart for chart in run_charts(several, width=WIDTH) if chart.name == "candidates.svg"),
     )
-    return _rendered("notebook_runs.html", shown)
+    return rendered("notebook_runs.html", shown)
 
 
 def comparison_card(found: api.Comparison) -> str:
@@ -156,16 +156,17 @@ def comparison_card(found: api.Comparison) -> str:
         flips=tuple(map(_flip, found.flips[:FLIPS])),
         more=_more(found.n_flips - FLIPS, "record"),
     )
-    return _rendered("notebook_comparison.html", shown)
+    return rendered("notebook_comparison.html", shown)
 
 
 def progress_card(name: str, now: api.Snapshot, line: str, *, is_over: bool) -> str:
     """A bar, and how it is going in words."""
     shown = ProgressCard(name=name, done=now.done, total=now.total, line=line, is_over=is_over)
-    return _rendered("notebook_progress.html", shown)
+    return rendered("notebook_progress.html", shown)
 
 
-def _rendered(template: str, view: msgspec.Struct) -> str:
+def rendered(template: str, view: msgspec.Struct) -> str:
+    """What a template of a notebook makes of a view."""
     return page(template, view, place=_PLACE, reader=_READER)
 
 

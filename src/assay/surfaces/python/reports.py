@@ -1,0 +1,40 @@
+"""Validation for scripts and notebooks: a report that shows itself."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from assay import api
+from assay.core.report import Report
+
+
+class ShownReport(Report):
+    """The verdict on one source; shows itself in a notebook."""
+
+    def _repr_html_(self) -> str:
+        """The report as a notebook shows it."""
+        html: str = import_module("assay.surfaces.python.report_cards").report_card(self)
+        return html
+
+
+def validate(
+    source: Any,
+    contract: str = "auto",
+    *,
+    config: api.ValidationConfig | None = None,
+    strict: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    workers: int = 1,
+) -> Report:
+    """The report on a path, bytes or a Python object; raises SourceUnreadable or UsageProblem, never for bad content."""
+    found = api.validate(source, contract, config=config, strict=strict, progress=progress, workers=workers)
+    shown = ShownReport(
+        path=found.path,
+        contract=found.contract,
+        outcome=found.outcome,
+        counts=found.counts,
+        issues=found.issues,
+        open_cases=lambda: found.cases,
+    )
+    shown.head, shown.digests = found.head, found.digests
+    return shown
