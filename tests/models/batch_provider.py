@@ -105,6 +105,8 @@ class BatchProvider:
         """Bytes of each batch's requests."""
         self.headers: list[dict[str, str]] = []
         self.most_requests = 50_000
+        self.results_at = "https://elsewhere.example/v1"
+        """Where batches of messages say that their results are."""
         self.is_closing = threading.Event()
         self._lock = threading.RLock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Exchange", (_Exchange,), {"provider": self}))
@@ -188,6 +190,7 @@ class BatchProvider:
             "created_at": int(time.time()),
             "filename": name,
             "purpose": "batch",
+            "status": "processed",
         }
 
     def _create(self, request: Request) -> "Json | Refused":
@@ -379,8 +382,12 @@ class BatchProvider:
                 "canceled": kinds["unanswered"] if batch.is_cancelled else 0,
                 "expired": 0 if batch.is_cancelled else kinds["unanswered"],
             },
-            "created_at": time.strftime("%Y-%m-%dT%H:%M:%S.123456Z", time.gmtime(batch.created_at)),
-            "results_url": f"https://elsewhere.example/v1/messages/batches/{batch.id}/results" if is_ended else None,
+            "created_at": _moment(batch.created_at),
+            "expires_at": _moment(batch.created_at + 86_400),
+            "ended_at": _moment(time.time()) if is_ended else None,
+            "cancel_initiated_at": _moment(time.time()) if batch.is_cancelled else None,
+            "archived_at": None,
+            "results_url": f"{self.results_at}/messages/batches/{batch.id}/results" if is_ended else None,
         }
 
     def _message_results(self, name: str) -> "bytes | Refused":
@@ -404,6 +411,10 @@ class BatchProvider:
         body = json.loads(request.body)
         self.live.append(body)
         return _completion(request.path, body, self.answer(body))
+
+
+def _moment(at: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S.123456Z", time.gmtime(at))
 
 
 def _loaded(line: bytes) -> Json:
