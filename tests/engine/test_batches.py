@@ -9,12 +9,14 @@ import pytest
 
 from assay import api
 from assay.core.errors import ServerProblem
+from assay.engine.batches import TRIES
 from assay.engine.request import RunRequest
 from tests.engine.batch_runs import KINDS, attempts, ledger_rows, manifest, resumed, run, started, write_run
-from tests.engine.run_settings import problems_of
+from tests.engine.run_settings import batch_record, problems_of, write_batch, write_golden
 from tests.models.batch_provider import BatchProvider, Faults, Refused
 
 FILES = {"openai": "POST /v1/batches", "openai_responses": "POST /v1/batches", "anthropic": "POST /v1/messages/batches"}
+VERDICT = json.dumps({"score": 5, "justification": "Right.", "label": ""})
 BOTH = pytest.mark.parametrize("kind", ["openai", "anthropic"])
 
 
@@ -139,8 +141,9 @@ def test_results_that_are_cut_off_are_fetched_again(kind: str, how: str, tmp_pat
     with BatchProvider(meddle=meddle) as provider:
         run_file = write_run(tmp_path, provider, kind=kind)
         assert run(run_file).counts.evaluated_records == 6
-    assert (provider.created, provider.live) == (1, [])
-    assert manifest(run_file)["batches"][0]["duplicates"] == 0
+    (batch,) = manifest(run_file)["batches"]
+    assert (provider.created, provider.live, len(attempts(run_file))) == (1, [], 6)
+    assert (batch["answered"], batch["duplicates"], batch["errors"]) == (6, 0, {})
 
 
 @BOTH
@@ -258,3 +261,67 @@ def test_what_waits_for_a_batch_is_said_in_the_list_of_runs(tmp_path: Path) -> N
         run(write_run(tmp_path, provider), is_detached=True)
         (listing,) = api.list_runs(tmp_path / "runs")
     assert (listing.state, listing.note) == ("running", "waits for 1 batch with 6 requests")
+
+
+def test_every_sample_of_a_record_is_a_request_of_its_own(tmp_path: Path) -> None:
+    with BatchProvider() as provider:
+        result = run(write_run(tmp_path, provider, records=2, repeat=3, candidates=[{"model": "shop/m", "temperature": 1}]))
+    assert (result.counts.evaluated_records, [len(batch.requests) for batch in provider.batches.values()]) == (6, [6])
+
+
+def test_judges_are_asked_one_by_one_as_soon_as_the_answers_are_there(tmp_path: Path) -> None:
+    def answer(body: dict[str, object]) -> str:
+        return json.dumps({"score": 5, "justification": "Right."}) if body["model"] == "judge-1" else "It is 4."
+
+    with BatchProvider(answer) as provider:
+        run_file = write_run(tmp_path, provider, datasets=["golden.json"], judges=["shop/judge-1"])
+        write_golden(tmp_path / "golden.json", 5)
+        result = run(run_file)
+    assert (result.counts.evaluated_records, {body["model"] for body in provider.live}) == (5, {"judge-1"})
+    assert len(provider.live) == 5
+
+
+def test_failed_records_are_handed_in_again_by_a_retry(tmp_path: Path) -> None:
+    with BatchProvider(faults=Faults(expired=2)) as provider:
+        run(write_run(tmp_path, provider, batch={"fallback": "fail"}))
+        provider.faults = Faults()
+        result = api.retry("x", runs_dir=tmp_path / "runs")
+    assert (result.counts.evaluated_records, provider.live) == (2, [])
+    assert [len(batch.requests) for batch in provider.batches.values()] == [6, 2]
+
+
+def test_a_file_that_was_changed_on_the_disk_is_written_anew_before_it_is_handed_in(tmp_path: Path) -> None:
+    with BatchProvider(meddle=lambda _, path, __: Refused(400) if path == "/v1/files" else None) as provider:
+        run_file = write_run(tmp_path, provider)
+        with pytest.raises(ServerProblem):
+            run(run_file)
+        (spool,) = (tmp_path / "runs" / ".active" / "x" / "batches").iterdir()
+        spool.write_bytes(spool.read_bytes().replace(b"Is it 0?", b"Is it 9?"))
+        provider.meddle = lambda *_: None
+        resumed(run_file)
+    assert b"Is it 9?" not in b"".join(provider.files.values())
+
+
+def test_an_uploaded_file_that_is_gone_is_uploaded_again(tmp_path: Path) -> None:
+    def meddle(method: str, path: str, number: int) -> Refused | None:
+        return Refused(500) if (method, path) == ("POST", "/v1/batches") and number <= TRIES else None
+
+    with BatchProvider(meddle=meddle) as provider:
+        run_file = write_run(tmp_path, provider)
+        with pytest.raises(ServerProblem):
+            run(run_file)
+        provider.files.clear()
+        with pytest.raises(ServerProblem, match="a batch needs a file"):
+            resumed(run_file)
+        assert resumed(run_file).counts.evaluated_records == 6
+    assert provider.created == 1
+
+
+def test_a_record_with_a_limit_on_latency_is_flagged_because_nobody_knows_it(tmp_path: Path) -> None:
+    with BatchProvider(lambda body: VERDICT if body["model"] == "judge-1" else "Hello") as provider:
+        record = {**batch_record("r-1"), "expected": {"max_latency_ms": 5}}
+        run_file = write_run(tmp_path, provider, datasets=["batch.json"], judges=["shop/judge-1"])
+        write_batch(tmp_path / "batch.json", record)
+        run(run_file)
+    (line,) = api.open_run("x", runs_dir=tmp_path / "runs").predictions()
+    assert (line["passed"], line["latency_ms"], "latency_unknown" in line["flags"]) == (True, None, True)

@@ -150,7 +150,9 @@ class Settings:
         for section in ("run", "panel", "gates"):
             merged[section] = {**in_file.get(section, {}), **members.get(section, {})}
         if members.get("batch"):
-            merged["batch"] = {**(in_file.get("batch") or {}), **members["batch"]}
+            # An option about batches does not turn them on.
+            is_on = in_file.get("batch") is not None
+            merged["batch"] = {"enabled": is_on, **(in_file.get("batch") or {}), **members["batch"]}
         for section in ("providers", "slices"):
             merged[section] = [entry for entry in merged.get(section, getattr(RunFile(), section)) if entry]
         return msgspec.convert(merged, RunFile)

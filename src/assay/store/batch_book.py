@@ -148,15 +148,13 @@ class BatchBook:
         return [BatchRequest(*row) for row in rows]
 
     def merge(self, row: BatchRow, attempts: Sequence[tuple[BatchRequest, Attempt]]) -> None:
-        """Append what came back for requests, once for each, and note how their batch stands."""
+        """Append what came back for requests that were unanswered, mark them, and note how their batch stands."""
         with self._ledger.transaction() as database:
             database.execute("UPDATE batch SET body = ? WHERE number = ?", (_encode(row), row.number))
-            for request, attempt in attempts:
-                marked = database.execute(
-                    "UPDATE batch_request SET is_answered = 1 WHERE custom_id = ? AND is_answered = 0", (request.custom_id,)
-                )
-                if marked.rowcount == 1:
-                    database.execute("INSERT INTO attempt(position, body) VALUES (?, ?)", (request.position, _encode(attempt)))
+            answered = [(request.custom_id,) for request, _ in attempts]
+            database.executemany("UPDATE batch_request SET is_answered = 1 WHERE custom_id = ?", answered)
+            values = [(request.position, _encode(attempt)) for request, attempt in attempts]
+            database.executemany("INSERT INTO attempt(position, body) VALUES (?, ?)", values)
 
     def note(self, attempts: Iterable[tuple[int, Attempt]]) -> None:
         """Append attempts for records that no batch can hold."""

@@ -137,7 +137,8 @@ def batch_words(now: api.Snapshot) -> list[str]:
     if now.batch is None:
         return []
     batch = now.batch
-    merged = f"{batch.merged:,} of {batch.batches:,} batches collected" if batch.batches else "writing batches"
+    collected = f"{batch.merged:,} of {batch.batches:,} batches" if batch.batches != 1 else f"{batch.merged} of 1 batch"
+    merged = f"{collected} collected" if batch.batches else "writing batches"
     problem = [f"last look: {printable(batch.problem, limit=PROBLEM_LIMIT)}"] if batch.problem else []
     return [merged, *([f"{batch.done:,}/{batch.requests:,} requests done"] if batch.requests else []), *problem]
 
@@ -198,8 +199,9 @@ def _calls(now: api.Snapshot) -> list[str]:
     if now.p50_ms is not None:
         parts.append(f"p50 {latency(now.p50_ms)}, p95 {latency(now.p95_ms)}")
     unknown = f"{counted(now.unknown_costs, 'call')} of unknown price" if now.unknown_costs else ""
-    known = dollars(now.cost) if now.cost or not unknown else ""
-    return [*parts, " + ".join(part for part in (known, unknown) if part)]
+    # Where nobody was called one by one, answers of batches may have a price that is not known.
+    known = dollars(now.cost) if now.cost or (now.calls and not unknown) else ""
+    return [*parts, *filter(None, (" + ".join(part for part in (known, unknown) if part),))]
 
 
 def _errors(now: api.Snapshot) -> list[str]:

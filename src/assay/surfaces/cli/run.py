@@ -226,10 +226,8 @@ def run(options: Options) -> int:
 def _check_batch(options: Options, planned: api.PlannedRuns) -> None:
     """Raises UsageProblem for options that are about batches, where there are none."""
     for name, is_given in (("--batch-fallback", options.batch_fallback), ("--detach", options.detach)):
-        if is_given and not (options.batch or any(_is_run_file(source) for source in options.sources)):
+        if is_given and not any(plan.batch for plan in planned.plans):
             raise UsageProblem(f"{name} is for batches", hint="add --batch")
-    if options.detach and not any(plan.batch for plan in planned.plans):
-        raise UsageProblem("--detach leaves batches to themselves, and the run file has none", hint="add --batch")
 
 
 def batch_lines(planned: api.PlannedRuns) -> list[str]:

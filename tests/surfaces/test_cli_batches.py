@@ -1,0 +1,111 @@
+"""Batches on the command line: the price before, progress while they are waited for, and what became of them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from assay.engine.tally import BatchProgress
+from assay.surfaces.cli.main import program
+from assay.surfaces.cli.progress import Pace, RunProgress, plain_line
+from assay.surfaces.reporters.run_text import batches_text
+from tests.engine.batch_runs import write_run
+from tests.models.batch_provider import BatchProvider, Faults
+from tests.surfaces.conftest import HOSTILE
+from tests.surfaces.test_cli_run_progress import Screen, at
+
+
+def assay(*words: str | Path, **environ: str) -> Result:
+    """The command, in this process."""
+    return CliRunner().invoke(program, [str(word) for word in words], prog_name="assay", env=environ)
+
+
+def test_a_detached_run_ends_well_and_says_how_its_batches_are_collected(tmp_path: Path) -> None:
+    with BatchProvider() as provider:
+        run_file = write_run(tmp_path, provider)
+        left = assay("run", run_file, "--detach", "--run-id", "x", "--runs-dir", tmp_path / "runs")
+        listed = assay("runs", "--runs-dir", tmp_path / "runs")
+        collected = assay("resume", "x", "--runs-dir", tmp_path / "runs")
+    assert (left.exit_code, collected.exit_code) == (0, 0)
+    assert "1 batch of shop/model-1 for 6 requests, of unknown price; answers within 24 hours" in left.stderr
+    assert "the batches are handed in\nhint: collect them with: assay resume x" in left.stderr
+    assert "waits for 1 batch with 6 requests" in listed.stdout
+    assert "batches     1 batch · 6 of 6 requests answered" in collected.stdout
+
+
+def test_the_report_says_what_became_of_requests_without_an_answer(tmp_path: Path) -> None:
+    with BatchProvider(faults=Faults(expired=2, duplicated=1)) as provider:
+        result = assay("run", write_run(tmp_path, provider), "--run-id", "x", "--runs-dir", tmp_path / "runs", "--quiet")
+    wanted = "1 batch · 4 of 6 requests answered · batch_expired 2 · 2 asked one by one · 1 repeated line of results"
+    assert wanted in result.stdout
+
+
+def test_a_dry_run_shows_the_batches_and_both_prices(tmp_path: Path) -> None:
+    pytest.importorskip("genai_prices", reason="prices come with the extra 'prices'")
+    with BatchProvider() as provider:
+        write_run(tmp_path, provider)
+    shown = assay(
+        "run", tmp_path / "law.jsonl", "--model", "openai/gpt-4.1", "--batch", "--dry-run", OPENAI_API_KEY="sk-test-123456"
+    )
+    assert "1 batch of openai/gpt-4.1 for 6 requests, about $0.00" in shown.stdout
+    assert " instead of $0.01" in shown.stdout
+    assert "unanswered  asked one by one at the full price" in shown.stdout
+
+
+def test_a_dry_run_says_the_batches_as_json_too(tmp_path: Path) -> None:
+    with BatchProvider() as provider:
+        shown = assay("run", write_run(tmp_path, provider, batch={"max_requests": 4}), "--dry-run", "--json")
+    document = json.loads(shown.stdout)
+    assert document["estimate"]["models"][0]["batches"] == 2
+    assert document["plans"][0]["batch"]["max_requests"] == 4
+
+
+@pytest.mark.parametrize("option", [("--detach",), ("--batch-fallback", "fail")])
+def test_options_about_batches_want_batches(option: tuple[str, ...], tmp_path: Path) -> None:
+    with BatchProvider() as provider:
+        write_run(tmp_path, provider)
+    refused = assay("run", tmp_path / "law.jsonl", "--model", "scripted/echo", *option)
+    assert (refused.exit_code, f"{option[0]} is for batches" in refused.stderr) == (2, True)
+
+
+def test_a_server_is_not_asked_for_batches(tmp_path: Path) -> None:
+    refused = assay("run", tmp_path / "law.jsonl", "--model", "a/b", "--batch", "--server", "http://127.0.0.1:9")
+    assert (refused.exit_code, "--batch cannot be used with --server" in refused.stderr) == (2, True)
+
+
+def test_a_refused_batch_ends_the_command_with_everything_that_is_wrong(tmp_path: Path) -> None:
+    problems = tuple({"code": "bad", "message": f"no {n}", "line": n} for n in (1, 2))
+    with BatchProvider(faults=Faults(problems=problems)) as provider:
+        refused = assay("run", write_run(tmp_path, provider), "--run-id", "x", "--runs-dir", tmp_path / "runs", "--quiet")
+    assert refused.exit_code == 2
+    assert "line 1: no 1 (bad); line 2: no 2 (bad)" in refused.stderr
+    assert "assay resume x" in refused.stderr
+
+
+WAITING = BatchProgress(batches=3, merged=1, requests=120_000, done=61_204)
+
+
+def test_a_line_of_a_log_says_how_the_batches_stand() -> None:
+    line = plain_line(at(3_700.0, 0, batch=WAITING), Pace())
+    assert line == "1 of 3 batches collected · 61,204/120,000 requests done · 1 h 02 min so far"
+
+
+def test_the_live_display_says_how_the_batches_stand_and_why_a_look_failed() -> None:
+    screen = Screen()
+    with RunProgress("nightly", console=screen.console) as progress:
+        progress.watch(at(10.0, 0, batch=BatchProgress(batches=1, merged=0, requests=9, done=0, problem=f"busy {HOSTILE}")))
+    assert "waiting for the provider · 0 of 1 batch collected · 0/9 requests done · last look: busy " in screen.text
+    assert "\x1b[31m" not in screen.file.getvalue()
+
+
+def test_a_log_is_not_filled_while_nothing_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    with RunProgress("nightly") as progress:
+        for second in range(0, 290, 10):
+            progress.watch(at(float(second), 0, batch=WAITING))
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_words_of_a_provider_are_harmless_in_a_report() -> None:
+    row = {"status": "ended", "requests": 1, "answered": 0, "asked_live": 0, "duplicates": 0, "unknown": 0, "malformed": 0}
+    assert "\x1b" not in batches_text([{**row, "errors": {HOSTILE: 1}}])
