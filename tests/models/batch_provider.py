@@ -82,6 +82,12 @@ class Request(msgspec.Struct, frozen=True):
     body: bytes
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+
 class BatchProvider:
     """The provider, for the time of a `with` block."""
 
@@ -109,9 +115,7 @@ class BatchProvider:
         """Where batches of messages say that their results are."""
         self.is_closing = threading.Event()
         self._lock = threading.RLock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Exchange", (_Exchange,), {"provider": self}))
-        self._server.daemon_threads = True
-        self._server.block_on_close = False
+        self._server = _Server(("127.0.0.1", 0), type("Exchange", (_Exchange,), {"provider": self}))
 
     @property
     def base_url(self) -> str:
@@ -245,12 +249,17 @@ class BatchProvider:
             "created_at": int(batch.created_at),
             "request_counts": {
                 "total": len(batch.requests),
-                "completed": sum("response" in line and line["error"] is None for line in map(_loaded, output)),
+                "completed": self._answered(batch, output),
                 "failed": len(errors) if batch.status == "completed" else 0,
             },
             "metadata": batch.metadata,
         }
         return shown
+
+    def _answered(self, batch: Batch, output: list[bytes]) -> int:
+        if batch.status == "in_progress":
+            return len(batch.requests) * batch.looks // (self.faults.looks + 2)
+        return sum(line["error"] is None for line in map(_loaded, output))
 
     def _result_file(self, batch: Batch, kind: str, lines: list[bytes]) -> str | None:
         if not lines:

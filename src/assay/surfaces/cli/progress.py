@@ -146,7 +146,8 @@ def batch_words(now: api.Snapshot) -> list[str]:
 def _notes(now: api.Snapshot) -> dict[str, str]:
     """The lines below the bar of a live display, with their styles."""
     if now.batch is not None:
-        return {" · ".join(["waiting for the provider", *batch_words(now)]): "", **_stopping_note(now)}
+        leave = {} if now.is_stopping else {"Ctrl-C leaves; the batches go on, and assay resume collects them": "dim"}
+        return {" · ".join(["waiting for the provider", *batch_words(now)]): "", **leave, **_stopping_note(now)}
     notes = {" · ".join([*_under_way(now), *_records(now)]): ""}
     if calls := _calls(now):
         notes[" · ".join(calls)] = "dim"
