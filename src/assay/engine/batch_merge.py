@@ -1,5 +1,6 @@
 """Results of a batch into attempts of its records: each request once, whatever order, gaps and repetitions the results have."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -59,7 +60,7 @@ class Merger:
         self._lines = 0
         self._is_cut = False
 
-    def take(self, file: Path) -> None:
+    async def take(self, file: Path) -> None:
         """Merge a file of results; raises Stranger for those of a batch that was taken for ours and is not."""
         group: list[BatchResult] = []
         for line in _lines(file):
@@ -72,6 +73,8 @@ class Merger:
             if len(group) == GROUP:
                 self._merge(group)
                 group = []
+                # Signals are heard here.
+                await asyncio.sleep(0)
         self._merge(group)
 
     def _merge(self, results: list[BatchResult]) -> None:

@@ -1,5 +1,6 @@
 """Open records into files of requests that a provider takes as batches; each file is noted in the ledger before it is sent."""
 
+import asyncio
 import hashlib
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
@@ -46,6 +47,8 @@ class Spooling(msgspec.Struct, frozen=True, kw_only=True):
     """What requests of a batch cost; None where it is not known."""
     spent: float
     """US dollars that the run has cost, those of batches under way included."""
+    stop: asyncio.Event
+    """Set when no new batch is to be made."""
 
 
 class _Asked(NamedTuple):
@@ -84,7 +87,7 @@ class Spooler:
                     file = self._new_file()
                     line = self._line(file, asked)
                 file.add(line, asked, custom_id=self._custom_id(file, asked))
-            if file.requests:
+            if file.requests and not self._from.stop.is_set():
                 yield self._noted(file)
         finally:
             file.close()
@@ -149,6 +152,10 @@ class Spooler:
                     self._spent += asked.cost
                     yield asked
             self._leave_out(unpaid)
+            # Signals are heard here.
+            await asyncio.sleep(0)
+            if self._from.stop.is_set():
+                return
 
     async def _of(self, record: OpenRecord) -> _Asked | None:
         case = _decode_case(record.case)

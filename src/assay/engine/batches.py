@@ -38,6 +38,10 @@ NAME = "batch_name"
 """The note with the name that all batches of a run bear."""
 TRIES = 5
 """How often a batch is handed in before the run gives up for now."""
+REFUSALS = frozenset({400, 401, 402, 403, 404, 413, 422, 429})
+"""Statuses that say for certain that no batch was created; after any other it is looked for."""
+MISSES = 6
+"""Looks in a row that bring nothing, before a cancelled run is left as it is."""
 LOST_LOOKS = 3
 """Looks in a row at which the provider knows no such batch, before it is taken for lost."""
 SLOWEST = 4.0
@@ -58,11 +62,12 @@ class Collecting(msgspec.Struct, kw_only=True):
     environ: Mapping[str, str]
     clock: Callable[[], float]
     attachments: Attachments | None = None
-    spent: float = 0.0
+    spent: Callable[[], float]
     """US dollars that the run has cost so far."""
     show: Callable[[BatchProgress], None] | None = None
     """Told a few times a second how the batches stand."""
     is_stopping: Callable[[], bool] | None = None
+    """Asked a few times a second: True leaves the batches to themselves."""
     takes_signals: bool = False
     is_detached: bool = False
     """Batches are handed in and looked at once, and then left to themselves."""
@@ -100,6 +105,8 @@ class _Collection:
         """Batches that the provider was told to cancel."""
         self._problem = ""
         """Why the last look brought nothing."""
+        self._misses = 0
+        """Looks in a row that brought nothing."""
         self._retry_after = 0.0
         self._has_waiting = False
         """Requests wait until other batches of the run have ended."""
@@ -125,18 +132,16 @@ class _Collection:
     async def _work(self, cache: ReplyCache | None) -> None:
         cost = pricing(self._provider, self._plan.candidate, environ=self._from.environ, clock=self._from.clock, is_batch=True)
         self._merging = Merging(plan=self._plan, book=self._book, desk=self._desk, cost=cost, cache=cache)
-        spooler = self._spooler(cache)
         while True:
             self._has_waiting = False
             await self._hand_in_left()
-            if not self._is_cancelled:
-                await self._hand_in_new(spooler)
+            if not self._is_cancelled and not self._stop.is_set():
+                await self._hand_in_new(self._spooler(cache))
             await self._follow()
             if self._stop.is_set() or self._from.is_detached or not (self._open_rows() or self._has_waiting):
                 break
-        rows = self._book.rows()
         self.is_complete = not self._open_rows() and not self._stop.is_set() and not self._has_waiting
-        self._ledger.set_note(NOTE, msgspec.json.encode(rows).decode())
+        self._ledger.set_note(NOTE, msgspec.json.encode(self._book.rows()).decode())
 
     def _spooler(self, cache: ReplyCache | None) -> Spooler:
         plan, environ, provider = self._plan, self._from.environ, self._provider
@@ -158,7 +163,8 @@ class _Collection:
                 clock=self._from.clock,
                 cache=cache,
                 tariff=tariff_of(provider, plan.candidate, environ=environ, at=at, is_batch=True),
-                spent=self._from.spent + open_estimates,
+                spent=self._from.spent() + open_estimates,
+                stop=self._stop,
             )
         )
 
@@ -221,6 +227,8 @@ class _Collection:
             # Whoever was to note its id may have died before that.
             if await self._adopt(row, mark):
                 return
+            if self._stop.is_set():
+                return
             if self._is_cancelled or not is_intact(self._spool(row), row):
                 self._forget(row)
                 return
@@ -231,8 +239,8 @@ class _Collection:
         try:
             batch_id = await self._desk.create(msgspec.structs.replace(handover, upload_id=row.upload_id))
         except ModelFailure as failure:
-            if 400 <= (failure.http_status or 0) < 500:
-                # It was refused, so that there is none; and perhaps because the provider has the file no more.
+            if failure.http_status in REFUSALS:
+                # There is none, perhaps because the provider has the file no more.
                 self._saved(row, state="spooled", upload_id="")
             raise
         self._saved(row, state="submitted", batch_id=batch_id)
@@ -300,7 +308,7 @@ class _Collection:
             row = self._saved(
                 row, looks=row.looks + 1, lost_looks=0, status=status.word, done=status.done, problems=status.problems
             )
-            self._problem = ""
+            self._problem, self._misses = "", 0
             if status.is_refused:
                 self._refuse(row, status)
             elif status.is_ended:
@@ -315,7 +323,8 @@ class _Collection:
         if not is_lost and not failure.is_transient:
             self._give_up(f"batch {row.batch_id} could not be looked at", failure)
         row = self._saved(row, failed_looks=row.failed_looks + 1, lost_looks=row.lost_looks + is_lost)
-        if self._is_cancelled and row.failed_looks >= LOST_LOOKS * 2 and not is_lost:
+        self._misses += 1
+        if self._is_cancelled and self._misses >= MISSES and not is_lost:
             self._give_up(f"batch {row.batch_id} could not be cancelled", failure)
         if row.lost_looks >= LOST_LOOKS:
             Merger(self._merging, row).end(BatchStatus(id=row.batch_id, word="lost"))
@@ -328,7 +337,7 @@ class _Collection:
         try:
             for path in status.files:
                 await self._fetch(path, file)
-                merger.take(file)
+                await merger.take(file)
             if not merger.row.is_certain:
                 raise Stranger
             merger.end(status)

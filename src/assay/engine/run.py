@@ -245,7 +245,7 @@ class _Drive:
             environ=around.environ,
             clock=around.clock,
             attachments=around.inputs[0].attachments if around.inputs else None,
-            spent=_spent(self._ledger) if plan.max_cost is not None else 0.0,
+            spent=lambda: _spent(self._ledger) if plan.max_cost is not None else 0.0,
             show=self._batch_display(),
             is_stopping=around.is_stopping,
             takes_signals=around.takes_signals,
