@@ -4,11 +4,15 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from tests.server.serving import free_port
 
@@ -54,3 +58,27 @@ class MlflowServer:
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait(10)
+
+
+@contextmanager
+def answering(status: int, body: bytes) -> Iterator[str]:
+    """A server that says the same to everything, by its address."""
+
+    class Exchange(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            self.do_GET()
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the parent's names
+            """Say nothing on standard error."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Exchange)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from assay import api
 from assay.core.errors import ServerProblem, UsageProblem
 from assay.surfaces.mlflow.pushing import destination
+from tests.engine.graded_runs import graded, passing, question
 from tests.mlflow.pushing import command, golden_file, golden_run, pushed, runs_in
-from tests.mlflow.serving import MlflowServer
+from tests.mlflow.serving import MlflowServer, answering
 from tests.server.serving import free_port
 
 ARTIFACTS = {
@@ -84,10 +86,13 @@ def test_without_an_address_there_is_nowhere_to_push(monkeypatch: pytest.MonkeyP
         destination(None, None)
 
 
-def test_run_with_mlflow_pushes_what_it_ran(client: Any, server: MlflowServer, tmp_path: Path) -> None:
-    ran = command("run", golden_file(tmp_path), *MODELS, "--run-id", "direct", "--mlflow", server.uri, folder=tmp_path)
-    assert ran.returncode == 0
-    assert "direct: pushed in MLflow, experiment 'sums'" in ran.stderr
+def test_run_with_mlflow_pushes_what_it_ran_and_still_says_that_a_gate_was_missed(
+    client: Any, server: MlflowServer, tmp_path: Path
+) -> None:
+    models = ("--model", "scripted/say-4", "--judge", "scripted/judge-1")
+    ran = command("run", golden_file(tmp_path), *models, "--run-id", "direct", "--mlflow", server.uri, folder=tmp_path)
+    assert ran.returncode == 1
+    assert "direct: pushed to MLflow, experiment 'sums'" in ran.stderr
     assert [found.info.run_name for found in runs_in(client, "sums")] == ["direct"]
 
 
@@ -100,13 +105,6 @@ def test_a_server_that_is_not_there_changes_nothing_but_a_warning_that_says_how_
     assert (tmp_path / "runs" / "kept" / "run_manifest.json").is_file()
 
 
-def test_a_run_that_missed_its_gate_still_says_so_when_it_is_pushed(server: MlflowServer, tmp_path: Path) -> None:
-    models = ("--model", "scripted/say-4", "--judge", "scripted/judge-1")
-    ran = command("run", golden_file(tmp_path), *models, "--mlflow", server.uri, folder=tmp_path)
-    assert ran.returncode == 1
-    assert "pushed in MLflow" in ran.stderr
-
-
 def test_a_run_without_mlflow_imports_nothing_of_it(tmp_path: Path) -> None:
     watched = (
         "import sys, runpy\n"
@@ -116,3 +114,66 @@ def test_a_run_without_mlflow_imports_nothing_of_it(tmp_path: Path) -> None:
     )
     ran = subprocess.run([sys.executable, "-c", watched], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert ran.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_run_files_of_a_suite_say_where_their_runs_are_pushed_to(client: Any, server: MlflowServer, tmp_path: Path) -> None:
+    golden_file(tmp_path)
+    models = "candidates: [scripted/say-4, scripted/say-5]\njudges: [scripted/judge-5]\n"
+    place = f"mlflow: {{uri: '{server.uri}', experiment: by-file}}\n"
+    (tmp_path / "run.yaml").write_text(f"datasets: [sums.json]\n{models}{place}", encoding="utf-8")
+    (tmp_path / "suite.yaml").write_text("suite: nightly\nruns: [{run: run.yaml}]\n", encoding="utf-8")
+    assert command("suite", "suite.yaml", folder=tmp_path).returncode == 0
+    assert len(runs_in(client, "by-file")) == 2
+
+
+def test_a_run_file_may_not_hold_a_login(tmp_path: Path) -> None:
+    golden_file(tmp_path)
+    (tmp_path / "run.yaml").write_text("datasets: [sums.json]\nmlflow: {uri: 'http://me:hunter22@host'}\n", encoding="utf-8")
+    ran = command("run", "run.yaml", folder=tmp_path)
+    assert (ran.returncode, "an address without a user name or password" in ran.stderr) == (2, True)
+    assert "hunter22" not in ran.stderr
+
+
+@pytest.mark.parametrize(("status", "body"), [(403, b"hunter22 may not"), (200, b"hello")])
+def test_a_server_that_refuses_or_is_no_mlflow_is_a_problem_in_one_line(
+    mlflow: Any,  # noqa: ARG001  # skips without it
+    tmp_path: Path,
+    status: int,
+    body: bytes,
+) -> None:
+    run = golden_run(tmp_path)
+    with answering(status, body) as uri, pytest.raises(ServerProblem) as problem:
+        pushed(run, uri.replace("http://", "http://me:hunter22@"), "refused")
+    assert "hunter22" not in problem.value.message
+    assert "\n" not in problem.value.message
+
+
+def test_what_a_run_is_called_in_mlflow_stands_in_the_audit_log(server: MlflowServer, tmp_path: Path) -> None:
+    run = golden_run(tmp_path)
+    found = [pushed(run, server.uri, "audited") for _ in range(2)]
+    entries = [entry for entry in api.audit(tmp_path / "runs") if entry["action"] == "mlflow_pushed"]
+    assert [entry["mlflow_run_id"] for entry in entries] == [found[0].mlflow_run_id]
+
+
+def test_a_purged_run_keeps_its_figures_and_says_why_it_has_no_traces(client: Any, server: MlflowServer, tmp_path: Path) -> None:
+    golden_run(tmp_path)
+    api.purge(tmp_path / "runs", run_name="golden", reason="asked to")
+    found = pushed(api.open_run("golden", runs_dir=tmp_path / "runs"), server.uri, "purged")
+    assert found.traces == 0
+    assert "retention has removed" in found.notes[0]
+    assert client.get_run(found.mlflow_run_id).data.tags["assay.run_id"] == "golden"
+
+
+def _sliced(folder: Path) -> str:
+    (folder / "slices.yaml").write_text("slices: [tag]\n", encoding="utf-8")
+    return str(folder / "slices.yaml")
+
+
+def test_names_of_metrics_survive_any_value_of_a_slice(client: Any, server: MlflowServer, tmp_path: Path) -> None:
+    values = ["a/b", "ü", "", "..", "w" * 400, "a_b"]
+    rows = [question(f"q{place}", tag=value) for place, value in enumerate(values)]
+    graded(tmp_path, "odd", rows, passing(rows), run_file=_sliced(tmp_path))
+    stored = client.get_run(
+        pushed(api.open_run("odd", runs_dir=tmp_path / "runs"), server.uri, "slices").mlflow_run_id
+    ).data.metrics
+    assert len([name for name in stored if name.startswith("slices/tag/") and name.endswith("/n_scored")]) == len(values) - 1

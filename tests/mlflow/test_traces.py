@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from assay import api
+from assay.core.errors import UsageProblem
 from assay.testing import example_dataset
 from tests.engine.graded_runs import graded, passing, question
 from tests.mlflow.pushing import golden_run, marks, pushed, runs_in, traces_of
@@ -85,6 +86,22 @@ def test_labels_of_people_stand_beside_the_judge_and_go_when_they_are_taken_back
     api.keep_label(run, 0, api.Opinion(rater="ada"))
     again = pushed(run, server.uri, "labels")
     assert (again.traces_sent, len(marks(traces_of(client, again)["sum-1"], "passed"))) == (1, 1)
+
+
+def test_labels_of_a_file_are_feedback_of_people(client: Any, server: MlflowServer, tmp_path: Path) -> None:
+    run = golden_run(tmp_path)
+    labels = tmp_path / "labels.jsonl"
+    labels.write_text('{"record_id": "sum-2", "rater": "bo", "passed": "fail", "score": 2}\n', encoding="utf-8")
+    trace = traces_of(client, pushed(run, server.uri, "labelled", labels=str(labels)))["sum-2"]
+    human = {mark.name: mark.value for mark in trace.info.assessments if mark.source.source_id == "bo"}
+    assert human == {"passed": False, "score": 2.0}
+
+
+def test_a_label_of_another_run_is_refused(server: MlflowServer, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.jsonl"
+    labels.write_text('{"record_id": "sum-9", "rater": "bo", "passed": "fail"}\n', encoding="utf-8")
+    with pytest.raises(UsageProblem, match="the run has no such answer to 'sum-9'"):
+        pushed(golden_run(tmp_path), server.uri, "mislabelled", labels=str(labels))
 
 
 def test_pushing_twice_sends_no_trace_twice(client: Any, server: MlflowServer, tmp_path: Path) -> None:

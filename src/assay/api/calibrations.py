@@ -11,7 +11,7 @@ from assay.core.errors import UsageProblem
 from assay.engine.calibration import Calibration
 from assay.engine.calibration import calibrate as calibrate_run
 from assay.engine.found import row_at
-from assay.engine.kept_labels import KeptLabel, Opinion, human_labels
+from assay.engine.kept_labels import KeptLabel, Opinion, human_labels, labels_of
 from assay.engine.kept_labels import keep_label as keep_label_line
 from assay.engine.kept_labels import kept_labels as read_kept_labels
 from assay.engine.labelling import LabelSample, draw_sample, sample_lines, sample_table
@@ -25,6 +25,7 @@ __all__ = [
     "LabelSample",
     "Opinion",
     "calibrate",
+    "filled_labels",
     "keep_label",
     "kept_labels",
     "label_sample",
@@ -83,6 +84,14 @@ def keep_label(run: Run, record_index: int, opinion: Opinion) -> KeptLabel:
     row = row_at(run, record_index)
     at = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return keep_label_line(open_run_folder(run.folders.sealed), run.line_of(row), opinion, at=at)
+
+
+def filled_labels(run: Run, path: str | Path) -> tuple[KeptLabel, ...]:
+    """The labels of a file that `assay label` wrote and people filled in, each by the answer of the run that it is about.
+
+    Raises PlanProblems with every line that is wrong, and with every label of an answer that the run does not have.
+    """
+    return labels_of(run.predictions(), read_labels(path).labels, path=str(path))
 
 
 def kept_labels(run: Run) -> tuple[KeptLabel, ...]:

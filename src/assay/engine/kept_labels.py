@@ -1,11 +1,14 @@
 """Labels that people give to the answers of a run while they look at them: kept one by one, and read back for calibration."""
 
+from collections.abc import Iterable, Sequence
+
 import msgspec
 
 from assay.core.errors import UsageProblem
 from assay.engine.labelled import SCALES
 from assay.engine.labels import HumanLabel, digest_of
 from assay.engine.opened import Line
+from assay.engine.request import PlanProblems
 from assay.store.folder import RunFolder
 from assay.store.label_book import append_label, damaged_label, read_label_lines
 from assay.store.redact import Redactor
@@ -94,3 +97,26 @@ def human_labels(labels: tuple[KeptLabel, ...]) -> tuple[HumanLabel, ...]:
     return tuple(
         HumanLabel(**{name: getattr(label, name) for name in names}, line=number) for number, label in enumerate(labels, 1)
     )
+
+
+def labels_of(predictions: Iterable[Line], labels: Sequence[HumanLabel], *, path: str) -> tuple[KeptLabel, ...]:
+    """The labels of a file by the answers that they are about; raises PlanProblems with all that are about none."""
+    answers: dict[tuple[str, int], list[Line]] = {}
+    for line in predictions:
+        answers.setdefault((line["record_id"], line.get("sample") or 0), []).append(line)
+    found: list[KeptLabel] = []
+    problems: list[str] = []
+    for label in labels:
+        about = [line for line in answers.get((label.record_id, label.sample), ()) if _is_about(label, line)]
+        if not about:
+            problems.append(f"{path}:{label.line}: the run has no such answer to '{label.record_id}'")
+        shared = {name: getattr(label, name) for name in ("record_id", "sample", "rater", "passed", "score", "answer_sha256")}
+        found += [KeptLabel(dataset=line["dataset"], **shared) for line in about[:1]]
+    if problems:
+        raise PlanProblems(problems)
+    return tuple(found)
+
+
+def _is_about(label: HumanLabel, line: Line) -> bool:
+    is_same = not label.answer_sha256 or label.answer_sha256 == digest_of(line["response_sha256"])
+    return is_same and label.dataset in ("", line["dataset"])

@@ -40,7 +40,7 @@ from assay.engine.plugins import find_plugin
 from assay.engine.providers import BadName, find_provider, kind_of, model_plan, used_providers
 from assay.engine.request import PlanProblems, RunRequest, Settings
 from assay.engine.responses import ResponseFile, listed, load_responses
-from assay.engine.run_file import DatasetEntry, ModelEntry, ProviderEntry
+from assay.engine.run_file import DatasetEntry, MlflowSection, ModelEntry, ProviderEntry
 from assay.engine.selection import Rules, rules_of, selected_ids
 from assay.engine.survey import HasAnswer, Survey, survey
 from assay.metrics.profiles import Profile, profile_of
@@ -65,6 +65,8 @@ class PlannedRuns(msgspec.Struct, frozen=True, kw_only=True):
     """Valid records that a judge has to grade, with one call for each criterion."""
     plugins: tuple[Plugin, ...] = ()
     """Code of others that the runs use, loaded."""
+    mlflow: MlflowSection | None = None
+    """Where the run file wants finished runs pushed to."""
     notes: tuple[str, ...] = ()
     """What does not keep a run from starting, but should be known."""
 
@@ -94,6 +96,7 @@ def plan_runs(request: RunRequest, *, environ: Mapping[str, str], now: float, ne
         invalid_records=surveyed.broken,
         judged_records=0 if planner.grader else surveyed.judged,
         plugins=tuple(planner.plugins.values()),
+        mlflow=planner.settings.value.mlflow,
         notes=(*planner.notes, *surveyed.notes),
     )
 

@@ -195,6 +195,16 @@ class GatesSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     )
 
 
+class MlflowSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The commands `run` and `suite` push finished runs to MLflow, as with `--mlflow`; one that does not answer is a warning."""
+
+    uri: Annotated[
+        Annotated[str, Meta(pattern=r"^[^\s@]+$", title="an address without a user name or password")],
+        _says("Address of the MLflow server, such as `http://localhost:5000`."),
+    ]
+    experiment: Annotated[str, _says("The experiment, made where there is none. Default: the dataset's id.")] = ""
+
+
 class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of `assay run`."""
 
@@ -213,6 +223,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     cache: Annotated[CacheSection | None, _says("Replies kept for other runs.")] = None
     batch: Annotated[BatchSection | None, _says("Batches of the candidates' providers, for half the price.")] = None
     gates: Annotated[GatesSection, _says("What a run must reach to pass.")] = GatesSection()
+    mlflow: Annotated[MlflowSection | None, _says("MLflow server that finished runs are pushed to.")] = None
     profile: Annotated[
         ProfileId | None,
         _says("Benchmark whose official score is computed beside our own figures; every record must be one that it can score."),

@@ -57,6 +57,8 @@ def _cells(entry: dict[str, Any]) -> tuple[str, ...]:
         what = f"{entry['verdict']}: {', '.join(entry['runs'])}"
     elif action == "run_submitted":
         what = f"at the server, dataset {entry['dataset_sha256'][:12]}"
+    elif action == "mlflow_pushed":
+        what = f"to {entry['uri']}, run {entry['mlflow_run_id']}"
     elif action in ("run_cancelled", "run_resumed"):
         what = "at the server"
     else:

@@ -60,12 +60,16 @@ def command() -> None:
     show_default=True,
     help="Records that become traces: so many of them, all, those that failed or did not pass, none.",
 )
+@click.option(
+    "--labels", metavar="FILE", help="Labels of people, as assay label writes it; those given on the pages are pushed anyway."
+)
 @runs_dir_option
 @json_option
 @click.pass_context
 def push_command(context: click.Context, /, **given: Any) -> None:
     """One finished run."""
-    to = destination(given["uri"], given["experiment"], read_choice(given["traces"]))
+    place = destination(given["uri"], given["experiment"])
+    to = msgspec.structs.replace(place, traces=read_choice(given["traces"]), labels=given["labels"] or "")
     pushed = _metered(api.open_run(given["run"], runs_dir=given["runs_dir"]), to)
     if given["is_json"]:
         write_json(msgspec.to_builtins(pushed))
@@ -77,10 +81,11 @@ def push_command(context: click.Context, /, **given: Any) -> None:
 def push_after_run(run_id: str, shown: Shown) -> None:
     """Push a run that has just ended; whatever keeps MLflow from taking it is a warning that says how to push it later."""
     try:
-        to = destination(shown.mlflow, None)
+        to = destination(shown.mlflow, shown.experiment)
         pushed = _metered(api.open_run(run_id, runs_dir=shown.runs_dir), to)
     except AssayError as problem:
-        later = command_line("mlflow", "push", run_id, "--uri", shown_uri(shown.mlflow or ""), shown=shown)
+        named = ("--experiment", shown.experiment) if shown.experiment else ()
+        later = command_line("mlflow", "push", run_id, "--uri", shown_uri(shown.mlflow or ""), *named, shown=shown)
         exits.complain(f"the run is not in MLflow: {problem.message}", hint=f"nothing is lost; push it later: {later}")
         return
     if not shown.is_quiet:
@@ -109,5 +114,5 @@ def _lines(pushed: Pushed) -> list[str]:
     sent = f"{counted(pushed.traces_sent, 'trace')} and {counted(pushed.artifacts_sent, 'file')} sent"
     what = f"{counted(pushed.parameters, 'parameter')}, {counted(pushed.metrics, 'metric')}, {sent}"
     place = pushed.url or f"{pushed.uri}, run {pushed.mlflow_run_id}"
-    state = "pushed" if pushed.is_new else "brought up to date"
-    return [f"{pushed.run_id}: {state} in MLflow, experiment '{pushed.experiment}': {what}", place, *pushed.notes]
+    state = "pushed to" if pushed.is_new else "brought up to date in"
+    return [f"{pushed.run_id}: {state} MLflow, experiment '{pushed.experiment}': {what}", place, *pushed.notes]

@@ -211,7 +211,7 @@ def run(options: Options) -> int:
         else:
             write_text(plan_text(planned, estimate, text_settings(is_verbose=options.verbose)))
         return exits.GATES_PASSED
-    shown = _shown(options, planned.runs_dir)
+    shown = pushing(_shown(options, planned.runs_dir), planned)
     if not options.quiet:
         for note in planned.notes:
             click.echo(f"assay: {printable(note)}", err=True)
@@ -250,6 +250,13 @@ def _shown(options: Options, runs_dir: str) -> Shown:
         is_named=bool(options.run_id),
         is_detached=options.detach,
     )
+
+
+def pushing(shown: Shown, planned: api.PlannedRuns) -> Shown:
+    """With what the run file says of MLflow, unless an option says otherwise."""
+    if shown.mlflow is not None or planned.mlflow is None:
+        return shown
+    return msgspec.structs.replace(shown, mlflow=planned.mlflow.uri, experiment=planned.mlflow.experiment)
 
 
 def _run_there(options: Options, remote: Remote) -> int:

@@ -144,6 +144,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """The folder in which charts are saved."""
     mlflow: str | None = None
     """The MLflow server that gets the finished runs."""
+    experiment: str = ""
+    """Of MLflow; empty for the dataset's."""
     pipeline: Pipeline = Pipeline()
     """What a pipeline gets besides."""
     waiting: tuple[str, ...] = ()
@@ -184,11 +186,17 @@ def conclude(results: Sequence[RunResult], shown: Shown) -> int:
     for result in results:
         if not result.is_finished:
             _complain_of_interruption(result, shown)
-        elif shown.mlflow is not None:
-            import_module("assay.surfaces.cli.mlflow").push_after_run(result.run_id, shown)
+    push_finished(results, shown)
     if shown.is_detached and not any(result.is_finished for result in results):
         return exits.GATES_PASSED
     return exit_code(results)
+
+
+def push_finished(results: Sequence[RunResult], shown: Shown) -> None:
+    """The finished runs into MLflow, where that is wanted; nothing of it is loaded where it is not."""
+    for result in results:
+        if shown.mlflow is not None and result.is_finished:
+            import_module("assay.surfaces.cli.mlflow").push_after_run(result.run_id, shown)
 
 
 def _tell_pipeline(runs: Sequence[api.Run], shown: Shown) -> None:

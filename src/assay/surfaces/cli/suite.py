@@ -10,13 +10,14 @@ from assay import api
 from assay.core.run_result import RunResult
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.pipeline import Pipeline, github_option, junit_option
-from assay.surfaces.cli.run import run_each
+from assay.surfaces.cli.run import pushing, run_each
 from assay.surfaces.cli.run_options import (
     Shown,
     check_markdown,
     command_line,
     json_option,
     markdown_option,
+    push_finished,
     runs_dir_option,
     text_settings,
     write_json,
@@ -111,6 +112,7 @@ def _results(planned: api.PlannedSuite, shown: Shown, tellers: Tellers) -> list[
     results: list[list[RunResult]] = []
     for _, plans in planned.parts:
         results.append(run_each(plans, shown, tellers))
+        push_finished(results[-1], pushing(shown, plans))
         if not all(result.is_finished for result in results[-1]):
             break
     return results

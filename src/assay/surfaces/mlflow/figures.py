@@ -154,6 +154,8 @@ def _special(metrics: Json) -> Iterator[tuple[str, float]]:
         for found in metrics.get("repeats", {}).get(name, ()):
             yield from _with_ends(f"{name}/{found['k']}", found, "value")
     yield from ((f"panel/{name}", value) for name, value in _own(metrics.get("panel", {})).items() if name.startswith("n_"))
+    for candidate in (metrics.get("ranking") or {}).get("candidates", ()):
+        yield from _with_ends(f"ranking/{candidate['name']}/win_chance", candidate["win_chance"] or {}, "value")
     for judge in metrics.get("judges", ()):
         agreement = judge["agreement"] or {}
         measured = {"score_mean": judge["score_mean"], "agreement": agreement.get("value"), "n_lost": judge["n_lost"]}
@@ -189,7 +191,9 @@ def _nameable(metrics: Mapping[str, float]) -> dict[str, float]:
 def _plain(text: str) -> str:
     """Text of a dataset or a model as a part of a name: without signs that a name may not have, and still unlike any other text."""
     plain = _UNNAMEABLE.sub("_", text).strip(" .")
-    return plain if plain == text else f"{plain}-{_digest(text)}" if plain.strip("_") else f"value-{_digest(text)}"
+    if plain and plain == text:
+        return plain
+    return f"{plain if plain.strip('_') else 'value'}-{_digest(text)}"
 
 
 def _fitting(name: str) -> str:

@@ -36,6 +36,8 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     """Empty for the dataset's."""
     traces: Choice = MOST_TRACES
     """Records that become traces: a number of them, or which."""
+    labels: str = ""
+    """A file with labels of people; those that were given on the pages are pushed anyway."""
 
 
 class Pushed(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,12 +62,12 @@ class Pushed(msgspec.Struct, frozen=True, kw_only=True):
     """What was left out, and why."""
 
 
-def destination(uri: str | None, experiment: str | None, traces: Choice = MOST_TRACES) -> Destination:
+def destination(uri: str | None, experiment: str | None) -> Destination:
     """Where to push, by options and the environment; raises UsageProblem without an address."""
     address = uri or os.environ.get(URI_VARIABLE, "")
     if not address:
         raise UsageProblem("no MLflow server is named", hint=f"--uri http://localhost:5000, or set {URI_VARIABLE}")
-    return Destination(uri=address, experiment=experiment or os.environ.get(EXPERIMENT_VARIABLE, ""), traces=traces)
+    return Destination(uri=address, experiment=experiment or os.environ.get(EXPERIMENT_VARIABLE, ""))
 
 
 def push(run: api.Run, to: Destination, *, watch: Watch | None = None) -> Pushed:
@@ -117,6 +119,8 @@ class _Push:
         sender = Sender(self._tracking, target)
         traces_sent = self._send_records(sender, target)
         self._end(target)
+        if found is None or traces_sent or files_sent:
+            self._note(target)
         return Pushed(
             run_id=self._manifest["run_id"],
             mlflow_run_id=target.run_id,
@@ -153,8 +157,11 @@ class _Push:
         return sender.send(traces, sent=lambda done: self._watch("traces", done, chosen.count)) if chosen.count else 0
 
     def _setting(self, target: TrackedRun) -> Setting:
+        filled = api.filled_labels(self._run, self._to.labels) if self._to.labels else ()
+        # What somebody wrote into the file counts more than what they said before.
+        said = {(label.answer, label.rater): label for label in (*api.kept_labels(self._run), *filled)}
         labels: dict[tuple[str, str, int], list[api.KeptLabel]] = {}
-        for label in api.kept_labels(self._run):
+        for label in said.values():
             labels.setdefault(label.answer, []).append(label)
         criteria = {score.criterion for line in self._run.scores() for score in line.evaluator_scores}
         models = (self._manifest["candidate"], *self._manifest["judges"])
@@ -172,6 +179,11 @@ class _Push:
         self._tracking.tag_run(target.run_id, {"mlflow.note.content": self._description()})
         status = _STATUS.get(self._manifest["status"], "FINISHED")
         self._tracking.end_run(target.run_id, status, end_ms=self._moment("completed_at"))
+
+    def _note(self, target: TrackedRun) -> None:
+        """What the run is called there, in the audit log here."""
+        members = {"run_id": self._manifest["run_id"], "mlflow_run_id": target.run_id, "uri": shown_uri(self._tracking.uri)}
+        api.note_audit(self._run.folders.runs_dir, "mlflow_pushed", members)
 
     def _description(self) -> str:
         """What the page of the run says of it, in Markdown."""

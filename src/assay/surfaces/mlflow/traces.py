@@ -21,6 +21,8 @@ EXPECTED, GUIDELINES, CHOICES = "expected_response", "guidelines", "expected_cho
 """The first two are the names that MLflow's own judges look for."""
 LABEL_NOTE = "assay.labelled_at"
 """Says of a mark that it is a label of ours, and of when."""
+LONGEST_NAME = 250
+"""Characters of the name of a mark, and of who gave it."""
 SHOWN = 1_000
 """Characters of question and answer that lists show."""
 
@@ -287,12 +289,17 @@ def _mark(trace_id: str, name: str, value: Any, *, by: tuple[Source, str], place
     source, source_id = by
     return Mark(
         mark_id=f"a-{_digest(trace_id, name, source, source_id, place)[:32]}",
-        name=name,
+        name=_short(name),
         value=value,
         source=source,
-        source_id=source_id,
+        source_id=_short(source_id),
         **{"kind": "feedback", **further},
     )
+
+
+def _short(name: str) -> str:
+    """A name that fits into MLflow's database, and still is no other's."""
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 9]}-{_digest(name)[:8]}"
 
 
 def _root(trace_id: str) -> str:

@@ -13,6 +13,9 @@ DIGEST_TAG = "assay.trace_sha256"
 """Of everything that a trace says; the one that has it needs no second push."""
 SPANS_TAG = "mlflow.trace.spansLocation"
 """A trace has it once its spans have come."""
+SOURCE_RUN = "mlflow.assessment.sourceRunId"
+"""Which run an assessment came from: a trace can have those of several."""
+LONGEST_CLIENT_ID = 50
 _LONGEST_TAG = 8_000
 
 
@@ -44,7 +47,7 @@ class Wire:
             state=state.ERROR if trace.is_error else state.OK,
             request_preview=trace.question,
             response_preview=trace.answer,
-            client_request_id=trace.tags["assay.record_sha256"],
+            client_request_id=trace.tags["assay.record_sha256"][:LONGEST_CLIENT_ID],
             execution_duration=trace.duration_ms,
             trace_metadata=trace.metadata,
             tags={name: value[:_LONGEST_TAG] for name, value in tags.items()},
@@ -53,7 +56,8 @@ class Wire:
 
     def _assessment(self, mark: Mark, trace: Trace) -> Any:
         source = self._entities.AssessmentSource(mark.source, mark.source_id)
-        said = {"name": mark.name, "value": mark.value, "source": source, "metadata": mark.metadata, "trace_id": trace.trace_id}
+        noted = {**mark.metadata, SOURCE_RUN: trace.metadata["mlflow.sourceRun"]}
+        said = {"name": mark.name, "value": mark.value, "source": source, "metadata": noted, "trace_id": trace.trace_id}
         when = {"create_time_ms": trace.start_ms, "last_update_time_ms": trace.start_ms}
         if mark.kind == "expectation":
             made = self._entities.Expectation(**said, **when)
