@@ -9,8 +9,8 @@ from assay.datasets.converters.canonical import digest
 from assay.datasets.converters.columns import RowRefused, kind
 from assay.datasets.importers.inputs import ImportSource
 from assay.datasets.importers.items import Answer, Item, Mark, Question, Row
-from assay.datasets.importers.lines import objects
-from assay.datasets.importers.members import Members, elements
+from assay.datasets.importers.lines import listed, objects
+from assay.datasets.importers.members import Members
 from assay.datasets.importers.report import Reading
 
 _NUMBERED = re.compile(r"test_case_\d+")
@@ -48,7 +48,7 @@ def _cases(source: ImportSource, reading: Reading) -> Iterator[tuple[int, Member
         return
     _note_run(run, reading)
     name = next((name for name in _RUNS if name in run), None)
-    for number, text in enumerate(elements(run.part(name), name) if name else (), 1):
+    for number, text in listed(source, run.part(name), name) if name else ():
         source.tally.read += 1
         try:
             yield number, Members(text, "the test case")

@@ -1,15 +1,16 @@
 """Whose files these are, told by their content."""
 
+from collections.abc import Callable
 from typing import get_args
 
 from assay.core.errors import UsageProblem
 from assay.datasets.converters.columns import RowRefused
 from assay.datasets.importers.inputs import ImportSource
 from assay.datasets.importers.items import ImportFormat
-from assay.datasets.importers.members import Members, elements
-from assay.datasets.source import filled_lines
+from assay.datasets.importers.members import Members, Text, elements
 from assay.datasets.yaml_door import parse_yaml
 
+_LONGEST_LINE = 1 << 20
 _YAML = frozenset({".yaml", ".yml"})
 _TABLES = frozenset({".csv", ".tsv"})
 _SIGNS: tuple[tuple[ImportFormat, tuple[str, ...]], ...] = (
@@ -50,19 +51,19 @@ def _format_of(source: ImportSource) -> ImportFormat | None:
 
 def _first_members(source: ImportSource) -> frozenset[str]:
     """The names in the first line where it is an object, else in the document, or in the first element of its list."""
-    line = next(filled_lines(source.opened), None)
-    if line is None:
-        return frozenset()
-    try:
-        return frozenset(Members(line.content).names())
-    except RowRefused:
-        pass
-    try:
-        return frozenset(Members(source.opened.buffer()).names())
-    except RowRefused:
-        pass
-    try:
-        listed = elements(source.opened.buffer(), source.name)
-        return frozenset(Members(listed[0]).names()) if listed else frozenset()
-    except RowRefused:
-        return frozenset()
+    line, feed, _ = source.opened.head(_LONGEST_LINE).lstrip().partition(b"\n")
+    readers: list[Callable[[], frozenset[str]]] = [
+        lambda: _names(source.opened.buffer()),
+        lambda: _names(next(iter(elements(source.opened.buffer(), source.name)), b"{}")),
+    ]
+    # A file without a line break is one document, and is not read twice for its first line.
+    for read in [lambda: _names(line), *readers] if feed or len(line) == source.opened.size else readers:
+        try:
+            return read()
+        except RowRefused:
+            continue
+    return frozenset()
+
+
+def _names(text: Text) -> frozenset[str]:
+    return frozenset(Members(text).names())

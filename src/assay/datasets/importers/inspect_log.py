@@ -13,7 +13,8 @@ from assay.datasets.converters.canonical import choice_id
 from assay.datasets.converters.columns import RowRefused, kind
 from assay.datasets.importers.inputs import ImportSource
 from assay.datasets.importers.items import Answer, Item, Mark, Question, Row
-from assay.datasets.importers.members import Members, elements
+from assay.datasets.importers.lines import listed
+from assay.datasets.importers.members import Members
 from assay.datasets.importers.report import Reading
 from assay.datasets.importers.zip_door import Archive
 
@@ -77,8 +78,8 @@ def _in_order(archive: Archive, log: _Log) -> list[str]:
 def _written_out(source: ImportSource, reading: Reading) -> Iterator[tuple[Item, ImportSource, int]]:
     document = Members(source.opened.buffer(), "the log")
     log = _log(document, reading)
-    for line, sample in enumerate(elements(document.part("samples"), "samples") if "samples" in document else (), 1):
-        yield from _taken(source, reading, log=log, text=bytes(sample), line=line)
+    for line, sample in listed(source, document.part("samples"), "samples") if "samples" in document else ():
+        yield from _taken(source, reading, log=log, text=sample, line=line)
 
 
 def _taken(

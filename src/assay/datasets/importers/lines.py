@@ -9,9 +9,10 @@ from assay.datasets.converters.columns import RowRefused
 from assay.datasets.converters.report import Unreadable
 from assay.datasets.converters.sources import read_source
 from assay.datasets.importers.inputs import ImportSource
-from assay.datasets.importers.members import Members, elements
+from assay.datasets.importers.members import Members, Text, elements
 from assay.datasets.source import filled_lines
 
+_GIVEN_BACK = 1000
 TABLES = frozenset({".csv", ".tsv"})
 
 
@@ -25,13 +26,21 @@ def objects(source: ImportSource, what: str) -> Iterator[tuple[int, Members]]:
             source.tally.refuse(str(problem), line=line)
 
 
+def listed(source: ImportSource, text: Text, what: str) -> Iterator[tuple[int, bytes]]:
+    """The elements of a list inside a source, numbered from 1; memory of the file that was read is given back on the way."""
+    for number, element in enumerate(elements(text, what), 1):
+        if number % _GIVEN_BACK == 1:
+            source.opened.let_go()
+        yield number, bytes(element)
+
+
 def _texts(source: ImportSource) -> Iterator[tuple[int, Any]]:
     if source.ending in TABLES:
         yield from _table(source)
     elif source.ending in (".jsonl", ".ndjson") or not _is_list(source):
         yield from ((line.number, line.content) for line in filled_lines(source.opened))
     else:
-        yield from enumerate(elements(source.opened.buffer(), "the file"), 1)
+        yield from listed(source, source.opened.buffer(), "the file")
 
 
 def _table(source: ImportSource) -> Iterator[tuple[int, bytes]]:

@@ -13,6 +13,7 @@ from assay.datasets.converters.columns import RowRefused, kind
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _EMPTY = frozenset({b"null", b"{}", b"[]", b'""', b"false"})
+_LONGEST_EMPTY = max(map(len, _EMPTY))
 _NOT_NUMBERS = re.compile(rb'("(?:[^"\\]|\\.)*+")|-?\b(?:NaN|Infinity)\b', re.DOTALL)
 """Strings are matched as wholes, so that their words stay what they are."""
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -31,7 +32,9 @@ class Members:
         self._values: dict[str, Any] = {}
 
     def __contains__(self, name: str) -> bool:
-        return bytes(self._parts.get(name, b"null")) not in _EMPTY
+        view = memoryview(self._parts.get(name, b"null"))
+        # A long member is not copied for the question whether it is empty.
+        return view.nbytes > _LONGEST_EMPTY or bytes(view) not in _EMPTY
 
     def names(self) -> Set[str]:
         """The names of all members."""

@@ -13,7 +13,8 @@ from assay.datasets.converters.columns import RowRefused, kind
 from assay.datasets.importers.chat import asked
 from assay.datasets.importers.inputs import ImportSource
 from assay.datasets.importers.items import Answer, Item, Mark, Row
-from assay.datasets.importers.members import Members, elements
+from assay.datasets.importers.lines import listed
+from assay.datasets.importers.members import Members
 from assay.datasets.importers.promptfoo_asserts import demands
 from assay.datasets.importers.promptfoo_config import chat_or_text, question_of, read_config, test_metadata
 from assay.datasets.importers.report import Reading
@@ -67,7 +68,7 @@ def _results(
 ) -> Iterator[tuple[Item, ImportSource, int]]:
     try:
         summary = Members(document.part("results"), "results")
-        listed = elements(summary.part("results"), "results.results")
+        results = summary.part("results")
         reading.version = str(document.mapping("metadata").get("promptfooVersion") or "")
         reading.created_at = summary.text("timestamp")
         config = document.mapping("config")
@@ -75,7 +76,7 @@ def _results(
         raise SourceUnreadable(f"'{source.name}' holds no results of promptfoo: {problem}", hint="write them anew") from problem
     dataset = str(config.get("description") or source.path.name.partition(".")[0])
     started_at = _seconds(reading.created_at)
-    for line, text in enumerate(listed, 1):
+    for line, text in listed(source, results, "results.results"):
         source.tally.read += 1
         try:
             result = _Result(Members(text, "the result"), reading)
