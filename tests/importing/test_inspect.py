@@ -114,6 +114,7 @@ def test_a_run_over_the_imported_dataset_can_be_compared_with_the_imported_run()
     compared = assay("compare", "theirs", "ours", "--json")
     assert (ours.exit_code, compared.exit_code) == (0, 0), ours.output
     assert json.loads(compared.stdout)["n"] == 2
+    assert "graded by inspect_ai (choice) before, by assay after" in json.loads(compared.stdout)["notes"]
 
 
 def test_nobody_can_be_asked_again_in_a_run_of_another_tool() -> None:

@@ -14,12 +14,15 @@ from assay.engine.runs import result_of
 __all__ = ["DatasetRows", "ImportFormat", "ImportReport", "Imported", "Importing", "import_files", "import_runs"]
 
 
-def import_files(sources: Sequence[str], form: ImportFormat | None = None, *, follows_files: bool = False) -> Imported:
+def import_files(
+    sources: Sequence[str], form: ImportFormat | None = None, *, follows_files: bool = False, wants_turns: bool = False
+) -> Imported:
     """What files of another tool hold; `dataset().lines()` writes it as a dataset, `report()` says what is missing there.
 
-    With `follows_files`, files that a config names are read too, as far as they are below its folder.
+    With `follows_files`, files that a config names are read too, as far as they are below its folder; with `wants_turns` whole
+    conversations are kept, which conversation_v1 needs.
     """
-    return read_files(sources, form, follows_files=follows_files)
+    return read_files(sources, form, follows_files=follows_files, wants_turns=wants_turns)
 
 
 def import_runs(

@@ -358,11 +358,19 @@ def _listed(standings: Iterable[Standing]) -> Listed:
     return Listed(count=len(ids), record_ids=tuple(ids[:MAX_LISTED]))
 
 
+def _other_settings(before: Plan, after: Plan) -> list[str]:
+    """What was set differently; of a run that another tool made nobody knows, but who has graded it."""
+    makers = [plan.imported for plan in (before, after)]
+    if makers[0] is None and makers[1] is None:
+        changed = changed_settings(before, after)
+        return [f"'{name}' differs between the runs" for name in changed if name not in {*_EXPECTED, "datasets"}]
+    graders = ["assay" if maker is None else f"{maker.tool} ({maker.scorer})" for maker in makers]
+    return [f"graded by {graders[0]} before, by {graders[1]} after"] if graders[0] != graders[1] else []
+
+
 def _notes(before: Plan, after: Plan, *, alignment: Alignment, groups: _Groups) -> tuple[str, ...]:
     """What a reader has to know before believing the difference."""
-    notes = [
-        f"'{name}' differs between the runs" for name in changed_settings(before, after) if name not in {*_EXPECTED, "datasets"}
-    ]
+    notes = _other_settings(before, after)
     if not alignment.pairs:
         notes.append("no record was graded in both runs")
     if alignment.changed:

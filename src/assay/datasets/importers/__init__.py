@@ -99,13 +99,15 @@ class Imported:
         )
 
 
-def read_files(names: Sequence[str], form: ImportFormat | None = None, *, follows_files: bool = False) -> Imported:
+def read_files(
+    names: Sequence[str], form: ImportFormat | None = None, *, follows_files: bool = False, wants_turns: bool = False
+) -> Imported:
     """What some files hold, which are all of one format; raises UsageProblem, SourceUnreadable or MissingExtra."""
     if form is not None and form not in get_args(ImportFormat):
         raise UsageProblem(f"there is no format {form!r}", hint=f"formats: {', '.join(get_args(ImportFormat))}")
     sources = [ImportSource(name) for name in names]
     known: ImportFormat = form or guess_format(sources)
-    reading, intake = Reading(follows_files=follows_files), Intake()
+    reading, intake = Reading(follows_files=follows_files, wants_turns=wants_turns), Intake()
     for item, source, line in _READERS[known](sources, reading):
         intake.add(item, source, line)
     return Imported(known, intake, reading, sources)

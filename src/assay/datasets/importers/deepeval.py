@@ -12,6 +12,7 @@ from assay.datasets.importers.items import Answer, Item, Mark, Question, Row
 from assay.datasets.importers.lines import listed, objects
 from assay.datasets.importers.members import Members
 from assay.datasets.importers.report import Reading
+from assay.datasets.importers.turns import Call, Said, turns_of
 
 _NUMBERED = re.compile(r"test_case_\d+")
 _SNAKE = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -47,7 +48,7 @@ def _cases(source: ImportSource, reading: Reading) -> Iterator[tuple[int, Member
         yield from objects(source, "the case")
         return
     _note_run(run, reading)
-    name = next((name for name in _RUNS if name in run), None)
+    name = next((name for name in (_CONVERSATIONS if reading.wants_turns else _RUNS) if name in run), None)
     for number, text in listed(source, run.part(name), name) if name else ():
         source.tally.read += 1
         try:
@@ -70,8 +71,9 @@ def _note_run(run: Members, reading: Reading) -> None:
     parameters = run.get("hyperparameters")
     if isinstance(parameters, dict) and isinstance(parameters.get("model"), str):
         reading.model = parameters["model"]
-    for name in _CONVERSATIONS:
-        reading.leave_out("conversational test case", len(run.list(name)))
+    if not reading.wants_turns:
+        for name in _CONVERSATIONS:
+            reading.leave_out("conversational test case (--to conversation_v1 has them)", len(run.list(name)))
     for name in ("hyperparameters", "prompts", "traces"):
         reading.leave_out(f"test run {name}", int(name in run and name != "hyperparameters"))
 
@@ -98,6 +100,8 @@ class _Case:
 
     def item(self, naming: _Naming, *, dataset: str, candidate: str) -> Item:
         """The case as an item; raises RowRefused where it holds no question."""
+        if "input" not in self._values and "turns" in self._values and self._reading.wants_turns:
+            return self._conversation(naming, dataset=dataset, candidate=candidate)
         question = self._question(naming, dataset)
         answer = self._text("actual_output")
         for name in self._values:
@@ -110,7 +114,7 @@ class _Case:
 
     def _question(self, naming: _Naming, dataset: str) -> Question:
         if "input" not in self._values and {"turns", "scenario"} & set(self._values):
-            raise RowRefused("a conversational case has no place here: its turns were answered by a model, or are to be")
+            raise RowRefused("a conversational case is no question; --to conversation_v1 keeps its turns")
         prompt, expected, context = self._text("input"), self._text("expected_output"), self._texts("context")
         if not prompt.strip():
             raise RowRefused("input is empty")
@@ -124,6 +128,14 @@ class _Case:
             references=[expected] if expected.strip() else [],
             metadata={**(metadata if isinstance(metadata, dict) else {}), **({"tags": tags} if tags else {})},
         )
+
+    def _conversation(self, naming: _Naming, *, dataset: str, candidate: str) -> Item:
+        """A conversational case with the turns that were recorded."""
+        recorded = [turn for turn in self._values["turns"] if isinstance(turn, dict)]
+        said = [Said(role=str(turn.get("role")), text=str(turn.get("content") or ""), calls=_calls(turn)) for turn in recorded]
+        first = next((one.text for one in said if one.role == "user"), "")
+        question = Question(id=naming.id_for(self._text("name"), digest(recorded)), dataset=dataset, prompt=first)
+        return Item(question=question, candidate=candidate, turns=turns_of(said, self._reading), marks=tuple(self._marks()))
 
     def _text(self, name: str) -> str:
         value = self._values.get(name)
@@ -153,6 +165,20 @@ class _Case:
         for metric in measured if isinstance(measured, list) else []:
             if isinstance(metric, dict) and isinstance(metric.get("name"), str):
                 yield _mark(metric)
+
+
+def _calls(turn: Row) -> tuple[Call, ...]:
+    """The tools that a turn used, in either spelling."""
+    used = turn.get("tools_called") or turn.get("toolsCalled") or ()
+    return tuple(
+        Call(
+            name=str(call.get("name")),
+            given=call.get("input_parameters") or call.get("inputParameters") or {},
+            output=call.get("output"),
+        )
+        for call in used
+        if isinstance(call, dict)
+    )
 
 
 def _mark(metric: Row) -> Mark:

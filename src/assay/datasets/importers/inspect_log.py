@@ -16,6 +16,7 @@ from assay.datasets.importers.items import Answer, Item, Mark, Question, Row
 from assay.datasets.importers.lines import listed
 from assay.datasets.importers.members import Members
 from assay.datasets.importers.report import Reading
+from assay.datasets.importers.turns import Call, Said, turns_of
 from assay.datasets.importers.zip_door import Archive
 
 _SAMPLE = re.compile(r"samples/(?P<id>.*)_epoch_(?P<epoch>[0-9]+)\.json", re.DOTALL)
@@ -148,6 +149,7 @@ class _Sample:
             marks=tuple(self._marks()),
             error_code=error_code,
             error=error,
+            turns=turns_of(list(self._said()), self._reading) if self._reading.wants_turns else [],
             started_at=_seconds(sample.get("started_at")),
             latency_ms=self._latency(),
         )
@@ -155,8 +157,9 @@ class _Sample:
         return item
 
     def _count_rest(self) -> None:
-        turns = sum(message.get("role") == "tool" for message in self._sample.list("messages") if isinstance(message, dict))
-        self._reading.leave_out("tool results in messages", turns)
+        if not self._reading.wants_turns:
+            turns = sum(message.get("role") == "tool" for message in self._sample.list("messages") if isinstance(message, dict))
+            self._reading.leave_out("tool results in messages (--to conversation_v1 has them)", turns)
         for name in self._sample.unread():
             if name not in _EXPECTED:
                 self._reading.leave_out(f"sample.{name}")
@@ -246,7 +249,8 @@ class _Sample:
             return None
         self._reading.leave_out("further choices of an answer", len(output["choices"]) - 1)
         message = first.get("message") or {}
-        self._reading.leave_out("tool calls of an answer", len(message.get("tool_calls") or ()))
+        if not self._reading.wants_turns:
+            self._reading.leave_out("tool calls of an answer", len(message.get("tool_calls") or ()))
         usage, cost = self._usage(output)
         return Answer(
             text=self._content(message.get("content")),
@@ -255,6 +259,21 @@ class _Sample:
             usage=usage,
             cost=cost,
         )
+
+    def _said(self) -> Iterator[Said]:
+        """All messages of the sample; what a tool gave back stands with its call."""
+        messages = [message for message in self._sample.list("messages") if isinstance(message, dict)]
+        results = [message for message in messages if message.get("role") == "tool"]
+        outputs = {message.get("tool_call_id"): self._content(message.get("content")) for message in results}
+        for message in messages:
+            if message.get("role") == "tool":
+                continue
+            calls = [call for call in message.get("tool_calls") or () if isinstance(call, dict)]
+            used = (
+                Call(name=str(call.get("function")), given=call.get("arguments") or {}, output=outputs.get(call.get("id")))
+                for call in calls
+            )
+            yield Said(role=str(message.get("role")), text=self._content(message.get("content")), calls=tuple(used))
 
     def _usage(self, output: Row) -> tuple[Usage, float | None]:
         """Tokens of all calls to the candidate for this sample, or of the last one where the log has no more."""

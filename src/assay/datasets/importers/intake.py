@@ -123,7 +123,7 @@ class Intake:
         answers.put(record, item.sample, place=self._items.seek(0, io.SEEK_END))
         self._items.write(_encode(merged) + b"\n")
         for mark in item.marks:
-            self.scorers.setdefault(mark.scorer, Spread()).add(mark.value)
+            self.scorers.setdefault(mark.scorer, Spread()).add(None if item.error_code else mark.value)
         return True
 
     def _record(self, question: Question, source: ImportSource, line: int) -> int | None:
@@ -164,6 +164,10 @@ class Intake:
     def items(self, candidate: str) -> Iterator[Item]:
         """All items of a candidate, in the order in which they were read."""
         return map(self.item, self.candidates[candidate].places())
+
+    def all_items(self) -> Iterator[Item]:
+        """All items of all candidates, one candidate after the other."""
+        return (item for name in self.candidates for item in self.items(name))
 
     def item(self, place: int) -> Item:
         """The item at a place."""

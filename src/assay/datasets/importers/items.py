@@ -73,5 +73,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error_code: str = ""
     error: str = ""
     """What went wrong, in the tool's words; an item with an error has no score, whatever its marks say."""
+    turns: list[Row] = []
+    """The whole conversation, where it was asked for."""
     started_at: float | None = None
     latency_ms: float | None = None

@@ -45,7 +45,9 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
 class Reading:
     """What is known of all sources while they are read."""
 
-    def __init__(self, *, follows_files: bool = False) -> None:
+    def __init__(self, *, follows_files: bool = False, wants_turns: bool = False) -> None:
+        self.wants_turns = wants_turns
+        """Whole conversations are wanted, not only questions and answers."""
         self.follows_files = follows_files
         """Files that a source names are read too, as far as they are below its folder."""
         self.tool = ""

@@ -1,21 +1,22 @@
 """Questions into a dataset of a contract; one that the contract does not take is told in the tally of its source."""
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
 from assay.core.case import ContractId
 from assay.core.errors import UsageProblem
+from assay.datasets.config import ValidationConfig
+from assay.datasets.conversation_v1.rules import check_conversation
 from assay.datasets.converters.batch_document import Naming, RecordDraft, batch_document
 from assay.datasets.converters.canonical import Draft, Row, TaskType, finish
 from assay.datasets.converters.columns import RowRefused
-from assay.datasets.converters.report import Tally
+from assay.datasets.converters.report import Remark, Tally
+from assay.datasets.importers.golden_rows import golden_document
 from assay.datasets.importers.intake import Intake
 from assay.datasets.importers.items import Question
 
-DATASETS: tuple[ContractId, ...] = ("legal_eval_v1", "batch_v1")
-"""Contracts that questions are written in; the others are made from these."""
 LEFT = -1
 """Stands for the row of a question that the dataset does not have."""
 
@@ -29,40 +30,37 @@ class DatasetRows:
     """The lines of a dataset, and which of them each question became."""
 
     def __init__(self, intake: Intake, contract: ContractId, *, name: str) -> None:
-        """Raises UsageProblem for a contract that questions cannot be written in."""
-        if contract not in DATASETS:
-            raise UsageProblem(f"questions cannot be written as {contract} at once", hint=f"possible: {', '.join(DATASETS)}")
         self.contract = contract
-        self.numbers = array("q")
-        """The row of each question, from 0; LEFT where it has none. Complete when all lines were taken."""
-        self._intake = intake
         self.name = name
+        self.count = 0
+        """How many rows were written. Complete, like the numbers, when all lines were taken."""
+        self.numbers = array("q")
+        """The row of each question, from 0; LEFT where it has none. Conversations are no rows of questions."""
+        self._intake = intake
 
     def lines(self) -> Iterator[bytes]:
         """The dataset as the lines of a file; raises UsageProblem where no valid dataset is possible."""
-        self.numbers = array("q")
-        if self.contract == "legal_eval_v1":
-            return self._rows()
-        return iter([self._document()])
-
-    @property
-    def count(self) -> int:
-        """How many rows were written."""
-        return sum(number != LEFT for number in self.numbers)
+        self.numbers, self.count = array("q"), 0
+        writers: dict[ContractId, Callable[[], Iterator[bytes]]] = {
+            "legal_eval_v1": self._rows,
+            "batch_v1": self._document,
+            "golden_v1": self._golden,
+            "conversation_v1": self._conversations,
+        }
+        return writers[self.contract]()
 
     def _rows(self) -> Iterator[bytes]:
-        written = 0
         for record, question in enumerate(self._intake.questions()):
             try:
                 row = finish(_draft(question))
             except RowRefused as problem:
                 self._refuse(record, question.id, str(problem))
                 continue
-            self.numbers.append(written)
-            written += 1
+            self.numbers.append(self.count)
+            self.count += 1
             yield msgspec.json.encode(row) + b"\n"
 
-    def _document(self) -> bytes:
+    def _document(self) -> Iterator[bytes]:
         """One document; what is moved inside it is a remark of its own tally, what is refused costs the question."""
         tally = Tally(self.name)
         questions = [question.id for question in self._intake.questions()]
@@ -74,9 +72,35 @@ class DatasetRows:
                 self.numbers.append(places[question_id])
             else:
                 self._refuse(record, question_id, reasons.get(question_id, "batch_v1 does not take it"))
+        self.count = len(places)
+        self._keep(remark for remark in tally.remarks if remark.action != "invalid")
+        yield _pretty(document)
+
+    def _golden(self) -> Iterator[bytes]:
+        tally = Tally(self.name)
+        document = golden_document(self._intake.questions(), tally)
+        self.count = len(document["cases"])
+        self._keep(tally.remarks)
+        yield _pretty(document)
+
+    def _conversations(self) -> Iterator[bytes]:
+        """A line for each valid conversation, of whichever candidate; raises UsageProblem where there is none."""
+        reason = "these files hold none"
+        for item in self._intake.all_items():
+            errors = [found for found in check_conversation(item.turns, ValidationConfig()) if found.severity == "error"]
+            if errors:
+                reason = errors[0].message
+                self._intake.origin(0).refuse(reason, record_id=item.question.id)
+                self._intake.origin(0).emitted -= 1
+                continue
+            self.count += 1
+            yield msgspec.json.encode(item.turns) + b"\n"
+        if not self.count:
+            raise UsageProblem(f"no conversation could be taken over: {reason}", hint="leave --to out for questions and answers")
+
+    def _keep(self, remarks: Iterable[Remark]) -> None:
         if self._intake:
-            self._intake.origin(0).remarks += [remark for remark in tally.remarks if remark.action != "invalid"]
-        return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+            self._intake.origin(0).remarks += remarks
 
     def _refuse(self, record: int, question_id: str, reason: str) -> None:
         self.numbers.append(LEFT)
@@ -116,6 +140,10 @@ def _record(question: Question) -> RecordDraft:
         reference={**answer, **_filled(for_judge)},
         metadata=question.metadata,
     )
+
+
+def _pretty(document: Row) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
 
 
 def _filled(members: Row) -> Row:

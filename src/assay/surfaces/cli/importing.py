@@ -115,7 +115,8 @@ def command(context: click.Context, /, **given: Any) -> None:
 def import_sources(options: Options) -> int:
     """Import what the options name, write dataset and runs, and say how it went as an exit code."""
     _check(options)
-    imported = api.import_files(options.sources, options.format, follows_files=options.with_files)
+    wants_turns = options.contract == "conversation_v1"
+    imported = api.import_files(options.sources, options.format, follows_files=options.with_files, wants_turns=wants_turns)
     rows = imported.dataset(options.contract)
     if options.output is not None:
         _write(rows, options.output)
@@ -144,6 +145,8 @@ def _check(options: Options) -> None:
             refuse_overwrite(output, options.sources, option=option)
     if options.responses == STANDARD:
         raise UsageProblem("--responses needs the name of a file")
+    if options.is_run and options.contract in ("golden_v1", "conversation_v1"):
+        raise UsageProblem(f"a run of another tool cannot be kept as {options.contract}", hint="leave --to out, or import twice")
     if options.is_json and options.output == STANDARD:
         raise UsageProblem("--json and -o - both want standard output", hint="name a file for the dataset")
     given = {"--id": options.run_id, "--scorer": options.scorer, "--scale": options.scale}
