@@ -40,7 +40,7 @@ DOOR = {
     *("run", "run_async", "open_run", "Run", "RunRequest", "RunResult", "Client", "AsyncClient", "ServerProblem"),
     *("Ask", "GradingFailure", "Judgement", "Message", "ModelFailure", "Reply"),
 }
-NOT_OURS = re.compile(r"(^|/)(\.git|\.venv|__pycache__|\.hypothesis|\.\w+_cache|bench/files|bench/results|demo-runs)(/|$)")
+NOT_OURS = re.compile(r"(^|/)(\.git|\.venv|\.assay|__pycache__|\.hypothesis|\.\w+_cache|bench/files|bench/results|demo-runs)(/|$)")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -7,7 +7,7 @@ import pytest
 
 from assay.core.case import Case
 from assay.core.errors import UsageProblem
-from assay.core.plan import Plan
+from assay.core.plan import Gates, Plan
 from assay.engine.planning import list_records
 from assay.engine.request import RunRequest
 from assay.engine.selection import prepared_records
@@ -195,4 +195,5 @@ def test_records_are_listed_without_a_look_at_the_models(tmp_path: Path) -> None
     request = law(tmp_path, mcq_row("a"), mcq_row("b"), mcq_row("c"), limit=2, repeat=2)
     unreachable = msgspec.structs.replace(request, models=("openai/without-a-key",))
     listed = list_records(unreachable, environ={})
-    assert [(record.record_id, record.sample) for record in listed] == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+    assert listed.gates == Gates()
+    assert [(record.record_id, record.sample) for record in listed.records] == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]

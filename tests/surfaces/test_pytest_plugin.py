@@ -149,8 +149,11 @@ def test_only_the_records_of_selected_tests_are_evaluated(tmp_path: Path) -> Non
 def test_gates_decide_about_all_records_and_only_about_all(tmp_path: Path) -> None:
     body = "@pytest.mark.assay('law.jsonl', model=answer, pass_rate={})\ndef test_{}(): ...\n"
     tests = "".join(body.format(rate, name) for name, rate in (("low", 0.7), ("high", 0.9), ("part", 0.9)))
+    tests += "@pytest.mark.assay('run.yaml', model=answer)\ndef test_file(): ...\n"
+    (tmp_path / "run.yaml").write_text("datasets: [law.jsonl]\ngates: {min_score: 0.7}\n", encoding="utf-8")
     ended = run_pytest(project(tmp_path, TESTS + tests), "-rA", "--deselect", "test_project.py::test_part[right-0]")
-    assert ended.counts == {"failed": 1, "passed": 9, "skipped": 1, "deselected": 1, "xfailed": 3}
+    assert ended.counts == {"failed": 1, "passed": 13, "skipped": 1, "deselected": 1, "xfailed": 4}
+    assert "PASSED test_project.py::test_file[gate]" in ended.text
     assert "PASSED test_project.py::test_low[gate]" in ended.text
     assert "pass rate 0.75 is below 0.90" in ended.text
     assert "3 of 4 records are selected, and gates are about all" in ended.text

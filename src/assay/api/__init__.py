@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     )
     from assay.api.runs import (
         CallSeen,
-        ListedRecord,
+        ListedRecords,
         Observer,
         PlannedRuns,
         PlanProblems,
@@ -181,7 +181,7 @@ __all__ = [
     "KeptCards",
     "KeptLabel",
     "LabelSample",
-    "ListedRecord",
+    "ListedRecords",
     "Listings",
     "Measured",
     "ModelEstimate",

@@ -17,7 +17,7 @@ from assay.engine.folders import RunFolders, find_named_run, find_run, folders_o
 from assay.engine.inputs import DatasetInput
 from assay.engine.observing import CallSeen, Observer, RecordSeen, ScoreSeen
 from assay.engine.opened import Run
-from assay.engine.planning import ListedRecord, PlannedRuns
+from assay.engine.planning import ListedRecords, PlannedRuns
 from assay.engine.planning import list_records as list_request
 from assay.engine.planning import plan_runs as plan_request
 from assay.engine.recompute import differences
@@ -42,7 +42,7 @@ from assay.store.verify import removed_artifacts, verify_place, verify_run
 
 __all__ = [
     "CallSeen",
-    "ListedRecord",
+    "ListedRecords",
     "Observer",
     "PlanProblems",
     "PlannedRuns",
@@ -150,8 +150,8 @@ def _request(source: RunRequest | str | Path, options: dict[str, Any]) -> RunReq
     return RunRequest(**{**options, **named})
 
 
-def list_records(source: RunRequest | str | Path, **options: Any) -> tuple[ListedRecord, ...]:
-    """The records that `run` would take, in order; no model is looked at. Raises PlanProblems with all that is wrong with them."""
+def list_records(source: RunRequest | str | Path, **options: Any) -> ListedRecords:
+    """The records that `run` would take, and its gates; no model is looked at. Raises PlanProblems."""
     return list_request(_request(source, options), environ=os.environ)
 
 

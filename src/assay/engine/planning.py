@@ -109,8 +109,17 @@ class ListedRecord(msgspec.Struct, frozen=True):
     """Which of several answers to it is meant, from 0; None where it is asked once."""
 
 
-def list_records(request: RunRequest, *, environ: Mapping[str, str]) -> tuple[ListedRecord, ...]:
-    """The valid records that a request selects, in order, without a look at its models; raises PlanProblems, SourceUnreadable."""
+class ListedRecords(msgspec.Struct, frozen=True):
+    """What a request is about, before anybody looks at its models."""
+
+    records: tuple[ListedRecord, ...]
+    """In the order of the run."""
+    gates: Gates
+    """Those that the request itself sets, without the defaults of a contract."""
+
+
+def list_records(request: RunRequest, *, environ: Mapping[str, str]) -> ListedRecords:
+    """The valid records that a request selects, without a look at its models; raises PlanProblems, SourceUnreadable."""
     planner = _Planner(Settings(request), environ)
     planner.name_grader()
     planner.read_datasets()
@@ -118,7 +127,8 @@ def list_records(request: RunRequest, *, environ: Mapping[str, str]) -> tuple[Li
         raise PlanProblems(list(dict.fromkeys(planner.settings.problems)), refused=planner.refused)
     rules = planner.rules()
     samples = [None] if rules.repeat == 1 else range(rules.repeat)
-    return tuple(ListedRecord(found, sample) for found in selected_ids(rules, planner.inputs) for sample in samples)
+    records = tuple(ListedRecord(found, sample) for found in selected_ids(rules, planner.inputs) for sample in samples)
+    return ListedRecords(records, Gates(**msgspec.to_builtins(planner.settings.value.gates)))
 
 
 def suite_of(candidates: list[ModelPlan], now: float) -> str:

@@ -28,7 +28,6 @@ TEXT = 2_000
 """Characters of a text that a failure shows."""
 MOST = 500
 """Problems of a dataset that are listed."""
-GATES = tuple(Gates.__struct_fields__)
 _PATHS = ("responses", "config")
 """Options that name a file."""
 Say = Callable[[str], None]
@@ -82,16 +81,13 @@ class Group(msgspec.Struct):
     source: str
     options: dict[str, Any]
     keys: tuple[Key, ...]
+    has_gates: bool
+    """The run as a whole is decided about, and its records alone are not."""
     run_id: str
     selected: tuple[Key, ...] = ()
     """Those that are left after every choice of the command line."""
     outcome: Run | str | None = None
     """The run, or why there is none; None before the first test."""
-
-    @property
-    def has_gates(self) -> bool:
-        """True when the run as a whole is decided about, and its records alone are not."""
-        return any(self.options.get(name) is not None for name in GATES)
 
     @property
     def is_whole(self) -> bool:
@@ -117,8 +113,11 @@ class CaseRuns:
             listed = api.list_records(source, **options)
         except AssayError as problem:
             raise pytest.Collector.CollectError(_complaint(function.name, problem)) from problem
-        keys = tuple(Key(record.record_id, record.sample) for record in listed)
-        self._groups[_place(function)] = Group(source, options, keys, self._run_id(_place(function)))
+        keys = tuple(Key(record.record_id, record.sample) for record in listed.records)
+        if not keys:
+            raise pytest.Collector.CollectError(f"{function.name}: nothing is selected of '{printable(source)}'")
+        place = _place(function)
+        self._groups[place] = Group(source, options, keys, listed.gates != Gates(), self._run_id(place))
         return keys
 
     def _settings(self, mark: pytest.Mark, folder: Path) -> tuple[str, dict[str, Any]]:
