@@ -199,3 +199,23 @@ def test_a_full_disk_costs_lines_and_figures_and_not_the_run() -> None:
 def test_a_server_elsewhere_tells_of_its_runs_itself(option: str) -> None:
     result = run(option, "--server", "http://127.0.0.1:9")
     assert (result.exit_code, result.stderr.splitlines()[0]) == (2, f"assay: {option.split('=')[0]} cannot be used with --server")
+
+
+def test_what_an_observer_raises_ends_the_run_which_can_go_on() -> None:
+    def observe(seen: api.RecordSeen) -> None:
+        raise LookupError(seen.record_id)
+
+    with pytest.raises(LookupError, match="sum-"):
+        api.run("golden.json", model="scripted/echo", judge="scripted/judge-5", run_id="watched", observe=observe)
+    assert api.resume("watched").counts.evaluated_records == 5
+
+
+def test_a_resumed_run_tells_of_every_record_once_with_its_earlier_calls() -> None:
+    told: list[api.RecordSeen] = []
+    stopping = {"model": "scripted/slow-200", "judge": "scripted/judge-5", "run_id": "halves", "concurrency": 1}
+    api.run("golden.json", observe=told.append, is_stopping=lambda: len(told) >= 1, **stopping)
+    before = len(told)
+    api.resume("halves", observe=told.append)
+    assert 1 <= before < 5
+    assert sorted(record.record_id for record in told) == [f"sum-{number}" for number in range(1, 6)]
+    assert {tuple(call.stage for call in record.calls) for record in told} == {("candidate", "judge")}

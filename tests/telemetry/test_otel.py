@@ -17,6 +17,7 @@ from assay.surfaces.cli.main import program
 from assay.surfaces.telemetry import conventions
 from assay.surfaces.telemetry.outbox import BATCH, Outbox
 from assay.testing import example_dataset
+from tests.models.faulty_provider import completion, faulty_provider, http, send
 from tests.telemetry.collector import Collector, attributes, collector
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="needs the extra otel")
@@ -196,3 +197,35 @@ def test_every_name_is_one_of_the_installed_conventions() -> None:
     used |= set(conventions.PARAMETERS.values())
     assert used - known == {conventions.EVALUATION_EVENT, conventions.DURATION, conventions.TOKEN_USAGE}
     assert len(used & known) > 15
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    "answer", [http(completion(f"My key is {KEY}")), http(f'{{"error": "bad key {KEY}"}}'.encode(), status=401)]
+)
+def test_a_key_that_a_provider_repeats_is_told_to_nobody(answer: bytes) -> None:
+    with faulty_provider(send(answer)) as url, collector() as found:
+        told = ("--otel-content", "--log-format", "json", "--log-file", "run.log", "--metrics-file", "x.prom")
+        run(found.url, *told, model="openai/gpt-5-mini", judge="openai/gpt-5", OPENAI_BASE_URL=url)
+    written = Path("run.log").read_bytes() + Path("x.prom").read_bytes()
+    assert len(found.spans) > 5 < written.count(b"\n")
+    assert KEY.encode() not in b"".join(found.bodies) + written
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_is_not_sampled_is_neither_sent_nor_lost() -> None:
+    with collector() as found:
+        result = run(found.url, OTEL_TRACES_SAMPLER="always_off")
+    assert (result.exit_code, result.stderr, found.spans) == (0, "", [])
+    assert len(found.metric("gen_ai.client.operation.duration")) == 2
+
+
+@pytest.mark.usefixtures("folder")
+def test_without_the_extra_the_line_that_installs_it_is_said() -> None:
+    arguments = ["assay", "run", "golden.json", "--model", "scripted/echo", "--judge", "scripted/judge-5", "--otel"]
+    code = (
+        f"import sys; sys.modules['opentelemetry'] = None; sys.argv = {arguments}; from assay.surfaces.cli.main import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "hint: pip install 'assay[otel]'"

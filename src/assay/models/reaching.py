@@ -1,6 +1,7 @@
 """Whether a provider can be reached and takes its key: one request for the list of its models, which costs nothing."""
 
 import asyncio
+import os
 import ssl
 import time
 from collections.abc import Mapping
@@ -71,8 +72,14 @@ def _unreached(endpoint: Endpoint, problem: Broken | OSError, seconds: float) ->
     elif isinstance(problem, TimeoutError) and problem.errno is None:
         says = f"no answer within {seconds:g} s"
     else:
-        says = f"no connection: {getattr(problem, 'strerror', None) or problem}"
+        says = f"no connection: {_reason(problem)}"
     return Reached(host=_host(endpoint), problem=Scrubber(endpoint.secrets()).text(says), hint=hint)
+
+
+def _reason(problem: Broken | OSError) -> str:
+    # The event loop has words of its own for what the system says; those of names that are not found are below zero.
+    number = getattr(problem, "errno", None) or 0
+    return (os.strerror(number) if number > 0 else getattr(problem, "strerror", None) or str(problem)).lower()
 
 
 def _answered(endpoint: Endpoint, reply: HttpReply, seconds: float) -> Reached:
