@@ -67,4 +67,5 @@ def test_traces_of_a_service_are_those_of_its_runs(told: Any) -> None:
 def test_requests_are_logged_in_plain_words_where_the_settings_ask_for_it(tmp_path: Path) -> None:
     with Serving(tmp_path, settings="log_requests: true\n") as service:
         service.ask("GET", "/healthz", headers={"X-Request-Id": "request-8"})
+        service.end()
     assert " request=request-8\n" in (tmp_path / "server.log").read_text(encoding="utf-8")
