@@ -1,6 +1,8 @@
 """`assay export`: which file it writes, what it says, and what it refuses."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from assay.surfaces.cli.main import program
 from assay.surfaces.exports import EXPORTS
+from assay.testing import example_dataset
 from tests.engine.test_record_index import half_done
 from tests.exports.exported_runs import hostile_run
 
@@ -74,7 +77,8 @@ def test_standard_output_gets_the_file_and_nothing_else() -> None:
         (("--format", "csv", "-o", "-", "--json"), "both write to standard output"),
         (("--format", "hf", "-o", "-"), "standard output cannot be"),
         (("-o", "nowhere/table.csv"), "there is no folder 'nowhere'"),
-        (("--format", "jsonl", "-o", "runs/hostile/predictions.jsonl", "--force"), "is one of the sources"),
+        (("--format", "jsonl", "-o", "runs/hostile/predictions.jsonl", "--force"), "part of a finished run"),
+        (("-o", "runs/hostile/extra.csv"), "part of a finished run"),
     ],
 )
 def test_what_cannot_be_written_is_said_before_anything_is_done(arguments: tuple[str, ...], said: str) -> None:
@@ -100,3 +104,28 @@ def test_a_run_that_has_not_ended_is_refused_with_the_command_that_ends_it(tmp_p
     assert result.exit_code == 2
     assert "hint: go on with it: assay resume half" in result.stderr
     assert not Path("half.csv").exists()
+
+
+def test_a_folder_that_looks_like_an_export_and_is_not_is_left_alone() -> None:
+    mine = Path("mine")
+    (mine / "data").mkdir(parents=True)
+    for name in ("README.md", "data/labels.csv"):
+        (mine / name).write_text("precious", encoding="utf-8")
+    assert assay("export", "latest", "--format", "hf", "-o", "mine", "--force").exit_code == 2
+    (mine / "data" / "labels.csv").rename(mine / "data" / "test-00000-of-00001.parquet")
+    assert "is no earlier export" in assay("export", "latest", "--format", "hf", "-o", "mine", "--force").stderr
+    assert (mine / "README.md").read_text(encoding="utf-8") == "precious"
+
+
+def test_records_without_an_answer_are_not_counted_as_written(tmp_path: Path) -> None:
+    Path("asked.json").write_bytes(example_dataset("golden_v1"))
+    assay("run", "asked.json", "--model", "scripted/fail-unauthorized", "--judge", "scripted/judge-4", "--run-id", "failed", "-q")
+    told = assay("export", "failed", "--format", "responses", "-o", str(tmp_path / "none.jsonl"))
+    assert told.stdout.endswith("none.jsonl (0 bytes, 0 records)\n")
+    assert "without an answer" in told.stderr
+
+
+def test_a_pipe_is_written_as_it_is() -> None:
+    command = [sys.executable, "-m", "assay", "export", "latest", "--format", "jsonl", "-o", "/dev/stdout"]
+    written = subprocess.run(command, capture_output=True, check=True).stdout
+    assert written.count(b'"record_id"') == 3

@@ -208,3 +208,33 @@ def test_an_annotation_says_how_to_see_the_answer_that_it_is_about() -> None:
     assert words[:3] == ["assay", "show", "twice"]
     assert words[-2:] == ["--sample", "1"]
     assert assay(*words[1:]).exit_code == 0
+
+
+def test_junit_has_the_same_cases_from_run_to_run() -> None:
+    run("first", "--junit", "first.xml", judge="scripted/judge-5")
+    run("second", "--junit", "second.xml", judge="scripted/judge-1")
+    named = [
+        [(case.attrib["classname"], case.attrib["name"]) for case in ElementTree.parse(path).iter("testcase")]
+        for path in ("first.xml", "second.xml")
+    ]
+    assert sorted(named[0]) == sorted(named[1])
+    assert [name for classname, name in sorted(named[0]) if classname.endswith(".gates")] == [
+        "error rate",
+        "mean score",
+        "pass rate",
+    ]
+
+
+def test_nothing_that_a_model_says_is_obeyed_where_github_runs_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    run("hostile", model=f"scripted/say-{ATTACK}")
+    output = assay("show", "hostile", "0").stdout
+    assert "::error::pwned" in output
+    assert list(commands(output)) == []
+
+
+def test_a_summary_that_cannot_be_written_changes_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "/nowhere/summary.md")
+    result = run("good", "--github", judge="scripted/judge-5")
+    assert result.exit_code == 0
+    assert "the job summary (GITHUB_STEP_SUMMARY) cannot be written" in result.stderr

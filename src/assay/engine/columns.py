@@ -106,12 +106,21 @@ def _value(value: Any, kind: Kind) -> Any:
     return msgspec.json.encode(value).decode() if kind == "json" else value
 
 
+def _characters(value: Any) -> int:
+    """About how much of memory a value takes."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, list | tuple):
+        return sum(map(_characters, value))
+    return sum(map(_characters, value.values())) if isinstance(value, dict) else 0
+
+
 def _groups(rows: Iterator[Line]) -> Iterator[list[Line]]:
     group: list[Line] = []
     room = GROUP_CHARACTERS
     for row in rows:
         group.append(row)
-        room -= sum(len(value) for value in row.values() if isinstance(value, str))
+        room -= sum(map(_characters, row.values()))
         if len(group) == GROUP or room < 0:
             yield group
             group, room = [], GROUP_CHARACTERS

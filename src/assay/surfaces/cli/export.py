@@ -125,7 +125,7 @@ def write(options: Options) -> None:
         _write(subject, target, teller=teller, has_mark=options.bom)
     finally:
         meter.hide()
-    _tell(subject, target, notes=teller.notes, is_json=options.is_json)
+    _tell(subject, target, teller=teller, is_json=options.is_json)
 
 
 def _run(run: api.Run) -> Subject:
@@ -179,7 +179,7 @@ def _target(subject: Subject, options: Options) -> Target:
     else:
         check_writable(output, option="--output")
         refuse_overwrite(output, subject.origins, option="--output")
-        if Path(output).exists() and not options.force:
+        if Path(output).is_file() and not options.force:
             raise UsageProblem(f"'{output}' exists", hint="name another file, or replace it with --force")
     is_object = name == RESPONSES and Path(output).suffix.lower() == ".json"
     return Target(RESPONSE_OBJECT if is_object else name, output)
@@ -218,15 +218,16 @@ def _check_folder(folder: Path, *, is_forced: bool) -> None:
         raise UsageProblem(f"'{folder}' exists", hint="name another folder, or replace it with --force")
 
 
-def _tell(subject: Subject, target: Target, *, notes: list[str], is_json: bool) -> None:
+def _tell(subject: Subject, target: Target, *, teller: Teller, is_json: bool) -> None:
+    records = subject.records - teller.left_out
     if is_json:
-        found = {"name": subject.name, "format": target.format.partition(",")[0], "path": target.output, "records": subject.records}
-        write_json({**found, "bytes": _weight(Path(target.output)), "notes": notes})
+        found = {"name": subject.name, "format": target.format.partition(",")[0], "path": target.output, "records": records}
+        write_json({**found, "bytes": _weight(Path(target.output)), "notes": teller.notes})
         return
-    for note in notes:
+    for note in teller.notes:
         click.echo(f"assay: {printable(note)}", err=True)
-    if target.output != STANDARD:
-        click.echo(f"{printable(target.output)} ({size(_weight(Path(target.output)))}, {counted(subject.records, 'record')})")
+    if Path(target.output).is_file() or Path(target.output).is_dir():
+        click.echo(f"{printable(target.output)} ({size(_weight(Path(target.output)))}, {counted(records, 'record')})")
 
 
 def _weight(path: Path) -> int:

@@ -1,7 +1,6 @@
 """What a pipeline gets besides the report: JUnit, annotations of GitHub, and the summary of a job."""
 
 import os
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +14,7 @@ from assay.surfaces.cli.streams import (
     STANDARD,
     check_writable,
     encoded,
+    guarded,
     refuse_overwrite,
     standard_output,
     write_file,
@@ -53,13 +53,7 @@ class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
 
     def guarded(self, chunks: Iterable[str]) -> Iterator[str]:
         """A report in which GitHub reads no command, whatever a model has said."""
-        if not self.is_github:
-            yield from chunks
-            return
-        token = secrets.token_hex(16)
-        yield f"::stop-commands::{token}\n"
-        yield from chunks
-        yield f"\n::{token}::\n"
+        return guarded(chunks, is_wanted=self.is_github)
 
     def write_junit(self, chunks: Iterable[str]) -> None:
         """Write the file, whole or not at all."""
@@ -110,12 +104,16 @@ def append_summary(chunks: Iterable[str], *, limit: int = SUMMARY_LIMIT) -> None
         return
     text = "".join(chunks).encode("utf-8", "replace")
     target = Path(path)
-    room = limit - (target.stat().st_size if target.exists() else 0)
-    if len(text) > room:
-        exits.complain(f"the job summary is cut: {len(text):,} bytes, and GitHub shows {limit:,} of one step")
-        text = _cut(text, room)
-    with target.open("ab") as file:
-        file.write(text)
+    try:
+        room = limit - (target.stat().st_size if target.exists() else 0)
+        if len(text) > room:
+            exits.complain(f"the job summary is cut: {len(text):,} bytes, and GitHub shows {limit:,} of one step")
+            text = _cut(text, room)
+        with target.open("ab") as file:
+            file.write(text)
+    except OSError as problem:
+        # What was decided stays decided.
+        exits.complain(f"the job summary ({SUMMARY_VARIABLE}) cannot be written: {problem.strerror}")
 
 
 def _cut(text: bytes, room: int) -> bytes:

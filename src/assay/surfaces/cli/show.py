@@ -13,6 +13,7 @@ from assay import api
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import RUN, Shown, json_option, report, runs_dir_option, text_settings, write_json, write_text
+from assay.surfaces.cli.streams import guarded
 from assay.surfaces.reporters.run_panel import disagreement_text
 from assay.surfaces.reporters.run_record import record_text
 
@@ -87,7 +88,7 @@ def _show_disagreements(run: api.Run, options: Options) -> None:
     if options.is_json:
         write_json({"run_id": run_id, "disagreements": found})
     else:
-        write_text(disagreement_text(run_id, found, text_settings(is_verbose=options.verbose)))
+        write_text(guarded(disagreement_text(run_id, found, text_settings(is_verbose=options.verbose))))
 
 
 def _show_record(run: api.Run, options: Options) -> None:
@@ -95,7 +96,7 @@ def _show_record(run: api.Run, options: Options) -> None:
     if options.is_json:
         write_json(found)
     else:
-        write_text(record_text(found, text_settings(is_verbose=options.verbose)))
+        write_text(guarded(record_text(found, text_settings(is_verbose=options.verbose))))
 
 
 def _record(run: api.Run, options: Options) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Text chunks onto standard output, or into a file that appears only when it is complete."""
 
 import os
+import secrets
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -11,6 +12,8 @@ from typing import BinaryIO, TextIO
 from assay.core.errors import UsageProblem
 from assay.surfaces.cli.exits import OutputClosed
 
+MANIFEST = "run_manifest.json"
+"""By this file a folder is known as that of a finished run."""
 STANDARD = "-"
 """The name of standard input and standard output."""
 
@@ -35,6 +38,19 @@ def write_stream(chunks: Iterable[bytes], stream: TextIO) -> None:
         raise OutputClosed from problem
 
 
+def guarded(chunks: Iterable[str], *, is_wanted: bool = False) -> Iterator[str]:
+    """A report in which GitHub reads no command, whatever a model has said; elsewhere the same, unless that is wanted."""
+    if not is_wanted and os.environ.get("GITHUB_ACTIONS") != "true":
+        yield from chunks
+        return
+    token = secrets.token_hex(16)
+    yield f"::stop-commands::{token}\n"
+    try:
+        yield from chunks
+    finally:
+        yield f"\n::{token}::\n"
+
+
 def encoded(chunks: Iterable[str], encoding: str = "utf-8") -> Iterator[bytes]:
     """Chunks as bytes; characters that the encoding lacks become question marks."""
     for chunk in chunks:
@@ -43,8 +59,8 @@ def encoded(chunks: Iterable[str], encoding: str = "utf-8") -> Iterator[bytes]:
 
 def write_file(path: str, chunks: Iterable[bytes]) -> None:
     """Write a file that replaces an older one only when all chunks are there; devices and pipes are written directly."""
-    target = Path(os.path.realpath(path))
-    with _special(target) if target.exists() and not target.is_file() else _whole(target) as stream:
+    given = Path(path)
+    with _special(given) if given.exists() and not given.is_file() else _whole(Path(os.path.realpath(path))) as stream:
         for chunk in chunks:
             stream.write(chunk)
 
@@ -107,3 +123,7 @@ def check_writable(output: str, *, option: str) -> None:
         raise UsageProblem(f"{option} '{output}' is a folder", hint="name a file")
     if not path.parent.is_dir():
         raise UsageProblem(f"{option} '{output}': there is no folder '{path.parent}'")
+    if (path.parent / MANIFEST).is_file():
+        raise UsageProblem(
+            f"{option} '{output}' would become a part of a finished run", hint="artifacts are written once: name a file elsewhere"
+        )

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import unicodedata
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -17,8 +18,8 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", GUARD, "\uff1d", "\uf
 MARK = b"\xef\xbb\xbf"
 """The byte order mark, by which Excel knows UTF-8."""
 
-_UNSEEN = " \u00a0\u2000\u2001\u2002\u2003\u2009\u200a\u200b\u200c\u200d\u2060\u3000\ufeff\v\f\x1c\x1d\x1e\x1f\x85"
-"""What a spreadsheet may pass over before it evaluates."""
+_UNSEEN = "ZC"
+"""Categories of characters (separators; controls, formats and others) that a spreadsheet may pass over before it evaluates."""
 
 
 def csv_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
@@ -51,4 +52,9 @@ def cell(value: Any) -> object:
     if isinstance(value, int | float):
         return value
     text = value if isinstance(value, str) else json_text(value)
-    return GUARD + text if text.startswith(FORMULA) or text.lstrip(_UNSEEN).startswith(FORMULA) else text
+    return GUARD + text if text.startswith(FORMULA) or _is_hidden_formula(text) else text
+
+
+def _is_hidden_formula(text: str) -> bool:
+    seen = next((character for character in text if unicodedata.category(character)[0] not in _UNSEEN), "")
+    return seen in FORMULA

@@ -24,6 +24,9 @@ _KINDS = {
     "truth": "bool",
     "time": "timestamp[us, tz=UTC]",
 }
+_TAGS = "\ntags:\n- evaluation\n- assay\nconfigs:\n"
+"""By this a card is known as one of ours."""
+_HEAD = 4096
 _RUN_WORDS = (
     "The records of a run of assay: what was asked, what the candidate answered, and how it was graded.\n",
     "A record without a grade has no score; why is in `error_code`. The columns `metadata`, `panel`, `judge_costs` and\n",
@@ -56,8 +59,12 @@ def _write(table: Table, folder: Path, teller: Teller, *, about: Iterable[str]) 
 
 
 def is_export(folder: Path) -> bool:
-    """True for a folder that holds such an export and nothing else."""
-    return {path.name for path in folder.iterdir()} <= {CARD, RECORDS.parts[0]} and (folder / CARD).is_file()
+    """True for a folder that holds such an export and nothing else, with a card that only we write."""
+    held = {path.relative_to(folder) for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()}
+    if held != {Path(CARD), RECORDS} or any((folder / path).is_symlink() for path in held):
+        return False
+    with (folder / CARD).open(encoding="utf-8", errors="replace") as card:
+        return _TAGS in card.read(_HEAD)
 
 
 def _card(table: Table, about: Iterable[str]) -> Iterator[str]:

@@ -55,14 +55,13 @@ def response_object_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
 
 def _answered(run: Run, teller: Teller) -> Iterator[Line]:
     """The predictions that have an answer; the others, and what was redacted, are told of."""
-    left_out = 0
     for line in teller.counted(run.predictions()):
         if line["model_response"] is None:
-            left_out += 1
+            teller.left_out += 1
         else:
             yield line
-    if left_out:
-        teller.notes.append(f"left out: {counted(left_out, 'record')} without an answer")
+    if teller.left_out:
+        teller.notes.append(f"left out: {counted(teller.left_out, 'record')} without an answer")
     redacted = sum((run.manifest.get("redactions") or {}).values())
     if redacted:
         teller.notes.append(f"redacted in the run: {counted(redacted, 'text')}; answers among them may be graded differently")

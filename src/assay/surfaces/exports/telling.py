@@ -15,6 +15,8 @@ class Teller:
 
     def __init__(self, watch: Callable[[int], None] = _nobody) -> None:
         self.notes: list[str] = []
+        self.left_out = 0
+        """Records that were not written, because they have nothing to write."""
         self.watch = watch
 
     def counted(self, rows: Iterable[Row]) -> Iterator[Row]:

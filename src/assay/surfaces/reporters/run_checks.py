@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from assay import api
-from assay.surfaces.reporters.run_decision import decisions
+from assay.surfaces.reporters.run_decision import gate_decisions
 from assay.surfaces.reporters.run_repeats import sampled_name
 from assay.surfaces.reporters.run_view import RunView
 
@@ -56,6 +56,11 @@ class CheckedRun(msgspec.Struct, frozen=True, kw_only=True):
         """The run as its reader knows it."""
         return self.run.folders.run_id
 
+    @property
+    def subject(self) -> str:
+        """What was evaluated, the same from run to run."""
+        return self.run.result.candidate or "run"
+
     def records(self) -> Iterator[RecordCheck]:
         """Every record, valid or not."""
         yield from map(_record, self.run.predictions())
@@ -72,7 +77,7 @@ def checked_run(run: api.Run) -> CheckedRun:
             kind=decision.word,
             reason=decision.reason,
         )
-        for decision in decisions(view)
+        for decision in gate_decisions(view)
     ]
     return CheckedRun(run=run, gates=tuple(gates))
 
@@ -121,10 +126,16 @@ def _record(line: Line) -> RecordCheck:
         kind=kind,
         reason=reason,
         dataset=line["dataset"],
-        shown_by=(line["record_id"], *(("--sample", str(line["sample"])) if "sample" in line else ())),
+        shown_by=_shown_by(line),
         answer=line["model_response"] or "",
         seconds=None if latency is None else latency / 1000,
     )
+
+
+def _shown_by(line: Line) -> tuple[str, ...]:
+    """Behind `assay show RUN`; an id that looks like an option goes last."""
+    sample = ("--sample", str(line["sample"])) if "sample" in line else ()
+    return (*sample, "--", line["record_id"]) if line["record_id"].startswith("-") else (line["record_id"], *sample)
 
 
 def _standing(line: Line) -> tuple[Outcome, str, str]:

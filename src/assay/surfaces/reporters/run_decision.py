@@ -27,6 +27,20 @@ def decisions(view: RunView) -> list[Decision]:
     return [*blocked, *_verdicts(view)]
 
 
+def gate_decisions(view: RunView) -> list[Decision]:
+    """As `decisions`, with one for each gate, whether it was reached or missed."""
+    made = decisions(view)
+    if not any(decision.word in ("FAIL", "PASS") for decision in made):
+        return made
+    missed = [decision for decision in made if decision.word != "PASS"]
+    reached = [
+        Decision("PASS", text)
+        for name, text in _reached(view.plan.get("gates") or {}, view.result.metrics)
+        if not any(decision.reason.startswith(name) for decision in missed)
+    ]
+    return [*missed, *reached]
+
+
 def word_for(view: RunView) -> str:
     """The one word for a run: FAIL, NO RESULT, UNFINISHED, PASS, or that no gates are set."""
     return _verdicts(view)[0].word
@@ -41,7 +55,7 @@ def _verdicts(view: RunView) -> list[Decision]:
     if not result.gate.passed:
         return [Decision("FAIL", reason + _source(reason, view.plan)) for reason in result.gate.reasons or ("a gate was missed",)]
     if gates:
-        return [Decision("PASS", ", ".join(_reached(gates, result.metrics)) + default_gates_text(view.plan))]
+        return [Decision("PASS", ", ".join(text for _, text in _reached(gates, result.metrics)) + default_gates_text(view.plan))]
     return [Decision(NO_GATES, "--pass-rate, --min-score and --max-error-rate set them")]
 
 
@@ -62,10 +76,13 @@ def _source(reason: str, plan: Json) -> str:
     return f", the default of {plan['datasets'][0]['contract']}" if is_default else ""
 
 
-def _reached(gates: Json, metrics: Json) -> list[str]:
+def _reached(gates: Json, metrics: Json) -> list[tuple[str, str]]:
+    """Each gate that is set, by its name, with what the run has for it."""
     reached = [(name, metrics.get(member), gates.get(gate), word) for gate, name, member, word in _GATES]
     profile = metrics.get("profile")
     if profile:
         # With a profile the gate on the score is one on its headline.
         reached[1] = (profile["id"], profile["headline"], gates.get("min_score"), "at least")
-    return [f"{name} {decimal(value)} ({word} {decimal(limit)})" for name, value, limit, word in reached if limit is not None]
+    return [
+        (name, f"{name} {decimal(value)} ({word} {decimal(limit)})") for name, value, limit, word in reached if limit is not None
+    ]

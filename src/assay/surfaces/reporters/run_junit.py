@@ -17,15 +17,15 @@ def run_junit(runs: Sequence[CheckedRun]) -> Iterator[str]:
     """One `testsuites` document. A failure is an answer or a gate that did not pass, an error one without a verdict."""
     yield '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="assay">\n'
     for checked in runs:
-        yield from _suite(f"{checked.name}: gates", Counter(gate.outcome for gate in checked.gates))
+        yield from _suite(f"{checked.subject}: gates", Counter(gate.outcome for gate in checked.gates))
         for gate in checked.gates:
-            yield from _case(gate, f"{checked.name}.gates")
+            yield from _case(gate, f"{checked.subject}.gates")
         yield "  </testsuite>\n"
         # The head of a suite counts its cases, so they are looked at twice: a run may have more than fit into memory.
-        yield from _suite(checked.name, Counter(record.outcome for record in checked.records()))
+        yield from _suite(checked.subject, Counter(record.outcome for record in checked.records()))
         yield from _properties(checked)
         for record in checked.records():
-            yield from _case(record, f"{checked.name}.{record.dataset}", record)
+            yield from _case(record, f"{checked.subject}.{record.dataset}", record)
         yield "  </testsuite>\n"
     yield "</testsuites>\n"
 
@@ -39,6 +39,7 @@ def _properties(checked: CheckedRun) -> Iterator[str]:
     result, manifest = checked.run.result, checked.run.manifest
     metrics = result.metrics
     known = {
+        "run_id": checked.name,
         "status": result.state,
         "candidate": result.candidate,
         "dataset": manifest.get("dataset_id"),
