@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from assay.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from assay.api import AsyncClient, Client, RunRequest, ValidationConfig, stream
+    from assay.api import AsyncClient, Client, RunRequest, ValidationConfig, convert, stream
     from assay.core.ask import Ask, ModelFailure, Reply
     from assay.core.case import Case, Message
     from assay.core.errors import AssayError, ServerProblem, SourceUnreadable, UsageProblem
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "validate": "assay.surfaces.python.reports",
     "stream": "assay.api",
+    "convert": "assay.api",
     "ValidationConfig": "assay.api",
     "Run": "assay.surfaces.python.runs",
     "run": "assay.surfaces.python.runs",
@@ -65,6 +66,7 @@ __all__ = [
     "SourceUnreadable",
     "UsageProblem",
     "ValidationConfig",
+    "convert",
     "open_run",
     "run",
     "run_async",

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from assay.api.checkups import Check, examine_place
     from assay.api.client import AsyncClient, Client, RunStatus
     from assay.api.comparisons import Comparison, Flip, Measured, compare, keep_comparison, kept_comparison, read_flips
-    from assay.api.conversion import convert_benchmark, convert_contract
+    from assay.api.conversion import convert, convert_benchmark, convert_contract
     from assay.api.estimates import CostEstimate, ModelEstimate, estimate_cost
     from assay.api.gates import Baseline, Demand, RunTrend, Verdict, audit, gate, list_baselines, note_audit, set_baseline, trend
     from assay.api.imports import DatasetRows, Imported, ImportFormat, Importing, ImportReport, import_files, import_runs
+    from assay.api.plugins import PluginListing, list_plugins
     from assay.api.probes import KeptCard, KeptCards, ProbeRequest, keep_card, kept_cards, probe
     from assay.api.rankings import PlannedComparison, RankRequest, plan_rank, rank
     from assay.api.records import (
@@ -138,13 +139,14 @@ _HOMES = {
         ("check_upload", "file_models", "is_driven", "named_run", "prepare_run", "record_errors", "warm_up"), "submissions"
     ),
     **dict.fromkeys(("list_baselines", "note_audit", "set_baseline", "trend"), "gates"),
+    **dict.fromkeys(("PluginListing", "list_plugins"), "plugins"),
     **dict.fromkeys(("PlannedComparison", "RankRequest", "plan_rank", "rank"), "rankings"),
     **dict.fromkeys(
         ("SCORE_MEMBERS", "TABLE_COLUMNS", "TABLE_LISTS", "ArrowTable", "Table", "arrow_of", "arrow_table", "dataset_table"),
         "tables",
     ),
     **dict.fromkeys(("run_facts", "run_table", "table_rows", "typed_rows"), "tables"),
-    **dict.fromkeys(("convert_benchmark", "convert_contract"), "conversion"),
+    **dict.fromkeys(("convert", "convert_benchmark", "convert_contract"), "conversion"),
     **dict.fromkeys(("DatasetRows", "ImportFormat", "ImportReport", "Imported", "Importing"), "imports"),
     **dict.fromkeys(("import_files", "import_runs"), "imports"),
 }
@@ -193,6 +195,7 @@ __all__ = [
     "PlannedComparison",
     "PlannedRuns",
     "PlannedSuite",
+    "PluginListing",
     "ProbeRequest",
     "Purged",
     "RankRequest",
@@ -221,6 +224,7 @@ __all__ = [
     "check",
     "check_upload",
     "compare",
+    "convert",
     "convert_benchmark",
     "convert_contract",
     "dataset_table",
@@ -249,6 +253,7 @@ __all__ = [
     "label_sample",
     "label_text",
     "list_baselines",
+    "list_plugins",
     "list_records",
     "list_runs",
     "load_config",

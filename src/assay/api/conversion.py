@@ -1,20 +1,34 @@
 """Files of benchmarks and of other contracts in, rows of a contract out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from assay.api.validation import validate
 from assay.core.errors import UsageProblem
+from assay.core.installed_plugins import find_plugin
+from assay.core.plugin import given_plugin
 from assay.datasets import contract_named
-from assay.datasets.converters import Conversion, IdStyle, convert_cases, convert_files
+from assay.datasets.converters import CONVERTERS, Conversion, IdStyle, convert_cases, convert_files
 from assay.datasets.converters.report import with_rejected
 
-__all__ = ["convert_benchmark", "convert_contract"]
+__all__ = ["convert", "convert_benchmark", "convert_contract"]
 
 
-def convert_benchmark(name: str, paths: Sequence[str], *, id_style: IdStyle = "stable") -> Conversion:
-    """Rows of legal_eval_v1 from the files of a published benchmark."""
-    return convert_files(name, paths, id_style=id_style)
+def convert(
+    sources: str | Path | Sequence[str | Path], converter: str | Callable[..., Any], *, id_style: IdStyle = "stable"
+) -> Conversion:
+    """Rows of legal_eval_v1 from files, by the name of a converter, or by a function that makes rows of a source row."""
+    paths = [sources] if isinstance(sources, str | Path) else sources
+    if isinstance(converter, str):
+        return convert_benchmark(converter, paths, id_style=id_style)
+    return convert_files(given_plugin("converter", converter), paths, id_style=id_style)
+
+
+def convert_benchmark(name: str, paths: Sequence[str | Path], *, id_style: IdStyle = "stable") -> Conversion:
+    """Rows of legal_eval_v1 from the files of a published benchmark, or of one that a plugin knows."""
+    known = name if name in CONVERTERS else find_plugin("converter", name, folder=Path(), built_in=CONVERTERS)
+    return convert_files(known, paths, id_style=id_style)
 
 
 def convert_contract(path: str | Path, *, source: str, target: str) -> Conversion:

@@ -171,8 +171,10 @@ class PluginPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     version: str = ""
     source_sha256: str = ""
     """Of the module that it stands in; of its own source where it was given in Python; empty where there is none to read."""
+    grades: bool = False
+    """A grader, or a policy that says how answers are graded too."""
     asks_judges: bool = False
-    """A grader that is a generator: it is not called for a grade, but driven from ask to ask."""
+    """Its grading is a generator: it is not called for a grade, but driven from ask to ask."""
 
 
 class ImportedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -284,13 +286,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """The candidate, then the judges."""
         return (self.candidate, *self.judges)
 
-    def plugin(self, kind: PluginKind) -> PluginPlan | None:
-        """The run's grader or policy of its own."""
-        return next((plugin for plugin in self.plugins if plugin.kind == kind), None)
+    def policy(self) -> PluginPlan | None:
+        """The run's own policy."""
+        return next((plugin for plugin in self.plugins if plugin.kind == "policy"), None)
+
+    def grader(self) -> PluginPlan | None:
+        """The run's own grader, which may be that of its policy."""
+        return next((plugin for plugin in self.plugins if plugin.grades), None)
 
     def called_grader(self) -> ModelPlan | None:
         """The run's own grader, where it is called like a judge; one that asks judges itself is called by nobody else."""
-        grader = self.plugin("grader")
+        grader = self.grader()
         return None if grader is None or grader.asks_judges else function_model(grader, name=f"grader/{grader.name}")
 
 

@@ -25,9 +25,14 @@ class Plugin(msgspec.Struct, frozen=True):
     target: Any
 
 
-def given_plugin(kind: PluginKind, target: Any, *, name: str = "") -> Plugin:
-    """A function, or an object that can be called, as somebody gives it in Python."""
-    reference, folder = _reference_of(target)
+_METHODS: dict[PluginKind, str] = {"policy": "ask", "contract": "case"}
+"""What an object has instead of being a function; a grader, a model and a converter can only be called."""
+
+
+def given_plugin(kind: PluginKind, given: Any, *, name: str = "") -> Plugin:
+    """A function, or an object, as somebody gives it in Python; raises UsageProblem for what is neither."""
+    reference, folder = _reference_of(given)
+    target = _instance(kind, given)
     plan = PluginPlan(
         kind=kind,
         name=name or given_name(target),
@@ -35,9 +40,8 @@ def given_plugin(kind: PluginKind, target: Any, *, name: str = "") -> Plugin:
         folder=folder,
         version=_word(target, "version"),
         source_sha256=_module_sha256(target) if reference else _own_sha256(target),
-        asks_judges=_asks(kind, target),
     )
-    return Plugin(plan, target)
+    return Plugin(_with_nature(plan, target), target)
 
 
 def given_name(target: Any) -> str:
@@ -53,39 +57,29 @@ def is_reference(name: str) -> bool:
 
 def referred_plugin(kind: PluginKind, reference: str, *, folder: Path) -> Plugin:
     """The code at `module:function` or `file.py:function`, relative to a folder; raises UsageProblem."""
-    place, _, _ = reference.rpartition(":")
-    found = str((folder / place).absolute()) + reference[len(place) :] if place.endswith(".py") else reference
-    target = load(found, folder=str(folder.absolute()))
-    plan = PluginPlan(
-        kind=kind,
-        name=reference,
-        reference=found,
-        folder=str(folder.absolute()),
-        source_sha256=_module_sha256(target),
-        asks_judges=_asks(kind, target),
-    )
-    return Plugin(plan, target)
+    place, mark, name = reference.rpartition(":")
+    found = f"{(folder / place).absolute()}{mark}{name}" if place.endswith(".py") else reference
+    return loaded_plugin(PluginPlan(kind=kind, name=reference, reference=found, folder=str(folder.absolute())))
 
 
-def reopened(plan: PluginPlan) -> Plugin:
-    """The code of an earlier plan; raises UsageProblem where it is gone, or is not what it was."""
-    if not plan.reference:
-        raise UsageProblem(
-            f"the {plan.kind} '{plan.name}' was given in Python, and only there it can be given again",
-            hint=f"call assay.run with the same arguments and the run's id, or put the {plan.kind} into a module and name it",
-        )
-    target = load(plan.reference, folder=plan.folder)
-    check_same(plan, Plugin(msgspec.structs.replace(plan, source_sha256=_module_sha256(target)), target))
-    return Plugin(plan, target)
+def loaded_plugin(plan: PluginPlan) -> Plugin:
+    """The code that a plan refers to, beside what is known of it now; raises UsageProblem."""
+    target = _instance(plan.kind, load(plan.reference, folder=plan.folder))
+    known = msgspec.structs.replace(plan, source_sha256=_module_sha256(target))
+    return Plugin(_with_nature(known, target), target)
 
 
-def check_same(before: PluginPlan, now: Plugin) -> None:
-    """Raises UsageProblem where the code is not the one that a run was started with."""
-    if before.source_sha256 != now.plan.source_sha256:
-        raise UsageProblem(
-            f"the {before.kind} '{before.name}' has changed since the run was planned",
-            hint="bring its source back, or start a new run",
-        )
+def _instance(kind: PluginKind, given: Any) -> Any:
+    """What is used of a thing: itself, or an instance of a class; raises UsageProblem for what no plugin of this kind can be."""
+    try:
+        with ForeignCode():
+            target = given() if inspect.isclass(given) else given
+    except ForeignFailure as failure:
+        raise UsageProblem(f"no {kind} can be made of '{given.__qualname__}': {failure}") from failure
+    if not callable(target) and not callable(getattr(target, _METHODS.get(kind, ""), None)):
+        wanted = f"a function, or an object with a method '{_METHODS[kind]}'" if kind in _METHODS else "a function"
+        raise UsageProblem(f"a {kind} is {wanted}, and {given_name(given)} is {type(target).__name__}")
+    return target
 
 
 def load(reference: str, *, folder: str = "") -> Any:
@@ -148,8 +142,11 @@ def _reference_of(target: Any) -> tuple[str, str]:
     return f"{module.__name__}:{qualname}", str(Path(file).absolute().parents[depth])
 
 
-def _asks(kind: PluginKind, target: Any) -> bool:
-    return kind == "grader" and any(map(inspect.isgeneratorfunction, (target, vars(type(target)).get("__call__"))))
+def _with_nature(plan: PluginPlan, target: Any) -> PluginPlan:
+    """With what a plan must know of code without having it: whether it grades, and whether it asks judges for that."""
+    grade = target if plan.kind == "grader" else getattr(target, "grade", None) if plan.kind == "policy" else None
+    asks = any(map(inspect.isgeneratorfunction, (grade, vars(type(grade)).get("__call__"))))
+    return msgspec.structs.replace(plan, grades=callable(grade), asks_judges=asks)
 
 
 def _code_of(target: Any) -> Any:

@@ -17,6 +17,7 @@ from assay.core.plan import BATCH_KINDS, BatchPlan, ModelPlan, Plan, ProviderPla
 from assay.engine.attachments import folder_of
 from assay.engine.inputs import DatasetInput, cases_of
 from assay.engine.planning import PlannedRuns
+from assay.engine.plugins import OpenPlugins
 from assay.engine.selection import merged, rules_of, selector_for
 from assay.engine.token_counts import ANSWER_TOKENS, BYTES_PER_TOKEN, VERDICT_TOKENS
 from assay.grading import GradingSettings, settings_of, start
@@ -89,8 +90,9 @@ def estimate_cost(planned: PlannedRuns, *, environ: Mapping[str, str], now: floa
     models: list[ModelEstimate] = []
     for plan in planned.plans:
         loads: _Loads = {}
+        settings = OpenPlugins(plan, planned.plugins).into(settings_of(plan))
         for case, attachments in cases:
-            _add_asks(case, settings_of(plan), attachments=attachments, loads=loads)
+            _add_asks(case, settings, attachments=attachments, loads=loads)
         models += pricing.models(plan, loads, scale * plan.repeat)
     costs = [model.cost for model in models if model.cost is not None]
     return CostEstimate(

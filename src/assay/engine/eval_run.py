@@ -24,7 +24,7 @@ def why_no_eval_run(plan: Plan) -> str:
         return ""
     if plan.comparison is not None:
         return "it tells of answers, and the run compares those of others"
-    if plan.plugin("grader") is not None:
+    if plan.grader() is not None:
         return "it tells of scores from 1 to 5, and the run has a grader of its own"
     if len(plan.datasets) > 1:
         return f"it tells of one golden dataset, and the run has {len(plan.datasets)} datasets; run each by itself, or as a suite"

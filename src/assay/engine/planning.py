@@ -10,6 +10,7 @@ import msgspec
 
 from assay.core.case import ContractId
 from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
+from assay.core.installed_plugins import find_plugin, installed_plugin
 from assay.core.issue import Path as Steps
 from assay.core.plan import (
     CONTRACT_GATES,
@@ -36,7 +37,7 @@ from assay.engine.eval_run import EVAL_RESULTS, GOLDEN_MAX_TOKENS, why_no_eval_r
 from assay.engine.folders import check_place, folders_of
 from assay.engine.inputs import DatasetInput, dataset_plan, file_stem, read_dataset, shown_path
 from assay.engine.members import member_text
-from assay.engine.plugins import find_plugin
+from assay.engine.plugins import built_in
 from assay.engine.providers import BadName, find_provider, kind_of, model_plan, used_providers
 from assay.engine.request import PlanProblems, RunRequest, Settings
 from assay.engine.responses import ResponseFile, listed, load_responses
@@ -79,7 +80,7 @@ class PlannedRuns(msgspec.Struct, frozen=True, kw_only=True):
 def plan_runs(request: RunRequest, *, environ: Mapping[str, str], now: float, new_run_id: Callable[[], str]) -> PlannedRuns:
     """The runs that a request describes; raises PlanProblems with everything that is wrong, SourceUnreadable without a run file."""
     planner = _Planner(Settings(request), environ)
-    planner.name_grader()
+    planner.name_own_code()
     planner.read_datasets()
     planner.name_models()
     planner.load_responses()
@@ -151,6 +152,7 @@ class _Planner:
         self.notes: list[str] = []
         self.plugins: dict[tuple[PluginKind, str], Plugin] = {}
         self.grader: Plugin | None = None
+        self.policy: Plugin | None = None
         self._environ = environ
         self._declared = self._providers()
         self._responses: ResponseFile | None = None
@@ -177,10 +179,17 @@ class _Planner:
 
     # Code of others
 
-    def name_grader(self) -> None:
-        """The grader that the run brings itself, where there is one."""
-        if self.settings.value.grader:
-            self.grader = self._plugin("grader", self.settings.value.grader, ("grader",))
+    def name_own_code(self) -> None:
+        """The policy and the grader that the run brings itself, where there are any."""
+        value = self.settings.value
+        self.policy = self._plugin("policy", value.policy, ("policy",)) if value.policy else None
+        self.grader = self._plugin("grader", value.grader, ("grader",)) if value.grader else None
+        if self.policy is not None and self.policy.plan.grades:
+            if value.grader:
+                self.settings.add(("grader",), f"the policy '{value.policy}' grades by itself; leave one of them out")
+            self.grader = self.policy
+        if self.policy is not None and value.run.system_prompt:
+            self.notes.append(f"the policy '{value.policy}' says all that candidates get, so that the system prompt is not sent")
         if self.grader is not None and self.profile is not None:
             self.settings.add(
                 ("grader",), f"the profile '{self.profile.id}' scores by its own rules, which a grader is not part of"
@@ -191,7 +200,9 @@ class _Planner:
         try:
             if not self.settings.may_name(path, name):
                 raise UsageProblem(f"code cannot be named here: '{name}'")
-            found = self.settings.given.get((kind, name)) or find_plugin(kind, name, folder=self.settings.folder(path))
+            found = self.settings.given.get((kind, name)) or find_plugin(
+                kind, name, folder=self.settings.folder(path), built_in=built_in(kind)
+            )
         except UsageProblem as problem:
             self.settings.add(path, f"{problem.message}{f' ({problem.hint})' if problem.hint else ''}")
             return None
@@ -337,10 +348,25 @@ class _Planner:
         return [model for _, model in named]
 
     def _model(self, path: Steps, entry: ModelEntry) -> ModelPlan:
-        plan = model_plan(entry, self._declared, folder=self.settings.folder(path))
+        try:
+            plan = model_plan(entry, self._declared, folder=self.settings.folder(path))
+        except BadName:
+            if not self._is_plugin(entry):
+                raise
+            plan = model_plan(msgspec.structs.replace(entry, provider=FUNCTIONS), self._declared, folder=Path())
         if kind_of(find_provider(plan.provider, self._declared)) == FUNCTIONS:
             self._plugin("model", plan.model, path)
         return plan
+
+    def _is_plugin(self, entry: ModelEntry) -> bool:
+        """True for the name of an installed model, which needs no provider before it."""
+        try:
+            return (
+                not entry.provider and entry.model not in built_in("model") and installed_plugin("model", entry.model) is not None
+            )
+        except UsageProblem:
+            # It is one, and cannot be loaded: whoever loads it says why.
+            return True
 
     def _check_panel(self) -> None:
         panel, judges = self.settings.value.panel, len(self.judges)
@@ -534,7 +560,7 @@ class _Planner:
         rules = rules_of(plans[0]) if plans else Rules(tuple(dataset.plan for dataset in self.inputs))
         surveyed = survey(rules, self.inputs, answers=self._answers(), profile=self.profile)
         self.settings.problems += surveyed.problems
-        if surveyed.benchmarked and self.settings.value.run.system_prompt:
+        if surveyed.benchmarked and self.policy is None and self.settings.value.run.system_prompt:
             self.notes.append(f"{surveyed.benchmarked:,} record(s) have a policy without a system prompt, so that they get none")
         needs_judge = surveyed.judged if self.grader is None else self.grader.plan.asks_judges
         if needs_judge and not self.judges and not self.settings.is_wrong(("judges",)) and not self.settings.value.judges:

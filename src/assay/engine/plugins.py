@@ -1,21 +1,35 @@
 """The code of others that a run uses: found when it is planned, and found again, unchanged, when it goes on."""
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from importlib import import_module
+from typing import Any, get_args
+
+import msgspec
 
 from assay.core.errors import UsageProblem
-from assay.core.plan import FUNCTIONS, Plan, PluginKind, PluginPlan
-from assay.core.plugin import Plugin, is_reference, referred_plugin, reopened
+from assay.core.installed_plugins import Declared, declared_plugins, reopened
+from assay.core.plan import FUNCTIONS, Plan, PluginKind, PluginPlan, ProviderKind
+from assay.core.plugin import Plugin
+from assay.datasets import CONTRACTS
+from assay.grading import POLICIES, GradingSettings
 
 Key = tuple[PluginKind, str]
 
 
-def find_plugin(kind: PluginKind, name: str, *, folder: Path) -> Plugin:
-    """The code of that name; `module:function` and `file.py:function` are looked for in a folder. Raises UsageProblem."""
-    if not is_reference(name):
-        raise UsageProblem(f"there is no {kind} '{name}'", hint="write module:function or file.py:function")
-    return referred_plugin(kind, name, folder=folder)
+class PluginListing(msgspec.Struct, frozen=True, kw_only=True):
+    """An installed plugin, for a list."""
+
+    kind: PluginKind
+    name: str
+    distribution: str
+    version: str
+    reference: str
+    """`module:function`."""
+    source_sha256: str = ""
+    problem: str = ""
+    """Why it cannot be used; empty where it can."""
+    note: str = ""
+    """What its name alone leads to, where that is something else."""
 
 
 class OpenPlugins:
@@ -34,13 +48,64 @@ class OpenPlugins:
         models = [model for model in self._plan.models() if kinds.get(model.provider) == FUNCTIONS]
         named = {model.name: self._targets["model", model.model] for model in models}
         grader = self._plan.called_grader()
-        return named if grader is None else {**named, grader.name: self._targets["grader", grader.model]}
+        return named if grader is None else {**named, grader.name: self._grader()}
 
-    def of(self, kind: PluginKind) -> Any:
-        """The run's own grader or policy; None where it has none."""
-        plugin = self._plan.plugin(kind)
-        return None if plugin is None else self._targets[kind, plugin.name]
+    def _grader(self) -> Any:
+        grader = self._plan.grader()
+        if grader is None:
+            return None
+        target = self._targets[_key(grader)]
+        return target.grade if grader.kind == "policy" else target
+
+    def into(self, settings: GradingSettings) -> GradingSettings:
+        """The settings of the run's grading with its own code."""
+        policy = self._plan.policy()
+        code = None if policy is None else self._targets[_key(policy)]
+        return msgspec.structs.replace(settings, grader_code=self._grader(), policy_code=getattr(code, "ask", code))
 
 
 def _key(plugin: PluginPlan) -> Key:
     return plugin.kind, plugin.name
+
+
+def built_in(kind: PluginKind) -> Collection[str]:
+    """The names that no plugin can have."""
+    match kind:
+        case "model":
+            return get_args(ProviderKind)
+        case "policy":
+            return POLICIES
+        case "contract":
+            return CONTRACTS
+        case "converter":
+            # Loaded only where somebody asks: it is the larger part of the datasets.
+            names: Collection[str] = import_module("assay.datasets.converters").CONVERTERS
+            return names
+        case _:
+            return ()
+
+
+def list_plugins() -> list[PluginListing]:
+    """Every installed plugin, and why one cannot be used; each is loaded, and a broken one keeps no other from being listed."""
+    found = list(declared_plugins())
+    return [_listed(plugin, found) for plugin in found]
+
+
+def _listed(plugin: Declared, found: Sequence[Declared]) -> PluginListing:
+    known = {name: getattr(plugin, name) for name in ("kind", "name", "distribution", "version", "reference")}
+    if plugin.problem:
+        return PluginListing(**known, problem=plugin.problem)
+    try:
+        loaded = plugin.load()
+    except UsageProblem as problem:
+        return PluginListing(**known, problem=problem.message)
+    return PluginListing(**known, source_sha256=loaded.plan.source_sha256, note=_clash(plugin, found))
+
+
+def _clash(plugin: Declared, found: Sequence[Declared]) -> str:
+    """Why the name alone does not lead to a plugin; with its package before it, it does."""
+    full = f"{plugin.distribution}/{plugin.name}"
+    if plugin.name in built_in(plugin.kind):
+        return f"'{plugin.name}' is built in, and stays what it is; this one is '{full}'"
+    others = [other for other in found if (other.kind, other.name) == (plugin.kind, plugin.name) and other != plugin]
+    return f"{others[0].distribution} has a {plugin.kind} of this name too; this one is '{full}'" if others else ""

@@ -34,6 +34,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     judges: tuple[str | Callable[..., Any], ...] = ()
     grader: str | Callable[..., Any] = ""
     """Grades every record instead of the way that its contract says."""
+    policy: Any = ""
+    """Says what the candidate is asked in every record: a name, a function, or an object with `ask` and perhaps `grade`."""
     responses: str = ""
     response_source: ResponseSource | None = None
     runs_dir: str = ""
@@ -66,6 +68,7 @@ _SEATS: dict[str, Steps] = {
     "models": ("candidates",),
     "judges": ("judges",),
     "grader": ("grader",),
+    "policy": ("policy",),
     "responses": ("run", "responses"),
     "response_source": ("run", "response_source"),
     "runs_dir": ("run", "runs_dir"),
@@ -112,6 +115,7 @@ class Settings:
         self.problems: list[str] = []
         self.given: dict[tuple[PluginKind, str], Plugin] = {}
         """Functions that the request holds, by the names that stand for them."""
+        self._targets: dict[tuple[PluginKind, str], Any] = {}
         self._wrong: set[Steps] = set()
         self._code = request.code
         self._options = {_SEATS[name]: name for name in _SEATS if getattr(request, name) not in ("", (), None)}
@@ -122,16 +126,18 @@ class Settings:
     def _spelled(self, option: str, value: Any) -> Any:
         """The value of an option with names in the place of functions."""
         if option in ("models", "judges"):
-            return tuple(f"{FUNCTIONS}/{self._named('model', entry)}" if callable(entry) else entry for entry in value)
-        return self._named("grader", value) if option == "grader" and callable(value) else value
+            return tuple(entry if isinstance(entry, str) else f"{FUNCTIONS}/{self._named('model', entry)}" for entry in value)
+        kind: PluginKind | None = "grader" if option == "grader" else "policy" if option == "policy" else None
+        return value if kind is None or isinstance(value, str) else self._named(kind, value)
 
-    def _named(self, kind: PluginKind, target: Callable[..., Any]) -> str:
+    def _named(self, kind: PluginKind, target: Any) -> str:
         """The name of a function that is given, which no other one has."""
         plugin = given_plugin(kind, target)
         name, number = plugin.plan.name, 1
-        while (kind, name) in self.given and self.given[kind, name].target is not target:
+        while self._targets.get((kind, name), target) is not target:
             number += 1
             name = f"{plugin.plan.name}#{number}"
+        self._targets[kind, name] = target
         self.given[kind, name] = given_plugin(kind, target, name=name)
         return name
 

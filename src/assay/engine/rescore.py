@@ -92,7 +92,7 @@ def _check_gate(gates: Gates, profile: Profile) -> None:
 
 
 def _check_fit(run: RunFolder, profiler: Profiler) -> None:
-    if any(plugin["kind"] == "grader" for plugin in run.manifest["plan"].get("plugins", ())):
+    if any(plugin.get("grades") for plugin in run.manifest["plan"].get("plugins", ())):
         raise UsageProblem(
             f"run '{run.path.name}' was graded by a grader of its own, and a profile scores by its own rules",
             hint="grade the answers again: assay run DATASET --responses RUN --profile P",

@@ -426,7 +426,7 @@ class Evaluation:
 
 def _settings(plan: Plan, plugins: OpenPlugins) -> GradingSettings:
     """What cases are asked and graded by, the same one by one and in batches."""
-    return msgspec.structs.replace(settings_of(plan), grader_code=plugins.of("grader"))
+    return plugins.into(settings_of(plan))
 
 
 def _route(plan: Plan, model: ModelPlan, opened: Model, *, limits: Limits, environ: Mapping[str, str]) -> Route:

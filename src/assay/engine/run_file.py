@@ -216,6 +216,9 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         str,
         _says("A grader of your own, which grades every record: the name of a plugin, `module:function` or `file.py:function`."),
     ] = ""
+    policy: Annotated[
+        str, _says("A policy of your own, which says what candidates are asked, and may grade too; named in the same way.")
+    ] = ""
     panel: Annotated[PanelSection, _says("How several judges decide together.")] = PanelSection()
     providers: Annotated[tuple[ProviderEntry, ...], _says("Servers of your own, and limits for the well-known ones.")] = ()
     run: Annotated[RunSection, _says("The run itself.")] = RunSection()

@@ -8,7 +8,7 @@ import msgspec
 from assay.core.case import Case, Criterion
 from assay.core.outcome import GradingFailure
 from assay.core.plan import CriterionName
-from assay.grading.policies import Policy, resolved
+from assay.grading.policies import Policy, own_policy, resolved
 from assay.grading.settings import GradingSettings
 from assay.grading.templates import ASK_AGAIN, CONFIDENCE, TOOL_CALL, texts_sha256
 from assay.grading.tool_call import has_tools, is_tool_turn, offered_tools
@@ -18,6 +18,7 @@ DEFAULT_CRITERION = Criterion("overall", "overall")
 """batch_v1 names criteria only where a record wants particular ones."""
 Kind = Literal["five_point", "rubric", "reference", "mcq", "turn", "pairwise", "plugin"]
 _KINDS: dict[str, Kind] = {"mcq": "mcq", "open": "five_point", "rubric": "rubric", "reference": "reference", "pairwise": "pairwise"}
+MCQ_ANSWER = "mcq_answer/1"
 _NO_ATTACHMENTS: Mapping[str, str] = {}
 
 
@@ -56,6 +57,9 @@ class Assignment(msgspec.Struct, frozen=True):
     def way(self) -> Way:
         """How the case is graded, unless its answer calls a tool that nobody expects."""
         evaluator, template_id = _EVALUATORS[self.kind](self)
+        if self.settings.policy and template_id == MCQ_ANSWER:
+            # What the candidate is asked with is not ours.
+            template_id = ""
         return Way(evaluator, template_id, self.policy.id, self._others(template_id))
 
     @property
@@ -67,8 +71,9 @@ class Assignment(msgspec.Struct, frozen=True):
         """The texts beside the template."""
         question = (self.policy.question_template,) if self.policy.question_template else ()
         if self.case.task == "mcq":
-            return (*question, choice_task(self.case, self.settings))
-        tools = (TOOL_CALL,) if template_id != TOOL_CALL and offered_tools(self.case) else ()
+            return () if self.settings.policy else (*question, choice_task(self.case, self.settings))
+        has_tools = template_id != TOOL_CALL and not self.settings.policy and offered_tools(self.case)
+        tools = (TOOL_CALL,) if has_tools else ()
         is_confident = self.settings.panel.escalate and len(self.settings.judges) > 1
         judged = (
             () if template_id == TOOL_CALL or self.kind == "plugin" else (ASK_AGAIN, CONFIDENCE) if is_confident else (ASK_AGAIN,)
@@ -110,13 +115,13 @@ def _plugin(assignment: Assignment) -> tuple[str, str]:
     grader = assignment.settings.grader
     assert grader is not None
     version = grader.version or grader.source_sha256[:12]
-    return f"{grader.name}/{version}" if version else grader.name, "mcq_answer/1" if assignment.case.task == "mcq" else ""
+    return f"{grader.name}/{version}" if version else grader.name, MCQ_ANSWER if assignment.case.task == "mcq" else ""
 
 
 _TOOL_CALL = ("tool_call_exact/1", TOOL_CALL)
 _EVALUATORS: dict[Kind, Callable[[Assignment], tuple[str, str]]] = {
     "five_point": lambda _: ("judge_1_5/1", "judge_1_5/1"),
-    "mcq": lambda assignment: (f"mcq_{assignment.settings.mcq_mode}/1", "mcq_answer/1"),
+    "mcq": lambda assignment: (f"mcq_{assignment.settings.mcq_mode}/1", MCQ_ANSWER),
     "rubric": _rubric,
     "reference": _reference,
     "turn": lambda assignment: _TOOL_CALL if is_tool_turn(assignment.case) else _reference(assignment),
@@ -131,7 +136,7 @@ def assign(case: Case, settings: GradingSettings, *, attachments: Mapping[str, s
     kind = "plugin" if settings.grader else kind_of(case)
     if kind is None:
         raise GradingFailure("unsupported_task", f"cases of task {case.task!r} cannot be graded")
-    policy, flags = resolved(case.policy_id, case.task)
+    policy, flags = (own_policy(settings.policy.name), ()) if settings.policy else resolved(case.policy_id, case.task)
     return Assignment(case, settings, policy, kind, flags, attachments)
 
 

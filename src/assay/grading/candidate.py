@@ -7,6 +7,7 @@ from assay.core.ask import Ask
 from assay.core.case import Attachment, Case, Message
 from assay.core.outcome import GradingFailure
 from assay.grading.assignment import Assignment, choice_task
+from assay.grading.plugin_policy import policy_messages
 from assay.grading.policies import Policy, metadata_text
 from assay.grading.settings import GradingSettings
 from assay.grading.templates import TOOL_CALL, fill, load_template
@@ -35,6 +36,8 @@ def _given_answer(model: str) -> Ask:
 
 def candidate_messages(assignment: Assignment) -> tuple[Message, ...]:
     """System prompt, conversation or prompt, and what belongs to the last user message: context, attachments, choices, tools."""
+    if assignment.settings.policy is not None:
+        return policy_messages(assignment.settings.policy_code, assignment.case, attachments=assignment.attachments)
     case, policy, system_prompt = assignment.case, assignment.policy, assignment.settings.system_prompt
     messages = case.messages or (Message("user", case.prompt),)
     additions = _additions(assignment)

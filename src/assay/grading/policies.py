@@ -96,6 +96,11 @@ POLICIES: dict[str, Policy] = {
 """All policies by id."""
 
 
+def own_policy(name: str) -> Policy:
+    """A policy of the run's own: it says all that the candidate is asked, and judges are asked as usual."""
+    return Policy(id=name, tasks=())
+
+
 def resolved(policy_id: str, task: str) -> tuple[Policy, tuple[str, ...]]:
     """The policy for a record with this policy id and task, and the flag that says why it is not the one that is named."""
     named = POLICIES.get(policy_id or DEFAULT_ID)

@@ -36,6 +36,10 @@ class GradingSettings(msgspec.Struct, frozen=True):
     """A grader of the run's own, which grades every case."""
     grader_code: Any = None
     """The grader itself, where it is driven from ask to ask."""
+    policy: PluginPlan | None = None
+    """A policy of the run's own, which says what the candidate is asked in every case."""
+    policy_code: Any = None
+    """What makes messages of a case under it."""
 
 
 def settings_of(plan: Plan) -> GradingSettings:
@@ -52,5 +56,6 @@ def settings_of(plan: Plan) -> GradingSettings:
         panel=plan.panel,
         has_answers=plan.response_source != "sampled",
         profile=plan.profile,
-        grader=plan.plugin("grader"),
+        grader=plan.grader(),
+        policy=plan.policy(),
     )

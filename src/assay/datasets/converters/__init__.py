@@ -4,15 +4,19 @@
 `convert_cases` goes between contracts. Each gives a Conversion: rows or a document, and a report.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import get_args
 
+import msgspec
+
 from assay.core.errors import UsageProblem
+from assay.core.plugin import Plugin
 from assay.datasets.converters import apexv1, includebase, lar_echr, lexam, prbench
-from assay.datasets.converters.canonical import Origin, Row
+from assay.datasets.converters.canonical import Converter, Origin, Row
 from assay.datasets.converters.columns import Columns, RowRefused
 from assay.datasets.converters.contracts import PAIRS, convert_cases
+from assay.datasets.converters.own import own_converter
 from assay.datasets.converters.report import (
     Conversion,
     ConversionReport,
@@ -44,7 +48,7 @@ __all__ = [
     "read_source",
 ]
 
-CONVERTERS: dict[str, Callable[[Columns, Origin], tuple[Row, ...]]] = {
+CONVERTERS: dict[str, Converter] = {
     "prbench": prbench.convert,
     "apexv1": apexv1.convert,
     "lexam": lexam.convert,
@@ -54,31 +58,34 @@ CONVERTERS: dict[str, Callable[[Columns, Origin], tuple[Row, ...]]] = {
 """Every benchmark converter: the columns of one source row and its origin into canonical rows, or RowRefused."""
 
 
-def convert_files(name: str, paths: Sequence[str | Path], *, id_style: IdStyle = "stable") -> Conversion:
+def convert_files(converter: str | Plugin, paths: Sequence[str | Path], *, id_style: IdStyle = "stable") -> Conversion:
     """The legal_eval_v1 rows of benchmark files and a report; raises UsageProblem, SourceUnreadable or MissingExtra.
 
     A bad line or row is counted and reported, and never stops the file.
     """
-    return convert_rows(name, [read_source(path) for path in paths], id_style=id_style)
+    return convert_rows(converter, [read_source(path) for path in paths], id_style=id_style)
 
 
-def convert_rows(name: str, sources: Iterable[Source], *, id_style: IdStyle = "stable") -> Conversion:
+def convert_rows(converter: str | Plugin, sources: Iterable[Source], *, id_style: IdStyle = "stable") -> Conversion:
     """The legal_eval_v1 rows of source rows and a report; raises UsageProblem for an unknown converter or id style."""
-    if name not in CONVERTERS:
-        raise UsageProblem(f"there is no converter {name!r}", hint=f"converters: {', '.join(CONVERTERS)}")
+    if isinstance(converter, str) and converter not in CONVERTERS:
+        raise UsageProblem(f"there is no converter {converter!r}", hint=f"converters: {', '.join(CONVERTERS)}")
     if id_style not in get_args(IdStyle):
         raise UsageProblem(f"there is no id style {id_style!r}", hint=f"id styles: {', '.join(get_args(IdStyle))}")
-    gathering = _Gathering(name, id_style)
+    convert = CONVERTERS[converter] if isinstance(converter, str) else own_converter(converter)
+    gathering = _Gathering(convert, id_style)
     tallies = [gathering.add_source(source) for source in sources]
-    return Conversion(rows=tuple(gathering.rows), report=summarize(name, SCHEMA_VERSION, tallies=tallies))
+    name, plugin = (converter, None) if isinstance(converter, str) else (converter.plan.name, converter.plan)
+    report = msgspec.structs.replace(summarize(name, SCHEMA_VERSION, tallies=tallies), plugin=plugin)
+    return Conversion(rows=tuple(gathering.rows), report=report)
 
 
 class _Gathering:
     """Rows over all sources, with the place of each id's first use."""
 
-    def __init__(self, name: str, id_style: IdStyle) -> None:
+    def __init__(self, convert: Converter, id_style: IdStyle) -> None:
         self.rows: list[Row] = []
-        self._convert = CONVERTERS[name]
+        self._convert = convert
         self._id_style = id_style
         self._first: dict[str, tuple[str, Row]] = {}
 
@@ -104,6 +111,8 @@ class _Gathering:
         except RowRefused as problem:
             tally.refuse(str(problem), line=number)
             return ()
+        if not rows:
+            tally.skip("the converter gives no row for it", line=number)
         for row in rows:
             self._emit(row, tally, line=number)
         return tuple(columns.unread())

@@ -1,13 +1,14 @@
 """Drafts of legal_eval_v1 rows into rows that the contract accepts, and the ids that converters give."""
 
 import hashlib
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
 
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.datasets.config import ValidationConfig
-from assay.datasets.converters.columns import RowRefused
+from assay.datasets.converters.columns import Columns, RowRefused
 from assay.datasets.converters.report import IdStyle
 from assay.datasets.legal_eval_v1.rules import SCHEMA_VERSION, check_row
 
@@ -23,6 +24,10 @@ class Origin(msgspec.Struct, frozen=True):
     source: str
     line: int
     id_style: IdStyle = "stable"
+
+
+Converter = Callable[[Columns, Origin], tuple[Row, ...]]
+"""The columns of one source row and its origin into canonical rows, or RowRefused."""
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -48,6 +53,11 @@ def finish(draft: Draft) -> Row:
         row: Row = {"schema_version": SCHEMA_VERSION, **msgspec.to_builtins(draft, str_keys=True)}
     except TypeError as problem:
         raise RowRefused(f"a value has no JSON form: {problem}") from None
+    return accepted(row)
+
+
+def accepted(row: Row) -> Row:
+    """The row, which legal_eval_v1 accepts; raises RowRefused with all reasons where it would not."""
     json_bytes(row)
     problems = [finding.message for finding in check_row(row, ValidationConfig()) if finding.severity == "error"]
     if problems:

@@ -47,6 +47,11 @@ class Columns:
         self._read.add(name)
         return self._values.get(name)
 
+    def all(self) -> dict[str, Any]:
+        """The whole row as it stands, every column of which counts as read."""
+        self._read.update(self._values)
+        return dict(self.row)
+
     def peek(self, name: str) -> Any:
         """The cell as it stands, without counting it as read."""
         return self._values.get(name)

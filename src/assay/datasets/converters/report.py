@@ -6,6 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from assay.core.issue import Issue
+from assay.core.plan import PluginPlan
 
 IdStyle = Literal["stable", "upstream"]
 """How converters name rows and choices: `stable` never depends on a line number, `upstream` repeats the older ids."""
@@ -66,6 +67,8 @@ class ConversionReport(msgspec.Struct, frozen=True, kw_only=True):
     """Contract of the result."""
     sources: tuple[SourceCounts, ...]
     remarks: tuple[Remark, ...] = ()
+    plugin: PluginPlan | None = None
+    """The code that converted, where it is no converter of ours."""
 
     @property
     def is_complete(self) -> bool:
@@ -81,6 +84,7 @@ class ConversionReport(msgspec.Struct, frozen=True, kw_only=True):
             "totals": totals,
             "sources": [msgspec.to_builtins(counts) for counts in self.sources],
             "remarks": [msgspec.to_builtins(remark) for remark in self.remarks],
+            **({"plugin": msgspec.to_builtins(self.plugin)} if self.plugin else {}),
         }
 
 

@@ -13,6 +13,7 @@ import msgspec
 from assay import __version__, api
 from assay.core.case import ContractId
 from assay.core.errors import UsageProblem
+from assay.core.installed_plugins import declared_plugins
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.streams import (
     STANDARD,
@@ -36,6 +37,7 @@ HELP = """Turn a benchmark's files into a legal_eval_v1 dataset, or a dataset of
 
 \b
 assay convert prbench|apexv1|lexam|includebase|lar_echr SOURCES... -o OUT
+assay convert PLUGIN|FILE.py:FUNCTION SOURCES... -o OUT
 assay convert --from CONTRACT --to CONTRACT SOURCE -o OUT
 
 Rows that cannot be converted, rows that are skipped and everything that is lost or changed on the way are listed; nothing is
@@ -46,6 +48,7 @@ EPILOG = """\b
 Examples:
   assay convert lexam open.jsonl mcq.jsonl -o lexam.jsonl
   assay convert prbench legal.parquet -o prbench.jsonl --report prbench.report.json
+  assay convert tickets.py:to_row tickets.jsonl -o tickets.legal.jsonl
   assay convert --from legal_eval_v1 --to batch_v1 rows.jsonl -o batch.json
 
 \b
@@ -131,12 +134,17 @@ def _benchmark_sources(words: tuple[str, ...]) -> tuple[str, ...]:
     known = f"one of {', '.join(BENCHMARKS)}, or --from CONTRACT --to CONTRACT"
     if not words:
         raise UsageProblem("nothing to convert", hint=f"name {known}, then the source files")
-    if words[0] not in BENCHMARKS:
+    if words[0] not in BENCHMARKS and not _is_own(words[0]):
         guesses = get_close_matches(words[0], BENCHMARKS, n=1)
         raise UsageProblem(f"unknown benchmark '{words[0]}'", hint=f"did you mean '{guesses[0]}'?" if guesses else f"name {known}")
     if len(words) == 1:
         raise UsageProblem(f"no source files given for '{words[0]}'", hint=f"assay convert {words[0]} SOURCES... -o OUT")
     return words[1:]
+
+
+def _is_own(name: str) -> bool:
+    """True for a converter that somebody else wrote: `module:function`, `file.py:function`, or a plugin."""
+    return ":" in name or any(plugin.kind == "converter" and plugin.is_called(name) for plugin in declared_plugins())
 
 
 def _check_outputs(options: Options, work: Work) -> None:

@@ -47,6 +47,7 @@ COMMANDS: Mapping[str, str] = {
     "purge": "Remove artifacts whose time of retention is over.",
     "serve": "Offer runs and validation over HTTP.",
     "keys": "Make, list and revoke keys of the service.",
+    "plugins": "List the graders, models, policies, converters and contracts of installed packages.",
     "doctor": "Say what is there, what is missing, and what must be mended.",
     "completion": "Print the script with which your shell completes what you type.",
 }

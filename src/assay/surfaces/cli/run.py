@@ -84,6 +84,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     model: tuple[str, ...]
     judge: tuple[str, ...]
     grader: str
+    policy: str
     responses: str | None
     runs_dir: str | None
     run_id: str | None
@@ -134,6 +135,7 @@ _COUNT = click.IntRange(min=1)
 @click.option(
     "--grader", metavar="NAME", default="", help="Grade by code of your own: a plugin, module:function or file.py:function."
 )
+@click.option("--policy", metavar="NAME", default="", help="Ask by code of your own, named in the same way.")
 @click.option(
     "--responses", metavar="FILE", help="Grade the answers of this file, or of an earlier run's folder; asks no candidate."
 )
@@ -289,6 +291,7 @@ def _check_sendable(options: Options) -> None:
         "standard input": "-" in options.sources,
         "several candidates": len(options.model) > 1,
         "--grader": bool(options.grader),
+        "--policy": bool(options.policy),
         "--responses": bool(options.responses),
         "--record": bool(options.record),
         "--mlflow": options.mlflow is not None,
@@ -337,6 +340,7 @@ def _request(options: Options) -> api.RunRequest:
         models=options.model,
         judges=options.judge,
         grader=options.grader,
+        policy=options.policy,
         responses=options.responses or "",
         runs_dir=options.runs_dir or "",
         run_id=options.run_id or "",

@@ -1,0 +1,5 @@
+"""Installed plugins, for people who want to know what is there."""
+
+from assay.engine.plugins import PluginListing, list_plugins
+
+__all__ = ["PluginListing", "list_plugins"]

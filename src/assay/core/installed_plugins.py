@@ -1,0 +1,143 @@
+"""Plugins of installed packages, by the entry points that these declare; nothing is looked for before a name asks for it."""
+
+import difflib
+from collections.abc import Collection, Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+
+from assay.core.errors import UsageProblem
+from assay.core.foreign import ForeignCode, ForeignFailure
+from assay.core.plan import PluginKind, PluginPlan
+from assay.core.plugin import Plugin, is_reference, loaded_plugin, referred_plugin
+
+GROUPS: dict[PluginKind, str] = {
+    "grader": "assay.graders",
+    "model": "assay.models",
+    "policy": "assay.policies",
+    "converter": "assay.converters",
+    "contract": "assay.contracts",
+}
+"""The group of entry points for each kind of plugin."""
+KINDS: tuple[PluginKind, ...] = get_args(PluginKind)
+
+
+class Declared(msgspec.Struct, frozen=True):
+    """An entry point of an installed distribution, not loaded."""
+
+    kind: PluginKind
+    name: str
+    reference: str
+    """`module:name`."""
+    distribution: str
+    version: str
+    problem: str = ""
+    """Why the distribution's entry points cannot be read."""
+
+    def is_called(self, name: str) -> bool:
+        """True for its name, alone or after its distribution's."""
+        return name in (self.name, f"{self.distribution}/{self.name}")
+
+    def load(self, name: str = "") -> Plugin:
+        """The code; raises UsageProblem."""
+        plan = PluginPlan(
+            kind=self.kind,
+            name=name or self.name,
+            reference=self.reference,
+            distribution=self.distribution,
+            version=self.version,
+        )
+        return loaded_plugin(plan)
+
+
+def declared_plugins() -> Iterator[Declared]:
+    """Everything that installed distributions declare, in the order of kinds and names."""
+    seen: set[str] = set()
+    found: list[Declared] = []
+    for distribution in metadata.distributions():
+        try:
+            with ForeignCode():
+                text = distribution.read_text("entry_points.txt") or ""
+                name = (distribution.metadata["Name"] or "").strip() if "[assay." in text else ""
+        except ForeignFailure:
+            # A folder that calls itself a distribution and is none declares nothing.
+            continue
+        # The first on the path is the one that is imported.
+        if name and name.lower() not in seen:
+            seen.add(name.lower())
+            found += _declared_by(distribution, name)
+    return iter(sorted(found, key=lambda plugin: (KINDS.index(plugin.kind), plugin.name, plugin.distribution)))
+
+
+def _declared_by(distribution: metadata.Distribution, name: str) -> list[Declared]:
+    """What one distribution declares; where that cannot be read, one entry for each kind says so, and all others are found."""
+    kinds = {group: kind for kind, group in GROUPS.items()}
+    version = distribution.metadata["Version"] or ""
+    try:
+        with ForeignCode():
+            points = [point for point in distribution.entry_points if point.group in kinds]
+            return [
+                Declared(kinds[point.group], point.name, point.value.partition("[")[0].strip(), name, version) for point in points
+            ]
+    except ForeignFailure as failure:
+        text = distribution.read_text("entry_points.txt") or ""
+        broken = [kind for group, kind in kinds.items() if f"[{group}]" in text]
+        return [Declared(kind, "?", "", name, version, f"entry_points.txt cannot be read: {failure}") for kind in broken]
+
+
+def find_plugin(kind: PluginKind, name: str, *, folder: Path, built_in: Collection[str] = ()) -> Plugin:
+    """The code of that name: of an installed package, or at `module:function` or `file.py:function`. Raises UsageProblem."""
+    if is_reference(name):
+        return referred_plugin(kind, name, folder=folder)
+    if name in built_in:
+        raise UsageProblem(
+            f"'{name}' is built in, and is no {kind} of your own", hint="`assay plugins` lists those that are installed"
+        )
+    found = installed_plugin(kind, name)
+    if found is None:
+        raise UsageProblem(f"there is no {kind} '{name}'", hint=_nearest(kind, name, built_in))
+    return found
+
+
+def installed_plugin(kind: PluginKind, name: str) -> Plugin | None:
+    """The plugin of an installed package, by its name or by `package/name`; raises UsageProblem where it does not load."""
+    found = [plugin for plugin in declared_plugins() if plugin.kind == kind and plugin.is_called(name)]
+    if len(found) > 1:
+        names = " or ".join(f"{plugin.distribution}/{plugin.name}" for plugin in found)
+        raise UsageProblem(f"{len(found)} packages have a {kind} '{name}'", hint=f"write {names}")
+    return found[0].load(name) if found else None
+
+
+def _nearest(kind: PluginKind, name: str, built_in: Collection[str]) -> str:
+    known = sorted({*built_in, *(plugin.name for plugin in declared_plugins() if plugin.kind == kind and not plugin.problem)})
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean '{close[0]}'?"
+    listed = f"known are {', '.join(known)}; or " if known else ""
+    return f"{listed}write module:function or file.py:function; `assay plugins` lists what is installed"
+
+
+def reopened(plan: PluginPlan) -> Plugin:
+    """The code of an earlier plan; raises UsageProblem where it is gone, or is not what it was."""
+    if not plan.reference:
+        raise UsageProblem(
+            f"the {plan.kind} '{plan.name}' was given in Python, and only there it can be given again",
+            hint=f"call assay.run with the same arguments and the run's id, or put the {plan.kind} into a module and name it",
+        )
+    now = loaded_plugin(msgspec.structs.replace(plan, version=_version_of(plan.distribution) or plan.version))
+    if now.plan != plan:
+        what = f" (version {plan.version}, now {now.plan.version})" if now.plan.version != plan.version else ""
+        raise UsageProblem(
+            f"the {plan.kind} '{plan.name}' has changed since the run was planned{what}",
+            hint="bring its source back, or start a new run",
+        )
+    return now
+
+
+def _version_of(distribution: str) -> str:
+    try:
+        return metadata.version(distribution) if distribution else ""
+    except metadata.PackageNotFoundError:
+        return "none"

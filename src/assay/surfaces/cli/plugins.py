@@ -1,0 +1,40 @@
+"""`assay plugins`: what installed packages add, and whether it can be used."""
+
+import click
+import msgspec
+
+from assay import api
+from assay.surfaces.cli import exits
+from assay.surfaces.cli.run_options import json_option, text_settings, write_json, write_text
+from assay.surfaces.reporters.plugin_list import plugins_text
+
+HELP = """List the graders, models, policies, converters and contracts that installed packages add.
+
+A package names them in its entry points: assay.graders, assay.models, assay.policies, assay.converters, assay.contracts. Each is
+loaded to see whether it can be used; one that cannot says why, and keeps no other from working. Code of your own needs no
+package: wherever a plugin is named, module:function and file.py:function will do.
+"""
+
+EPILOG = """\b
+Examples:
+  assay plugins
+  assay plugins --json
+  assay run questions.jsonl --model openai/gpt-5-mini --grader PLUGIN
+
+\b
+Exit codes:
+  0  listed, and every plugin can be used
+  1  a plugin cannot be used"""
+
+
+@click.command("plugins", help=HELP, epilog=EPILOG)
+@json_option
+@click.pass_context
+def command(context: click.Context, /, *, is_json: bool) -> None:
+    """Entry of the command; see HELP."""
+    listed = api.list_plugins()
+    if is_json:
+        write_json({"plugins": msgspec.to_builtins(listed)})
+    else:
+        write_text(plugins_text(listed, text_settings()))
+    context.exit(exits.INVALID if any(plugin.problem for plugin in listed) else exits.VALID)

@@ -1,0 +1,45 @@
+"""The list of plugins as a table."""
+
+from collections.abc import Iterator, Sequence
+
+from assay import api
+from assay.surfaces.printable import printable
+from assay.surfaces.reporters.paint import Paint, hanging, painter
+from assay.surfaces.reporters.run_table import Cell, Column, Row, table
+from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.wording import counted
+
+NOTHING = "no plugins are installed; code of your own needs none: --grader file.py:function\n"
+INDENT = 2
+_COLUMNS = (Column("kind"), Column("name"), Column("package"), Column("state"), Column("code"))
+
+
+def plugins_text(plugins: Sequence[api.PluginListing], settings: Settings) -> Iterator[str]:
+    """One line for each plugin, what is wrong with some of them, and how many there are."""
+    if not plugins:
+        yield NOTHING
+        return
+    paint = painter(is_coloured=settings.is_coloured)
+    yield from table(_COLUMNS, [_row(plugin) for plugin in plugins], paint=paint, width=settings.width)
+    yield "\n"
+    for plugin in plugins:
+        yield from _words(plugin, settings, paint=paint)
+    broken = sum(bool(plugin.problem) for plugin in plugins)
+    yield " · ".join([counted(len(plugins), "plugin"), *([f"{broken:,} broken"] if broken else [])]) + "\n"
+
+
+def _row(plugin: api.PluginListing) -> Row:
+    state = (
+        Cell("broken", "error") if plugin.problem else Cell("name taken", "warning") if plugin.note else Cell("ready", "accepted")
+    )
+    package = f"{plugin.distribution} {plugin.version}".strip()
+    return (plugin.kind, Cell(printable(plugin.name), "strong"), printable(package), state, printable(plugin.reference))
+
+
+def _words(plugin: api.PluginListing, settings: Settings, *, paint: Paint) -> Iterator[str]:
+    """What there is to say of a plugin, below the table."""
+    said = plugin.problem or plugin.note
+    if said:
+        head = f"{plugin.kind} {printable(plugin.name)}"
+        folded = hanging(printable(said), first=len(head) + INDENT, width=settings.width, indent=INDENT)
+        yield f"{paint(head, 'error' if plugin.problem else 'warning')}: {folded}\n\n"
