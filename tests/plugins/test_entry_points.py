@@ -117,7 +117,7 @@ def test_the_list_says_why_a_plugin_does_not_load(broken_site: Site, tmp_path: P
     problems = {plugin["name"]: plugin["problem"] for plugin in json.loads(done.stdout)["plugins"]}
     assert done.returncode == 1
     assert problems["exact"] == ""
-    assert "has no attribute 'nothing'" in problems["gone"]
+    assert "there is no 'nothing' in 'broken_evals'" in problems["gone"]
     assert "RuntimeError: not today (broken_evals_too.py:1)" in problems["raises"]
     assert "a grader is a function" in problems["number"]
     assert "entry_points.txt cannot be read" in problems["?"]

@@ -253,7 +253,10 @@ def test_a_function_in_a_file_may_be_named_from_the_run_file(tmp_path: Path) -> 
 
 BAD_REFERENCES = {
     "no module": ("nowhere_at_all:grade", "there is no module 'nowhere_at_all'"),
-    "no function": ("tests.plugins.functions:grad", "has no attribute 'grad'"),
+    "no function": (
+        "tests.plugins.functions:is_referenc",
+        "there is no 'is_referenc' in 'tests.plugins.functions' (did you mean 'is_reference'?)",
+    ),
     "no file": ("missing.py:grade", "there is no file 'missing.py'"),
     "no code": ("plain-name", "there is no grader 'plain-name'"),
 }
@@ -324,3 +327,11 @@ def _run_file(run_file: Path, *datasets: Path, **options: Any) -> tuple[assay.Ru
         run_file=str(run_file), datasets=tuple(map(str, datasets)), runs_dir=str(run_file.parent / "runs"), **named, **options
     )
     return api.run(request)
+
+
+def test_parameters_for_a_function_are_refused_rather_than_dropped(tmp_path: Path) -> None:
+    run_file = tmp_path / "run.yaml"
+    candidate = "{model: 'function/tests.plugins.functions:last_word', temperature: 0.7}"
+    run_file.write_text(f"candidates: [{candidate}]\ngrader: tests.plugins.functions:is_reference\n", encoding="utf-8")
+    with pytest.raises(PlanProblems, match="is a function, which gets no parameters"):
+        _run_file(run_file, words(tmp_path))

@@ -8,9 +8,17 @@ from urllib.parse import quote
 import pytest
 
 from assay.testing import example_dataset
+from tests.plugins.packages import Site
 from tests.server.serving import Serving
 
 ANSWER = "def answer(messages):\n    return '4'\n\ndef grade(record, answer):\n    return answer == '4'\n"
+CHECK = """
+import sys
+from pathlib import Path
+from assay import api
+Path("rows.json").write_text('[{"a": 1}]')
+print(api.check_upload(Path("rows.json"), "auto").outcome, "greedy" in sys.modules)
+"""
 BODY = example_dataset("batch_v1")
 
 
@@ -48,3 +56,12 @@ def test_the_graders_of_the_operators_run_file_grade(service: Serving) -> None:
     assert service.ended(taken.json["run_id"])["state"] == "completed"
     manifest = json.loads(Path(service.runs_dir, taken.json["run_id"], "run_manifest.json").read_bytes())
     assert [plugin["name"] for plugin in manifest["plan"]["plugins"]] == ["own.py:grade"]
+
+
+def test_what_a_caller_sends_is_never_read_by_a_contract_of_others(tmp_path: Path) -> None:
+    """The data of a caller would choose the code, since a contract is recognised by content."""
+    site = Site(tmp_path / "packages")
+    code = "def case(row, found):\n    return {'id': '1', 'prompt': '?'}\n\ncase.recognises = lambda names: True\n"
+    site.install("greedy", code, {"contracts": {"greedy": "greedy:case"}})
+    verdict = site.python("-c", CHECK, cwd=tmp_path)
+    assert verdict.stdout == "rejected False\n"

@@ -37,5 +37,5 @@ def convert_contract(path: str | Path, *, source: str, target: str) -> Conversio
     known = report.contract
     if known is None or report.outcome == "rejected":
         raise UsageProblem(f"'{path}' is no usable {source} dataset", hint=f"see what is wrong with: assay validate {path}")
-    converted = convert_cases(report.cases, source=known, target=contract_named(target), name=str(path))
+    converted = convert_cases(report.cases, source=contract_named(known), target=contract_named(target), name=str(path))
     return with_rejected(converted, report.record_errors)

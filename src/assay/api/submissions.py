@@ -12,7 +12,7 @@ import msgspec
 
 from assay.api.runs import run
 from assay.api.validation import validate
-from assay.core.case import ContractId
+from assay.core.case import BUILT_IN, ContractId
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.engine.baselines import audit_entry
 from assay.engine.folders import RunFolders
@@ -169,7 +169,7 @@ def warm_up(place: Path) -> None:
 
 def check_upload(path: Path, contract: str) -> UploadVerdict:
     """What validation says of an upload."""
-    return verdict_on(validate(path, contract))
+    return verdict_on(validate(path, BUILT_IN if contract == "auto" else contract))
 
 
 def prepare_run(request: RunRequest) -> UploadVerdict:

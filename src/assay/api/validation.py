@@ -4,6 +4,7 @@ import glob
 import json
 from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from assay.core.case import Case
 from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.core.issue import Issue
 from assay.core.report import Report
-from assay.datasets import read, resolve_contract
+from assay.datasets import CONTRACTS, read, resolve_contract
 from assay.datasets import stream as stream_source
 from assay.datasets.config import ValidationConfig, check_config, load_config
 from assay.datasets.fixes import Change, fixed
@@ -38,14 +39,18 @@ DATASET_SUFFIXES = (".json", ".jsonl", ".ndjson", ".yaml", ".yml", ".gz")
 
 def validate(
     source: Any,
-    contract: str = "auto",
+    contract: Any = "auto",
     *,
     config: ValidationConfig | None = None,
     strict: bool = False,
     progress: Progress | None = None,
     workers: int = 1,
 ) -> Report:
-    """The report on a path, bytes or a Python object; raises SourceUnreadable or UsageProblem, never for bad content."""
+    """The report on a path, bytes or a Python object; raises SourceUnreadable or UsageProblem, never for bad content.
+
+    The contract is a name, or code of one's own: a function or an object that makes a case of a row.
+    """
+    contract = _known(contract)
     opened = _opened(source, contract)
     settings = _settings(config, strict=strict)
     effort = Effort(progress or no_progress, workers if opened.size >= PARALLEL_BYTES else 1, lint=settings.lint)
@@ -60,10 +65,18 @@ def validate_with_hashes(source: Any, contract: str = "auto", *, config: Validat
     return _without_places(report) if opened.is_object else report
 
 
-def stream(source: Any, contract: str = "auto", *, config: ValidationConfig | None = None) -> Iterator[Case | Issue]:
+def stream(source: Any, contract: Any = "auto", *, config: ValidationConfig | None = None) -> Iterator[Case | Issue]:
     """Cases and issues one by one; a JSONL file of any size needs memory for its ids only."""
+    contract = _known(contract)
     opened = _opened(source, contract)
     yield from stream_source(opened, contract, config=_settings(config, strict=False))
+
+
+def _known(contract: Any) -> Any:
+    """The contract as it may be named, or as a plugin."""
+    if isinstance(contract, str):
+        return contract
+    return import_module("assay.datasets.own_contract").given_contract(contract, built_in=CONTRACTS)
 
 
 def _settings(config: ValidationConfig | None, *, strict: bool) -> ValidationConfig:
@@ -71,13 +84,13 @@ def _settings(config: ValidationConfig | None, *, strict: bool) -> ValidationCon
     return msgspec.structs.replace(settings, strict_mode=True) if strict else settings
 
 
-def _opened(source: Any, contract: str) -> Source:
+def _opened(source: Any, contract: Any) -> Source:
     if isinstance(source, str | Path | bytes | bytearray | memoryview):
         return open_source(source)
     return _from_object(source, contract)
 
 
-def _from_object(value: Any, contract: str) -> Source:
+def _from_object(value: Any, contract: Any) -> Source:
     """A Python object as the bytes that it would be read from."""
     is_rows = contract == "legal_eval_v1" or (contract == "auto" and _looks_like_rows(value))
     rows = (value if isinstance(value, list | tuple) else [value]) if is_rows else [value]
@@ -120,6 +133,8 @@ def fix(source: str | Path, output: str | Path, contract: str = "auto", *, confi
     known = resolve_contract(opened, contract)
     if known is None:
         raise UsageProblem(f"no contract was recognised in '{source}'", hint="name it with --contract")
+    if not isinstance(known, str):
+        raise UsageProblem(f"the contract '{known.plan.name}' is a plugin's, and what is safe to fix in it is not known")
     corrected = fixed(opened, known, config)
     try:
         _write_whole(target, corrected.content)

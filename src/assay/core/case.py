@@ -5,6 +5,8 @@ from typing import Any, Literal
 import msgspec
 
 ContractId = Literal["legal_eval_v1", "batch_v1", "golden_v1", "conversation_v1"]
+BUILT_IN = "built-in"
+"""Like `auto`, for callers whose data must not choose what code this process runs: no plugin's contract is looked for."""
 Task = Literal["open", "rubric", "reference", "mcq", "conversation", "pairwise"]
 Role = Literal["user", "assistant", "system"]
 
@@ -67,7 +69,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     index: int
     """Zero-based position in its source."""
-    contract: ContractId
+    contract: str
+    """One of ours, or that of a plugin."""
     task: Task
     dataset: str
     prompt: str

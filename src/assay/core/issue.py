@@ -24,6 +24,7 @@ CODES: dict[str, str] = {
     "invalid_yaml": "The text is not YAML 1.2 that maps to JSON: syntax, tags, duplicate keys, aliases, several documents.",
     "payload_too_large": "The file has more bytes than the contract's upload limit.",
     "all_records_invalid": "Every record of the document failed; nothing is left to evaluate.",
+    "contract_error": "The code of a contract of your own raised, or made no usable case of the record.",
     "unknown_contract": "No contract could be recognised in the content.",
     "empty_dataset": "The file has no rows.",
     "not_normalized": "Text is not in Unicode NFC; it is normalised before evaluation.",

@@ -118,7 +118,7 @@ class DatasetPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One dataset of a run, as it was read."""
 
     path: str
-    contract: ContractId
+    contract: str
     dataset_id: str
     dataset_version: str
     schema_version: str

@@ -1,5 +1,6 @@
 """Plugins: code of others that a run uses, known by its name, its distribution and the hash of its source."""
 
+import difflib
 import functools
 import hashlib
 import inspect
@@ -7,7 +8,7 @@ import sys
 from contextlib import ExitStack
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import ModuleType
 from typing import Any
 
@@ -86,13 +87,25 @@ def load(reference: str, *, folder: str = "") -> Any:
     """What stands at `module:name` or `file.py:name`; a folder is searched after what is installed. Raises UsageProblem."""
     place, _, name = reference.rpartition(":")
     try:
-        with ForeignCode():
+        with ForeignCode(UsageProblem):
             target: Any = _file_module(Path(place)) if place.endswith(".py") else _module(place, folder)
-            return functools.reduce(getattr, name.split("."), target)
+            for step in name.split("."):
+                target = _member(target, step, of=place)
+            return target
     except ForeignFailure as failure:
         problem = failure.problem
         why = f"there is no module '{place}'" if _is_missing(problem, place) else str(failure)
         raise UsageProblem(f"'{reference}' cannot be loaded: {why}", hint="write module:function or file.py:function") from failure
+
+
+def _member(target: Any, name: str, *, of: str) -> Any:
+    """What is called so in a module or class; raises UsageProblem with the nearest name."""
+    if name and hasattr(target, name):
+        return getattr(target, name)
+    known = [known for known in vars(target) if not known.startswith("_") and callable(getattr(target, known))]
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    hint = f"did you mean '{close[0]}'?" if close else f"it has {', '.join(known) or 'no functions'}"
+    raise UsageProblem(f"there is no '{name}' in '{PurePath(of).name}'", hint=hint)
 
 
 def _is_missing(problem: BaseException, module: str) -> bool:

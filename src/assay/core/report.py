@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from assay.core.case import Case, ContractId
+from assay.core.case import Case
 from assay.core.issue import Issue
 
 DIGEST_BYTES = 32
@@ -27,7 +27,7 @@ class Report:
         self,
         *,
         path: str,
-        contract: ContractId | None,
+        contract: str | None,
         outcome: Outcome,
         counts: Counts,
         issues: Iterable[Issue],

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from typing import get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-from assay.core.case import Case, ContractId
+from assay.core.case import BUILT_IN, Case, ContractId
 from assay.core.errors import UsageProblem
 from assay.core.issue import Issue
 from assay.core.report import Counts, Report
@@ -14,6 +14,9 @@ from assay.datasets.formats import guess_contract
 from assay.datasets.progress import ALONE, Effort
 from assay.datasets.source import Source
 
+if TYPE_CHECKING:
+    from assay.core.plugin import Plugin
+
 __all__ = ["CONTRACTS", "contract_named", "read", "reader_of", "resolve_contract", "stream"]
 
 Reader = Callable[[Source, ValidationConfig, Effort], Report]
@@ -22,19 +25,21 @@ CONTRACTS: tuple[ContractId, ...] = get_args(ContractId)
 """Every contract; each is a module of this package with a function `read`."""
 
 
-def reader_of(contract: ContractId) -> Reader:
+def reader_of(contract: "ContractId | Plugin") -> Reader:
     """The reader of a contract, imported now: nobody pays for the three others."""
+    if not isinstance(contract, str):
+        return lambda source, _, effort: _own().read_own(source, contract, effort)
     reader: Reader = import_module(f"assay.datasets.{contract}").read
     return reader
 
 
-def read(source: Source, contract: str, *, config: ValidationConfig, effort: Effort = ALONE) -> Report:
+def read(source: Source, contract: "str | Plugin", *, config: ValidationConfig, effort: Effort = ALONE) -> Report:
     """The report on a source; `auto` recognises the contract by its content. Raises UsageProblem for an unknown name."""
     known = resolve_contract(source, contract)
     return _unknown(source) if known is None else reader_of(known)(source, config, effort)
 
 
-def stream(source: Source, contract: str, *, config: ValidationConfig) -> Iterator[Case | Issue]:
+def stream(source: Source, contract: "str | Plugin", *, config: ValidationConfig) -> Iterator[Case | Issue]:
     """Issues and cases as they are met; in constant memory where the format allows it (JSONL)."""
     known = resolve_contract(source, contract)
     if known == "legal_eval_v1":
@@ -45,9 +50,24 @@ def stream(source: Source, contract: str, *, config: ValidationConfig) -> Iterat
     yield from report.cases
 
 
-def resolve_contract(source: Source, contract: str) -> ContractId | None:
-    """The contract of that name, or for `auto` the one that the content shows, if any."""
-    return guess_contract(source).contract if contract == "auto" else contract_named(contract)
+def resolve_contract(source: Source, contract: "str | Plugin") -> "ContractId | Plugin | None":
+    """The contract of that name, ours or a plugin's; for `auto` the one that the content shows, if any. Raises UsageProblem."""
+    if not isinstance(contract, str):
+        return contract
+    if contract not in ("auto", BUILT_IN):
+        return next((known for known in CONTRACTS if known == contract), None) or _own().named_contract(
+            contract, built_in=CONTRACTS
+        )
+    guessed = guess_contract(source).contract
+    if guessed is not None or contract == BUILT_IN:
+        return guessed
+    found: Plugin | None = _own().recognised(source, built_in=CONTRACTS)
+    return found
+
+
+def _own() -> Any:
+    """Contracts of others, for those who have one: nobody else pays for finding them."""
+    return import_module("assay.datasets.own_contract")
 
 
 def contract_named(contract: str) -> ContractId:

@@ -68,7 +68,7 @@ def guess_contract(source: Source) -> Guess:
 
 def _contract_of(text: bytes) -> ContractId | None:
     """A member decides only together with its neighbours: any of them may be an unknown field of another contract."""
-    names = _names(text)
+    names = first_names(text)
     if _LEGAL_VERSION.search(text) and "schema_version" in names:
         return "legal_eval_v1"
     if "records" in names and names & {"dataset_id", "dataset_version", "schema_version"}:
@@ -87,7 +87,7 @@ def _contract_of(text: bytes) -> ContractId | None:
     return next((contract for name, contract in signs.items() if name in names), None)
 
 
-def _names(text: bytes) -> set[str]:
+def first_names(text: bytes) -> set[str]:
     """The names of the first object's members, whether or not the text is whole or right."""
     names: set[str] = set()
     depth = level = 0

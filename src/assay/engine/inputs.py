@@ -1,17 +1,19 @@
 """The datasets of a run: a file is validated once, and its report, bytes and plan stay together."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path, PurePath
 from typing import Any
 
 import msgspec
 
-from assay.core.case import Attachment, Case, ContractId, Task
+from assay.core.case import Attachment, Case, Task
 from assay.core.errors import UsageProblem
-from assay.core.plan import DatasetPlan
+from assay.core.installed_plugins import reopened
+from assay.core.plan import DatasetPlan, PluginPlan
+from assay.core.plugin import Plugin
 from assay.core.report import Report
-from assay.datasets import read
+from assay.datasets import CONTRACTS, read
 from assay.datasets.batch_v1.rules import HEAD_FIELDS
 from assay.datasets.config import ValidationConfig
 from assay.datasets.source import Source, filled_lines, open_source
@@ -19,7 +21,7 @@ from assay.engine.attachments import Attachments
 from assay.engine.conversations import replayed
 from assay.grading import kind_for, kind_of, needs_judge
 
-_SCHEMA_VERSIONS: dict[ContractId, str] = {
+_SCHEMA_VERSIONS: dict[str, str] = {
     "legal_eval_v1": "legal_eval_v1",
     "golden_v1": "golden_v1",
     "conversation_v1": "conversation_v1",
@@ -62,7 +64,7 @@ class Glance(msgspec.Struct, frozen=True):
     """How it is graded."""
 
 
-def read_dataset(path: Path, contract: str = "auto", *, config: ValidationConfig | None = None) -> tuple[Source, Report]:
+def read_dataset(path: Path, contract: str | Plugin = "auto", *, config: ValidationConfig | None = None) -> tuple[Source, Report]:
     """The source at a path and the one report on it; raises SourceUnreadable and UsageProblem."""
     source = open_source(path)
     return source, read(source, contract, config=config or ValidationConfig())
@@ -79,7 +81,7 @@ def dataset_plan(source: Source, report: Report, *, name: str) -> DatasetPlan:
         dataset_id=str(report.head["dataset_id"]) if report.contract == "batch_v1" else name,
         # A file without a version is known by its content, not by a name that outlives it.
         dataset_version=str(report.head[version]) if version else f"sha256:{sha256[:12]}",
-        schema_version=_SCHEMA_VERSIONS.get(report.contract) or str(report.head["schema_version"]),
+        schema_version=_SCHEMA_VERSIONS.get(report.contract) or str(report.head.get("schema_version", report.contract)),
         sha256=sha256,
         name=name,
         **_own_words(report),
@@ -93,12 +95,18 @@ def _own_words(report: Report) -> dict[str, Any]:
     return {"created_at": str(head.get("created_at", "")), "metadata": head.get("metadata") or {}, "ignored_fields": ignored}
 
 
-def reread(plan: DatasetPlan) -> DatasetInput:
-    """The dataset of an existing plan; raises UsageProblem when the file is not what it was."""
-    source, report = read_dataset(Path(plan.path), plan.contract, config=msgspec.convert(plan.validation, ValidationConfig))
+def reread(plan: DatasetPlan, plugins: Sequence[PluginPlan] = ()) -> DatasetInput:
+    """The dataset of an existing plan; raises UsageProblem when the file, or the code of its contract, is not what it was."""
+    contract = plan.contract if plan.contract in CONTRACTS else _contract_among(plugins, plan.contract)
+    source, report = read_dataset(Path(plan.path), contract, config=msgspec.convert(plan.validation, ValidationConfig))
     if source.sha256() != plan.sha256:
         raise UsageProblem(f"'{plan.path}' has changed since the run was planned", hint="bring the file back, or start a new run")
     return DatasetInput(plan, source, report)
+
+
+def _contract_among(plugins: Sequence[PluginPlan], name: str) -> Plugin:
+    wanted = next(plugin for plugin in plugins if (plugin.kind, plugin.name) == ("contract", name))
+    return reopened(wanted)
 
 
 def file_stem(path: str) -> str:
@@ -156,7 +164,8 @@ def place_of(dataset: DatasetInput, index: int) -> str:
     if dataset.plan.contract == "legal_eval_v1":
         line = next(line for position, line in enumerate(filled_lines(dataset.source)) if position == index)
         return f"{path}:{line.number}"
-    member = {"batch_v1": "records", "golden_v1": "cases"}.get(dataset.plan.contract, "conversations")
+    members = {"batch_v1": "records", "golden_v1": "cases", "conversation_v1": "conversations"}
+    member = members.get(dataset.plan.contract, "row ")
     return f"{path} {member}[{index}]"
 
 

@@ -3,14 +3,12 @@
 import hashlib
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
-from assay.core.case import ContractId
 from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
-from assay.core.installed_plugins import find_plugin, installed_plugin
 from assay.core.issue import Path as Steps
 from assay.core.plan import (
     CONTRACT_GATES,
@@ -20,9 +18,8 @@ from assay.core.plan import (
     ModelPlan,
     OnInvalid,
     PanelPlan,
+    Parameters,
     Plan,
-    PluginKind,
-    PluginPlan,
     ResponseSource,
     RetryPlan,
     StageLimits,
@@ -30,6 +27,7 @@ from assay.core.plan import (
 )
 from assay.core.plugin import Plugin
 from assay.core.report import Report
+from assay.datasets import CONTRACTS
 from assay.datasets.config import ValidationConfig, changed_settings, load_config
 from assay.engine.attachments import Attachments, folder_of
 from assay.engine.conversations import unanswered_turns
@@ -37,7 +35,7 @@ from assay.engine.eval_run import EVAL_RESULTS, GOLDEN_MAX_TOKENS, why_no_eval_r
 from assay.engine.folders import check_place, folders_of
 from assay.engine.inputs import DatasetInput, dataset_plan, file_stem, read_dataset, shown_path
 from assay.engine.members import member_text
-from assay.engine.plugins import built_in
+from assay.engine.own_code import OwnCode
 from assay.engine.providers import BadName, find_provider, kind_of, model_plan, used_providers
 from assay.engine.request import PlanProblems, RunRequest, Settings
 from assay.engine.responses import ResponseFile, listed, load_responses
@@ -49,7 +47,7 @@ from assay.models import check_models
 
 RECORDED = "recorded"
 """What the speaker of a recorded conversation is called where no candidate is named."""
-_ON_INVALID: dict[ContractId, OnInvalid] = {"batch_v1": "skip"}
+_ON_INVALID: dict[str, OnInvalid] = {"batch_v1": "skip"}
 """batch_v1 goes on with the valid records; every other contract wants a file without a fault."""
 
 
@@ -80,7 +78,6 @@ class PlannedRuns(msgspec.Struct, frozen=True, kw_only=True):
 def plan_runs(request: RunRequest, *, environ: Mapping[str, str], now: float, new_run_id: Callable[[], str]) -> PlannedRuns:
     """The runs that a request describes; raises PlanProblems with everything that is wrong, SourceUnreadable without a run file."""
     planner = _Planner(Settings(request), environ)
-    planner.name_own_code()
     planner.read_datasets()
     planner.name_models()
     planner.load_responses()
@@ -95,8 +92,8 @@ def plan_runs(request: RunRequest, *, environ: Mapping[str, str], now: float, ne
         inputs=tuple(planner.inputs),
         valid_records=surveyed.valid,
         invalid_records=surveyed.broken,
-        judged_records=0 if planner.grader else surveyed.judged,
-        plugins=tuple(planner.plugins.values()),
+        judged_records=0 if planner.code.grader else surveyed.judged,
+        plugins=tuple(planner.code.plugins.values()),
         mlflow=planner.settings.value.mlflow,
         notes=(*planner.notes, *surveyed.notes),
     )
@@ -149,10 +146,8 @@ class _Planner:
         self.refused: list[Report] = []
         self.candidates: list[ModelPlan] = []
         self.judges: list[ModelPlan] = []
-        self.notes: list[str] = []
-        self.plugins: dict[tuple[PluginKind, str], Plugin] = {}
-        self.grader: Plugin | None = None
-        self.policy: Plugin | None = None
+        self.code = OwnCode(settings)
+        self.notes = self.code.notes()
         self._environ = environ
         self._declared = self._providers()
         self._responses: ResponseFile | None = None
@@ -176,38 +171,6 @@ class _Planner:
             if name in first:
                 self.settings.add(path, f"the name '{name}' is taken by an earlier entry of {section}")
             first.add(name)
-
-    # Code of others
-
-    def name_own_code(self) -> None:
-        """The policy and the grader that the run brings itself, where there are any."""
-        value = self.settings.value
-        self.policy = self._plugin("policy", value.policy, ("policy",)) if value.policy else None
-        self.grader = self._plugin("grader", value.grader, ("grader",)) if value.grader else None
-        if self.policy is not None and self.policy.plan.grades:
-            if value.grader:
-                self.settings.add(("grader",), f"the policy '{value.policy}' grades by itself; leave one of them out")
-            self.grader = self.policy
-        if self.policy is not None and value.run.system_prompt:
-            self.notes.append(f"the policy '{value.policy}' says all that candidates get, so that the system prompt is not sent")
-        if self.grader is not None and self.profile is not None:
-            self.settings.add(
-                ("grader",), f"the profile '{self.profile.id}' scores by its own rules, which a grader is not part of"
-            )
-
-    def _plugin(self, kind: PluginKind, name: str, path: Steps) -> Plugin | None:
-        """The code of that name; None where there is none, which is noted."""
-        try:
-            if not self.settings.may_name(path, name):
-                raise UsageProblem(f"code cannot be named here: '{name}'")
-            found = self.settings.given.get((kind, name)) or find_plugin(
-                kind, name, folder=self.settings.folder(path), built_in=built_in(kind)
-            )
-        except UsageProblem as problem:
-            self.settings.add(path, f"{problem.message}{f' ({problem.hint})' if problem.hint else ''}")
-            return None
-        self.plugins[kind, name] = found
-        return found
 
     # Datasets
 
@@ -238,9 +201,9 @@ class _Planner:
         try:
             config = self._validation(path, entry)
             place = (self.settings.folder(path) / entry.path).absolute()
-            source, report = read_dataset(place, entry.contract or "auto", config=config)
+            source, report = read_dataset(place, self.code.contract(path, entry, place), config=config)
         except (SourceUnreadable, UsageProblem) as problem:
-            self.settings.add(path, problem.message)
+            self.settings.add(path, f"{problem.message}{f' ({problem.hint})' if isinstance(problem, UsageProblem) else ''}")
             return
         if report.contract is None or self._is_refused(path, report):
             self.refused.append(report)
@@ -283,7 +246,7 @@ class _Planner:
         self.settings.add(path, f"'{shown_path(report.path)}' has {rejected:,} invalid record(s); {ways}:")
         return True
 
-    def _on_invalid(self, contract: ContractId | None) -> OnInvalid:
+    def _on_invalid(self, contract: str | None) -> OnInvalid:
         return self.settings.value.on_invalid or (_ON_INVALID.get(contract, "reject") if contract else "reject")
 
     def _list_errors(self, report: Report) -> None:
@@ -294,6 +257,9 @@ class _Planner:
 
     def _check_scale(self) -> None:
         score = self.settings.value.gates.min_score
+        if self.code.grader is None and any(dataset.plan.contract not in CONTRACTS for dataset in self.inputs):
+            # Each record of another contract may be graded on a scale of its own.
+            return
         highest = {self._highest(dataset.plan.contract) for dataset in self.inputs}
         if score is None or not highest:
             return
@@ -315,10 +281,12 @@ class _Planner:
                 ("gates", "min_score"), f"{score:g} is not on the scale {profile.scale} of the profile '{profile.id}'"
             )
 
-    def _highest(self, contract: ContractId) -> int:
+    def _highest(self, contract: str) -> int:
         """The best score: 1 where an answer is compared with a reference or rubric, 5 where it is judged as such."""
         is_compared = (
-            self.grader is not None or contract == "legal_eval_v1" or (contract == "conversation_v1" and self._source == "sampled")
+            self.code.grader is not None
+            or contract == "legal_eval_v1"
+            or (contract == "conversation_v1" and self._source == "sampled")
         )
         return 1 if is_compared else 5
 
@@ -351,22 +319,14 @@ class _Planner:
         try:
             plan = model_plan(entry, self._declared, folder=self.settings.folder(path))
         except BadName:
-            if not self._is_plugin(entry):
+            if not self.code.is_model(entry):
                 raise
             plan = model_plan(msgspec.structs.replace(entry, provider=FUNCTIONS), self._declared, folder=Path())
         if kind_of(find_provider(plan.provider, self._declared)) == FUNCTIONS:
-            self._plugin("model", plan.model, path)
+            self.code.find("model", plan.model, path)
+            if plan.parameters != Parameters():
+                self.settings.add(path, f"'{plan.name}' is a function, which gets no parameters; leave them out")
         return plan
-
-    def _is_plugin(self, entry: ModelEntry) -> bool:
-        """True for the name of an installed model, which needs no provider before it."""
-        try:
-            return (
-                not entry.provider and entry.model not in built_in("model") and installed_plugin("model", entry.model) is not None
-            )
-        except UsageProblem:
-            # It is one, and cannot be loaded: whoever loads it says why.
-            return True
 
     def _check_panel(self) -> None:
         panel, judges = self.settings.value.panel, len(self.judges)
@@ -465,7 +425,7 @@ class _Planner:
         """The gates, and the names of those that the contract sets: one that is about another score than the contract's is none."""
         given = msgspec.to_builtins(self.settings.value.gates)
         own = msgspec.structs.asdict(CONTRACT_GATES["golden_v1"]) if self._is_golden else {}
-        if self.profile is not None or self.grader is not None:
+        if self.profile is not None or self.code.grader is not None:
             own.pop("min_score", None)
         taken = tuple(name for name in own if given[name] is None)
         return Gates(**{**given, **{name: own[name] for name in taken}}), taken
@@ -482,7 +442,7 @@ class _Planner:
         value, run = self.settings.value, self.settings.value.run
         gates, default_gates = self._gates()
         models = (candidate, *self.judges)
-        graders = () if self.grader is None else (function_model(self.grader.plan),)
+        graders = () if self.code.grader is None else (function_model(self.code.grader.plan),)
         return Plan(
             run_id=run_id,
             datasets=tuple(dataset.plan for dataset in self.inputs),
@@ -522,13 +482,8 @@ class _Planner:
             batch=self._batch(),
             cache_dir=self._cache_dir(),
             suite=suite,
-            plugins=self._plugins_of(models),
+            plugins=self.code.used_by(models),
         )
-
-    def _plugins_of(self, models: Sequence[ModelPlan]) -> tuple[PluginPlan, ...]:
-        """The code that a run with these models uses."""
-        named = {("model", model.model) for model in models}
-        return tuple(plugin.plan for key, plugin in self.plugins.items() if key[0] != "model" or key in named)
 
     def _batch(self) -> BatchPlan | None:
         batch = self.settings.value.batch
@@ -558,11 +513,13 @@ class _Planner:
         if not self.inputs:
             return None
         rules = rules_of(plans[0]) if plans else Rules(tuple(dataset.plan for dataset in self.inputs))
-        surveyed = survey(rules, self.inputs, answers=self._answers(), profile=self.profile)
+        surveyed = survey(
+            rules, self.inputs, answers=self._answers(), profile=self.profile, has_policy=self.code.policy is not None
+        )
         self.settings.problems += surveyed.problems
-        if surveyed.benchmarked and self.policy is None and self.settings.value.run.system_prompt:
+        if surveyed.benchmarked and self.settings.value.run.system_prompt:
             self.notes.append(f"{surveyed.benchmarked:,} record(s) have a policy without a system prompt, so that they get none")
-        needs_judge = surveyed.judged if self.grader is None else self.grader.plan.asks_judges
+        needs_judge = self.code.needs_judge(surveyed.judged)
         if needs_judge and not self.judges and not self.settings.is_wrong(("judges",)) and not self.settings.value.judges:
             names = ", ".join(f"'{dataset.plan.name}' ({dataset.plan.contract})" for dataset in self.inputs)
             self.settings.add(("judges",), f"{names} cannot be graded without a judge; add judges (--judge provider/model)")

@@ -29,6 +29,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     run_file: str = ""
     datasets: tuple[DatasetEntry | str, ...] = ()
+    contract: Any = ""
+    """Of the datasets that name none: a name, or code that makes a case of a row. Default: recognised by content."""
     models: tuple[str | Callable[..., Any], ...] = ()
     """As `provider/model`, or functions."""
     judges: tuple[str | Callable[..., Any], ...] = ()
@@ -118,6 +120,7 @@ class Settings:
         self._targets: dict[tuple[PluginKind, str], Any] = {}
         self._wrong: set[Steps] = set()
         self._code = request.code
+        self.contract: Any = request.contract
         self._options = {_SEATS[name]: name for name in _SEATS if getattr(request, name) not in ("", (), None)}
         self._loaded = load_run_file(request.run_file) if request.run_file else None
         given = {seat: self._spelled(name, getattr(request, name)) for seat, name in self._options.items()}

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from assay.core.case import ContractId
 from assay.core.document import Document
 from assay.core.issue import Issue
 from assay.core.plan import CriterionName, Fallback, McqMode, OnInvalid, ProfileId, ProviderKind, ResponseSource, RubricMode
@@ -64,7 +63,10 @@ class DatasetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     path: Annotated[Name, _says("The file, relative to the run file's folder.")]
     name: Annotated[str, _says("What reports call it. Default: the file's name without its ending.")] = ""
-    contract: Annotated[ContractId | None, _says("Contract of the file. Default: recognised by content.")] = None
+    contract: Annotated[
+        str | None,
+        _says("Contract of the file: one of ours, a plugin, or `file.py:function`. Default: recognised by content."),
+    ] = None
     enabled: Annotated[bool, _says("`false` leaves the dataset out.")] = True
     split_field: Annotated[str, _says("Take only records whose metadata has this member (`a.b` looks inside `a`) ...")] = ""
     split_value: Annotated[str | bool | int | float, _says("... with this value, or with a list that holds it.")] = ""

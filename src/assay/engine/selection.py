@@ -147,7 +147,7 @@ def prepared_records(plan: Plan, inputs: Sequence[DatasetInput] | None = None) -
     Without the inputs of the plan they are read anew; raises UsageProblem when a file is not what it was.
     """
     rules = rules_of(plan)
-    read = [reread(dataset) for dataset in plan.datasets] if inputs is None else inputs
+    read = [reread(dataset, plan.plugins) for dataset in plan.datasets] if inputs is None else inputs
     selector = selector_for(rules, read)
     position = 0
     names = dataset_names(plan.datasets)

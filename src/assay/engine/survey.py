@@ -52,10 +52,19 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def survey(
-    rules: Rules, inputs: Sequence[DatasetInput], *, answers: Mapping[str, HasAnswer], profile: Profile | None = None
+    rules: Rules,
+    inputs: Sequence[DatasetInput],
+    *,
+    answers: Mapping[str, HasAnswer],
+    profile: Profile | None = None,
+    has_policy: bool = False,
 ) -> Survey:
-    """The selected records at a glance; `answers` says what each candidate has an answer for, where they are given."""
+    """The selected records at a glance; `answers` says what each candidate has an answer for, where they are given.
+
+    Where the run has a policy of its own, those that records name are of no account.
+    """
     look = _Look(rules, inputs, answers)
+    look.has_policy = has_policy
     if profile is not None:
         look.misfits = Misfits(profile)
     selector = selector_for(rules, inputs)
@@ -94,6 +103,7 @@ class _Look:
         """Named records that were not seen yet."""
         self.broken = 0
         self.misfits: Misfits | None = None
+        self.has_policy = False
 
     def at(self, number: int, glance: Glance, *, is_taken: bool) -> None:
         """Look at one valid record."""
@@ -107,7 +117,7 @@ class _Look:
         self._judged += glance.is_judged
         if self.misfits is not None:
             self.misfits.look_at(glance.id, glance.kind)
-        if glance.policy_id:
+        if glance.policy_id and not self.has_policy:
             self._look_at_policy(glance)
         for attachment in glance.attachments:
             self._attachments.setdefault((number, attachment.path), AttachmentUse(number, attachment, glance.id))

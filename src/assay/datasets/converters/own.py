@@ -30,4 +30,4 @@ def own_converter(plugin: Plugin) -> Converter:
 def _canonical(row: Any, plugin: Plugin) -> Row:
     if not isinstance(row, Mapping):
         raise RowRefused(f"the converter gave {type(row).__name__}, not a row")
-    return accepted({"schema_version": SCHEMA_VERSION, "dataset": plugin.plan.name, **row})
+    return accepted({"schema_version": SCHEMA_VERSION, "dataset": plugin.plan.name.rpartition(":")[2], **row})

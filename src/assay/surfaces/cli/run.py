@@ -81,6 +81,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The command's arguments as given."""
 
     sources: tuple[str, ...]
+    contract: str
     model: tuple[str, ...]
     judge: tuple[str, ...]
     grader: str
@@ -132,6 +133,9 @@ _COUNT = click.IntRange(min=1)
 @click.argument("sources", nargs=-1, metavar="DATASET...|RUNFILE")
 @click.option("--model", multiple=True, metavar="PROVIDER/MODEL", help="A candidate; several are run one after the other.")
 @click.option("--judge", multiple=True, metavar="PROVIDER/MODEL", help="A judge; several vote.")
+@click.option(
+    "--contract", metavar="NAME", default="", help="The format of the datasets, also of your own.  [default: recognised by content]"
+)
 @click.option(
     "--grader", metavar="NAME", default="", help="Grade by code of your own: a plugin, module:function or file.py:function."
 )
@@ -290,6 +294,7 @@ def _check_sendable(options: Options) -> None:
         "several datasets": len(options.sources) > 1,
         "standard input": "-" in options.sources,
         "several candidates": len(options.model) > 1,
+        "--contract": bool(options.contract),
         "--grader": bool(options.grader),
         "--policy": bool(options.policy),
         "--responses": bool(options.responses),
@@ -337,6 +342,7 @@ def _request(options: Options) -> api.RunRequest:
     return api.RunRequest(
         run_file=run_files[0] if run_files else "",
         datasets=tuple(datasets),
+        contract=options.contract,
         models=options.model,
         judges=options.judge,
         grader=options.grader,

@@ -92,7 +92,13 @@ class Sources(msgspec.Struct, frozen=True):
 
 @click.command("validate", help=HELP, epilog=EPILOG)
 @click.argument("paths", nargs=-1, metavar="PATHS...")
-@click.option("--contract", type=click.Choice(CONTRACTS), default="auto", show_default=True, help="The format of the files.")
+@click.option(
+    "--contract",
+    metavar="NAME",
+    default="auto",
+    show_default=True,
+    help=f"The format of the files: {', '.join(CONTRACTS[1:])}, a plugin, or file.py:function.",
+)
 @click.option("--config", metavar="FILE", help="Settings in YAML or JSON: limits, speakers, tools, switches of the contracts.")
 @click.option(
     "--format",

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from assay import api
+from assay.core.case import BUILT_IN
 from assay.core.issue import CODES, Issue, Severity
 from assay.core.plan import OnInvalid
 from assay.core.report import Counts, Outcome, Report
@@ -70,7 +71,7 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
 
 def examine(path: Path, contract: str) -> Examined:
     """Validate a file for the page."""
-    report = api.validate(path, contract)
+    report = api.validate(path, BUILT_IN if contract == "auto" else contract)
     counts = Counter((issue.code, issue.severity) for issue in report.issues)
     selection = select(in_order(report), max_issues=SHOWN, is_collapsed=True)
     left_out = ((selection.omitted_errors, "more error"), (selection.omitted_warnings, "more warning"))

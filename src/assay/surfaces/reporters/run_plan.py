@@ -15,7 +15,7 @@ from assay.surfaces.reporters.run_decision import default_gates_text
 from assay.surfaces.reporters.run_estimate import assumption_text, batch_text, cost_text
 from assay.surfaces.reporters.run_numbers import dollars
 from assay.surfaces.reporters.settings import Settings
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.wording import counted, plugin_words
 
 LABEL = 12
 TEXT_LIMIT = 400
@@ -56,6 +56,9 @@ def _lines(planned: api.PlannedRuns, estimate: api.CostEstimate) -> Iterator[tup
         yield "candidate", f"{_model(plan.candidate)} · {source} · run {plan.run_id}"
     for judge in first.judges:
         yield "judge", _model(judge)
+    for plugin in first.plugins:
+        if plugin.kind in ("policy", "grader"):
+            yield plugin.kind, plugin_words(msgspec.to_builtins(plugin))
     if len(first.judges) > 1:
         yield "panel", _panel(first)
     if first.profile:

@@ -29,7 +29,7 @@ from assay.surfaces.reporters.run_slices import SliceRow, slice_table
 from assay.surfaces.reporters.run_table import Cell, Column, Row, table
 from assay.surfaces.reporters.run_view import FailureGroup, Json, RunView, WorstRecord
 from assay.surfaces.reporters.settings import Settings
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.wording import counted, plugin_words
 
 LABEL = 12
 """Columns of the labels at the left."""
@@ -109,6 +109,9 @@ def subject_lines(view: RunView, settings: Settings, *, paint: Paint, is_one: bo
         yield _labelled("candidate", _model(view.plan["candidate"], view.plan), paint=paint, settings=settings)
     for judge in view.plan.get("judges", ()):
         yield _labelled("judge", _model(judge, {}), paint=paint, settings=settings)
+    for plugin in view.plan.get("plugins", ()):
+        if plugin["kind"] in ("policy", "grader"):
+            yield _labelled(plugin["kind"], printable(plugin_words(plugin)), paint=paint, settings=settings)
     if view.plan.get("imported"):
         yield _labelled("imported", printable(imported_words(view.plan["imported"])), paint=paint, settings=settings)
     if view.manifest.get("batches"):

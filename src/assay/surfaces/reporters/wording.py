@@ -1,6 +1,8 @@
 """Counts, verdicts and suggestions in words, the same in every reporter."""
 
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 from assay.core.issue import Issue
 from assay.core.report import Outcome, Report
@@ -26,6 +28,7 @@ SUGGESTIONS: dict[str, str] = {
     "invalid_yaml": "Correct the syntax at the marked place: indentation, quotes, no tags, one document, each key once.",
     "payload_too_large": "Split the dataset into files below the limit.",
     "all_records_invalid": "Correct the record errors below: at least one record must be valid.",
+    "contract_error": "Look at the code of the contract: what it raised, or which member of the case it made is not usable.",
     "unknown_contract": "Name the format with `--contract`, or compare the top level of the file with the contract's example.",
     "empty_dataset": "Add at least one record.",
     "not_normalized": "Nothing has to be done; `--fix` writes a copy in Unicode NFC.",
@@ -72,6 +75,13 @@ class Tally:
 def counted(number: int, noun: str) -> str:
     """`1 file`, `1,204 files`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def plugin_words(plugin: Mapping[str, Any]) -> str:
+    """`exact · acme-evals 2.1 · source 1f2e3d4c5b6a`: a piece of code as a report names it."""
+    package = f"{plugin.get('distribution', '')} {plugin.get('version', '')}".strip()
+    source = f"source {plugin['source_sha256'][:12]}" if plugin.get("source_sha256") else ""
+    return " · ".join(part for part in (plugin["name"], package, source) if part)
 
 
 def issue_counts(errors: int, warnings: int) -> str:
