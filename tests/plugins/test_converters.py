@@ -76,6 +76,6 @@ def test_a_built_in_converter_keeps_its_name(tmp_path: Path) -> None:
 
 
 def test_an_unknown_converter_is_answered_with_the_nearest(tmp_path: Path) -> None:
-    with pytest.raises(UsageProblem, match="there is no converter 'lexamm'") as caught:
+    with pytest.raises(UsageProblem, match="unknown converter 'lexamm'") as caught:
         assay.convert(write_rows(tmp_path / "t.jsonl", *TICKETS), "lexamm")
     assert caught.value.hint == "did you mean 'lexam'?"

@@ -130,7 +130,7 @@ def test_naming_a_broken_plugin_says_why_it_does_not_load(tmp_path: Path) -> Non
 
 
 UNKNOWN = {
-    "nearest": ({"grader": "exactt"}, r"there is no grader 'exactt' \(did you mean 'exact'\?\)"),
+    "nearest": ({"grader": "exactt"}, r"unknown grader 'exactt' \(did you mean 'exact'\?\)"),
     "built-in model": ({"model": "openai", "grader": "exact"}, "'openai' names no provider"),
     "built-in policy": ({"policy": "default", "grader": "exact"}, "'default' is built in"),
     "no model": ({"model": "parot", "grader": "exact"}, "'parot' names no provider"),

@@ -258,7 +258,7 @@ BAD_REFERENCES = {
         "there is no 'is_referenc' in 'tests.plugins.functions' (did you mean 'is_reference'?)",
     ),
     "no file": ("missing.py:grade", "there is no file 'missing.py'"),
-    "no code": ("plain-name", "there is no grader 'plain-name'"),
+    "no code": ("plain-name", "unknown grader 'plain-name'"),
 }
 
 

@@ -49,7 +49,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("validate empty", "no datasets in folder 'empty'"),
         ("validate x*.json", "no file matches 'x*.json'"),
         ("validate a.json --format xml", "invalid value for '--format': 'xml' is not one of"),
-        ("validate a.json --contract batch", "invalid value for '--contract': 'batch' is not one of"),
+        ("validate a.json --contract batch", "unknown contract 'batch'"),
         ("validate a.json --formt json", "no such option '--formt'"),
         ("validate a.json --config wrong.yaml", "config 'wrong.yaml': unknown key 'max_turn' (did you mean 'max_turns'?)"),
         ("validate a.json --config none.yaml", "cannot read 'none.yaml': no such file"),

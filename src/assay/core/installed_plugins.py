@@ -97,7 +97,7 @@ def find_plugin(kind: PluginKind, name: str, *, folder: Path, built_in: Collecti
         )
     found = installed_plugin(kind, name)
     if found is None:
-        raise UsageProblem(f"there is no {kind} '{name}'", hint=_nearest(kind, name, built_in))
+        raise UsageProblem(f"unknown {kind} '{name}'", hint=_nearest(kind, name, built_in))
     return found
 
 

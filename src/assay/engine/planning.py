@@ -119,7 +119,6 @@ class ListedRecords(msgspec.Struct, frozen=True):
 def list_records(request: RunRequest, *, environ: Mapping[str, str]) -> ListedRecords:
     """The valid records that a request selects, without a look at its models; raises PlanProblems, SourceUnreadable."""
     planner = _Planner(Settings(request), environ)
-    planner.name_grader()
     planner.read_datasets()
     if planner.settings.problems:
         raise PlanProblems(list(dict.fromkeys(planner.settings.problems)), refused=planner.refused)

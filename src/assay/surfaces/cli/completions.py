@@ -10,6 +10,7 @@ from typing import get_args
 import click
 from click.shell_completion import CompletionItem
 
+from assay.core.case import ContractId
 from assay.core.plan import ProviderKind
 from assay.surfaces.cli.run_options import RUNS_DIR, RUNS_DIR_VARIABLE
 
@@ -64,6 +65,11 @@ def _files(context: click.Context, typed: str) -> list[CompletionItem]:
 def _folders(context: click.Context, typed: str) -> list[CompletionItem]:
     del context
     return [CompletionItem(typed, type="dir")]
+
+
+def _contracts(context: click.Context, typed: str) -> list[CompletionItem]:
+    """Ours by name; one of your own is in a file."""
+    return [CompletionItem(name) for name in get_args(ContractId) if name.startswith(typed)] or _files(context, typed)
 
 
 def _runs(context: click.Context, typed: str) -> list[CompletionItem]:
@@ -141,5 +147,6 @@ _WORDS: dict[str, Words] = {
     "DATASET|RUN": _files_or_runs,
     "BENCHMARK] SOURCES": _files,
     "PROVIDER/MODEL": _models,
+    "CONTRACT": _contracts,
 }
 """By the name that the help gives a parameter."""

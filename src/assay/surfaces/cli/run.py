@@ -134,7 +134,10 @@ _COUNT = click.IntRange(min=1)
 @click.option("--model", multiple=True, metavar="PROVIDER/MODEL", help="A candidate; several are run one after the other.")
 @click.option("--judge", multiple=True, metavar="PROVIDER/MODEL", help="A judge; several vote.")
 @click.option(
-    "--contract", metavar="NAME", default="", help="The format of the datasets, also of your own.  [default: recognised by content]"
+    "--contract",
+    metavar="CONTRACT",
+    default="",
+    help="The format of the datasets, also of your own.  [default: recognised by content]",
 )
 @click.option(
     "--grader", metavar="NAME", default="", help="Grade by code of your own: a plugin, module:function or file.py:function."

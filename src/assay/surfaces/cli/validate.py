@@ -94,7 +94,7 @@ class Sources(msgspec.Struct, frozen=True):
 @click.argument("paths", nargs=-1, metavar="PATHS...")
 @click.option(
     "--contract",
-    metavar="NAME",
+    metavar="CONTRACT",
     default="auto",
     show_default=True,
     help=f"The format of the files: {', '.join(CONTRACTS[1:])}, a plugin, or file.py:function.",

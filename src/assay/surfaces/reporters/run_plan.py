@@ -48,19 +48,7 @@ def plan_text(planned: api.PlannedRuns, estimate: api.CostEstimate, settings: Se
 
 def _lines(planned: api.PlannedRuns, estimate: api.CostEstimate) -> Iterator[tuple[str, str]]:
     first = planned.plans[0]
-    for dataset in first.datasets:
-        yield "dataset", _dataset(dataset)
-    yield "records", _records(planned, first)
-    for plan in planned.plans:
-        source = _SOURCES[plan.response_source].format(path=plan.responses_path)
-        yield "candidate", f"{_model(plan.candidate)} · {source} · run {plan.run_id}"
-    for judge in first.judges:
-        yield "judge", _model(judge)
-    for plugin in first.plugins:
-        if plugin.kind in ("policy", "grader"):
-            yield plugin.kind, plugin_words(msgspec.to_builtins(plugin))
-    if len(first.judges) > 1:
-        yield "panel", _panel(first)
+    yield from _subjects(planned)
     if first.profile:
         yield (
             "profile",
@@ -78,6 +66,24 @@ def _lines(planned: api.PlannedRuns, estimate: api.CostEstimate) -> Iterator[tup
     yield "runs in", planned.runs_dir
     for note in planned.notes:
         yield "note", note
+
+
+def _subjects(planned: api.PlannedRuns) -> Iterator[tuple[str, str]]:
+    """What is asked, who answers, and who grades."""
+    first = planned.plans[0]
+    for dataset in first.datasets:
+        yield "dataset", _dataset(dataset)
+    yield "records", _records(planned, first)
+    for plan in planned.plans:
+        source = _SOURCES[plan.response_source].format(path=plan.responses_path)
+        yield "candidate", f"{_model(plan.candidate)} · {source} · run {plan.run_id}"
+    for judge in first.judges:
+        yield "judge", _model(judge)
+    for plugin in first.plugins:
+        if plugin.kind in ("policy", "grader"):
+            yield plugin.kind, plugin_words(msgspec.to_builtins(plugin))
+    if len(first.judges) > 1:
+        yield "panel", _panel(first)
 
 
 def _dataset(dataset: DatasetPlan) -> str:
