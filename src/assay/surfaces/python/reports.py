@@ -19,7 +19,7 @@ class ShownReport(Report):
 
 def validate(
     source: Any,
-    contract: str = "auto",
+    contract: Any = "auto",
     *,
     config: api.ValidationConfig | None = None,
     strict: bool = False,
