@@ -87,6 +87,9 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 128
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of clients that were killed."""
+
 
 class BatchProvider:
     """The provider, for the time of a `with` block."""
