@@ -1,6 +1,7 @@
 """Lines of JSON and figures for Prometheus, from real runs."""
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,9 @@ def test_the_environment_asks_for_lines_too_and_a_file_takes_them() -> None:
 
 
 def test_without_it_nothing_is_logged() -> None:
+    run("--quiet", "--log-format", "json")
     assert run("--quiet").stderr == ""
+    assert (logging.getLogger("assay").handlers, logging.getLogger("assay").propagate) == ([], True)
 
 
 def test_a_failed_call_has_a_line_with_its_code_and_wait() -> None:

@@ -58,7 +58,10 @@ def log_to(path: str | None) -> Lines:
 
 def stop_logging(lines: Lines) -> list[str]:
     """Log nothing more, and close the file; one sentence on lines that could not be written, or none."""
-    logging.getLogger("assay").removeHandler(lines)
+    logger = logging.getLogger("assay")
+    logger.removeHandler(lines)
+    logger.setLevel(logging.NOTSET)
+    logger.propagate = True
     if lines.stream is not sys.stderr:
         with suppress(OSError):
             lines.stream.close()
