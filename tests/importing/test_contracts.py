@@ -114,3 +114,13 @@ def test_hostile_texts_stay_data() -> None:
     shown = assay("import", "log.json", "--run", "--id", "hostile")
     assert "\x1b" not in shown.output
     assert "abcdefghijklmnopqrstuvwxyz0123456789" not in Path("runs/hostile/predictions.jsonl").read_text()
+
+
+def test_characters_that_no_store_takes_are_replaced_and_flagged() -> None:
+    log = json.loads((FIXTURES / "capitals.json").read_text().replace("NaN", "null"))
+    log["samples"][0]["output"]["choices"][0]["message"]["content"] = "Par\x00is"
+    Path("log.json").write_text(json.dumps(log))
+    brought(Path("log.json").absolute(), options=("--run", "--id", "odd"))
+    line = json.loads(Path("runs/odd/predictions.jsonl").read_text().splitlines()[0])
+    assert line["model_response"] == "Par\ufffdis"
+    assert line["flags"] == ["imported", "replaced_characters"]

@@ -18,6 +18,7 @@ from assay.engine.finalize import finalize
 from assay.engine.folders import RunFolders, check_place, folders_of
 from assay.engine.inputs import DatasetInput, dataset_plan, read_dataset
 from assay.engine.planning import candidate_run_ids, suite_of
+from assay.engine.responses import storable
 from assay.engine.selection import prepared_records
 from assay.store.failures import disk_errors
 from assay.store.ledger import FinishedRecord, RecordRow, RunRow
@@ -223,9 +224,11 @@ class _ImportedRecords:
         if answer is None:
             return msgspec.structs.replace(attempt, error_code=item.error_code or "no_answer", error_message=item.error)
         # A time that nobody measured is no time of nought: what is flagged as given has none.
-        flags = (IMPORTED,) if item.latency_ms is not None else (IMPORTED, "prefilled")
+        text = storable(answer.text)
+        marks = {"prefilled": item.latency_ms is None, "replaced_characters": text != answer.text}
+        flags = (IMPORTED, *(name for name, is_so in marks.items() if is_so))
         reply = Reply(
-            text=answer.text,
+            text=text,
             finish_reason=answer.finish_reason,
             usage=answer.usage,
             model=answer.model,
@@ -272,7 +275,6 @@ class _Grading:
             justification=mark.explanation,
             evaluator=f"{self._source.tool}:{mark.scorer}",
             selected_choice_ids=_selected(item, mark),
-            flags=(IMPORTED,),
         )
 
 

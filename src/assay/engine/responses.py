@@ -63,7 +63,7 @@ class Responses:
     def reply_for(self, case_id: str, sample: int = 0) -> Reply:
         """The answer as a reply, flagged as given; NUL and unpaired surrogates are replaced, which is flagged too."""
         given = self._given(_key(case_id, sample))
-        text = given if given.isascii() and "\x00" not in given else given.translate(_REPLACED)
+        text = storable(given)
         return Reply(text=text, flags=("prefilled", "replaced_characters") if text != given else ("prefilled",))
 
     def _given(self, key: str) -> str:
@@ -76,6 +76,11 @@ class Responses:
     def add_text(self, case_id: str, text: str, *, sample: int = 0) -> None:
         """Keep a response."""
         self._texts[_key(case_id, sample)] = text
+
+
+def storable(given: str) -> str:
+    """An answer without NUL and unpaired surrogates, which are replaced."""
+    return given if given.isascii() and "\x00" not in given else given.translate(_REPLACED)
 
 
 class ResponseFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,8 @@ from typing import get_args
 import msgspec
 
 from assay.core.case import ContractId
-from assay.core.errors import UsageProblem
+from assay.core.errors import SourceUnreadable, UsageProblem
+from assay.datasets.converters.columns import RowRefused
 from assay.datasets.importers.deepeval import read_deepeval
 from assay.datasets.importers.guessing import guess_format
 from assay.datasets.importers.inputs import ImportSource
@@ -108,8 +109,12 @@ def read_files(
     sources = [ImportSource(name) for name in names]
     known: ImportFormat = form or guess_format(sources)
     reading, intake = Reading(follows_files=follows_files, wants_turns=wants_turns), Intake()
-    for item, source, line in _READERS[known](sources, reading):
-        intake.add(item, source, line)
+    try:
+        for item, source, line in _READERS[known](sources, reading):
+            intake.add(item, source, line)
+    except RowRefused as problem:
+        # What stands around the items, not one of them.
+        raise SourceUnreadable(f"these are no files of {known}: {problem}", hint="name the format: --from") from problem
     return Imported(known, intake, reading, sources)
 
 

@@ -12,6 +12,7 @@ from assay.datasets.importers.items import Answer, Item, Mark, Question, Row
 from assay.datasets.importers.lines import listed, objects
 from assay.datasets.importers.members import Members
 from assay.datasets.importers.report import Reading
+from assay.datasets.importers.shapes import amount, mappings, number
 from assay.datasets.importers.turns import Call, Said, turns_of
 
 _NUMBERED = re.compile(r"test_case_\d+")
@@ -49,12 +50,12 @@ def _cases(source: ImportSource, reading: Reading) -> Iterator[tuple[int, Member
         return
     _note_run(run, reading)
     name = next((name for name in (_CONVERSATIONS if reading.wants_turns else _RUNS) if name in run), None)
-    for number, text in listed(source, run.part(name), name) if name else ():
+    for place, text in listed(source, run.part(name), name) if name else ():
         source.tally.read += 1
         try:
-            yield number, Members(text, "the test case")
+            yield place, Members(text, "the test case")
         except RowRefused as problem:
-            source.tally.refuse(str(problem), line=number)
+            source.tally.refuse(str(problem), line=place)
 
 
 def _run_of(source: ImportSource) -> Members | None:
@@ -131,7 +132,7 @@ class _Case:
 
     def _conversation(self, naming: _Naming, *, dataset: str, candidate: str) -> Item:
         """A conversational case with the turns that were recorded."""
-        recorded = [turn for turn in self._values["turns"] if isinstance(turn, dict)]
+        recorded = mappings(self._values["turns"])
         said = [Said(role=str(turn.get("role")), text=str(turn.get("content") or ""), calls=_calls(turn)) for turn in recorded]
         first = next((one.text for one in said if one.role == "user"), "")
         question = Question(id=naming.id_for(self._text("name"), digest(recorded)), dataset=dataset, prompt=first)
@@ -154,22 +155,18 @@ class _Case:
     def _answer(self, text: str) -> Answer | None:
         if not text:
             return None
-        counts = {name: self._values.get(name) for name in ("input_token_count", "output_token_count")}
-        known = {
-            name.replace("_token_count", "_tokens"): int(value) for name, value in counts.items() if isinstance(value, int | float)
-        }
-        return Answer(text=text, usage=Usage(**known))
+        counts = [amount(self._values.get(name)) for name in ("input_token_count", "output_token_count")]
+        return Answer(text=text, usage=Usage(*(None if count is None else int(count) for count in counts)))
 
     def _marks(self) -> Iterator[Mark]:
-        measured = self._values.get("metrics_data") or []
-        for metric in measured if isinstance(measured, list) else []:
-            if isinstance(metric, dict) and isinstance(metric.get("name"), str):
+        for metric in mappings(self._values.get("metrics_data")):
+            if isinstance(metric.get("name"), str):
                 yield _mark(metric)
 
 
 def _calls(turn: Row) -> tuple[Call, ...]:
     """The tools that a turn used, in either spelling."""
-    used = turn.get("tools_called") or turn.get("toolsCalled") or ()
+    used = mappings(turn.get("tools_called") or turn.get("toolsCalled"))
     return tuple(
         Call(
             name=str(call.get("name")),
@@ -177,17 +174,16 @@ def _calls(turn: Row) -> tuple[Call, ...]:
             output=call.get("output"),
         )
         for call in used
-        if isinstance(call, dict)
     )
 
 
 def _mark(metric: Row) -> Mark:
-    score, error = metric.get("score"), metric.get("error")
-    is_scored = isinstance(score, int | float) and not error
+    score, error = number(metric.get("score")), metric.get("error")
+    is_scored = score is not None and not error
     passed: Any = metric.get("success")
     return Mark(
         scorer=metric["name"],
-        value=float(score) if is_scored and score is not None else None,
+        value=score if is_scored else None,
         passed=passed if is_scored and isinstance(passed, bool) else None,
         explanation=metric["reason"] if isinstance(metric.get("reason"), str) else "",
         reason="" if is_scored else str(error or "the metric gave no score"),

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -16,6 +15,7 @@ from assay.datasets.importers.items import Answer, Item, Mark, Question, Row
 from assay.datasets.importers.lines import listed
 from assay.datasets.importers.members import Members
 from assay.datasets.importers.report import Reading
+from assay.datasets.importers.shapes import amount, mapping, mappings, seconds, sequence, tokens
 from assay.datasets.importers.turns import Call, Said, turns_of
 from assay.datasets.importers.zip_door import Archive
 
@@ -150,7 +150,7 @@ class _Sample:
             error_code=error_code,
             error=error,
             turns=turns_of(list(self._said()), self._reading) if self._reading.wants_turns else [],
-            started_at=_seconds(sample.get("started_at")),
+            started_at=seconds(sample.get("started_at")),
             latency_ms=self._latency(),
         )
         self._count_rest()
@@ -158,7 +158,7 @@ class _Sample:
 
     def _count_rest(self) -> None:
         if not self._reading.wants_turns:
-            turns = sum(message.get("role") == "tool" for message in self._sample.list("messages") if isinstance(message, dict))
+            turns = sum(message.get("role") == "tool" for message in mappings(self._sample.get("messages")))
             self._reading.leave_out("tool results in messages (--to conversation_v1 has them)", turns)
         for name in self._sample.unread():
             if name not in _EXPECTED:
@@ -244,55 +244,44 @@ class _Sample:
 
     def _answer(self) -> Answer | None:
         output = self._sample.mapping("output")
-        first = next(iter(output.get("choices") or ()), None)
-        if not isinstance(first, dict):
+        choices = mappings(output.get("choices"))
+        if not choices:
             return None
-        self._reading.leave_out("further choices of an answer", len(output["choices"]) - 1)
-        message = first.get("message") or {}
+        self._reading.leave_out("further choices of an answer", len(choices) - 1)
+        message = mapping(choices[0].get("message"))
         if not self._reading.wants_turns:
-            self._reading.leave_out("tool calls of an answer", len(message.get("tool_calls") or ()))
-        usage, cost = self._usage(output)
+            self._reading.leave_out("tool calls of an answer", len(sequence(message.get("tool_calls"))))
+        usage = mapping(self._sample.mapping("model_usage").get(self._log.candidate)) or mapping(output.get("usage"))
         return Answer(
             text=self._content(message.get("content")),
             model=str(output.get("model") or ""),
-            finish_reason=str(first.get("stop_reason") or ""),
-            usage=usage,
-            cost=cost,
+            finish_reason=str(choices[0].get("stop_reason") or ""),
+            usage=_usage(usage),
+            cost=amount(usage.get("total_cost")),
         )
 
     def _said(self) -> Iterator[Said]:
         """All messages of the sample; what a tool gave back stands with its call."""
-        messages = [message for message in self._sample.list("messages") if isinstance(message, dict)]
+        messages = mappings(self._sample.get("messages"))
         results = [message for message in messages if message.get("role") == "tool"]
         outputs = {message.get("tool_call_id"): self._content(message.get("content")) for message in results}
         for message in messages:
             if message.get("role") == "tool":
                 continue
-            calls = [call for call in message.get("tool_calls") or () if isinstance(call, dict)]
+            calls = mappings(message.get("tool_calls"))
             used = (
                 Call(name=str(call.get("function")), given=call.get("arguments") or {}, output=outputs.get(call.get("id")))
                 for call in calls
             )
             yield Said(role=str(message.get("role")), text=self._content(message.get("content")), calls=tuple(used))
 
-    def _usage(self, output: Row) -> tuple[Usage, float | None]:
-        """Tokens of all calls to the candidate for this sample, or of the last one where the log has no more."""
-        usage = self._sample.mapping("model_usage").get(self._log.candidate) or output.get("usage") or {}
-        cost = usage.get("total_cost")
-        return Usage(
-            input_tokens=_count(usage.get("input_tokens")),
-            output_tokens=_count(usage.get("output_tokens")),
-            total_tokens=_count(usage.get("total_tokens")),
-            cached_tokens=_count(usage.get("input_tokens_cache_read")),
-            reasoning_tokens=_count(usage.get("reasoning_tokens")),
-        ), float(cost) if isinstance(cost, int | float) else None
-
     def _latency(self) -> float | None:
         """Of the one call, or of the whole sample where there were several."""
-        said = [message for message in self._sample.list("messages") if isinstance(message, dict)]
+        said = mappings(self._sample.get("messages"))
         is_one = sum(message.get("source") == "generate" or message.get("role") == "assistant" for message in said) < 2
-        seconds = self._sample.mapping("output").get("time") if is_one else self._sample.get("working_time")
-        return round(float(seconds) * 1000, 3) if isinstance(seconds, int | float) else None
+        seconds_taken = self._sample.mapping("output").get("time") if is_one else self._sample.get("working_time")
+        taken = amount(seconds_taken)
+        return None if taken is None else round(taken * 1000, 3)
 
     def _error(self) -> tuple[str, str]:
         error, limit = self._sample.get("error"), self._sample.mapping("limit")
@@ -350,13 +339,12 @@ def _why_none(value: Any) -> str:
     return "the scorer gave no value" if value is None else f"the scorer's value is no number: {str(value)[:60]!r}"
 
 
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _seconds(value: Any) -> float | None:
-    try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-    return moment.timestamp() if moment is not None and moment.tzinfo is not None else None
+def _usage(usage: Row) -> Usage:
+    """Tokens of all calls to the candidate for a sample, or of the last one where the log has no more."""
+    return Usage(
+        input_tokens=tokens(usage.get("input_tokens")),
+        output_tokens=tokens(usage.get("output_tokens")),
+        total_tokens=tokens(usage.get("total_tokens")),
+        cached_tokens=tokens(usage.get("input_tokens_cache_read")),
+        reasoning_tokens=tokens(usage.get("reasoning_tokens")),
+    )

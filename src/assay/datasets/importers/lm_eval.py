@@ -15,6 +15,7 @@ from assay.datasets.importers.items import Answer, Item, Mark, Question, Row
 from assay.datasets.importers.lines import objects
 from assay.datasets.importers.members import Members
 from assay.datasets.importers.report import Reading
+from assay.datasets.importers.shapes import seconds
 
 _STAMPED = re.compile(r"samples_(?P<task>.+)_\d{4}-\d{2}-\d{2}T[0-9:.-]+")
 _PLAIN = re.compile(r"samples_(?P<task>.+)")
@@ -70,7 +71,8 @@ def _results(source: ImportSource) -> _Results:
         raise SourceUnreadable(
             f"'{source.name}' holds no results of lm-eval: {problem}", hint="name only samples_*.jsonl"
         ) from problem
-    when = datetime.fromtimestamp(date, UTC).isoformat() if isinstance(date, int | float) else str(date or "")
+    at = None if isinstance(date, str) else seconds(date)
+    when = str(date or "") if at is None else datetime.fromtimestamp(at, UTC).isoformat()
     return _Results(str(model or ""), str(version or ""), when)
 
 

@@ -14,6 +14,7 @@ from assay.datasets.importers.items import Answer, Item, Question, Row
 from assay.datasets.importers.lines import objects
 from assay.datasets.importers.members import Members
 from assay.datasets.importers.report import Reading
+from assay.datasets.importers.shapes import mapping, mappings, seconds, sequence, tokens
 from assay.datasets.key_index import KeyIndex
 from assay.datasets.source import Source, filled_lines
 
@@ -107,11 +108,10 @@ class _Requests:
         if error or status != 200 or not isinstance(body, dict):
             code, message = _problem(error, body, status)
             return msgspec.structs.replace(item, error_code=code, error=message)
-        started_at = body.get("created", body.get("created_at"))
         return msgspec.structs.replace(
             item,
             answer=self._answer(body, str(response.get("request_id") or "")),
-            started_at=float(started_at) if isinstance(started_at, int | float) else None,
+            started_at=seconds(body.get("created", body.get("created_at"))),
         )
 
     def unanswered(self) -> Iterator[tuple[Item, ImportSource, int]]:
@@ -149,21 +149,23 @@ class _Requests:
         return asked(given, self._reading)
 
     def _answer(self, body: Row, request_id: str) -> Answer:
-        choice = next(iter(body.get("choices") or ()), None) or {}
-        text = content_text((choice.get("message") or {}).get("content"), self._reading) if choice else self._output_text(body)
-        self._reading.leave_out("further choices of an answer", max(0, len(body.get("choices") or ()) - 1))
-        self._reading.leave_out("tool calls of an answer", len((choice.get("message") or {}).get("tool_calls") or ()))
+        choices = mappings(body.get("choices"))
+        choice = choices[0] if choices else {}
+        message = mapping(choice.get("message"))
+        text = content_text(message.get("content"), self._reading) if choices else self._output_text(body)
+        self._reading.leave_out("further choices of an answer", max(0, len(choices) - 1))
+        self._reading.leave_out("tool calls of an answer", len(sequence(message.get("tool_calls"))))
         return Answer(
             text=text,
             model=str(body.get("model") or ""),
             finish_reason=str(choice.get("finish_reason") or body.get("status") or ""),
-            usage=_usage(body.get("usage") or {}),
+            usage=_usage(mapping(body.get("usage"))),
             request_id=request_id,
         )
 
     def _output_text(self, body: Row) -> str:
         """The text of an answer in the form of the Responses API."""
-        said = [one for one in body.get("output") or () if isinstance(one, dict)]
+        said = mappings(body.get("output"))
         self._reading.leave_out("output that is no message", sum(one.get("type") != "message" for one in said))
         return "\n".join(content_text(one.get("content"), self._reading) for one in said if one.get("type") == "message")
 
@@ -177,22 +179,19 @@ def _custom_id(row: Members) -> str:
 
 def _problem(error: Any, body: Any, status: Any) -> tuple[str, str]:
     """Code and words of what went wrong, from wherever the API says it."""
-    said = error if isinstance(error, dict) else (body.get("error") if isinstance(body, dict) else None) or {}
+    said = mapping(error) or mapping(mapping(body).get("error"))
     code = str(said.get("code") or said.get("type") or f"http_{status}")
     return code, str(said.get("message") or f"the provider answered with status {status}")
 
 
 def _usage(usage: Row) -> Usage:
-    details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details") or {}
-    thought = usage.get("completion_tokens_details") or usage.get("output_tokens_details") or {}
+    """Tokens as chat completions count them, or as responses do."""
+    details = mapping(usage.get("prompt_tokens_details")) or mapping(usage.get("input_tokens_details"))
+    thought = mapping(usage.get("completion_tokens_details")) or mapping(usage.get("output_tokens_details"))
     return Usage(
-        input_tokens=_count(usage.get("prompt_tokens", usage.get("input_tokens"))),
-        output_tokens=_count(usage.get("completion_tokens", usage.get("output_tokens"))),
-        total_tokens=_count(usage.get("total_tokens")),
-        cached_tokens=_count(details.get("cached_tokens")),
-        reasoning_tokens=_count(thought.get("reasoning_tokens")),
+        input_tokens=tokens(usage.get("prompt_tokens", usage.get("input_tokens"))),
+        output_tokens=tokens(usage.get("completion_tokens", usage.get("output_tokens"))),
+        total_tokens=tokens(usage.get("total_tokens")),
+        cached_tokens=tokens(details.get("cached_tokens")),
+        reasoning_tokens=tokens(thought.get("reasoning_tokens")),
     )
-
-
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

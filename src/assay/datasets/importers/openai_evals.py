@@ -84,7 +84,7 @@ def _question(sample: Members, dataset: str, reading: Reading) -> Question:
 def _ideal(value: Any) -> list[str]:
     listed = value if isinstance(value, list) else [] if value is None else [value]
     texts = [str(one) if isinstance(one, int | float) and not isinstance(one, bool) else one for one in listed]
-    strange = next((one for one in texts if not isinstance(one, str)), None)
-    if strange is not None:
-        raise RowRefused(f"an ideal answer is {kind(strange)}")
+    strange = [one for one in texts if not isinstance(one, str)]
+    if strange:
+        raise RowRefused(f"an ideal answer is {kind(strange[0])}")
     return list(dict.fromkeys(text for text in texts if text.strip()))

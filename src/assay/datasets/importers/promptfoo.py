@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -18,6 +17,7 @@ from assay.datasets.importers.members import Members
 from assay.datasets.importers.promptfoo_asserts import demands
 from assay.datasets.importers.promptfoo_config import chat_or_text, question_of, read_config, test_metadata
 from assay.datasets.importers.report import Reading
+from assay.datasets.importers.shapes import amount, mapping, mappings, number, seconds, tokens
 from assay.datasets.yaml_door import parse_yaml
 
 SCORER = "score"
@@ -75,7 +75,7 @@ def _results(
     except RowRefused as problem:
         raise SourceUnreadable(f"'{source.name}' holds no results of promptfoo: {problem}", hint="write them anew") from problem
     dataset = str(config.get("description") or source.path.name.partition(".")[0])
-    started_at = _seconds(reading.created_at)
+    started_at = seconds(reading.created_at)
     for line, text in listed(source, results, "results.results"):
         source.tally.read += 1
         try:
@@ -105,7 +105,6 @@ class _Result:
         given = asked(chat_or_text(raw) if isinstance(raw, str) else raw, self._reading)
         demanded = demands(test.get("assert"), variables, self._reading)
         code, error = self._error()
-        latency = result.get("latencyMs")
         self._count_rest(test)
         return Item(
             question=question_of(given, demanded, dataset=dataset, metadata=test_metadata(test, variables)),
@@ -115,7 +114,7 @@ class _Result:
             error_code=code,
             error=error,
             started_at=started_at,
-            latency_ms=float(latency) if isinstance(latency, int | float) and not code else None,
+            latency_ms=None if code else amount(result.get("latencyMs")),
         )
 
     def _candidate(self) -> str:
@@ -130,13 +129,13 @@ class _Result:
             return None
         if not isinstance(output, str):
             self._reading.leave_out("output that is no text, written as JSON")
-        usage = self._result.mapping("tokenUsage")
-        counts = {name: usage.get(name) or None for name in ("prompt", "completion", "total", "cached")}
-        cost = self._result.get("cost")
+        usage = mapping(self._result.get("tokenUsage"))
+        # promptfoo writes 0 where a provider has not counted.
+        counts = [tokens(usage.get(name)) or None for name in ("prompt", "completion", "total", "cached")]
         return Answer(
             text=output if isinstance(output, str) else msgspec.json.encode(output).decode(),
-            usage=Usage(counts["prompt"], counts["completion"], counts["total"], counts["cached"]),
-            cost=float(cost) if isinstance(cost, int | float) and cost else None,
+            usage=Usage(*counts),
+            cost=amount(self._result.get("cost")) or None,
         )
 
     def _error(self) -> tuple[str, str]:
@@ -147,8 +146,8 @@ class _Result:
 
     def _marks(self) -> Iterator[Mark]:
         grading = self._result.mapping("gradingResult")
-        value, reason = self._result.get("score"), str(grading.get("reason") or "")
-        components = [one for one in grading.get("componentResults") or () if isinstance(one, dict)]
+        value, reason = number(self._result.get("score")), str(grading.get("reason") or "")
+        components = mappings(grading.get("componentResults"))
         thrown = next((text for one in components if (text := str(one.get("reason") or "")).startswith(_THROWN)), "")
         if thrown:
             self._reading.leave_out("score of a check that threw an error")
@@ -157,14 +156,13 @@ class _Result:
         passed = self._result.get("success")
         yield Mark(
             scorer=SCORER,
-            value=float(value) if isinstance(value, int | float) and not thrown else None,
+            value=None if thrown else value,
             passed=passed if isinstance(passed, bool) and not thrown else None,
             explanation=_explained(components) or reason,
             reason=_first_line(thrown),
         )
-        for name, one in self._result.mapping("namedScores").items():
-            if isinstance(one, int | float):
-                yield Mark(scorer=name, value=float(one))
+        for name, one in mapping(self._result.get("namedScores")).items():
+            yield Mark(scorer=name, value=number(one))
 
     def _count_rest(self, test: Row) -> None:
         for name in self._result.names():
@@ -176,17 +174,9 @@ class _Result:
 def _explained(components: list[Any]) -> str:
     """The failed checks of a test, or that all of them passed."""
     failed = [one for one in components if not one.get("pass")]
-    lines = [f"{(one.get('assertion') or {}).get('type', 'check')}: {_first_line(one.get('reason'))}" for one in failed]
+    lines = [f"{mapping(one.get('assertion')).get('type', 'check')}: {_first_line(one.get('reason'))}" for one in failed]
     return "; ".join(lines)
 
 
 def _first_line(text: Any) -> str:
     return str(text or "").partition("\n")[0]
-
-
-def _seconds(text: str) -> float | None:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment.timestamp() if moment.tzinfo is not None else None
