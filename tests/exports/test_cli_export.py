@@ -129,3 +129,26 @@ def test_a_pipe_is_written_as_it_is() -> None:
     command = [sys.executable, "-m", "assay", "export", "latest", "--format", "jsonl", "-o", "/dev/stdout"]
     written = subprocess.run(command, capture_output=True, check=True).stdout
     assert written.count(b'"record_id"') == 3
+
+
+def test_invalid_records_are_said_to_be_left_out() -> None:
+    records = [{"record_id": "good", "input": {"prompt": "?"}}, {"record_id": "bad", "input": {"prompt": 5}}]
+    head = {"dataset_id": "half", "dataset_version": "1", "schema_version": "1.0"}
+    Path("half.json").write_text(json.dumps({**head, "records": records}), encoding="utf-8")
+    assay(
+        "run",
+        "half.json",
+        "--model",
+        "scripted/echo",
+        "--judge",
+        "scripted/judge-4",
+        "--run-id",
+        "half",
+        "-q",
+        "--on-invalid",
+        "skip",
+    )
+    assert "left out: 1 invalid record; failures.jsonl" in assay("export", "half", "-o", "half.csv").stderr
+    assert assay("export", "half", "-o", "half.xlsx").stderr == ""
+    refused = assay("export", "half", "--format", "json", "-o", "half.json", "--force")
+    assert "is one of the sources" in refused.stderr

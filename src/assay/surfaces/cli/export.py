@@ -83,6 +83,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     records: int
+    invalid: int = 0
+    """Records of a run that broke their contract, and are no rows of a table."""
     origins: tuple[str, ...]
     """Files that must not be overwritten."""
     files: Mapping[str, Callable[[Teller], Iterator[bytes]]]
@@ -125,6 +127,8 @@ def write(options: Options) -> None:
         _write(subject, target, teller=teller, has_mark=options.bom)
     finally:
         meter.hide()
+    if subject.invalid and target.format != "xlsx":
+        teller.notes.append(f"left out: {counted(subject.invalid, 'invalid record')}; failures.jsonl of the run says what is wrong")
     _tell(subject, target, teller=teller, is_json=options.is_json)
 
 
@@ -133,10 +137,16 @@ def _run(run: api.Run) -> Subject:
     return Subject(
         name=run.folders.run_id,
         records=run.result.counts.valid_records,
-        origins=tuple(map(str, run.artifacts().values())),
+        invalid=run.result.counts.invalid_records,
+        origins=(*map(str, run.artifacts().values()), *_datasets_of(run)),
         files={name: partial(writer, run) for name, writer in writers.items()},
         write_folder=partial(write_run_folder, run),
     )
+
+
+def _datasets_of(run: api.Run) -> list[str]:
+    """The files that the run was made of."""
+    return [str(dataset["path"]) for dataset in (run.manifest.get("plan") or {}).get("datasets", ())]
 
 
 def _dataset(path: str) -> Subject:

@@ -97,10 +97,20 @@ def whole_folder(path: str) -> Iterator[Path]:
         yield partial
         if target.exists():
             target.rename(older)
-        partial.rename(target)
+        _take_place(partial, target, older)
     finally:
-        for left in (partial, older):
-            shutil.rmtree(left, ignore_errors=True)
+        shutil.rmtree(partial, ignore_errors=True)
+    shutil.rmtree(older, ignore_errors=True)
+
+
+def _take_place(partial: Path, target: Path, older: Path) -> None:
+    """The older folder comes back where the new one cannot take its place."""
+    try:
+        partial.rename(target)
+    except OSError:
+        if older.exists():
+            older.rename(target)
+        raise
 
 
 def refuse_overwrite(output: str, sources: Iterable[str], *, option: str) -> None:

@@ -99,5 +99,6 @@ def _figures(run: Run) -> Iterator[str]:
             shown = with_interval(metrics[name], metrics[f"{name}_interval"])
             yield f"| {name} | {shown} | {metrics['n_scored']:,} |\n"
     if metrics:
+        yield f"| invalid_records, not in this table | {run.result.counts.invalid_records:,} | {metrics['total_records']:,} |\n"
         yield f"| error_rate | {metrics['error_rate']:.2f} | {metrics['total_records']:,} |\n"
     yield "\nNumbers in brackets are 95 % intervals.\n"

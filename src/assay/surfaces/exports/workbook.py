@@ -62,9 +62,6 @@ def _write(run: Run, library: Any, *, path: Path, teller: Teller) -> None:
         "constant_memory": True,
         "tmpdir": str(path.parent),
         "in_memory": False,
-        "strings_to_formulas": False,
-        "strings_to_urls": False,
-        "strings_to_numbers": False,
     }
     with library.Workbook(str(path), settings) as book:
         _describe(book, run)
