@@ -2,6 +2,8 @@
 
 import json
 import stat
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from assay.core.errors import ServerProblem
 from assay.engine.batches import TRIES
 from assay.engine.request import RunRequest
 from tests.engine.batch_runs import KINDS, attempts, ledger_rows, manifest, resumed, run, started, write_run
-from tests.engine.run_settings import batch_record, problems_of, write_batch, write_golden
+from tests.engine.run_settings import batch_record, mcq_row, problems_of, write_batch, write_golden, write_rows
 from tests.models.batch_provider import BatchProvider, Faults, Refused
 
 FILES = {"openai": "POST /v1/batches", "openai_responses": "POST /v1/batches", "anthropic": "POST /v1/messages/batches"}
@@ -325,3 +327,17 @@ def test_a_record_with_a_limit_on_latency_is_flagged_because_nobody_knows_it(tmp
         run(run_file)
     (line,) = api.open_run("x", runs_dir=tmp_path / "runs").predictions()
     assert (line["passed"], line["latency_ms"], "latency_unknown" in line["flags"]) == (True, None, True)
+
+
+def test_attachments_go_with_the_requests_of_a_batch(tmp_path: Path) -> None:
+    with BatchProvider() as provider:
+        run_file = write_run(tmp_path, provider, datasets=["attached.jsonl"])
+        write_rows(tmp_path / "attached.jsonl", mcq_row("a", attachments=[{"path": "a.txt", "title": "The lease"}]))
+        (tmp_path / "a.txt").write_text("The lease ends in May.")
+        assert run(run_file).counts.evaluated_records == 1
+    assert b"The lease ends in May." in provider.files["file-0001"]
+
+
+def test_a_run_without_batches_does_not_load_what_they_are_handed_in_with() -> None:
+    script = "import sys, assay.api.runs; print('httptools' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", script], text=True) == "False\n"

@@ -68,10 +68,6 @@ class Spooler:
         self._framing = spooling.desk.framing
         self._most_requests, self._most_bytes = spooling.limits.requests, spooling.limits.bytes
         self._spent = spooling.spent
-        self.too_large = 0
-        """Requests that are larger than a whole batch may be: they are asked by themselves."""
-        self.over_budget = 0
-        """Records that were left out because of what the run may cost."""
 
     async def rows(self) -> AsyncGenerator[BatchRow, None]:
         """The batches of all open records that are in none; a file is there, and noted, when its batch is given out."""
@@ -94,7 +90,6 @@ class Spooler:
 
     def _note_too_large(self, asked: _Asked, size: int) -> None:
         """The request is asked by itself, or its record fails."""
-        self.too_large += 1
         attempt = Attempt(
             stage="candidate",
             call_id="candidate",
@@ -167,7 +162,8 @@ class Spooler:
         except (StopIteration, GradingFailure):
             # Graded without an answer, or not to be graded at all: the usual way says so.
             return None
-        if ask.stage != "candidate" or not ask.messages:
+        # After a stop nobody reads attachments, so that an ask may lack them.
+        if ask.stage != "candidate" or not ask.messages or self._from.stop.is_set():
             return None
         ask = msgspec.structs.replace(ask, sample=case.sample) if case.sample else ask
         address = self._from.address(ask)
@@ -188,7 +184,6 @@ class Spooler:
 
     def _leave_out(self, positions: list[int]) -> None:
         if positions:
-            self.over_budget += len(positions)
             message = f"the batches may cost {self._spent:.4f} of {self._from.plan.max_cost:.4f} US dollars, by estimate"
             self._from.book.close(positions, Cancelled(code="budget_exhausted", message=message))
 

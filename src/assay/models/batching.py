@@ -5,14 +5,16 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from assay.core.ask import Ask, ModelFailure, Reply
 from assay.core.plan import BatchPlan, ModelPlan, ProviderKind, ProviderPlan
 from assay.models.opening import Opening
-from assay.models.transport import Exchanged, Transport
+
+if TYPE_CHECKING:
+    from assay.models.transport import Exchanged, Transport
 
 PIECE = 256 << 10
 """Bytes of a file that are in memory at a time."""
@@ -127,7 +129,7 @@ class Batchable(Protocol):
     def request(self, ask: Ask) -> bytes:
         """The body of the request that asks it."""
 
-    def read(self, exchanged: Exchanged[Any]) -> Reply:
+    def read(self, exchanged: "Exchanged[Any]") -> Reply:
         """What a body says; raises ModelFailure."""
 
 
@@ -179,7 +181,7 @@ async def open_desk(
         yield desk
 
 
-def checked_id(value: str, transport: Transport) -> str:
+def checked_id(value: str, transport: "Transport") -> str:
     """An id as it may stand in a path: what a provider calls something must not lead anywhere else. Raises ModelFailure."""
     if not _ID.fullmatch(value) or ".." in value:
         raise ModelFailure("internal_error", f"'{transport.endpoint.provider}' named something by an id that is none")
