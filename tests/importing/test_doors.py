@@ -1,5 +1,6 @@
 """Files that mean harm: archives that grow, lie or are cut off, and JSON that is none."""
 
+import gzip
 import io
 import struct
 import zipfile
@@ -109,3 +110,27 @@ def test_a_broken_stream_inside_an_archive_is_refused() -> None:
     content[50:60] = bytes(10)
     with Archive(written(bytes(content))) as archive, pytest.raises(SourceUnreadable):
         archive.read("a.json")
+
+
+def test_an_encrypted_entry_and_an_unknown_method_are_refused() -> None:
+    content = bytearray(packed({"a.json": b"0123456789"}, method=zipfile.ZIP_STORED))
+    directory = content.index(b"PK\x01\x02")
+    content[directory + 8] = 1
+    with Archive(written(bytes(content))) as archive, pytest.raises(SourceUnreadable, match="encrypted"):
+        archive.read("a.json")
+    content[directory + 8], content[directory + 10] = 0, 99
+    with Archive(written(bytes(content))) as archive, pytest.raises(SourceUnreadable, match="method 99"):
+        archive.read("a.json")
+
+
+def test_an_entry_whose_place_is_a_lie_is_refused() -> None:
+    content = bytearray(packed({"a.json": b"0123456789"}))
+    content[:4] = b"XXXX"
+    with Archive(written(bytes(content))) as archive, pytest.raises(SourceUnreadable, match="no entry"):
+        archive.read("a.json")
+
+
+def test_gzipped_files_are_read() -> None:
+    Path("samples.jsonl.gz").write_bytes(gzip.compress((FIXTURES / "evals_samples.jsonl").read_bytes()))
+    assert assay("import", "samples.jsonl.gz", "-o", "rows.jsonl").exit_code == 0
+    assert len(Path("rows.jsonl").read_text().splitlines()) == 3

@@ -130,3 +130,35 @@ def test_results_that_promptfoo_writes_now_are_read_like_those_of_the_fixtures(t
     subprocess.run(["sh", Path(__file__).parent / "make_promptfoo.sh", tmp_path, PROMPTFOO], check=True, capture_output=True)
     runs = brought(tmp_path / "promptfoo_results.json", options=("--run",))["runs"]
     assert sum(run["metrics"]["pass_count"] for run in runs) == 18
+
+
+def test_files_below_the_folder_are_read_when_asked_for() -> None:
+    Path("prompts.txt").write_text("Say {{a}}\n---\nShout {{a}}\n")
+    Path("tests.yaml").write_text("- {vars: {a: x}}\n- not a test\n")
+    Path("tests.jsonl").write_text('{"vars": {"a": "y"}, "assert": [{"type": "equals", "value": "file://answer.txt"}]}\n')
+    Path("table.csv").write_text("a,__expected,__expected2,__metric\nz,Zed,llm-rubric: Is a letter,m\n")
+    names = ("tests.yaml", "tests.jsonl", "table.csv", "missing.csv")
+    written = config(
+        "prompts: file://prompts.txt\ntests: [" + ", ".join(f"'file://{name}'" for name in names) + ", 'elsewhere', 7]"
+    )
+    found = records(written, options=("--with-files",))
+    left_out = brought(written, options=("--with-files",))["report"]["left_out"]
+    assert list(found) == ["Say x", "Shout x", "Say y", "Shout y", "Say z", "Shout z"]
+    assert found["Say z"]["reference"] == {"answer": "Zed", "rubric": [{"id": "assert-1", "title": "Is a letter"}]}
+    assert left_out["file:// that cannot be read"] == left_out["tests from elsewhere"] == left_out["column __metric"] == 1
+    assert left_out["assert equals from a file"] == 1
+
+
+def test_groups_negations_and_demands_of_all_tests_come_along() -> None:
+    asserts = "[{type: assert-set, assert: [{type: not-contains, value: no}]}, {type: is-refusal}, {type: is-json}, 7]"
+    written = config(f"prompts: ['{{{{a}}}}']\ndefaultTest: {{assert: [{{type: similar, value: '{{{{a}}}}!'}}]}}\n"
+                     f"tests: [{{vars: {{a: x}}, assert: {asserts}}}]")  # fmt: skip
+    report = brought(written, options=("-o", "rows.jsonl"))["report"]
+    row = json.loads(Path("rows.jsonl").read_text())
+    assert [criterion["title"] for criterion in row["rubric"]] == ['Not so: contains "no"', "Refuses to answer"]
+    assert row["reference_answers"] == ["x!"]
+    assert {name for name in report["left_out"] if name.startswith("assert")} == {
+        "assert-set as a group",
+        "assert is-json",
+        "assert that is no object",
+    }
