@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -156,3 +157,11 @@ def test_nothing_is_looked_for_before_a_name_asks_for_it(site: Site, tmp_path: P
     words(tmp_path)
     done = site.python("-c", WATCH, *command, cwd=tmp_path)
     assert done.stderr.splitlines()[-1] == "False False"
+
+
+@pytest.mark.usefixtures("site")
+@pytest.mark.parametrize("named", [{"models": ("parrot",)}, {"judges": ("parrot",)}, {"grader": "exact"}, {"policy": "brief"}])
+def test_callers_who_may_not_choose_code_cannot_name_a_plugin(tmp_path: Path, named: dict[str, Any]) -> None:
+    options = {"models": ("scripted/echo",), "judges": ("scripted/judge-5",), **named}
+    with pytest.raises(PlanProblems, match="code cannot be named here"):
+        api.plan_runs(api.RunRequest(datasets=(str(words(tmp_path)),), code=(), **options))

@@ -79,7 +79,7 @@ def _instance(kind: PluginKind, given: Any) -> Any:
         raise UsageProblem(f"no {kind} can be made of '{given.__qualname__}': {failure}") from failure
     if not callable(target) and not callable(getattr(target, _METHODS.get(kind, ""), None)):
         wanted = f"a function, or an object with a method '{_METHODS[kind]}'" if kind in _METHODS else "a function"
-        raise UsageProblem(f"a {kind} is {wanted}, and {given_name(given)} is {type(target).__name__}")
+        raise UsageProblem(f"a {kind} is {wanted}, and this is {type(target).__name__}")
     return target
 
 

@@ -22,8 +22,8 @@ def plugins_text(plugins: Sequence[api.PluginListing], settings: Settings) -> It
     paint = painter(is_coloured=settings.is_coloured)
     yield from table(_COLUMNS, [_row(plugin) for plugin in plugins], paint=paint, width=settings.width)
     yield "\n"
-    for plugin in plugins:
-        yield from _words(plugin, settings, paint=paint)
+    said = [words for plugin in plugins for words in _words(plugin, settings, paint=paint)]
+    yield from (*said, *(["\n"] if said else []))
     broken = sum(bool(plugin.problem) for plugin in plugins)
     yield " · ".join([counted(len(plugins), "plugin"), *([f"{broken:,} broken"] if broken else [])]) + "\n"
 
@@ -42,4 +42,4 @@ def _words(plugin: api.PluginListing, settings: Settings, *, paint: Paint) -> It
     if said:
         head = f"{plugin.kind} {printable(plugin.name)}"
         folded = hanging(printable(said), first=len(head) + INDENT, width=settings.width, indent=INDENT)
-        yield f"{paint(head, 'error' if plugin.problem else 'warning')}: {folded}\n\n"
+        yield f"{paint(head, 'error' if plugin.problem else 'warning')}: {folded}\n"
