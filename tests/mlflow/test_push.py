@@ -90,10 +90,11 @@ def test_run_with_mlflow_pushes_what_it_ran_and_still_says_that_a_gate_was_misse
     client: Any, server: MlflowServer, tmp_path: Path
 ) -> None:
     models = ("--model", "scripted/say-4", "--judge", "scripted/judge-1")
-    ran = command("run", golden_file(tmp_path), *models, "--run-id", "direct", "--mlflow", server.uri, folder=tmp_path)
+    dataset = golden_file(tmp_path).rename(tmp_path / "five-sums.json")
+    ran = command("run", dataset, *models, "--run-id", "direct", "--mlflow", server.uri, folder=tmp_path)
     assert ran.returncode == 1
-    assert "direct: pushed to MLflow, experiment 'sums'" in ran.stderr
-    assert [found.info.run_name for found in runs_in(client, "sums")] == ["direct"]
+    assert "direct: pushed to MLflow, experiment 'five-sums'" in ran.stderr
+    assert [found.info.run_name for found in runs_in(client, "five-sums")] == ["direct"]
 
 
 def test_a_server_that_is_not_there_changes_nothing_but_a_warning_that_says_how_to_push(tmp_path: Path) -> None:

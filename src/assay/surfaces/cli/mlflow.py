@@ -1,5 +1,7 @@
 """`assay mlflow`: finished runs into MLflow."""
 
+import sys
+import time
 from typing import Any
 
 import click
@@ -17,23 +19,31 @@ from assay.surfaces.mlflow.tracking import shown_uri
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.wording import counted
 
+LINE_EVERY = 5.0
+"""Seconds between two plain lines at least."""
+
 HELP = """Show finished runs in MLflow, beside the runs of other tools.
 
 A run is pushed whole or goes on being pushed: pushing it again adds what is missing and doubles nothing. MLflow gets what the
 artifacts say, redacted as they are, and an error stays an error there.
 """
 
-PUSH_HELP = """Push a finished run to an MLflow server: parameters, metrics with their intervals, slices, and the artifacts.
+PUSH_HELP = """Push a finished run to an MLflow server.
 
-RUN is an id, a unique beginning of one, `latest`, or the path of a run's folder. The names of parameters and metrics are those of
-golden_v1 (pass_rate, average_score, ...), the same for every contract, so that runs line up in MLflow's comparison. Where a server
-wants a login, MLflow reads it from MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or from MLFLOW_TRACKING_TOKEN.
+MLflow gets parameters, metrics with their intervals, slices, the artifacts, the records as an evaluation dataset, and each record
+as a trace with its calls, grades, expectations and the labels of people. Pushing again adds what is missing. Parameters and
+metrics have the names of golden_v1 (pass_rate, average_score, ...), the same for every contract, so that runs line up in MLflow's
+comparison. RUN is an id, a unique beginning of one, `latest`, or the path of a run's folder.
+
+Where a server wants a login, MLflow reads it from MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or from
+MLFLOW_TRACKING_TOKEN.
 """
 
 EPILOG = """\b
 Examples:
   assay mlflow push latest --uri http://localhost:5000
-  assay mlflow push nightly-15 --experiment assistant
+  assay mlflow push nightly-15 --experiment assistant --traces failed
+  assay mlflow push latest --uri sqlite:///mlflow.db --labels labels.csv
   assay run golden.json --model openai/gpt-5-mini --judge openai/gpt-5 --mlflow http://localhost:5000
 
 \b
@@ -94,20 +104,30 @@ def push_after_run(run_id: str, shown: Shown) -> None:
 
 
 def _metered(run: api.Run, to: Destination) -> Pushed:
-    meter = Meter(amount=MofNCompleteColumn())
-    told = ""
-
-    def watch(what: str, done: int, total: int) -> None:
-        nonlocal told
-        if what != told:
-            meter.begin(what)
-            told = what
-        meter.count(done, total)
-
+    progress = _Progress()
     try:
-        return push(run, to, watch=watch)
+        return push(run, to, watch=progress.watch)
     finally:
-        meter.hide()
+        progress.meter.hide()
+
+
+class _Progress:
+    """A bar on a terminal, a plain line now and then elsewhere."""
+
+    def __init__(self) -> None:
+        self.meter = Meter(amount=MofNCompleteColumn())
+        self._what = ""
+        self._said = time.monotonic()
+
+    def watch(self, what: str, done: int, total: int) -> None:
+        """So much of it is sent."""
+        if what != self._what:
+            self.meter.begin(what)
+            self._what = what
+        self.meter.count(done, total)
+        if not sys.stderr.isatty() and time.monotonic() - self._said >= LINE_EVERY:
+            self._said = time.monotonic()
+            click.echo(f"MLflow: {done:,} of {total:,} {what}", err=True)
 
 
 def _lines(pushed: Pushed) -> list[str]:
