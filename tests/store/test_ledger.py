@@ -182,3 +182,15 @@ def test_texts_come_back_as_they_were(book: Book) -> None:
     assert next(ledger.finished()).record == RecordRow(0, "a\x00b\U0001f600", "0", b"\x00\xff", b"[]")
     assert ledger.run().notes == {"problem": "nul \x00 and \u00e9"}
     ledger.close()
+
+
+def test_no_claim_from_before_holds_for_a_new_input(book: Book) -> None:
+    ledger = book.new()
+    stale = ledger.claim(0, owner="a")
+    ledger.replace_records(rows(3))
+    with pytest.raises(Fenced):
+        ledger.append(stale, [done(0)])
+    ledger.claim(0, owner="b")
+    with pytest.raises(Fenced):
+        ledger.append(stale, [done(0)])
+    ledger.close()

@@ -91,7 +91,19 @@ def test_a_bucket_that_is_not_there_is_named_without_a_secret(bucket: Bucket, tm
     assert bucket.environ["AWS_SECRET_ACCESS_KEY"] not in problem.value.message
 
 
-@pytest.mark.parametrize("address", ["s3://", "s3://bucket", "ftp://bucket/run", "s3://me:secret@bucket/run"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "s3://",
+        "s3://bucket",
+        "ftp://bucket/run",
+        "s3://me:secret@bucket/run",
+        "s3://b/x#y",
+        "s3://b/../x",
+        "s3://b/a//b",
+        "s3://b/a%2Fb",
+    ],
+)
 def test_an_address_that_names_no_run_is_refused(address: str) -> None:
     with pytest.raises(UsageProblem) as problem:
         ObjectPlace(address)

@@ -87,7 +87,10 @@ def test_a_database_that_is_not_there_is_said_at_once(database: Database) -> Non
     ("address", "shown"),
     [
         ("postgresql://me:secret@db.example:5433/runs", "postgresql://db.example:5433/runs"),
-        ("postgresql:///runs", "postgresql://localhost/runs"),
+        ("postgresql:///runs", "postgresql://localhost:5432/runs"),
+        ("postgresql://me:secret@one:1,two:2/runs", "postgresql://one:1,two:2/runs"),
+        ("host=db.example user=me password=secret", "postgresql://db.example:5432/"),
+        ("postgresql://[broken", "an address that cannot be read"),
     ],
 )
 def test_an_address_is_shown_without_who_uses_it(address: str, shown: str) -> None:

@@ -1,5 +1,6 @@
 """Published runs in object stores: each object is written once, and the manifest, which makes it a run, last."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -15,6 +16,7 @@ from assay.store.places import FolderPlace
 
 SCHEMES = ("s3", "gs", "az")
 _PIECE = 8 << 20
+_STEP = re.compile(r"[\w.+=@, -]+")
 _HINT = "check the address, the credentials and the endpoint (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL and the like), then try again"
 
 
@@ -23,19 +25,29 @@ def is_object_address(text: str) -> bool:
     return text.partition("://")[0] in SCHEMES and "://" in text
 
 
+def _checked(address: str) -> str:
+    """The address, when it means exactly what it says; raises UsageProblem."""
+    parts = urlsplit(address)
+    if parts.username or parts.password or parts.query:
+        raise UsageProblem(
+            "the address of an object store holds no credentials", hint="give them by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )
+    # What a library would leave out, resolve or decode would put the run elsewhere than it is said to be.
+    steps = parts.path.strip("/").split("/")
+    is_plain = not parts.fragment and all(_STEP.fullmatch(step) and step.strip(".") for step in steps)
+    if parts.scheme not in SCHEMES or not parts.hostname or not is_plain:
+        raise UsageProblem(
+            f"'{address}' names no run in an object store",
+            hint="write s3://BUCKET/PREFIX/RUN, of letters, digits, blanks and the signs . _ - + = @ ,",
+        )
+    return address.rstrip("/")
+
+
 class ObjectPlace:
     """The objects below a prefix; who may read or write them is the matter of the store's own environment variables."""
 
     def __init__(self, address: str) -> None:
-        parts = urlsplit(address)
-        if parts.scheme not in SCHEMES or not parts.hostname or not parts.path.strip("/"):
-            raise UsageProblem(f"'{address}' names no run in an object store", hint="write s3://BUCKET/PREFIX/RUN")
-        if parts.username or parts.password or parts.query:
-            raise UsageProblem(
-                "the address of an object store holds no credentials",
-                hint="give them by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
-            )
-        self.shown = address.rstrip("/")
+        self.shown = _checked(address)
         self._library = _obstore()
         with self._errors():
             self._store: Any = self._library.store.from_url(self.shown)

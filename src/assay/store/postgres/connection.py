@@ -3,10 +3,10 @@
 import time
 from collections.abc import Callable
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 import psycopg
 from psycopg import IsolationLevel, errors
+from psycopg.conninfo import conninfo_to_dict
 
 from assay.core.errors import StoreUnavailable
 
@@ -21,9 +21,15 @@ T = TypeVar("T")
 
 
 def shown_address(address: str) -> str:
-    """The address without user and password, for messages."""
-    parts = urlsplit(address)
-    return f"{parts.scheme}://{parts.hostname or 'localhost'}{f':{parts.port}' if parts.port else ''}{parts.path}"
+    """Host and database of an address, for messages: who uses it is left out."""
+    try:
+        known = conninfo_to_dict(address)
+    except psycopg.ProgrammingError:
+        return "an address that cannot be read"
+    hosts = str(known.get("host") or "localhost").split(",")
+    ports = str(known.get("port") or "5432").split(",")
+    places = [f"{host}:{ports[min(number, len(ports) - 1)]}" for number, host in enumerate(hosts)]
+    return f"postgresql://{','.join(places)}/{known.get('dbname') or ''}"
 
 
 class Link:

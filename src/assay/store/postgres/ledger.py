@@ -145,8 +145,10 @@ class PostgresLedger:
             once.close()
 
     def _replaced(self, database: psycopg.Connection, rows: Iterable[RecordRow]) -> int:
-        for table in ("record", "shard", "attempt", "outcome"):
+        for table in ("record", "attempt", "outcome"):
             database.execute(f"DELETE FROM {table} WHERE run = %s", (self._run,))
+        # Epochs go on, so that no claim from before holds again.
+        database.execute("UPDATE shard SET epoch = epoch + 1, last_append = NULL WHERE run = %s", (self._run,))
         invalid: list[tuple[int, str, bytes]] = []
         records = 0
         with (
