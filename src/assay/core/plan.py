@@ -201,6 +201,8 @@ class ImportPlan(msgspec.Struct, frozen=True, kw_only=True):
     """When the tool made its run, in its own words."""
     left_out: dict[str, int] = {}
     """What the files have and the run has not, by name, and how often."""
+    incomplete: tuple[str, ...] = ()
+    """Which files hold less than the other tool was to evaluate, in words."""
 
 
 class BatchPlan(msgspec.Struct, frozen=True, kw_only=True):

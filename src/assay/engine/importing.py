@@ -76,6 +76,7 @@ def import_plans(
         files=tuple(ImportedFile(name=file.name, sha256=file.sha256) for file in imported.files()),
         evaluated_at=imported.reading.created_at,
         left_out={**unknown, **imported.reading.left_out},
+        incomplete=tuple(imported.reading.incomplete),
     )
     return tuple(
         Plan(
@@ -110,11 +111,11 @@ def _candidates(imported: Imported, wanted: Importing) -> tuple[str, ...]:
 
 def _model(imported: Imported, name: str) -> ModelPlan:
     """The candidate with the parameters that the other tool names; what it does not name is not known."""
-    given = {"temperature": None, **imported.reading.parameters}
+    given = imported.reading.parameters_of(name)
     try:
-        parameters = msgspec.convert(given, Parameters)
+        parameters = msgspec.convert({"temperature": None, **given}, Parameters)
     except msgspec.ValidationError:
-        parameters = Parameters(temperature=None, extra_body=imported.reading.parameters)
+        parameters = Parameters(temperature=None, extra_body=given)
     return ModelPlan(name=name, provider="", model=name, parameters=parameters)
 
 

@@ -96,4 +96,5 @@ def _imported(imported: ImportPlan, redactor: Redactor) -> ImportPlan:
     texts = {name: redactor.text(getattr(imported, name)) for name in ("tool", "version", "scorer", "evaluated_at")}
     others = tuple(map(redactor.text, imported.other_scorers))
     left_out = {redactor.text(name): times for name, times in imported.left_out.items()}
-    return _replace(imported, files=files, other_scorers=others, left_out=left_out, **texts)
+    incomplete = tuple(map(redactor.text, imported.incomplete))
+    return _replace(imported, files=files, other_scorers=others, left_out=left_out, incomplete=incomplete, **texts)

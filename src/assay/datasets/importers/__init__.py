@@ -95,6 +95,7 @@ class Imported:
             candidates={name: answers.answered for name, answers in self.intake.candidates.items()},
             scorers={name: spread.scored for name, spread in self.intake.scorers.items()},
             left_out=dict(self.reading.left_out.most_common()),
+            incomplete=tuple(self.reading.incomplete),
             sources=tuple(source.tally.counts() for source in self._sources),
             remarks=tuple(remark for source in self._sources for remark in source.tally.remarks),
         )

@@ -12,7 +12,7 @@ from assay.datasets.importers.items import Answer, Item, Mark, Question, Row
 from assay.datasets.importers.lines import listed, objects
 from assay.datasets.importers.members import Members
 from assay.datasets.importers.report import Reading
-from assay.datasets.importers.shapes import amount, mappings, number
+from assay.datasets.importers.shapes import amount, mapping, mappings, number
 from assay.datasets.importers.turns import Call, Said, turns_of
 
 _NUMBERED = re.compile(r"test_case_\d+")
@@ -33,22 +33,19 @@ def read_deepeval(sources: list[ImportSource], reading: Reading) -> Iterator[tup
     naming = _Naming()
     for source in sources:
         candidate = source.path.name.partition(".")[0]
-        for line, case in _cases(source, reading):
+        run = _run_of(source)
+        model = "" if run is None else _note_run(run, reading)
+        for line, case in objects(source, "the case") if run is None else _cases(source, run, reading):
             try:
-                item = _Case(case, reading).item(naming, dataset=candidate, candidate=reading.model or candidate)
+                item = _Case(case, reading).item(naming, dataset=candidate, candidate=model or candidate)
             except RowRefused as problem:
                 source.tally.refuse(str(problem), line=line)
                 continue
             yield item, source, line
 
 
-def _cases(source: ImportSource, reading: Reading) -> Iterator[tuple[int, Members]]:
-    """The cases of a test run, or of a list, a table or lines."""
-    run = _run_of(source)
-    if run is None:
-        yield from objects(source, "the case")
-        return
-    _note_run(run, reading)
+def _cases(source: ImportSource, run: Members, reading: Reading) -> Iterator[tuple[int, Members]]:
+    """The cases of a test run."""
     name = next((name for name in (_CONVERSATIONS if reading.wants_turns else _RUNS) if name in run), None)
     for place, text in listed(source, run.part(name), name) if name else ():
         source.tally.read += 1
@@ -68,15 +65,18 @@ def _run_of(source: ImportSource) -> Members | None:
     return run if any(name in run.names() for name in (*_RUNS, *_CONVERSATIONS)) else None
 
 
-def _note_run(run: Members, reading: Reading) -> None:
-    parameters = run.get("hyperparameters")
-    if isinstance(parameters, dict) and isinstance(parameters.get("model"), str):
-        reading.model = parameters["model"]
+def _note_run(run: Members, reading: Reading) -> str:
+    """Count what a test run has beside its cases; gives the model that it names, which answered in this run alone."""
+    parameters = mapping(run.get("hyperparameters"))
+    model = parameters.get("model")
     if not reading.wants_turns:
         for name in _CONVERSATIONS:
             reading.leave_out("conversational test case (--to conversation_v1 has them)", len(run.list(name)))
-    for name in ("hyperparameters", "prompts", "traces"):
-        reading.leave_out(f"test run {name}", int(name in run and name != "hyperparameters"))
+    for name in parameters:
+        reading.leave_out(f"hyperparameter {name}", int(name != "model" or not isinstance(model, str)))
+    for name in ("prompts", "traces"):
+        reading.leave_out(f"test run {name}", int(name in run))
+    return model if isinstance(model, str) else ""
 
 
 class _Naming:

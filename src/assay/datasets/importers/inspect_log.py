@@ -4,18 +4,17 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
-
 from assay.core.ask import Usage
 from assay.core.errors import SourceUnreadable
 from assay.datasets.converters.canonical import choice_id
 from assay.datasets.converters.columns import RowRefused, kind
 from assay.datasets.importers.inputs import ImportSource
+from assay.datasets.importers.inspect_header import Log, note_missing, read_header
 from assay.datasets.importers.items import Answer, Item, Mark, Question, Row
 from assay.datasets.importers.lines import listed
 from assay.datasets.importers.members import Members
 from assay.datasets.importers.report import Reading
-from assay.datasets.importers.shapes import amount, mapping, mappings, seconds, sequence, tokens
+from assay.datasets.importers.shapes import amount, mapping, mappings, number, seconds, sequence, tokens
 from assay.datasets.importers.turns import Call, Said, turns_of
 from assay.datasets.importers.zip_door import Archive
 
@@ -29,18 +28,6 @@ _EXPECTED = frozenset(
     {"uuid", "total_time", "working_time", "completed_at", "turn_count", "description", "role_usage", "events_data", "message_pool"}
 )
 """Members that tell nothing which is not said elsewhere; the last two hold texts of events, which are counted themselves."""
-_PARAMETERS = ("temperature", "top_p", "max_tokens", "seed", "frequency_penalty", "presence_penalty", "reasoning_effort")
-
-
-class _Log(msgspec.Struct, frozen=True):
-    """What all samples of a log share."""
-
-    dataset: str
-    candidate: str
-    scorers: tuple[str, ...]
-    sample_ids: tuple[str, ...]
-    scores_errors: bool
-    """The log's own metrics count samples that ended with an error."""
 
 
 def read_inspect(sources: list[ImportSource], reading: Reading) -> Iterator[tuple[Item, ImportSource, int]]:
@@ -58,7 +45,7 @@ def _archived(source: ImportSource, reading: Reading) -> Iterator[tuple[Item, Im
         header = next((name for name in ("header.json", "_journal/start.json") if name in archive), None)
         if header is None:
             raise SourceUnreadable(f"'{source.name}' is a zip file, but no log of Inspect", hint="name the format: --from")
-        log = _log(Members(archive.read(header), header), reading)
+        log = read_header(Members(archive.read(header), header), reading)
         for name in filter(_SHELL.fullmatch, archive.names()):
             source.tally.read += 1
             source.tally.skip(
@@ -66,9 +53,10 @@ def _archived(source: ImportSource, reading: Reading) -> Iterator[tuple[Item, Im
             )
         for line, name in enumerate(_in_order(archive, log), 1):
             yield from _taken(source, reading, log=log, text=archive.read(name), line=line)
+        note_missing(source, log, reading)
 
 
-def _in_order(archive: Archive, log: _Log) -> list[str]:
+def _in_order(archive: Archive, log: Log) -> list[str]:
     """The samples as the dataset had them: archives keep the order in which they were finished."""
     places = {sample_id: place for place, sample_id in enumerate(log.sample_ids)}
     found = [match for match in map(_SAMPLE.fullmatch, archive.names()) if match]
@@ -78,14 +66,13 @@ def _in_order(archive: Archive, log: _Log) -> list[str]:
 
 def _written_out(source: ImportSource, reading: Reading) -> Iterator[tuple[Item, ImportSource, int]]:
     document = Members(source.opened.buffer(), "the log")
-    log = _log(document, reading)
+    log = read_header(document, reading)
     for line, sample in listed(source, document.part("samples"), "samples") if "samples" in document else ():
         yield from _taken(source, reading, log=log, text=sample, line=line)
+    note_missing(source, log, reading)
 
 
-def _taken(
-    source: ImportSource, reading: Reading, *, log: _Log, text: bytes, line: int
-) -> Iterator[tuple[Item, ImportSource, int]]:
+def _taken(source: ImportSource, reading: Reading, *, log: Log, text: bytes, line: int) -> Iterator[tuple[Item, ImportSource, int]]:
     source.tally.read += 1
     try:
         item = _Sample(Members(text, "the sample"), log, reading).item()
@@ -95,40 +82,10 @@ def _taken(
     yield item, source, line
 
 
-def _log(document: Members, reading: Reading) -> _Log:
-    try:
-        spec = document.mapping("eval")
-        reading.version = str((spec.get("packages") or {}).get("inspect_ai") or reading.version)
-        reading.created_at = reading.created_at or str(spec.get("created") or "")
-        settings = {**(document.mapping("plan").get("config") or {}), **(spec.get("model_generate_config") or {})}
-        reading.parameters = {name: settings[name] for name in _PARAMETERS if settings.get(name) is not None}
-        _leave_out_of(spec, document, reading)
-        dataset = spec.get("dataset") or {}
-        return _Log(
-            dataset=str(dataset.get("name") or spec["task"]),
-            candidate=str(spec["model"]),
-            scorers=tuple(str(scorer["name"]) for scorer in spec.get("scorers") or ()),
-            sample_ids=tuple(map(str, dataset.get("sample_ids") or ())),
-            scores_errors=bool((spec.get("config") or {}).get("score_on_error")),
-        )
-    except (RowRefused, KeyError, TypeError, AttributeError) as problem:
-        raise SourceUnreadable(f"this is no log of Inspect: {problem}", hint="name the format: --from") from problem
-
-
-def _leave_out_of(spec: Row, document: Members, reading: Reading) -> None:
-    steps = [str(step.get("solver")) for step in document.mapping("plan").get("steps") or () if step.get("solver") != "generate"]
-    for step in steps:
-        reading.leave_out(f"solver {step}")
-    for name in ("model_roles", "sandbox", "task_args_passed"):
-        reading.leave_out(f"eval.{name}", int(bool(spec.get(name))))
-    for name in ("reductions", "log_updates", "error"):
-        reading.leave_out(f"log {name}", int(name in document))
-
-
 class _Sample:
     """One sample of a log on its way to an item."""
 
-    def __init__(self, sample: Members, log: _Log, reading: Reading) -> None:
+    def __init__(self, sample: Members, log: Log, reading: Reading) -> None:
         self._sample = sample
         self._log = log
         self._reading = reading
@@ -311,11 +268,11 @@ class _Sample:
         for member in ("metadata", "history"):
             self._reading.leave_out(f"score.{member}", int(bool(score.get(member))))
         for scorer, one in parts.items():
-            number = _number(one)
-            reason = "" if number is not None else str(score.get("reason") or _why_none(one))
+            worth = _worth(one)
+            reason = "" if worth is not None else str(score.get("reason") or _why_none(one))
             yield Mark(
                 scorer=scorer,
-                value=number,
+                value=worth,
                 reason=reason,
                 explanation=self._words(score.get("explanation")),
                 selected=self._words(score.get("answer")),
@@ -325,12 +282,10 @@ class _Sample:
         return self._resolved(text) if isinstance(text, str) else ""
 
 
-def _number(value: Any) -> float | None:
+def _worth(value: Any) -> float | None:
     """The number that Inspect computes with; None where it has none."""
-    if isinstance(value, bool | int | float):
-        return float(value)
     if not isinstance(value, str):
-        return None
+        return float(value) if isinstance(value, bool) else number(value)
     word = value if value in _WORDS else value.lower()
     return _WORDS[word] if word in _WORDS else float(value) if _NUMBER.fullmatch(value) else None
 

@@ -20,6 +20,8 @@ _encode = msgspec.json.Encoder().encode
 _decode_question = msgspec.json.Decoder(Question).decode
 _decode_item = msgspec.json.Decoder(Item).decode
 _DIGEST_BYTES = 16
+MAX_SAMPLES = 1_000
+"""Answers of one candidate to a record, as many as `--repeat` asks for at most: every record of a run has room for that many."""
 
 
 class Answers:
@@ -98,6 +100,9 @@ class Intake:
 
     def add(self, item: Item, source: ImportSource, line: int) -> None:
         """Keep an item, or say in the tally of its source why not."""
+        if item.sample >= MAX_SAMPLES:
+            source.tally.refuse(f"it is answer {item.sample + 1:,} to its record, and a run has at most {MAX_SAMPLES:,}", line=line)
+            return
         known = len(self._ids)
         record = self._record(item.question, source, line)
         if record is None:
@@ -129,7 +134,8 @@ class Intake:
     def _record(self, question: Question, source: ImportSource, line: int) -> int | None:
         """The number of a question; None where its id was given to another one."""
         text = _encode(question)
-        digest = blake2b(text, digest_size=_DIGEST_BYTES).digest()
+        # Most datasets are called like the file that they came in: another name does not make it another question.
+        digest = blake2b(_encode(msgspec.structs.replace(question, dataset="")), digest_size=_DIGEST_BYTES).digest()
         if self._ids.add(question.id):
             self._digests += digest
             self._questions.write(text + b"\n")

@@ -2,23 +2,19 @@
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
-
-from assay.core.errors import SourceUnreadable
 from assay.datasets.converters.canonical import choice_id
 from assay.datasets.converters.columns import RowRefused, kind
 from assay.datasets.importers.inputs import ImportSource
 from assay.datasets.importers.items import Answer, Item, Mark, Question, Row
 from assay.datasets.importers.lines import objects
+from assay.datasets.importers.lm_eval_results import STAMP, Makers, stem_of
 from assay.datasets.importers.members import Members
 from assay.datasets.importers.report import Reading
-from assay.datasets.importers.shapes import seconds
+from assay.datasets.importers.shapes import number
 
-_STAMPED = re.compile(r"samples_(?P<task>.+)_\d{4}-\d{2}-\d{2}T[0-9:.-]+")
-_PLAIN = re.compile(r"samples_(?P<task>.+)")
+_SAMPLES = re.compile(rf"samples_(?P<task>.+?)(?:_{STAMP})?")
 _KNOWN = frozenset(
     {
         "doc_id",
@@ -40,51 +36,17 @@ _LIKELIHOOD = 2
 _SETTINGS = ("temperature", "top_p", "max_tokens", "seed")
 
 
-class _Results(msgspec.Struct, frozen=True):
-    """What a results file says beyond its samples."""
-
-    model: str = ""
-    version: str = ""
-    date: str = ""
-
-
 def read_lm_eval(sources: list[ImportSource], reading: Reading) -> Iterator[tuple[Item, ImportSource, int]]:
-    """The samples of all files; a results file tells model and version."""
+    """The samples of all files; results files tell model and version."""
     reading.tool = "lm-eval"
-    aggregated = [source for source in sources if source.ending == ".json"]
-    for source in aggregated:
-        results = _results(source)
-        reading.version, reading.created_at = results.version, results.date
-    model = results.model if aggregated else ""
-    for source in sources:
-        if source not in aggregated:
-            yield from _samples(source, model or _model_of(source), reading)
-
-
-def _results(source: ImportSource) -> _Results:
-    try:
-        document = Members(source.opened.buffer(), "the results")
-        config = document.mapping("config")
-        model = document.get("model_name") or document.get("model_source") or config.get("model")
-        version, date = document.get("lm_eval_version"), document.get("date")
-    except RowRefused as problem:
-        raise SourceUnreadable(
-            f"'{source.name}' holds no results of lm-eval: {problem}", hint="name only samples_*.jsonl"
-        ) from problem
-    at = None if isinstance(date, str) else seconds(date)
-    when = str(date or "") if at is None else datetime.fromtimestamp(at, UTC).isoformat()
-    return _Results(str(model or ""), str(version or ""), when)
-
-
-def _model_of(source: ImportSource) -> str:
-    """lm-eval writes samples into a folder that is called like the model."""
-    is_stamped = _STAMPED.fullmatch(source.path.stem) is not None
-    return source.path.absolute().parent.name if is_stamped else "unknown model"
+    makers = Makers(sources, reading)
+    for source in makers.samples:
+        yield from _samples(source, makers.model_of(source), reading)
 
 
 def _task_of(source: ImportSource) -> str:
-    stem = source.path.name.removesuffix(".gz").removesuffix(".jsonl")
-    match = _STAMPED.fullmatch(stem) or _PLAIN.fullmatch(stem)
+    stem = stem_of(source)
+    match = _SAMPLES.fullmatch(stem)
     return match["task"] if match else stem
 
 
@@ -113,15 +75,15 @@ class _Sample:
 
     def item(self, model: str) -> Item:
         """The sample as an item; raises RowRefused where it holds no question."""
-        self._note_settings()
+        self._note_settings(model)
         return Item(question=self._question(), candidate=model, answer=self._answer(), marks=tuple(self._marks()))
 
-    def _note_settings(self) -> None:
+    def _note_settings(self, model: str) -> None:
         settings = self._calls[0][1]
         if not isinstance(settings, dict):
             return
-        if not self._reading.parameters:
-            self._reading.parameters = {name: settings[name] for name in _SETTINGS if settings.get(name) is not None}
+        given = {name: settings[name] for name in _SETTINGS if settings.get(name) is not None}
+        self._reading.note_parameters(model, given)
         for name in settings:
             self._reading.leave_out(f"generation_kwargs.{name}", int(name not in (*_SETTINGS, "do_sample")))
 
@@ -189,15 +151,12 @@ class _Sample:
         named = self._sample.list("metrics") or [name for name in self._sample.names() if name not in _KNOWN]
         for name in named:
             value = self._sample.get(str(name))
-            is_number = isinstance(value, int | float)
+            worth = float(value) if isinstance(value, bool) else number(value)
+            why_none = "the sample has no value of the metric" if value is None else f"its value is {kind(value)}"
             yield Mark(
                 scorer=str(name) if filtered in ("", _NO_FILTER) else f"{name},{filtered}",
-                value=float(value) if is_number else None,
-                reason=""
-                if is_number
-                else "the sample has no value of the metric"
-                if value is None
-                else f"its value is {kind(value)}",
+                value=worth,
+                reason="" if worth is not None else why_none,
                 selected=selected,
             )
 
@@ -216,5 +175,5 @@ def _likelihood(value: Any) -> float | None:
     first = value[0] if isinstance(value, list) and len(value) == _LIKELIHOOD else None
     try:
         return float(first) if isinstance(first, int | float | str) else None
-    except ValueError:
+    except (ValueError, OverflowError):
         return None

@@ -134,11 +134,11 @@ class _Requests:
         given = self._asked(body)
         for name in body:
             self._reading.leave_out(f"body.{name}", int(name not in _SENT))
-        if not self._reading.parameters:
-            self._reading.parameters = {name: body[name] for name in _SETTINGS if body.get(name) is not None}
+        candidate = str(body.get("model") or "unknown model")
+        self._reading.note_parameters(candidate, {name: body[name] for name in _SETTINGS if body.get(name) is not None})
         dataset = place.source.path.name.partition(".")[0]
         question = Question(id=_custom_id(request), dataset=dataset, prompt=given.prompt, messages=given.messages)
-        return Item(question=question, candidate=str(body.get("model") or "unknown model"))
+        return Item(question=question, candidate=candidate)
 
     def _asked(self, body: Row) -> Asked:
         given = body["messages"] if "messages" in body else body.get("input")

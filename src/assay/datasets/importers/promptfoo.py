@@ -16,6 +16,7 @@ from assay.datasets.importers.lines import listed
 from assay.datasets.importers.members import Members
 from assay.datasets.importers.promptfoo_asserts import demands
 from assay.datasets.importers.promptfoo_config import chat_or_text, question_of, read_config, test_metadata
+from assay.datasets.importers.promptfoo_verdicts import first_line, without_verdict
 from assay.datasets.importers.report import Reading
 from assay.datasets.importers.shapes import amount, mapping, mappings, number, seconds, tokens
 from assay.datasets.yaml_door import parse_yaml
@@ -25,8 +26,6 @@ SCORER = "score"
 _YAML = frozenset({".yaml", ".yml"})
 _ERROR = 2
 """failureReason of a test that could not be evaluated; 1 is an assertion that failed."""
-_THROWN = ("Custom function threw error", "Python code execution failed", "Assertion malformed")
-"""How reasons begin where a check has not come to a verdict; promptfoo itself counts these as 0."""
 _RESULT = frozenset(
     {"id", "promptId", "promptIdx", "testIdx", "prompt", "provider", "testCase", "vars", "response", "score", "success", "error",
      "gradingResult", "latencyMs", "cost", "namedScores", "failureReason", "tokenUsage", "metadata", "description"}
@@ -36,14 +35,14 @@ _RESULT = frozenset(
 def read_promptfoo(sources: list[ImportSource], reading: Reading) -> Iterator[tuple[Item, ImportSource, int]]:
     """The items of results and the questions of configs."""
     reading.tool = "promptfoo"
-    asked_before: Counter[tuple[str, str]] = Counter()
+    before = _Before()
     for source in sources:
         if source.ending in _YAML:
             yield from read_config(source, _yaml(source), reading)
             continue
         document = _opened(source)
         if "results" in document:
-            yield from _results(source, document, reading=reading, asked_before=asked_before)
+            yield from _results(source, document, reading=reading, before=before)
         else:
             yield from read_config(source, {name: document.get(name) for name in document.names()}, reading)
 
@@ -64,30 +63,51 @@ def _opened(source: ImportSource) -> Members:
 
 
 def _results(
-    source: ImportSource, document: Members, *, reading: Reading, asked_before: Counter[tuple[str, str]]
+    source: ImportSource, document: Members, *, reading: Reading, before: "_Before"
 ) -> Iterator[tuple[Item, ImportSource, int]]:
     try:
         summary = Members(document.part("results"), "results")
         results = summary.part("results")
-        reading.version = str(document.mapping("metadata").get("promptfooVersion") or "")
-        reading.created_at = summary.text("timestamp")
+        version, created_at = str(document.mapping("metadata").get("promptfooVersion") or ""), summary.text("timestamp")
         config = document.mapping("config")
     except RowRefused as problem:
         raise SourceUnreadable(f"'{source.name}' holds no results of promptfoo: {problem}", hint="write them anew") from problem
     dataset = str(config.get("description") or source.path.name.partition(".")[0])
-    started_at = seconds(reading.created_at)
+    reading.note_run(version=version, created_at=created_at)
+    started_at = seconds(created_at)
     for line, text in listed(source, results, "results.results"):
         source.tally.read += 1
         try:
-            result = _Result(Members(text, "the result"), reading)
-            item = result.item(dataset, started_at=started_at)
+            members = Members(text, "the result")
+            item = _Result(members, reading).item(dataset, started_at=started_at)
         except RowRefused as problem:
             source.tally.refuse(str(problem), line=line)
             continue
-        # The same test asked again (--repeat) is another answer to the same record.
+        if before.has(item, members.get("id")):
+            source.tally.skip("the same result came before", line=line, record_id=item.question.id)
+            continue
+        yield msgspec.structs.replace(item, sample=before.asked(item)), source, line
+
+
+class _Before:
+    """Results that were read before, in whichever file: each counts once."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[str, str, str]] = set()
+        self._asked: Counter[tuple[str, str]] = Counter()
+
+    def has(self, item: Item, result_id: Any) -> bool:
+        """Whether the result of that id came before; one without an id is always new."""
+        key = (item.candidate, item.question.id, str(result_id))
+        is_known = bool(result_id) and key in self._known
+        self._known.add(key)
+        return is_known
+
+    def asked(self, item: Item) -> int:
+        """How often the same test was asked before: a repeated test (--repeat) is another answer to the same record."""
         key = (item.candidate, item.question.id)
-        yield msgspec.structs.replace(item, sample=asked_before[key]), source, line
-        asked_before[key] += 1
+        self._asked[key] += 1
+        return self._asked[key] - 1
 
 
 class _Result:
@@ -142,15 +162,15 @@ class _Result:
         """Code and words where nothing was evaluated; a failed assertion is no error, though promptfoo writes it there."""
         error = self._result.get("error")
         is_error = self._result.get("failureReason") == _ERROR or self._result.get("gradingResult") is None
-        return ("result_error", _first_line(error) or "the test was not evaluated") if is_error else ("", "")
+        return ("result_error", first_line(error) or "the test was not evaluated") if is_error else ("", "")
 
     def _marks(self) -> Iterator[Mark]:
         grading = self._result.mapping("gradingResult")
         value, reason = number(self._result.get("score")), str(grading.get("reason") or "")
         components = mappings(grading.get("componentResults"))
-        thrown = next((text for one in components if (text := str(one.get("reason") or "")).startswith(_THROWN)), "")
-        if thrown:
-            self._reading.leave_out("score of a check that threw an error")
+        broken = list(without_verdict(components))
+        thrown = broken[0][1] if broken else ""
+        self._reading.leave_out("score of a check that came to no verdict", len(broken))
         if not components:
             self._reading.leave_out("test without assertions, which promptfoo counts as passed", int(bool(grading)))
         passed = self._result.get("success")
@@ -159,10 +179,11 @@ class _Result:
             value=None if thrown else value,
             passed=passed if isinstance(passed, bool) and not thrown else None,
             explanation=_explained(components) or reason,
-            reason=_first_line(thrown),
+            reason=thrown,
         )
+        lost = dict(reversed(broken))
         for name, one in mapping(self._result.get("namedScores")).items():
-            yield Mark(scorer=name, value=number(one))
+            yield Mark(scorer=name, value=None if name in lost else number(one), reason=lost.get(name, ""))
 
     def _count_rest(self, test: Row) -> None:
         for name in self._result.names():
@@ -174,9 +195,5 @@ class _Result:
 def _explained(components: list[Any]) -> str:
     """The failed checks of a test, or that all of them passed."""
     failed = [one for one in components if not one.get("pass")]
-    lines = [f"{mapping(one.get('assertion')).get('type', 'check')}: {_first_line(one.get('reason'))}" for one in failed]
+    lines = [f"{mapping(one.get('assertion')).get('type', 'check')}: {first_line(one.get('reason'))}" for one in failed]
     return "; ".join(lines)
-
-
-def _first_line(text: Any) -> str:
-    return str(text or "").partition("\n")[0]

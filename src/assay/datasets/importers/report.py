@@ -5,7 +5,10 @@ from typing import Any
 
 import msgspec
 
-from assay.datasets.converters.report import Remark, SourceCounts, Tally
+from assay.datasets.converters.report import Remark, SourceCounts
+
+_DIFFERS = object()
+"""Stands for a parameter that is not the same in all requests."""
 
 
 class SourceFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +36,8 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     """Scores of each scorer."""
     left_out: dict[str, int]
     """Members and features that have no place in a dataset or a run, and how often they occurred."""
+    incomplete: tuple[str, ...]
+    """Which files hold less than the other tool was to evaluate, in words."""
     sources: tuple[SourceCounts, ...]
     remarks: tuple[Remark, ...]
 
@@ -51,15 +56,39 @@ class Reading:
         self.follows_files = follows_files
         """Files that a source names are read too, as far as they are below its folder."""
         self.tool = ""
-        self.version = ""
-        self.model = ""
-        """Who answered, where a file says it of all its answers."""
-        self.created_at = ""
-        """When the other tool made its run, in its own words."""
-        self.tallies: list[Tally] = []
         self.left_out: Counter[str] = Counter()
-        self.parameters: dict[str, Any] = {}
-        """Sampling parameters that the source names."""
+        self.incomplete: list[str] = []
+        """What is missing in files that the other tool has not finished, one sentence each."""
+        self._versions: dict[str, None] = {}
+        self._times: dict[str, None] = {}
+        self._parameters: dict[str, dict[str, Any]] = {}
+
+    @property
+    def version(self) -> str:
+        """Of the tool; all of them where the files come from several."""
+        return ", ".join(self._versions)
+
+    @property
+    def created_at(self) -> str:
+        """When the other tool made its runs, in its own words."""
+        return ", ".join(self._times)
+
+    def note_run(self, *, version: str = "", created_at: str = "") -> None:
+        """Take down what a file says of its making."""
+        self._versions |= {version: None} if version else {}
+        self._times |= {created_at: None} if created_at else {}
+
+    def note_parameters(self, candidate: str, given: dict[str, Any]) -> None:
+        """Take down the sampling parameters of one request, or of all of a file; what differs between them is nobody's."""
+        known = self._parameters.setdefault(candidate, given)
+        for name in known.keys() | given.keys():
+            if known.get(name) is not _DIFFERS and known.get(name) != given.get(name):
+                known[name] = _DIFFERS
+            self.leave_out(f"{name}, which differs between requests", int(known.get(name) is _DIFFERS))
+
+    def parameters_of(self, candidate: str) -> dict[str, Any]:
+        """The sampling parameters that all answers of a candidate were asked for with."""
+        return {name: value for name, value in self._parameters.get(candidate, {}).items() if value is not _DIFFERS}
 
     def leave_out(self, name: str, times: int = 1) -> None:
         """Count something that has no place here."""

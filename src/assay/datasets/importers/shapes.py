@@ -26,8 +26,11 @@ def mappings(value: Any) -> list[Row]:
 
 
 def number(value: Any) -> float | None:
-    """The finite number; None for anything else, a boolean included."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) else None
+    """The finite number; None for anything else, a boolean and a whole number beyond all fractions included."""
+    try:
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) else None
+    except OverflowError:
+        return None
 
 
 def amount(value: Any) -> float | None:

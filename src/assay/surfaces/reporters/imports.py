@@ -22,7 +22,10 @@ def imported_words(imported: Json) -> str:
     tool = f"from {imported['tool']} {imported['version']}".strip()
     scorer = f"scorer {imported['scorer']} ({imported['scale']})" if imported["scorer"] else "no scorer"
     files = [PurePath(file["name"]).name for file in imported["files"]]
-    return " · ".join([tool, scorer, *files[:3], *([f"and {len(files) - 3:,} more files"] if len(files) > 3 else [])])
+    more = [f"and {len(files) - 3:,} more files"] if len(files) > 3 else []
+    # Runs that were imported by earlier versions do not say it.
+    incomplete = [f"incomplete: {'; '.join(imported['incomplete'])}"] if imported.get("incomplete") else []
+    return " · ".join([tool, scorer, *files[:3], *more, *incomplete])
 
 
 def import_text(report: Json, settings: Settings, *, dataset: str = "") -> Iterator[str]:
@@ -37,6 +40,8 @@ def import_text(report: Json, settings: Settings, *, dataset: str = "") -> Itera
         yield _line("candidate", f"{name} · {counted(answers, 'answer')}", settings, paint=paint)
     for name, scores in report["scorers"].items():
         yield _line("scorer", f"{name} · {counted(scores, 'score')}", settings, paint=paint)
+    for words in report["incomplete"]:
+        yield _line("incomplete", words, settings, paint=paint)
     yield from _left_out(report["left_out"], settings, paint=paint)
 
 
