@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -67,6 +68,12 @@ def destination(uri: str | None, experiment: str | None) -> Destination:
     address = uri or os.environ.get(URI_VARIABLE, "")
     if not address:
         raise UsageProblem("no MLflow server is named", hint=f"--uri http://localhost:5000, or set {URI_VARIABLE}")
+    try:
+        urlsplit(address)
+    except ValueError as problem:
+        raise UsageProblem(
+            f"the address of the MLflow server is none: {problem}", hint="write --uri http://localhost:5000"
+        ) from None
     return Destination(uri=address, experiment=experiment or os.environ.get(EXPERIMENT_VARIABLE, ""))
 
 

@@ -44,8 +44,11 @@ class TrackedRun(msgspec.Struct, frozen=True):
 
 
 def shown_uri(uri: str) -> str:
-    """An address as it may be shown: without user name and password."""
-    address = urlsplit(uri)
+    """An address as it may be shown: without user name and password, and not at all where it is none."""
+    try:
+        address = urlsplit(uri)
+    except ValueError:
+        return "URI"
     return address._replace(netloc=address.netloc.rpartition("@")[2]).geturl() if "@" in address.netloc else uri
 
 
