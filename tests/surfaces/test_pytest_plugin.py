@@ -159,6 +159,14 @@ def test_gates_decide_about_all_records_and_only_about_all(tmp_path: Path) -> No
     assert "3 of 4 records are selected, and gates are about all" in ended.text
 
 
+def test_a_gate_that_is_called_alone_decides_about_all_records(tmp_path: Path) -> None:
+    body = "@pytest.mark.assay('law.jsonl', model=answer, pass_rate=0.9)\ndef test_law(): ...\n"
+    ended = run_pytest(project(tmp_path, TESTS + body), "test_project.py::test_law[gate]")
+    assert (ended.code, ended.counts) == (1, {"failed": 1})
+    assert "pass rate 0.75 is below 0.90" in ended.text
+    assert len(ended.calls) == 4
+
+
 def test_workers_share_one_evaluation(tmp_path: Path) -> None:
     ended = run_pytest(project(tmp_path, right=8, wrong=0), "-p", "xdist", "-n", "3")
     assert ended.counts == {"passed": 8}

@@ -3,6 +3,8 @@
 import asyncio
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +139,26 @@ def test_a_run_works_where_an_event_loop_is_running(tmp_path: Path) -> None:
 
     assert asyncio.run(cell()).state == "completed"
     assert seen[-1] == 5
+
+
+@pytest.mark.parametrize("call", [asyncio.run, lambda cell: cell.send(None)], ids=["in a loop", "without one"])
+def test_a_watch_that_raises_ends_the_run_which_can_go_on(tmp_path: Path, call: Callable[[Any], None]) -> None:
+    dataset, runs_dir = write_golden(tmp_path / "golden.json"), tmp_path / "runs"
+
+    def watch(now: api.Snapshot) -> None:
+        raise LookupError(f"{now.done} done")
+
+    async def cell() -> None:
+        options = {"model": "scripted/slow-200", "judge": "scripted/judge-5", "concurrency": 1, "run_id": "unseen"}
+        assay.run(dataset, watch=watch, runs_dir=str(runs_dir), **options)
+
+    with pytest.raises(LookupError, match="0 done"):
+        call(cell())
+    # Longer than all five of them take.
+    time.sleep(1.5)
+    left = assay.open_run("unseen", runs_dir=runs_dir)
+    assert (left.state, left.counts.evaluated_records < 5) == ("running", True)
+    assert left.resume().counts.evaluated_records == 5
 
 
 def test_a_script_sees_progress_only_where_it_asks_for_it(tmp_path: Path) -> None:

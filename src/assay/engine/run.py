@@ -370,9 +370,13 @@ class Evaluation:
 
     async def _work(self, room: Room) -> None:
         watcher = asyncio.create_task(self._report(room))
+        # A watch that raises ends the run, which can go on: it would ask and pay with nobody looking.
+        watcher.add_done_callback(lambda ended: None if ended.cancelled() else room.stop.set())
         try:
             await run_local(room, on_retrying=partial(self._enter_retrying, room.journal))
         finally:
+            if watcher.done():
+                watcher.result()
             watcher.cancel()
             self._show(room)
 

@@ -149,14 +149,17 @@ class CaseRuns:
             yield item
 
     def select(self, items: Iterable[pytest.Item]) -> None:
-        """Remember which records are left to be evaluated."""
+        """Remember which records are left to be evaluated: all of them where only the gate of a marker is."""
         left: dict[str, dict[Key, None]] = {}
+        gated: list[str] = []
         for item in items:
             key = _key(item)
             if key is not None:
                 left.setdefault(_place(item), {})[key] = None
+            elif isinstance(item, GateItem):
+                gated.append(item.group.run_id)
         for place, group in self._groups.items():
-            group.selected = tuple(left.get(place, ()))
+            group.selected = tuple(left.get(place, group.keys if group.run_id in gated else ()))
 
     def case(self, item: pytest.Item) -> RecordCase:
         """The evaluated record of a test; fails it where there is no grade."""

@@ -19,7 +19,8 @@ Work = Callable[[Watch | None, IsStopping | None], T]
 def beside_a_loop(work: Work[T], watch: Watch | None) -> T:
     """What the work gives. Where a loop is running it works in a thread, and whoever watches is told in this one.
 
-    Interrupted, the work is asked to stop and waited for, so that nothing of it is lost; then the interruption goes on.
+    Interrupted, or with a watch that raises, the work is asked to stop and waited for, so that nothing of it is lost and nothing
+    goes on unseen; then the exception does.
     """
     if not _is_in_a_loop():
         return work(watch, None)
@@ -34,6 +35,10 @@ def beside_a_loop(work: Work[T], watch: Watch | None) -> T:
         stopping.set()
         _wait(future, latest, watch)
         raise
+    finally:
+        # A watch that has raised is told no more.
+        stopping.set()
+        _wait(future, latest, None)
     return future.result()
 
 

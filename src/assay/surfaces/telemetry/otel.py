@@ -32,6 +32,8 @@ METRICS_EVERY = 15.0
 DEFAULT_ENDPOINT = "http://localhost:4318"
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+_UNHEARD = logging.NullHandler()
+"""Stays: an exporter that is cut off in the middle of a request complains after the end, and logging would print it."""
 
 
 class Otel:
@@ -44,7 +46,8 @@ class Otel:
         self._lock = threading.Lock()
         self._started: dict[str, float] = {}
         self._last_word = _LastWord()
-        logging.getLogger("opentelemetry").addHandler(self._last_word)
+        for handler in (self._last_word, _UNHEARD):
+            logging.getLogger("opentelemetry").addHandler(handler)
         self._spans, self._metrics = OTLPSpanExporter(), OTLPMetricExporter()
         resource = _resource()
         self._reader = InMemoryMetricReader()
@@ -101,15 +104,15 @@ class Otel:
     def close(self, seconds: float = CLOSE_SECONDS) -> list[str]:
         """Send what waits, for so long at most; one sentence on what the collector did not take, or none."""
         self._is_ending = True
-        self._outbox.close(seconds)
+        lost, sent = self._outbox.close(seconds), self._outbox.sent
+        # Before the exporter is shut down, which has a word of its own on what that cut off.
+        logging.getLogger("opentelemetry").removeHandler(self._last_word)
         self._spans.shutdown()  # type: ignore[no-untyped-call]  # the library's own omission
         self._metrics.shutdown()
-        logging.getLogger("opentelemetry").removeHandler(self._last_word)
-        lost, all_of_them = self._outbox.lost, self._outbox.lost + self._outbox.sent
         if not lost:
             return []
         why = f": {self._last_word.said}" if self._last_word.said else ""
-        return [f"{lost:,} of {all_of_them:,} spans were not taken by the collector at {_endpoint()}{why}"]
+        return [f"{lost:,} of {lost + sent:,} spans were not taken by the collector at {_endpoint()}{why}"]
 
     def _count(self, seen: api.RecordSeen) -> None:
         self._records.add(1, {"assay.record.status": seen.status, "assay.contract": seen.contract})

@@ -26,8 +26,8 @@ class Outbox(Generic[T]):
         self._waiting: deque[T] = deque()
         self._changed = threading.Condition()
         self._is_closing = False
+        self._added = 0
         self.sent = 0
-        self.lost = 0
         # A daemon: a collector that never answers keeps no command from ending.
         self._thread = threading.Thread(target=self._work, name="assay-telemetry", daemon=True)
         self._thread.start()
@@ -35,31 +35,29 @@ class Outbox(Generic[T]):
     def add(self, item: T) -> None:
         """Let something wait; it is lost where too much waits already."""
         with self._changed:
+            self._added += 1
             if len(self._waiting) >= self._limit or self._is_closing:
-                self.lost += 1
                 return
             self._waiting.append(item)
             if len(self._waiting) >= BATCH:
                 self._changed.notify()
 
-    def close(self, seconds: float) -> None:
-        """Send what waits, for so many seconds at most; what is left then is lost."""
+    def close(self, seconds: float) -> int:
+        """Send what waits, for so many seconds at most, and say how many were lost: what is still being sent is, too."""
         with self._changed:
             self._is_closing = True
             self._changed.notify()
         self._thread.join(seconds)
         with self._changed:
-            self.lost += len(self._waiting)
             self._waiting.clear()
+            return self._added - self.sent
 
     def _work(self) -> None:
         while True:
             batch, is_last = self._next()
-            if batch:
-                is_taken = self._send(batch)
+            if batch and self._send(batch):
                 with self._changed:
-                    self.sent += len(batch) if is_taken else 0
-                    self.lost += 0 if is_taken else len(batch)
+                    self.sent += len(batch)
             self._tick()
             if is_last:
                 return
