@@ -139,6 +139,7 @@ def seen(*, model: str, record_id: str = "q") -> api.RecordSeen:
         seconds=1,
         model=model,
         provider="x",
+        provider_kind="openai",
         base_url="",
         request_model=model,
         parameters={},
@@ -202,6 +203,11 @@ def test_a_full_disk_costs_lines_and_figures_and_not_the_run() -> None:
 def test_a_server_elsewhere_tells_of_its_runs_itself(option: str) -> None:
     result = run(option, "--server", "http://127.0.0.1:9")
     assert (result.exit_code, result.stderr.splitlines()[0]) == (2, f"assay: {option.split('=')[0]} cannot be used with --server")
+
+
+def test_a_file_that_a_server_elsewhere_would_not_fill_is_refused() -> None:
+    result = run("--log-file", "x.log", "--server", "http://127.0.0.1:9", ASSAY_LOG="json")
+    assert (result.exit_code, result.stderr.splitlines()[0]) == (2, "assay: --log-file cannot be used with --server")
 
 
 def test_what_an_observer_raises_ends_the_run_which_can_go_on() -> None:

@@ -135,6 +135,28 @@ def test_a_call_that_fails_has_its_code_as_error_type() -> None:
 
 
 @pytest.mark.usefixtures("folder")
+def test_a_judge_that_fails_leaves_an_evaluation_with_its_code_and_no_score() -> None:
+    with collector() as found:
+        run(found.url, judge="scripted/fail-content_filter")
+    (event,) = named(found, f"chat say-{ANSWER}")[0].events
+    assert event.name == "gen_ai.evaluation.result"
+    assert attributes(event) == {"gen_ai.evaluation.name": "overall", "error.type": "content_filter"}
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_provider_of_ones_own_is_named_after_what_it_speaks() -> None:
+    with faulty_provider(send(http(completion("4")))) as url, collector() as found:
+        Path("run.yaml").write_text(
+            f"datasets: [golden.json]\nproviders: [{{name: gpu, kind: openai, base_url: '{url}'}}]\n"
+            "candidates: [gpu/house]\njudges: [scripted/judge-4]\n",
+            encoding="utf-8",
+        )
+        CliRunner(env={"OTEL_EXPORTER_OTLP_ENDPOINT": found.url}).invoke(program, ["run", "run.yaml", "--otel", "--quiet"])
+    call = attributes(named(found, "chat house")[0])
+    assert (call["gen_ai.provider.name"], call["assay.provider"]) == ("openai", "gpu")
+
+
+@pytest.mark.usefixtures("folder")
 def test_the_environment_names_the_service_and_its_headers() -> None:
     with collector() as found:
         run(found.url, OTEL_SERVICE_NAME="nightly", OTEL_RESOURCE_ATTRIBUTES="team=search")
@@ -233,11 +255,12 @@ def test_what_is_not_sampled_is_neither_sent_nor_lost() -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_without_the_extra_the_line_that_installs_it_is_said() -> None:
+@pytest.mark.parametrize(
+    "without", ["sys.modules['opentelemetry'] = None", "import opentelemetry.sdk.trace.export as old; del old.SpanExportResult"]
+)
+def test_without_the_extra_or_with_one_too_old_the_line_that_installs_it_is_said(without: str) -> None:
     arguments = ["assay", "run", "golden.json", "--model", "scripted/echo", "--judge", "scripted/judge-5", "--otel"]
-    code = (
-        f"import sys; sys.modules['opentelemetry'] = None; sys.argv = {arguments}; from assay.surfaces.cli.main import main; main()"
-    )
+    code = f"import sys; {without}; sys.argv = {arguments}; from assay.surfaces.cli.main import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
+    assert (done.returncode, done.stderr.splitlines()[0].partition(":")[0]) == (2, "assay")
     assert done.stderr.splitlines()[-1] == "hint: pip install 'assay[otel]'"

@@ -29,6 +29,9 @@ class CallSeen(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     """Name of the plan's model."""
     provider: str
+    """Its name in the run file."""
+    provider_kind: str
+    """What it speaks: `openai`, `anthropic` and so on."""
     base_url: str
     request_model: str
     parameters: dict[str, Any]
@@ -77,6 +80,8 @@ class RecordSeen(msgspec.Struct, frozen=True, kw_only=True):
     code: str = ""
     """Why it has no score."""
     message: str = ""
+    stage: str = ""
+    """Where it came to be without a score: `candidate` or `judge`."""
     score: float | None = None
     """0..1 over all criteria."""
     raw_score: float | None = None
@@ -150,7 +155,8 @@ class Watcher:
         if isinstance(outcome, Graded):
             return self._grade(outcome.grade)
         if isinstance(outcome, Failed | Cancelled):
-            return {"code": outcome.code, "message": self._redactor.text(outcome.message)}
+            stage = outcome.stage if isinstance(outcome, Failed) else ""
+            return {"code": outcome.code, "message": self._redactor.text(outcome.message), "stage": stage}
         return {}
 
     def _grade(self, grade: Grade) -> dict[str, Any]:
@@ -188,6 +194,7 @@ class Watcher:
             is_timed=reply is None or UNTIMED.isdisjoint(reply.flags),
             model=model.name,
             provider=provider.name,
+            provider_kind=provider.kind,
             base_url=provider.base_url,
             request_model=model.model,
             parameters=msgspec.to_builtins(model.parameters) if reply is None else reply.applied,

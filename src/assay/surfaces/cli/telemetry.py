@@ -67,6 +67,7 @@ def check_local(telemetry: Telemetry) -> None:
     asked = {
         "--otel": telemetry.otel and not os.environ.get("ASSAY_OTEL"),
         "--log-format": telemetry.log_format is not None and not os.environ.get("ASSAY_LOG"),
+        "--log-file": telemetry.log_file is not None,
         "--metrics-file": telemetry.metrics_file is not None,
     }
     for option in (option for option, is_asked in asked.items() if is_asked):
@@ -110,8 +111,9 @@ def telling(telemetry: Telemetry) -> Iterator[Tellers]:
 def _otel(telemetry: Telemetry) -> tuple[Teller, Callable[[], list[str]]]:
     try:
         otel = import_module("assay.surfaces.telemetry.otel").Otel(wants_texts=telemetry.otel_content)
-    except ModuleNotFoundError as problem:
-        raise MissingExtra(f"--otel needs {problem.name}", hint="pip install 'assay[otel]'") from problem
+    except ImportError as problem:
+        # One that is there may be too old, or broken.
+        raise MissingExtra(f"--otel needs opentelemetry: {problem}", hint="pip install 'assay[otel]'") from problem
     return otel, otel.close
 
 

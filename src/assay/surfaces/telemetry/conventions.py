@@ -33,6 +33,8 @@ EVALUATION_EVENT = "gen_ai.evaluation.result"
 DURATION = "gen_ai.client.operation.duration"
 TOKEN_USAGE = "gen_ai.client.token.usage"
 CHAT = "chat"
+OVERALL = "overall"
+"""The name of an evaluation whose evaluator is not known."""
 PARAMETERS = {
     "temperature": "gen_ai.request.temperature",
     "top_p": "gen_ai.request.top_p",
@@ -55,7 +57,8 @@ def measured(call: api.CallSeen) -> Attributes:
     """What the figures of a call are told apart by: few values each."""
     found = {
         OPERATION: CHAT,
-        PROVIDER: _provider(call.provider),
+        PROVIDER: "openai" if call.provider_kind == "openai_responses" else call.provider_kind,
+        "assay.provider": call.provider,
         REQUEST_MODEL: call.request_model,
         RESPONSE_MODEL: call.response_model,
         ERROR_TYPE: call.error_code,
@@ -88,11 +91,14 @@ def described(call: api.CallSeen) -> Attributes:
 
 
 def evaluations(seen: api.RecordSeen) -> list[Attributes]:
-    """One result for the record as a whole, in its evaluator's name and as 0..1, and one for each criterion on its own scale."""
+    """One result for the record as a whole, in its evaluator's name and as 0..1, and one for each criterion on its own scale.
+
+    An answer that could not be graded has one with the code of what happened; where there is no answer, there is none.
+    """
     if seen.score is None:
-        return []
+        return [{EVALUATION_NAME: OVERALL, ERROR_TYPE: seen.code}] if seen.stage == "judge" else []
     whole = {
-        EVALUATION_NAME: seen.evaluator or "overall",
+        EVALUATION_NAME: seen.evaluator or OVERALL,
         SCORE_VALUE: seen.score,
         SCORE_LABEL: "pass" if seen.passed else "fail",
         EXPLANATION: seen.explanation,
@@ -110,10 +116,6 @@ def evaluations(seen: api.RecordSeen) -> list[Attributes]:
         for score in seen.scores
     ]
     return [{name: value for name, value in found.items() if value != ""} for found in (whole, *single)]
-
-
-def _provider(name: str) -> str:
-    return {"openai_responses": "openai"}.get(name, name)
 
 
 def _server(base_url: str) -> Attributes:
