@@ -167,6 +167,29 @@ def test_a_gate_that_is_called_alone_decides_about_all_records(tmp_path: Path) -
     assert len(ended.calls) == 4
 
 
+def test_a_record_called_gate_and_the_gate_have_names_of_their_own(tmp_path: Path) -> None:
+    body = "@pytest.mark.assay('law.jsonl', model=answer, pass_rate=0.9)\ndef test_law(): ...\n"
+    folder = project(tmp_path, TESTS + body)
+    write_rows(folder / "law.jsonl", mcq_row("gate", prompt="right?"), mcq_row("wrong"))
+    ended = run_pytest(folder, "--collect-only", "-q")
+    assert re.findall(r"\[(.*)\]", ended.text) == ["gate", "wrong", "gate-2"]
+
+
+def test_a_function_with_two_markers_is_no_test_of_one_of_them(tmp_path: Path) -> None:
+    mark = "@pytest.mark.assay('law.jsonl', model=answer)\n"
+    ended = run_pytest(project(tmp_path, f"{TESTS}{mark}{mark}def test_law(): ...\n"))
+    assert (ended.code, ended.counts) == (2, {"error": 1})
+    assert "it has two markers, and a test is about one dataset" in ended.text
+
+
+def test_a_folder_that_cannot_be_made_is_said_in_one_line(tmp_path: Path) -> None:
+    ended = run_pytest(project(tmp_path, right=1, wrong=0), "--assay-runs-dir", "law.jsonl/runs")
+    assert ended.counts == {"error": 1}
+    assert f"no run can be kept in '{tmp_path}/law.jsonl/runs': not a directory" in ended.text
+    assert "Traceback" not in ended.text
+    assert ended.calls == []
+
+
 def test_workers_share_one_evaluation(tmp_path: Path) -> None:
     ended = run_pytest(project(tmp_path, right=8, wrong=0), "-p", "xdist", "-n", "3")
     assert ended.counts == {"passed": 8}

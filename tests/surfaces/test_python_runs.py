@@ -15,6 +15,7 @@ import pytest
 import assay
 from assay import api
 from assay.core.errors import UsageProblem
+from assay.surfaces.python.runs import Runs
 from tests.engine.graded_runs import graded, passing, question
 from tests.engine.run_settings import write_golden
 
@@ -83,6 +84,11 @@ def test_runs_of_several_candidates_make_one_table(tmp_path: Path) -> None:
     assert len(frame) == sum(run.counts.valid_records for run in runs)
 
 
+def test_no_runs_make_a_table_with_all_columns_and_no_rows(tmp_path: Path) -> None:
+    none, one = Runs().to_arrow(), law(tmp_path).to_arrow()
+    assert (none.num_rows, none.schema) == (0, one.schema)
+
+
 def test_a_run_compares_itself_with_one_before(tmp_path: Path) -> None:
     before, after = law(tmp_path, "before", 0, 1, 2), law(tmp_path, "after", 1)
     found = after.compare(before)
@@ -101,6 +107,13 @@ def test_a_run_is_decided_about_and_the_decision_is_kept(tmp_path: Path) -> None
 def test_a_report_is_written_where_it_is_wanted(tmp_path: Path) -> None:
     path = law(tmp_path).report(tmp_path / "law.html")
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_no_report_becomes_a_part_of_the_run_it_is_of(tmp_path: Path) -> None:
+    run = law(tmp_path)
+    with pytest.raises(UsageProblem, match="would become a part of a finished run"):
+        run.report(Path(run.run_dir, "report.html"))
+    assert run.verify() == []
 
 
 def test_a_card_shows_the_decision_figures_and_the_first_failures(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -109,6 +110,8 @@ class CaseRuns:
     def keys(self, function: pytest.Item, mark: pytest.Mark) -> tuple[Key, ...]:
         """The records that a marked function is called with; raises CollectError with everything that is wrong with them."""
         try:
+            if sum(own.name == mark.name for own in function.own_markers) > 1:
+                raise UsageProblem("it has two markers, and a test is about one dataset", hint="write a function for each")
             source, options = self._settings(mark, function.path.parent)
             listed = api.list_records(source, **options)
         except AssayError as problem:
@@ -143,7 +146,9 @@ class CaseRuns:
         """A test of the whole run, where the marker sets gates."""
         group = self._groups.get(_place(first))
         if group is not None and group.has_gates:
-            name = f"{getattr(first, 'originalname', first.name)}[gate]"
+            taken = {key.name for key in group.keys}
+            free = next(name for name in chain(("gate",), (f"gate-{number}" for number in count(2))) if name not in taken)
+            name = f"{getattr(first, 'originalname', first.name)}[{free}]"
             item: GateItem = GateItem.from_parent(collector, name=name, runs=self, group=group)
             item.own_markers.extend(first.own_markers)
             yield item
@@ -222,10 +227,17 @@ class CaseRuns:
         return watch
 
     def _keep(self) -> None:
-        """The folder of the runs, which is no part of the project."""
-        if not self._runs_dir.exists():
+        """The folder of the runs, which is no part of the project; raises UsageProblem where it cannot be made."""
+        if self._runs_dir.exists():
+            return
+        try:
             self._runs_dir.mkdir(parents=True, exist_ok=True)
             (self._runs_dir / ".gitignore").write_text("# Made by the pytest plugin of assay\n*\n", encoding="utf-8")
+        except OSError as problem:
+            reason = (problem.strerror or str(problem)).lower()
+            raise UsageProblem(
+                f"no run can be kept in '{self._runs_dir}': {reason}", hint="--assay-runs-dir names a folder"
+            ) from problem
 
     def check(self, item: pytest.Function) -> None:
         """Fail a test whose record did not pass; where gates decide about the whole run, it is only expected to."""

@@ -23,12 +23,13 @@ def columns() -> dict[str, str]:
 
 def arrow_table(runs: Sequence[api.Run]) -> Any:
     """A `pyarrow.Table`; raises MissingExtra."""
-    found = [(run, api.arrow_table(run)) for run in runs]
+    none = api.Table(name="", columns=api.TABLE_COLUMNS, rows=lambda: iter(()), facts={})
+    found = [(run.folders.run_id, api.arrow_table(run)) for run in runs] or [("", api.arrow_of(none))]
     pyarrow = _library("pyarrow", "tables")
     name = pyarrow.field(RUN_ID, pyarrow.string())
     tables = [
-        group.add_column(0, name, pyarrow.array([run.folders.run_id] * len(group), pyarrow.string()))
-        for run, table in found
+        group.add_column(0, name, pyarrow.array([run_id] * len(group), pyarrow.string()))
+        for run_id, table in found
         for group in (*table.groups, table.schema.empty_table())
     ]
     # Of several runs, the facts of the first are not those of the others.

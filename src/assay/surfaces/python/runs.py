@@ -253,6 +253,7 @@ def _write_report(run: Run, path: Path, records: int | None) -> Path:
     streams, pages = import_module("assay.surfaces.cli.streams"), import_module("assay.surfaces.pages.report")
     made = import_module("assay.surfaces.pages.figures").moment(datetime.now(UTC).isoformat(timespec="seconds"))
     streams.refuse_overwrite(str(path), map(str, run.artifacts().values()), option="path")
+    streams.check_writable(str(path), option="path")
     report = pages.Report(run, limit=records)
     streams.write_file(str(path), streams.encoded(report.chunks(made, lambda *_: None)))
     return path
