@@ -18,6 +18,7 @@ from assay.surfaces.cli.completion import BASH, SHELLS
 from assay.surfaces.cli.completions import ALWAYS
 from assay.surfaces.cli.main import program
 from assay.testing import example_dataset
+from tests.engine.run_settings import mcq_row, write_rows
 
 ASK_BASH = """
 . ./assay.bash
@@ -91,6 +92,17 @@ def test_bash_offers(folder: Path, line: tuple[str, ...], offered: list[str]) ->
 @has("bash")
 def test_runs_are_those_of_the_folder_that_the_line_names(folder: Path) -> None:
     assert in_bash(folder, "assay", "show", "--runs-dir", "elsewhere", "") == ["compopt -o dirnames", ""]
+
+
+@has("bash")
+def test_no_word_is_offered_that_a_shell_would_obey_or_take_apart(folder: Path, tmp_path: Path) -> None:
+    dataset = write_rows(tmp_path / "law.jsonl", *map(mcq_row, ("plain", "$(touch pwned)", "two words", "`id`")))
+    api.run(dataset, run_id="good", model="scripted/mcq-first", runs_dir=str(tmp_path / "runs"))
+    for name in ("$(touch pwned)", "two words"):
+        (tmp_path / "runs" / name).mkdir()
+    place = ("--runs-dir", str(tmp_path / "runs"))
+    assert in_bash(folder, "assay", "show", *place, "") == ["latest", "good"]
+    assert in_bash(folder, "assay", "show", *place, "good", "") == ["plain"]
 
 
 @has("fish")

@@ -60,11 +60,36 @@ def test_what_exists_is_left_alone_and_nothing_is_written_beside_it(folder: Path
 
 
 @pytest.mark.parametrize(
-    ("model", "hint"), [("opnai/gpt", "did you mean 'openai'?"), ("gpt-5", "write PROVIDER/MODEL, such as openai/gpt-5")]
+    ("model", "hint"),
+    [
+        ("opnai/gpt", "did you mean 'openai'?"),
+        ("gpt-5", "write PROVIDER/MODEL, such as openai/gpt-5"),
+        ("openai/gpt-5:", "write PROVIDER/MODEL, such as openai/gpt-5"),
+    ],
 )
 def test_a_model_that_no_run_could_use_is_refused_before_anything_is_written(folder: Path, model: str, hint: str) -> None:
     result = invoke("init", "--model", model)
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, f"hint: {hint}")
+    assert list(folder.iterdir()) == []
+
+
+def test_a_scripted_model_that_does_not_exist_is_refused_with_those_that_do(folder: Path) -> None:
+    result = invoke("init", "--model", "scripted/nope")
+    assert (result.exit_code, result.stderr.splitlines()[0]) == (2, "assay: there is no scripted model 'nope'")
+    assert "hint: there are echo, empty, mcq-first" in result.stderr
+    assert list(folder.iterdir()) == []
+
+
+def test_a_place_where_no_folder_can_be_is_said_to_be_none() -> None:
+    Path("mine").write_text("mine", encoding="utf-8")
+    result = invoke("init", "mine")
+    assert (result.exit_code, result.stderr.splitlines()[0]) == (2, "assay: 'mine' is no folder")
+
+
+def test_nothing_is_written_where_nothing_can_be_said(folder: Path) -> None:
+    command = f'"{sys.executable}" -m assay init first >&-'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.splitlines()[0]) == (2, "assay: standard output is closed")
     assert list(folder.iterdir()) == []
 
 

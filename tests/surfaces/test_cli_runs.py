@@ -354,3 +354,4 @@ def test_a_record_that_does_not_exist_is_answered_with_the_nearest(tmp_path: Pat
     assay("run", "golden.json", "--model", "scripted/echo", "--judge", "scripted/judge-5", "--run-id", "near", "--quiet")
     assert assay("show", "near", "som-1").stderr.endswith("hint: did you mean 'sum-1'?\n")
     assert assay("show", "neer").stderr.endswith("hint: did you mean 'near'?\n")
+    assert assay("show", "latst").stderr.endswith("hint: did you mean 'latest'?\n")

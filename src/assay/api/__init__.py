@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         retry,
         run,
         run_async,
+        scripted_problems,
         verify,
     )
     from assay.api.submissions import (
@@ -285,6 +286,7 @@ __all__ = [
     "run_file_models",
     "run_suite",
     "run_table",
+    "scripted_problems",
     "set_baseline",
     "stream",
     "table_rows",

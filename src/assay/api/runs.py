@@ -34,6 +34,7 @@ from assay.engine.runs import resume as resume_run
 from assay.engine.runs import start as start_run
 from assay.engine.tally import Snapshot
 from assay.models import reach_models
+from assay.models.scripted import scripted_problems
 from assay.store.folder import RunFolder, Tombstone, open_run_folder
 from assay.store.index_folder import forget_index
 from assay.store.objects import ObjectPlace, is_object_address, publish_objects
@@ -68,6 +69,7 @@ __all__ = [
     "retry",
     "run",
     "run_async",
+    "scripted_problems",
     "verify",
 ]
 

@@ -96,7 +96,9 @@ def find_run(runs_dir: Path, run: str) -> RunFolders:
 
 def _not_found(runs_dir: Path, run: str, known: list[str]) -> RunNotFound:
     listed = "list the runs with: assay runs" if known else "it holds none yet; make one with assay run, or name another --runs-dir"
-    return RunNotFound(f"there is no run '{run}' in '{runs_dir}'", hint=nearest(run, known) or listed)
+    return RunNotFound(
+        f"there is no run '{run}' in '{runs_dir}'", hint=(nearest(run, ("latest", *known)) if known else "") or listed
+    )
 
 
 def find_named_run(runs_dir: Path, run: str) -> RunFolders:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import get_args
@@ -42,8 +43,8 @@ class Suggested(click.types.StringParamType):
         param: click.Parameter,  # noqa: ARG002  # click's signature
         incomplete: str,
     ) -> list[CompletionItem]:
-        """What may stand there."""
-        return self._words(ctx, incomplete)
+        """What may stand there; no word that a shell would take apart or obey, since others name records, models and folders."""
+        return [item for item in self._words(ctx, incomplete) if item.type != "plain" or shlex.quote(item.value) == item.value]
 
 
 def add_suggestions(command: click.Command) -> None:

@@ -11,11 +11,13 @@ from typing import get_args
 import click
 import msgspec
 
+from assay import api
 from assay.core.case import ContractId
 from assay.core.errors import UsageProblem
 from assay.core.plan import ProviderKind
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import write_text
+from assay.surfaces.cli.streams import standard_output
 from assay.surfaces.printable import printable
 
 HELP = """Write a commented run file and a tiny dataset into DIR (default: here), ready to run without a key or a network.
@@ -37,7 +39,7 @@ Exit codes:
 
 RUN_FILE = "evaluation.yaml"
 SCRIPTED = "scripted/"
-_MODEL = re.compile(r"(?P<provider>[A-Za-z0-9_.-]+)/[^\s#,{}\[\]'\"]+")
+_MODEL = re.compile(r"(?P<provider>[A-Za-z0-9_.-]+)/(?P<model>[^\s#,{}\[\]'\"]+)(?<!:)")
 _CANDIDATES = """
 candidates: # who answers; each candidate is a run of its own
   - $candidate
@@ -95,6 +97,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 @click.pass_context
 def command(context: click.Context, /, folder: str, contract: ContractId | None, *, model: str | None, yes: bool) -> None:
     """Entry of the command; see HELP."""
+    # Before anything is written: what comes next is said there.
+    standard_output()
     if model is not None:
         _check_model(model)
     asks = not yes and sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
@@ -133,14 +137,16 @@ def _check_model(name: str) -> str:
     """The name; raises UsageProblem for one that no run file could hold."""
     match = _MODEL.fullmatch(name)
     if match is None:
-        raise UsageProblem(
-            f"'{name}' names no model", hint=f"write PROVIDER/MODEL, such as openai/{name.split('/')[-1] or 'gpt-5-mini'}"
-        )
+        near = name.split("/")[-1].rstrip(":") or "gpt-5-mini"
+        raise UsageProblem(f"'{name}' names no model", hint=f"write PROVIDER/MODEL, such as openai/{near}")
     if match["provider"] not in get_args(ProviderKind):
         kinds = get_args(ProviderKind)
         raise UsageProblem(
             f"unknown provider '{match['provider']}'", hint=exits.nearest_of(match["provider"], kinds, what="providers")
         )
+    for problem in api.scripted_problems(match["model"]) if name.startswith(SCRIPTED) else ():
+        unknown, _, known = problem.partition("; ")
+        raise UsageProblem(unknown, hint=known)
     return name
 
 
@@ -150,6 +156,8 @@ def write_files(wanted: Wanted) -> None:
     for path in contents:
         if path.exists() or path.is_symlink():
             raise UsageProblem(f"'{path}' exists, and nothing is overwritten", hint="name another folder: assay init DIR")
+    if wanted.folder.exists() and not wanted.folder.is_dir():
+        raise UsageProblem(f"'{wanted.folder}' is no folder", hint="name a folder, or one that is to be made: assay init DIR")
     wanted.folder.mkdir(parents=True, exist_ok=True)
     for path, text in contents.items():
         with path.open("x", encoding="utf-8", newline="\n") as file:

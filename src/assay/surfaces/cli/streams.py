@@ -21,7 +21,7 @@ STANDARD = "-"
 def standard_output() -> TextIO:
     """Standard output; raises UsageProblem when it was closed from the start."""
     if sys.stdout is None:
-        raise UsageProblem("standard output is closed", hint="--output FILE writes a file instead")
+        raise UsageProblem("standard output is closed", hint="open it, or let it lead into a file: assay ... > FILE")
     return sys.stdout
 
 
