@@ -22,11 +22,12 @@ BATCHED = "batched"
 """Flag of a reply that came from a batch: how long its answer took nobody knows."""
 MOST_LINE = 64 << 20
 """Bytes of one line of results; a longer one cannot be read."""
-_UNANSWERED = {"expired": "batch_expired", "cancelled": "batch_cancelled", "lost": "batch_lost"}
+_UNANSWERED = {"expired": "batch_expired", "cancelled": "batch_cancelled", "lost": "batch_lost", "uncertain": "batch_uncertain"}
 _MESSAGES = {
     "batch_expired": "the batch expired before the request was answered",
     "batch_cancelled": "the batch was cancelled before the request was answered",
-    "batch_lost": "the provider knows the batch no more",
+    "batch_lost": "the provider has the batch or its results no more",
+    "batch_uncertain": "the run was cancelled before it was known which batch of the provider has the request",
     "batch_missing": "the results of the batch have no line for the request",
 }
 
@@ -40,6 +41,8 @@ class Merging(msgspec.Struct, frozen=True, kw_only=True):
     cost: Callable[[Reply], float | None]
     """What a reply of a batch costs."""
     cache: ReplyCache | None
+    is_cancelled: Callable[[], bool]
+    """True when nothing is asked any more."""
 
 
 class CutOff(Exception):
@@ -98,7 +101,7 @@ class Merger:
     def end(self, status: BatchStatus) -> BatchRow:
         """Note what is left without a result, and that the batch is done with; raises CutOff where more must have come."""
         is_short = self._is_cut or self._lines < min(status.done, self.row.requests)
-        if is_short and self.row.fetches < FETCHES and status.word != "lost":
+        if is_short and self.row.fetches < FETCHES and status.word not in ("lost", "uncertain"):
             raise CutOff
         code = _UNANSWERED.get(status.word, "batch_missing")
         while left := self._from.book.unanswered(self.row.number, GROUP):
@@ -111,7 +114,8 @@ class Merger:
         errors = Counter(self.row.errors)
         errors.update(attempt.error_code for _, attempt in attempts if attempt.error_code)
         answered = self.row.answered + sum(attempt.reply is not None for _, attempt in attempts)
-        live = self.row.asked_live + sum(attempt.wait_s is not None for _, attempt in attempts)
+        is_asking = not self._from.is_cancelled()
+        live = self.row.asked_live + sum(is_asking and attempt.wait_s is not None for _, attempt in attempts)
         self.row = msgspec.structs.replace(self.row, answered=answered, errors=dict(errors), asked_live=live)
         self._from.book.merge(self.row, attempts)
 

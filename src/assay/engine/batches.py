@@ -8,6 +8,7 @@ import asyncio
 import os
 import random
 import secrets
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
@@ -41,9 +42,11 @@ TRIES = 5
 REFUSALS = frozenset({400, 401, 402, 403, 404, 413, 422, 429})
 """Statuses that say for certain that no batch was created; after any other it is looked for."""
 MISSES = 6
-"""Looks in a row that bring nothing, before a cancelled run is left as it is."""
+"""Looks at a batch in a row that bring nothing, before a cancelled run is left as it is."""
+PATIENCE = 200
+"""The same of a run that is not cancelled: some hours, in which most troubles of a provider or a network are over."""
 LOST_LOOKS = 3
-"""Looks in a row at which the provider knows no such batch, before it is taken for lost."""
+"""Looks in a row at which the provider knows no such batch, or has its results no more, before it is taken for lost."""
 SLOWEST = 4.0
 """How many times as long as the first the waits between two looks become."""
 _LOOK = 1.0
@@ -105,8 +108,8 @@ class _Collection:
         """Batches that the provider was told to cancel."""
         self._problem = ""
         """Why the last look brought nothing."""
-        self._misses = 0
-        """Looks in a row that brought nothing."""
+        self._misses: Counter[int] = Counter()
+        """Looks in a row that brought nothing, by the number of the batch."""
         self._retry_after = 0.0
         self._has_waiting = False
         """Requests wait until other batches of the run have ended."""
@@ -131,7 +134,9 @@ class _Collection:
 
     async def _work(self, cache: ReplyCache | None) -> None:
         cost = pricing(self._provider, self._plan.candidate, environ=self._from.environ, clock=self._from.clock, is_batch=True)
-        self._merging = Merging(plan=self._plan, book=self._book, desk=self._desk, cost=cost, cache=cache)
+        self._merging = Merging(
+            plan=self._plan, book=self._book, desk=self._desk, cost=cost, cache=cache, is_cancelled=lambda: self._is_cancelled
+        )
         while True:
             self._has_waiting = False
             await self._hand_in_left()
@@ -218,11 +223,12 @@ class _Collection:
                 await self._pause(wait)
             if self._stop.is_set():
                 return None
-            row = next(one for one in self._book.rows() if one.number == row.number)
+            row = self._noted(row)
         return None
 
     async def _try_to_hand_in(self, row: BatchRow) -> None:
-        mark = Mark(name=f"{self._name()}-{row.number}", run_id=self._plan.run_id, requests=row.requests, at=row.at)
+        name, now = f"{self._name()}-{row.number}", self._from.clock()
+        mark = Mark(name=name, run_id=self._plan.run_id, requests=row.requests, at=row.at, now=now)
         if row.state == "submitting":
             # Whoever was to note its id may have died before that.
             if await self._adopt(row, mark):
@@ -305,33 +311,61 @@ class _Collection:
         self._retry_after = 0.0
         try:
             status = await self._desk.look(row.batch_id)
-            row = self._saved(
-                row, looks=row.looks + 1, lost_looks=0, status=status.word, done=status.done, problems=status.problems
-            )
-            self._problem, self._misses = "", 0
+            row = self._saved(row, looks=row.looks + 1, status=status.word, done=status.done, problems=status.problems)
+            self._problem = ""
             if status.is_refused:
                 self._refuse(row, status)
             elif status.is_ended:
                 await self._merge(row, status)
+            elif self._is_cancelled and not row.is_certain:
+                self._leave(row)
+            else:
+                # Of one that has ended they count on: a look that succeeds brings nothing while its results cannot be had.
+                self._saved(row, lost_looks=0)
+                del self._misses[row.number]
         except ModelFailure as failure:
             await self._miss(row, failure)
 
     async def _miss(self, row: BatchRow, failure: ModelFailure) -> None:
         """A look brought nothing: look again later, unless the provider knows no such batch or takes no looks."""
+        row = self._noted(row)
         self._problem, self._retry_after = failure.message, min(failure.retry_after or 0.0, self._plan.retry.max_delay)
         is_lost = failure.code == "not_found"
         if not is_lost and not failure.is_transient:
             self._give_up(f"batch {row.batch_id} could not be looked at", failure)
         row = self._saved(row, failed_looks=row.failed_looks + 1, lost_looks=row.lost_looks + is_lost)
-        self._misses += 1
-        if self._is_cancelled and self._misses >= MISSES and not is_lost:
-            self._give_up(f"batch {row.batch_id} could not be cancelled", failure)
+        self._misses[row.number] += 1
         if row.lost_looks >= LOST_LOOKS:
-            Merger(self._merging, row).end(BatchStatus(id=row.batch_id, word="lost"))
+            self._lose(row)
+        elif not is_lost and self._misses[row.number] >= (MISSES if self._is_cancelled else PATIENCE):
+            self._give_up(f"batch {row.batch_id} could not be {'cancelled' if self._is_cancelled else 'collected'}", failure)
+
+    def _lose(self, row: BatchRow) -> None:
+        """The provider has nothing more of the batch; one that was taken for ours without a proof says nothing of ours."""
+        if row.is_certain:
+            self._close(row, "lost")
+        else:
+            self._pass_over(row)
+
+    def _leave(self, row: BatchRow) -> None:
+        """A batch that may be somebody else's is neither cancelled nor waited for by a cancelled run."""
+        told = f"batch {row.batch_id} may be ours or somebody else's, so that it was not cancelled"
+        self._close(msgspec.structs.replace(row, problems=(told,)), "uncertain")
+
+    def _close(self, row: BatchRow, word: str) -> None:
+        """Be done with a batch that brings nothing more."""
+        Merger(self._merging, row).end(BatchStatus(id=row.batch_id, word=word))
+        self._spool(row).unlink(missing_ok=True)
+
+    def _pass_over(self, row: BatchRow) -> None:
+        """Go on with the search for ours."""
+        strangers = (*row.strangers, row.batch_id)
+        # What was said of the other one is not said of ours.
+        changes = {"state": "submitting", "batch_id": "", "is_certain": True, "status": "", "done": 0, "problems": ()}
+        self._saved(row, strangers=strangers, lost_looks=0, **changes)
 
     async def _merge(self, row: BatchRow, status: BatchStatus) -> None:
         """Fetch the results of a batch that has ended, and make attempts of them."""
-        row = self._saved(row, fetches=row.fetches + 1)
         merger = Merger(self._merging, row)
         file = self._folder / f"{row.number}.results"
         try:
@@ -340,10 +374,10 @@ class _Collection:
                 await merger.take(file)
             if not merger.row.is_certain:
                 raise Stranger
+            merger.row = self._saved(merger.row, fetches=merger.row.fetches + 1)
             merger.end(status)
         except Stranger:
-            strangers = (*row.strangers, row.batch_id)
-            self._saved(row, state="submitting", batch_id="", is_certain=True, strangers=strangers, fetches=0)
+            self._pass_over(row)
         except CutOff:
             # The next look fetches them again; what was merged stays merged.
             self._problem = f"the results of batch {row.batch_id} were cut off"
@@ -409,6 +443,10 @@ class _Collection:
 
     def _spool(self, row: BatchRow) -> Path:
         return spool_path(self._folder, row.number)
+
+    def _noted(self, row: BatchRow) -> BatchRow:
+        """The batch as the ledger has it by now."""
+        return next(one for one in self._book.rows() if one.number == row.number)
 
     def _saved(self, row: BatchRow, **changes: object) -> BatchRow:
         changed = msgspec.structs.replace(row, **changes)

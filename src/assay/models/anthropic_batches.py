@@ -12,7 +12,6 @@ from assay.core.plan import ModelPlan
 from assay.models.anthropic import MessagesModel, anthropic_headers
 from assay.models.batching import (
     PAGES,
-    SKEW,
     Batchable,
     BatchResult,
     BatchStatus,
@@ -23,6 +22,7 @@ from assay.models.batching import (
     Sink,
     Unreadable,
     checked_id,
+    earliest,
     pieces_of,
 )
 from assay.models.decoding import Undecodable, decode_body
@@ -118,8 +118,9 @@ class AnthropicBatches:
         found: list[Found] = []
         after = ""
         for _ in range(PAGES):
-            page = (await self._transport.get(f"/messages/batches?limit=100{after}", decoder=_PAGE)).value
-            recent = [batch for batch in page.data if _seconds(batch.created_at) >= mark.at - SKEW]
+            listed = await self._transport.get(f"/messages/batches?limit=100{after}", decoder=_PAGE)
+            page, since = listed.value, earliest(mark, listed.date)
+            recent = [batch for batch in page.data if _seconds(batch.created_at) >= since]
             alike = [batch for batch in recent if batch.request_counts.processing + batch.request_counts.done == mark.requests]
             found += [Found(checked_id(batch.id, self._transport), is_certain=False) for batch in alike]
             if not page.has_more or len(recent) < len(page.data) or not page.data:

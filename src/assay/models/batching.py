@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from email.utils import parsedate_to_datetime
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -67,7 +68,9 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     requests: int
     at: float
-    """Seconds since 1970: it was created then or later."""
+    """Seconds since 1970 by our clock: it was created then or later."""
+    now: float
+    """Seconds since 1970 by our clock: it is looked for now."""
 
 
 class Handover(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,6 +189,22 @@ def checked_id(value: str, transport: "Transport") -> str:
     if not _ID.fullmatch(value) or ".." in value:
         raise ModelFailure("internal_error", f"'{transport.endpoint.provider}' named something by an id that is none")
     return value
+
+
+def earliest(mark: Mark, date: str) -> float:
+    """Since when, by the provider's clock, a batch with the mark may exist; `date` is the header that tells that clock.
+
+    Ours may be wrong, and a batch that is not found is paid for twice: what counts is how long ago it was, by the earlier clock.
+    """
+    age = mark.now - mark.at
+    if age < 0:
+        # Our clock was set back, so that nobody knows how long ago it was.
+        return 0.0
+    try:
+        told = parsedate_to_datetime(date).timestamp()
+    except (ValueError, OverflowError):
+        told = mark.now
+    return min(told, mark.now) - age - SKEW
 
 
 def pieces_of(file: Path) -> Iterator[bytes]:

@@ -12,7 +12,6 @@ from assay.core.ask import Ask, ModelFailure
 from assay.core.plan import ModelPlan
 from assay.models.batching import (
     PAGES,
-    SKEW,
     Batchable,
     BatchResult,
     BatchStatus,
@@ -23,6 +22,7 @@ from assay.models.batching import (
     Sink,
     Unreadable,
     checked_id,
+    earliest,
     pieces_of,
 )
 from assay.models.body import openai_headers
@@ -160,11 +160,12 @@ class OpenAIBatches:
         """The batch whose metadata has the mark."""
         after = ""
         for _ in range(PAGES):
-            page = (await self._transport.get(f"/batches?limit=100{after}", decoder=_PAGE)).value
+            listed = await self._transport.get(f"/batches?limit=100{after}", decoder=_PAGE)
+            page = listed.value
             found = [batch for batch in page.data if (batch.metadata or {}).get(MARK) == mark.name]
             if found:
                 return [Found(checked_id(found[0].id, self._transport))]
-            if not page.has_more or not page.data or page.data[-1].created_at < mark.at - SKEW:
+            if not page.has_more or not page.data or page.data[-1].created_at < earliest(mark, listed.date):
                 break
             after = f"&after={checked_id(page.data[-1].id, self._transport)}"
         return []

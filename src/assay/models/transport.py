@@ -42,6 +42,8 @@ class Exchanged(msgspec.Struct, Generic[_Value], frozen=True):
     """Characters that no text may hold were replaced by U+FFFD."""
     raw: str
     """The whole body, where it is to be kept."""
+    date: str = ""
+    """When the provider sent it, by its own clock and in its own words."""
 
 
 @asynccontextmanager
@@ -137,7 +139,7 @@ class Transport:
 
     def _exchanged(self, reply: HttpReply, content: bytes, decoded: Decoded[_Value]) -> Exchanged[_Value]:
         raw = content.decode("utf-8", "replace").replace("\x00", "\ufffd") if self._keep_raw else ""
-        return Exchanged(decoded.value, request_id_of(self._told(reply)), decoded.has_replaced, raw)
+        return Exchanged(decoded.value, request_id_of(self._told(reply)), decoded.has_replaced, raw, reply.headers.get("date", ""))
 
     def _refusal(self, reply: HttpReply, body: Any) -> Refusal:
         # Before anything is cut short: half a key is still one.

@@ -151,6 +151,7 @@ def batches_text(batches: Sequence[Json]) -> str:
     words += [", ".join(f"{printable(code)} {count:,}" for code, count in sorted(errors.items()))] if errors else []
     words += [f"{total['asked_live']:,} asked one by one"] if total["asked_live"] else []
     words += [f"{counted(total[name], f'{odd} line')} of results" for name, odd in _ODD_LINES.items() if total[name]]
+    words += [printable(problem) for batch in taken for problem in batch.get("problems", ())]
     return " · ".join(words)
 
 

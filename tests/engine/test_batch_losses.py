@@ -1,0 +1,154 @@
+"""Batches that are lost, doubtful or never to be had: the run ends all the same, counts what is so, and pays nothing twice."""
+
+import time
+from collections.abc import Callable
+from email.utils import formatdate
+from pathlib import Path
+
+import pytest
+
+from assay import api
+from assay.core.errors import ServerProblem
+from assay.engine.batches import LOST_LOOKS, PATIENCE
+from assay.engine.request import RunRequest
+from assay.engine.run import Surroundings
+from assay.engine.runs import start
+from assay.models.batching import SKEW, Mark, earliest
+from assay.surfaces.reporters.run_text import batches_text
+from tests.engine.batch_runs import attempts, manifest, resumed, run, write_run
+from tests.engine.run_settings import planned
+from tests.models.batch_provider import BatchProvider, Faults, Refused
+
+BOTH = pytest.mark.parametrize("kind", ["openai", "anthropic"])
+RESULTS = ("/content", "/results")
+FETCH = {"openai": "GET /v1/files/ID/content", "anthropic": "GET /v1/messages/batches/ID/results"}
+CREATE = "/v1/messages/batches"
+NOON = 1_792_000_000.0
+
+
+def refusing(refused: Refused, *endings: str) -> Callable[[str, str, int], Refused | None]:
+    """Refuses every look at paths that end so."""
+    return lambda method, path, _: refused if method == "GET" and path.endswith(endings) else None
+
+
+def not_created(*request: object) -> str | None:
+    """Swallows what would create the second batch."""
+    return "hang_before" if request == ("POST", CREATE, 2) else None
+
+
+def impatient(provider: BatchProvider) -> dict[str, object]:
+    """The provider, from which nobody waits long for an answer."""
+    return {"name": "shop", "kind": "anthropic", "base_url": provider.base_url, "timeout": 0.3}
+
+
+def doubtful(folder: Path, provider: BatchProvider) -> Path:
+    """A detached run of which nobody knows whether the batch of another one, which is as large, is its own."""
+    (folder / "other").mkdir()
+    run(write_run(folder / "other", provider, kind="anthropic"), is_detached=True)
+    provider.meddle = not_created
+    run_file = write_run(folder, provider, kind="anthropic", providers=[impatient(provider)])
+    run(run_file, is_detached=True)
+    return run_file
+
+
+@BOTH
+def test_requests_whose_results_the_provider_has_no_more_are_asked_one_by_one(kind: str, tmp_path: Path) -> None:
+    with BatchProvider(meddle=refusing(Refused(404, "No such File object"), *RESULTS)) as provider:
+        run_file = write_run(tmp_path, provider, kind=kind)
+        assert run(run_file).counts.evaluated_records == 6
+    (batch,) = manifest(run_file)["batches"]
+    assert (provider.seen[FETCH[kind]], len(provider.live)) == (LOST_LOOKS, 6)
+    assert (batch["answered"], batch["errors"], batch["asked_live"]) == (0, {"batch_lost": 6}, 6)
+
+
+@BOTH
+def test_results_that_can_never_be_fetched_end_the_run_and_a_resumed_one_collects_them(kind: str, tmp_path: Path) -> None:
+    with BatchProvider(meddle=refusing(Refused(500), *RESULTS)) as provider:
+        run_file = write_run(tmp_path, provider, kind=kind, batch={"poll_seconds": 0.001})
+        with pytest.raises(ServerProblem, match="could not be collected"):
+            run(run_file)
+        provider.meddle = lambda *_: None
+        assert resumed(run_file).counts.evaluated_records == 6
+    assert (provider.seen[FETCH[kind]], provider.created, provider.live) == (PATIENCE + 1, 1, [])
+
+
+def test_answers_that_were_merged_before_a_second_file_failed_are_counted(tmp_path: Path) -> None:
+    def meddle(method: str, path: str, number: int) -> Refused | None:
+        return Refused(500) if (method, number) == ("GET", 2) and path.endswith("/content") else None
+
+    with BatchProvider(meddle=meddle, faults=Faults(refused=2)) as provider:
+        run_file = write_run(tmp_path, provider)
+        run(run_file)
+    (batch,) = manifest(run_file)["batches"]
+    assert (batch["answered"], batch["errors"], provider.live) == (4, {"invalid_request": 2}, [])
+
+
+def test_a_batch_taken_for_ours_that_is_gone_has_ours_handed_in_and_nothing_asked_at_the_full_price(tmp_path: Path) -> None:
+    with BatchProvider(faults=Faults(looks=50)) as provider:
+        run_file = doubtful(tmp_path, provider)
+        provider.batches.clear()
+        provider.faults = Faults()
+        assert resumed(run_file).counts.evaluated_records == 6
+    (batch,) = manifest(run_file)["batches"]
+    assert (provider.created, provider.live, batch["answered"]) == (1, [], 6)
+
+
+def test_a_run_is_cancelled_at_once_although_its_batch_may_be_somebody_elses(tmp_path: Path) -> None:
+    with BatchProvider(faults=Faults(looks=100_000)) as provider:
+        run_file = doubtful(tmp_path, provider)
+        result = api.cancel("x", runs_dir=tmp_path / "runs")
+    told = batches_text(manifest(run_file)["batches"])
+    assert (result.state, provider.seen["POST /v1/messages/batches/ID/cancel"]) == ("cancelled", 0)
+    assert told.startswith("1 batch · 0 of 6 requests answered · batch_uncertain 6 · batch msgbatch_0001 may be ours or")
+
+
+def test_a_cancelled_run_counts_nothing_as_asked_one_by_one(tmp_path: Path) -> None:
+    with BatchProvider(faults=Faults(looks=999)) as provider:
+        run_file = write_run(tmp_path, provider)
+        run(run_file, is_detached=True)
+        api.cancel("x", runs_dir=tmp_path / "runs")
+    (batch,) = manifest(run_file)["batches"]
+    assert (batch["answered"], batch["asked_live"], provider.live, len(attempts(run_file))) == (3, 0, [], 6)
+
+
+@pytest.mark.parametrize("ahead", [-86_400.0, 900.0, 86_400.0])
+def test_a_clock_that_is_wrong_has_no_batch_handed_in_twice(ahead: float, tmp_path: Path) -> None:
+    def meddle(method: str, path: str, number: int) -> str | None:
+        return "reset" if (method, path, number) == ("POST", CREATE, 1) else None
+
+    with BatchProvider(meddle=meddle) as provider:
+        request = RunRequest(
+            run_file=str(write_run(tmp_path, provider, kind="anthropic")), run_id="x", runs_dir=str(tmp_path / "runs")
+        )
+        (plan,) = planned(request).plans
+        result = start(plan, tmp_path / "runs", Surroundings(environ={}, clock=lambda: time.time() + ahead))
+    assert (result.counts.evaluated_records, provider.created, provider.live) == (6, 1, [])
+
+
+@pytest.mark.parametrize(
+    ("at", "now", "date", "since"),
+    [
+        (NOON, NOON + 60, formatdate(NOON + 60, usegmt=True), NOON - SKEW),
+        (NOON + 900, NOON + 960, formatdate(NOON + 60, usegmt=True), NOON - SKEW),
+        (NOON - 900, NOON - 840, formatdate(NOON + 60, usegmt=True), NOON - 900 - SKEW),
+        (NOON, NOON + 60, "yesterday", NOON - SKEW),
+        (NOON, NOON + 60, "", NOON - SKEW),
+        (NOON + 900, NOON, formatdate(NOON, usegmt=True), 0.0),
+    ],
+    ids=["right", "ahead", "behind", "unreadable", "untold", "set back"],
+)
+def test_a_batch_is_looked_for_since_the_earlier_of_both_clocks(at: float, now: float, date: str, since: float) -> None:
+    assert earliest(Mark(name="a", run_id="x", requests=1, at=at, now=now), date) == since
+
+
+def test_a_batch_of_the_same_size_from_before_the_run_is_not_even_looked_at(tmp_path: Path) -> None:
+    with BatchProvider(faults=Faults(looks=100_000)) as provider:
+        (tmp_path / "other").mkdir()
+        run(write_run(tmp_path / "other", provider, kind="anthropic"), is_detached=True)
+        provider.batches["msgbatch_0001"].created_at -= SKEW + 60
+        looks = provider.batches["msgbatch_0001"].looks
+        provider.meddle = not_created
+        provider.faults = Faults()
+        run_file = write_run(tmp_path, provider, kind="anthropic", providers=[impatient(provider)])
+        assert run(run_file).counts.evaluated_records == 6
+    assert (manifest(run_file)["batches"][0]["batch_id"], provider.batches["msgbatch_0001"].looks) == ("msgbatch_0002", looks)
