@@ -199,3 +199,62 @@ def test_parameters_that_differ_between_requests_are_nobodys() -> None:
     run = run_of(Path("in.jsonl").absolute(), options=("--from", "openai-batch"))
     assert (run.manifest["candidate"]["parameters"]["temperature"], run.manifest["candidate"]["parameters"]["seed"]) == (None, 7)
     assert run.manifest["plan"]["imported"]["left_out"]["temperature, which differs between requests"] == 1
+
+
+def test_a_sample_that_is_nested_too_deeply_costs_itself_and_not_the_log() -> None:
+    deep = json.dumps({**LOG, "samples": of_samples({"metadata": "DEEP"}, {})}).replace('"DEEP"', "[" * 5000 + '"]"' + "]" * 5000)
+    Path("log.json").write_text(deep)
+    report = brought(Path("log.json").absolute())["report"]
+    assert report["totals"] == {"read": 2, "emitted": 1, "invalid": 1, "skipped": 0}
+    assert report["remarks"][0]["reason"] == "metadata: nested deeper than 254 levels"
+
+
+@pytest.mark.parametrize("second", ['"target": "Lyon", ', '"target" :"Paris",\n', '"x": {"target": 1}, "target": "a \\" b", '])
+def test_a_sample_that_says_two_things_under_one_name_is_refused(second: str) -> None:
+    text = json.dumps({**LOG, "samples": of_samples({"target": "Paris"}, {})})
+    Path("log.json").write_text(text.replace('"target": "Paris"', second + '"target": "Paris"', 1))
+    report = brought(Path("log.json").absolute())["report"]
+    assert report["totals"]["invalid"] == 1
+    assert report["remarks"][0]["reason"] == "the sample has two members of the same name"
+
+
+def test_a_run_says_how_many_items_were_refused() -> None:
+    run = run_of(log(samples=of_samples({}, {"epoch": "x"})))
+    assert run.manifest["plan"]["imported"]["left_out"]["item that was refused"] == 1
+
+
+def batch(message: object, **body: object) -> list[Path]:
+    """A request and its answer."""
+    asked = {"model": "m", "messages": [{"role": "user", "content": "q"}], **body}
+    answered = {"status_code": 200, "body": {"choices": [{"message": message, "finish_reason": "stop"}]}}
+    return [
+        written("in.jsonl", {"custom_id": "c", "body": asked}),
+        written("out.jsonl", {"custom_id": "c", "response": answered, "error": None}),
+    ]
+
+
+def test_a_refusal_is_what_a_model_answered() -> None:
+    [line] = predictions_of(run_of(*batch({"content": None, "refusal": "I will not."}))).values()
+    assert line["model_response"] == "I will not."
+
+
+def test_an_answer_that_cannot_be_read_is_none_and_not_an_empty_one() -> None:
+    [line] = predictions_of(run_of(*batch("a text"))).values()
+    assert (line["model_response"], line["error_code"]) == (None, "no_message")
+
+
+def test_what_a_request_has_beside_its_question_comes_along_or_is_listed() -> None:
+    report = brought(*batch({"content": "a"}, user="u", n=2, metadata={"topic": "law"}), options=("-o", "asked.json"))["report"]
+    assert report["left_out"] == {"body.user": 1, "body.n": 1}
+    assert json.loads(Path("asked.json").read_text())["records"][0]["metadata"]["topic"] == "law"
+
+
+def test_all_that_a_metric_says_beside_its_score_is_listed() -> None:
+    metrics = [{"name": "m", "score": 1, "threshold": 0.5, "verboseLogs": "long", "strictMode": False}, {"score": 1}, "x"]
+    report = brought(written("run.json", {"testCases": [{"input": "q", "actualOutput": "a", "metricsData": metrics}]}))["report"]
+    assert report["left_out"] == {
+        "metric.threshold": 1,
+        "metric.verboseLogs": 1,
+        "metric without a name": 1,
+        "metric that is text": 1,
+    }

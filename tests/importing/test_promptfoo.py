@@ -74,6 +74,34 @@ def test_files_outside_of_the_folder_are_never_read() -> None:
     assert "a secret" not in Path("tests.json").read_text()
 
 
+@pytest.mark.parametrize("prompt", ["file://made.py", "file://made.js:greet", "exec: ./made.sh", "made.py"])
+def test_a_prompt_that_a_program_makes_is_listed_and_no_question(prompt: str) -> None:
+    Path("made.py").write_text("print('hello')")
+    written = config(f"prompts: ['Say {{{{a}}}}', '{prompt}']\ntests: [{{vars: {{a: x}}}}]")
+    report = brought(written, options=("--with-files", "-o", "tests.json"))["report"]
+    assert (report["records"], report["left_out"]) == (1, {"prompt that is code": 1})
+
+
+def test_a_prompt_that_is_called_like_a_file_is_that_file() -> None:
+    Path("ask.txt").write_text("Say {{a}}\n---\nShout {{a}}")
+    written = config("prompts: ['ask.txt']\ntests: [{vars: {a: x}}]")
+    assert list(records(written, options=("--with-files",))) == ["Say x", "Shout x"]
+
+
+def test_a_value_in_a_file_is_read_where_files_are_and_never_asked_by_its_address() -> None:
+    Path("value.txt").write_text("a long story\n")
+    written = config("prompts: ['Sum up {{a}}', 'Say hi']\ntests: [{vars: {a: 'file://value.txt'}}]")
+    report = brought(written, options=("-o", "tests.json"))["report"]
+    assert (report["records"], report["left_out"]) == (1, {"file:// (add --with-files)": 1})
+    assert "the value of 'a' is in a file that was not read" in [remark["reason"] for remark in report["remarks"]]
+    assert list(records(written, options=("--with-files",))) == ["Sum up a long story", "Say hi"]
+
+
+def test_a_variable_without_a_value_is_listed() -> None:
+    written = config("prompts: ['Say {{a}} {{b}}']\ntests: [{vars: {a: x}}]")
+    assert brought(written)["report"]["left_out"] == {"variable without a value, kept as it stands": 1}
+
+
 def test_lists_of_values_stand_for_a_test_with_each_of_them() -> None:
     written = config(
         "prompts: ['{{a}}-{{b}}']\ntests: [{vars: {a: [1, 2], b: [x, y]}, assert: [{type: llm-rubric, value: Is good}]}]"

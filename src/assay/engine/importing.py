@@ -75,7 +75,7 @@ def import_plans(
         other_scorers=tuple(name for name, spread in others.items() if spread.is_share),
         files=tuple(ImportedFile(name=file.name, sha256=file.sha256) for file in imported.files()),
         evaluated_at=imported.reading.created_at,
-        left_out={**unknown, **imported.reading.left_out},
+        left_out={**unknown, **imported.refused(), **imported.reading.left_out},
         incomplete=tuple(imported.reading.incomplete),
     )
     return tuple(

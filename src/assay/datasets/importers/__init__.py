@@ -84,6 +84,15 @@ class Imported:
         for name in names:
             yield from map(_response, self.intake.items(name))
 
+    def refused(self) -> dict[str, int]:
+        """How many items were read and could not be taken over, or came a second time; by name, as everything left out."""
+        tallies = [source.tally for source in self._sources]
+        counts = {
+            "item that was refused": sum(tally.invalid for tally in tallies),
+            "item that was skipped": sum(tally.skipped for tally in tallies),
+        }
+        return {name: times for name, times in counts.items() if times}
+
     def report(self, rows: DatasetRows) -> ImportReport:
         """What was carried over and what was not, after the dataset's lines were taken."""
         return ImportReport(

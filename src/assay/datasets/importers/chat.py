@@ -52,8 +52,9 @@ def content_text(content: Any, reading: Reading) -> str:
     texts: list[str] = []
     for part in content:
         form = part.get("type") if isinstance(part, dict) else kind(part)
-        if isinstance(part, dict) and isinstance(part.get("text"), str):
-            texts.append(part["text"])
+        said = part.get("text", part.get("refusal")) if isinstance(part, dict) else None
+        if isinstance(said, str):
+            texts.append(said)
         else:
             reading.leave_out(f"content of type {form}")
     return "\n".join(texts)

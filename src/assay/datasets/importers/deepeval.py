@@ -23,6 +23,8 @@ _CARRIED = frozenset({"input", "expected_output", "context", "name", "additional
 _OF_ANSWER = frozenset(
     {"actual_output", "metrics_data", "success", "run_duration", "order", "flaky", "input_token_count", "output_token_count"}
 )
+_OF_METRIC = frozenset({"name", "score", "success", "reason", "error", "evaluationModel"})
+_NOTHING: tuple[Any, ...] = (None, False, "", [], {})
 _RUNS = ("testCases", "test_cases")
 _CONVERSATIONS = ("conversationalTestCases", "conversational_test_cases")
 
@@ -159,9 +161,14 @@ class _Case:
         return Answer(text=text, usage=Usage(*(None if count is None else int(count) for count in counts)))
 
     def _marks(self) -> Iterator[Mark]:
-        for metric in mappings(self._values.get("metrics_data")):
-            if isinstance(metric.get("name"), str):
-                yield _mark(metric)
+        given = self._values.get("metrics_data")
+        for metric in given if isinstance(given, list) else [] if given is None else [given]:
+            if not isinstance(metric, dict) or not isinstance(metric.get("name"), str):
+                self._reading.leave_out("metric without a name" if isinstance(metric, dict) else f"metric that is {kind(metric)}")
+                continue
+            for name, value in metric.items():
+                self._reading.leave_out(f"metric.{name}", int(name not in _OF_METRIC and value not in _NOTHING))
+            yield _mark(metric)
 
 
 def _calls(turn: Row) -> tuple[Call, ...]:

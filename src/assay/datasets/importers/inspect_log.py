@@ -258,6 +258,8 @@ class _Sample:
         for name in sorted(scores, key=self._place):
             if isinstance(scores[name], dict):
                 yield from self._mark(name, scores[name])
+            else:
+                self._reading.leave_out(f"score that is {kind(scores[name])}")
 
     def _place(self, name: str) -> int:
         return self._log.scorers.index(name) if name in self._log.scorers else len(self._log.scorers)

@@ -16,6 +16,10 @@ _EMPTY = frozenset({b"null", b"{}", b"[]", b'""', b"false"})
 _LONGEST_EMPTY = max(map(len, _EMPTY))
 _NOT_NUMBERS = re.compile(rb'("(?:[^"\\]|\\.)*+")|-?\b(?:NaN|Infinity)\b', re.DOTALL)
 """Strings are matched as wholes, so that their words stay what they are."""
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
+_CUT_DEPTH = 300
+_NAME = re.compile(rb'[\s{,]*+"(?:[^"\\]|\\.)*+"\s*+:\s*+', re.DOTALL)
+_END = re.compile(rb"\s*+\}")
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _BOM = b"\xef\xbb\xbf"
 
@@ -26,9 +30,12 @@ class Members:
     """One JSON object; only the members that somebody asks for are parsed, and the others are known by name."""
 
     def __init__(self, text: Text, what: str = "the object") -> None:
-        """Raises RowRefused where the text is no JSON object; NaN, which some tools write for a missing number, is null."""
+        """Raises RowRefused where the text is no JSON object, or has a name twice; NaN, which some tools write, is null."""
         self._what = what
-        self._parts: dict[str, msgspec.Raw] = _split(text, _decode_members, what)
+        readable, parts = _split(text, _decode_members, what)
+        if not _is_each_once(readable, parts):
+            raise RowRefused(f"{what} has two members of the same name")
+        self._parts: dict[str, msgspec.Raw] = parts
         self._values: dict[str, Any] = {}
 
     def __contains__(self, name: str) -> bool:
@@ -79,8 +86,8 @@ class Members:
 
 def elements(text: Text, what: str) -> list[msgspec.Raw]:
     """The elements of a JSON list, not parsed yet; raises RowRefused where the text is none."""
-    found: list[msgspec.Raw] = _split(text, _decode_list, what)
-    return found
+    _, found = _split(text, _decode_list, what)
+    return list(found)
 
 
 def strict_value(text: Text, what: str) -> Any:
@@ -91,19 +98,60 @@ def strict_value(text: Text, what: str) -> Any:
     return document.value
 
 
-def _split(text: Text, decode: Any, what: str) -> Any:
+def _split(text: Text, decode: Any, what: str) -> tuple[Text, Any]:
+    """What a text holds one level down, and the text in which that could be read; raises RowRefused where it cannot.
+
+    After the text as it stands one without NaN is tried, and then one without what is nested too deeply for any reader: it shall
+    cost the member that it is in, where the strict door finds it, and not all the others.
+    """
     try:
-        return decode(text)
+        return text, decode(text)
     except _UNREADABLE:
-        return _split_again(bytes(text).removeprefix(_BOM), decode, what)
+        finite = _NOT_NUMBERS.sub(lambda match: match[1] or b"null", bytes(text).removeprefix(_BOM))
+    try:
+        return finite, decode(finite)
+    except RecursionError:
+        readable = _shallow(finite)
+    except _UNREADABLE:
+        raise _refusal(finite, what) from None
+    try:
+        return readable, decode(readable)
+    except _UNREADABLE:
+        raise _refusal(readable, what) from None
 
 
-def _split_again(text: bytes, decode: Any, what: str) -> Any:
-    """Once more without NaN; what is wrong then is told by the strict door, which has the last word."""
-    finite = _NOT_NUMBERS.sub(lambda match: match[1] or b"null", text)
-    try:
-        return decode(finite)
-    except _UNREADABLE:
-        document = parse_json(finite)
-        flaw = next((flaw for flaw in document.flaws if flaw.fatal), None)
-        raise RowRefused(f"{what}: {flaw.message}" if flaw else f"{what} is not as expected but {kind(document.value)}") from None
+def _refusal(text: bytes, what: str) -> RowRefused:
+    """What is wrong with a text, told by the strict door, which has the last word."""
+    document = parse_json(text)
+    flaw = next((flaw for flaw in document.flaws if flaw.fatal), None)
+    return RowRefused(f"{what}: {flaw.message}" if flaw else f"{what} is not as expected but {kind(document.value)}")
+
+
+def _shallow(text: bytes) -> bytes:
+    """The text without all that is nested deeper than a bound, which is beyond that of the strict door."""
+    kept: list[bytes] = []
+    depth = start = 0
+    for match in _BRACKETS.finditer(text):
+        sign = match[0]
+        if sign in b"[{":
+            depth += 1
+            if depth == _CUT_DEPTH:
+                kept.append(text[start : match.end()])
+        elif sign in b"]}":
+            if depth == _CUT_DEPTH:
+                start = match.start()
+            depth -= 1
+    # Nothing is cut off where the last bracket is missing: the flaw is then told of the whole.
+    return b"".join([*kept, text[start:]]) if depth == 0 else text
+
+
+def _is_each_once(text: Text, parts: dict[str, msgspec.Raw]) -> bool:
+    """Whether no two members have the same name: then all of them stand one behind the other, with nothing left in between."""
+    view = memoryview(text)
+    place = 0
+    for part in parts.values():
+        match = _NAME.match(view, place)
+        if match is None:
+            return False
+        place = match.end() + memoryview(part).nbytes
+    return _END.match(view, place) is not None

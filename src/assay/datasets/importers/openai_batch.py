@@ -19,7 +19,7 @@ from assay.datasets.key_index import KeyIndex
 from assay.datasets.source import Source, filled_lines
 
 _SETTINGS = ("temperature", "top_p", "max_tokens", "seed", "frequency_penalty", "presence_penalty", "reasoning_effort")
-_SENT = frozenset({"model", "messages", "input", "instructions", "stream", "user", "metadata", "n", *_SETTINGS})
+_SENT = frozenset({"model", "messages", "input", "instructions", "metadata", *_SETTINGS})
 
 
 def read_openai_batch(sources: list[ImportSource], reading: Reading) -> Iterator[tuple[Item, ImportSource, int]]:
@@ -108,11 +108,10 @@ class _Requests:
         if error or status != 200 or not isinstance(body, dict):
             code, message = _problem(error, body, status)
             return msgspec.structs.replace(item, error_code=code, error=message)
-        return msgspec.structs.replace(
-            item,
-            answer=self._answer(body, str(response.get("request_id") or "")),
-            started_at=seconds(body.get("created", body.get("created_at"))),
-        )
+        answer = self._answer(body, str(response.get("request_id") or ""))
+        if answer is None:
+            return msgspec.structs.replace(item, error_code="no_message", error="the output holds no message that can be read")
+        return msgspec.structs.replace(item, answer=answer, started_at=seconds(body.get("created", body.get("created_at"))))
 
     def unanswered(self) -> Iterator[tuple[Item, ImportSource, int]]:
         """An item without an answer for each request that has no output."""
@@ -137,7 +136,13 @@ class _Requests:
         candidate = str(body.get("model") or "unknown model")
         self._reading.note_parameters(candidate, {name: body[name] for name in _SETTINGS if body.get(name) is not None})
         dataset = place.source.path.name.partition(".")[0]
-        question = Question(id=_custom_id(request), dataset=dataset, prompt=given.prompt, messages=given.messages)
+        question = Question(
+            id=_custom_id(request),
+            dataset=dataset,
+            prompt=given.prompt,
+            messages=given.messages,
+            metadata=mapping(body.get("metadata")),
+        )
         return Item(question=question, candidate=candidate)
 
     def _asked(self, body: Row) -> Asked:
@@ -148,11 +153,17 @@ class _Requests:
             given = [{"role": "system", "content": instructions}, *told]
         return asked(given, self._reading)
 
-    def _answer(self, body: Row, request_id: str) -> Answer:
-        choices = mappings(body.get("choices"))
-        choice = choices[0] if choices else {}
+    def _answer(self, body: Row, request_id: str) -> Answer | None:
+        """What was answered, a refusal included; None where there is nothing that can be read."""
+        choices = sequence(body.get("choices"))
+        choice = mapping(choices[0]) if choices else {}
         message = mapping(choice.get("message"))
-        text = content_text(message.get("content"), self._reading) if choices else self._output_text(body)
+        if not message and not mappings(body.get("output")):
+            return None
+        refusal = message.get("refusal")
+        given = refusal if message.get("content") is None else message["content"]
+        text = content_text(given, self._reading) if message else self._output_text(body)
+        self._reading.leave_out("refusal beside an answer", int(isinstance(refusal, str) and refusal != given))
         self._reading.leave_out("further choices of an answer", max(0, len(choices) - 1))
         self._reading.leave_out("tool calls of an answer", len(sequence(message.get("tool_calls"))))
         return Answer(
@@ -179,7 +190,8 @@ def _custom_id(row: Members) -> str:
 
 def _problem(error: Any, body: Any, status: Any) -> tuple[str, str]:
     """Code and words of what went wrong, from wherever the API says it."""
-    said = mapping(error) or mapping(mapping(body).get("error"))
+    given = error or mapping(body).get("error")
+    said = given if isinstance(given, dict) else {"message": given}
     code = str(said.get("code") or said.get("type") or f"http_{status}")
     return code, str(said.get("message") or f"the provider answered with status {status}")
 

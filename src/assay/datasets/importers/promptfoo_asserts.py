@@ -46,12 +46,20 @@ def filled_in(text: str, variables: Mapping[str, Any], reading: Reading) -> str:
     """The text with the values of plain variables, in one pass: nothing in a value is looked at again, and no logic is run."""
 
     def value_of(match: re.Match[str]) -> str:
-        value = variables.get(match["name"], match[0])
+        if match["name"] not in variables:
+            reading.leave_out("variable without a value, kept as it stands")
+            return match[0]
+        value = variables[match["name"]]
         return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
     if _TEMPLATE.search(_VARIABLE.sub("", text)):
         reading.leave_out("template with logic, kept as it stands")
     return _VARIABLE.sub(value_of, text)
+
+
+def variables_in(text: str) -> Iterator[str]:
+    """The names of the plain variables in a text."""
+    return (match["name"] for match in _VARIABLE.finditer(text))
 
 
 def demands(asserted: Any, variables: Mapping[str, Any], reading: Reading) -> Demands:

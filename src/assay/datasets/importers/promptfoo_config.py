@@ -1,8 +1,8 @@
 """Configs of promptfoo into questions: every prompt with the variables of every test; nothing in a config is evaluated."""
 
+import re
 from collections.abc import Iterator
 from itertools import islice, product
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,26 +11,27 @@ from assay.core.errors import SourceUnreadable
 from assay.core.json_door import parse_json
 from assay.datasets.converters.canonical import digest
 from assay.datasets.converters.columns import RowRefused, kind
-from assay.datasets.converters.report import Unreadable
-from assay.datasets.converters.sources import read_source
 from assay.datasets.importers.chat import Asked, asked
 from assay.datasets.importers.inputs import ImportSource
 from assay.datasets.importers.items import Item, Question, Row
-from assay.datasets.importers.promptfoo_asserts import FILE, Demands, demands, filled_in
+from assay.datasets.importers.promptfoo_asserts import FILE, Demands, demands, filled_in, variables_in
+from assay.datasets.importers.promptfoo_files import ConfigFiles, is_file
 from assay.datasets.importers.report import Reading
-from assay.datasets.yaml_door import parse_yaml
 
 MAX_COMBINATIONS = 10_000
 """Of the values of one test's variables."""
-MAX_FILE_BYTES = 64 << 20
 _READ = frozenset({"prompts", "tests", "defaultTest", "description"})
 _TEST = frozenset({"vars", "assert", "description", "metadata"})
-_EXPECTED = "__expected"
+_CODE = re.compile(r"exec:|(?:file://)?[^\s{}]+\.(?:py|rb|go|sh|[cm]?[jt]s)(?::\w+)?$")
+"""Prompts that are made by a program, which nobody runs here."""
+_ELSEWHERE = re.compile(r"(?:portkey|langfuse|helicone)://")
+_FILE_NAME = re.compile(r"[^\s{}]+\.(?:txt|md|j2|json|jsonl|ya?ml|csv)")
+"""Promptfoo takes a prompt that is called like a file for that file."""
 
 
 def read_config(source: ImportSource, config: Row, reading: Reading) -> Iterator[tuple[Item, ImportSource, int]]:
     """The questions of a config, test by test."""
-    files = _Files(source, reading)
+    files = ConfigFiles(source, reading)
     for name in config:
         reading.leave_out(f"config {name}", int(name not in _READ))
     shared = config.get("defaultTest")
@@ -42,8 +43,9 @@ def read_config(source: ImportSource, config: Row, reading: Reading) -> Iterator
         raise SourceUnreadable(f"'{source.name}' has no prompts that can be read", hint="name its files too: --with-files")
     dataset = str(config.get("description") or source.path.name.partition(".")[0])
     for number, test in enumerate(_tests(config.get("tests"), files, reading), 1):
-        for variables in _combinations(test, given, reading):
+        for values in _combinations(test, given, reading):
             source.tally.read += len(prompts)
+            variables = files.filled(values)
             yield from _questions(source, reading, prompts=prompts, test=_Test(test, given, variables), place=(dataset, number))
 
 
@@ -82,11 +84,19 @@ def _questions(
         reading.leave_out(f"test.{name}", int(name not in _TEST))
     for prompt in prompts:
         try:
-            given = asked(chat_or_text(filled_in(prompt, test.variables, reading)), reading)
+            given = asked(chat_or_text(_filled(prompt, test.variables, reading)), reading)
         except RowRefused as problem:
             source.tally.refuse(str(problem), line=line)
             continue
         yield Item(question=question_of(given, demanded, dataset=dataset, metadata=test.metadata)), source, line
+
+
+def _filled(prompt: str, variables: Row, reading: Reading) -> str:
+    """The prompt with its variables; raises RowRefused where the value of one is in a file that was not read."""
+    unread = next((name for name in variables_in(prompt) if is_file(variables.get(name))), None)
+    if unread is not None:
+        raise RowRefused(f"the value of {unread!r} is in a file that was not read")
+    return filled_in(prompt, variables, reading)
 
 
 def question_of(given: Asked, demanded: Demands, *, dataset: str, metadata: Row) -> Question:
@@ -111,18 +121,22 @@ def chat_or_text(prompt: str) -> Any:
     return document.value if is_chat and document.value else prompt
 
 
-def _prompts(given: Any, files: "_Files", reading: Reading) -> Iterator[str]:
+def _prompts(given: Any, files: ConfigFiles, reading: Reading) -> Iterator[str]:
     for prompt in given if isinstance(given, list) else [given]:
         text = (prompt.get("raw") or prompt.get("id")) if isinstance(prompt, dict) else prompt
         if not isinstance(text, str):
             reading.leave_out(f"prompt that is {kind(prompt)}")
-        elif text.startswith(FILE):
-            yield from files.texts(text)
+        elif _CODE.match(text):
+            reading.leave_out("prompt that is code")
+        elif _ELSEWHERE.match(text):
+            reading.leave_out("prompt from elsewhere")
+        elif text.startswith(FILE) or _FILE_NAME.fullmatch(text):
+            yield from files.prompts(text)
         else:
             yield text
 
 
-def _tests(given: Any, files: "_Files", reading: Reading) -> Iterator[Row]:
+def _tests(given: Any, files: ConfigFiles, reading: Reading) -> Iterator[Row]:
     for test in given if isinstance(given, list) else [] if given is None else [given]:
         if isinstance(test, dict):
             yield test
@@ -148,75 +162,3 @@ def _mapping(value: Any, reading: Reading) -> Row:
         return value
     reading.leave_out("vars from a file", int(value is not None))
     return {}
-
-
-class _Files:
-    """Files that a config names: read when they were asked for, and only below the config's own folder."""
-
-    def __init__(self, source: ImportSource, reading: Reading) -> None:
-        self._source = source
-        self._root = source.path.absolute().parent.resolve()
-        self._reading = reading
-
-    def texts(self, address: str) -> Iterator[str]:
-        """The text of a file of prompts; several are parted by a line of three dashes."""
-        path = self._path(address)
-        if path is None:
-            return
-        text = self._bytes(path).decode("utf-8", "replace")
-        yield from [text] if path.suffix != ".txt" else (part.strip() for part in text.split("\n---\n") if part.strip())
-
-    def tests(self, address: str) -> Iterator[Row]:
-        """The tests in a file: a table of variables, or tests as a config writes them."""
-        path = self._path(address)
-        if path is None:
-            return
-        if path.suffix.lower() in (".yaml", ".yml"):
-            document = parse_yaml(self._bytes(path))
-            found = document.value if not document.flaws else None
-            yield from (test for test in (found if isinstance(found, list) else []) if isinstance(test, dict))
-            return
-        for line, row in read_source(path).lines:
-            if isinstance(row, Unreadable):
-                self._source.tally.refuse(f"{path.name}: {row.reason}", line=line)
-            else:
-                yield dict(row) if "vars" in row else self._of_table(dict(row))
-
-    def _of_table(self, row: Row) -> Row:
-        """A row of a table: its columns are variables, apart from those that begin with two underscores."""
-        variables = {name: value for name, value in row.items() if not name.startswith("__") and value is not None}
-        test: Row = {"vars": variables}
-        expected = [str(value) for name, value in row.items() if name.startswith(_EXPECTED) and value]
-        test["assert"] = [_expected(value) for value in expected]
-        if row.get("__description"):
-            test["description"] = row["__description"]
-        for name in row:
-            known = not name.startswith("__") or name.startswith(_EXPECTED) or name == "__description"
-            self._reading.leave_out(f"column {name}", int(not known))
-        return test
-
-    def _path(self, address: str) -> Path | None:
-        """The file behind an address; None where it was not asked for, is not there, or is somewhere else."""
-        path = (self._root / address.removeprefix(FILE)).resolve()
-        if not self._reading.follows_files:
-            self._reading.leave_out("file:// (add --with-files)")
-        elif not path.is_relative_to(self._root):
-            self._reading.leave_out("file:// outside of the config's folder")
-        elif not path.is_file() or path.stat().st_size > MAX_FILE_BYTES:
-            self._reading.leave_out("file:// that cannot be read")
-        else:
-            return path
-        return None
-
-    def _bytes(self, path: Path) -> bytes:
-        try:
-            return path.read_bytes()
-        except OSError as problem:
-            raise SourceUnreadable(f"cannot read '{path}': {problem.strerror}", hint="check its permissions") from problem
-
-
-def _expected(text: str) -> Row:
-    """`contains: Danish` as an assertion; without a type the whole cell is the expected answer."""
-    form, colon, value = text.partition(":")
-    is_typed = bool(colon) and form.replace("-", "").isalnum() and form == form.lower() and " " not in form
-    return {"type": form, "value": value.strip()} if is_typed else {"type": "equals", "value": text}
