@@ -48,6 +48,12 @@ def test_a_bomb_is_refused_before_it_is_unpacked() -> None:
         archive.read("samples/a_epoch_1.json")
 
 
+def test_entries_that_are_small_each_and_endless_together_are_refused() -> None:
+    content = packed({f"samples/{place}_epoch_1.json": bytes(15 << 20) for place in range(18)})
+    with pytest.raises(SourceUnreadable, match="its entries grow to"):
+        Archive(written(content))
+
+
 def test_an_entry_that_lies_about_its_size_is_refused() -> None:
     honest = packed({"a.json": bytes(1 << 20)})
     lying = honest.replace(struct.pack("<I", 1 << 20), struct.pack("<I", 100))

@@ -240,7 +240,7 @@ def test_a_refusal_is_what_a_model_answered() -> None:
 
 def test_an_answer_that_cannot_be_read_is_none_and_not_an_empty_one() -> None:
     [line] = predictions_of(run_of(*batch("a text"))).values()
-    assert (line["model_response"], line["error_code"]) == (None, "no_message")
+    assert (line["model_response"], line["error_code"]) == (None, "empty_answer")
 
 
 def test_what_a_request_has_beside_its_question_comes_along_or_is_listed() -> None:
@@ -258,3 +258,58 @@ def test_all_that_a_metric_says_beside_its_score_is_listed() -> None:
         "metric without a name": 1,
         "metric that is text": 1,
     }
+
+
+@pytest.mark.parametrize("finish", ["content_filter", "stop"])
+def test_an_answer_with_an_error_is_none_that_could_be_graded(finish: str) -> None:
+    files = batch({"content": None if finish == "stop" else "half an ans"})
+    files[1].write_text(files[1].read_text().replace('"stop"', f'"{finish}"'))
+    assert brought(*files, options=("--responses", "answers.jsonl"))["report"]["candidates"] == {"m": 0}
+    assert Path("answers.jsonl").read_text() == ""
+
+
+def test_the_answer_of_a_sample_that_ended_with_an_error_is_not_written_as_an_answer() -> None:
+    whole = next(sample for sample in LOG["samples"] if sample["output"]["choices"])
+    path = log(samples=[{**whole, "id": "good"}, {**whole, "id": "bad", "error": {"message": "cut off"}}])
+    brought(path, options=("--responses", "answers.jsonl"))
+    [line] = Path("answers.jsonl").read_text().splitlines()
+    assert json.loads(line)["example_id"] == "good"
+
+
+def weighed(**members: object) -> Path:
+    """A multiple choice of lm-eval: the first choice is the likeliest, the second one by its length."""
+    calls = {"gen_args_0": {"arg_0": "Q?", "arg_1": " a"}, "gen_args_1": {"arg_0": "Q?", "arg_1": " bbbbbbbbbb"}}
+    said = [["-2.0", "False"], ["-5.0", "False"]]
+    sample = {"doc_id": 0, "doc": {}, "target": "1", "arguments": calls, "resps": [[one] for one in said], "filtered_resps": said}
+    return written("samples_t.jsonl", {**sample, "metrics": ["acc", "acc_norm"], "acc": 0.0, "acc_norm": 1.0, **members})
+
+
+@pytest.mark.parametrize(("metric", "answer", "chosen"), [("acc", "a", "A"), ("acc_norm", "bbbbbbbbbb", "B")])
+def test_the_choice_of_lm_eval_is_the_one_that_the_metric_scored(metric: str, answer: str, chosen: str) -> None:
+    [line] = predictions_of(run_of(weighed(), options=("--scorer", metric))).values()
+    assert (line["model_response"], line["selected_choice_ids"], line["passed"]) == (answer, [chosen], chosen == "B")
+
+
+def test_a_likelihood_without_an_answer_is_listed_and_no_score() -> None:
+    path = weighed(arguments=[["The", " cat"]], resps=[[["-2.0", "True"]]], filtered_resps=[["-2.0", "True"]], target="cat")
+    run = run_of(path, options=("--scorer", "acc"))
+    [line] = predictions_of(run).values()
+    assert (line["score"], line["error_code"]) == (None, "no_answer")
+    assert run.manifest["plan"]["imported"]["left_out"]["score of a likelihood, to which there is no answer"] == 2
+
+
+def test_no_run_is_made_where_one_of_several_exists_already() -> None:
+    one = judged(success=True)
+    path = evaluated(one, {**one, "provider": {"id": "other"}})
+    brought(path, options=("--run", "--id", "z", "--candidate", "other"))
+    Path("runs/z").rename("runs/z-other")
+    refused = assay("import", str(path), "--run", "--id", "z")
+    assert refused.exit_code == 2
+    assert [place.name for place in Path("runs").iterdir() if place.name.startswith("z")] == ["z-other"]
+
+
+@pytest.mark.parametrize("option", [("--candidate", "x"), ("--pass-threshold", "0.5"), ("--scorer", "x")])
+def test_an_option_that_would_change_nothing_is_refused(option: tuple[str, str]) -> None:
+    refused = assay("import", str(FIXTURES / "capitals.json"), *option)
+    assert refused.exit_code == 2
+    assert f"{option[0]} is about" in refused.output

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from assay.core.run_result import RunResult
 from assay.datasets.importers import DatasetRows, Imported, ImportFormat, ImportReport, read_files
-from assay.engine.importing import Importing, candidates_of, dataset_of, import_plans, publish
+from assay.engine.importing import Importing, candidates_of, check_new, dataset_of, import_plans, publish
 from assay.engine.run_id import new_run_id
 from assay.engine.runs import result_of
 
@@ -48,5 +48,6 @@ def import_runs(
         ids = [new_run_id() for _ in names] if run_id is None else [run_id]
         now = time.time()
         plans = import_plans(imported, read, wanted=wanted, ids=ids, now=now)
+        check_new(plans, Path(runs_dir))
         folders = [publish(imported, rows, plan=plan, dataset=read, runs_dir=Path(runs_dir), at=now) for plan in plans]
     return tuple(map(result_of, folders))

@@ -160,11 +160,17 @@ def dataset_of(path: Path, rows: DatasetRows, *, shown: Path) -> DatasetInput:
     return DatasetInput(msgspec.structs.replace(plan, path=str(shown)), source, report)
 
 
+def check_new(plans: Sequence[Plan], runs_dir: Path) -> None:
+    """Raises RunSealed where there is a run of one of these ids, before any of them is made."""
+    for plan in plans:
+        if folders_of(runs_dir, plan.run_id).exists:
+            raise RunSealed(f"run '{plan.run_id}' exists already", hint="choose another --id")
+
+
 def publish(imported: Imported, rows: DatasetRows, *, plan: Plan, dataset: DatasetInput, runs_dir: Path, at: float) -> RunFolders:
     """Seal a run with the answers and the grades of another tool; raises RunSealed where there is a run of that id."""
+    check_new([plan], runs_dir)
     target = folders_of(runs_dir, plan.run_id)
-    if target.exists:
-        raise RunSealed(f"run '{target.run_id}' exists already", hint="choose another --id")
     check_place(target)
     with disk_errors(target.active):
         target.active.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -208,7 +214,7 @@ class _ImportedRecords:
         place = self._answers.place(self._records[number], sample)
         if place is None:
             return FinishedRecord(row, (), Skipped(code=NOT_THERE, message="the files hold no answer to this record"))
-        item = self._intake.item(place)
+        item = self._grading.seen(self._intake.item(place))
         return FinishedRecord(row, (self._attempt(item),), self._grading.outcome(item))
 
     def _attempt(self, item: Item) -> Attempt:
@@ -249,13 +255,23 @@ class _Grading:
         assert match is not None, "the scale was read when the plan was made"
         self._scale = Scale(source.scale, float(match["low"]), float(match["high"]))
 
+    def seen(self, item: Item) -> Item:
+        """The item with the answer that the chosen scorer looked at."""
+        mark = self._mark(item)
+        if item.answer is None or mark is None or mark.answer is None:
+            return item
+        return msgspec.structs.replace(item, answer=msgspec.structs.replace(item.answer, text=mark.answer))
+
+    def _mark(self, item: Item) -> Mark | None:
+        return next((mark for mark in item.marks if mark.scorer == self._source.scorer), None)
+
     def outcome(self, item: Item) -> Outcome:
         """Graded where the chosen scorer has a value and nothing went wrong; otherwise a failure without a score."""
         text = item.answer.text if item.answer is not None else None
         if item.error_code or text is None:
             code = item.error_code or "no_answer"
             return Failed(code=code, message=item.error or "the files hold no answer to this record", answer=text)
-        mark = next((mark for mark in item.marks if mark.scorer == self._source.scorer), None)
+        mark = self._mark(item)
         if mark is None or mark.value is None:
             reason = mark.reason if mark is not None else f"there is no score of '{self._source.scorer}'"
             return Failed(code=NOT_SCORED, message=reason or "the scorer gave no value", stage="judge", answer=text)

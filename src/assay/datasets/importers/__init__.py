@@ -129,8 +129,8 @@ def read_files(
 
 
 def _response(item: Item) -> bytes:
-    """One answer; an item without one has no line."""
-    if item.answer is None:
+    """One answer; an item without one, or with an error beside what there is of it, has no line that anybody could grade."""
+    if item.answer is None or item.error_code:
         return b""
     row = {"example_id": item.question.id, "candidate_name": item.candidate, "response_text": item.answer.text}
     return msgspec.json.encode({**row, "sample": item.sample} if item.sample else row) + b"\n"

@@ -124,7 +124,7 @@ class Intake:
         merged = item if earlier is None else _merged(self.item(earlier), item)
         if merged is None:
             return False
-        answers.answered += earlier is None and item.answer is not None
+        answers.answered += earlier is None and item.answer is not None and not item.error_code
         answers.put(record, item.sample, place=self._items.seek(0, io.SEEK_END))
         self._items.write(_encode(merged) + b"\n")
         for mark in item.marks:

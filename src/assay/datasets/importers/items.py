@@ -56,6 +56,8 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""
     selected: str = ""
     """The choice, or the part of the answer, that the scorer looked at."""
+    answer: str | None = None
+    """What the scorer took for the answer, where that is not the item's own."""
     judge: str = ""
     """The model that graded, where the source names it."""
 

@@ -1,7 +1,7 @@
 """Samples of lm-eval, with its results file where it is named, into questions, answers and scores."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from assay.datasets.converters.canonical import choice_id
@@ -33,6 +33,13 @@ _KNOWN = frozenset(
 _NO_FILTER = "none"
 _LIKELIHOOD = 2
 """A likelihood comes as two values: the logarithm, and whether the text would have been the greedy answer."""
+_BY_LIKELIHOOD = "acc"
+_LENGTHS: dict[str, Callable[[str], int]] = {
+    _BY_LIKELIHOOD: lambda _: 1,
+    "acc_norm": len,
+    "acc_bytes": lambda text: len(text.encode()),
+}
+"""By what metrics of multiple choice divide likelihoods; other metrics choose nothing."""
 _SETTINGS = ("temperature", "top_p", "max_tokens", "seed")
 
 
@@ -76,7 +83,12 @@ class _Sample:
     def item(self, model: str) -> Item:
         """The sample as an item; raises RowRefused where it holds no question."""
         self._note_settings(model)
-        return Item(question=self._question(), candidate=model, answer=self._answer(), marks=tuple(self._marks()))
+        question, answer, marks = self._question(), self._answer(), tuple(self._marks())
+        if answer is not None or not any(_likelihood(one) is not None for one in self._answers):
+            return Item(question=question, candidate=model, answer=answer, marks=marks)
+        self._reading.leave_out("score of a likelihood, to which there is no answer", sum(mark.value is not None for mark in marks))
+        error = "lm-eval measured how likely a text is, and nobody answered"
+        return Item(question=question, candidate=model, marks=marks, error_code="no_answer", error=error)
 
     def _note_settings(self, model: str) -> None:
         settings = self._calls[0][1]
@@ -127,7 +139,7 @@ class _Sample:
         return int(target) if target.isascii() and target.isdigit() and int(target) < len(self._choices) else None
 
     def _answer(self) -> Answer | None:
-        chosen = self._chosen()
+        chosen = self._chosen(_BY_LIKELIHOOD)
         if chosen is not None:
             return Answer(text=self._choices[chosen])
         said = [text for one in self._sample.list("resps") for text in (one if isinstance(one, list) else [one])]
@@ -135,21 +147,21 @@ class _Sample:
         first = said[0] if said else next(iter(self._answers), None)
         return Answer(text=first) if isinstance(first, str) else None
 
-    def _chosen(self) -> int | None:
-        """The choice of the greatest likelihood; None where nothing was chosen."""
+    def _chosen(self, metric: str) -> int | None:
+        """The choice that a metric takes for the model's: the likeliest, for some by its length; None where nothing was chosen."""
         likelihoods = [_likelihood(one) for one in self._answers] if self._is_choice else []
         known = [value for value in likelihoods if value is not None]
-        if not known or len(known) != len(self._choices):
+        if not known or len(known) != len(self._choices) or metric not in _LENGTHS:
             return None
-        return known.index(max(known))
+        weighed = [value / max(1, _LENGTHS[metric](text)) for value, text in zip(known, self._choices, strict=True)]
+        return weighed.index(max(weighed))
 
     def _marks(self) -> Iterator[Mark]:
-        chosen = self._chosen()
         words = next((one for one in self._answers if isinstance(one, str)), "")
-        selected = choice_id(chosen, "stable") if chosen is not None else words
         filtered = self._sample.text("filter")
         named = self._sample.list("metrics") or [name for name in self._sample.names() if name not in _KNOWN]
         for name in named:
+            chosen = self._chosen(str(name))
             value = self._sample.get(str(name))
             worth = float(value) if isinstance(value, bool) else number(value)
             why_none = "the sample has no value of the metric" if value is None else f"its value is {kind(value)}"
@@ -157,7 +169,8 @@ class _Sample:
                 scorer=str(name) if filtered in ("", _NO_FILTER) else f"{name},{filtered}",
                 value=worth,
                 reason="" if worth is not None else why_none,
-                selected=selected,
+                selected=words if chosen is None else choice_id(chosen, "stable"),
+                answer=None if chosen is None else self._choices[chosen],
             )
 
 

@@ -110,7 +110,10 @@ class _Requests:
             return msgspec.structs.replace(item, error_code=code, error=message)
         answer = self._answer(body, str(response.get("request_id") or ""))
         if answer is None:
-            return msgspec.structs.replace(item, error_code="no_message", error="the output holds no message that can be read")
+            return msgspec.structs.replace(item, error_code="empty_answer", error="the reply holds no answer that can be read")
+        if answer.finish_reason == "content_filter":
+            withheld = "the provider's filter withheld the answer"
+            return msgspec.structs.replace(item, error_code="content_filtered", error=withheld)
         return msgspec.structs.replace(item, answer=answer, started_at=seconds(body.get("created", body.get("created_at"))))
 
     def unanswered(self) -> Iterator[tuple[Item, ImportSource, int]]:
@@ -158,14 +161,14 @@ class _Requests:
         choices = sequence(body.get("choices"))
         choice = mapping(choices[0]) if choices else {}
         message = mapping(choice.get("message"))
-        if not message and not mappings(body.get("output")):
-            return None
         refusal = message.get("refusal")
         given = refusal if message.get("content") is None else message["content"]
+        self._reading.leave_out("tool calls of an answer", len(sequence(message.get("tool_calls"))))
+        if given is None and not any(one.get("type") == "message" for one in mappings(body.get("output"))):
+            return None
         text = content_text(given, self._reading) if message else self._output_text(body)
         self._reading.leave_out("refusal beside an answer", int(isinstance(refusal, str) and refusal != given))
         self._reading.leave_out("further choices of an answer", max(0, len(choices) - 1))
-        self._reading.leave_out("tool calls of an answer", len(sequence(message.get("tool_calls"))))
         return Answer(
             text=text,
             model=str(body.get("model") or ""),

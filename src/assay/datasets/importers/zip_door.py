@@ -5,7 +5,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from importlib import import_module
-from io import BytesIO
+from io import SEEK_END, BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -42,6 +42,10 @@ class Archive:
         # ZipFile closes nothing that it has not opened itself.
         if len(listed) > MAX_ENTRIES:
             raise ValueError(f"it has {len(listed):,} entries, at most {MAX_ENTRIES:,} are read")
+        # Each entry may be within its own bound, and many of them the same bytes.
+        size, most = sum(entry.file_size for entry in listed), max(MAX_ENTRY_BYTES, self._stream.seek(0, SEEK_END) * _MAX_RATIO)
+        if size > most:
+            raise ValueError(f"its entries grow to {size:,} bytes, at most {most:,} are read")
         return {entry.filename: entry for entry in listed}
 
     def __enter__(self) -> "Archive":

@@ -77,7 +77,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     scorer: str | None
     scale: str | None
     candidate: str | None
-    pass_threshold: float
+    pass_threshold: float | None
     with_files: bool
     is_json: bool
     verbose: bool
@@ -98,10 +98,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.option(
     "--pass-threshold",
     type=Number(0, 1),
-    default=0.7,
-    show_default=True,
     metavar="SHARE",
-    help="Share of the scale from which an answer passes, where the tool has no verdict of its own.",
+    help="Share of the scale from which an answer passes, where the tool has no verdict of its own; 0.7 if left out.",
 )
 @click.option("--with-files", is_flag=True, help="Read files too that a config names, below its folder.")
 @json_option
@@ -149,10 +147,22 @@ def _check(options: Options) -> None:
         raise UsageProblem(f"a run of another tool cannot be kept as {options.contract}", hint="leave --to out, or import twice")
     if options.is_json and options.output == STANDARD:
         raise UsageProblem("--json and -o - both want standard output", hint="name a file for the dataset")
-    given = {"--id": options.run_id, "--scorer": options.scorer, "--scale": options.scale}
-    lonely = next((name for name, value in given.items() if value is not None), None)
+    _check_lonely(options)
+
+
+def _check_lonely(options: Options) -> None:
+    """Raises UsageProblem for an option that would change nothing."""
+    of_run = {
+        "--id": options.run_id,
+        "--scorer": options.scorer,
+        "--scale": options.scale,
+        "--pass-threshold": options.pass_threshold,
+    }
+    lonely = next((name for name, value in of_run.items() if value is not None), None)
     if lonely and not options.is_run:
         raise UsageProblem(f"{lonely} is about a run", hint="add --run")
+    if options.candidate is not None and not options.is_run and options.responses is None:
+        raise UsageProblem("--candidate is about answers", hint="add --run or --responses")
 
 
 def _write(rows: api.DatasetRows, output: str) -> None:
@@ -165,9 +175,9 @@ def _write(rows: api.DatasetRows, output: str) -> None:
 def _runs(imported: api.Imported, rows: api.DatasetRows, options: Options) -> tuple[RunResult, ...]:
     if not options.is_run:
         return ()
-    wanted = api.Importing(
-        scorer=options.scorer, scale=options.scale, pass_threshold=options.pass_threshold, candidate=options.candidate
-    )
+    wanted = api.Importing(scorer=options.scorer, scale=options.scale, candidate=options.candidate)
+    if options.pass_threshold is not None:
+        wanted = msgspec.structs.replace(wanted, pass_threshold=options.pass_threshold)
     kept = options.output if options.output != STANDARD else None
     return api.import_runs(imported, rows, wanted=wanted, runs_dir=options.runs_dir, run_id=options.run_id, dataset=kept)
 
