@@ -128,6 +128,28 @@ def test_an_answer_that_assay_cannot_grade_has_an_error_and_no_value_in_mlflow(m
     assert (feedback.value, feedback.error.error_code) == (None, "judge_parse_error")
 
 
+@pytest.mark.parametrize("outputs", [None, float("nan"), {"choices": []}, {"choices": [{"message": {"content": None}}]}])
+def test_an_answer_that_was_never_given_has_an_error_and_no_value_in_mlflow(mlflow: Any, outputs: Any) -> None:  # noqa: ARG001  # skips without it
+    scorer = assay_scorer(judge="scripted/judge-5")
+    (feedback,) = scorer(inputs={"prompt": "What is 2 + 2?"}, outputs=outputs, expectations={"expected_response": "4"})
+    assert (feedback.name, feedback.value, feedback.error.error_code) == ("assay/passed", None, "no_answer")
+
+
+def test_a_function_that_fails_in_mlflow_counts_as_no_score(evaluating: Any) -> None:
+    def ask(question: str) -> str:
+        return {"What is 2 + 2?": "4"}[question]
+
+    rows = [
+        {"inputs": {"question": f"What is 2 + {number}?"}, "expectations": {"expected_response": str(2 + number)}}
+        for number in (2, 5)
+    ]
+    evaluating.set_experiment("assay-scorer-failures")
+    result = evaluating.genai.evaluate(data=rows, predict_fn=ask, scorers=[assay_scorer(judge="scripted/judge-5")])
+    found = [mark for assessments in result.result_df["assessments"] for mark in assessments]
+    verdicts = [mark["feedback"].get("value") for mark in found if mark["assessment_name"] == "assay/passed"]
+    assert sorted(map(str, verdicts)) == ["None", "True"]
+
+
 def test_a_plain_function_grades_in_mlflow_as_it_grades_a_run(mlflow: Any) -> None:  # noqa: ARG001  # skips without it
     scorer = assay_scorer(grader=lambda record, answer: answer in record.references, name="exact")
     passed, score = scorer(inputs={"prompt": "What is 2 + 2?"}, outputs="4", expectations={"expected_response": "4"})

@@ -23,8 +23,8 @@ def assay_scorer(*, name: str = "assay", criteria: Sequence[str] = (), **options
     """A scorer for mlflow.genai.evaluate that grades as a run does: `judge`, `judges`, `grader` and other options of `assay.run`.
 
     What an answer is graded by follows from its expectations: `expected_choices` beside inputs with choices, `guidelines` or
-    `expected_facts` (each met or not), `expected_response`; without any, `criteria` of batch_v1. An answer that cannot be graded
-    is a feedback with an error and without a value. Raises MissingExtra without the whole of MLflow.
+    `expected_facts` (each met or not), `expected_response`; without any, `criteria` of batch_v1. An answer that cannot be graded,
+    or that was never given, is a feedback with an error and without a value. Raises MissingExtra without the whole of MLflow.
     """
     unknown = sorted({*options} - {*api.RunRequest.__struct_fields__, "judge"})
     if unknown:
@@ -36,7 +36,10 @@ def assay_scorer(*, name: str = "assay", criteria: Sequence[str] = (), **options
     entities = imported("mlflow.entities")
 
     def grade(inputs: Any, outputs: Any, expectations: Any = None) -> Any:
-        line = _graded(_row(inputs or {}, expectations or {}, criteria), _text(outputs), options)
+        answer = _answer(outputs)
+        if answer is None:
+            return [_failed("no_answer", "there is no answer to grade", name=name, entities=entities)]
+        line = _graded(_row(inputs or {}, expectations or {}, criteria), answer, options)
         return _feedbacks(line, name=name, entities=entities)
 
     return scorers.scorer(grade, name=name)
@@ -92,26 +95,40 @@ def _texts(value: Any) -> list[str]:
     return [_text(one) for one in (value if isinstance(value, list | tuple) else [value])]
 
 
+def _answer(outputs: Any) -> str | None:
+    """The text of an answer: that of a chat completion where it is one; None where there is none, as after a failed call."""
+    said = outputs
+    if isinstance(outputs, Mapping):
+        choices = outputs.get("choices")
+        if isinstance(choices, list) and all(isinstance(choice, Mapping) for choice in choices):
+            said = (choices[0].get("message") or {}).get("content") if choices else None
+        elif "content" in outputs:
+            said = outputs["content"]
+    text = None if said is None else _text(said)
+    # An empty cell of a table is a number that is none, which JSON writes as null.
+    return None if text == "null" and not isinstance(said, str) else text
+
+
 def _text(value: Any) -> str:
-    """An answer or a question as text: that of a chat completion where it is one, JSON where it is something else."""
+    """A question as text, or a part of it: JSON where it is something else."""
     if isinstance(value, str):
         return value
-    if isinstance(value, Mapping):
-        choices = value.get("choices")
-        if isinstance(choices, list) and choices and isinstance(choices[0], Mapping):
-            return _text((choices[0].get("message") or {}).get("content") or "")
-        if isinstance(value.get("content"), str):
-            return str(value["content"])
+    if isinstance(value, Mapping) and isinstance(value.get("content"), str):
+        return str(value["content"])
     return msgspec.json.encode(value).decode()
+
+
+def _failed(code: str, message: str, *, name: str, entities: Any, evaluator: str = "assay") -> Any:
+    """An error in the place of a verdict."""
+    error = imported("mlflow.entities.assessment_error").AssessmentError(error_code=code, error_message=message)
+    return entities.Feedback(name=f"{name}/passed", error=error, source=entities.AssessmentSource("CODE", evaluator))
 
 
 def _feedbacks(line: Json, *, name: str, entities: Any) -> list[Any]:
     evaluator = line["evaluator"] or "assay"
     if line["status"] != "evaluated":
-        error = imported("mlflow.entities.assessment_error").AssessmentError(
-            error_code=line["error_code"] or line["status"], error_message=line["error_message"] or ""
-        )
-        return [entities.Feedback(name=f"{name}/passed", error=error, source=entities.AssessmentSource("CODE", evaluator))]
+        code, message = line["error_code"] or line["status"], line["error_message"] or ""
+        return [_failed(code, message, name=name, entities=entities, evaluator=evaluator)]
     judges = list(dict.fromkeys(score["judge"] for score in line["evaluator_scores"] if score.get("judge")))
     source = entities.AssessmentSource("LLM_JUDGE", ", ".join(judges)) if judges else entities.AssessmentSource("CODE", evaluator)
     noted = {"scale": line["scale"], "evaluator": evaluator, "label": line["label"]}
