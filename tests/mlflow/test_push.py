@@ -106,15 +106,6 @@ def test_a_server_that_is_not_there_changes_nothing_but_a_warning_that_says_how_
     assert (tmp_path / "runs" / "kept" / "run_manifest.json").is_file()
 
 
-def test_an_address_that_is_none_is_a_warning_after_a_run_and_a_wrong_use_of_push(tmp_path: Path) -> None:
-    ran = command(
-        "run", golden_file(tmp_path), *MODELS, "--run-id", "kept", "--mlflow", "http://me:hunter22@[oops", folder=tmp_path
-    )
-    assert (ran.returncode, "push it later: assay mlflow push kept --uri URI" in ran.stderr) == (0, True)
-    assert "hunter22" not in ran.stderr
-    assert command("mlflow", "push", "kept", "--uri", "http://[oops", folder=tmp_path).returncode == 2
-
-
 def test_a_run_without_mlflow_imports_nothing_of_it(tmp_path: Path) -> None:
     watched = (
         "import sys, runpy\n"

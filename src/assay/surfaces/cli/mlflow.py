@@ -10,13 +10,12 @@ from rich.progress import MofNCompleteColumn
 
 from assay import api
 from assay.core.errors import AssayError
-from assay.core.foreign import ForeignCode, ForeignFailure
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.meter import Meter
 from assay.surfaces.cli.run_options import RUN, Shown, command_line, json_option, runs_dir_option, write_json, write_text
+from assay.surfaces.mlflow.addresses import shown_uri
 from assay.surfaces.mlflow.pushing import Destination, Pushed, destination, push
 from assay.surfaces.mlflow.selection import MOST_TRACES, read_choice
-from assay.surfaces.mlflow.tracking import shown_uri
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.wording import counted
 
@@ -91,16 +90,13 @@ def push_command(context: click.Context, /, **given: Any) -> None:
 
 def push_after_run(run_id: str, shown: Shown) -> None:
     """Push a run that has just ended; whatever keeps MLflow from taking it is a warning that says how to push it later."""
-    uri = shown.mlflow or ""
     try:
-        # Not even a defect of the client may change what the run came to.
-        with ForeignCode(AssayError):
-            pushed = _metered(api.open_run(run_id, runs_dir=shown.runs_dir), destination(uri, shown.experiment))
-    except (AssayError, ForeignFailure) as problem:
+        to = destination(shown.mlflow, shown.experiment)
+        pushed = _metered(api.open_run(run_id, runs_dir=shown.runs_dir), to)
+    except AssayError as problem:
         named = ("--experiment", shown.experiment) if shown.experiment else ()
-        later = command_line("mlflow", "push", run_id, "--uri", shown_uri(uri), *named, shown=shown)
-        reason = str(problem).replace(uri, shown_uri(uri))
-        exits.complain(f"the run is not in MLflow: {reason}", hint=f"nothing is lost; push it later: {later}")
+        later = command_line("mlflow", "push", run_id, "--uri", shown_uri(shown.mlflow or ""), *named, shown=shown)
+        exits.complain(f"the run is not in MLflow: {problem.message}", hint=f"nothing is lost; push it later: {later}")
         return
     if not shown.is_quiet:
         for line in _lines(pushed):

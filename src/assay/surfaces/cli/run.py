@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -213,6 +214,7 @@ def run(options: Options) -> int:
         raise UsageProblem("--no-download is for a server", hint="name one with --server URL")
     planned = api.plan_runs(_request(options))
     _check_batch(options, planned)
+    shown = pushing(_shown(options, planned.runs_dir), planned)
     if options.dry_run:
         estimate = api.estimate_cost(planned)
         if options.is_json:
@@ -220,7 +222,6 @@ def run(options: Options) -> int:
         else:
             write_text(plan_text(planned, estimate, text_settings(is_verbose=options.verbose)))
         return exits.GATES_PASSED
-    shown = pushing(_shown(options, planned.runs_dir), planned)
     if not options.quiet:
         for note in planned.notes:
             click.echo(f"assay: {printable(note)}", err=True)
@@ -262,10 +263,12 @@ def _shown(options: Options, runs_dir: str) -> Shown:
 
 
 def pushing(shown: Shown, planned: api.PlannedRuns) -> Shown:
-    """With what the run file says of MLflow, unless an option says otherwise."""
-    if shown.mlflow is not None or planned.mlflow is None:
-        return shown
-    return msgspec.structs.replace(shown, mlflow=planned.mlflow.uri, experiment=planned.mlflow.experiment)
+    """With what the run file says of MLflow, unless an option says otherwise; raises UsageProblem for what is no address of it."""
+    if shown.mlflow is None and planned.mlflow is not None:
+        shown = msgspec.structs.replace(shown, mlflow=planned.mlflow.uri, experiment=planned.mlflow.experiment)
+    if shown.mlflow is not None:
+        import_module("assay.surfaces.mlflow.pushing").destination(shown.mlflow, shown.experiment)
+    return shown
 
 
 def _run_there(options: Options, remote: Remote) -> int:

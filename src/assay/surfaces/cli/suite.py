@@ -110,9 +110,11 @@ def _checked(one: api.SuiteRun, runs_dir: str) -> CheckedRun:
 def _results(planned: api.PlannedSuite, shown: Shown, tellers: Tellers) -> list[list[RunResult]]:
     """The runs of each part; the first that is stopped is the last."""
     results: list[list[RunResult]] = []
-    for _, plans in planned.parts:
+    # All of them first: an address that is none is said before anybody is asked.
+    places = [pushing(shown, plans) for _, plans in planned.parts]
+    for (_, plans), place in zip(planned.parts, places, strict=True):
         results.append(run_each(plans, shown, tellers))
-        push_finished(results[-1], pushing(shown, plans))
+        push_finished(results[-1], place)
         if not all(result.is_finished for result in results[-1]):
             break
     return results

@@ -5,18 +5,18 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
 from assay import api
 from assay.core.errors import RunDamaged, UsageProblem
+from assay.surfaces.mlflow.addresses import check_uri, shown_uri
 from assay.surfaces.mlflow.datasets import push_dataset
 from assay.surfaces.mlflow.figures import MANIFEST_TAG, RUN_TAG, figures_of
 from assay.surfaces.mlflow.selection import MOST_TRACES, Choice, chosen_records
 from assay.surfaces.mlflow.sending import Sender
 from assay.surfaces.mlflow.traces import MOST_CRITERIA, Setting, trace_of
-from assay.surfaces.mlflow.tracking import EXPERIMENT_VARIABLE, URI_VARIABLE, TrackedRun, Tracking, connected, shown_uri
+from assay.surfaces.mlflow.tracking import EXPERIMENT_VARIABLE, URI_VARIABLE, TrackedRun, Tracking, connected
 
 Watch = Callable[[str, int, int], None]
 """Told what is being sent, how much of it is, and how much there is."""
@@ -64,16 +64,11 @@ class Pushed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def destination(uri: str | None, experiment: str | None) -> Destination:
-    """Where to push, by options and the environment; raises UsageProblem without an address."""
+    """Where to push, by options and the environment; raises UsageProblem without an address, and for what is none."""
     address = uri or os.environ.get(URI_VARIABLE, "")
     if not address:
         raise UsageProblem("no MLflow server is named", hint=f"--uri http://localhost:5000, or set {URI_VARIABLE}")
-    try:
-        urlsplit(address)
-    except ValueError as problem:
-        raise UsageProblem(
-            f"the address of the MLflow server is none: {problem}", hint="write --uri http://localhost:5000"
-        ) from None
+    check_uri(address)
     return Destination(uri=address, experiment=experiment or os.environ.get(EXPERIMENT_VARIABLE, ""))
 
 

@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from assay.core.errors import MissingExtra, ServerProblem
-from assay.core.secrets import forms_of, login_secrets
+from assay.core.errors import AssayError, MissingExtra, ServerProblem
+from assay.core.foreign import ForeignCode, ForeignFailure
+from assay.surfaces.mlflow.addresses import WEB, check_uri, knock, scrubbed, shown_uri
 
 URI_VARIABLE = "MLFLOW_TRACKING_URI"
 EXPERIMENT_VARIABLE = "MLFLOW_EXPERIMENT_NAME"
@@ -23,16 +24,13 @@ METRICS_AT_ONCE, PARAMETERS_AT_ONCE = 800, 90
 _MANNERS = {
     # Nobody but the server that was named is told of a push.
     "MLFLOW_DISABLE_TELEMETRY": "true",
-    # By itself the client tries for several minutes; a server that is not there is said at once.
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
+    # By itself the client tries for several minutes, and waits for two each time; a server that hangs is said sooner.
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     "MLFLOW_ASYNC_TRACE_LOGGING_RETRY_TIMEOUT": "30",
 }
 """Settings of MLflow's client while we use it, unless the environment says otherwise."""
-SHORTEST_SECRET = 4
-"""Characters of a password from which it is looked for in messages; shorter ones are in every other word."""
-LONGEST_REASON = 500
-_SECRETS = ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
 
 
 class TrackedRun(msgspec.Struct, frozen=True):
@@ -43,28 +41,43 @@ class TrackedRun(msgspec.Struct, frozen=True):
     tags: dict[str, str]
 
 
-def shown_uri(uri: str) -> str:
-    """An address as it may be shown: without user name and password, and not at all where it is none."""
-    try:
-        address = urlsplit(uri)
-    except ValueError:
-        return "URI"
-    return address._replace(netloc=address.netloc.rpartition("@")[2]).geturl() if "@" in address.netloc else uri
-
-
 @contextmanager
 def connected(uri: str) -> Iterator["Tracking"]:
-    """MLflow at an address; raises MissingExtra, and ServerProblem for everything that it refuses."""
+    """MLflow at an address; raises UsageProblem for what is none, MissingExtra, and ServerProblem for whatever goes wrong there."""
+    check_uri(uri)
     before = {name: os.environ.get(name) for name in _MANNERS}
     os.environ.update({name: value for name, value in _MANNERS.items() if before[name] is None})
     try:
-        tracking = Tracking(uri)
-        with tracking.refusals():
+        with _refusals(uri):
+            knock(uri)
+            tracking = Tracking(uri)
             tracking.greet()
             yield tracking
     finally:
         for name in (name for name, value in before.items() if value is None):
             os.environ.pop(name, None)
+
+
+@contextmanager
+def _refusals(uri: str) -> Iterator[None]:
+    """Whatever MLflow's client and the network raise becomes a ServerProblem, without what must not be repeated.
+
+    The client is code of others, and what a server answers is whatever it likes: no exception of either is a defect here.
+    """
+    try:
+        with ForeignCode(AssayError):
+            yield
+    except ForeignFailure as failure:
+        problem = failure.problem
+        if isinstance(problem, NotImplementedError):
+            raise ServerProblem(
+                f"MLflow at {shown_uri(uri)} keeps no traces: {scrubbed(str(problem), uri)}",
+                hint="push without them: --traces none",
+            ) from None
+        # What was meant for people needs no name and place of an exception.
+        is_told = isinstance(problem, OSError) or type(problem).__module__.startswith("mlflow.")
+        said = f"refuses: {scrubbed(str(problem), uri)}" if is_told else f"cannot be used: {scrubbed(str(failure), uri)}"
+        raise ServerProblem(f"MLflow at {shown_uri(uri)} {said}") from None
 
 
 class Tracking:
@@ -87,29 +100,7 @@ class Tracking:
     @property
     def is_remote(self) -> bool:
         """The address is one of a server."""
-        return urlsplit(self.uri).scheme in ("http", "https")
-
-    @contextmanager
-    def refusals(self) -> Iterator[None]:
-        """Whatever MLflow and the network say becomes a ServerProblem, without what must not be repeated."""
-        errors = import_module("mlflow.exceptions")
-        try:
-            yield
-        except NotImplementedError as problem:
-            raise ServerProblem(
-                f"MLflow at {shown_uri(self.uri)} keeps no traces: {self._scrubbed(str(problem))}",
-                hint="push without them: --traces none",
-            ) from None
-        except (errors.MlflowException, OSError) as problem:
-            raise ServerProblem(f"MLflow at {shown_uri(self.uri)} refuses: {self._scrubbed(str(problem))}") from None
-
-    def _scrubbed(self, text: str) -> str:
-        secrets = (*login_secrets(urlsplit(self.uri))[1:], *(os.environ.get(name, "") for name in _SECRETS))
-        forms = {form for secret in secrets if len(secret) >= SHORTEST_SECRET for form in forms_of(secret)}
-        text = text.replace(self.uri, shown_uri(self.uri))
-        for form in sorted(forms, key=len, reverse=True):
-            text = text.replace(form, "***")
-        return " ".join(text.split())[:LONGEST_REASON]
+        return urlsplit(self.uri).scheme in WEB
 
     def greet(self) -> None:
         """Raise ServerProblem at once where nobody answers, or somebody too old does."""
@@ -122,7 +113,7 @@ class Tracking:
                 self.store.get_host_creds(), "/version", "GET", timeout=5, max_retries=0, raise_on_status=False
             )
         except (errors.MlflowException, OSError) as problem:
-            reason = self._scrubbed(str(problem)).rpartition(": ")[2].rstrip("\"')")
+            reason = scrubbed(str(problem), self.uri).rpartition(": ")[2].rstrip("\"')")
             raise ServerProblem(f"no MLflow server answers at {shown_uri(self.uri)} ({reason})") from None
         version = answer.text.strip() if answer.status_code == 200 else ""
         numbers = [int(part) for part in version.split(".")[:2] if part.isdigit()]
