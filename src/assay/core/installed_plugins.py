@@ -11,7 +11,7 @@ import msgspec
 from assay.core.errors import UsageProblem
 from assay.core.foreign import ForeignCode, ForeignFailure
 from assay.core.plan import PluginKind, PluginPlan
-from assay.core.plugin import Plugin, is_reference, loaded_plugin, referred_plugin
+from assay.core.plugin import Plugin, is_reference, loaded_plugin, referred_plugin, uncomparable
 
 GROUPS: dict[PluginKind, str] = {
     "grader": "assay.graders",
@@ -126,6 +126,8 @@ def reopened(plan: PluginPlan) -> Plugin:
             f"the {plan.kind} '{plan.name}' was given in Python, and only there it can be given again",
             hint=f"call assay.run with the same arguments and the run's id, or put the {plan.kind} into a module and name it",
         )
+    if plan.token:
+        raise UsageProblem(uncomparable(plan), hint="start a new run; code whose source can be read is found again")
     now = loaded_plugin(msgspec.structs.replace(plan, version=_version_of(plan.distribution) or plan.version))
     if now.plan != plan:
         what = f" (version {plan.version}, now {now.plan.version})" if now.plan.version != plan.version else ""

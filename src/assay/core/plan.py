@@ -170,7 +170,12 @@ class PluginPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     distribution: str = ""
     version: str = ""
     source_sha256: str = ""
-    """Of the module that it stands in; of its own source where it was given in Python; empty where there is none to read."""
+    """Of the module that it stands in; of its own source and all that it holds where it was given in Python; empty where there is
+    none to read."""
+    unknown: tuple[str, ...] = ()
+    """What of it nobody can compare with what another process has, such as `client: a Client`."""
+    token: str = ""
+    """What the process that planned the run calls the unknown; nobody else has the same. Empty where all is known."""
     grades: bool = False
     """A grader, or a policy that says how answers are graded too."""
     asks_judges: bool = False

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from assay.core.errors import UsageProblem
+from assay.core.fingerprint import Fingerprint, file_sha256, fingerprint, token_of
 from assay.core.foreign import ForeignCode, ForeignFailure
 from assay.core.plan import PluginKind, PluginPlan
 
@@ -40,9 +41,8 @@ def given_plugin(kind: PluginKind, given: Any, *, name: str = "") -> Plugin:
         reference=reference,
         folder=folder,
         version=_word(target, "version"),
-        source_sha256=_module_sha256(target) if reference else _own_sha256(target),
     )
-    return Plugin(_with_nature(plan, target), target)
+    return Plugin(_with_nature(_known(plan, target), target), target)
 
 
 def given_name(target: Any) -> str:
@@ -66,8 +66,27 @@ def referred_plugin(kind: PluginKind, reference: str, *, folder: Path) -> Plugin
 def loaded_plugin(plan: PluginPlan) -> Plugin:
     """The code that a plan refers to, beside what is known of it now; raises UsageProblem."""
     target = _instance(plan.kind, load(plan.reference, folder=plan.folder))
-    known = msgspec.structs.replace(plan, source_sha256=_module_sha256(target))
-    return Plugin(_with_nature(known, target), target)
+    return Plugin(_with_nature(_known(plan, target), target), target)
+
+
+def _known(plan: PluginPlan, target: Any) -> PluginPlan:
+    """With the hash of the code, and with what cannot be told of it; a version that an object says of itself stands for that."""
+    found = _of_files(plan, target) if plan.reference else fingerprint(target)
+    is_told = bool(plan.version)
+    return msgspec.structs.replace(
+        plan, source_sha256=found.sha256, unknown=() if is_told else found.unknown, token="" if is_told else found.token
+    )
+
+
+def _of_files(plan: PluginPlan, target: Any) -> Fingerprint:
+    """By the file that a reference names, and the one in which the code stands where that is another: each may say what it does."""
+    place = plan.reference.rpartition(":")[0]
+    named = place if place.endswith(".py") else getattr(sys.modules.get(place), "__file__", None)
+    files = [file for file in dict.fromkeys((named, _file_of(target))) if file]
+    hashes = list(dict.fromkeys(filter(None, map(file_sha256, files))))
+    if not hashes:
+        return Fingerprint("", ("its source",), token_of(target))
+    return Fingerprint(hashes[0] if len(hashes) == 1 else hashlib.sha256("\n".join(hashes).encode()).hexdigest())
 
 
 def _instance(kind: PluginKind, given: Any) -> Any:
@@ -139,6 +158,12 @@ def _file_module(path: Path) -> ModuleType:
     return module
 
 
+def uncomparable(plan: PluginPlan) -> str:
+    """Why nobody can say that code is what a run was begun with, in a sentence."""
+    what = ", ".join(plan.unknown)
+    return f"whether the {plan.kind} '{plan.name}' is the one that the run was begun with cannot be told ({what})"
+
+
 def _reference_of(target: Any) -> tuple[str, str]:
     """Where any process finds a function, and in which folder; empty for one that only this process has."""
     module = sys.modules.get(getattr(target, "__module__", None) or "")
@@ -168,18 +193,12 @@ def _code_of(target: Any) -> Any:
     return inspect.unwrap(inner) if hasattr(inner, "__qualname__") else type(inner)
 
 
-def _own_sha256(target: Any) -> str:
+def _file_of(target: Any) -> str | None:
+    code = _code_of(target)
     try:
-        return hashlib.sha256(inspect.getsource(_code_of(target)).encode()).hexdigest()
-    except (OSError, TypeError):
-        return ""
-
-
-def _module_sha256(target: Any) -> str:
-    try:
-        return hashlib.sha256(Path(inspect.getsourcefile(_code_of(target)) or "").read_bytes()).hexdigest()
-    except (OSError, TypeError):
-        return ""
+        return inspect.getsourcefile(code) or inspect.getfile(code)
+    except TypeError:
+        return None
 
 
 def _word(target: Any, name: str) -> str:

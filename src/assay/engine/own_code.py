@@ -8,7 +8,7 @@ from assay.core.errors import UsageProblem
 from assay.core.installed_plugins import find_plugin, installed_plugin
 from assay.core.issue import Path as Steps
 from assay.core.plan import ModelPlan, PluginKind, PluginPlan
-from assay.core.plugin import Plugin
+from assay.core.plugin import Plugin, uncomparable
 from assay.datasets import CONTRACTS, resolve_contract
 from assay.datasets.own_contract import given_contract, named_contract
 from assay.datasets.source import open_source
@@ -89,7 +89,9 @@ class OwnCode:
         has_prompt = self.policy is not None and self._settings.value.run.system_prompt
         asks = self.grader is not None and self.grader.plan.asks_judges
         name = self._settings.value.policy
+        plans = [plugin.plan for plugin in self.plugins.values() if plugin.plan.token]
         return [
+            *(f"only this process can go on with the run: {uncomparable(plan)}" for plan in plans),
             *([f"the policy '{name}' says all that candidates get, so that the system prompt is not sent"] if has_prompt else []),
             *(["the grader asks judges as often as it likes; an estimate counts its first questions only"] if asks else []),
         ]

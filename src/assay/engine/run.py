@@ -15,7 +15,7 @@ from assay.core.case import sample_of
 from assay.core.errors import RunSealed, StoreUnavailable, UsageProblem
 from assay.core.outcome import Cancelled
 from assay.core.plan import FUNCTIONS, ModelPlan, Plan, changed_settings, plan_sha256, read_plan
-from assay.core.plugin import Plugin
+from assay.core.plugin import Plugin, uncomparable
 from assay.core.run_state import RunCounts, State, count_records, final_state
 from assay.engine.attachments import attachment_reader
 from assay.engine.batches import Collecting, collect, has_open_batches
@@ -114,7 +114,15 @@ def _check_same(ledger: Ledger, plan: Plan) -> None:
         row = ledger.run()
     finally:
         ledger.close()
-    changed = changed_settings(read_plan(row.plan), plan)
+    begun = read_plan(row.plan)
+    changed = changed_settings(begun, plan)
+    tokens = {plugin.token for plugin in begun.plugins}
+    for plugin in plan.plugins:
+        if plugin.token and plugin.token not in tokens:
+            raise UsageProblem(
+                f"run '{plan.run_id}' cannot go on: {uncomparable(plugin)}",
+                hint="choose another --run-id; code that holds plain values only, or says its own `version`, is known again",
+            )
     if changed:
         raise UsageProblem(
             f"run '{plan.run_id}' was started with other settings ({', '.join(changed)})",
