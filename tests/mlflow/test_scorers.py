@@ -88,6 +88,22 @@ def test_several_feedbacks_are_criteria_and_pass_together(mlflow: Any, tmp_path:
     assert {score["criterion"]: score["score"] for score in line["evaluator_scores"]} == {"brief": 1.0, "kind": 0.0}
 
 
+def test_feedbacks_of_one_name_are_all_shown(mlflow: Any, tmp_path: Path) -> None:
+    both = [mlflow.entities.Feedback(name="kind", value=value) for value in (True, False)]
+    line = graded_by(tmp_path, mlflow_scorer(saying(mlflow, both)))[0]
+    scores = {score["criterion"]: score["score"] for score in line["evaluator_scores"]}
+    assert (line["score"], scores) == (0.5, {"kind": 1.0, "kind 2": 0.0})
+
+
+def test_a_scorer_of_what_a_run_does_not_have_is_refused(mlflow: Any) -> None:
+    @mlflow.genai.scorers.scorer
+    def spans(trace: Any) -> bool:  # noqa: ARG001  # MLflow passes what the names say
+        return True
+
+    with pytest.raises(UsageProblem, match="'spans' grades traces, which a run does not have"):
+        mlflow_scorer(spans)
+
+
 def test_a_judge_made_with_mlflow_grades_a_run(mlflow: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = {"role": "assistant", "content": json.dumps({"result": "yes", "rationale": "It is right."})}
     choice = {"index": 0, "message": said, "finish_reason": "stop"}

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import assay
 from assay import api
 from assay.core.errors import UsageProblem
 from assay.testing import example_dataset
@@ -95,6 +96,25 @@ def test_labels_of_a_file_are_feedback_of_people(client: Any, server: MlflowServ
     trace = traces_of(client, pushed(run, server.uri, "labelled", labels=str(labels)))["sum-2"]
     human = {mark.name: mark.value for mark in trace.info.assessments if mark.source.source_id == "bo"}
     assert human == {"passed": False, "score": 2.0}
+
+
+def test_labels_of_a_file_stay_when_it_is_not_named_again_and_go_when_their_rater_has_a_newer_one(
+    client: Any, server: MlflowServer, tmp_path: Path
+) -> None:
+    run, raters = golden_run(tmp_path), []
+    labels = tmp_path / "labels.jsonl"
+    for record, rater in (("sum-2", "bo"), ("", ""), ("sum-3", "cy"), ("sum-1", "bo")):
+        labels.write_text(json.dumps({"record_id": record, "rater": rater, "passed": "fail"}) + "\n", encoding="utf-8")
+        found = traces_of(client, pushed(run, server.uri, "kept-labels", labels=str(labels) if record else ""))["sum-2"]
+        raters.append([mark.source.source_id for mark in marks(found, "passed") if mark.source.source_type == "HUMAN"])
+    assert raters == [["bo"], ["bo"], ["bo"], []]
+
+
+def test_a_criterion_with_the_name_of_a_verdict_is_not_averaged_with_it(client: Any, server: MlflowServer, tmp_path: Path) -> None:
+    grader = assay.Judgement(score=1.0, scores={"passed": 0.0, "tone": 0.5})
+    run = golden_run(tmp_path, judges=(), grader=lambda *_: grader)
+    trace = traces_of(client, pushed(run, server.uri, "named"))["sum-1"]
+    assert [mark.value for name in ("passed", "criterion/passed", "tone") for mark in marks(trace, name)] == [True, 0.0, 0.5]
 
 
 def test_a_label_of_another_run_is_refused(server: MlflowServer, tmp_path: Path) -> None:

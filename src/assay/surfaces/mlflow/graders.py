@@ -1,5 +1,7 @@
 """Scorers and judges made with MLflow as graders of a run."""
 
+import inspect
+from collections import Counter
 from collections.abc import Mapping
 from enum import Enum
 from math import fsum
@@ -79,6 +81,13 @@ def mlflow_scorer(
         raise UsageProblem(
             f"{type(scorer).__name__} is no scorer of MLflow", hint="decorate the function with mlflow.genai.scorers.scorer"
         )
+    wanted = inspect.signature(scorer.__call__).parameters
+    needs = [name for name in ("trace", "session") if name in wanted and wanted[name].default is inspect.Parameter.empty]
+    if needs or {"inputs", "outputs"}.isdisjoint(wanted):
+        raise UsageProblem(
+            f"the scorer '{scorer.name}' grades {needs[0] if needs else 'neither inputs nor output'}s, which a run does not have",
+            hint="a grader of a run gets inputs, outputs and expectations",
+        )
     if not scale[0] < scale[1]:
         raise UsageProblem(f"the scale {scale} does not go up", hint="write scale=(lowest, highest)")
     return MlflowGrader(scorer, scale=scale, pass_at=pass_at, words={word.lower(): score for word, score in words.items()})
@@ -86,6 +95,11 @@ def mlflow_scorer(
 
 def _together(marks: list[tuple[str, Judgement]]) -> Judgement:
     """Several feedbacks of one scorer: their mean, which passes where each of them does."""
+    counts: Counter[str] = Counter()
+    for place, (name, judgement) in enumerate(marks):
+        counts[name] += 1
+        # Each counts for the mean, so each is shown.
+        marks[place] = (name if counts[name] == 1 else f"{name} {counts[name]}"), judgement
     judgements = [judgement for _, judgement in marks]
     verdicts = [judgement.passed for judgement in judgements]
     return Judgement(

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +15,7 @@ from assay.surfaces.mlflow.datasets import push_dataset
 from assay.surfaces.mlflow.figures import MANIFEST_TAG, RUN_TAG, figures_of
 from assay.surfaces.mlflow.selection import MOST_TRACES, Choice, chosen_records
 from assay.surfaces.mlflow.sending import Sender
-from assay.surfaces.mlflow.traces import MOST_CRITERIA, Setting, trace_of
+from assay.surfaces.mlflow.traces import MOST_CRITERIA, UNNAMED, Setting, short_name, trace_of
 from assay.surfaces.mlflow.tracking import EXPERIMENT_VARIABLE, URI_VARIABLE, TrackedRun, Tracking, connected
 
 Watch = Callable[[str, int, int], None]
@@ -154,12 +154,14 @@ class _Push:
         chosen = chosen_records(self._run, self._to.traces)
         if chosen.note:
             self._notes.append(chosen.note)
-        setting = self._setting(target)
-        traces = (trace_of(entry, setting) for entry in self._run.entries() if chosen.has(entry["prediction"]))
-        return sender.send(traces, sent=lambda done: self._watch("traces", done, chosen.count)) if chosen.count else 0
-
-    def _setting(self, target: TrackedRun) -> Setting:
         filled = api.filled_labels(self._run, self._to.labels) if self._to.labels else ()
+        setting = self._setting(target, filled)
+        raters = {short_name(label.rater or UNNAMED) for label in filled}
+        traces = (trace_of(entry, setting) for entry in self._run.entries() if chosen.has(entry["prediction"]))
+        watch = self._watch
+        return sender.send(traces, sent=lambda done: watch("traces", done, chosen.count), raters=raters) if chosen.count else 0
+
+    def _setting(self, target: TrackedRun, filled: Sequence[api.KeptLabel]) -> Setting:
         # What somebody wrote into the file counts more than what they said before.
         said = {(label.answer, label.rater): label for label in (*api.kept_labels(self._run), *filled)}
         labels: dict[tuple[str, str, int], list[api.KeptLabel]] = {}

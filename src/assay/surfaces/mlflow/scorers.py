@@ -9,7 +9,7 @@ import msgspec
 
 from assay import api
 from assay.core.errors import MissingExtra, UsageProblem
-from assay.surfaces.mlflow.traces import CHOICES, EXPECTED, GUIDELINES
+from assay.surfaces.mlflow.traces import CHOICES, EXPECTED, GUIDELINES, criterion_name
 from assay.surfaces.mlflow.tracking import imported
 
 Json = dict[str, Any]
@@ -149,5 +149,5 @@ def _feedbacks(line: Json, *, name: str, entities: Any) -> list[Any]:
 def _vote(vote: Json, *, name: str, entities: Any) -> Any:
     source = entities.AssessmentSource("LLM_JUDGE", vote["judge"])
     return entities.Feedback(
-        name=f"{name}/{vote['criterion']}", value=vote["score"], source=source, rationale=vote.get("justification")
+        name=f"{name}/{criterion_name(vote['criterion'])}", value=vote["score"], source=source, rationale=vote.get("justification")
     )

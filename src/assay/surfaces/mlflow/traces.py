@@ -19,8 +19,14 @@ CRITERION = "criterion"
 """The name that marks share where there are more."""
 EXPECTED, GUIDELINES, CHOICES = "expected_response", "guidelines", "expected_choices"
 """The first two are the names that MLflow's own judges look for."""
+VERDICTS = frozenset({"passed", "score", "profile_score", EXPECTED, GUIDELINES, CHOICES, CRITERION})
+"""Names that criteria do not get for themselves: MLflow would take the mean of a vote and a verdict."""
 LABEL_NOTE = "assay.labelled_at"
 """Says of a mark that it is a label of ours, and of when."""
+UNNAMED = "unnamed"
+"""Who gave a label that says no name."""
+IN_FILE = "in a file"
+"""What it says of a label that was not given on the pages."""
 LONGEST_NAME = 250
 """Characters of the name of a mark, and of who gave it."""
 SHOWN = 1_000
@@ -267,7 +273,7 @@ def _vote(trace_id: str, score: Json, *, number: int, title: str, setting: Setti
     }
     return _mark(
         trace_id,
-        score["criterion"] if setting.has_own_names else CRITERION,
+        criterion_name(score["criterion"]) if setting.has_own_names else CRITERION,
         score["score"],
         by=("LLM_JUDGE", judge) if judge else ("CODE", evaluator or "assay"),
         rationale=score.get("justification"),
@@ -276,10 +282,15 @@ def _vote(trace_id: str, score: Json, *, number: int, title: str, setting: Setti
     )
 
 
+def criterion_name(criterion: str) -> str:
+    """What the marks of a criterion are called: as it is, unless that is a verdict's name."""
+    return f"{CRITERION}/{criterion}" if criterion in VERDICTS else criterion
+
+
 def _label(trace_id: str, label: api.KeptLabel) -> Iterator[Mark]:
     """Under the names of the judge's own marks, so that MLflow sets them side by side."""
-    by: tuple[Source, str] = ("HUMAN", label.rater or "unnamed")
-    noted = {LABEL_NOTE: label.at or "in a file"}
+    by: tuple[Source, str] = ("HUMAN", label.rater or UNNAMED)
+    noted = {LABEL_NOTE: label.at or IN_FILE}
     for name, value in (("passed", label.passed), ("score", label.score)):
         if value is not None:
             yield _mark(trace_id, name, value, by=by, rationale=label.note or None, metadata=noted, place="label")
@@ -289,15 +300,15 @@ def _mark(trace_id: str, name: str, value: Any, *, by: tuple[Source, str], place
     source, source_id = by
     return Mark(
         mark_id=f"a-{_digest(trace_id, name, source, source_id, place)[:32]}",
-        name=_short(name),
+        name=short_name(name),
         value=value,
         source=source,
-        source_id=_short(source_id),
+        source_id=short_name(source_id),
         **{"kind": "feedback", **further},
     )
 
 
-def _short(name: str) -> str:
+def short_name(name: str) -> str:
     """A name that fits into MLflow's database, and still is no other's."""
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 9]}-{_digest(name)[:8]}"
 
