@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from email.utils import formatdate
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from assay.models.batching import SKEW, Mark, earliest
 from assay.surfaces.reporters.run_text import batches_text
 from tests.engine.batch_runs import attempts, manifest, resumed, run, write_run
 from tests.engine.run_settings import planned
-from tests.models.batch_provider import BatchProvider, Faults, Refused
+from tests.models.batch_provider import BatchProvider, Faults, Refused, Request
 
 BOTH = pytest.mark.parametrize("kind", ["openai", "anthropic"])
 RESULTS = ("/content", "/results")
@@ -152,3 +153,51 @@ def test_a_batch_of_the_same_size_from_before_the_run_is_not_even_looked_at(tmp_
         run_file = write_run(tmp_path, provider, kind="anthropic", providers=[impatient(provider)])
         assert run(run_file).counts.evaluated_records == 6
     assert (manifest(run_file)["batches"][0]["batch_id"], provider.batches["msgbatch_0001"].looks) == ("msgbatch_0002", looks)
+
+
+def test_an_error_whose_code_is_no_text_costs_its_own_record_alone(tmp_path: Path) -> None:
+    with BatchProvider(faults=Faults(expired=1)) as provider:
+        run_file = write_run(tmp_path, provider)
+        run(run_file, is_detached=True)
+        looked_at = [provider.carry_out(Request("GET", "/v1/batches/batch_0001", {}, {}, b"")) for _ in range(2)]
+        errors = looked_at[-1]["error_file_id"]
+        provider.files[errors] = provider.files[errors].replace(b'"batch_expired"', b'["batch_expired"]')
+        assert resumed(run_file).counts.total_records == 6
+    assert manifest(run_file)["batches"][0]["answered"] == 5
+
+
+def test_a_creation_that_is_refused_for_the_moment_does_not_have_the_file_uploaded_again(tmp_path: Path) -> None:
+    def meddle(method: str, path: str, number: int) -> Refused | None:
+        return Refused(429, headers={"Retry-After": "0"}) if (method, path) == ("POST", "/v1/batches") and number < 3 else None
+
+    with BatchProvider(meddle=meddle) as provider:
+        assert run(write_run(tmp_path, provider)).counts.evaluated_records == 6
+    assert (provider.seen["POST /v1/files"], provider.seen["POST /v1/batches"], provider.created) == (1, 3, 1)
+
+
+def test_a_detached_run_does_not_say_that_all_is_handed_in_when_the_queue_is_full(tmp_path: Path) -> None:
+    with BatchProvider(faults=Faults(most_waiting=1)) as provider:
+        run_file = write_run(tmp_path, provider, batch={"max_requests": 3})
+        with pytest.raises(ServerProblem, match="not everything is handed in"):
+            run(run_file, is_detached=True)
+        assert resumed(run_file).counts.evaluated_records == 6
+    assert provider.live == []
+
+
+def test_a_detached_run_hands_its_batch_in_when_the_one_it_found_is_somebody_elses(tmp_path: Path) -> None:
+    with BatchProvider() as provider:
+        doubtful(tmp_path, provider)
+    assert (provider.created, provider.live) == (2, [])
+
+
+@pytest.mark.parametrize("name", ["../files/file-0001", "a/b", "batch?x=1", "", ".."])
+def test_an_id_that_leads_to_another_path_is_never_asked_for(name: str, tmp_path: Path) -> None:
+    class Misnaming(BatchProvider):
+        def carry_out(self, request: Request) -> Any:
+            said = super().carry_out(request)
+            return {**said, "id": name} if (request.method, request.path) == ("POST", "/v1/batches") else said
+
+    with Misnaming() as provider:
+        assert run(write_run(tmp_path, provider)).counts.evaluated_records == 6
+    assert {path for path in provider.seen if path.startswith("GET")} == {"GET /v1/batches", "GET /v1/batches/ID", FETCH["openai"]}
+    assert (provider.created, provider.live) == (1, [])

@@ -109,3 +109,11 @@ def test_a_log_is_not_filled_while_nothing_changes(capsys: pytest.CaptureFixture
 def test_words_of_a_provider_are_harmless_in_a_report() -> None:
     row = {"status": "ended", "requests": 1, "answered": 0, "asked_live": 0, "duplicates": 0, "unknown": 0, "malformed": 0}
     assert "\x1b" not in batches_text([{**row, "errors": {HOSTILE: 1}}])
+
+
+def test_a_run_that_was_handed_in_as_it_was_asked_for_is_no_error_of_a_pipeline(tmp_path: Path) -> None:
+    with BatchProvider() as provider:
+        words = ("--detach", "--run-id", "x", "--runs-dir", tmp_path / "runs", "--github", "--junit", tmp_path / "j.xml")
+        left = assay("run", write_run(tmp_path, provider), *words)
+    assert (left.exit_code, "::error" in left.output) == (0, False)
+    assert "<error" not in (tmp_path / "j.xml").read_text()

@@ -41,6 +41,8 @@ TRIES = 5
 """How often a batch is handed in before the run gives up for now."""
 REFUSALS = frozenset({400, 401, 402, 403, 404, 413, 422, 429})
 """Statuses that say for certain that no batch was created; after any other it is looked for."""
+FILE_REFUSALS = frozenset({400, 404, 413, 422})
+"""Those of them that may be due to the file, which is then uploaded anew."""
 MISSES = 6
 """Looks at a batch in a row that bring nothing, before a cancelled run is left as it is."""
 PATIENCE = 200
@@ -143,10 +145,21 @@ class _Collection:
             if not self._is_cancelled and not self._stop.is_set():
                 await self._hand_in_new(self._spooler(cache))
             await self._follow()
-            if self._stop.is_set() or self._from.is_detached or not (self._open_rows() or self._has_waiting):
+            if self._stop.is_set() or not (self._open_rows() or self._has_waiting):
+                break
+            if self._from.is_detached and self._is_handed_in():
                 break
         self.is_complete = not self._open_rows() and not self._stop.is_set() and not self._has_waiting
         self._ledger.set_note(NOTE, msgspec.json.encode(self._book.rows()).decode())
+
+    def _is_handed_in(self) -> bool:
+        """True when nothing is left to hand in; raises ServerProblem when that must wait until others have ended."""
+        if self._has_waiting:
+            raise ServerProblem(
+                "not everything is handed in: the provider takes no more requests until earlier batches have ended",
+                hint=f"nothing is lost; collect these and hand in the others with: assay resume {self._plan.run_id}",
+            )
+        return all(row.state == "submitted" for row in self._open_rows())
 
     def _spooler(self, cache: ReplyCache | None) -> Spooler:
         plan, environ, provider = self._plan, self._from.environ, self._provider
@@ -246,8 +259,8 @@ class _Collection:
             batch_id = await self._desk.create(msgspec.structs.replace(handover, upload_id=row.upload_id))
         except ModelFailure as failure:
             if failure.http_status in REFUSALS:
-                # There is none, perhaps because the provider has the file no more.
-                self._saved(row, state="spooled", upload_id="")
+                upload_id = "" if failure.http_status in FILE_REFUSALS else row.upload_id
+                self._saved(row, state="spooled", upload_id=upload_id)
             raise
         self._saved(row, state="submitted", batch_id=batch_id)
         self._spool(row).unlink(missing_ok=True)

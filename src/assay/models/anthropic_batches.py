@@ -20,12 +20,11 @@ from assay.models.batching import (
     Handover,
     Mark,
     Sink,
-    Unreadable,
     checked_id,
     earliest,
     pieces_of,
+    read_result,
 )
-from assay.models.decoding import Undecodable, decode_body
 from assay.models.endpoint import resolve_endpoint
 from assay.models.opening import Opening
 from assay.models.transport import Transport, open_transport
@@ -153,14 +152,7 @@ class AnthropicBatches:
 
     def read(self, line: bytes) -> BatchResult:
         """What a line of results says; raises Unreadable."""
-        try:
-            found = decode_body(line, _LINE).value
-        except Undecodable as problem:
-            raise Unreadable(str(problem)) from None
-        try:
-            return BatchResult(found.custom_id, self._reply(found.result))
-        except ModelFailure as failure:
-            return BatchResult(found.custom_id, failure)
+        return read_result(line, _LINE, lambda found: self._reply(found.result))
 
     def _reply(self, result: _Result) -> Reply:
         if result.type in _UNANSWERED:

@@ -1,17 +1,18 @@
 """Batches of a provider: requests that are handed in together, answered within a day, and cost half."""
 
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from email.utils import parsedate_to_datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
 from assay.core.ask import Ask, ModelFailure, Reply
 from assay.core.plan import BatchPlan, ModelPlan, ProviderKind, ProviderPlan
+from assay.models.decoding import Undecodable, decode_body
 from assay.models.opening import Opening
 
 if TYPE_CHECKING:
@@ -136,6 +137,17 @@ class Batchable(Protocol):
         """What a body says; raises ModelFailure."""
 
 
+class ResultLine(Protocol):
+    """A line of results in any provider's shape."""
+
+    @property
+    def custom_id(self) -> str:
+        """The request that it is about."""
+
+
+_Line = TypeVar("_Line", bound=ResultLine)
+
+
 class BatchDesk(Protocol):
     """Where batches for one model are handed in and fetched; every method that asks the provider raises ModelFailure."""
 
@@ -182,6 +194,18 @@ async def open_desk(
     opened: AbstractAsyncContextManager[BatchDesk] = import_module(_HOMES[provider.kind]).open_batches(opening, model)
     async with opened as desk:
         yield desk
+
+
+def read_result(line: bytes, decoder: "msgspec.json.Decoder[_Line]", said: Callable[[_Line], Reply]) -> BatchResult:
+    """What a line of results says, with the provider's own way to tell a reply from a failure; raises Unreadable."""
+    try:
+        found = decode_body(line, decoder).value
+    except Undecodable as problem:
+        raise Unreadable(str(problem)) from None
+    try:
+        return BatchResult(found.custom_id, said(found))
+    except ModelFailure as failure:
+        return BatchResult(found.custom_id, failure)
 
 
 def checked_id(value: str, transport: "Transport") -> str:

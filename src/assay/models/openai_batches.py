@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import Ask, ModelFailure
+from assay.core.ask import Ask, ModelFailure, Reply
 from assay.core.plan import ModelPlan
 from assay.models.batching import (
     PAGES,
@@ -20,13 +20,12 @@ from assay.models.batching import (
     Handover,
     Mark,
     Sink,
-    Unreadable,
     checked_id,
     earliest,
     pieces_of,
+    read_result,
 )
 from assay.models.body import openai_headers
-from assay.models.decoding import Undecodable, decode_body
 from assay.models.endpoint import resolve_endpoint
 from assay.models.opening import Opening
 from assay.models.transport import Transport, open_transport
@@ -39,7 +38,7 @@ MARK = "assay_batch"
 ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 FULL = "token_limit_exceeded"
 """The code of a batch that is refused because too much is waiting already."""
-_ERROR_CODES = {"batch_expired": "batch_expired", "batch_cancelled": "batch_cancelled"}
+_ERROR_CODES = frozenset({"batch_expired", "batch_cancelled"})
 """Errors of a line that say nothing of the request: it was not its turn in time."""
 _encode = msgspec.json.Encoder().encode
 
@@ -198,20 +197,14 @@ class OpenAIBatches:
 
     def read(self, line: bytes) -> BatchResult:
         """What a line of results says; raises Unreadable."""
-        try:
-            result = decode_body(line, _LINE).value
-        except Undecodable as problem:
-            raise Unreadable(str(problem)) from None
-        try:
-            return BatchResult(result.custom_id, self._reply(result))
-        except ModelFailure as failure:
-            return BatchResult(result.custom_id, failure)
+        return read_result(line, _LINE, self._reply)
 
-    def _reply(self, result: _Line) -> Any:
+    def _reply(self, result: _Line) -> Reply:
         error, response = result.error, result.response
         if error or response is None:
-            code = _ERROR_CODES.get(error.get("code", "") if isinstance(error, dict) else "")
-            if code:
+            code = error.get("code") if isinstance(error, dict) else None
+            # Whatever stands there: nothing says that it is a text.
+            if isinstance(code, str) and code in _ERROR_CODES:
                 raise ModelFailure(code, "the batch ended before the request was answered")
             raise self._transport.refused({"error": error or "its line has neither a response nor an error"}, "")
         return self._model.read(self._transport.decoded(response.status_code, bytes(response.body), self._model.decoder))

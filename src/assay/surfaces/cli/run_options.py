@@ -182,7 +182,9 @@ def conclude(results: Sequence[RunResult], shown: Shown) -> int:
     if shown.markdown is not None or shown.charts is not None or not shown.is_json:
         _report([api.open_run(result.run_id, runs_dir=shown.runs_dir) for result in results], shown)
     if shown.pipeline.is_wanted:
-        _tell_pipeline([api.open_run(result.run_id, runs_dir=shown.runs_dir) for result in results], shown)
+        # A run that was handed in as it was asked for has nothing to tell before it is collected.
+        told = [result for result in results if result.is_finished or not shown.is_detached]
+        _tell_pipeline([api.open_run(result.run_id, runs_dir=shown.runs_dir) for result in told], shown)
     for result in results:
         if not result.is_finished:
             _complain_of_interruption(result, shown)
