@@ -24,7 +24,8 @@ Examples:
 \b
 Exit codes:
   0  listed, and every plugin can be used
-  1  a plugin cannot be used"""
+  1  a plugin cannot be used
+  2  could not run: bad usage"""
 
 
 @click.command("plugins", help=HELP, epilog=EPILOG)
