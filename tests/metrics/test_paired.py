@@ -1,3 +1,6 @@
+import gc
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -165,6 +168,16 @@ def test_mcnemar_is_that_of_statsmodels(pairs: list[tuple[bool, bool]]) -> None:
     assert found.mid_p <= found.p_value
 
 
+@pytest.fixture(scope="module")
+def small_heap() -> Iterator[None]:
+    """statsmodels collects garbage in each call, which takes long where many tests have run before: what is there is left alone."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("small_heap")
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_holm_is_that_of_statsmodels(p_values: list[float]) -> None:
     assert holm(p_values) == pytest.approx(multipletests(p_values, method="holm")[1].tolist(), abs=1e-12)
