@@ -178,3 +178,13 @@ def test_names_of_metrics_survive_any_value_of_a_slice(client: Any, server: Mlfl
         pushed(api.open_run("odd", runs_dir=tmp_path / "runs"), server.uri, "slices").mlflow_run_id
     ).data.metrics
     assert len([name for name in stored if name.startswith("slices/tag/") and name.endswith("/n_scored")]) == len(values) - 1
+
+
+def test_a_run_that_is_gone_on_with_is_pushed_like_any_other(client: Any, server: MlflowServer, tmp_path: Path) -> None:
+    dataset = golden_file(tmp_path).rename(tmp_path / "gone-on.json")
+    command("run", dataset, *MODELS, "--run-id", "later", folder=tmp_path)
+    refused = command("resume", "later", "--mlflow", "http://[bad", folder=tmp_path)
+    assert refused.returncode == 2
+    went_on = command("resume", "later", "--mlflow", server.uri, folder=tmp_path)
+    assert went_on.returncode == 0
+    assert [found.info.run_name for found in runs_in(client, "gone-on")] == ["later"]

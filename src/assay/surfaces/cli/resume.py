@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from assay import api
+from assay.core.errors import UsageProblem
 from assay.surfaces.cli.chart_files import charts_option, check_charts
 from assay.surfaces.cli.pipeline import Pipeline, github_option, junit_option
 from assay.surfaces.cli.progress import RunProgress
@@ -14,10 +15,12 @@ from assay.surfaces.cli.run_options import (
     RUN,
     Shown,
     check_markdown,
+    check_mlflow,
     command_line,
     conclude,
     json_option,
     markdown_option,
+    mlflow_option,
     runs_dir_option,
 )
 from assay.surfaces.cli.telemetry import Telemetry, check_local, metrics_file_option, telemetry_of, telemetry_options, telling
@@ -53,6 +56,7 @@ Exit codes:
 @charts_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
 @click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
+@mlflow_option
 @metrics_file_option
 @telemetry_options
 @server_options
@@ -62,6 +66,9 @@ def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) ->
     remote, telemetry = remote_of(given), telemetry_of(given)
     if remote is not None:
         check_local(telemetry)
+        if given["mlflow"] is not None:
+            raise UsageProblem("--mlflow cannot be used with --server", hint="push the run when it is here: assay mlflow push RUN")
+    check_mlflow(given["mlflow"])
     check_markdown(given["markdown"], is_json=given["is_json"])
     check_charts(given["charts"])
     shown = Shown(
@@ -72,6 +79,7 @@ def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) ->
         markdown=given["markdown"],
         pipeline=Pipeline.of(given),
         charts=given["charts"],
+        mlflow=given["mlflow"],
     )
     context.exit(resume(run, shown, telemetry) if remote is None else resume_there(remote, run, shown=shown))
 

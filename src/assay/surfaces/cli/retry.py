@@ -13,10 +13,12 @@ from assay.surfaces.cli.run_options import (
     RUN,
     Shown,
     check_markdown,
+    check_mlflow,
     command_line,
     conclude,
     json_option,
     markdown_option,
+    mlflow_option,
     runs_dir_option,
 )
 
@@ -50,11 +52,13 @@ Exit codes:
 @charts_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
 @click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
+@mlflow_option
 @click.pass_context
 def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
     """Entry of the command; see HELP."""
     check_markdown(given["markdown"], is_json=given["is_json"])
     check_charts(given["charts"])
+    check_mlflow(given["mlflow"])
     shown = Shown(
         runs_dir=runs_dir,
         is_json=given["is_json"],
@@ -63,6 +67,7 @@ def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) ->
         markdown=given["markdown"],
         pipeline=Pipeline.of(given),
         charts=given["charts"],
+        mlflow=given["mlflow"],
     )
     context.exit(retry(run, given["run_id"], shown=shown))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +23,7 @@ from assay.surfaces.cli.run_options import (
     RUNS_DIR,
     Shown,
     check_markdown,
+    check_mlflow,
     command_line,
     compat_option,
     conclude,
@@ -266,8 +266,7 @@ def pushing(shown: Shown, planned: api.PlannedRuns) -> Shown:
     """With what the run file says of MLflow, unless an option says otherwise; raises UsageProblem for what is no address of it."""
     if shown.mlflow is None and planned.mlflow is not None:
         shown = msgspec.structs.replace(shown, mlflow=planned.mlflow.uri, experiment=planned.mlflow.experiment)
-    if shown.mlflow is not None:
-        import_module("assay.surfaces.mlflow.pushing").destination(shown.mlflow, shown.experiment)
+    check_mlflow(shown.mlflow, shown.experiment)
     return shown
 
 

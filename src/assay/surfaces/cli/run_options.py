@@ -80,6 +80,12 @@ def markdown_option(command: Decorated) -> Decorated:
     return option(command)
 
 
+def check_mlflow(uri: str | None, experiment: str | None = None) -> None:
+    """Raise UsageProblem, before any work, for what is no address of MLflow."""
+    if uri is not None:
+        import_module("assay.surfaces.mlflow.pushing").destination(uri, experiment)
+
+
 def mlflow_option(command: Decorated) -> Decorated:
     """`--mlflow URI`, the same for every command that ends a run."""
     option: Callable[[Decorated], Decorated] = click.option(
