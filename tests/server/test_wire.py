@@ -4,6 +4,7 @@ import gzip
 import json
 import socket
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -209,16 +210,16 @@ def test_too_many_connections_take_the_place_of_those_that_only_wait(strict: Ser
 
 
 def test_connections_at_work_are_not_given_up_for_others(strict: Serving) -> None:
-    slow = strict.submit(dataset(1), "?model=scripted/slow-5000").json["run_id"]
+    slow = strict.submit(dataset(1), "?model=scripted/slow-20000").json["run_id"]
     request = f"GET /v1/runs/{slow}/events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
-    followers = [socket.create_connection(("127.0.0.1", strict.port), timeout=20) for _ in range(20)]
-    for follower in followers:
-        follower.sendall(request)
-        assert follower.recv(65536).startswith(b"HTTP/1.1 200")
-    with socket.create_connection(("127.0.0.1", strict.port), timeout=20) as one_more:
-        answer = b"".join(iter(lambda: one_more.recv(65536), b""))
-    for follower in followers:
-        follower.close()
+    with ExitStack() as followers:
+        for _ in range(20):
+            # Each asks as soon as it is there: one that only waits may be given up.
+            follower = followers.enter_context(socket.create_connection(("127.0.0.1", strict.port), timeout=20))
+            follower.sendall(request)
+            assert follower.recv(65536).startswith(b"HTTP/1.1 200")
+        with socket.create_connection(("127.0.0.1", strict.port), timeout=20) as one_more:
+            answer = b"".join(iter(lambda: one_more.recv(65536), b""))
     assert answer.startswith(b"HTTP/1.1 503")
     assert b"retry-after: 5" in answer
     strict.wait_for(lambda: _answers(strict))
