@@ -7,6 +7,7 @@ import msgspec
 
 from assay.core.outcome import Attempt, Outcome
 from assay.core.run_state import State
+from assay.store.leases import Leases
 
 SHARD_SIZE = 250
 """Records in a shard, the unit that an engine hands out."""
@@ -140,6 +141,9 @@ class Ledger(Protocol):
         self, *, statuses: Sequence[str], passed: bool | None, limit: int, offset: int = 0, first: int = 0
     ) -> tuple[int, list[FinishedRecord]]:
         """How many records have an outcome of these statuses, or any, and of a verdict; and some of them."""
+
+    def leases(self) -> Leases | None:
+        """Where the workers of the run share its limits; None for a ledger that only one of them can use."""
 
     def close(self) -> None:
         """Let go of the database."""

@@ -305,6 +305,9 @@ class SqliteLedger:
                 finished_record(RecordRow(*values), tried, end) for (*values, end), tried in zip(rows, bodies, strict=True)
             ]
 
+    def leases(self) -> None:
+        """The file belongs to one worker, which has all limits for itself."""
+
     def close(self) -> None:
         """Let go of the database."""
         self.database.close()

@@ -15,7 +15,13 @@ PATIENCE = 60.0
 _PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 _TIMEOUT = 10
-_AGAIN = (psycopg.OperationalError, psycopg.InterfaceError, errors.SerializationFailure, errors.DeadlockDetected)
+_AGAIN = (
+    *(psycopg.OperationalError, psycopg.InterfaceError, errors.SerializationFailure, errors.DeadlockDetected),
+    # Whoever was frozen in the middle of a transaction begins it anew.
+    errors.IdleInTransactionSessionTimeout,
+)
+_IDLE_IN_TRANSACTION = 60.0
+"""Seconds after which the server ends a transaction that nobody goes on with, because its machine is gone: it has locks."""
 
 T = TypeVar("T")
 
@@ -35,9 +41,10 @@ def shown_address(address: str) -> str:
 class Link:
     """One connection, opened when it is needed and opened again when it is lost."""
 
-    def __init__(self, address: str, *, patience: float = PATIENCE) -> None:
+    def __init__(self, address: str, *, patience: float = PATIENCE, idle_in_transaction: float = _IDLE_IN_TRANSACTION) -> None:
         self.address = address
         self._patience = patience
+        self._idle_in_transaction = idle_in_transaction
         self._database: psycopg.Connection | None = None
 
     def transact(self, work: Callable[[psycopg.Connection], T]) -> T:
@@ -78,7 +85,7 @@ class Link:
 
     def _connected(self) -> psycopg.Connection:
         if self._database is None or self._database.closed:
-            self._database = connect(self.address)
+            self._database = connect(self.address, idle_in_transaction=self._idle_in_transaction)
         return self._database
 
     def close(self) -> None:
@@ -88,10 +95,9 @@ class Link:
             database.close()
 
 
-def connect(address: str, *, is_reading: bool = False) -> psycopg.Connection:
+def connect(address: str, *, is_reading: bool = False, idle_in_transaction: float = _IDLE_IN_TRANSACTION) -> psycopg.Connection:
     """A connection that commits durably; one for reading sees the state of the moment of its first query."""
-    # A transaction that nobody ends, because its machine is gone, must not keep its locks.
-    options = "-c idle_in_transaction_session_timeout=60000 -c synchronous_commit=on"
+    options = f"-c idle_in_transaction_session_timeout={round(1000 * idle_in_transaction)} -c synchronous_commit=on"
     database = psycopg.connect(address, connect_timeout=_TIMEOUT, options=options, autocommit=not is_reading)
     if is_reading:
         database.isolation_level = IsolationLevel.REPEATABLE_READ
@@ -104,4 +110,4 @@ def _is_passing(problem: psycopg.Error) -> bool:
     state = problem.sqlstate
     if state is None:
         return "password" not in str(problem) and "does not exist" not in str(problem)
-    return state[:2] in {"08", "40", "53", "55", "57"}
+    return state[:2] in {"08", "40", "53", "55", "57"} or state == errors.IdleInTransactionSessionTimeout.sqlstate

@@ -13,6 +13,7 @@ from assay.core.run_state import State
 from assay.store.ledger import SHARD_SIZE, Claim, Entry, Fenced, FinishedRecord, OpenRecord, RecordRow, RunRow, askable
 from assay.store.ledger_rows import Groups, attempts_of, decode_outcome, encode, finished_record, in_place, outcome_values
 from assay.store.postgres.connection import Link, connect, shown_address
+from assay.store.postgres.leases import PostgresLeases
 from assay.store.postgres.migrations import migrate
 
 _RECORD_COLUMNS: LiteralString = "position, record_id, sha256, case_json, issues, outcome.body"
@@ -330,6 +331,10 @@ class PostgresLedger:
         return total, self._decoded(
             lambda: [finished_record(record := _record(values), attempts.of(record.position), end) for *values, end in rows]
         )
+
+    def leases(self) -> PostgresLeases:
+        """Where the workers of the run share its limits."""
+        return PostgresLeases(self._link.address, self._run)
 
     def close(self) -> None:
         """Let go of the database."""

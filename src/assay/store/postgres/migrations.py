@@ -34,6 +34,9 @@ CREATE TABLE outcome(
     run bigint REFERENCES run ON DELETE CASCADE, position bigint, status text NOT NULL, passed boolean, body bytea NOT NULL,
     PRIMARY KEY (run, position));
 """,
+    """
+CREATE TABLE pool(run bigint PRIMARY KEY REFERENCES run ON DELETE CASCADE, body bytea NOT NULL);
+""",
 )
 """Step n brings the tables from version n to version n + 1; a step that was released is never changed."""
 
