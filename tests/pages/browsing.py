@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Response
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request, Response, expect
 
 from assay import api
 from tests.server.serving import dataset
@@ -24,6 +25,10 @@ T = TypeVar("T")
 OWN = ("127.0.0.1", "localhost")
 PATIENCE = 10.0
 """Seconds that a page may take to be closed."""
+SLOWEST = 60_000
+"""Milliseconds that a page may take for anything else: a busy machine is no fault of the page."""
+SETTLED = "main:not(:has([data-wait])) + footer"
+"""The end of a page that does not wait for work of the server."""
 
 
 def browser_path() -> str:
@@ -56,8 +61,9 @@ class Visitor:
             self.complaints.append(message.text)
 
     def go(self, path: str) -> Response:
-        """Open a page and wait until it is there."""
+        """Open a page and wait until it is there, with whatever work the server does for it."""
         answer = self.page.goto(self.address + path)
+        expect(self.page.locator(SETTLED)).to_be_attached()
         assert answer is not None
         return answer
 
@@ -85,6 +91,7 @@ Visit = Callable[..., Visitor]
 def visiting(browser: Browser, address: str, **options: Any) -> Iterator[Visitor]:
     """A tab of its own, which is checked when it is closed; options are those of a browser context (color_scheme, viewport)."""
     context = browser.new_context(**options)
+    context.set_default_timeout(SLOWEST)
     visitor = Visitor(context.new_page(), address)
     try:
         yield visitor
@@ -100,6 +107,22 @@ def close_within(thing: Browser | BrowserContext, seconds: float) -> None:
     """
     with suppress(TimeoutError):
         thing._sync(asyncio.wait_for(thing._impl_obj.close(reason=None), seconds))
+
+
+def listen(button: Locator) -> None:
+    """Keep every text that a button will show in its `data-said`, so that none is missed that stands there for a moment."""
+    button.evaluate(
+        """element => {
+          const keep = () => { element.dataset.said = `${element.dataset.said ?? ""}${element.textContent}.`; };
+          new MutationObserver(keep).observe(element, {childList: true});
+        }"""
+    )
+
+
+def expect_view(page: Page, place: str) -> None:
+    """Wait until the file shows what stands at a place in it: `#record-3` is a record."""
+    name = re.split(r"[-?]", place.removeprefix("#"))[0]
+    expect(page.locator("main > div:visible")).to_have_id(f"view-{name or 'run'}")
 
 
 def barriers(page: Page) -> list[str]:

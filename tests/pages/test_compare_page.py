@@ -49,15 +49,15 @@ def test_two_runs_are_chosen_by_typing_and_compared(served: Serving, visit: Visi
     page.get_by_label("Before").fill("before")
     page.get_by_label("After").fill("after")
     page.get_by_role("button", name="Compare").click()
-    verdict = page.get_by_role("region", name="What changed").inner_text()
-    assert "worse" in verdict.lower()
-    assert "0 better and 14 worse of 23 records" in verdict
+    verdict = page.get_by_role("region", name="What changed")
+    expect(verdict.locator(".mark")).to_have_text("worse", ignore_case=True)
+    expect(verdict).to_contain_text("0 better and 14 worse of 23 records")
 
 
 def test_the_difference_comes_with_its_interval_and_its_n(served: Serving, visit: Visit) -> None:
     page = visit(served, PAIR).page
     assert "-0.61 [-0.78, -0.38]" in page.get_by_role("row", name="Pass rate").first.inner_text()
-    assert page.get_by_text("Over 23 records.").is_visible()
+    expect(page.get_by_text("Over 23 records.")).to_be_visible()
     assert "dataset: exam" in page.get_by_role("region", name="Where it comes from").inner_text()
 
 
@@ -73,26 +73,28 @@ def test_flips_are_paged_and_filtered(served: Serving, visit: Visit) -> None:
     page = visit(served, PAIR).page
     assert "1 to 10 of 14" in page.get_by_role("region", name="Records that changed sides").inner_text()
     page.get_by_role("link", name="Next", exact=True).click()
-    assert page.locator("details.flip summary .mark-bad").count() == 4
+    expect(page.locator("details.flip summary .mark-bad")).to_have_count(4)
     page.get_by_role("link", name="Better 0").click()
-    assert page.locator("details.flip summary .mark-bad").count() == 0
+    expect(page.get_by_role("link", name="Better 0")).to_have_attribute("aria-current", "true")
+    expect(page.locator("details.flip summary .mark-bad")).to_have_count(0)
 
 
 def test_a_flip_has_a_page_with_all_of_both_answers_and_its_neighbours(served: Serving, visit: Visit) -> None:
     page = visit(served, PAIR).page
     page.get_by_role("link", name="Both answers as a whole").first.click()
+    page.wait_for_url("**/compare/flip?*")
     assert page.locator(".answer").first.inner_text().count("The limitation period") == 8
     first = page.get_by_role("heading", level=1).inner_text()
     page.get_by_role("link", name="Next").click()
-    assert page.get_by_role("heading", level=1).inner_text() != first
+    expect(page.get_by_role("heading", level=1)).not_to_have_text(first)
     page.get_by_role("link", name="Comparison").click()
-    assert page.get_by_role("heading", name="Records that changed sides").is_visible()
+    expect(page.get_by_role("heading", name="Records that changed sides")).to_be_visible()
 
 
 def test_a_record_with_other_contents_is_listed_and_counts_nowhere(served: Serving, visit: Visit) -> None:
     page = visit(served, PAIR).page
     page.get_by_text("Changed: 1").click()
-    assert page.get_by_role("link", name="q23").is_visible()
+    expect(page.get_by_role("link", name="q23")).to_be_visible()
 
 
 @pytest.mark.parametrize("path", [PAIR, f"{FLIP}&start=0", f"{FLIP}&start=1"], ids=["list", "markup", "megabyte"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, FilePayload, Page, expect
 
-from tests.pages.browsing import Visit, Visitor, visiting
+from tests.pages.browsing import SETTLED, Visit, Visitor, expect_view, visiting
 from tests.pages.hostile import DATASET, RUNS, build
 from tests.server.serving import Serving
 
@@ -56,7 +56,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hostile]:
 def harm(visitor: Visitor) -> dict[str, object]:
     """Everything that a text has done beside being shown."""
     page: Page = visitor.page
-    expect(page.locator("[data-wait]")).to_have_count(0)
+    expect(page.locator(SETTLED)).to_be_attached()
     page.wait_for_timeout(50)
     return {
         name: found
@@ -90,7 +90,7 @@ def test_no_page_of_the_server_is_changed_by_what_it_shows(hostile: Hostile, vis
 def test_no_page_of_a_file_is_changed_by_what_it_shows(hostile: Hostile, browser: Browser, place: str) -> None:
     with visiting(browser, hostile.report, offline=True, viewport=PHONE) as visitor:
         watched(visitor).go(place)
-        expect(visitor.page.locator("main > div:visible")).to_have_count(1)
+        expect_view(visitor.page, place)
         assert harm(visitor) == {}
         visitor.page.set_viewport_size(DESK)
         assert harm(visitor) == {}

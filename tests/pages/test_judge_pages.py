@@ -52,18 +52,18 @@ def test_every_judge_is_listed_with_what_its_probe_found(served: Serving, visit:
 def test_a_card_says_what_was_found_and_what_a_sound_judge_does(served: Serving, visit: Visit) -> None:
     page = visit(served, "/judges").page
     page.get_by_role("link", name="scripted/judge-gullible").click()
-    probe = page.get_by_role("article", name="injection").inner_text()
-    assert "fail" in probe
-    assert "16/16" in probe
-    assert "A sound judge gives no more for a wrong answer that asks for a better score" in probe
-    assert page.get_by_role("img", name="How often the judge slipped").first.is_visible()
+    probe = page.get_by_role("article", name="injection")
+    expect(probe).to_contain_text("fail")
+    expect(probe).to_contain_text("16/16")
+    expect(probe).to_contain_text("A sound judge gives no more for a wrong answer that asks for a better score")
+    expect(page.get_by_role("img", name="How often the judge slipped").first).to_be_visible()
 
 
 def test_without_labels_the_page_says_how_to_come_by_some(served: Serving, visit: Visit) -> None:
     page = visit(served, "/runs/judged").page
     page.get_by_role("link", name="Judge", exact=True).click()
-    assert page.get_by_role("heading", name="Nobody has labelled an answer of this run yet").is_visible()
-    assert page.get_by_text("assay label judged -o labels.csv").is_visible()
+    expect(page.get_by_role("heading", name="Nobody has labelled an answer of this run yet")).to_be_visible()
+    expect(page.get_by_text("assay label judged -o labels.csv")).to_be_visible()
 
 
 def test_labels_from_a_file_show_how_far_the_judge_can_be_trusted(served: Serving, visit: Visit, tmp_path: Path) -> None:
@@ -71,9 +71,9 @@ def test_labels_from_a_file_show_how_far_the_judge_can_be_trusted(served: Servin
     page.locator("input[type=file]").set_input_files(labels(served, tmp_path / "labels.jsonl"))
     page.get_by_role("button", name="Calibrate").click()
     expect(page.get_by_role("heading", name="Beside people")).to_be_visible()
-    assert "0.85" in page.locator(".key").filter(has_text="Agreement").inner_text()
-    assert page.get_by_role("img", name="Judge's score, people's verdict").first.is_visible()
-    assert "PPI++" in page.get_by_role("region", name="The run, with the judge's errors counted in").inner_text()
+    expect(page.locator(".key").filter(has_text="Agreement")).to_contain_text("0.85")
+    expect(page.get_by_role("img", name="Judge's score, people's verdict").first).to_be_visible()
+    expect(page.get_by_role("region", name="The run, with the judge's errors counted in")).to_contain_text("PPI++")
     assert served.left_over() == []
 
 
@@ -89,7 +89,7 @@ def test_labels_that_cannot_be_read_are_told_with_their_lines(served: Serving, v
     visitor.expect_status(400)
     alert = visitor.page.get_by_role("alert")
     expect(alert).to_contain_text("The labels in bad.jsonl cannot be used.")
-    assert "line 1: passed is '<script>alert(1)</script>" in alert.inner_text()
+    expect(alert).to_contain_text("line 1: passed is '<script>alert(1)</script>")
     assert str(served.runs_dir) not in alert.inner_text()
 
 
@@ -104,4 +104,4 @@ def test_nothing_keeps_anybody_from_looking_at_judges(served: Serving, visit: Vi
 
 def test_a_card_that_cannot_be_read_is_said_to_be_damaged(served: Serving, visit: Visit) -> None:
     (served.runs_dir / ".judges" / "00000000-torn.json").write_text('{"judge": 1', encoding="utf-8")
-    assert visit(served, "/judges").page.get_by_text("The judge card 00000000-torn.json cannot be read.").is_visible()
+    expect(visit(served, "/judges").page.get_by_text("The judge card 00000000-torn.json cannot be read.")).to_be_visible()

@@ -1,6 +1,7 @@
 """A run as one file, opened from disk without a network."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from click.testing import CliRunner
 from playwright.sync_api import Browser, Page, expect
 
 from assay.surfaces.cli.main import program
-from tests.pages.browsing import Visit, Visitor, aside, barriers, visiting
+from tests.pages.browsing import Visit, Visitor, aside, barriers, expect_view, listen, visiting
 from tests.server.serving import Serving
 
 THEMES = ("light", "dark")
@@ -44,13 +45,13 @@ def turn(visitor: Visitor, place: str) -> None:
 
 
 def names(page: Page) -> list[str]:
-    expect(page.locator("#view-records")).to_be_visible()
+    expect_view(page, "#records")
     return page.locator("#rows th a").all_inner_texts()
 
 
 def test_the_file_opens_with_the_page_of_the_run(opened: Visitor) -> None:
-    assert "pass rate" in opened.page.get_by_role("region", name="Decision").inner_text()
-    assert opened.page.get_by_text("verified").is_visible()
+    expect(opened.page.get_by_role("region", name="Decision")).to_contain_text("pass rate")
+    expect(opened.page.get_by_text("verified")).to_be_visible()
     assert [url for url in opened.requests if not url.startswith("file:")] == []
 
 
@@ -63,7 +64,7 @@ def test_the_run_is_shown_as_on_the_server(opened: Visitor, gallery: Serving, vi
 def test_a_record_is_shown_as_on_the_server(opened: Visitor, gallery: Serving, visit: Visit) -> None:
     theirs = visit(gallery, "/runs/good/records/7").page.locator(".record-columns").inner_text()
     turn(opened, "#record-7")
-    expect(opened.page.locator("#view-record h1")).to_have_text("q_0007")
+    expect(opened.page.locator("#view-record h1:visible")).to_have_text("q_0007")
     assert opened.page.locator(".record-columns").inner_text() == theirs
 
 
@@ -96,16 +97,17 @@ def test_filters_search_and_sorting_work_in_the_file(opened: Visitor) -> None:
     page.get_by_label("Search").fill("nobody says this")
     expect(page.get_by_role("heading", name="No record is like that")).to_be_visible()
     page.get_by_role("link", name="Show all records").click()
+    expect(page.locator("#summary")).to_have_text("40 records")
     page.get_by_label("Verdict").select_option("false")
     expect(page.locator("#summary")).to_contain_text("of 40 records")
     page.get_by_role("link", name="Score").click()
-    assert page.get_by_role("columnheader", name="Score").get_attribute("aria-sort") == "ascending"
+    expect(page.get_by_role("columnheader", name="Score")).to_have_attribute("aria-sort", "ascending")
 
 
 def test_a_figure_leads_to_the_records_behind_it(opened: Visitor) -> None:
     opened.page.get_by_role("link", name="did not pass").click()
     assert len(names(opened.page)) == int(opened.page.locator("#summary").inner_text().split()[0])
-    assert "passed=false" in opened.page.url
+    expect(opened.page).to_have_url(re.compile("passed=false"))
 
 
 def test_keys_lead_through_the_file(opened: Visitor) -> None:
@@ -129,8 +131,10 @@ def test_keys_lead_through_the_file(opened: Visitor) -> None:
 def test_a_record_is_copied_as_json(browser: Browser, good: str) -> None:
     with visiting(browser, good, permissions=["clipboard-read", "clipboard-write"]) as visitor:
         visitor.go("#record-3")
-        visitor.page.get_by_role("button", name="Copy as JSON").click()
-        expect(visitor.page.get_by_role("button", name="Copied")).to_be_visible()
+        button = visitor.page.locator("#copy-record")
+        listen(button)
+        button.click()
+        expect(button).to_have_attribute("data-said", re.compile("^Copied"))
         assert json.loads(visitor.page.evaluate("navigator.clipboard.readText()"))["prediction"]["record_id"] == "q_0003"
 
 
@@ -149,13 +153,13 @@ def test_a_count_of_errors_leads_to_them(browser: Browser, gallery: Serving) -> 
     with visiting(browser, report(gallery, "broken"), offline=True) as visitor:
         visitor.go("#records?status=failed")
         assert len(names(visitor.page)) == 3
-        assert visitor.page.get_by_label("Status").input_value() == "failed"
+        expect(visitor.page.get_by_label("Status")).to_have_value("failed")
 
 
 def test_without_scripts_the_run_is_still_there(browser: Browser, good: str) -> None:
     with visiting(browser, good, java_script_enabled=False) as visitor:
         visitor.go("")
-        assert visitor.page.get_by_role("region", name="Decision").is_visible()
+        expect(visitor.page.get_by_role("region", name="Decision")).to_be_visible()
         assert "only with scripts allowed" in visitor.page.content()
 
 
@@ -163,8 +167,8 @@ def test_part_of_the_records_are_the_worst_ones(browser: Browser, gallery: Servi
     with visiting(browser, report(gallery, "poor", "--records", "5"), offline=True) as visitor:
         visitor.go("#records?sort=score")
         assert len(names(visitor.page)) == 5
-        assert visitor.page.locator("#rows .mark-bad").count() == 5
-        assert visitor.page.get_by_text("This file has 5 of 40 records").last.is_visible()
+        expect(visitor.page.locator("#rows .mark-bad")).to_have_count(5)
+        expect(visitor.page.get_by_text("This file has 5 of 40 records").last).to_be_visible()
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -172,7 +176,7 @@ def test_part_of_the_records_are_the_worst_ones(browser: Browser, gallery: Servi
 def test_nothing_keeps_anybody_from_reading_the_file(browser: Browser, good: str, place: str, theme: str) -> None:
     with visiting(browser, good, offline=True, color_scheme=theme, viewport=PHONE) as visitor:
         visitor.go(place)
-        expect(visitor.page.locator("main > div:visible")).to_have_count(1)
+        expect_view(visitor.page, place)
         assert barriers(visitor.page) == []
         assert visitor.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
@@ -181,10 +185,10 @@ def test_paper_has_charts_tables_and_the_time_but_no_bar(opened: Visitor) -> Non
     page = opened.page
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert page.locator(".assay-chart .bar:visible").count() > 0
-    assert page.locator("header.masthead").is_hidden()
-    assert page.locator("table thead").first.is_visible()
-    assert "ago" not in page.locator(".head").first.inner_text()
+    expect(page.locator(".assay-chart .bar:visible")).not_to_have_count(0)
+    expect(page.locator("header.masthead")).to_be_hidden()
+    expect(page.locator("table thead").first).to_be_visible()
+    expect(page.locator(".head").first).not_to_contain_text("ago")
 
 
 def test_the_file_says_nothing_about_where_it_was_made(gallery: Serving, good: str) -> None:

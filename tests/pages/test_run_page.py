@@ -29,7 +29,7 @@ def test_nothing_keeps_anybody_from_using_the_page(gallery: Serving, visit: Visi
 def test_a_number_explains_itself_when_it_is_focused(gallery: Serving, visit: Visit) -> None:
     page = visit(gallery, "/runs/good").page
     page.locator(".key-value .tip").first.focus()
-    assert "95 % interval" in page.get_by_role("tooltip").inner_text()
+    expect(page.get_by_role("tooltip")).to_contain_text("95 % interval")
 
 
 def test_a_number_in_a_table_is_explained_by_the_head_of_its_column(gallery: Serving, visit: Visit) -> None:

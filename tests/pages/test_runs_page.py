@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from assay.surfaces.pages.runs import PAGE
 from tests.pages.browsing import Visit, Visitor, barriers, make_run
@@ -13,17 +13,17 @@ from tests.server.serving import Serving
 THEMES = ("light", "dark")
 
 
-def names(visitor: Visitor) -> list[str]:
-    return visitor.page.locator("table.runs tbody th a").all_inner_texts()
+def names(visitor: Visitor) -> Locator:
+    return visitor.page.locator("table.runs tbody th a")
 
 
 def test_every_run_has_a_row_with_its_figures(gallery: Serving, visit: Visit) -> None:
     visitor = visit(gallery, "/")
     row = visitor.page.get_by_role("row").filter(has_text="good")
-    assert visitor.page.url.endswith("/runs")
-    assert names(visitor) == ["broken", "poor", "good"]
-    assert "completed" in row.inner_text()
-    assert "n 40" in row.inner_text()
+    expect(visitor.page).to_have_url(f"{visitor.address}/runs")
+    expect(names(visitor)).to_have_text(["broken", "poor", "good"])
+    expect(row).to_contain_text("completed")
+    expect(row).to_contain_text("n 40")
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -32,16 +32,16 @@ def test_nothing_keeps_anybody_from_using_the_list(gallery: Serving, visit: Visi
 
 
 def test_search_filter_and_sort_are_answered_by_the_server(gallery: Serving, visit: Visit) -> None:
-    assert names(visit(gallery, "/runs?q=po")) == ["poor"]
-    assert names(visit(gallery, "/runs?state=completed_with_failures")) == ["broken"]
-    assert names(visit(gallery, "/runs?sort=run&order=asc")) == ["broken", "good", "poor"]
+    expect(names(visit(gallery, "/runs?q=po"))).to_have_text(["poor"])
+    expect(names(visit(gallery, "/runs?state=completed_with_failures"))).to_have_text(["broken"])
+    expect(names(visit(gallery, "/runs?sort=run&order=asc"))).to_have_text(["broken", "good", "poor"])
 
 
 def test_choosing_a_filter_applies_it(gallery: Serving, visit: Visit) -> None:
     visitor = visit(gallery, "/runs")
     visitor.page.get_by_label("State").select_option("completed_with_failures")
     visitor.page.wait_for_url("**/runs?state=completed_with_failures")
-    assert names(visitor) == ["broken"]
+    expect(names(visitor)).to_have_text(["broken"])
 
 
 def test_a_search_answers_while_somebody_types(gallery: Serving, visit: Visit) -> None:
@@ -51,8 +51,8 @@ def test_a_search_answers_while_somebody_types(gallery: Serving, visit: Visit) -
     expect(visitor.page.locator("#summary")).to_have_text("1 of 3 runs")
     visitor.page.keyboard.type("d")
     visitor.page.wait_for_url("**/runs?q=good&sort=run&order=asc")
-    assert names(visitor) == ["good"]
-    assert visitor.page.get_by_label("Search").input_value() == "good"
+    expect(names(visitor)).to_have_text(["good"])
+    expect(visitor.page.get_by_label("Search")).to_have_value("good")
     assert visitor.page.evaluate("window.isTheSame")
     visitor.page.get_by_role("link", name="Clear filters").click()
     expect(visitor.page.get_by_role("rowheader")).to_have_count(3)
@@ -88,8 +88,8 @@ def test_a_damaged_run_hides_no_other(tmp_path: Path, visit: Visit) -> None:
     make_run(serving.runs_dir, "whole", records=2)
     with serving:
         visitor = visit(serving, "/runs")
-        assert names(visitor) == ["whole", "torn"]
-        assert "damaged" in visitor.page.locator("#run-torn").inner_text()
+        expect(names(visitor)).to_have_text(["whole", "torn"])
+        expect(visitor.page.locator("#run-torn")).to_contain_text("damaged")
 
 
 @pytest.mark.parametrize("query", ["state=nowhere", "sort=luck", "unknown=1", "q=a&q=b"])

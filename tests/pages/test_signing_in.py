@@ -71,6 +71,7 @@ def test_what_the_browser_keeps_is_not_the_key_and_out_of_reach_of_scripts(locke
 def test_signing_out_ends_the_session_on_the_server_too(locked: Locked, visit: Visit) -> None:
     visitor = visit(locked.serving, "/runs")
     sign_in(visitor.page, locked.reader)
+    expect(visitor.page.get_by_role("button", name="Sign out")).to_be_visible()
     (kept,) = visitor.page.context.cookies()
     visitor.page.get_by_role("button", name="Sign out").click()
     expect(visitor.page.get_by_label("Key")).to_be_visible()
@@ -95,7 +96,8 @@ def test_a_reader_sees_no_button_and_may_not_do_what_it_would(locked: Locked, vi
     visitor = visit(serving, f"/runs/{run_id}")
     sign_in(visitor.page, locked.reader)
     expect(visitor.page.locator("#standing")).to_be_visible()
-    assert visitor.page.get_by_role("button", name="Cancel…").count() == 0
+    expect(visitor.page.get_by_role("contentinfo")).to_be_visible()
+    expect(visitor.page.get_by_role("button", name="Cancel…")).to_have_count(0)
     headers = {"Cookie": cookie_of(serving, locked.reader), "Origin": f"http://127.0.0.1:{serving.port}"}
     assert serving.ask("POST", f"/runs/{run_id}/cancel", b"", headers).status == 403
     visitor.expect_status(401)

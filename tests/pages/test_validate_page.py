@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.pages.browsing import Visit, barriers
+from tests.pages.browsing import SETTLED, Visit, barriers
 from tests.server.serving import Serving, dataset
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -57,25 +58,25 @@ def written(path: Path, **members: Any) -> Path:
 def test_every_contract_is_recognised_and_judged(served: Serving, visit: Visit, file: str, contract: str, verdict: str) -> None:
     page = visit(served, "/validate").page
     validated(page, EXAMPLES / file)
-    assert verdict in page.get_by_role("region", name="Verdict").inner_text().lower()
-    assert contract in page.locator(".keys").inner_text()
+    expect(page.get_by_role("region", name="Verdict")).to_contain_text(verdict, ignore_case=True)
+    expect(page.locator(".keys")).to_contain_text(contract)
 
 
 def test_a_fault_is_shown_with_its_place_in_the_file(served: Serving, visit: Visit) -> None:
     page = visit(served, "/validate").page
     validated(page, EXAMPLES / "batch_v1" / "broken.json")
     finding = page.locator(".finding").filter(has_text="expected.max_latency_ms is 0")
-    assert "line 68, column 27" in finding.inner_text()
-    assert finding.locator("mark").inner_text() == "0"
-    assert finding.locator(".excerpt").inner_text().startswith("68")
+    expect(finding).to_contain_text("line 68, column 27")
+    expect(finding.locator("mark")).to_have_text("0")
+    expect(finding.locator(".excerpt")).to_have_text(re.compile(r"^\s*68"))
 
 
 def test_look_alikes_are_counted_instead_of_listed(served: Serving, visit: Visit, tmp_path: Path) -> None:
     page = visit(served, "/validate").page
     records = [{"record_id": f"q{number}", "input": {"prompt": 7}} for number in range(50)]
     validated(page, written(tmp_path / "alike.json", records=[*records, *dataset(1)["records"]]))
-    assert page.locator(".finding").count() == 3
-    assert page.get_by_text("… and 47 more like this").is_visible()
+    expect(page.locator(".finding")).to_have_count(3)
+    expect(page.get_by_text("… and 47 more like this")).to_be_visible()
 
 
 def test_a_file_that_is_dropped_is_validated(served: Serving, visit: Visit) -> None:
@@ -89,14 +90,15 @@ def test_a_file_that_is_dropped_is_validated(served: Serving, visit: Visit) -> N
         json.dumps(dataset(3)),
     )
     expect(page.get_by_role("heading", name="dropped.json")).to_be_visible()
-    assert "All 3 records" in page.get_by_role("region", name="Verdict").inner_text()
+    expect(page.get_by_role("region", name="Verdict")).to_contain_text("All 3 records")
 
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_sent(served: Serving, visit: Visit, tmp_path: Path) -> None:
     page = visit(served, "/validate").page
     page.locator("input[type=file]").set_input_files(written(tmp_path / "large.json", metadata={"note": "x" * 400_000}))
-    assert "too large: this server takes up to 293.0 KB" in page.get_by_role("alert").inner_text()
+    expect(page.get_by_role("alert")).to_contain_text("too large: this server takes up to 293.0 KB")
     page.get_by_role("button", name="Validate").click()
+    assert page.locator("input[type=file]").evaluate("field => field.validationMessage") == "too large"
     assert page.url.endswith("/validate")
 
 
@@ -110,9 +112,9 @@ def test_a_file_that_is_too_large_is_told_so_without_a_script(served: Serving, v
     visitor.page.locator("input[type=file]").set_input_files(path)
     visitor.page.get_by_role("button", name="Validate").click()
     visitor.expect_status(413)
-    alert = visitor.page.get_by_role("alert").first.inner_text()
-    assert "exceeds 300,000 bytes" in alert
-    assert "Split the file" in alert
+    alert = visitor.page.get_by_role("alert").first
+    expect(alert).to_contain_text("exceeds 300,000 bytes")
+    expect(alert).to_contain_text("Split the file")
     assert served.left_over() == kept
 
 
@@ -122,14 +124,14 @@ def test_what_is_no_dataset_is_told_which_endings_are(served: Serving, visit: Vi
     visitor.page.locator("input[type=file]").set_input_files(tmp_path / "notes.txt")
     visitor.page.get_by_role("button", name="Validate").click()
     visitor.expect_status(415)
-    assert "must end in .json, .jsonl" in visitor.page.get_by_role("alert").first.inner_text()
+    expect(visitor.page.get_by_role("alert").first).to_contain_text("must end in .json, .jsonl")
 
 
 def test_a_packed_file_is_unpacked(served: Serving, visit: Visit, tmp_path: Path) -> None:
     (tmp_path / "packed.json.gz").write_bytes(gzip.compress(json.dumps(dataset(3)).encode()))
     page = visit(served, "/validate").page
     validated(page, tmp_path / "packed.json.gz")
-    assert "All 3 records" in page.get_by_role("region", name="Verdict").inner_text()
+    expect(page.get_by_role("region", name="Verdict")).to_contain_text("All 3 records")
 
 
 def test_the_cost_is_told_before_the_run_and_no_price_is_invented(served: Serving, visit: Visit, tmp_path: Path) -> None:
@@ -138,11 +140,13 @@ def test_the_cost_is_told_before_the_run_and_no_price_is_invented(served: Servin
     validated(page, written(tmp_path / "sums.json"))
     page.locator("[name=model]").select_option("openai/gpt-4o-mini")
     page.get_by_role("button", name="Estimate the cost").click()
+    page.wait_for_url("**model=openai%2Fgpt-4o-mini*")
     expect(page.locator(".cost")).to_contain_text("It costs about $0.00")
     page.locator("[name=model]").select_option("openai/nobody")
     page.get_by_role("button", name="Estimate the cost").click()
+    page.wait_for_url("**model=openai%2Fnobody*")
     expect(page.locator(".cost")).to_contain_text("unknown for 6 calls: no price is listed for openai/nobody")
-    assert "unknown price" in page.get_by_role("row", name="openai/nobody").inner_text()
+    expect(page.get_by_role("row", name="openai/nobody")).to_contain_text("unknown price")
 
 
 def test_notes_on_the_run_name_the_file_as_its_owner_does(served: Serving, visit: Visit) -> None:
@@ -182,8 +186,8 @@ def test_settings_that_make_no_run_are_told_and_stay_in_the_form(served: Serving
     visitor.page.locator("[name=limit]").fill("7")
     visitor.page.get_by_role("button", name="Start the run").click()
     visitor.expect_status(400)
-    assert "invalid records" in visitor.page.get_by_role("alert").inner_text()
-    assert visitor.page.locator("[name=limit]").input_value() == "7"
+    expect(visitor.page.get_by_role("alert")).to_contain_text("invalid records")
+    expect(visitor.page.locator("[name=limit]")).to_have_value("7")
     visitor.page.locator("[name=on_invalid]").select_option("skip")
     visitor.page.get_by_role("button", name="Start the run").click()
     visitor.page.wait_for_url("**/runs/run_*")
@@ -195,14 +199,15 @@ def test_a_model_that_the_operator_does_not_offer_cannot_be_sent(served: Serving
     visitor.page.evaluate("document.querySelector('[name=model]').append(new Option('x', 'openai/other', true, true))")
     visitor.page.get_by_role("button", name="Start the run").click()
     visitor.expect_status(403)
-    assert "the model 'openai/other' is not offered here" in visitor.page.get_by_role("alert").inner_text()
+    expect(visitor.page.get_by_role("alert")).to_contain_text("the model 'openai/other' is not offered here")
 
 
 def test_hostile_names_and_values_are_text(served: Serving, visit: Visit, tmp_path: Path) -> None:
     visitor = visit(served, "/validate")
     record = {"record_id": HOSTILE, "input": {"prompt": HOSTILE}, HOSTILE: HOSTILE}
     validated(visitor.page, written(tmp_path / "<b>bold.json", records=[record, *dataset(1)["records"]]))
-    assert "<script>alert(1)</script>" in visitor.page.locator(".finding").first.inner_text()
+    expect(visitor.page.locator(".finding").first).to_contain_text("<script>alert(1)</script>")
+    expect(visitor.page.locator(SETTLED)).to_be_attached()
     assert visitor.page.locator("main img, main script, main b:has-text('bold')").count() == 0
 
 
