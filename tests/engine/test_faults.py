@@ -114,7 +114,7 @@ def test_a_run_without_retries_never_enters_retrying(tmp_path: Path) -> None:
 
 def test_a_crew_is_not_retrying_while_another_record_has_its_first_round() -> None:
     crew = Crew(4)
-    crew.admit(2)
+    crew.admit([10, 10])
     crew.complete()
     crew.begin_retries()
     assert not crew.only_retries.is_set()

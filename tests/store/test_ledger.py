@@ -6,7 +6,7 @@ import pytest
 
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.outcome import Cancelled, Failed, Invalid
-from assay.store.ledger import SHARD_SIZE, Claim, Entry, Fenced, RecordRow
+from assay.store.ledger import SHARD_BYTES, SHARD_SIZE, Claim, Entry, Fenced, RecordRow
 from tests.store.books import Book
 from tests.store.samples import attempt, done, graded, rows
 
@@ -72,6 +72,37 @@ def test_shards_are_those_with_open_records(book: Book) -> None:
     ledger.append(ledger.claim(1, owner="a"), [done(SHARD_SIZE + number) for number in range(SHARD_SIZE)])
     assert ledger.shards() == [0, 2]
     assert [record.position for record in ledger.open_records(2)] == [2 * SHARD_SIZE]
+    ledger.close()
+
+
+def _sized(*sizes: int) -> Iterator[RecordRow]:
+    return (RecordRow(position, f"q{position}", "0", b"x" * size) for position, size in enumerate(sizes))
+
+
+def test_a_shard_ends_before_it_holds_too_many_bytes(book: Book) -> None:
+    ledger, half = book.new(), SHARD_BYTES // 2
+    assert ledger.replace_records(_sized(half, half, 1, SHARD_BYTES + 1, 2, 3)) == 6
+    sizes = {shard: [len(record.case) for record in ledger.open_records(shard)] for shard in ledger.shards()}
+    assert sizes == {0: [half, half], 1: [1], 2: [SHARD_BYTES + 1], 3: [2, 3]}
+    ledger.close()
+
+
+def test_a_shard_of_large_records_is_done_when_each_of_them_is(book: Book) -> None:
+    ledger = book.new()
+    ledger.replace_records(_sized(SHARD_BYTES, SHARD_BYTES, 1, 1))
+    ledger.append(ledger.claim(1, owner="a"), [done(1)])
+    ledger.append(ledger.claim(2, owner="a"), [done(3)])
+    assert ledger.shards() == [0, 2]
+    assert [record.position for record in ledger.open_records(2)] == [2]
+    ledger.close()
+
+
+def test_another_input_has_shards_of_its_own(book: Book) -> None:
+    ledger = book.new()
+    ledger.replace_records(_sized(*[SHARD_BYTES] * 3))
+    ledger.replace_records(_sized(1, 1, 1))
+    assert ledger.shards() == [0]
+    assert (len(ledger.open_records(0)), ledger.open_records(1)) == (3, [])
     ledger.close()
 
 

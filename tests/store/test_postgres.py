@@ -116,6 +116,22 @@ def test_a_migration_that_is_cut_off_never_happened(database: Database) -> None:
         assert again.execute("SELECT count(*) FROM run").fetchone() == (0,)
 
 
+def test_runs_from_before_shards_were_kept_go_on_with_those_of_250_records(database: Database) -> None:
+    address = _another(database, "before")
+    with psycopg.connect(address, autocommit=True) as before:
+        before.execute(STEPS[0])
+        before.execute("CREATE TABLE migration(step integer PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())")
+        before.execute("INSERT INTO migration(step) VALUES (0)")
+        for run_id, records in (("many", 501), ("none", 0)):
+            values = (run_id, b"{}", records)
+            before.execute("INSERT INTO run(run_id, plan, plan_sha256, state, records) VALUES (%s, %s, '', 'running', %s)", values)
+    runs = PostgresLedgers(address)
+    many, none = runs.open("many"), runs.open("none")
+    assert (many.shards(), none.shards()) == ([0, 1, 2], [])
+    for opened in (many, none, runs):
+        opened.close()
+
+
 def test_a_ledger_of_a_newer_version_is_refused(database: Database) -> None:
     address = _another(database, "newer")
     PostgresLedgers(address).close()

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
-from assay.store.ledger import Entry
-from assay.store.sqlite import create_ledger, open_ledger
+from assay.store.ledger import SHARD_SIZE, Entry
+from assay.store.sqlite import FORMAT, create_ledger, open_ledger
 from tests.store.samples import attempt, done, full_disk, new_ledger, run_python
 
 FULL_DISK = """
@@ -95,6 +95,18 @@ def test_a_ledger_of_another_version_is_refused(tmp_path: Path) -> None:
     database.close()
     with pytest.raises(StoreUnavailable, match="has format 99"):
         open_ledger(tmp_path / "ledger.sqlite")
+
+
+def test_a_ledger_of_the_first_version_goes_on_with_the_shards_that_it_had(tmp_path: Path) -> None:
+    ledger = new_ledger(tmp_path, records=2 * SHARD_SIZE + 1)
+    ledger.append(ledger.claim(1, owner="a"), [done(SHARD_SIZE + number) for number in range(SHARD_SIZE)])
+    ledger.database.execute("DROP TABLE span")
+    ledger.database.execute("PRAGMA user_version = 1")
+    ledger.close()
+    again = open_ledger(tmp_path / "ledger.sqlite")
+    assert (again.shards(), again.open_records(2)[0].position) == ([0, 2], 2 * SHARD_SIZE)
+    assert again.database.execute("PRAGMA user_version").fetchone() == (FORMAT,)
+    again.close()
 
 
 def test_a_closed_ledger_is_the_callers_mistake(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from assay.models.batching import PIECE, BatchDesk, BatchLimits
 from assay.models.prices import Tariff, usage_cost
 from assay.store.batch_book import BatchBook, BatchRequest, BatchRow
 from assay.store.cache import ReplyCache
-from assay.store.ledger import SHARD_SIZE, Ledger, OpenRecord
+from assay.store.ledger import Ledger, OpenRecord
 
 _decode_case = msgspec.json.Decoder(Case).decode
 
@@ -134,10 +134,10 @@ class Spooler:
     async def _asked(self) -> AsyncIterator[_Asked]:
         """What the candidate is to be asked, without what the cache knows and what there is no money for."""
         for shard in self._from.ledger.shards():
-            first = shard * SHARD_SIZE
-            sent = self._from.book.sent(first, first + SHARD_SIZE - 1)
+            opened = self._from.ledger.open_records(shard)
+            sent = self._from.book.sent(opened[0].position, opened[-1].position) if opened else frozenset()
             unpaid: list[int] = []
-            for record in self._from.ledger.open_records(shard):
+            for record in opened:
                 asked = None if record.position in sent or record.attempts else await self._of(record)
                 if asked is None:
                     continue

@@ -1,18 +1,22 @@
 """The crew: how many records are under way, so that a shard starts when there is work for it, and not before."""
 
 import asyncio
+from collections.abc import Collection
 
-from assay.store.ledger import SHARD_SIZE
+from assay.store.ledger import SHARD_BYTES, SHARD_SIZE
 
 MOST_OPEN = 2_000
 """Records under way at most, those between two rounds included; it bounds memory when a provider is down."""
+MOST_BYTES = 128 << 20
+"""Bytes at which no further shard is begun, whatever the concurrency: as many as 128 records of a megabyte."""
 
 
 class Crew:
-    """Counts of the records that one worker has in hand."""
+    """Counts of the records that one worker has in hand, and of their bytes."""
 
     def __init__(self, concurrency: int) -> None:
         self.open = 0
+        self.bytes = 0
         self.waiting = 0
         """Records between two rounds, which hold no slot."""
         self.only_retries = asyncio.Event()
@@ -26,15 +30,17 @@ class Crew:
 
     async def reserve(self) -> None:
         """Wait until the open records do not keep every slot busy, and make room for one more shard."""
-        while self.open - self.waiting >= self._wanted or self.open >= self._most:
+        while self.open - self.waiting >= self._wanted or self.open >= self._most or self.bytes >= MOST_BYTES:
             self._changed.clear()
             await self._changed.wait()
         self.open += SHARD_SIZE
+        self.bytes += SHARD_BYTES
 
-    def admit(self, records: int) -> None:
-        """The shard that room was made for has so many open records."""
-        self.open += records - SHARD_SIZE
-        self._first_rounds += records
+    def admit(self, sizes: Collection[int]) -> None:
+        """The shard that room was made for has open records of so many bytes each."""
+        self.open += len(sizes) - SHARD_SIZE
+        self.bytes += sum(sizes) - SHARD_BYTES
+        self._first_rounds += len(sizes)
         self._changed.set()
 
     def complete(self) -> None:
@@ -63,9 +69,10 @@ class Crew:
         """A record has waited long enough."""
         self.waiting -= 1
 
-    def leave(self) -> None:
-        """One record has come to its end."""
+    def leave(self, size: int) -> None:
+        """One record of so many bytes has come to its end."""
         self.open -= 1
+        self.bytes -= size
         self._changed.set()
 
     def _look(self) -> None:

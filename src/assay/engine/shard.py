@@ -37,7 +37,7 @@ async def _taken(shard: int, room: Room, *, owner: str) -> tuple[Claim, list[Ope
         if opened is None:
             room.stop.set()
         # Whoever waits for room for the next shard hears of this one in any case.
-        room.crew.admit(len(opened or ()))
+        room.crew.admit([len(record.case) for record in opened or ()])
     return claim, opened
 
 
@@ -69,9 +69,9 @@ async def _append(records: Sequence[OpenRecord], ended: Sequence[Entry], claim: 
             if room.watcher is not None:
                 room.watcher.tell(Ended(read_case(record.case), entry.attempts, entry.outcome))
     finally:
-        for _ in ended:
+        for record in records:
             room.crew.end_rounds(is_retrying=False)
-            room.crew.leave()
+            room.crew.leave(len(record.case))
 
 
 async def _run_one(record: OpenRecord, claim: Claim, room: Room) -> None:
@@ -82,4 +82,4 @@ async def _run_one(record: OpenRecord, claim: Claim, room: Room) -> None:
         room.stop.set()
         raise
     finally:
-        room.crew.leave()
+        room.crew.leave(len(record.case))

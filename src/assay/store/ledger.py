@@ -10,7 +10,9 @@ from assay.core.run_state import State
 from assay.store.leases import Leases
 
 SHARD_SIZE = 250
-"""Records in a shard, the unit that an engine hands out."""
+"""Records at most in a shard, the unit that an engine hands out."""
+SHARD_BYTES = 8 << 20
+"""Bytes at most of the records in a shard, which a worker takes into memory together; a larger record is a shard of its own."""
 NOWHERE = (1 << 63) - 1
 """A position that no record has: the largest whole number that a database can be asked for."""
 
@@ -108,7 +110,10 @@ class Ledger(Protocol):
         """Ask whoever works on the run to stop."""
 
     def replace_records(self, rows: Iterable[RecordRow]) -> int:
-        """Write the whole input anew, in one transaction; returns the number of records."""
+        """Write the whole input anew, in one transaction and in constant memory; returns the number of records.
+
+        This is where shards begin and end: at so many records, or before so many bytes.
+        """
 
     def shards(self) -> Sequence[int]:
         """The shards that have records without an outcome."""

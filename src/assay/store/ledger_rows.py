@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from assay.core.outcome import Attempt, Invalid, Outcome, record_status
-from assay.store.ledger import FinishedRecord, RecordRow
+from assay.store.ledger import SHARD_BYTES, SHARD_SIZE, FinishedRecord, RecordRow
 
 encode = msgspec.json.Encoder().encode
 _decode_attempt = msgspec.json.Decoder(Attempt).decode
@@ -40,13 +40,25 @@ def invalid_outcome(issues: bytes) -> Invalid:
     return Invalid(code=first.code, message=first.message)
 
 
-def in_place(rows: Iterable[RecordRow], invalid: list[tuple[int, str, bytes]]) -> Iterator[RecordRow]:
-    """The rows as they come, checked for gaps; the outcomes of the invalid ones are collected on the way."""
+def in_shards(rows: Iterable[RecordRow]) -> Iterator[list[RecordRow]]:
+    """The rows of one shard after the other, checked for gaps."""
+    shard: list[RecordRow] = []
+    size = 0
     for expected, row in enumerate(rows):
         assert row.position == expected, "positions count the records from 0 without a gap"
-        if row.case is None:
-            invalid.append(outcome_values(row.position, invalid_outcome(row.issues)))
-        yield row
+        weight = len(row.case or b"") + len(row.issues)
+        if shard and (len(shard) == SHARD_SIZE or size + weight > SHARD_BYTES):
+            yield shard
+            shard, size = [], 0
+        shard.append(row)
+        size += weight
+    if shard:
+        yield shard
+
+
+def invalid_outcomes(shard: Iterable[RecordRow]) -> list[tuple[int, str, bytes]]:
+    """The outcomes of the rows that broke their contract, which have one from the beginning."""
+    return [outcome_values(row.position, invalid_outcome(row.issues)) for row in shard if row.case is None]
 
 
 def attempts_of(bodies: Iterable[bytes]) -> tuple[Attempt, ...]:

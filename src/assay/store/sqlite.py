@@ -3,23 +3,32 @@
 import os
 import secrets
 import sqlite3
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import astuple
 
 from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
 from assay.core.outcome import Outcome
 from assay.core.run_state import State
 from assay.store.failures import database_errors, disk_errors, sync_folder
 from assay.store.ledger import SHARD_SIZE, Claim, Entry, Fenced, FinishedRecord, OpenRecord, RecordRow, RunRow, askable
-from assay.store.ledger_rows import Groups, attempts_of, decode_outcome, encode, finished_record, in_place, outcome_values
+from assay.store.ledger_rows import (
+    Groups,
+    attempts_of,
+    decode_outcome,
+    encode,
+    finished_record,
+    in_shards,
+    invalid_outcomes,
+    outcome_values,
+)
 
-FORMAT = 1
-"""Version of the tables, kept in the file's user_version."""
+FORMAT = 2
+"""Version of the tables, kept in the file's user_version; a file of version 1 gets what it lacks when it is opened."""
 
 BUSY_SECONDS = 10.0
 """How long a transaction waits for another process before it gives up."""
@@ -31,6 +40,7 @@ CREATE TABLE state(seq INTEGER PRIMARY KEY, state TEXT, at REAL);
 CREATE TABLE note(name TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE record(position INTEGER PRIMARY KEY, record_id TEXT, sha256 TEXT, case_json BLOB, issues BLOB);
 CREATE TABLE shard(shard INTEGER PRIMARY KEY, epoch INTEGER, owner TEXT);
+CREATE TABLE span(shard INTEGER PRIMARY KEY, first INTEGER, last INTEGER);
 CREATE TABLE attempt(seq INTEGER PRIMARY KEY, position INTEGER, body BLOB);
 CREATE INDEX attempt_by_position ON attempt(position);
 CREATE TABLE outcome(position INTEGER PRIMARY KEY, status TEXT, body BLOB);
@@ -41,6 +51,11 @@ _SELECT_FAILED = (
     f"SELECT {_RECORD_COLUMNS} FROM outcome JOIN record USING (position)"
     " WHERE status IN ('timeout', 'evaluation_error') ORDER BY position DESC"
 )
+_SELECT_OPEN_SHARDS = (
+    "SELECT shard FROM span WHERE last - first >= (SELECT count(*) FROM outcome WHERE position BETWEEN first AND last)"
+    " ORDER BY shard"
+)
+_INSERT_SPAN = "INSERT INTO span VALUES (?, ?, ?)"
 _INSERT_OUTCOME = "INSERT INTO outcome VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 
 
@@ -100,10 +115,27 @@ def open_ledger(path: Path) -> "SqliteLedger":
         raise RunNotFound(f'there is no run at "{path}"', hint="`assay runs` lists the runs of a folder")
     database = _connect(path)
     found = _format(database)
-    if found == FORMAT:
-        return SqliteLedger(path, database)
-    database.close()
-    raise StoreUnavailable(f'"{path}" has format {found}, this version reads {FORMAT}', hint="use the version that started the run")
+    if found not in (1, FORMAT):
+        database.close()
+        raise StoreUnavailable(
+            f'"{path}" has format {found}, this version reads {FORMAT}', hint="use the version that started the run"
+        )
+    ledger = SqliteLedger(path, database)
+    if found == 1:
+        _note_spans(ledger)
+    return ledger
+
+
+def _note_spans(ledger: "SqliteLedger") -> None:
+    """In version 1 all shards but the last have the same number of records, and no row says so."""
+    with ledger.transaction() as database:
+        if _format(database) == FORMAT:
+            return  # another process was quicker
+        database.execute(next(table for table in _TABLES.splitlines() if "TABLE span" in table))
+        (records,) = database.execute("SELECT records FROM run").fetchone()
+        starts = enumerate(range(0, records, SHARD_SIZE))
+        database.executemany(_INSERT_SPAN, ((shard, first, min(first + SHARD_SIZE, records) - 1) for shard, first in starts))
+        database.execute(f"PRAGMA user_version = {FORMAT}")
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -176,32 +208,28 @@ class SqliteLedger:
             database.execute("UPDATE run SET is_cancel_requested = 1")
 
     def replace_records(self, rows: Iterable[RecordRow]) -> int:
-        """Write the whole input anew, in one transaction; returns the number of records.
+        """Write the whole input anew, in one transaction and in constant memory; returns the number of records.
 
         A record that broke its contract gets its outcome here: the first of its errors.
         """
+        records = 0
         with self.transaction() as database:
-            for table in ("record", "attempt", "outcome"):
+            for table in ("record", "attempt", "outcome", "span"):
                 database.execute(f"DELETE FROM {table}")
             # Epochs go on, so that no claim from before holds again.
             database.execute("UPDATE shard SET epoch = epoch + 1")
-            invalid: list[tuple[int, str, bytes]] = []
-            records = database.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?)", _record_values(rows, invalid)).rowcount
-            database.executemany(_INSERT_OUTCOME, invalid)
-            database.execute("UPDATE run SET records = ?", (max(records, 0),))
-        return max(records, 0)
+            for shard, part in enumerate(in_shards(rows)):
+                database.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?)", map(astuple, part))
+                database.executemany(_INSERT_OUTCOME, invalid_outcomes(part))
+                database.execute(_INSERT_SPAN, (shard, records, records + len(part) - 1))
+                records += len(part)
+            database.execute("UPDATE run SET records = ?", (records,))
+        return records
 
     def shards(self) -> Sequence[int]:
         """The shards that have records without an outcome."""
         with self.transaction("DEFERRED") as database:
-            (records,) = database.execute("SELECT records FROM run").fetchone()
-            finished = Counter(
-                dict(
-                    database.execute("SELECT position / ? AS shard, count(*) FROM outcome GROUP BY shard", (SHARD_SIZE,)).fetchall()
-                )
-            )
-        starts = range(0, records, SHARD_SIZE)
-        return [shard for shard, start in enumerate(starts) if finished[shard] < min(SHARD_SIZE, records - start)]
+            return [shard for (shard,) in database.execute(_SELECT_OPEN_SHARDS)]
 
     def claim(self, shard: int, *, owner: str) -> Claim:
         """Take a shard, which ends every earlier claim to it."""
@@ -215,9 +243,8 @@ class SqliteLedger:
 
     def open_records(self, shard: int) -> list[OpenRecord]:
         """The shard's records that have no outcome, in order."""
-        start = shard * SHARD_SIZE
-        span = (start, start + SHARD_SIZE - 1)
         with self.transaction("DEFERRED") as database:
+            span = database.execute("SELECT first, last FROM span WHERE shard = ?", (shard,)).fetchone() or (0, -1)
             cases = database.execute(
                 "SELECT position, case_json FROM record WHERE position BETWEEN ? AND ?"
                 " AND position NOT IN (SELECT position FROM outcome WHERE position BETWEEN ? AND ?) ORDER BY position",
@@ -320,11 +347,6 @@ class SqliteLedger:
             raise StoreUnavailable(
                 f'"{self.path}" holds a damaged row: {problem}', hint="restore the file from a copy"
             ) from problem
-
-
-def _record_values(rows: Iterable[RecordRow], invalid: list[tuple[int, str, bytes]]) -> Iterator[tuple[Any, ...]]:
-    """Rows for the record table, one at a time; the outcomes of the invalid ones are collected on the way."""
-    return ((row.position, row.record_id, row.sha256, row.case, row.issues) for row in in_place(rows, invalid))
 
 
 def _merged(database: sqlite3.Connection) -> Iterator[FinishedRecord]:

@@ -10,8 +10,17 @@ import psycopg
 from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
 from assay.core.outcome import Graded, Outcome
 from assay.core.run_state import State
-from assay.store.ledger import SHARD_SIZE, Claim, Entry, Fenced, FinishedRecord, OpenRecord, RecordRow, RunRow, askable
-from assay.store.ledger_rows import Groups, attempts_of, decode_outcome, encode, finished_record, in_place, outcome_values
+from assay.store.ledger import Claim, Entry, Fenced, FinishedRecord, OpenRecord, RecordRow, RunRow, askable
+from assay.store.ledger_rows import (
+    Groups,
+    attempts_of,
+    decode_outcome,
+    encode,
+    finished_record,
+    in_shards,
+    invalid_outcomes,
+    outcome_values,
+)
 from assay.store.postgres.connection import Link, connect, shown_address
 from assay.store.postgres.leases import PostgresLeases
 from assay.store.postgres.migrations import migrate
@@ -21,6 +30,7 @@ _INSERT_OUTCOMES: LiteralString = (
     "INSERT INTO outcome(run, position, status, passed, body)"
     " SELECT %s, * FROM unnest(%s::bigint[], %s::text[], %s::boolean[], %s::bytea[]) ON CONFLICT DO NOTHING"
 )
+_COPY_RECORDS: LiteralString = "COPY record(run, position, record_id, sha256, case_json, issues) FROM STDIN (FORMAT BINARY)"
 _AT_ONCE = 2000
 """Rows that a reader of everything fetches in one go."""
 
@@ -135,7 +145,7 @@ class PostgresLedger:
         self._do("UPDATE run SET is_cancel_requested = true WHERE run = %s", (self._run,))
 
     def replace_records(self, rows: Iterable[RecordRow]) -> int:
-        """Write the whole input anew, in one transaction; returns the number of records.
+        """Write the whole input anew, in one transaction and in constant memory; returns the number of records.
 
         The rows can be read only once: a server that goes away meanwhile is StoreUnavailable, and nothing was changed.
         """
@@ -146,36 +156,36 @@ class PostgresLedger:
             once.close()
 
     def _replaced(self, database: psycopg.Connection, rows: Iterable[RecordRow]) -> int:
-        for table in ("record", "attempt", "outcome"):
+        for table in ("record", "attempt", "outcome", "span"):
             database.execute(f"DELETE FROM {table} WHERE run = %s", (self._run,))
         # Epochs go on, so that no claim from before holds again.
         database.execute("UPDATE shard SET epoch = epoch + 1, last_append = NULL WHERE run = %s", (self._run,))
-        invalid: list[tuple[int, str, bytes]] = []
         records = 0
-        with (
-            database.cursor() as cursor,
-            cursor.copy("COPY record(run, position, record_id, sha256, case_json, issues) FROM STDIN (FORMAT BINARY)") as copying,
-        ):
-            copying.set_types(["int8", "int8", "bytea", "text", "bytea", "bytea"])
-            for row in in_place(rows, invalid):
-                records += 1
-                identity = None if row.record_id is None else _bytes(row.record_id)
-                copying.write_row((self._run, row.position, identity, row.sha256, row.case, row.issues))
-        database.execute(_INSERT_OUTCOMES, self._outcomes(invalid))
+        for shard, part in enumerate(in_shards(rows)):
+            self._copy(database, part)
+            invalid = invalid_outcomes(part)
+            if invalid:
+                database.execute(_INSERT_OUTCOMES, self._outcomes(invalid))
+            database.execute("INSERT INTO span VALUES (%s, %s, %s, %s)", (self._run, shard, records, records + len(part) - 1))
+            records += len(part)
         database.execute("UPDATE run SET records = %s WHERE run = %s", (records, self._run))
         return records
 
+    def _copy(self, database: psycopg.Connection, part: Sequence[RecordRow]) -> None:
+        with database.cursor() as cursor, cursor.copy(_COPY_RECORDS) as copying:
+            copying.set_types(["int8", "int8", "bytea", "text", "bytea", "bytea"])
+            for row in part:
+                identity = None if row.record_id is None else _bytes(row.record_id)
+                copying.write_row((self._run, row.position, identity, row.sha256, row.case, row.issues))
+
     def shards(self) -> Sequence[int]:
         """The shards that have records without an outcome."""
-
-        def read(database: psycopg.Connection) -> tuple[int, dict[int, int]]:
-            records = self._records(database)
-            by_shard = "SELECT position / %s AS shard, count(*) FROM outcome WHERE run = %s GROUP BY shard"
-            return records, dict(database.execute(by_shard, (SHARD_SIZE, self._run)).fetchall())
-
-        records, finished = self._link.transact(read)
-        starts = range(0, records, SHARD_SIZE)
-        return [shard for shard, start in enumerate(starts) if finished.get(shard, 0) < min(SHARD_SIZE, records - start)]
+        query: LiteralString = (
+            "SELECT shard FROM span WHERE run = %s AND last - first >="
+            " (SELECT count(*) FROM outcome WHERE outcome.run = span.run AND position BETWEEN first AND last) ORDER BY shard"
+        )
+        rows = self._link.transact(lambda database: database.execute(query, (self._run,)).fetchall())
+        return [shard for (shard,) in rows]
 
     def claim(self, shard: int, *, owner: str) -> Claim:
         """Take a shard, which ends every earlier claim to it."""
@@ -193,10 +203,10 @@ class PostgresLedger:
 
     def open_records(self, shard: int) -> list[OpenRecord]:
         """The shard's records that have no outcome, in order."""
-        start = shard * SHARD_SIZE
-        span = (self._run, start, start + SHARD_SIZE - 1)
 
         def read(database: psycopg.Connection) -> tuple[list[Any], list[Any]]:
+            found = _one(database.execute("SELECT run, first, last FROM span WHERE run = %s AND shard = %s", (self._run, shard)))
+            span = found or (self._run, 0, -1)
             cases = database.execute(
                 "SELECT position, case_json FROM record LEFT JOIN outcome USING (run, position)"
                 " WHERE run = %s AND position BETWEEN %s AND %s AND outcome.body IS NULL ORDER BY position",

@@ -37,6 +37,14 @@ CREATE TABLE outcome(
     """
 CREATE TABLE pool(run bigint PRIMARY KEY REFERENCES run ON DELETE CASCADE, body bytea NOT NULL);
 """,
+    # Shards end at a number of bytes, too; those of runs from before have 250 records each.
+    """
+CREATE TABLE span(
+    run bigint REFERENCES run ON DELETE CASCADE, shard bigint, first bigint NOT NULL, last bigint NOT NULL,
+    PRIMARY KEY (run, shard));
+INSERT INTO span SELECT run, first / 250, first, least(first + 250, records) - 1
+    FROM run, generate_series(0, records - 1, 250) AS first;
+""",
 )
 """Step n brings the tables from version n to version n + 1; a step that was released is never changed."""
 
