@@ -1,9 +1,14 @@
 """How all tests run: seeded property tests, and the heaviest ones on demand only."""
 
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tests.store.databases import Database
 
 HEAVY = "ASSAY_HEAVY"
 
@@ -21,3 +26,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("heavy") and not os.environ.get(HEAVY):
             item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def database() -> "Iterator[Database]":
+    """A PostgreSQL that runs as long as the tests."""
+    from tests.store.databases import running_database  # noqa: PLC0415  # most tests need none
+
+    with running_database() as database:
+        yield database

@@ -18,6 +18,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     folder: Path
     concurrency: int = 4
+    options: tuple[str, ...] = ()
+    """Further options of the command."""
 
     @property
     def runs(self) -> Path:
@@ -25,7 +27,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     def command(self, run_id: str) -> list[str]:
         """Starts the run, or goes on with it."""
-        options = ["--run-id", run_id, "--runs-dir", str(self.runs), "--json", "--quiet"]
+        options = ["--run-id", run_id, "--runs-dir", str(self.runs), "--json", "--quiet", *self.options]
         return [sys.executable, "-m", "assay", "run", str(self.folder / "run.json"), *options]
 
     def start(self, run_id: str) -> "subprocess.Popen[str]":

@@ -7,14 +7,7 @@ from uuid import uuid4
 import pytest
 
 from tests.store.books import Book, FileBook, SharedBook
-from tests.store.databases import Database, running_database
-
-
-@pytest.fixture(scope="session")
-def database() -> Iterator[Database]:
-    """A PostgreSQL that runs as long as the tests."""
-    with running_database() as database:
-        yield database
+from tests.store.databases import Database
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -10,6 +10,7 @@ from typing import Any, TypedDict, Unpack, get_args
 import msgspec
 
 from assay.core.errors import AssayError, UsageProblem
+from assay.core.placement import HERE, Placement
 from assay.core.plan import ProfileId
 from assay.core.plugin import Plugin
 from assay.core.run_result import RunListing, RunResult
@@ -45,6 +46,7 @@ __all__ = [
     "CallSeen",
     "ListedRecords",
     "Observer",
+    "Placement",
     "PlanProblems",
     "PlannedRuns",
     "Purged",
@@ -90,6 +92,8 @@ class Hooks(TypedDict, total=False):
     """For a caller that has signals of its own: asked a few times a second, and True drains the run."""
     is_detached: bool
     """Batches of a provider are handed in and not waited for."""
+    placement: Placement
+    """Where a new run is kept and worked on."""
 
 
 class Purged(msgspec.Struct, frozen=True):
@@ -123,10 +127,11 @@ def run(
     `options` are the members of RunRequest; `model` and `judge` may be used for one model each. A model, a judge and the `grader`
     may be plain functions. A caller that has signals of its own may drain the run instead: `is_stopping` is asked a few times a
     second. `observe` is told of each record, `on_busy` that another process works on the run. Detached, batches of a provider are
-    handed in and not waited for: `resume` collects them.
+    handed in and not waited for: `resume` collects them. The members of Placement say where the run is kept and worked on.
     """
     hooks = Hooks(watch=watch, observe=observe, takes_signals=takes_signals, is_stopping=is_stopping, is_detached=is_detached)
     hooks["on_busy"] = options.pop("on_busy", None)
+    hooks["placement"] = _placement(options)
     planned = source if isinstance(source, PlannedRuns) else plan_runs(_request(source, options))
     around = surroundings(planned.inputs, planned.plugins, **hooks)
     results: list[RunResult] = []
@@ -135,6 +140,13 @@ def run(
         if not results[-1].is_finished and not is_detached:
             break
     return tuple(results)
+
+
+def _placement(options: dict[str, Any]) -> Placement:
+    """Where the run is kept and worked on, taken out of the options."""
+    given = {name: options.pop(name) for name in Placement.__struct_fields__ if name in options}
+    placement: Placement = options.pop("placement", HERE)
+    return msgspec.structs.replace(placement, **given)
 
 
 def _request(source: RunRequest | str | Path, options: dict[str, Any]) -> RunRequest:

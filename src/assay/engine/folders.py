@@ -13,10 +13,10 @@ from assay.engine.run_id import check_run_id
 from assay.store.artifacts import MANIFEST
 from assay.store.failures import disk_errors
 from assay.store.folder import read_manifest
-from assay.store.sqlite import open_ledger
+from assay.store.ledger import Ledger
+from assay.store.ledgers import LEDGER, POINTER, has_ledger, ledger_file, open_ledger
 
 ACTIVE = ".active"
-LEDGER = "ledger.sqlite"
 UPLOAD = "upload"
 """Folder of what was sent to a server, inside the run's working state; it goes with it when the run is sealed."""
 
@@ -38,9 +38,18 @@ class RunFolders(msgspec.Struct, frozen=True):
         return self.runs_dir / ACTIVE / self.run_id
 
     @property
-    def ledger(self) -> Path:
-        """The run's ledger."""
-        return self.active / LEDGER
+    def ledger_file(self) -> Path:
+        """The run's ledger, or what points to it."""
+        return ledger_file(self.active)
+
+    @property
+    def has_ledger(self) -> bool:
+        """True for a run that has begun and is not cleared away."""
+        return has_ledger(self.active)
+
+    def open_ledger(self) -> Ledger:
+        """The run's ledger, wherever it is; raises RunNotFound when there is none."""
+        return open_ledger(self.active)
 
     @property
     def is_sealed(self) -> bool:
@@ -58,7 +67,7 @@ class RunFolders(msgspec.Struct, frozen=True):
     def exists(self) -> bool:
         """True when there is such a run."""
         # In this order, because a run that is sealed at this very moment loses the second after it has gained the first.
-        return self.ledger.is_file() or self.is_sealed
+        return self.has_ledger or self.is_sealed
 
 
 def folders_of(runs_dir: Path, run_id: str) -> RunFolders:
@@ -127,9 +136,14 @@ def run_ids(runs_dir: Path) -> list[str]:
 def run_names(runs_dir: Path) -> list[str]:
     """The ids of all runs in the order of the alphabet."""
     # In this order: a run that is sealed at this very moment is in the first list or in the second, or in both.
-    active = {path.parent.name for path in runs_dir.glob(f"{ACTIVE}/*/{LEDGER}")}
+    active = active_names(runs_dir)
     sealed = {path.parent.name for path in runs_dir.glob(f"*/{MANIFEST}")}
     return sorted(active | sealed)
+
+
+def active_names(runs_dir: Path) -> set[str]:
+    """The ids of the runs that have working state."""
+    return {path.parent.name for name in (LEDGER, POINTER) for path in runs_dir.glob(f"{ACTIVE}/*/{name}")}
 
 
 class _Created(msgspec.Struct):
@@ -144,13 +158,13 @@ def _created_at(folders: RunFolders) -> float:
     try:
         if folders.is_sealed:
             return _decode_created(read_manifest(folders.sealed)).created_at.timestamp()
-        ledger = open_ledger(folders.ledger)
+        ledger = folders.open_ledger()
         try:
             return ledger.run().states[0][1]
         finally:
             ledger.close()
     except (RunNotFound, StoreUnavailable, ValueError):
-        return _modified(folders.sealed / MANIFEST if folders.is_sealed else folders.ledger)
+        return _modified(folders.sealed / MANIFEST if folders.is_sealed else folders.ledger_file)
 
 
 def _modified(path: Path) -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from assay.core.run_result import RunListing
-from assay.engine.folders import ACTIVE, LEDGER, RunFolders
+from assay.engine.folders import RunFolders, active_names
 from assay.engine.runs import listing_of
 from assay.store.artifacts import MANIFEST
 
@@ -39,7 +39,7 @@ class Listings:
 
     def _read(self) -> list[RunListing]:
         # In this order: a run that is sealed at this very moment is among the first or among the second, or among both.
-        active = {path.parent.name for path in self._runs_dir.glob(f"{ACTIVE}/*/{LEDGER}")}
+        active = active_names(self._runs_dir)
         stamps = self._stamps()
         found = [self._sealed(name, stamp) for name, stamp in stamps.items()]
         found += [listing_of(RunFolders(self._runs_dir, name)) for name in active - stamps.keys()]

@@ -25,7 +25,6 @@ from assay.store.index_folder import index_of
 from assay.store.ledger import FinishedRecord
 from assay.store.record_index import IndexedRecord, RecordIndex
 from assay.store.redact import Redactor
-from assay.store.sqlite import open_ledger
 
 Line = dict[str, Any]
 _SAMPLE_MEMBERS = ("sample", "index", "status", "score", "raw_score", "scale", "passed", "error_code")
@@ -87,7 +86,7 @@ class Run:
         """When the run was created, started and completed, and every state that it has entered, in the words of the manifest."""
         if self._sealed is not None:
             return {name: self._sealed.manifest[name] for name in ("created_at", "started_at", "completed_at", "states")}
-        ledger = open_ledger(self.folders.ledger)
+        ledger = self.folders.open_ledger()
         try:
             entered = ledger.run().states
         finally:
@@ -167,7 +166,7 @@ class Run:
     ) -> tuple[int, list[tuple[Line, Line]]]:
         """A part of the records of an unfinished run by status and verdict, each with what was asked, and how many there are."""
         shown = self._shown_plan()
-        ledger = open_ledger(self.folders.ledger)
+        ledger = self.folders.open_ledger()
         try:
             total, part = ledger.finished_part(
                 statuses=search.statuses, passed=search.passed, limit=limit, offset=offset, first=first
@@ -194,7 +193,7 @@ class Run:
         if self._sealed is not None:
             return []
         shown = self._shown_plan()
-        ledger = open_ledger(self.folders.ledger)
+        ledger = self.folders.open_ledger()
         try:
             found = ledger.latest_failures(limit)
         finally:
@@ -274,7 +273,7 @@ class Run:
 
     def _live_record(self, position: int) -> Line:
         shown = self._shown_plan()
-        ledger = open_ledger(self.folders.ledger)
+        ledger = self.folders.open_ledger()
         try:
             _, part = ledger.finished_part(statuses=(), passed=None, limit=1, first=position)
         finally:
@@ -358,7 +357,7 @@ class Run:
         return ShownPlan(plan, Redactor(own_secrets(plan, os.environ)))
 
     def _plan(self) -> Plan:
-        ledger = open_ledger(self.folders.ledger)
+        ledger = self.folders.open_ledger()
         try:
             return msgspec.json.decode(ledger.run().plan, type=Plan)
         finally:
@@ -366,7 +365,7 @@ class Run:
 
     def _open_evidence(self) -> Iterator[tuple[FinishedRecord, Evidence]]:
         shown = self._shown_plan()
-        ledger = open_ledger(self.folders.ledger)
+        ledger = self.folders.open_ledger()
         try:
             for finished in ledger.finished():
                 yield finished, Evidence(finished, shown)

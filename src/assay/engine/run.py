@@ -14,6 +14,7 @@ from assay.core.ask import Reply
 from assay.core.case import sample_of
 from assay.core.errors import RunSealed, StoreUnavailable, UsageProblem
 from assay.core.outcome import Cancelled
+from assay.core.placement import HERE, Placement
 from assay.core.plan import FUNCTIONS, ModelPlan, Plan, changed_settings, plan_sha256, read_plan
 from assay.core.plugin import Plugin, uncomparable
 from assay.core.run_state import RunCounts, State, count_records, final_state
@@ -47,9 +48,10 @@ from assay.store.cache import ReplyCache
 from assay.store.failures import disk_errors, sync_folder
 from assay.store.folder import RunFolder, open_run_folder
 from assay.store.ledger import Ledger, RecordRow
+from assay.store.ledgers import create_ledger, empty_ledger, point_to, reachable
 from assay.store.lock import RunLock
 from assay.store.redact import Redactor
-from assay.store.sqlite import SqliteLedger, create_ledger, open_ledger
+from assay.store.sqlite import SqliteLedger
 
 LOCK_PATIENCE = 60.0
 REFRESH = 0.25
@@ -80,26 +82,52 @@ class Surroundings(msgspec.Struct, kw_only=True):
     """Code of others that somebody has just loaded or given; what else the plan names is loaded."""
     is_detached: bool = False
     """Batches of a provider are handed in and looked at once, and not waited for."""
+    placement: Placement = HERE
 
 
 class Interrupted(Exception):
     """The run was stopped before its end and can be resumed."""
 
 
-def open_or_create(plan: Plan, folders: RunFolders, *, at: float) -> None:
-    """Make the run durable in state `queued`; an unfinished run with the same settings is left as it is."""
+def open_or_create(plan: Plan, folders: RunFolders, *, at: float, ledger: str = "") -> None:
+    """Make the run durable in state `queued`; an unfinished run with the same settings is left as it is.
+
+    With the address of a shared `ledger` it is kept there, unless it has begun here.
+    """
     check_place(folders)
-    if not folders.ledger.is_file():
-        _make_folder(folders)
-        try:
-            create_ledger(folders.ledger, plan=msgspec.json.encode(plan), plan_sha256=plan_sha256(plan), at=at).close()
-        except UsageProblem:
-            # Another process was quicker; it may have had the same in mind.
-            if not folders.ledger.is_file():
-                raise
-        else:
-            return
-    _check_same(open_ledger(folders.ledger), plan)
+    if folders.has_ledger:
+        _check_same(folders.open_ledger(), plan)
+    elif ledger:
+        _open_or_create_shared(plan, folders, ledger, at=at)
+    else:
+        _open_or_create_own(plan, folders, at=at)
+
+
+def _open_or_create_own(plan: Plan, folders: RunFolders, *, at: float) -> None:
+    _make_folder(folders)
+    try:
+        create_ledger(folders.active, plan=msgspec.json.encode(plan), plan_sha256=plan_sha256(plan), at=at)
+    except UsageProblem:
+        # Another process was quicker; it may have had the same in mind.
+        if not folders.has_ledger:
+            raise
+        _check_same(folders.open_ledger(), plan)
+
+
+def _open_or_create_shared(plan: Plan, folders: RunFolders, ledger: str, *, at: float) -> None:
+    """The pointer comes last: without it, a run that another machine or an earlier process has made is found again."""
+    if plan.batch is not None:
+        raise UsageProblem("batches of a provider are kept in a run's own ledger", hint="leave out --ledger, or --batch")
+    # Before anything is made, an address that cannot be kept is refused.
+    reachable(ledger)
+    _make_folder(folders)
+    try:
+        create_ledger(folders.active, plan=msgspec.json.encode(plan), plan_sha256=plan_sha256(plan), at=at, address=ledger)
+    except UsageProblem:
+        point_to(folders.active, ledger)
+        _check_same(folders.open_ledger(), plan)
+    else:
+        point_to(folders.active, ledger)
 
 
 def _make_folder(folders: RunFolders) -> None:
@@ -168,7 +196,7 @@ def _take(lock: RunLock, surroundings: Surroundings, *, is_patient: bool) -> boo
 def _drive_locked(folders: RunFolders, surroundings: Surroundings, plan: Plan | None) -> None:
     check_place(folders)
     remove_stale_staging(folders.active)
-    ledger = open_ledger(folders.ledger)
+    ledger = folders.open_ledger()
     try:
         _Drive(ledger, folders, surroundings).to_the_end(plan)
     except KeyboardInterrupt as end:
@@ -185,13 +213,14 @@ def _clear(folders: RunFolders) -> None:
 
     The folder above stays even when it is empty: another run may be about to begin in it.
     """
+    empty_ledger(folders.active)
     shutil.rmtree(folders.active, ignore_errors=True)
 
 
 class _Drive:
     """The states of one run, from whichever it is in."""
 
-    def __init__(self, ledger: SqliteLedger, folders: RunFolders, surroundings: Surroundings) -> None:
+    def __init__(self, ledger: Ledger, folders: RunFolders, surroundings: Surroundings) -> None:
         self._ledger = ledger
         self._folders = folders
         self._surroundings = surroundings
@@ -242,7 +271,10 @@ class _Drive:
 
     def _collect(self, plan: Plan) -> None:
         """Bring answers from batches into the ledger; those of a cancelled run too, as far as they are paid for."""
-        if plan.batch is None or not (self._has_work() or has_open_batches(self._ledger)):
+        if plan.batch is None:
+            return
+        assert isinstance(self._ledger, SqliteLedger), "a run with batches has a ledger of its own"
+        if not (self._has_work() or has_open_batches(self._ledger)):
             return
         around = self._surroundings
         collecting = Collecting(

@@ -20,7 +20,6 @@ from assay.store.batch_book import BatchRow
 from assay.store.folder import RunFolder, open_run_folder
 from assay.store.ledger import RunRow
 from assay.store.redact import Redactor
-from assay.store.sqlite import open_ledger
 
 T = TypeVar("T")
 
@@ -33,7 +32,7 @@ def start(plan: Plan, runs_dir: Path, surroundings: Surroundings) -> RunResult:
     if folders.is_sealed:
         _check_same_as_sealed(folders, plan, environ=surroundings.environ)
     else:
-        open_or_create(plan, folders, at=surroundings.clock())
+        open_or_create(plan, folders, at=surroundings.clock(), ledger=surroundings.placement.ledger)
     return _driven(folders, surroundings, plan)
 
 
@@ -87,7 +86,7 @@ def cancel(folders: RunFolders, surroundings: Surroundings) -> RunResult:
 
 
 def _request_cancel(folders: RunFolders) -> None:
-    ledger = open_ledger(folders.ledger)
+    ledger = folders.open_ledger()
     try:
         ledger.request_cancel()
     finally:
@@ -192,7 +191,7 @@ def _sealed_result(folders: RunFolders) -> RunResult:
 
 def _looked_at(folders: RunFolders) -> tuple[RunRow, dict[str, int]]:
     """An unfinished run and its records by status, at this moment."""
-    ledger = open_ledger(folders.ledger)
+    ledger = folders.open_ledger()
     try:
         return ledger.run(), ledger.counts()
     finally:

@@ -163,8 +163,8 @@ def sweep_uploads(runs_dir: Path) -> list[str]:
         is_upload = (active / UPLOAD).is_dir()
         if folders.is_sealed:
             _clear_sealed(folders)
-        elif is_upload and folders.ledger.is_file():
-            unfinished.append((folders.ledger.stat().st_mtime, folders.run_id))
+        elif is_upload and folders.has_ledger:
+            unfinished.append((folders.ledger_file.stat().st_mtime, folders.run_id))
         elif is_upload:
             _remove(folders)
     return [run_id for _, run_id in sorted(unfinished)]

@@ -3,15 +3,18 @@
 import time
 from collections.abc import Callable
 from typing import TypeVar
+from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 from psycopg import IsolationLevel, errors
 from psycopg.conninfo import conninfo_to_dict
 
-from assay.core.errors import StoreUnavailable
+from assay.core.errors import StoreUnavailable, UsageProblem
 
 PATIENCE = 60.0
 """Seconds that a transaction is tried again while the server is away."""
+FIRST_PATIENCE = 10.0
+"""The same before anything has begun: an address may be wrong, and somebody waits to hear of it."""
 _PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 _TIMEOUT = 10
@@ -22,6 +25,8 @@ _AGAIN = (
 )
 _IDLE_IN_TRANSACTION = 60.0
 """Seconds after which the server ends a transaction that nobody goes on with, because its machine is gone: it has locks."""
+
+_EXAMPLE = "an address looks like postgresql://user@host:5432/database"
 
 T = TypeVar("T")
 
@@ -36,6 +41,21 @@ def shown_address(address: str) -> str:
     ports = str(known.get("port") or "5432").split(",")
     places = [f"{host}:{ports[min(number, len(ports) - 1)]}" for number, host in enumerate(hosts)]
     return f"postgresql://{','.join(places)}/{known.get('dbname') or ''}"
+
+
+def address_without_password(address: str) -> str:
+    """The address as it may be kept; raises UsageProblem for one that is none."""
+    try:
+        known = conninfo_to_dict(address)
+    except psycopg.ProgrammingError as problem:
+        raise UsageProblem(f"this is no address of PostgreSQL: {problem}".strip(), hint=_EXAMPLE) from problem
+    if not known.get("password"):
+        return address
+    parts = urlsplit(address)
+    if parts.scheme not in ("postgresql", "postgres") or not parts.password:
+        raise UsageProblem("the password of the ledger stands where it cannot be left out", hint=_EXAMPLE)
+    user, host = parts.netloc.rpartition("@")[0].split(":")[0], parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{user}@{host}"))
 
 
 class Link:
@@ -82,6 +102,10 @@ class Link:
             f"cannot use the ledger at {shown_address(self.address)}: {what}",
             hint="check that PostgreSQL runs, then resume the run",
         )
+
+    def take_over(self, other: "Link") -> None:
+        """Use the connection of another link, which has none afterwards."""
+        self._database, other._database = other._database, None
 
     def _connected(self) -> psycopg.Connection:
         if self._database is None or self._database.closed:

@@ -21,7 +21,7 @@ from assay.store.ledger_rows import (
     invalid_outcomes,
     outcome_values,
 )
-from assay.store.postgres.connection import Link, connect, shown_address
+from assay.store.postgres.connection import FIRST_PATIENCE, Link, connect, shown_address
 from assay.store.postgres.leases import PostgresLeases
 from assay.store.postgres.migrations import migrate
 
@@ -31,6 +31,7 @@ _INSERT_OUTCOMES: LiteralString = (
     " SELECT %s, * FROM unnest(%s::bigint[], %s::text[], %s::boolean[], %s::bytea[]) ON CONFLICT DO NOTHING"
 )
 _COPY_RECORDS: LiteralString = "COPY record(run, position, record_id, sha256, case_json, issues) FROM STDIN (FORMAT BINARY)"
+_SELECT_RUN: LiteralString = "SELECT run FROM run WHERE run_id = %s"
 _AT_ONCE = 2000
 """Rows that a reader of everything fetches in one go."""
 
@@ -41,7 +42,7 @@ class PostgresLedgers:
     """The runs of one database; its tables are made or brought up to date when it is opened."""
 
     def __init__(self, address: str) -> None:
-        self._link = Link(address)
+        self._link = Link(address, patience=FIRST_PATIENCE)
         try:
             self._link.attempt(migrate)
         except StoreUnavailable:
@@ -74,12 +75,7 @@ class PostgresLedgers:
 
     def open(self, run_id: str) -> "PostgresLedger":
         """The ledger of an existing run; raises RunNotFound when there is none."""
-        found = self._link.transact(lambda database: _one(database.execute("SELECT run FROM run WHERE run_id = %s", (run_id,))))
-        if found is None:
-            raise RunNotFound(
-                f'there is no run "{run_id}" at {shown_address(self._link.address)}', hint="`assay runs` lists the runs of a ledger"
-            )
-        return PostgresLedger(self._link.address, run_id, found[0])
+        return open_run(self._link.address, run_id)
 
     def remove(self, run_id: str) -> None:
         """Delete everything that is kept of a run."""
@@ -97,6 +93,32 @@ class PostgresLedger:
         self.run_id = run_id
         self._run = run
         self._link = Link(address)
+
+    @property
+    def address(self) -> str:
+        """Of the database."""
+        return self._link.address
+
+    def find(self) -> None:
+        """Look the run up by its id; raises RunNotFound."""
+        first = Link(self._link.address, patience=FIRST_PATIENCE)
+        try:
+            found = first.transact(lambda database: _one(database.execute(_SELECT_RUN, (self.run_id,))))
+        finally:
+            self._link.take_over(first)
+        if found is None:
+            where = shown_address(self._link.address)
+            raise RunNotFound(f'there is no run "{self.run_id}" at {where}', hint="`assay runs` lists the runs of a ledger")
+        self._run = int(found[0])
+
+    def remove_records(self) -> None:
+        """Delete the records of a run with all that became of them; the run itself, its states and its notes stay."""
+
+        def removed(database: psycopg.Connection) -> None:
+            for table in ("attempt", "outcome", "record", "shard", "span", "pool"):
+                database.execute(f"DELETE FROM {table} WHERE run = %s", (self._run,))
+
+        self._link.transact(removed)
 
     def run(self) -> RunRow:
         """The run's row."""
@@ -368,6 +390,17 @@ class PostgresLedger:
             raise StoreUnavailable(
                 f'the ledger of "{self.run_id}" holds a damaged row: {problem}', hint="restore the database from a copy"
             ) from problem
+
+
+def open_run(address: str, run_id: str) -> PostgresLedger:
+    """The ledger of an existing run; raises RunNotFound when there is none."""
+    ledger = PostgresLedger(address, run_id, 0)
+    try:
+        ledger.find()
+    except (RunNotFound, StoreUnavailable):
+        ledger.close()
+        raise
+    return ledger
 
 
 def _one(cursor: psycopg.Cursor[Any]) -> tuple[Any, ...] | None:

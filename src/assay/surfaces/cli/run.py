@@ -11,12 +11,14 @@ import msgspec
 
 from assay import api
 from assay.core.errors import SourceUnreadable, UsageProblem
+from assay.core.placement import HERE, Placement
 from assay.core.plan import ProfileId
 from assay.core.run_result import RunResult
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.chart_files import charts_option, check_charts
 from assay.surfaces.cli.numbers import Number
 from assay.surfaces.cli.pipeline import Pipeline, github_option, junit_option
+from assay.surfaces.cli.placement import placement_of, placement_options
 from assay.surfaces.cli.progress import RunProgress
 from assay.surfaces.cli.remote import Following, Remote, remote_of, say_left_out, server_options
 from assay.surfaces.cli.run_options import (
@@ -121,6 +123,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     no_download: bool
     remote: Remote | None = None
     telemetry: Telemetry = Telemetry()
+    placement: Placement
 
 
 _SENT = ("concurrency", "limit", "sample", "seed", "repeat", "quorum", "max_cost", "on_invalid")
@@ -192,6 +195,7 @@ _COUNT = click.IntRange(min=1)
 @click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
 @metrics_file_option
 @telemetry_options
+@placement_options
 @server_options
 @click.option("--no-download", is_flag=True, help="With --server: leave the artifacts there.")
 @click.pass_context
@@ -200,8 +204,9 @@ def command(context: click.Context, /, **given: Any) -> None:
     # The default of --runs-dir must not win over the run file; a folder that was named, on the line or in the environment, does.
     if context.get_parameter_source("runs_dir") is click.core.ParameterSource.DEFAULT:
         given["runs_dir"] = None
-    remote, telemetry = remote_of(given), telemetry_of(given)
-    options = msgspec.structs.replace(msgspec.convert(given, Options), remote=remote, telemetry=telemetry)
+    remote, telemetry, placement = remote_of(given), telemetry_of(given), placement_of(given)
+    given |= {"remote": remote, "telemetry": telemetry, "placement": placement}
+    options = msgspec.convert(given, Options)
     context.exit(run(options))
 
 
@@ -228,7 +233,7 @@ def run(options: Options) -> int:
         for line in batch_lines(planned):
             click.echo(f"assay: {printable(line)}", err=True)
     with telling(options.telemetry) as tellers:
-        results = run_each(planned, shown, tellers)
+        results = run_each(planned, shown, tellers, placement=options.placement)
     waiting = tuple(plan.candidate.name for plan in planned.plans[len(results) :])
     return conclude(results, msgspec.structs.replace(shown, waiting=waiting))
 
@@ -382,7 +387,7 @@ def _is_run_file(source: str) -> bool:
         return False
 
 
-def run_each(planned: api.PlannedRuns, shown: Shown, tellers: Tellers) -> list[RunResult]:
+def run_each(planned: api.PlannedRuns, shown: Shown, tellers: Tellers, *, placement: Placement = HERE) -> list[RunResult]:
     """One run after the other; the first that is stopped is the last."""
     results: list[RunResult] = []
     for plan in planned.plans:
@@ -398,6 +403,7 @@ def run_each(planned: api.PlannedRuns, shown: Shown, tellers: Tellers) -> list[R
                 observe=tellers.observer,
                 takes_signals=True,
                 is_detached=shown.is_detached,
+                placement=placement,
             )
         tellers.run_ended(results[-1])
         if not results[-1].is_finished and not shown.is_detached:

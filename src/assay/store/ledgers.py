@@ -1,0 +1,122 @@
+"""Where the ledger of a run is: a file in its working folder, or rows in a PostgreSQL that many machines share."""
+
+import os
+import secrets
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from assay.core.errors import MissingExtra, StoreUnavailable, UsageProblem
+from assay.store.failures import disk_errors, sync_folder
+from assay.store.ledger import Ledger
+from assay.store.sqlite import create_ledger as create_file
+from assay.store.sqlite import open_ledger as open_file
+
+if TYPE_CHECKING:
+    from assay.store.postgres import PostgresLedgers
+
+LEDGER = "ledger.sqlite"
+POINTER = "ledger.json"
+"""In the place of the file it says where the shared ledger of the run is."""
+LEDGER_VARIABLE = "ASSAY_LEDGER"
+"""The variable of the environment with the address of a shared ledger; the one place of ours that may hold its password."""
+
+
+class Pointer(msgspec.Struct, frozen=True):
+    """Where the shared ledger of a run is."""
+
+    ledger: str
+    """Its address, without a password."""
+
+
+def ledger_file(active: Path) -> Path:
+    """What makes a working folder that of a run: the ledger, or what points to it."""
+    own = active / LEDGER
+    return own if own.is_file() else active / POINTER
+
+
+def has_ledger(active: Path) -> bool:
+    """True when the working folder is that of a run."""
+    return (active / LEDGER).is_file() or (active / POINTER).is_file()
+
+
+def pointed_to(active: Path) -> str:
+    """The address of the shared ledger, as it is kept; empty for a run with a ledger of its own. Raises StoreUnavailable."""
+    path = active / POINTER
+    try:
+        with disk_errors(path):
+            return msgspec.json.decode(path.read_bytes(), type=Pointer).ledger if path.is_file() else ""
+    except msgspec.DecodeError as problem:
+        raise StoreUnavailable(f'"{path}" is damaged: {problem}', hint="write the address of the ledger into it again") from problem
+
+
+def create_ledger(active: Path, *, plan: bytes, plan_sha256: str, at: float, address: str = "") -> None:
+    """A new run in state `queued`, here or at the address; raises UsageProblem when there is one already."""
+    if not address:
+        create_file(active / LEDGER, plan=plan, plan_sha256=plan_sha256, at=at).close()
+        return
+    ledgers = shared_ledgers(address)
+    try:
+        ledgers.create(active.name, plan=plan, plan_sha256=plan_sha256, at=at).close()
+    finally:
+        ledgers.close()
+
+
+def open_ledger(active: Path) -> Ledger:
+    """The ledger of an existing run, wherever it is; raises RunNotFound when there is none."""
+    address = pointed_to(active)
+    if not address:
+        return open_file(active / LEDGER)
+    ledger: Ledger = _postgres().open_run(reachable(address), active.name)
+    return ledger
+
+
+def point_to(active: Path, address: str) -> None:
+    """Let a working folder stand for a run whose ledger is elsewhere; raises UsageProblem for an address that cannot be kept."""
+    kept = msgspec.json.encode(Pointer(_postgres().address_without_password(address)))
+    path, new = active / POINTER, active / f".{POINTER}-{secrets.token_hex(8)}"
+    with disk_errors(path):
+        new.write_bytes(kept)
+        new.replace(path)
+    sync_folder(active)
+
+
+def empty_ledger(active: Path) -> None:
+    """Delete the records of a run that has ended from a shared ledger; that there was one, and how it ended, stays."""
+    address = pointed_to(active)
+    if address:
+        ledger = _postgres().open_run(reachable(address), active.name)
+        try:
+            ledger.remove_records()
+        finally:
+            ledger.close()
+
+
+def shared_ledgers(address: str) -> "PostgresLedgers":
+    """The runs of a shared ledger, whose tables are brought up to date; raises UsageProblem for an address that is none."""
+    ledgers: PostgresLedgers = _postgres().PostgresLedgers(reachable(address))
+    return ledgers
+
+
+def reachable(address: str) -> str:
+    """The address with the password that the environment has for it."""
+    given = os.environ.get(LEDGER_VARIABLE, "")
+    without = _postgres().address_without_password
+    if given and without(given) == without(address):
+        return given
+    if without(address) != address:
+        raise UsageProblem(
+            "the address of the ledger holds a password, which others on this machine can read",
+            hint=f"give the whole address in {LEDGER_VARIABLE}, or the password in PGPASSWORD or ~/.pgpass",
+        )
+    return address
+
+
+def _postgres() -> ModuleType:
+    try:
+        return import_module("assay.store.postgres")
+    except ModuleNotFoundError as problem:
+        raise MissingExtra("a shared ledger needs psycopg", hint="install it: pip install 'assay[postgres]'") from problem

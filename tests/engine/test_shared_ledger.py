@@ -1,0 +1,158 @@
+"""Runs whose ledger is in PostgreSQL: the same commands, the same results, and a server that may go away meanwhile."""
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import psycopg
+import pytest
+
+from assay import api
+from assay.core.errors import UsageProblem
+from assay.core.run_result import RunResult
+from tests.crash.check import problems_of, stable_artifacts
+from tests.crash.job import Job, steady, write_job
+from tests.crash.provider import CountingProvider
+from tests.store.databases import Database
+
+SECRET = "only-in-the-environment"
+
+
+@pytest.fixture
+def provider() -> Iterator[CountingProvider]:
+    with CountingProvider(steady, latency=0.02) as opened:
+        yield opened
+
+
+@pytest.fixture
+def job(tmp_path: Path, provider: CountingProvider, database: Database) -> Job:
+    """A job whose runs are kept in the database."""
+    return kept(write_job(tmp_path, provider.base_url, records=40), database)
+
+
+def kept(job: Job, database: Database) -> Job:
+    return msgspec.structs.replace(job, options=("--ledger", database.address))
+
+
+def run(job: Job, run_id: str, **options: object) -> RunResult:
+    (result,) = api.run(job.folder / "run.json", run_id=run_id, runs_dir=str(job.runs), **options)
+    return result
+
+
+def peaceful(job: Job) -> dict[str, object]:
+    """What a run with a ledger of its own leaves."""
+    run(job, "peaceful")
+    return stable_artifacts(job.runs / "peaceful")
+
+
+def name_of(job: Job) -> str:
+    """An id that no other test has in the same database."""
+    return f"run-{job.folder.name}"[:60].rstrip("-_")
+
+
+def start_and_wait(job: Job, run_id: str, provider: CountingProvider, calls: int) -> "subprocess.Popen[str]":
+    before = provider.calls.total()
+    running = job.start(run_id)
+    while provider.calls.total() < before + calls:
+        assert running.poll() is None, running.communicate()
+        time.sleep(0.005)
+    return running
+
+
+def rows_of(database: Database, run_id: str) -> tuple[int, str]:
+    with psycopg.connect(database.address) as connection:
+        (found,) = connection.execute(
+            "SELECT count(record.position), max(run.state) FROM run LEFT JOIN record USING (run) WHERE run_id = %s", (run_id,)
+        ).fetchall()
+    return int(found[0]), str(found[1])
+
+
+def test_a_run_kept_in_postgresql_leaves_what_any_other_leaves(job: Job, database: Database) -> None:
+    expected = peaceful(job)
+    result = run(job, name_of(job), ledger=database.address)
+    assert result.state == "completed_with_failures"
+    assert problems_of(job, name_of(job), expected) == []
+
+
+def test_of_a_run_that_has_ended_the_database_keeps_the_state_and_no_record(job: Job, database: Database) -> None:
+    run(job, name_of(job), ledger=database.address)
+    assert rows_of(database, name_of(job)) == (0, "completed_with_failures")
+
+
+def test_a_run_that_was_killed_goes_on_without_being_told_where_its_ledger_is(
+    job: Job, provider: CountingProvider, database: Database
+) -> None:
+    expected = peaceful(job)
+    running = start_and_wait(job, name_of(job), provider, 8)
+    running.kill()
+    running.communicate()
+    assert rows_of(database, name_of(job)) == (42, "running")
+    listed = {listing.run_id: listing.state for listing in api.list_runs(job.runs)}
+    assert listed == {"peaceful": "completed_with_failures", name_of(job): "running"}
+    api.resume(name_of(job), runs_dir=job.runs)
+    assert problems_of(job, name_of(job), expected) == []
+
+
+def test_a_cancel_reaches_a_run_through_the_database(tmp_path: Path, provider: CountingProvider, database: Database) -> None:
+    job = kept(write_job(tmp_path, provider.base_url, records=400), database)
+    running = start_and_wait(job, name_of(job), provider, 20)
+    api.cancel(name_of(job), runs_dir=job.runs)
+    running.communicate()
+    assert (running.returncode, api.open_run(name_of(job), runs_dir=job.runs).result.state) == (130, "cancelled")
+
+
+def test_a_run_outlives_restarts_of_the_database(tmp_path: Path, provider: CountingProvider, database: Database) -> None:
+    job = kept(write_job(tmp_path, provider.base_url, records=150), database)
+    expected = peaceful(job)
+    running = start_and_wait(job, name_of(job), provider, 8)
+    for _ in range(3):
+        database.restart_at_once()
+        time.sleep(0.3)
+    _, errors = running.communicate(timeout=120)
+    assert running.returncode == 0, errors
+    assert problems_of(job, name_of(job), expected) == []
+
+
+def test_a_signal_drains_a_run_kept_in_the_database(job: Job, provider: CountingProvider) -> None:
+    expected = peaceful(job)
+    calls = provider.calls.total()
+    running = start_and_wait(job, name_of(job), provider, 8)
+    running.send_signal(signal.SIGINT)
+    running.communicate()
+    assert running.returncode == 130
+    api.resume(name_of(job), runs_dir=job.runs)
+    assert problems_of(job, name_of(job), expected) == []
+    assert provider.calls.total() == 2 * calls
+
+
+def test_the_same_id_with_other_settings_is_refused_in_the_database_too(
+    job: Job, provider: CountingProvider, database: Database, tmp_path: Path
+) -> None:
+    running = start_and_wait(job, name_of(job), provider, 8)
+    running.kill()
+    running.communicate()
+    with pytest.raises(UsageProblem, match=r"other settings \(limit\)"):
+        api.run(job.folder / "run.json", run_id=name_of(job), runs_dir=str(tmp_path / "other"), ledger=database.address, limit=3)
+
+
+def test_a_password_is_taken_from_the_environment_and_kept_nowhere(
+    job: Job, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = database.address.replace("assay@", f"assay:{SECRET}@")
+    with pytest.raises(UsageProblem, match="holds a password"):
+        run(job, name_of(job), ledger=address)
+    monkeypatch.setenv("ASSAY_LEDGER", address)
+    run(job, name_of(job), ledger=address)
+    written = b"".join(path.read_bytes() for path in job.runs.rglob("*") if path.is_file())
+    assert SECRET.encode() not in written
+
+
+@pytest.mark.parametrize("address", ["sqlite:///x", "http://127.0.0.1/"])
+def test_what_is_no_address_of_postgresql_is_refused_before_any_call(job: Job, provider: CountingProvider, address: str) -> None:
+    with pytest.raises(UsageProblem, match="no address of PostgreSQL"):
+        run(job, "x", ledger=address)
+    assert provider.calls.total() == 0
+    assert list(api.list_runs(job.runs)) == []
