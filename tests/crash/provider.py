@@ -21,9 +21,10 @@ _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 class CountingProvider:
     """Speaks chat completions for the time of a `with` block; requests are told apart by model and by `[case NAME]` in them."""
 
-    def __init__(self, script: Script, *, latency: float = 0.0) -> None:
+    def __init__(self, script: Script, *, latency: float = 0.0, is_held: bool = False) -> None:
         self._script = script
         self.latency = latency
+        self._turns = asyncio.Semaphore(0) if is_held else None
         self._ready = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -44,6 +45,13 @@ class CountingProvider:
     def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+
+    def let(self, answers: int) -> None:
+        """A provider that is held gives so many more answers."""
+        turns = self._turns
+        assert turns is not None
+        for _ in range(answers):
+            self._loop.call_soon_threadsafe(turns.release)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -75,6 +83,8 @@ class CountingProvider:
         self.calls[key] += 1
         self._in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self._in_flight)
+        if self._turns:
+            await self._turns.acquire()
         if self.latency:
             await asyncio.sleep(self.latency)
         self._in_flight -= 1

@@ -89,16 +89,17 @@ def runs_page(request: AnyRequest) -> Answer:
 @get("/live/runs")
 async def live_runs(request: AnyRequest) -> Stream:
     """The rows of unfinished runs whenever they change."""
-    choice = read_choice(request, RunsChoice)
-    return _stream(_row_events(server_of(request), choice, reader=reader_of(request)))
+    choice, server = read_choice(request, RunsChoice), server_of(request)
+    # Before the answer begins: whatever starts once a page has it is news.
+    known = await asyncio.to_thread(_listed, server)
+    return _stream(_row_events(server, choice, known=known, reader=reader_of(request)))
 
 
 def _stream(events: AsyncIterator[bytes]) -> Stream:
     return Stream(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
-async def _row_events(server: Server, choice: RunsChoice, *, reader: Reader) -> AsyncIterator[bytes]:
-    known = await asyncio.to_thread(_listed, server)
+async def _row_events(server: Server, choice: RunsChoice, *, known: dict[str, RunListing], reader: Reader) -> AsyncIterator[bytes]:
     quiet, told = KEEP_ALIVE_SECONDS, 0
     while not server.queue.is_stopping:
         quiet += POLL_SECONDS
