@@ -2,16 +2,12 @@
 
 import json
 import threading
-import time
 from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Self
 
 HANG_UP = None
 """In the place of an answer: the connection is closed without one."""
-
-
-SILENCE_S = 1.0
 
 
 class Told(NamedTuple):
@@ -32,7 +28,7 @@ class Asked(NamedTuple):
 
 
 SILENT = Told(0, b"")
-"""In the place of an answer: nothing, for longer than a client with a short timeout waits."""
+"""In the place of an answer: nothing, for longer than a client waits."""
 
 
 def told(value: Any, status: int = 200, **headers: str) -> Told:
@@ -49,6 +45,7 @@ class Answering:
     def __init__(self, answers: Iterable[Told | None]) -> None:
         left = list(answers)
         asked: list[Asked] = []
+        ended = threading.Event()
 
         class Scripted(BaseHTTPRequestHandler):
             def answer(self) -> None:
@@ -57,7 +54,7 @@ class Answering:
                 told = left.pop(0)
                 self.close_connection = True
                 if told is SILENT:
-                    time.sleep(SILENCE_S)
+                    ended.wait()
                 elif told is not None:
                     self.send_response(told.status)
                     for name, text in {"Content-Length": str(len(told.body)), **told.headers}.items():
@@ -70,6 +67,7 @@ class Answering:
             def log_message(self, *_: object) -> None: ...
 
         self.asked = asked
+        self._ended = ended
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Scripted)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
@@ -78,5 +76,6 @@ class Answering:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ended.set()
         self._server.shutdown()
         self._server.server_close()

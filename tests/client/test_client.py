@@ -73,7 +73,7 @@ def test_watcher_sees_the_run_on_its_way(client: assay.Client) -> None:
 
 
 def test_waiting_ends_when_the_time_is_up_and_the_run_goes_on(client: assay.Client) -> None:
-    started = client.start(DOCUMENT, model="scripted/slow-2000")
+    started = client.start(DOCUMENT, model="scripted/slow-3000")
     assert not client.wait(started.run_id, seconds=0.2).is_finished
     client.cancel(started.run_id)
     assert client.wait(started.run_id).state == "cancelled"

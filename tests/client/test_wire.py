@@ -46,7 +46,7 @@ def test_wait_beyond_the_patience_is_not_begun() -> None:
 
 def test_silent_request_is_repeated_however_long_it_was_silent() -> None:
     with Answering([HEALTHY, SILENT, HEALTHY]) as server:
-        client = assay.Client(server.url, timeout=0.3, patience=0.3)
+        client = assay.Client(server.url, timeout=1.5, patience=1.5)
         client.health()
         assert client.health().status == "ok"
         assert len(server.asked) == 3

@@ -39,7 +39,7 @@ def not_created(*request: object) -> str | None:
 
 def impatient(provider: BatchProvider) -> dict[str, object]:
     """The provider, from which nobody waits long for an answer."""
-    return {"name": "shop", "kind": "anthropic", "base_url": provider.base_url, "timeout": 0.3}
+    return {"name": "shop", "kind": "anthropic", "base_url": provider.base_url, "timeout": 1.5}
 
 
 def doubtful(folder: Path, provider: BatchProvider) -> Path:

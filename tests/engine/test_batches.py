@@ -174,7 +174,7 @@ def test_a_batch_of_the_same_size_that_is_somebody_elses_is_not_taken_for_ours(t
 
 
 def _impatient(provider: BatchProvider) -> dict[str, object]:
-    return {"name": "shop", "kind": "anthropic", "base_url": provider.base_url, "timeout": 0.3}
+    return {"name": "shop", "kind": "anthropic", "base_url": provider.base_url, "timeout": 1.5}
 
 
 @BOTH

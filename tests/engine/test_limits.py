@@ -24,14 +24,14 @@ def limits_of(stop: asyncio.Event, *, concurrency: int = 8) -> Limits:
     return Limits(plan, clock=time.time, stop=stop)
 
 
-async def ended_by(event: Callable[[Limits, asyncio.Event], None]) -> bool:
-    """Whether something ends the wait of a record for provider `a`."""
+async def ended_by(event: Callable[[Limits, asyncio.Event], None], *, seconds: float = 60) -> bool:
+    """Whether something ends the wait of a record for provider `a` within so many seconds."""
     stop = asyncio.Event()
     limits = limits_of(stop)
     waiting = asyncio.create_task(limits.pause(LONG, [limits.gate("a", "candidate")]))
     await asyncio.sleep(0)
     event(limits, stop)
-    done, _ = await asyncio.wait([waiting], timeout=0.1)
+    done, _ = await asyncio.wait([waiting], timeout=seconds)
     waiting.cancel()
     return [task.exception() for task in done] == [None]
 
@@ -41,7 +41,7 @@ def test_a_record_between_two_rounds_hears_when_its_provider_takes_no_more_calls
 
 
 def test_a_record_between_two_rounds_does_not_care_for_another_provider() -> None:
-    assert not asyncio.run(ended_by(lambda limits, _: limits.gate("b", "judge").lane.failed(QUOTA, 0.0)))
+    assert not asyncio.run(ended_by(lambda limits, _: limits.gate("b", "judge").lane.failed(QUOTA, 0.0), seconds=0.1))
 
 
 def test_a_stop_ends_the_wait_between_two_rounds() -> None:

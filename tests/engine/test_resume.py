@@ -93,13 +93,21 @@ def peaceful(job: Job, _: CountingProvider) -> dict[str, object]:
     return stable_artifacts(job.runs / "peaceful")
 
 
+def is_unheard(running: "subprocess.Popen[str]", number: int) -> bool:
+    """Whether a signal still waits for the process; a second one would be the same one until then."""
+    status = Path(f"/proc/{running.pid}/status").read_text(encoding="utf-8")
+    waiting = (int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigPnd", "ShdPnd")))
+    return any(pending >> (number - 1) & 1 for pending in waiting)
+
+
 def test_a_second_signal_stops_the_run_at_once(tmp_path: Path) -> None:
     with CountingProvider(steady, latency=600) as provider:
         job = write_job(tmp_path, provider.base_url, records=12, providers=[{"name": "stub", "base_url": provider.base_url}])
         running = job.start("x")
         wait_for_calls(provider, job.concurrency)
         running.send_signal(signal.SIGINT)
-        time.sleep(0.2)
+        while is_unheard(running, signal.SIGINT):
+            time.sleep(0.005)
         running.send_signal(signal.SIGINT)
         _, errors = running.communicate()
         provider.latency = 0.0

@@ -46,7 +46,7 @@ class MlflowServer:
 
     def _answers(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.uri}/health", timeout=5) as answer:
+            with urllib.request.urlopen(f"{self.uri}/health", timeout=30) as answer:
                 return answer.status == 200
         except (urllib.error.URLError, OSError):
             return False

@@ -1,6 +1,7 @@
 """What the tests of models share: a plan with one model, one ask, one answer."""
 
 import asyncio
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,13 +37,18 @@ def reply_to(plan: Plan, ask: Ask | None = None, *, environ: Mapping[str, str] =
     return replies_to(plan, ask or ask_of(), times=1, environ=environ)[0]
 
 
-def replies_to(plan: Plan, ask: Ask, *, times: int, environ: Mapping[str, str] = ENVIRON, pause: float = 0.0) -> list[Reply]:
+def replies_to(
+    plan: Plan, ask: Ask, *, times: int, environ: Mapping[str, str] = ENVIRON, awaited: threading.Event | None = None
+) -> list[Reply]:
+    """What the plan's model answers so many times, each time after what is awaited."""
+
     async def answers() -> list[Reply]:
         replies = []
         async with open_models(plan, environ=environ) as models:
             for _ in range(times):
                 replies.append(await models["m"].reply(ask))
-                await asyncio.sleep(pause)
+                if awaited:
+                    await asyncio.to_thread(awaited.wait, 60)
         return replies
 
     return asyncio.run(answers())

@@ -126,13 +126,14 @@ def drip(sent: bytes, seconds: float) -> Play:
     return play
 
 
-def send_late(first: bytes, late: bytes, seconds: float) -> Play:
-    """An answer, and after a while a second one that nobody asked for."""
+def send_late(first: bytes, late: bytes, seconds: float, *, sent: threading.Event | None = None) -> Play:
+    """An answer, and after a while a second one that nobody asked for; `sent` is set when that one is on its way."""
 
     def play(connection: socket.socket) -> None:
         connection.sendall(first)
         threading.Event().wait(seconds)
         connection.sendall(late)
+        (sent or threading.Event()).set()
 
     return play
 

@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import threading
-import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -38,7 +37,7 @@ def statuses(url: str, *, times: int, pause: float = 0.0) -> list[int]:
     """The statuses of so many requests, one after the other."""
 
     async def asked() -> list[HttpReply]:
-        pool = HttpPool(url, seconds=5.0)
+        pool = HttpPool(url, seconds=60.0)
         replies = []
         for _ in range(times):
             replies.append(await pool.send(pool.head("GET", url, {}) + b"\r\n"))
@@ -137,7 +136,7 @@ def test_a_connection_is_used_again_where_nothing_is_left_to_say(answer: bytes, 
 
 def test_a_connection_that_was_closed_while_it_was_idle_is_not_used_again() -> None:
     with counting_provider(OK, closes=True) as (url, requests):
-        assert statuses(url, times=3, pause=0.05) == [200, 200, 200]
+        assert statuses(url, times=3, pause=0.3) == [200, 200, 200]
     assert requests == [1, 1, 1]
 
 
@@ -255,22 +254,20 @@ def test_an_answer_that_comes_after_its_connection_was_idle_is_not_taken_for_ano
         assert statuses(url, times=2, pause=0.2) == [200, 200]
 
 
-def stand_still() -> None:
-    """Hold the event loop, so that what arrives meanwhile stays with the operating system."""
-    time.sleep(0.3)
-
-
 def test_bytes_that_nobody_has_read_yet_answer_no_other_request() -> None:
+    sent = threading.Event()
+
     async def asked(url: str) -> list[int]:
-        pool = HttpPool(url, seconds=5.0)
+        pool = HttpPool(url, seconds=60.0)
         request = pool.head("GET", url, {}) + b"\r\n"
         first = await pool.send(request)
-        stand_still()
+        # Holds the event loop, so that what arrives meanwhile stays with the operating system.
+        sent.wait(60)
         second = await pool.send(request)
         await pool.close()
         return [first.status, second.status]
 
-    with faulty_provider(send_late(OK, http(b"{}", status=418), 0.05), send(OK)) as url:
+    with faulty_provider(send_late(OK, http(b"{}", status=418), 0.05, sent=sent), send(OK)) as url:
         assert asyncio.run(asked(url)) == [200, 200]
 
 
@@ -283,7 +280,7 @@ def test_a_provider_that_ends_a_connection_before_the_request_is_no_answer_at_on
         await connection.exchange(b"GET / HTTP/1.1\r\n\r\n", seconds=600)
 
     with server(lambda connection: connection.sendall(said)) as port, pytest.raises(Broken, match="before the request was sent"):
-        asyncio.run(asyncio.wait_for(asked(port), 20))
+        asyncio.run(asyncio.wait_for(asked(port), 60))
 
 
 def test_an_answer_in_tiny_chunks_takes_little_more_memory_than_its_bytes() -> None:

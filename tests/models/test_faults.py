@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +33,7 @@ from tests.models.faulty_provider import (
     send_late,
 )
 
-TIMEOUT = 0.5
+TIMEOUT = 1.0
 AWKWARD_KEY = "sk-abc+def/ghi==0123456789"
 OK = http(completion())
 FAULTS: dict[str, tuple[Play, str]] = {
@@ -116,9 +117,10 @@ def test_characters_that_no_text_may_hold_are_replaced_and_flagged(awkward: byte
 
 
 def test_a_second_answer_that_nobody_asked_for_answers_no_other_request() -> None:
-    with faulty_provider(send_late(OK, http(completion("stale")), 0.1), drip(http(completion("fresh")), 0.002)) as url:
+    sent = threading.Event()
+    with faulty_provider(send_late(OK, http(completion("stale")), 0.1, sent=sent), drip(http(completion("fresh")), 0.002)) as url:
         plan = plan_of(provider_of("openai", url))
-        replies = replies_to(plan, ask_of(), times=3, pause=0.3)
+        replies = replies_to(plan, ask_of(), times=3, awaited=sent)
     assert [reply.text for reply in replies] == ["4", "fresh", "fresh"]
 
 

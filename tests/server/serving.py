@@ -2,12 +2,14 @@
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -30,10 +32,12 @@ class Answered(NamedTuple):
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nobody has, below those that a system gives to outgoing connections: it is still free when it is used."""
+    for port in random.SystemRandom().sample(range(12_000, 32_000), 100):
+        with suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")
 
 
 class Serving:
@@ -118,11 +122,12 @@ class Serving:
         return run
 
     def wait_for(self, what: Callable[[], object]) -> None:
-        """Return when something is so."""
-        end = time.monotonic() + PATIENCE
+        """Return when something is so; asks ever less often, so that a long wait is within the rate of a caller."""
+        end, pause = time.monotonic() + PATIENCE, 0.02
         while not what():
             assert time.monotonic() < end, "it is still not so"
-            time.sleep(0.02)
+            time.sleep(pause)
+            pause = min(pause * 1.1, 0.3)
 
     def children(self) -> list[int]:
         """The processes that the service has started."""

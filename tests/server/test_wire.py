@@ -150,7 +150,7 @@ def test_every_spelling_of_an_address_needs_the_same_scope(tmp_path: Path) -> No
 
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with Serving(tmp_path_factory.mktemp("strict"), settings="idle_seconds: 0.5\nmax_connections: 20\n") as serving:
+    with Serving(tmp_path_factory.mktemp("strict"), settings="idle_seconds: 1\nmax_connections: 20\n") as serving:
         yield serving
 
 

@@ -144,7 +144,7 @@ def typed_in(shell: str, folder: Path, options: list[str], steps: list[tuple[str
     return shown
 
 
-def read_until(terminal: int, awaited: str, *, seconds: float = 30) -> str:
+def read_until(terminal: int, awaited: str, *, seconds: float = 60) -> str:
     shown, end = "", time.monotonic() + seconds
     while awaited not in shown and time.monotonic() < end:
         if select.select([terminal], [], [], 0.2)[0]:

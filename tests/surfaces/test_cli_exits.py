@@ -23,7 +23,7 @@ def assay(*arguments: str) -> Result:
     return CliRunner().invoke(program, arguments, prog_name="assay")
 
 
-def wait_for(pattern: str, *, seconds: float = 20) -> None:
+def wait_for(pattern: str, *, seconds: float = 60) -> None:
     """Return when a file of that pattern is in the working folder."""
     deadline = time.monotonic() + seconds
     while not list(Path().glob(pattern)) and time.monotonic() < deadline:

@@ -3,9 +3,11 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,16 +36,19 @@ def document(result: Result) -> Any:
     return json.loads(result.stdout)
 
 
-def wait_for(path: Path, *, seconds: float = 30) -> None:
-    """Return when the file is there."""
-    wait_for_any(path.parent, path.name, seconds=seconds)
-
-
-def wait_for_any(folder: Path, pattern: str, *, seconds: float = 30) -> None:
-    """Return when a file of such a name is in the folder."""
-    deadline = time.monotonic() + seconds
-    while not list(folder.glob(pattern)) and time.monotonic() < deadline:
+def wait_for_an_answer(folder: Path) -> None:
+    """Return when the run under way has its first answer: by then it hears signals."""
+    end = time.monotonic() + 60
+    while not any(map(has_an_answer, folder.glob("runs/.active/*/ledger.sqlite"))):
+        assert time.monotonic() < end, "there is no answer yet"
         time.sleep(0.02)
+
+
+def has_an_answer(ledger: Path) -> bool:
+    # Reading only; a ledger that is just being made has no table yet.
+    with closing(sqlite3.connect(f"file:{ledger}?mode=ro", uri=True)) as database, suppress(sqlite3.OperationalError):
+        return bool(database.execute("SELECT 1 FROM attempt LIMIT 1").fetchall())
+    return False
 
 
 @pytest.fixture(autouse=True)
@@ -285,8 +290,7 @@ def test_what_a_model_says_cannot_move_the_cursor() -> None:
 def test_an_interrupted_run_exits_130_and_is_resumed(folder: Path) -> None:
     slow = ["run", "golden.json", "--model", "scripted/slow-400", "--judge", "scripted/judge-4", "--run-id", "slow"]
     with subprocess.Popen([*ASSAY, *slow, "--concurrency", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
-        wait_for(folder / "runs/.active/slow/ledger.sqlite")
-        time.sleep(0.7)
+        wait_for_an_answer(folder)
         run.send_signal(signal.SIGINT)
         printed, complaints = run.communicate(timeout=60)
     assert run.returncode == 130
@@ -307,8 +311,7 @@ def test_an_interrupted_run_of_several_candidates_keeps_the_shape_of_its_json(fo
     models = ["--model", "scripted/slow-400", "--model", "scripted/echo", "--judge", "scripted/judge-4", "--concurrency", "1"]
     command = [*ASSAY, "run", "golden.json", *models, *named, "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
-        wait_for_any(folder / "runs/.active", "*/ledger.sqlite")
-        time.sleep(0.7)
+        wait_for_an_answer(folder)
         run.send_signal(signal.SIGINT)
         printed, complaints = run.communicate(timeout=60)
     assert (run.returncode, [found["state"] for found in json.loads(printed)["runs"]]) == (130, ["running"])
@@ -320,8 +323,7 @@ def test_a_run_that_is_cancelled_elsewhere_exits_130_and_is_sealed(folder: Path)
     slow = ["run", "golden.json", "--model", "scripted/slow-400", "--judge", "scripted/judge-4", "--run-id", "slow", "--json"]
     environment = {**os.environ, "NO_COLOR": "1"}
     with subprocess.Popen([*ASSAY, *slow, "--concurrency", "1"], stdout=subprocess.PIPE, env=environment, text=True) as run:
-        wait_for(folder / "runs/.active/slow/ledger.sqlite")
-        time.sleep(0.7)
+        wait_for_an_answer(folder)
         cancelled = assay("cancel", "slow")
         printed, _ = run.communicate(timeout=60)
     assert (cancelled.exit_code, run.returncode) == (0, 130)
