@@ -24,8 +24,9 @@ from assay.engine.attachments import (
 from assay.engine.folders import RunFolders
 from assay.engine.planning import PlannedRuns
 from assay.engine.request import RunRequest
-from assay.engine.run import Surroundings, drive, open_or_create
+from assay.engine.run import drive, open_or_create
 from assay.engine.selection import prepared_records
+from assay.engine.surroundings import Surroundings
 from tests.engine.run_settings import mcq_row, planned, problems_of, write_rows
 
 

@@ -25,7 +25,6 @@ from assay.engine.recompute import differences
 from assay.engine.request import PlanProblems, RunRequest
 from assay.engine.rescore import Rescoring
 from assay.engine.rescore import rescore as rescore_run
-from assay.engine.run import Surroundings
 from assay.engine.run_file import is_run_file
 from assay.engine.run_id import new_run_id
 from assay.engine.runs import cancel as cancel_run
@@ -33,6 +32,7 @@ from assay.engine.runs import list_runs as listed_runs
 from assay.engine.runs import result_of, retry_plan
 from assay.engine.runs import resume as resume_run
 from assay.engine.runs import start as start_run
+from assay.engine.surroundings import Surroundings
 from assay.engine.tally import Snapshot
 from assay.models import reach_models
 from assay.models.scripted import scripted_problems

@@ -43,6 +43,11 @@ class Crew:
         self._first_rounds += len(sizes)
         self._changed.set()
 
+    @property
+    def is_retrying_all(self) -> bool:
+        """True when every record in hand is being tried again."""
+        return bool(self._retrying) and not self._first_rounds
+
     def complete(self) -> None:
         """No further shard will come."""
         self._is_complete = True
@@ -76,5 +81,5 @@ class Crew:
         self._changed.set()
 
     def _look(self) -> None:
-        if self._is_complete and not self._first_rounds and self._retrying:
+        if self._is_complete and self.is_retrying_all:
             self.only_retries.set()

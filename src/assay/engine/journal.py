@@ -81,9 +81,9 @@ class Journal:
         """Another use of the ledger, in the ledger's own thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: function(*args, **kwargs))
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Write what is left, even though nobody waits for it any more, and wait until it is written."""
         if self._timer is not None:
             self._timer.cancel()
             self._thread.submit(self._commit, self._pending)
-        self._thread.shutdown(wait=True)
+        await asyncio.to_thread(self._thread.shutdown)

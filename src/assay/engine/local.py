@@ -29,8 +29,8 @@ async def run_local(room: Room, *, on_retrying: Callable[[], Awaitable[None]]) -
 async def _run_shards(room: Room, on_retrying: Callable[[], Awaitable[None]]) -> None:
     journal, crew = room.journal, room.crew
     owner = worker_name()
-    watchers = [asyncio.create_task(_watched(look, room)) for look in (partial(_mark_retrying, act=on_retrying), _look_for_cancel)]
-    shards: list[asyncio.Task[None]] = []
+    watchers = [asyncio.create_task(watched(look, room)) for look in (partial(_mark_retrying, act=on_retrying), _look_for_cancel)]
+    shards: list[asyncio.Task[bool]] = []
     try:
         for shard in await journal.call(journal.ledger.shards):
             await crew.reserve()
@@ -49,7 +49,7 @@ async def _run_shards(room: Room, on_retrying: Callable[[], Awaitable[None]]) ->
             raise end
 
 
-async def _watched(look: Callable[[Room], Awaitable[None]], room: Room) -> None:
+async def watched(look: Callable[[Room], Awaitable[None]], room: Room) -> None:
     """Something that goes on beside the shards; when it cannot, the ledger is out of reach and they end too."""
     try:
         await look(room)

@@ -20,8 +20,9 @@ from assay.engine.probe_trials import Trial, trials
 from assay.engine.probes import Judgments, overall, run_probes
 from assay.engine.providers import BadName, model_plan, used_providers
 from assay.engine.request import PlanProblems
-from assay.engine.run import Surroundings, evaluate
+from assay.engine.run import evaluate
 from assay.engine.run_file import ModelEntry
+from assay.engine.surroundings import Surroundings
 from assay.engine.tally import Snapshot
 from assay.grading import settings_of, templates, way_of
 from assay.models import check_models

@@ -11,10 +11,12 @@ from assay.core.errors import AssayError, RunDamaged, RunNotFound, RunSealed, St
 from assay.core.plan import Plan, changed_settings, plan_sha256, read_plan
 from assay.core.run_result import GateResult, RunListing, RunResult
 from assay.core.run_state import RunCounts, State, count_records
+from assay.engine.engines import carry_out, wind_up
 from assay.engine.evidence import failed_evaluations, iso
 from assay.engine.folders import UPLOAD, RunFolders, folders_of, run_ids
-from assay.engine.run import Interrupted, Surroundings, drive, open_or_create
+from assay.engine.run import open_or_create
 from assay.engine.shown import ShownPlan, own_secrets
+from assay.engine.surroundings import Interrupted, Surroundings
 from assay.store.batch_book import NOTE as BATCHES
 from assay.store.batch_book import BatchRow
 from assay.store.folder import RunFolder, open_run_folder
@@ -65,7 +67,7 @@ def _driven(folders: RunFolders, surroundings: Surroundings, plan: Plan | None =
     # A crash between the last two steps leaves the working state of a run that has ended; it holds originals, so it is cleared.
     if folders.active.is_dir() or not folders.is_sealed:
         with suppress(Interrupted):
-            drive(folders, surroundings, plan=plan)
+            carry_out(folders, surroundings, plan)
     return result_of(folders)
 
 
@@ -81,7 +83,7 @@ def cancel(folders: RunFolders, surroundings: Surroundings) -> RunResult:
     except (RunNotFound, StoreUnavailable):
         if not folders.is_sealed:
             raise
-    drive(folders, surroundings, is_patient=False)
+    wind_up(folders, surroundings)
     return result_of(folders)
 
 

@@ -9,10 +9,11 @@ from assay.engine.observing import Ended
 from assay.store.ledger import Claim, Entry, Fenced, OpenRecord
 
 
-async def run_shard(shard: int, room: Room, *, owner: str) -> None:
-    """Claim a shard that the crew has room for and run its open records; ends early when another worker takes it over.
+async def run_shard(shard: int, room: Room, *, owner: str) -> bool:
+    """Claim a shard that the crew has room for and run its open records; True when all of them have come to their end.
 
-    Raises StoreUnavailable when the ledger cannot be written; the records then stay open.
+    It ends early when the room is stopped or another worker takes the shard over. Raises StoreUnavailable when the ledger cannot be
+    written; the records then stay open.
     """
     claim, opened = await _taken(shard, room, owner=owner)
     # Nothing is cancelled: a record that cannot go on ends by itself, and what it has paid for is kept.
@@ -25,6 +26,7 @@ async def run_shard(shard: int, room: Room, *, owner: str) -> None:
     for end in ends:
         if isinstance(end, BaseException) and not isinstance(end, Fenced):
             raise end
+    return not room.stop.is_set() and not any(isinstance(end, Fenced) for end in ends)
 
 
 async def _taken(shard: int, room: Room, *, owner: str) -> tuple[Claim, list[OpenRecord]]:

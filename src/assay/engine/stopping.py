@@ -51,3 +51,27 @@ class Signals:
             self._task.cancel()
         self._part.is_interrupted = True
         self._stop.set()
+
+
+class Stop(asyncio.Event):
+    """Says that no new call is to be made; when the whole is stopped, its parts are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: set[Stop] = set()
+
+    def set(self) -> None:
+        """Stop this and all its parts."""
+        super().set()
+        for part in self._parts:
+            part.set()
+
+    def add(self, part: "Stop") -> None:
+        """Let a part stop when this does, which may be now."""
+        self._parts.add(part)
+        if self.is_set():
+            part.set()
+
+    def remove(self, part: "Stop") -> None:
+        """Let a part go its own way."""
+        self._parts.discard(part)

@@ -96,7 +96,9 @@ class Tally:
         """One record has come to its end."""
         self.by_status[record_status(outcome)] += 1
 
-    def snapshot(self, state: str, now: float, *, waiting: int = 0, is_stopping: bool = False) -> Snapshot:
+    def snapshot(
+        self, state: str, now: float, *, waiting: int = 0, is_stopping: bool = False, knows_calls: bool = True
+    ) -> Snapshot:
         """The tally at this moment."""
         latencies = sorted(self._latencies)
         return Snapshot(
@@ -114,6 +116,7 @@ class Tally:
             p95_ms=_at(latencies, 0.95),
             elapsed_s=now - self._started,
             is_stopping=is_stopping,
+            knows_calls=knows_calls,
         )
 
 

@@ -136,6 +136,9 @@ class Ledger(Protocol):
     def counts(self) -> dict[str, int]:
         """Records by record status; those without an outcome are counted as `open`."""
 
+    def spent(self) -> float:
+        """US dollars that the attempts so far have cost, as far as their prices are known."""
+
     def latest_failures(self, limit: int) -> list[FinishedRecord]:
         """The last records that ended with an error, the last first; without their attempts."""
 

@@ -68,9 +68,12 @@ def create_ledger(active: Path, *, plan: bytes, plan_sha256: str, at: float, add
 def open_ledger(active: Path) -> Ledger:
     """The ledger of an existing run, wherever it is; raises RunNotFound when there is none."""
     address = pointed_to(active)
-    if not address:
-        return open_file(active / LEDGER)
-    ledger: Ledger = _postgres().open_run(reachable(address), active.name)
+    return open_shared(address, active.name) if address else open_file(active / LEDGER)
+
+
+def open_shared(address: str, run_id: str) -> Ledger:
+    """The ledger of a run in PostgreSQL; raises RunNotFound when there is none."""
+    ledger: Ledger = _postgres().open_run(reachable(address), run_id)
     return ledger
 
 

@@ -289,6 +289,10 @@ class SqliteLedger:
             by_status = dict(database.execute("SELECT status, count(*) FROM outcome GROUP BY status").fetchall())
         return {**by_status, "open": records - sum(by_status.values())}
 
+    def spent(self) -> float:
+        """US dollars that the attempts so far have cost, as far as their prices are known."""
+        return sum(attempt.cost or 0.0 for record in self.finished() for attempt in record.attempts)
+
     def latest_failures(self, limit: int) -> list[FinishedRecord]:
         """The last records that ended with an error, the last first; without their attempts."""
         with self.transaction("DEFERRED") as database:

@@ -181,7 +181,7 @@ class PostgresLedger:
         for table in ("record", "attempt", "outcome", "span"):
             database.execute(f"DELETE FROM {table} WHERE run = %s", (self._run,))
         # Epochs go on, so that no claim from before holds again.
-        database.execute("UPDATE shard SET epoch = epoch + 1, last_append = NULL WHERE run = %s", (self._run,))
+        database.execute("UPDATE shard SET epoch = epoch + 1, last_append = NULL, spent = 0 WHERE run = %s", (self._run,))
         records = 0
         for shard, part in enumerate(in_shards(rows)):
             self._copy(database, part)
@@ -255,13 +255,14 @@ class PostgresLedger:
         attempts = [(entry.position, encode(attempt)) for entry in entries for attempt in entry.attempts]
         outcomes = self._outcomes([outcome_values(entry.position, entry.outcome) for entry in entries if entry.outcome is not None])
         passed = [_passed(entry.outcome) for entry in entries if entry.outcome is not None]
-        return self._link.transact(
-            lambda database: self._appended(database, claim, own, attempts, (*outcomes[:3], passed, outcomes[4]))
-        )
+        spent = sum(attempt.cost or 0.0 for entry in entries for attempt in entry.attempts)
+        rows = (attempts, (*outcomes[:3], passed, outcomes[4]))
+        return self._link.transact(lambda database: self._appended(database, claim, own, rows, spent=spent))
 
     def _appended(
-        self, database: psycopg.Connection, claim: Claim, own: UUID, attempts: list[tuple[int, bytes]], outcomes: tuple[Any, ...]
+        self, database: psycopg.Connection, claim: Claim, own: UUID, rows: tuple[Sequence[tuple[int, bytes]], Any], *, spent: float
     ) -> bool:
+        attempts, outcomes = rows
         row = _one(
             database.execute(
                 "SELECT epoch, last_append FROM shard WHERE run = %s AND shard = %s FOR UPDATE", (self._run, claim.shard)
@@ -270,7 +271,10 @@ class PostgresLedger:
         if row is None or row[0] != claim.epoch:
             raise Fenced(f"shard {claim.shard} was taken over")
         if row[1] != own:  # else this very append was committed, and only the answer was lost
-            database.execute("UPDATE shard SET last_append = %s WHERE run = %s AND shard = %s", (own, self._run, claim.shard))
+            database.execute(
+                "UPDATE shard SET last_append = %s, spent = spent + %s WHERE run = %s AND shard = %s",
+                (own, spent, self._run, claim.shard),
+            )
             database.execute(
                 "INSERT INTO attempt(run, position, body) SELECT %s, * FROM unnest(%s::bigint[], %s::bytea[])",
                 (self._run, [at for at, _ in attempts], [body for _, body in attempts]),
@@ -297,6 +301,12 @@ class PostgresLedger:
 
         records, by_status = self._link.transact(read)
         return {**by_status, "open": records - sum(by_status.values())}
+
+    def spent(self) -> float:
+        """US dollars that the attempts so far have cost, as far as their prices are known."""
+        query: LiteralString = "SELECT coalesce(sum(spent), 0) FROM shard WHERE run = %s"
+        found = self._link.transact(lambda database: _one(database.execute(query, (self._run,))))
+        return 0.0 if found is None else float(found[0])
 
     def latest_failures(self, limit: int) -> list[FinishedRecord]:
         """The last records that ended with an error, the last first; without their attempts."""

@@ -1,0 +1,78 @@
+"""Which engine works on a run: this process, or the workers of a Temporal server. The ledger remembers it."""
+
+from importlib import import_module
+from types import ModuleType
+
+import msgspec
+
+from assay.core.errors import MissingExtra, UsageProblem
+from assay.core.placement import TemporalServer
+from assay.core.plan import Plan, read_plan
+from assay.engine.folders import RunFolders
+from assay.engine.run import drive, prepare
+from assay.engine.surroundings import Surroundings
+from assay.store.ledger import Ledger
+from assay.store.ledgers import pointed_to
+
+NOTE = "temporal"
+"""Under this name the ledger says which Temporal server's workers work on the run."""
+
+
+def carry_out(folders: RunFolders, surroundings: Surroundings, plan: Plan | None = None) -> None:
+    """Bring a run to its sealed end, here or through workers; raises Interrupted when somebody stops it, or stops watching."""
+    server = _server_of(folders, surroundings)
+    if server is None:
+        drive(folders, surroundings, plan=plan)
+        return
+    prepare(folders, surroundings)
+    engine = temporal_engine("submitting")
+    if surroundings.is_detached:
+        engine.start(folders.run_id, server, surroundings)
+    else:
+        engine.follow(folders, server, surroundings)
+
+
+def wind_up(folders: RunFolders, surroundings: Surroundings) -> None:
+    """See to it that a run that is cancelled is sealed: by whoever works on it, and else here or by a worker."""
+    server = _server_of(folders, surroundings)
+    if server is None:
+        drive(folders, surroundings, is_patient=False)
+        return
+    prepare(folders, surroundings)
+    temporal_engine("submitting").start(folders.run_id, server, surroundings)
+
+
+def temporal_engine(part: str) -> ModuleType:
+    """A module of the distributed engine; raises MissingExtra."""
+    try:
+        return import_module(f"assay.engine.temporal.{part}")
+    except ModuleNotFoundError as problem:
+        raise MissingExtra(f"the engine needs {problem.name}", hint="pip install 'assay[temporal,postgres]'") from problem
+
+
+def _server_of(folders: RunFolders, surroundings: Surroundings) -> TemporalServer | None:
+    """The server whose workers work on the run, which is told to the ledger where it is new; raises UsageProblem."""
+    if not folders.has_ledger:
+        return None
+    wanted = surroundings.placement.temporal
+    if wanted is not None and not pointed_to(folders.active):
+        raise UsageProblem(
+            f"run '{folders.run_id}' has a ledger of its own, which workers elsewhere cannot reach",
+            hint="give --ledger postgresql://user@host/database with a new run, or go on with it here",
+        )
+    ledger = folders.open_ledger()
+    try:
+        return _noted(ledger, wanted)
+    finally:
+        ledger.close()
+
+
+def _noted(ledger: Ledger, wanted: TemporalServer | None) -> TemporalServer | None:
+    row = ledger.run()
+    note = row.notes.get(NOTE, "")
+    known = msgspec.json.decode(note, type=TemporalServer) if note else None
+    if wanted is None or wanted == known:
+        return known
+    temporal_engine("submitting").check_placeable(read_plan(row.plan))
+    ledger.set_note(NOTE, msgspec.json.encode(wanted).decode())
+    return wanted

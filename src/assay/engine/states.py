@@ -1,0 +1,124 @@
+"""The states of one run: its records are written before it is worked on, and its end is decided before anything is published."""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from assay.core.case import sample_of
+from assay.core.errors import RunSealed
+from assay.core.outcome import Cancelled
+from assay.core.plan import read_plan
+from assay.core.run_state import RunCounts, State, count_records, final_state
+from assay.engine.case import PROVIDER_REFUSED
+from assay.engine.evidence import failed_evaluations
+from assay.engine.finalize import finalize
+from assay.engine.folders import RunFolders
+from assay.engine.garbage import rare_collection
+from assay.engine.pairs import compared_records
+from assay.engine.selection import prepared_records
+from assay.engine.shown import own_secrets
+from assay.engine.surroundings import Surroundings
+from assay.store.folder import RunFolder, open_run_folder
+from assay.store.ledger import Ledger, RecordRow
+from assay.store.redact import Redactor
+
+
+class RunStates:
+    """The way of one run through its states, from whichever it is in; what is done already is not done again."""
+
+    def __init__(self, ledger: Ledger, folders: RunFolders, surroundings: Surroundings) -> None:
+        self._ledger = ledger
+        self._folders = folders
+        self._surroundings = surroundings
+        self.plan = read_plan(ledger.run().plan)
+
+    def prepare(self) -> None:
+        """Write the records of a run that is new, so that it can be worked on."""
+        if self.state == "queued":
+            self._enter("validating")
+        if self.state == "validating":
+            with rare_collection():
+                self._ledger.replace_records(self._records())
+            self._enter("running")
+
+    def seal(self) -> None:
+        """Publish the artifacts of a run on which nothing is left to be done, and end it; raises RunSealed where something is."""
+        if self.state != "finalizing":
+            self._decide()
+        finalize(self._ledger, self._folders, secrets=own_secrets(self.plan, self._surroundings.environ))
+        self.end()
+
+    def end(self) -> None:
+        """Enter the final state of a run whose artifacts are published; a crash may have come in between."""
+        if self.state == "finalizing":
+            self._enter(_final_of(self._ledger))
+
+    @property
+    def state(self) -> State:
+        """The state that the run is in."""
+        return self._ledger.run().state
+
+    @property
+    def has_work(self) -> bool:
+        """Without it no model is opened: a run that is only to be sealed needs no key."""
+        return not self._ledger.run().is_cancel_requested and bool(self._ledger.shards())
+
+    def parent(self) -> RunFolder:
+        """The finished run that this one repeats."""
+        return open_run_folder(self._folders.runs_dir / self.plan.parent_run_id)
+
+    def _records(self) -> Iterator[RecordRow]:
+        """The input of the run; a retry takes the records that its parent could not evaluate, but a ranking is made of all."""
+        if self.plan.comparison is not None:
+            return compared_records(self.plan)
+        records = prepared_records(self.plan, self._surroundings.inputs)
+        return _among(records, failed_evaluations(self.parent())) if self.plan.parent_run_id else records
+
+    def _enter(self, state: State, at: float | None = None) -> None:
+        if not self._ledger.set_state(self.state, state, at=self._now() if at is None else at):
+            raise self._taken_over()
+
+    def _now(self) -> float:
+        """Never before the last state was entered, whatever became of the clock."""
+        return max(self._surroundings.clock(), self._ledger.run().states[-1][1])
+
+    def _decide(self) -> None:
+        """Fix the final state and its time before anything is published, so that a repetition publishes the same."""
+        is_cancelled = self._ledger.run().is_cancel_requested
+        if is_cancelled:
+            self._ledger.close_open(Cancelled(message="the run was cancelled"))
+        elif self._ledger.shards():
+            raise self._taken_over()
+        counts = count_records(self._ledger.counts())
+        blocked = _refusal(self._ledger, counts)
+        is_blocked = bool(blocked) and not counts.evaluated_records
+        self._ledger.set_note("final_state", final_state(counts, is_cancelled=is_cancelled, is_blocked=is_blocked))
+        # The time of the decision ends the run and begins its publication: what follows must not seem to come before it.
+        at = self._now()
+        self._ledger.set_note("completed_at", repr(at))
+        if blocked:
+            redactor = Redactor(own_secrets(self.plan, self._surroundings.environ))
+            self._ledger.set_note("blocked", redactor.text(blocked))
+        self._enter("finalizing", at)
+
+    def _taken_over(self) -> RunSealed:
+        return RunSealed(f"run '{self.plan.run_id}' was taken over by another process", hint="look at it with: assay runs")
+
+
+def _refusal(ledger: Ledger, counts: RunCounts) -> str:
+    """Why a provider took no more calls; the outcomes say it, so that a crash in between changes nothing."""
+    if not counts.cancelled_records:
+        return ""
+    outcomes = (record.outcome for record in ledger.finished())
+    refused = (outcome.message for outcome in outcomes if isinstance(outcome, Cancelled) and outcome.code == PROVIDER_REFUSED)
+    return next(refused, "")
+
+
+def _among(records: Iterable[RecordRow], failed: frozenset[tuple[str, int]]) -> Iterator[RecordRow]:
+    kept = (record for record in records if record.case is not None and (record.sha256, sample_of(record.case)) in failed)
+    return (msgspec.structs.replace(record, position=position) for position, record in enumerate(kept))
+
+
+def _final_of(ledger: Ledger) -> State:
+    state: State = msgspec.convert(ledger.run().notes["final_state"], State)
+    return state
