@@ -117,6 +117,7 @@ if TYPE_CHECKING:
         validate,
         validate_with_hashes,
     )
+    from assay.api.workers import work
 
 _HOMES = {
     **dict.fromkeys(("Facets", "FoundRecord", "FoundRecords", "IndexedRecord", "Neighbours", "RecordSearch"), "records"),
@@ -151,6 +152,7 @@ _HOMES = {
     **dict.fromkeys(("convert", "convert_benchmark", "convert_contract"), "conversion"),
     **dict.fromkeys(("DatasetRows", "ImportFormat", "ImportReport", "Imported", "Importing"), "imports"),
     **dict.fromkeys(("import_files", "import_runs"), "imports"),
+    "work": "workers",
 }
 """Names that are not in `runs`."""
 
@@ -298,6 +300,7 @@ __all__ = [
     "validate_with_hashes",
     "verify",
     "warm_up",
+    "work",
 ]
 
 

@@ -46,6 +46,7 @@ COMMANDS: Mapping[str, str] = {
     "replay": "Compute a run's metrics again from its files alone.",
     "purge": "Remove artifacts whose time of retention is over.",
     "serve": "Offer runs and validation over HTTP.",
+    "worker": "Evaluate records of runs that are started elsewhere.",
     "keys": "Make, list and revoke keys of the service.",
     "plugins": "List the graders, models, policies, converters and contracts of installed packages.",
     "doctor": "Say what is there, what is missing, and what must be mended.",

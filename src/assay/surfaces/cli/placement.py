@@ -1,4 +1,4 @@
-"""Options that say where a run is kept and worked on, the same for every command that starts one."""
+"""Options that say where runs are kept and worked on, the same for every command that has to know."""
 
 from __future__ import annotations
 
@@ -7,27 +7,94 @@ from typing import Any, TypeVar
 
 import click
 
-from assay.core.placement import Placement
+from assay.core.errors import UsageProblem
+from assay.core.placement import Placement, TemporalServer
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Option = Callable[[Decorated], Decorated]
+
+_REST = {
+    "namespace": ("--temporal-namespace", "NAME", "The namespace there.  [default: default]"),
+    "task_queue": ("--task-queue", "NAME", "The queue that runs and workers meet in.  [default: assay]"),
+    "server_ca": ("--temporal-ca", "FILE", "The certificate that signs the server's (PEM).  [default: what the machine trusts]"),
+    "server_name": ("--temporal-server-name", "NAME", "The name in the server's certificate, if it is not the host's."),
+    "client_certificate": ("--temporal-certificate", "FILE", "The certificate that the server knows us by (PEM, mTLS)."),
+    "client_key": ("--temporal-key", "FILE", "The key of that certificate (PEM)."),
+    "api_key_variable": ("--temporal-api-key-variable", "NAME", "The environment variable that holds the API key."),
+}
+"""How a Temporal server is reached, by member of TemporalServer: option, what it takes, help."""
+
+
+def ledger_option(command: Decorated) -> Decorated:
+    """`--ledger ADDRESS`, the same for every command that may begin a run or work on one."""
+    option: Callable[[Decorated], Decorated] = click.option(
+        "--ledger",
+        metavar="ADDRESS",
+        default="",
+        envvar="ASSAY_LEDGER",
+        help="Keep the run in PostgreSQL until it ends: postgresql://user@host/database.  [default: a file]",
+    )
+    return option(command)
+
+
+def engine_option(command: Decorated) -> Decorated:
+    """`--engine NAME`, for commands that may work on a run themselves."""
+    option: Callable[[Decorated], Decorated] = click.option(
+        "--engine",
+        type=click.Choice(("local", "temporal")),
+        envvar="ASSAY_ENGINE",
+        help="Who evaluates: this process, or the workers of a Temporal server (assay worker).  [default: local]",
+    )
+    return option(command)
+
+
+def temporal_options(*, is_short: bool) -> Callable[[Decorated], Decorated]:
+    """`--temporal HOST:PORT` and how it is reached, which a short help leaves to that of `assay worker`."""
+
+    def decorate(command: Decorated) -> Decorated:
+        tls = click.option("--temporal-tls", "temporal_tls", is_flag=True, envvar="ASSAY_TEMPORAL_TLS", hidden=is_short)
+        command = tls(command)
+        for member, (name, metavar, text) in reversed(_REST.items()):
+            variable = "ASSAY_" + name.removeprefix("--").replace("-", "_").upper()
+            is_hidden = is_short and member != "task_queue"
+            option = click.option(name, f"temporal_{member}", metavar=metavar, envvar=variable, help=text, hidden=is_hidden)
+            command = option(command)
+        more = " How else it is reached: assay worker --help." if is_short else ""
+        address: Callable[[Decorated], Decorated] = click.option(
+            "--temporal", metavar="HOST:PORT", envvar="ASSAY_TEMPORAL", help=f"The Temporal server that hands out the work.{more}"
+        )
+        return address(command)
+
+    return decorate
 
 
 def placement_options(command: Decorated) -> Decorated:
-    """`--ledger` and what belongs to it."""
-    options: tuple[Callable[[Decorated], Decorated], ...] = (
-        click.option(
-            "--ledger",
-            metavar="ADDRESS",
-            default="",
-            envvar="ASSAY_LEDGER",
-            help="Keep the run in PostgreSQL until it ends: postgresql://user@host/database.  [default: a file]",
-        ),
-    )
-    for option in options:
-        command = option(command)
-    return command
+    """Where a new run is kept, and who works on it."""
+    return ledger_option(engine_option(temporal_options(is_short=True)(command)))
 
 
 def placement_of(given: dict[str, Any]) -> Placement:
-    """What the options say, taken out of them."""
-    return Placement(ledger=given.pop("ledger"))
+    """What the options say, taken out of them; raises UsageProblem where they do not fit together."""
+    ledger, engine = given.pop("ledger", "") or "", given.pop("engine", None)
+    server = server_of(given)
+    if engine != "temporal":
+        return Placement(ledger=ledger)
+    if server is None:
+        raise UsageProblem("--engine temporal needs the address of a server", hint="add --temporal HOST:PORT")
+    if not ledger:
+        raise UsageProblem(
+            "--engine temporal needs a ledger that the workers reach too", hint="add --ledger postgresql://user@host/database"
+        )
+    return Placement(ledger=ledger, temporal=server)
+
+
+def server_of(given: dict[str, Any]) -> TemporalServer | None:
+    """The Temporal server of the options, taken out of them; None without its address."""
+    address = given.pop("temporal", None) or ""
+    members = {member: given.pop(f"temporal_{member}", None) for member in (*_REST, "tls")}
+    if not address:
+        return None
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise UsageProblem(f"--temporal '{address}' is no address of a server", hint="it looks like temporal.example.org:7233")
+    return TemporalServer(address=address, **{name: value for name, value in members.items() if value})

@@ -1,0 +1,123 @@
+"""The activities of a worker: look for shards, evaluate one, seal the run; each tells Temporal that it is alive."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+
+from assay.core.errors import AssayError, RunDamaged, StoreUnavailable
+from assay.engine.stopping import Stop
+from assay.engine.temporal.open_runs import HandedBack, OpenRuns
+from assay.engine.temporal.workflow import EVALUATE_SHARD, OPEN_SHARDS, PAGE, REQUEST_CANCEL, SEAL
+from assay.store.ledger import Ledger
+from assay.store.ledgers import open_shared
+
+BEAT = 1.0
+"""Seconds between two heartbeats."""
+_AT_ONCE = timedelta(milliseconds=1)
+
+T = TypeVar("T")
+
+
+class Activities:
+    """What a worker does for the workflows of runs."""
+
+    def __init__(self, runs: OpenRuns, seal: Callable[[str], str]) -> None:
+        self._runs = runs
+        self._seal = seal
+
+    def of_runs(self) -> list[Callable[..., Awaitable[Any]]]:
+        """What is done for a run as a whole."""
+        return [self.open_shards, self.seal, self.request_cancel]
+
+    def of_shards(self) -> list[Callable[..., Awaitable[Any]]]:
+        """What is done for a shard."""
+        return [self.evaluate_shard]
+
+    @activity.defn(name=OPEN_SHARDS)
+    async def open_shards(self, run_id: str) -> list[int]:
+        """The first shards that have open records; none for a run that was cancelled."""
+        return await self._looking(_open_shards, run_id)
+
+    @activity.defn(name=EVALUATE_SHARD)
+    async def evaluate_shard(self, run_id: str, shard: int) -> bool:
+        """Evaluate what is open in a shard; True when the run was cancelled."""
+        stop = Stop()
+        with self._told():
+            return await beating(self._evaluated(run_id, shard, stop), stop)
+
+    async def _evaluated(self, run_id: str, shard: int, stop: Stop) -> bool:
+        if self._runs.is_stopping:
+            raise HandedBack
+        async with self._runs.entered(run_id) as run:
+            return await run.evaluate(shard, stop)
+
+    @activity.defn(name=SEAL)
+    async def seal(self, run_id: str) -> str:
+        """Publish the artifacts and end the run; the state in which it has ended."""
+        with self._told():
+            return await beating(asyncio.to_thread(self._seal, run_id), Stop())
+
+    @activity.defn(name=REQUEST_CANCEL)
+    async def request_cancel(self, run_id: str) -> None:
+        """Cancel the run whose workflow was cancelled."""
+        await self._looking(lambda ledger: ledger.request_cancel(), run_id)
+
+    async def _looking(self, look: Callable[[Ledger], T], run_id: str) -> T:
+        with self._told():
+            return await beating(asyncio.to_thread(_looked, look, self._runs.ledger, run_id), Stop())
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """What goes wrong as Temporal keeps it: tried again where that may help, and else the end of the workflow."""
+        try:
+            yield
+        except HandedBack:
+            raise ApplicationError(
+                f"handed back by {self._runs.owner}",
+                type="handed_back",
+                next_retry_delay=_AT_ONCE,
+                category=ApplicationErrorCategory.BENIGN,
+            ) from None
+        except AssayError as problem:
+            is_passing = isinstance(problem, StoreUnavailable) and not isinstance(problem, RunDamaged)
+            message = f"{problem.message} (worker {self._runs.owner})"
+            raise ApplicationError(message, problem.hint, type=problem.code, non_retryable=not is_passing) from None
+
+
+async def beating(work: Coroutine[Any, Any, T], stop: Stop) -> T:
+    """The result of the work, with a heartbeat while it lasts.
+
+    Once the activity is cancelled, because its heartbeats were lost or somebody wants so, no new call is made; what is in flight
+    comes to its end, and is recorded as long as nobody else has claimed the shard.
+    """
+    task = asyncio.create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        activity.heartbeat()
+        try:
+            await asyncio.wait([task], timeout=BEAT)
+        except asyncio.CancelledError as end:
+            cancelled = end
+            stop.set()
+    if cancelled is not None:
+        # What it was worth is in the ledger; an exception that nobody asks for would be complained of.
+        task.exception()
+        raise cancelled
+    return task.result()
+
+
+def _open_shards(ledger: Ledger) -> list[int]:
+    return [] if ledger.run().is_cancel_requested else list(ledger.shards())[:PAGE]
+
+
+def _looked(look: Callable[[Ledger], T], address: str, run_id: str) -> T:
+    ledger = open_shared(address, run_id)
+    try:
+        return look(ledger)
+    finally:
+        ledger.close()

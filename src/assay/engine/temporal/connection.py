@@ -1,0 +1,94 @@
+"""The way to a Temporal server: address, namespace, certificates, key."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import temporalio.api.failure.v1
+from temporalio.client import Client
+from temporalio.converter import DataConverter, DefaultFailureConverter, PayloadConverter
+from temporalio.exceptions import ApplicationError, FailureError
+from temporalio.service import RPCError, TLSConfig
+
+from assay.core.errors import StoreUnavailable, UsageProblem
+from assay.core.placement import TemporalServer
+
+
+class QuietFailures(DefaultFailureConverter):
+    """Failures as they are kept in a history: of a surprise only its kind, since its words may hold what a model said."""
+
+    def to_failure(
+        self, exception: BaseException, payload_converter: PayloadConverter, failure: temporalio.api.failure.v1.Failure
+    ) -> None:
+        """See Temporal's documentation; what is raised for the history is kept as it is."""
+        told = exception
+        if not isinstance(exception, FailureError):
+            told = ApplicationError("see the log of the worker", type=type(exception).__name__)
+        super().to_failure(told, payload_converter, failure)
+        failure.stack_trace = ""
+
+
+CONVERTER = replace(DataConverter.default, failure_converter_class=QuietFailures)
+
+
+async def connect(server: TemporalServer, *, environ: Mapping[str, str], identity: str) -> Client:
+    """A client of the server; raises UsageProblem for settings that cannot be used, StoreUnavailable when nobody answers."""
+    key = _api_key(server, environ)
+    try:
+        return await Client.connect(
+            server.address,
+            namespace=server.namespace,
+            identity=identity,
+            api_key=key,
+            tls=_tls(server, has_key=key is not None),
+            data_converter=CONVERTER,
+        )
+    except (RPCError, RuntimeError, ValueError) as problem:
+        raise unreachable(server, problem) from problem
+
+
+def unreachable(server: TemporalServer, problem: Exception) -> StoreUnavailable:
+    """The error to raise when the server cannot be spoken to."""
+    return StoreUnavailable(
+        f"no Temporal server answers at {server.address} (namespace '{server.namespace}'): {' '.join(str(problem).split())}",
+        hint="check --temporal, the namespace and the certificates, and that the server runs",
+    )
+
+
+def _api_key(server: TemporalServer, environ: Mapping[str, str]) -> str | None:
+    if not server.api_key_variable:
+        return None
+    key = environ.get(server.api_key_variable, "").strip()
+    if not key:
+        raise UsageProblem(
+            f"the key for Temporal is missing: the environment variable {server.api_key_variable} is not set",
+            hint=f"set {server.api_key_variable}, or name another variable with --temporal-api-key-variable",
+        )
+    return key
+
+
+def _tls(server: TemporalServer, *, has_key: bool) -> TLSConfig | bool:
+    """How the connection is encrypted: as soon as there is a certificate or a key, or when it is asked for."""
+    if bool(server.client_certificate) != bool(server.client_key):
+        raise UsageProblem(
+            "a client certificate and its key belong together", hint="give --temporal-certificate and --temporal-key, or neither"
+        )
+    if not (server.tls or server.server_ca or server.client_certificate or has_key):
+        return False
+    return TLSConfig(
+        server_root_ca_cert=_content(server.server_ca),
+        domain=server.server_name or None,
+        client_cert=_content(server.client_certificate),
+        client_private_key=_content(server.client_key),
+    )
+
+
+def _content(path: str) -> bytes | None:
+    if not path:
+        return None
+    try:
+        return Path(path).read_bytes()
+    except OSError as problem:
+        raise UsageProblem(
+            f"'{path}' cannot be read: {(problem.strerror or str(problem)).lower()}", hint="certificates and keys are PEM files"
+        ) from problem

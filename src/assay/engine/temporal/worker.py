@@ -1,0 +1,127 @@
+"""A worker: takes shards of runs from a Temporal server until it is stopped, and then hands back what it has in hand."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+from temporalio.client import Client
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from assay.core.version import __version__
+from assay.engine.folders import folders_of
+from assay.engine.garbage import rare_collection
+from assay.engine.local import worker_name
+from assay.engine.run import seal
+from assay.engine.stopping import run_loop
+from assay.engine.surroundings import Surroundings
+from assay.engine.temporal.activities import BEAT, Activities
+from assay.engine.temporal.connection import connect
+from assay.engine.temporal.open_runs import OpenRuns
+from assay.engine.temporal.workflow import RunWorkflow, shard_queue
+from assay.store.ledgers import open_shared, shared_ledgers
+
+DRAIN = timedelta(minutes=5)
+"""How long the calls in flight are waited for when the worker is stopped; a provider's timeout is usually shorter."""
+DEPLOYMENT = "assay"
+_RUN_ACTIVITIES = 4
+"""Activities that are no shards, at the same time: looks at a ledger, and sealing."""
+
+
+class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker takes, and where it leaves it."""
+
+    runs_dir: Path
+    """Where it publishes the artifacts of runs."""
+    shards: int = 4
+    """Shards in hand at the same time at most."""
+    is_versioned: bool = False
+    """Runs stay with workers of the version that they began with, under Temporal's worker versioning."""
+
+
+def work(settings: WorkerSettings, surroundings: Surroundings, *, say: Callable[[str], None]) -> None:
+    """Work until SIGTERM or Ctrl-C; then the calls in flight come to their end, and a second signal ends at once."""
+    # The tables are brought up to date, and an address that cannot be used is refused, before anything is promised.
+    shared_ledgers(surroundings.placement.ledger).close()
+    with rare_collection():
+        run_loop(_work(settings, surroundings, say))
+
+
+async def _work(settings: WorkerSettings, surroundings: Surroundings, say: Callable[[str], None]) -> None:
+    server, ledger, owner = surroundings.placement.temporal, surroundings.placement.ledger, worker_name()
+    assert server is not None, "a worker works for a server"
+    client = await connect(server, environ=surroundings.environ, identity=owner)
+    runs = OpenRuns(ledger, surroundings, owner=owner)
+    activities = Activities(runs, lambda run_id: _sealed(run_id, settings, surroundings))
+    stop = asyncio.Event()
+    _take_signals(stop)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(runs.close)
+        for worker in _workers(client, settings, activities, queue=server.task_queue):
+            await stack.enter_async_context(worker)
+        say(f"worker {owner} takes work from {server.address} (namespace {server.namespace}, task queue {server.task_queue})")
+        await stop.wait()
+        say("stopping: waiting for the calls in flight; a second signal stops at once")
+        runs.stop()
+    say("stopped")
+
+
+def _workers(client: Client, settings: WorkerSettings, activities: Activities, *, queue: str) -> tuple[Worker, Worker]:
+    """One for shards, of which there may be many, and one for everything that must not wait behind them."""
+    runner = SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules("assay"))
+    behavior = VersioningBehavior.PINNED if settings.is_versioned else VersioningBehavior.UNSPECIFIED
+    deployment = WorkerDeploymentConfig(
+        version=WorkerDeploymentVersion(deployment_name=DEPLOYMENT, build_id=__version__),
+        use_worker_versioning=settings.is_versioned,
+        default_versioning_behavior=behavior,
+    )
+    throttle = timedelta(seconds=BEAT)
+    of_runs = Worker(
+        client,
+        task_queue=queue,
+        workflows=[RunWorkflow],
+        activities=activities.of_runs(),
+        workflow_runner=runner,
+        max_concurrent_activities=_RUN_ACTIVITIES,
+        max_heartbeat_throttle_interval=throttle,
+        graceful_shutdown_timeout=DRAIN,
+        deployment_config=deployment,
+    )
+    of_shards = Worker(
+        client,
+        task_queue=shard_queue(queue),
+        activities=activities.of_shards(),
+        max_concurrent_activities=settings.shards,
+        max_heartbeat_throttle_interval=throttle,
+        graceful_shutdown_timeout=DRAIN,
+        activity_task_poller_behavior=PollerBehaviorSimpleMaximum(maximum=min(settings.shards, 5)),
+        deployment_config=deployment,
+    )
+    return of_runs, of_shards
+
+
+def _take_signals(stop: asyncio.Event) -> None:
+    """The first signal drains the worker, the second ends it at once."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+    def on_signal() -> None:
+        if stop.is_set() and task is not None:
+            task.cancel()
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal)
+
+
+def _sealed(run_id: str, settings: WorkerSettings, surroundings: Surroundings) -> str:
+    seal(folders_of(settings.runs_dir, run_id), surroundings)
+    ledger = open_shared(surroundings.placement.ledger, run_id)
+    try:
+        return ledger.run().state
+    finally:
+        ledger.close()

