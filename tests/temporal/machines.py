@@ -132,9 +132,7 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     def assay(self, *words: str, **environ: str) -> "subprocess.CompletedProcess[str]":
         """Another command on the runs of this site."""
         command = [sys.executable, "-m", "assay", *words, "--runs-dir", str(self.runs)]
-        return subprocess.run(
-            command, capture_output=True, text=True, timeout=PATIENCE, check=False, env={**os.environ, **environ}
-        )
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env={**os.environ, **environ})
 
     def done(self, run_id: str) -> int:
         """How many records of a run have come to their end."""
