@@ -9,7 +9,7 @@ COMPILE := uv pip compile --quiet --generate-hashes --no-emit-index-url --univer
 	--fork-strategy fewest --no-annotate --custom-compile-command 'make lock' $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-local test check format bench stats fuzz crash crash-server load lock clean
+.PHONY: help demo demo-local test check format bench stats fuzz crash crash-server chaos load lock clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -49,6 +49,9 @@ crash: $(VENV)/dev.stamp ## Kill runs at random moments and at system calls, and
 
 crash-server: $(VENV)/dev.stamp ## Kill a server at random moments and at system calls while it is used, and check that nothing is lost (about 10 minutes)
 	$(RUN) -m tests.server.crash $(ARGS)
+
+chaos: $(VENV)/dev.stamp $(VENV)/postgres.stamp ## Kill, freeze and restart workers and servers of runs on many machines, and check that nothing is lost (about 12 minutes)
+	$(RUN) -m tests.chaos $(ARGS)
 
 load: $(VENV)/dev.stamp ## Send ten uploads of 100 MB at once to a server, and check memory, health and what is left (about 1 minute)
 	$(RUN) -m tests.server.load $(ARGS)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from types import TracebackType
@@ -30,6 +31,8 @@ class CountingProvider:
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self.port = 0
         self.calls: Counter[tuple[str, str]] = Counter()
+        self.heard: list[tuple[float, str]] = []
+        """When which case was asked about, by the monotonic clock."""
         self.most_in_flight = 0
         self._in_flight = 0
 
@@ -81,6 +84,7 @@ class CountingProvider:
         mark = MARK.search(body.decode())
         key = (model, mark[1] if mark else "")
         self.calls[key] += 1
+        self.heard.append((time.monotonic(), key[1]))
         self._in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self._in_flight)
         if self._turns:

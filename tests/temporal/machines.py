@@ -148,9 +148,9 @@ def finished(process: "subprocess.Popen[str]") -> dict[str, Any]:
     return result
 
 
-def until(is_so: Callable[[], bool]) -> None:
+def until(is_so: Callable[[], bool], *, patience: float = PATIENCE) -> None:
     """Wait until something is so; fails when it never is."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + patience
     while not is_so():
         assert time.monotonic() < end, "it never came to be"
         time.sleep(0.05)

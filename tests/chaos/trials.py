@@ -1,0 +1,106 @@
+"""A run that something happens to: start it, strike, wait for its end, and find everything that is not as it should be."""
+
+import json
+import random
+import subprocess
+import time
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+from assay import api
+from tests.chaos.faults import HEARTBEAT_TIMEOUT, Fault, Trial, Wound
+from tests.chaos.fleet import PATIENCE, Fleet, results_in
+from tests.crash.check import problems_of, stable_artifacts
+from tests.temporal.machines import until
+
+RECOVERY_LIMIT = 1.5 * HEARTBEAT_TIMEOUT
+
+
+class Finding(msgspec.Struct, kw_only=True):
+    """What one trial has shown."""
+
+    lost: int = 0
+    duplicated: int = 0
+    repeated: int = 0
+    bound: int = 0
+    recovery: float | None = None
+    """Seconds from the fault to the next call of what it interrupted; the longest of several."""
+    seconds: float = 0.0
+    problems: list[str] = []
+
+
+def tried(fleet: Fleet, fault: Fault, run_id: str, chance: random.Random) -> Finding:
+    """What a run is worth that is struck at a random moment of its first half."""
+    fleet.complete()
+    provider, needed = fleet.provider, fleet.bench.calls.total()
+    provider.calls.clear()
+    provider.heard.clear()
+    begun, moment = time.monotonic(), round(chance.uniform(0.05, 0.4) * needed)
+    trial = Trial(fleet=fleet, run_id=run_id, chance=chance, submitter=fleet.site.start(run_id))
+    until(lambda: len(provider.heard) >= moment or trial.submitter.poll() is not None, patience=PATIENCE)
+    fault.strike(trial)
+    struck = time.monotonic()
+    ended = _ended(trial)
+    found = _examined(trial, fault)
+    found.seconds = time.monotonic() - begun
+    found.recovery = time.monotonic() - struck if fault.is_cancel else _recovery(trial)
+    found.problems = [*ended, *found.problems]
+    if found.repeated > found.bound:
+        found.problems.append(f"{found.repeated} calls were repeated, and {found.bound} are allowed: {fault.because}")
+    return found
+
+
+def _ended(trial: Trial) -> list[str]:
+    try:
+        _, complained = trial.submitter.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        trial.submitter.kill()
+        return ["the run has not come to its end", *trial.submitter.communicate()[1].splitlines()[-3:]]
+    return [] if trial.submitter.returncode in (0, 1) else [f"it ended with {trial.submitter.returncode}: {complained}"]
+
+
+def _recovery(trial: Trial) -> float | None:
+    waits = [_wait(wound, trial.fleet.provider.heard) for wound in trial.wounds]
+    return max((wait for wait in waits if wait is not None), default=None)
+
+
+def _wait(wound: Wound, heard: list[tuple[float, str]]) -> float | None:
+    """Seconds until a call is heard for what was interrupted; None when there was nothing left to ask."""
+    after = (at - wound.at for at, case in heard if wound.cases is None or case in wound.cases)
+    return next((wait for wait in after if wait >= wound.settle), None)
+
+
+def _examined(trial: Trial, fault: Fault) -> Finding:
+    bench = trial.fleet.bench
+    folder = bench.job.runs / trial.run_id
+    bound = fault.bound(trial.fleet.setting)
+    if not (folder / "run_manifest.json").is_file():
+        return Finding(bound=bound, problems=["the run has no manifest"])
+    wanted, results = Counter(results_in(bench.job.runs / "peaceful")), Counter(results_in(folder))
+    problems = _cancelled(trial) if fault.is_cancel else problems_of(bench.job, trial.run_id, bench.expected)
+    return Finding(
+        lost=(wanted - results).total(),
+        duplicated=(results - wanted).total(),
+        repeated=(bench.provider.calls - bench.calls).total(),
+        bound=bound,
+        problems=problems,
+    )
+
+
+def _cancelled(trial: Trial) -> list[str]:
+    """What is wrong with a run that was cancelled: each record has the result of a run in peace, or none and says so."""
+    job, expected = trial.fleet.bench.job, trial.fleet.bench.expected
+    found = [f"verify: {line}" for line in api.verify(trial.run_id, runs_dir=job.runs)]
+    found += [f"replay: {line}" for line in api.replay(trial.run_id, runs_dir=job.runs)]
+    manifest = json.loads((job.runs / trial.run_id / "run_manifest.json").read_text(encoding="utf-8"))
+    if manifest["state"] != "cancelled":
+        found.append(f"it ended as {manifest['state']}")
+    known = _by_record(expected)
+    lines = _by_record(stable_artifacts(job.runs / trial.run_id)).items()
+    return found + [f"{record} differs" for record, line in lines if line["status"] != "cancelled" and line != known[record]]
+
+
+def _by_record(artifacts: dict[str, Any]) -> dict[str, Any]:
+    return {line["record_id"]: line for line in artifacts["predictions.jsonl"]}

@@ -1,0 +1,29 @@
+"""The short form of `python -m tests.chaos`: a worker is killed, PostgreSQL restarted and a worker frozen, all in one run."""
+
+import random
+from pathlib import Path
+
+import msgspec
+
+from tests.chaos.faults import FAULTS, Trial, freeze_worker, kill_worker
+from tests.chaos.fleet import Setting, standing_fleet
+from tests.chaos.trials import tried
+from tests.store.databases import Database
+from tests.temporal.machines import TemporalProcess
+
+
+def strike_thrice(trial: Trial) -> None:
+    """Two of three workers are gone for longer than anybody waits for them."""
+    kill_worker(trial)
+    trial.fleet.complete()
+    trial.fleet.database.restart_at_once()
+    freeze_worker(trial)
+
+
+def test_a_run_that_is_struck_ends_like_one_in_peace(tmp_path: Path, temporal: TemporalProcess, database: Database) -> None:
+    setting = Setting(workers=2, records=500)
+    fault = msgspec.structs.replace(FAULTS["worker killed"], strike=strike_thrice, bound=lambda setting: 2 * setting.concurrency)
+    with standing_fleet(tmp_path, temporal, database, setting) as fleet:
+        found = tried(fleet, fault, "struck", random.Random(1))
+    assert found.problems == []
+    assert (found.lost, found.duplicated) == (0, 0)
