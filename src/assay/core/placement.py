@@ -29,6 +29,8 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
 
     ledger: str = ""
     """Address of a PostgreSQL that keeps the ledgers of runs; each has a file of its own without one."""
+    store: str = ""
+    """Address in an object store, such as s3://bucket/runs, where artifacts are published too before a run counts as ended."""
     temporal: TemporalServer | None = None
     """Whose workers evaluate the records; None evaluates them in this process."""
 

@@ -28,6 +28,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     candidate: str = ""
     blocked: str = ""
     """Why a provider took no more calls."""
+    store: str = ""
+    """Where in an object store the artifacts are, too; known to whoever brings the run to its end."""
 
     @property
     def is_finished(self) -> bool:
@@ -43,6 +45,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
             "counts": msgspec.to_builtins(self.counts),
             "metrics": self.metrics,
             "gate": msgspec.to_builtins(self.gate),
+            **({"store": self.store} if self.store else {}),
         }
 
 

@@ -3,11 +3,13 @@
 import platform
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from assay.core.case import Case
+from assay.core.errors import StoreUnavailable
 from assay.core.plan import DatasetPlan, Plan
 from assay.core.run_state import State, count_records
 from assay.core.version import __version__
@@ -29,7 +31,9 @@ from assay.store.batch_book import NOTE as BATCHES
 from assay.store.batch_book import BatchRow
 from assay.store.evidence import AttemptChain, MerkleTree
 from assay.store.ledger import Finished, FinishedRecord, RecordRow, RunRow
+from assay.store.objects import publish_objects
 from assay.store.redact import Redactor
+from assay.store.verify import verify_run
 
 MANIFEST_VERSION = "1"
 _BLOCK_RECORDS = 32
@@ -38,8 +42,11 @@ _encode = msgspec.json.Encoder().encode
 _decode_case = msgspec.json.Decoder(Case).decode
 
 
-def finalize(ledger: Finished, folders: RunFolders, *, secrets: Iterable[str] = ()) -> None:
-    """Write, seal and publish the artifacts of a run whose final state is decided; a second time changes nothing."""
+def finalize(ledger: Finished, folders: RunFolders, *, secrets: Iterable[str] = (), home: str = "") -> None:
+    """Write, seal and publish the artifacts of a run whose final state is decided; a second time changes nothing.
+
+    With a `home` in an object store they are there, every file of them, before they are published on this machine.
+    """
     run = ledger.run()
     plan = msgspec.json.decode(run.plan, type=Plan)
     with rare_collection(), Staging(folders.active) as staging:
@@ -47,7 +54,17 @@ def finalize(ledger: Finished, folders: RunFolders, *, secrets: Iterable[str] = 
         artifacts = _Artifacts(ShownPlan(plan, redactor), staging, started_at=iso(run.states[0][1]))
         artifacts.write(ledger.finished())
         staging.seal(artifacts.manifest(ledger.run()))
+        if home:
+            _send(staging.folder, home)
         staging.publish(folders.sealed)
+
+
+def _send(folder: Path, home: str) -> None:
+    """What a disk has changed since it was written stays here."""
+    problems = verify_run(folder)
+    if problems:
+        raise StoreUnavailable(f'"{folder}" is not as it was written: {problems[0]}', hint="see to the disk, then: assay resume")
+    publish_objects(folder, home)
 
 
 def _blocks(records: Iterable[FinishedRecord]) -> Iterator[list[FinishedRecord]]:

@@ -4,11 +4,13 @@ import os
 from datetime import datetime
 from math import inf
 from pathlib import Path
+from typing import Self
 
 import msgspec
 
 from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
 from assay.datasets.checks import nearest
+from assay.engine.homes import bring_home
 from assay.engine.run_id import check_run_id
 from assay.store.artifacts import MANIFEST
 from assay.store.failures import disk_errors
@@ -51,6 +53,11 @@ class RunFolders(msgspec.Struct, frozen=True):
         """The run's ledger, wherever it is; raises RunNotFound when there is none."""
         return open_ledger(self.active)
 
+    def bring_home(self) -> Self:
+        """The same folders, with the artifacts of a run that has ended on another machine and is to be had from its store."""
+        bring_home(self.active, self.sealed)
+        return self
+
     @property
     def is_sealed(self) -> bool:
         """True when the artifacts are published."""
@@ -84,7 +91,14 @@ def check_place(folders: RunFolders) -> None:
 
 
 def find_run(runs_dir: Path, run: str) -> RunFolders:
-    """The run with an id, a unique beginning of one, `latest`, or a path to its folder; raises RunNotFound."""
+    """The run with an id, a unique beginning of one, `latest`, or a path to its folder; raises RunNotFound.
+
+    One that has ended on another machine is fetched from its store.
+    """
+    return _named(runs_dir, run).bring_home()
+
+
+def _named(runs_dir: Path, run: str) -> RunFolders:
     if not run:
         raise UsageProblem("the name of the run is empty", hint="list the runs with: assay runs")
     at_path = _at_path(run)

@@ -9,12 +9,14 @@ from functools import partial
 import msgspec
 
 from assay.core.errors import StoreUnavailable, UsageProblem
+from assay.core.placement import Placement
 from assay.core.plan import Plan, changed_settings, plan_sha256, read_plan
 from assay.core.plugin import uncomparable
 from assay.core.run_state import State
 from assay.engine.batches import Collecting, collect, has_open_batches
 from assay.engine.case import Room
 from assay.engine.folders import RunFolders, check_place
+from assay.engine.homes import STORE
 from assay.engine.journal import Journal
 from assay.engine.local import run_local
 from assay.engine.plugins import OpenPlugins
@@ -27,7 +29,7 @@ from assay.engine.tally import BatchProgress, Tally
 from assay.store.artifacts import remove_stale_staging
 from assay.store.failures import disk_errors, sync_folder
 from assay.store.ledger import Ledger
-from assay.store.ledgers import create_ledger, empty_ledger, point_to, pointed_to, reachable
+from assay.store.ledgers import create_ledger, empty_ledger, open_shared, point_to, pointed_to, reachable
 from assay.store.lock import RunLock
 from assay.store.sqlite import SqliteLedger
 
@@ -128,17 +130,30 @@ def prepare(folders: RunFolders, surroundings: Surroundings) -> None:
 
 def seal(folders: RunFolders, surroundings: Surroundings) -> None:
     """Publish the artifacts of a run that workers have evaluated, and end it; a run that has ended stays as it is."""
-    if not (folders.is_sealed or folders.has_ledger):
-        raise StoreUnavailable(
-            f"'{folders.runs_dir}' is not the folder of runs in which run '{folders.run_id}' was started",
-            hint="let workers and whoever starts runs share one folder of runs",
-        )
+    if not folders.exists:
+        _adopt(folders, surroundings.placement)
     with _held(folders, surroundings) as is_ours:
         if is_ours and not folders.is_sealed:
             with _opened(folders) as ledger:
                 RunStates(ledger, folders, surroundings).seal()
         if is_ours:
             _clear(folders, surroundings)
+
+
+def _adopt(folders: RunFolders, placement: Placement) -> None:
+    """Let a machine that did not start a run seal it, where its artifacts go to a store; raises StoreUnavailable where they do not."""
+    ledger = open_shared(placement.ledger, folders.run_id)
+    try:
+        has_home = bool(placement.store) or STORE in ledger.run().notes
+    finally:
+        ledger.close()
+    if not has_home:
+        raise StoreUnavailable(
+            f"'{folders.runs_dir}' is not the folder of runs in which run '{folders.run_id}' was started",
+            hint="let workers and whoever starts runs share one folder of runs, or give them a --store",
+        )
+    _make_folder(folders)
+    point_to(folders.active, placement.ledger)
 
 
 @contextmanager

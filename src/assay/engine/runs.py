@@ -10,12 +10,14 @@ import msgspec
 from assay.core.errors import AssayError, RunDamaged, RunNotFound, RunSealed, StoreUnavailable, UsageProblem
 from assay.core.plan import Plan, changed_settings, plan_sha256, read_plan
 from assay.core.run_result import GateResult, RunListing, RunResult
-from assay.core.run_state import RunCounts, State, count_records
+from assay.core.run_state import TERMINAL, RunCounts, State, count_records
 from assay.engine.engines import carry_out, wind_up
 from assay.engine.evidence import failed_evaluations, iso
-from assay.engine.folders import UPLOAD, RunFolders, folders_of, run_ids
+from assay.engine.folders import UPLOAD, RunFolders, check_place, folders_of, run_ids
+from assay.engine.homes import fetch_same, home_of, note_store
 from assay.engine.run import open_or_create
 from assay.engine.shown import ShownPlan, own_secrets
+from assay.engine.states import COUNTS
 from assay.engine.surroundings import Interrupted, Surroundings
 from assay.store.batch_book import NOTE as BATCHES
 from assay.store.batch_book import BatchRow
@@ -31,6 +33,12 @@ _METRICS = "metrics_summary.json"
 def start(plan: Plan, runs_dir: Path, surroundings: Surroundings) -> RunResult:
     """Run a plan to its end, or go on with the unfinished run of that id; a finished one with the same settings stays as it is."""
     folders = folders_of(runs_dir, plan.run_id)
+    store = surroundings.placement.store
+    if store and not folders.exists:
+        # Better now than when everything is paid for.
+        check_place(folders)
+        home = home_of(store, plan.run_id)
+        fetch_same(home, plan_sha256=plan_sha256(plan), active=folders.active, sealed=folders.sealed)
     if folders.is_sealed:
         _check_same_as_sealed(folders, plan, environ=surroundings.environ)
     else:
@@ -65,10 +73,24 @@ def resume(folders: RunFolders, surroundings: Surroundings) -> RunResult:
 
 def _driven(folders: RunFolders, surroundings: Surroundings, plan: Plan | None = None) -> RunResult:
     # A crash between the last two steps leaves the working state of a run that has ended; it holds originals, so it is cleared.
+    home = ""
     if folders.active.is_dir() or not folders.is_sealed:
+        home = _noted_home(folders, surroundings.placement.store)
         with suppress(Interrupted):
             carry_out(folders, surroundings, plan)
-    return result_of(folders)
+        folders.bring_home()
+    return msgspec.structs.replace(result_of(folders), store=home)
+
+
+def _noted_home(folders: RunFolders, store: str) -> str:
+    """Where in a store the run has its home, which it is told where it is new; empty for nowhere."""
+    if not folders.has_ledger:
+        return ""
+    ledger = folders.open_ledger()
+    try:
+        return note_store(ledger, store, run_id=folders.run_id)
+    finally:
+        ledger.close()
 
 
 def cancel(folders: RunFolders, surroundings: Surroundings) -> RunResult:
@@ -192,10 +214,14 @@ def _sealed_result(folders: RunFolders) -> RunResult:
 
 
 def _looked_at(folders: RunFolders) -> tuple[RunRow, dict[str, int]]:
-    """An unfinished run and its records by status, at this moment."""
+    """A run that is not sealed here and its records by status, at this moment."""
     ledger = folders.open_ledger()
     try:
-        return ledger.run(), ledger.counts()
+        row = ledger.run()
+        ended_with = row.notes.get(COUNTS)
+        if row.state in TERMINAL and ended_with is not None:
+            return row, msgspec.json.decode(ended_with, type=dict[str, int])
+        return row, ledger.counts()
     finally:
         ledger.close()
 

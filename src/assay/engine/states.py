@@ -8,12 +8,13 @@ from assay.core.case import sample_of
 from assay.core.errors import RunSealed
 from assay.core.outcome import Cancelled
 from assay.core.plan import read_plan
-from assay.core.run_state import RunCounts, State, count_records, final_state
+from assay.core.run_state import TERMINAL, RunCounts, State, count_records, final_state
 from assay.engine.case import PROVIDER_REFUSED
 from assay.engine.evidence import failed_evaluations
 from assay.engine.finalize import finalize
 from assay.engine.folders import RunFolders
 from assay.engine.garbage import rare_collection
+from assay.engine.homes import STORE, fetch_ended, is_at, note_store
 from assay.engine.pairs import compared_records
 from assay.engine.selection import prepared_records
 from assay.engine.shown import own_secrets
@@ -21,6 +22,9 @@ from assay.engine.surroundings import Surroundings
 from assay.store.folder import RunFolder, open_run_folder
 from assay.store.ledger import Ledger, RecordRow
 from assay.store.redact import Redactor
+
+COUNTS = "counts"
+"""Under this name the ledger says how many records of each status a run has ended with."""
 
 
 class RunStates:
@@ -42,11 +46,23 @@ class RunStates:
             self._enter("running")
 
     def seal(self) -> None:
-        """Publish the artifacts of a run on which nothing is left to be done, and end it; raises RunSealed where something is."""
-        if self.state != "finalizing":
+        """Publish the artifacts of a run on which nothing is left to be done, and end it; raises RunSealed where something is.
+
+        A run that somebody else has published is fetched from where it is.
+        """
+        if self.state not in ("finalizing", *TERMINAL):
             self._decide()
-        finalize(self._ledger, self._folders, secrets=own_secrets(self.plan, self._surroundings.environ))
+        home = note_store(self._ledger, self._store(), run_id=self.plan.run_id)
+        row = self._ledger.run()
+        if row.state in TERMINAL or (home and is_at(home, row)):
+            fetch_ended(row, active=self._folders.active, sealed=self._folders.sealed)
+        else:
+            finalize(self._ledger, self._folders, secrets=own_secrets(self.plan, self._surroundings.environ), home=home)
         self.end()
+
+    def _store(self) -> str:
+        """Where the run was told that it has its home, or else where whoever seals it keeps all runs."""
+        return self._ledger.run().notes.get(STORE, "") or self._surroundings.placement.store
 
     def end(self) -> None:
         """Enter the final state of a run whose artifacts are published; a crash may have come in between."""
@@ -89,7 +105,10 @@ class RunStates:
             self._ledger.close_open(Cancelled(message="the run was cancelled"))
         elif self._ledger.shards():
             raise self._taken_over()
-        counts = count_records(self._ledger.counts())
+        by_status = self._ledger.counts()
+        # A shared ledger lets go of the records of a run that has ended, and is still asked how many there were.
+        self._ledger.set_note(COUNTS, msgspec.json.encode(by_status).decode())
+        counts = count_records(by_status)
         blocked = _refusal(self._ledger, counts)
         is_blocked = bool(blocked) and not counts.evaluated_records
         self._ledger.set_note("final_state", final_state(counts, is_cancelled=is_cancelled, is_blocked=is_blocked))

@@ -179,7 +179,10 @@ def _clear_sealed(folders: RunFolders) -> None:
 
 
 def exact_run(runs_dir: Path, run_id: str) -> RunFolders:
-    """The run with exactly this id: no path, no beginning of one, no `latest`; raises RunNotFound."""
+    """The run with exactly this id: no path, no beginning of one, no `latest`; raises RunNotFound.
+
+    One that has ended on another machine is fetched from its store.
+    """
     if not could_be_run_id(run_id) or not RunFolders(runs_dir, run_id).exists:
         raise RunNotFound(f"there is no run '{run_id[:128]}'", hint="list the runs")
-    return RunFolders(runs_dir, run_id)
+    return RunFolders(runs_dir, run_id).bring_home()

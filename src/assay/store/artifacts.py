@@ -4,7 +4,7 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -143,13 +143,24 @@ class Staging:
         sync_folder(self.folder)
         return self._manifest
 
+    def restore(self, manifest: bytes, files: Iterable[tuple[str, Iterator[bytes]]]) -> None:
+        """Write the files of a run that was sealed elsewhere, its manifest last, and force everything to the disk."""
+        for name, pieces in files:
+            writer = self.open_lines(name)
+            for piece in pieces:
+                writer.write(piece)
+            writer.finish()
+        self._manifest = manifest
+        self.write(MANIFEST, manifest)
+        sync_folder(self.folder)
+
     def publish(self, target: Path) -> None:
         """Move the sealed folder to its final place in one step.
 
         A folder that is already there stays: that is fine when it has the same manifest, which holds the hashes of everything
         else, and RunSealed when it has not.
         """
-        assert self._manifest, "seal() comes first"
+        assert self._manifest, "seal() or restore() comes first"
         with disk_errors(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             try:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +18,8 @@ from assay.store.places import FolderPlace
 SCHEMES = ("s3", "gs", "az")
 _PIECE = 8 << 20
 _STEP = re.compile(r"[\w.+=@, -]+")
+_RETRIES = {"max_retries": 5, "retry_timeout": timedelta(seconds=30)}
+"""A store that is away for longer is told of: whoever waits for it can do something about it, and nothing is lost."""
 _HINT = "check the address, the credentials and the endpoint (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL and the like), then try again"
 
 
@@ -50,7 +53,7 @@ class ObjectPlace:
         self.shown = _checked(address)
         self._library = _obstore()
         with self._errors():
-            self._store: Any = self._library.store.from_url(self.shown)
+            self._store: Any = self._library.store.from_url(self.shown, retry_config=_RETRIES)
 
     def names(self) -> set[str]:
         """The objects below the prefix."""

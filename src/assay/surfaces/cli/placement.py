@@ -37,6 +37,18 @@ def ledger_option(command: Decorated) -> Decorated:
     return option(command)
 
 
+def store_option(command: Decorated) -> Decorated:
+    """`--store ADDRESS`, for commands that bring runs to their end."""
+    option: Callable[[Decorated], Decorated] = click.option(
+        "--store",
+        metavar="ADDRESS",
+        default="",
+        envvar="ASSAY_STORE",
+        help="Publish the artifacts there, too, before the run has ended: s3://bucket/prefix.  [default: in no store]",
+    )
+    return option(command)
+
+
 def engine_option(command: Decorated) -> Decorated:
     """`--engine NAME`, for commands that may work on a run themselves."""
     option: Callable[[Decorated], Decorated] = click.option(
@@ -70,22 +82,22 @@ def temporal_options(*, is_short: bool) -> Callable[[Decorated], Decorated]:
 
 def placement_options(command: Decorated) -> Decorated:
     """Where a new run is kept, and who works on it."""
-    return ledger_option(engine_option(temporal_options(is_short=True)(command)))
+    return ledger_option(store_option(engine_option(temporal_options(is_short=True)(command))))
 
 
 def placement_of(given: dict[str, Any]) -> Placement:
     """What the options say, taken out of them; raises UsageProblem where they do not fit together."""
-    ledger, engine = given.pop("ledger", "") or "", given.pop("engine", None)
+    ledger, store, engine = given.pop("ledger", "") or "", given.pop("store", "") or "", given.pop("engine", None)
     server = server_of(given)
     if engine != "temporal":
-        return Placement(ledger=ledger)
+        return Placement(ledger=ledger, store=store)
     if server is None:
         raise UsageProblem("--engine temporal needs the address of a server", hint="add --temporal HOST:PORT")
     if not ledger:
         raise UsageProblem(
             "--engine temporal needs a ledger that the workers reach too", hint="add --ledger postgresql://user@host/database"
         )
-    return Placement(ledger=ledger, temporal=server)
+    return Placement(ledger=ledger, store=store, temporal=server)
 
 
 def server_of(given: dict[str, Any]) -> TemporalServer | None:

@@ -7,6 +7,7 @@ import msgspec
 
 from assay import api
 from assay.core.errors import UsageProblem
+from assay.core.placement import HERE, Placement
 from assay.surfaces.cli.chart_files import charts_option, check_charts
 from assay.surfaces.cli.pipeline import Pipeline, github_option, junit_option
 from assay.surfaces.cli.progress import RunProgress
@@ -59,6 +60,7 @@ Exit codes:
 @mlflow_option
 @metrics_file_option
 @telemetry_options
+@click.option("--store", metavar="ADDRESS", default="", help="Publish the artifacts there instead.  [default: as it was started]")
 @server_options
 @click.pass_context
 def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
@@ -66,6 +68,8 @@ def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) ->
     remote, telemetry = remote_of(given), telemetry_of(given)
     if remote is not None:
         check_local(telemetry)
+        if given["store"]:
+            raise UsageProblem("--store cannot be used with --server", hint="publish the run when it is here: assay publish")
         if given["mlflow"] is not None:
             raise UsageProblem("--mlflow cannot be used with --server", hint="push the run when it is here: assay mlflow push RUN")
     check_mlflow(given["mlflow"])
@@ -81,10 +85,12 @@ def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) ->
         charts=given["charts"],
         mlflow=given["mlflow"],
     )
-    context.exit(resume(run, shown, telemetry) if remote is None else resume_there(remote, run, shown=shown))
+    if remote is None:
+        context.exit(resume(run, shown, telemetry, placement=Placement(store=given["store"])))
+    context.exit(resume_there(remote, run, shown=shown))
 
 
-def resume(run: str, shown: Shown, telemetry: Telemetry) -> int:
+def resume(run: str, shown: Shown, telemetry: Telemetry, *, placement: Placement = HERE) -> int:
     """Bring the run to its end and say how it went as an exit code."""
     found = api.open_run(run, runs_dir=shown.runs_dir)
     opened, shown = found.result, msgspec.structs.replace(shown, runs_dir=str(found.folders.runs_dir))
@@ -100,6 +106,7 @@ def resume(run: str, shown: Shown, telemetry: Telemetry) -> int:
             on_busy=progress.wait_for_other,
             observe=tellers.observer,
             takes_signals=True,
+            placement=placement,
         )
         tellers.run_ended(result)
     return conclude([result], shown)

@@ -194,6 +194,8 @@ def conclude(results: Sequence[RunResult], shown: Shown) -> int:
     for result in results:
         if not result.is_finished:
             _complain_of_interruption(result, shown)
+        elif result.store and not shown.is_json:
+            click.echo(f"artifacts also at {printable(result.store)}", err=True)
     push_finished(results, shown)
     if shown.is_detached and not any(result.is_finished for result in results):
         return exits.GATES_PASSED

@@ -8,7 +8,7 @@ from assay import api
 from assay.core.errors import UsageProblem
 from assay.core.placement import Placement
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.placement import ledger_option, server_of, temporal_options
+from assay.surfaces.cli.placement import ledger_option, server_of, store_option, temporal_options
 from assay.surfaces.cli.run_options import runs_dir_option
 from assay.surfaces.cli.telemetry import telemetry_of, telemetry_options, telling
 from assay.surfaces.printable import printable
@@ -20,7 +20,8 @@ models with the keys of its own environment, and writes what comes back into the
 and others go on with its shards; nothing is lost, and nothing is counted twice. SIGTERM waits for the calls in flight and hands the
 rest back; a second one stops at once.
 
-The worker that finishes a run publishes its artifacts in --runs-dir, which all of them and whoever starts runs must share.
+The worker that finishes a run publishes its artifacts in --runs-dir, which all of them and whoever starts runs must share, or, with
+a --store, in an object store, from which the others fetch them.
 """
 
 EPILOG = """\b
@@ -40,6 +41,7 @@ Exit codes:
 @click.command("worker", help=HELP, epilog=EPILOG)
 @temporal_options(is_short=False)
 @ledger_option
+@store_option
 @runs_dir_option
 @click.option("--shards", type=click.IntRange(1, 1_000), default=4, show_default=True, help="Shards in hand at most.")
 @click.option(
@@ -52,14 +54,14 @@ Exit codes:
 @click.pass_context
 def command(context: click.Context, /, ledger: str, runs_dir: str, *, shards: int, versioned: bool, **given: Any) -> None:
     """Entry of the command; see HELP."""
-    server, telemetry = server_of(given), telemetry_of(given)
+    store, server, telemetry = given.pop("store"), server_of(given), telemetry_of(given)
     if server is None:
         raise UsageProblem("a worker needs the address of a Temporal server", hint="add --temporal HOST:PORT")
     if not ledger:
         raise UsageProblem("a worker needs the ledger of the runs", hint="add --ledger postgresql://user@host/database")
     with telling(telemetry) as tellers:
         api.work(
-            Placement(ledger=ledger, temporal=server),
+            Placement(ledger=ledger, store=store, temporal=server),
             runs_dir=runs_dir,
             shards=shards,
             is_versioned=versioned,

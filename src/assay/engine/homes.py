@@ -1,0 +1,126 @@
+"""The home of a run besides this machine: a place in an object store, where its artifacts are published and fetched from again."""
+
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from assay.core.errors import RunNotFound, RunSealed, StoreUnavailable
+from assay.core.run_state import TERMINAL
+from assay.engine.evidence import iso
+from assay.store.artifacts import MANIFEST
+from assay.store.failures import disk_errors
+from assay.store.fetching import Published, fetch_run, published_at
+from assay.store.ledger import Ledger, RunRow
+from assay.store.ledgers import empty_ledger, open_ledger, pointed_to
+from assay.store.lock import RunLock
+from assay.store.objects import ObjectPlace
+
+STORE = "store"
+"""Under this name the ledger says in which store the run has its home."""
+_PATIENCE = 60.0
+
+
+def home_of(store: str, run_id: str) -> str:
+    """The address of a run in a store; empty without one."""
+    return f"{store.rstrip('/')}/{run_id}" if store else ""
+
+
+def note_store(ledger: Ledger, store: str, *, run_id: str) -> str:
+    """Tell an unfinished run in which store it has its home, unless none is given; returns where that is, empty for nowhere."""
+    row = ledger.run()
+    known = row.notes.get(STORE, "")
+    if not store or store == known or row.state in TERMINAL:
+        return home_of(known, run_id)
+    # An address that holds a secret or means no place is refused before anybody keeps it.
+    ObjectPlace(home_of(store, run_id))
+    ledger.set_note(STORE, store)
+    return home_of(store, run_id)
+
+
+def is_at(home: str, row: RunRow) -> bool:
+    """True when the artifacts of this very run are whole in its store: whoever published them may have died right after it."""
+    found = published_at(ObjectPlace(home))
+    return found is not None and _is_same(found, row)
+
+
+def _is_same(found: Published, row: RunRow) -> bool:
+    decided = row.notes.get("completed_at")
+    return found.plan_sha256 == row.plan_sha256 and decided is not None and found.completed_at == iso(float(decided))
+
+
+def fetch_ended(row: RunRow, *, active: Path, sealed: Path) -> None:
+    """Fetch the artifacts of a run that has ended, by what the ledger says, for the holder of its lock.
+
+    Raises RunNotFound for one without a home, StoreUnavailable, and RunDamaged for one that was changed.
+    """
+    home = home_of(row.notes.get(STORE, ""), sealed.name)
+    if not home:
+        raise RunNotFound(
+            f"run '{sealed.name}' has ended on another machine, and its artifacts are not in '{sealed.parent}'",
+            hint="look in the runs folder of the machine that has sealed it; --store keeps runs where every machine can fetch them",
+        )
+    if not is_at(home, row):
+        raise StoreUnavailable(
+            f"run '{sealed.name}' has ended, but is not at {home}", hint="it was published there: bring it back from a copy"
+        )
+    fetch_run(ObjectPlace(home), sealed, work=active)
+
+
+def bring_home(active: Path, sealed: Path) -> None:
+    """Fetch the artifacts of a run that has ended on another machine; nothing happens to one that is here, or has not ended.
+
+    Once, however many processes ask for it at the same time. Raises as `fetch_ended`.
+    """
+    if _is_sealed(sealed) or not pointed_to(active):
+        return
+    ledger = open_ledger(active)
+    try:
+        row = ledger.run()
+    finally:
+        ledger.close()
+    if row.state in TERMINAL and STORE in row.notes:
+        _once(partial(fetch_ended, row, active=active, sealed=sealed), active=active, sealed=sealed)
+
+
+def fetch_same(home: str, *, plan_sha256: str, active: Path, sealed: Path) -> None:
+    """Fetch the finished run that a new one would repeat, where its home has it; raises RunSealed where it has another one."""
+    place = ObjectPlace(home)
+    found = published_at(place)
+    if found is None:
+        return
+    if found.run_id != sealed.name or found.plan_sha256 != plan_sha256:
+        raise RunSealed(
+            f"{place.shown} holds a run that has ended, and was made with other settings",
+            hint="artifacts are written once: choose another --run-id, or another --store",
+        )
+    fetch_new(place, active=active, sealed=sealed)
+
+
+def fetch_new(place: ObjectPlace, *, active: Path, sealed: Path) -> None:
+    """Fetch a run that this machine knows nothing of."""
+    with disk_errors(active):
+        active.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _once(partial(fetch_run, place, sealed, work=active), active=active, sealed=sealed)
+
+
+def _once(fetch: Callable[[], None], *, active: Path, sealed: Path) -> None:
+    """Fetch unless somebody else does so first; what stood for the run here goes away."""
+    lock = RunLock(active)
+    try:
+        while not lock.wait(_PATIENCE):
+            pass
+        if not _is_sealed(sealed):
+            fetch()
+        empty_ledger(active)
+        shutil.rmtree(active, ignore_errors=True)
+    except StoreUnavailable:
+        # Whoever had the lock may have brought the run and cleared the folder away.
+        if not _is_sealed(sealed):
+            raise
+    finally:
+        lock.release()
+
+
+def _is_sealed(sealed: Path) -> bool:
+    return (sealed / MANIFEST).is_file()
