@@ -141,7 +141,7 @@ def seal(folders: RunFolders, surroundings: Surroundings) -> None:
 
 
 def _adopt(folders: RunFolders, placement: Placement) -> None:
-    """Let a machine that did not start a run seal it, where its artifacts go to a store; raises StoreUnavailable where they do not."""
+    """Let a machine seal a run that it did not start, where artifacts go to a store; raises StoreUnavailable where they do not."""
     ledger = open_shared(placement.ledger, folders.run_id)
     try:
         has_home = bool(placement.store) or STORE in ledger.run().notes

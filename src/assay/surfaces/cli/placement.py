@@ -85,6 +85,13 @@ def placement_options(command: Decorated) -> Decorated:
     return ledger_option(store_option(engine_option(temporal_options(is_short=True)(command))))
 
 
+def check_no_placement(context: click.Context) -> None:
+    """Raises UsageProblem for what was said here of a run that a server keeps where it keeps all of its own."""
+    for name in ("ledger", "store", "engine"):
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise UsageProblem(f"--{name} cannot be used with --server", hint="the server keeps its runs where it was told to")
+
+
 def placement_of(given: dict[str, Any]) -> Placement:
     """What the options say, taken out of them; raises UsageProblem where they do not fit together."""
     ledger, store, engine = given.pop("ledger", "") or "", given.pop("store", "") or "", given.pop("engine", None)

@@ -18,7 +18,7 @@ from assay.surfaces.cli import exits
 from assay.surfaces.cli.chart_files import charts_option, check_charts
 from assay.surfaces.cli.numbers import Number
 from assay.surfaces.cli.pipeline import Pipeline, github_option, junit_option
-from assay.surfaces.cli.placement import placement_of, placement_options
+from assay.surfaces.cli.placement import check_no_placement, placement_of, placement_options
 from assay.surfaces.cli.progress import RunProgress
 from assay.surfaces.cli.remote import Following, Remote, remote_of, say_left_out, server_options
 from assay.surfaces.cli.run_options import (
@@ -205,6 +205,8 @@ def command(context: click.Context, /, **given: Any) -> None:
     if context.get_parameter_source("runs_dir") is click.core.ParameterSource.DEFAULT:
         given["runs_dir"] = None
     remote, telemetry, placement = remote_of(given), telemetry_of(given), placement_of(given)
+    if remote is not None:
+        check_no_placement(context)
     given |= {"remote": remote, "telemetry": telemetry, "placement": placement}
     options = msgspec.convert(given, Options)
     context.exit(run(options))
