@@ -90,6 +90,21 @@ class Lane:
             if self._hopeless >= _HOPELESS_CALLS:
                 self._break(failure)
 
+    @property
+    def is_cut(self) -> bool:
+        """True while fewer calls are in flight than there is room for, because of 429s."""
+        return self.limit < self.cap
+
+    def share(self, cap: int) -> None:
+        """Have another part of what the workers of a run share."""
+        self.limit = min(self.limit, cap) if self.is_cut else float(cap)
+        self.cap = cap
+
+    def refuse(self, failure: ModelFailure) -> None:
+        """Another worker was refused for good: so is this one, unless its own calls show that only the other is to blame."""
+        if self.broken is None and (failure.is_exhausted or not self._successes):
+            self._break(failure)
+
     def _break(self, failure: ModelFailure) -> None:
         self.broken = failure
         self.refused.set()
@@ -132,8 +147,9 @@ class Limits:
 
     def __init__(self, plan: Plan, *, clock: Callable[[], float], stop: asyncio.Event) -> None:
         self._free = plan.concurrency
+        self.stop = stop
+        """Set when no new call is to be made."""
         self._clock = clock
-        self._stop = stop
         self._lanes = {provider.name: Lane(provider, plan.concurrency) for provider in plan.providers}
         self._stages: dict[Stage, StageLane] = {
             "candidate": StageLane(plan.generation, plan.concurrency),
@@ -163,7 +179,7 @@ class Limits:
 
     async def pause(self, seconds: float, gates: Iterable[Gate]) -> None:
         """Wait without a slot; a stop ends the wait, and so does the end of all calls to a provider that is waited for."""
-        ends = [self._stop, *(gate.lane.refused for gate in gates)]
+        ends = [self.stop, *(gate.lane.refused for gate in gates)]
         waits = [asyncio.ensure_future(end.wait()) for end in dict.fromkeys(ends)]
         try:
             await asyncio.wait(waits, timeout=max(seconds, 0.0), return_when=asyncio.FIRST_COMPLETED)
@@ -183,7 +199,7 @@ class Limits:
 
     async def _pace(self, gate: Gate, seconds: float) -> None:
         try:
-            await asyncio.wait_for(self._stop.wait(), seconds)
+            await asyncio.wait_for(self.stop.wait(), seconds)
         except TimeoutError:
             return
         except asyncio.CancelledError:
@@ -206,7 +222,7 @@ class Limits:
         self._is_due = False
         # Judges first: a record that is nearly done is worth more than one that is not begun.
         for waiting in reversed(self._gates):
-            while self._free and waiting.waiting and waiting.has_room:
+            while self._free > 0 and waiting.waiting and waiting.has_room:
                 slot = waiting.waiting.popleft()
                 if not slot.done():
                     self._take(waiting)

@@ -14,6 +14,7 @@ from assay.engine.attachments import attachment_reader
 from assay.engine.case import Room, Route
 from assay.engine.crew import Crew
 from assay.engine.journal import Journal
+from assay.engine.leasing import open_limits
 from assay.engine.limits import Limits, make_room_for_handles
 from assay.engine.observing import Watcher
 from assay.engine.plugins import OpenPlugins
@@ -36,9 +37,12 @@ async def opened_room(ledger: Ledger, plan: Plan, surroundings: Surroundings, *,
     cache = ReplyCache(Path(plan.cache_dir)) if plan.cache_dir else None
     journal = Journal(ledger, on_cancel=partial(asyncio.get_running_loop().call_soon_threadsafe, stop.set))
     try:
-        async with open_models(plan, environ=surroundings.environ, functions=plugins.functions()) as models:
+        async with (
+            open_models(plan, environ=surroundings.environ, functions=plugins.functions()) as models,
+            open_limits(ledger, plan, clock=surroundings.clock, stop=stop) as limits,
+        ):
             tally = await journal.call(_tally, ledger, plan, started=surroundings.clock())
-            room = _furnished(plan, surroundings, journal=journal, models=models, tally=tally, stop=stop)
+            room = _furnished(plan, surroundings, journal=journal, models=models, tally=tally, limits=limits)
             yield msgspec.structs.replace(room, settings=grading_settings(plan, plugins), cache=cache)
     finally:
         await journal.close()
@@ -47,10 +51,9 @@ async def opened_room(ledger: Ledger, plan: Plan, surroundings: Surroundings, *,
 
 
 def _furnished(
-    plan: Plan, surroundings: Surroundings, *, journal: Journal, models: Mapping[str, Model], tally: Tally, stop: asyncio.Event
+    plan: Plan, surroundings: Surroundings, *, journal: Journal, models: Mapping[str, Model], tally: Tally, limits: Limits
 ) -> Room:
     inputs, observe = surroundings.inputs, surroundings.observe
-    limits = Limits(plan, clock=surroundings.clock, stop=stop)
     return Room(
         plan=plan,
         settings=settings_of(plan),
@@ -63,8 +66,8 @@ def _furnished(
         limits=limits,
         tally=tally,
         crew=Crew(plan.concurrency),
-        stop=stop,
-        attachments=attachment_reader(plan, inputs[0].attachments if inputs else None, stop=stop),
+        stop=limits.stop,
+        attachments=attachment_reader(plan, inputs[0].attachments if inputs else None, stop=limits.stop),
         responses=surroundings.answers or open_responses(plan),
         judged=surroundings.judged,
         watcher=None if observe is None else Watcher(observe, plan, environ=surroundings.environ, clock=surroundings.clock),

@@ -46,8 +46,6 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     """By gate, calls that wait for their moment."""
     used: dict[str, float] = {}
     """By rate, units used since the last question that are charged after the fact."""
-    cost: float = 0.0
-    """What calls have cost since the last question."""
     refused: dict[str, bytes] = {}
     """By provider, why this worker makes no further call."""
 
@@ -59,13 +57,11 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """The database's time; everything else is in seconds from it."""
     seats: dict[str, int]
     is_short: bool
-    """The worker has fewer seats than its share, because others still use them."""
+    """The worker has fewer seats than its share, because others still use them, or none at all."""
     moments: dict[str, tuple[float, ...]]
     """By gate, when calls may be made."""
     waits: dict[str, float]
     """By gate, after how long to ask again for the calls that were given no moment."""
-    cost: float
-    """What the calls of all workers have cost since the run was first shared."""
     refused: dict[str, bytes]
     """By provider, why another worker makes no further call."""
 
@@ -88,7 +84,6 @@ class Pool(msgspec.Struct, frozen=True):
     at: float = 0.0
     dues: dict[str, float] = {}
     """By rate, until when it is used up."""
-    cost: float = 0.0
     shares: dict[str, Share] = {}
 
 
@@ -125,25 +120,23 @@ def settle(pool: Pool, need: Need, terms: Terms, *, now: float, started: float) 
         rivals = 1 + sum(gate in share.gates for share in shares.values())
         given, waits[gate] = _moments(gate, calls, terms, dues=dues, at=at, rivals=rivals)
         moments[gate] = tuple(moment - at for moment in given)
-    cost = pool.cost + need.cost * is_new
     grant = Grant(
         at=at,
         seats=seats,
-        is_short=any(seats[name] < parts[name] for name in seats),
+        is_short=any(seats[name] < max(parts[name], min(1, need.wanted.get(name, 0))) for name in seats),
         moments=moments,
         waits=waits,
-        cost=cost,
         refused={provider: why for share in shares.values() for provider, why in share.refused.items()},
     )
     held = {name: max(count, need.held.get(name, 0)) for name, count in seats.items()}
     gates = tuple(gate for gate, calls in need.calls.items() if calls)
     shares[need.worker] = Share(at + terms.life, need.number, held, need.wanted, gates, need.refused)
-    return Pool(at, dues, cost, shares), grant
+    return Pool(at, dues, shares), grant
 
 
 def without(pool: Pool, worker: str) -> Pool:
     """The pool when a worker has left."""
-    return Pool(pool.at, pool.dues, pool.cost, {name: share for name, share in pool.shares.items() if name != worker})
+    return Pool(pool.at, pool.dues, {name: share for name, share in pool.shares.items() if name != worker})
 
 
 def _held(name: str, shares: Iterable[Share]) -> int:
@@ -170,7 +163,7 @@ def _charge(dues: dict[str, float], rate: str, terms: Terms, *, at: float, units
 def _moments(gate: str, calls: int, terms: Terms, *, dues: dict[str, float], at: float, rivals: int) -> tuple[list[float], float]:
     """Moments for calls through a gate, and how long to wait before asking for more."""
     rates = terms.gates[gate]
-    most = min((ceil(terms.rates[rate] / 60.0 * (BURST + AHEAD) / rivals) for rate in rates), default=calls)
+    most = min((ceil(terms.rates[rate] / 60.0 * AHEAD / rivals) for rate in rates), default=calls)
     given: list[float] = []
     while True:
         moment = max([at, *(dues.get(rate, 0.0) - BURST for rate in (*rates, *terms.metered.get(gate, ())))])

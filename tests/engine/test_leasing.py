@@ -1,0 +1,240 @@
+"""Workers that share limits: rates, slots and refusals hold over all of them, through freezes and a lost database."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from assay.core.ask import ModelFailure, Stage, Usage
+from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan, StageLimits
+from assay.engine.leasing import SharedLimits, open_limits, terms_of
+from assay.engine.limits import Gate, Limits
+from assay.engine.turnstiles import Turnstile
+from assay.store.leases import ALL, Need
+from assay.store.postgres import PostgresLedger, PostgresLedgers
+from tests.store.databases import Database, running_database
+from tests.store.samples import new_ledger
+
+QUOTA = ModelFailure("quota_exceeded", "no more", is_exhausted=True)
+NO_KEY = ModelFailure("unauthorized", "no such key")
+LIFE = 1.5
+PATIENCE = 60.0
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Database]:
+    """A PostgreSQL that may be stopped."""
+    with running_database() as database:
+        yield database
+
+
+@pytest.fixture
+def run(database: Database) -> Iterator[PostgresLedger]:
+    runs = PostgresLedgers(database.address)
+    ledger = runs.create(uuid4().hex, plan=b"{}", plan_sha256="ab", at=1.0)
+    yield ledger
+    ledger.close()
+    runs.close()
+
+
+def plan_of(*, concurrency: int = 4, judges: int | None = None, **provider: float) -> Plan:
+    return Plan(
+        run_id="x",
+        datasets=(DatasetPlan(path="", contract="batch_v1", dataset_id="", dataset_version="", schema_version="", sha256=""),),
+        candidate=ModelPlan(name="m", provider="a", model="m"),
+        concurrency=concurrency,
+        judging=StageLimits(concurrency=judges),
+        providers=(ProviderPlan(name="a", kind="openai", **provider),),
+    )
+
+
+@asynccontextmanager
+async def workers(run: PostgresLedger, plan: Plan, *, count: int) -> AsyncIterator[list[SharedLimits]]:
+    """Several workers of one run, each with its own connection."""
+    async with AsyncExitStack() as stack:
+        limits = [SharedLimits(plan, run.leases(), clock=time.time, stop=asyncio.Event(), life=LIFE) for _ in range(count)]
+        for each in limits:
+            stack.push_async_callback(each.close)
+        yield limits
+
+
+async def call(limits: Limits, gate: Gate, *, times: int, act: Callable[[], Awaitable[None]]) -> None:
+    for _ in range(times):
+        await limits.enter(gate)
+        await act()
+        limits.leave(gate)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Wait for something that comes in the end."""
+    async with asyncio.timeout(PATIENCE):
+        while not is_so():  # noqa: ASYNC110  # what is waited for has no event
+            await asyncio.sleep(0.01)
+
+
+async def is_waiting(task: "asyncio.Task[None]", seconds: float = 0.3) -> bool:
+    await asyncio.wait([task], timeout=seconds)
+    return not task.done()
+
+
+def clock_of(database: Database) -> float:
+    with psycopg.connect(database.address) as looking:
+        found = looking.execute("SELECT extract(epoch FROM clock_timestamp())").fetchone()
+    assert found is not None
+    return float(found[0])
+
+
+def test_a_ledger_in_a_file_has_limits_for_itself(tmp_path: Path) -> None:
+    async def kind() -> type[Limits]:
+        async with open_limits(new_ledger(tmp_path), plan_of(), clock=time.time, stop=asyncio.Event()) as limits:
+            return type(limits)
+
+    assert asyncio.run(kind()) is Limits
+
+
+def test_four_workers_keep_one_rate(database: Database, run: PostgresLedger) -> None:
+    async def calls() -> None:
+        async with workers(run, plan_of(concurrency=16, requests_per_minute=1_200), count=4) as limits:
+            gates = [(each, each.gate("a", "candidate")) for each in limits]
+            await asyncio.gather(*(call(each, gate, times=5, act=lambda: asyncio.sleep(0)) for each, gate in gates * 4))
+
+    begun = clock_of(database)
+    asyncio.run(calls())
+    # 80 calls at 20 per second, of which one second's worth may come at once.
+    assert clock_of(database) - begun >= 80 / 20 - 1 - 1 / 20
+
+
+@pytest.mark.parametrize(("stage", "cap"), [("candidate", 4), ("judge", 2)])
+def test_calls_in_flight_over_all_workers_are_never_more_than_the_cap(run: PostgresLedger, stage: Stage, cap: int) -> None:
+    flying, seen = 0, []
+
+    async def fly() -> None:
+        nonlocal flying
+        flying += 1
+        seen.append(flying)
+        await asyncio.sleep(0.005)
+        flying -= 1
+
+    async def calls() -> None:
+        async with workers(run, plan_of(concurrency=4, judges=2), count=4) as limits:
+            gates = [(each, each.gate("a", stage)) for each in limits]
+            await asyncio.gather(*(call(each, gate, times=10, act=fly) for each, gate in gates * 3))
+
+    asyncio.run(calls())
+    assert (len(seen), max(seen)) == (120, cap)
+
+
+def test_a_worker_that_was_frozen_does_not_use_what_others_have_by_now(run: PostgresLedger) -> None:
+    async def was_waiting() -> bool:
+        async with workers(run, plan_of(), count=1) as (frozen,):
+            gate, others = frozen.gate("a", "candidate"), run.leases()
+            await frozen.enter(gate)
+            frozen.leave(gate)
+            time.sleep(LIFE + 0.1)  # noqa: ASYNC251  # the whole process stands still
+            others.ask(Need(worker="b", number=1, wanted={ALL: 4}), terms_of(plan_of()))
+            thawed = asyncio.create_task(frozen.enter(gate))
+            was_waiting = await is_waiting(thawed)
+            others.leave("b")
+            others.close()
+            await asyncio.wait_for(thawed, PATIENCE)
+            return was_waiting
+
+    assert asyncio.run(was_waiting())
+
+
+def test_while_the_database_is_away_no_call_is_made_beyond_the_lease_and_then_they_go_on(
+    database: Database, run: PostgresLedger
+) -> None:
+    async def was_waiting() -> bool:
+        async with workers(run, plan_of(), count=1) as (limits,):
+            gate = limits.gate("a", "candidate")
+            await limits.enter(gate)
+            database.stop()
+            await asyncio.sleep(LIFE)
+            late = asyncio.create_task(limits.enter(gate))
+            was_waiting = await is_waiting(late)
+            await asyncio.to_thread(database.start)
+            await asyncio.wait_for(late, PATIENCE)
+            return was_waiting
+
+    assert asyncio.run(was_waiting())
+
+
+def test_a_stop_ends_the_wait_for_slots_that_others_have(run: PostgresLedger) -> None:
+    async def ended() -> None:
+        others, stop = run.leases(), asyncio.Event()
+        others.ask(Need(worker="b", number=1, wanted={ALL: 4}), terms_of(plan_of()))
+        limits = SharedLimits(plan_of(), run.leases(), clock=time.time, stop=stop)
+        waiting = asyncio.create_task(limits.enter(limits.gate("a", "candidate")))
+        assert await is_waiting(waiting)
+        stop.set()
+        await asyncio.wait_for(waiting, PATIENCE)
+        await limits.close()
+        others.close()
+
+    asyncio.run(ended())
+
+
+def test_a_provider_that_takes_no_more_calls_stops_all_workers(run: PostgresLedger) -> None:
+    async def why() -> str | None:
+        async with workers(run, plan_of(requests_per_minute=0.001), count=2) as (one, other):
+            ours, theirs = one.gate("a", "candidate"), other.gate("a", "judge")
+            await one.enter(ours)
+            waiting = asyncio.create_task(other.enter(theirs))
+            ours.lane.failed(QUOTA, 0.0)
+            one.leave(ours)
+            await asyncio.wait_for(waiting, PATIENCE)
+            return theirs.lane.broken and theirs.lane.broken.message
+
+    assert asyncio.run(why()) == "no more"
+
+
+def test_a_worker_with_a_wrong_key_does_not_stop_those_whose_calls_succeed(run: PostgresLedger) -> None:
+    async def broken() -> tuple[bool, bool, bool]:
+        async with workers(run, plan_of(), count=3) as limits:
+            wrong, right, new = (each.gate("a", "candidate") for each in limits)
+            right.lane.succeeded(Usage(), 0.0)
+            for _ in range(5):
+                wrong.lane.failed(NO_KEY, 0.0)
+            await until(lambda: new.lane.broken is not None)
+            await asyncio.sleep(1.5)  # the others have asked since
+            return wrong.lane.broken is not None, right.lane.broken is not None, new.lane.broken is not None
+
+    assert asyncio.run(broken()) == (True, False, True)
+
+
+def test_tokens_that_one_worker_has_used_hold_up_the_others(database: Database, run: PostgresLedger) -> None:
+    plan = plan_of(tokens_per_minute=60_000)
+
+    async def calls() -> None:
+        async with workers(run, plan, count=1) as (one,):
+            gate = one.gate("a", "candidate")
+            await call(one, gate, times=1, act=lambda: asyncio.sleep(0))
+            gate.lane.succeeded(Usage(input_tokens=2_000, output_tokens=1_000, total_tokens=3_000), 0.0)
+        async with workers(run, plan, count=1) as (other,):
+            await other.enter(other.gate("a", "judge"))
+
+    begun = clock_of(database)
+    asyncio.run(calls())
+    assert clock_of(database) - begun >= 3_000 / 1_000 - 1
+
+
+def test_moments_are_asked_for_ahead_only_while_the_rates_leave_room() -> None:
+    turnstile = Turnstile()
+    turnstile.give((0.0, 0.0), asked=2, now=10.0, wait=0.25)
+    assert [turnstile.take(10.0), turnstile.take(10.0)] == [10.0, 10.0]
+    assert turnstile.calls(0.1) == 2
+    turnstile.give((0.0, 0.4), asked=2, now=10.1, wait=0.25)
+    turnstile.take(10.1)
+    assert turnstile.calls(0.1) == 0
+
+
+def test_a_moment_that_has_passed_is_not_used() -> None:
+    turnstile = Turnstile()
+    turnstile.give((0.0, 2.0), asked=2, now=10.0, wait=0.25)
+    assert turnstile.take(11.0) == 12.0
