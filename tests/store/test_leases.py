@@ -145,7 +145,8 @@ def test_a_question_whose_answer_was_lost_charges_nothing_twice() -> None:
 
 def test_a_clock_that_is_set_back_gives_nothing_twice() -> None:
     desk = Desk()
-    desk.ask("a", calls={"gate": 40})
+    while desk.ask("a", calls={"gate": 40}).moments["gate"]:
+        desk.now += 0.01
     desk.now -= 3600
     assert desk.ask("b", calls={"gate": 40}).moments["gate"] == ()
 
@@ -275,6 +276,20 @@ def test_a_worker_that_leaves_gives_back_everything(run: PostgresLedger) -> None
     leases.ask(Need(worker="a", number=1, wanted={ALL: 10}), TERMS)
     leases.leave("a")
     assert leases.ask(Need(worker="b", number=1, wanted={ALL: 10}), TERMS).seats[ALL] == 10
+    leases.close()
+
+
+def test_the_last_worker_that_leaves_an_ended_run_leaves_nothing_behind(database: Database, run: PostgresLedger) -> None:
+    run.set_state("queued", "cancelled", at=2.0)
+    leases = run.leases()
+    for worker in "ab":
+        leases.ask(Need(worker=worker, number=1, calls={"gate": 10}), TERMS)
+    kept = []
+    for worker in "ab":
+        leases.leave(worker)
+        with psycopg.connect(database.address) as looking:
+            kept += looking.execute("SELECT count(*) FROM pool JOIN run USING (run) WHERE run_id = %s", (run.run_id,)).fetchall()
+    assert kept == [(1,), (0,)]
     leases.close()
 
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-LIFE = 8.0
+LIFE = 5.0
 """Seconds that what a worker was given is its own; it asks again long before, and what a dead one had is free after them."""
 BURST = 0.5
 """Seconds of a rate that nobody has used and that may be caught up on at once."""

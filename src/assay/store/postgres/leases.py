@@ -3,6 +3,7 @@
 import msgspec
 import psycopg
 
+from assay.core.run_state import TERMINAL
 from assay.store.leases import Grant, Need, Pool, Terms, settle, without
 from assay.store.postgres.connection import Link
 
@@ -35,8 +36,14 @@ class PostgresLeases:
 
         def left(database: psycopg.Connection) -> None:
             found = self._selected(database)
-            if found is not None:
-                self._write(database, without(found[0], worker))
+            if found is None:
+                return
+            pool = without(found[0], worker)
+            self._write(database, pool)
+            if not pool.shares:
+                # Of a run that goes on, the rates are still used up.
+                ended = "DELETE FROM pool USING run WHERE pool.run = %s AND run.run = pool.run AND run.state = ANY(%s)"
+                database.execute(ended, (self._run, sorted(TERMINAL)))
 
         self._link.transact(left)
 
