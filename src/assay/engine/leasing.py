@@ -229,11 +229,13 @@ class SharedLimits(Limits):
         waiting: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         turnstile.waiting.append(waiting)
         self._asking.by(max(_now(), turnstile.again))
+        moment: float | None = None
         try:
-            return await waiting
-        except BaseException:
-            self.leave(gate)
-            raise
+            moment = await waiting
+            return moment
+        finally:
+            if moment is None:
+                self.leave(gate)
 
     def _may_call(self, gate: Gate) -> bool:
         """False when the lease is over, as after a freeze: the slot is somebody else's."""
