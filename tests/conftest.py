@@ -1,7 +1,9 @@
 """How all tests run: seeded property tests, and the heaviest ones on demand only."""
 
+import compileall
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
     from tests.store.databases import Database
 
 HEAVY = "ASSAY_HEAVY"
+SOURCE = Path(__file__).parent.parent / "src"
 
 settings.register_profile("seeded", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("unlimited", deadline=None, max_examples=5000, suppress_health_check=list(HealthCheck))
@@ -19,6 +22,9 @@ settings.load_profile(os.environ.get("ASSAY_HYPOTHESIS", "seeded"))
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"heavy: needs minutes or gigabytes; runs where {HEAVY} is set, as in make fuzz")
+    if not hasattr(config, "workerinput"):
+        # Tests start hundreds of processes, and each would compile the package where PYTHONDONTWRITEBYTECODE is set.
+        compileall.compile_dir(SOURCE, quiet=2)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,10 +79,9 @@ def numbered(start: bytes, template: str, times: int, end: bytes) -> Callable[[]
     return pieces
 
 
-def packed(unit: bytes, times: int) -> Callable[[], Iterator[bytes]]:
+def packed(byte: bytes, size: int, times: int) -> Callable[[], Iterator[bytes]]:
     """Gzip members may follow each other, so one packed block many times over is a valid bomb."""
-    block = gzip.compress(unit, 9)
-    return lambda: iter([block] * times)
+    return lambda: repeat(gzip.compress(byte * size, 9), times)
 
 
 LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9))
@@ -256,7 +256,7 @@ BOMBS: dict[str, Bomb] = {
         ("missing_required_field", "value_out_of_range"),
     ),
     "duplicate-keys": Bomb("golden_v1", repeated(b"{", b'"x":1,', 200_000, b'"x":1}'), "rejected"),
-    "gzip": Bomb("batch_v1", packed(b" " * 64 * MB, 8), "source_unreadable", name="bomb.json.gz"),
+    "gzip": Bomb("batch_v1", packed(b" ", 64 * MB, 8), "source_unreadable", name="bomb.json.gz"),
     "damaged-gzip": Bomb("batch_v1", whole(b"\x1f\x8b\x08\x00" + b"\xff" * 1000), "source_unreadable", name="bomb.json.gz"),
 }
 HEAVY: dict[str, Bomb] = {
@@ -265,7 +265,7 @@ HEAVY: dict[str, Bomb] = {
         "batch_v1", repeated(b'{"x":[', b"[],", 8 * MB, b"[]]," + HEAD[1:] + GOOD + b"]}"), "rejected", growth=1024
     ),
     "large-flood-of-turns": Bomb("conversation_v1", repeated(b"[", b"{},", 600_000, b"{}]"), "rejected", growth=2048),
-    "gzip-of-10-gb": Bomb("legal_eval_v1", packed(b"\n" * 1024 * MB, 10), "source_unreadable", name="bomb.jsonl.gz"),
+    "gzip-of-10-gb": Bomb("legal_eval_v1", packed(b"\n", 64 * MB, 160), "source_unreadable", name="bomb.jsonl.gz"),
     "million-unknown-fields": Bomb(
         "legal_eval_v1",
         numbered(ROW + b",", '"key%06d":1', 1_000_000, b"}"),

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import assay
@@ -17,7 +18,6 @@ from assay.core.issue import CODES
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "assay"
 MODULES = {path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8") for path in sorted(SOURCE.rglob("*.py"))}
-TREES = {name: ast.parse(text) for name, text in MODULES.items()}
 
 MAX_MODULE_LINES = 600
 MAX_FUNCTION_LINES = 60
@@ -45,16 +45,22 @@ NOT_OURS = re.compile(r"(^|/)(\.git|\.venv|\.assay|__pycache__|\.hypothesis|\.\w
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Every module of the package."""
+    return {name: ast.parse(text) for name, text in MODULES.items()}
+
+
 def functions() -> Iterator[tuple[str, Function]]:
     """Every function of the package with the place to name in a failure."""
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, Function):
                 yield f"{name}:{node.lineno} {node.name}", node
 
 
 def classes() -> Iterator[tuple[str, ast.ClassDef]]:
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 yield f"{name}:{node.lineno} {node.name}", node
@@ -72,7 +78,7 @@ def is_boolean(parameter: ast.arg) -> bool:
 
 def public_definitions() -> Iterator[tuple[str, Function | ast.ClassDef]]:
     """Public functions and classes of modules, and public methods of public classes."""
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         holders: list[ast.Module | ast.ClassDef] = [tree]
         for holder in holders:
             for node in holder.body:
@@ -123,7 +129,7 @@ def test_no_module_function_or_class_has_a_name_that_says_nothing() -> None:
 
 
 def test_every_module_says_what_it_is_for() -> None:
-    assert [name for name, tree in TREES.items() if not ast.get_docstring(tree)] == []
+    assert [name for name, tree in trees().items() if not ast.get_docstring(tree)] == []
 
 
 def test_every_public_function_and_class_has_a_docstring() -> None:
@@ -131,7 +137,7 @@ def test_every_public_function_and_class_has_a_docstring() -> None:
 
 
 def test_nothing_catches_every_exception() -> None:
-    handlers = [(name, node) for name, tree in TREES.items() for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)]
+    handlers = [(name, node) for name, tree in trees().items() for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)]
     blind = [name for name, node in handlers if node.type is None or re.search(r"\b(Base)?Exception\b", ast.unparse(node.type))]
     assert len(handlers) > 0
     assert {name: blind.count(name) for name in blind} == BLIND_EXCEPTS_ALLOWED
