@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -225,6 +226,38 @@ def test_a_run_that_ended_elsewhere_without_a_store_is_named_as_such(job: Job, d
     run(job, ledger=database.address, store="")
     with pytest.raises(RunNotFound, match="has ended on another machine"):
         api.resume(name_of(job), runs_dir=elsewhere(job, database))
+
+
+def test_whoever_has_the_address_alone_fetches_the_run(job: Job, bucket: Gateway) -> None:
+    home, runs = run(job).store, job.folder / "elsewhere"
+    for _ in range(2):
+        assert api.fetch(home, runs_dir=runs).result.run_id == name_of(job)
+    assert files(runs / name_of(job)) == kept(bucket, name_of(job))
+    assert not list((runs / ".active").iterdir())
+    with pytest.raises(RunNotFound, match="no finished run at"):
+        api.fetch(f"{home}-2", runs_dir=runs)
+
+
+def test_a_run_of_the_same_id_is_not_replaced_by_one_from_a_store(job: Job, bucket: Gateway) -> None:
+    home = run(job).store
+    other = str(job.folder / "other")
+    run(job, runs_dir=other, store="", limit=3)
+    before = files(Path(other) / name_of(job))
+    with pytest.raises(RunSealed, match="is another run of that id"):
+        api.fetch(home, runs_dir=other)
+    assert files(Path(other) / name_of(job)) == before != kept(bucket, name_of(job))
+
+
+def test_a_fetch_that_is_killed_is_repeated(job: Job, bucket: Gateway) -> None:
+    home, runs = run(job).store, job.folder / "elsewhere"
+    command = [sys.executable, "-m", "assay", "fetch", home, "--runs-dir", str(runs), "--json"]
+    killed = subprocess.Popen(command)
+    bucket.on_read = lambda number: killed.kill() if number == 6 else None
+    killed.wait()
+    assert (killed.returncode, (runs / name_of(job)).exists()) == (-9, False)
+    again = subprocess.run(command, capture_output=True, check=True)
+    assert json.loads(again.stdout) == {"run_id": name_of(job), "run_dir": str(runs / name_of(job))}
+    assert api.verify(name_of(job), runs_dir=runs) == []
 
 
 def test_the_command_says_where_the_artifacts_are(job: Job, bucket: Gateway) -> None:

@@ -20,6 +20,9 @@ class Gateway(Bucket):
         self.writes = 0
         self.on_written: Callable[[int], None] = lambda _: None
         """Called with the number of the write when the bucket has it, before whoever wrote is told."""
+        self.reads = 0
+        self.on_read: Callable[[int], None] = lambda _: None
+        """Called with the number of the read before it is answered."""
 
 
 class _Door(BaseHTTPRequestHandler):
@@ -40,6 +43,9 @@ class _Door(BaseHTTPRequestHandler):
         if self.command == "PUT" and answer.status == 200:
             self.gateway.writes += 1
             self.gateway.on_written(self.gateway.writes)
+        if self.command == "GET":
+            self.gateway.reads += 1
+            self.gateway.on_read(self.gateway.reads)
         self._answer(answer.status, dict(answer.getheaders()), content)
 
     do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _pass  # noqa: N815  # the names that the server calls

@@ -68,7 +68,7 @@ def fill(staging: Staging, records: int = 3) -> dict[str, Any]:
         staging.write(name, b'{"name": "%s"}\n' % name.encode())
     for name in ("record_validation.jsonl", "failures.jsonl", "responses.jsonl"):
         staging.open_lines(name).line(b'{"record_id":"q0"}')
-    evidence = {"records_merkle_root": tree.hexdigest(), "attempt_chain_sha256": chain.hexdigest()}
+    evidence = {"records_merkle_root": tree.hexdigest(), "attempt_chain_sha256": chain.hexdigest(), "plan_sha256": "0" * 64}
     return {"run_id": "r1", "status": "completed", "completed_at": ENDED, **evidence}
 
 

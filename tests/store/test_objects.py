@@ -7,7 +7,7 @@ import pytest
 
 from assay import api
 from assay.core.errors import RunNotFound, RunSealed, StoreUnavailable, UsageProblem
-from assay.store.objects import ObjectPlace, publish_objects
+from assay.store.objects import WHOLE, ObjectPlace, publish_objects
 from assay.store.verify import verify_place
 from tests.store.buckets import Bucket, running_bucket
 from tests.store.samples import sealed_run
@@ -54,6 +54,15 @@ def test_what_was_cut_off_is_no_run_and_is_completed_later(bucket: Bucket, tmp_p
         api.verify(f"{HOME}/half")
     assert publish_objects(folder, f"{HOME}/half") == len(list(folder.iterdir())) - 1
     assert api.verify(f"{HOME}/half") == []
+
+
+def test_a_large_file_is_written_in_parts_and_once(bucket: Bucket, tmp_path: Path) -> None:
+    large, other = tmp_path / "large", tmp_path / "other"
+    large.write_bytes(bytes(range(256)) * (1 << 16) + b"the end")
+    other.write_bytes(bytes(WHOLE + 1))
+    place = ObjectPlace(f"{HOME}/parts")
+    assert (place.put("large", large), place.put("large", other)) == (True, False)
+    assert bucket.ask("GET", "/runs/nightly/parts/large")[1] == large.read_bytes()
 
 
 def test_another_run_is_never_overwritten(bucket: Bucket, tmp_path: Path) -> None:

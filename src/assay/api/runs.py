@@ -14,6 +14,7 @@ from assay.core.placement import HERE, Placement
 from assay.core.plan import ProfileId
 from assay.core.plugin import Plugin
 from assay.core.run_result import RunListing, RunResult
+from assay.engine.fetched import fetch_published
 from assay.engine.folders import RunFolders, find_named_run, find_run, folders_of, run_ids
 from assay.engine.inputs import DatasetInput
 from assay.engine.observing import CallSeen, Observer, RecordSeen, ScoreSeen
@@ -57,6 +58,7 @@ __all__ = [
     "Snapshot",
     "cancel",
     "check",
+    "fetch",
     "is_run_file",
     "list_records",
     "list_runs",
@@ -242,6 +244,14 @@ def publish(run_name: str, address: str, *, runs_dir: str | Path = RUNS_DIR) -> 
     place = f"{address.rstrip('/')}/{folders.run_id}"
     publish_objects(folders.sealed, place)
     return place
+
+
+def fetch(address: str, *, runs_dir: str | Path = RUNS_DIR) -> Run:
+    """Bring a finished run here from an object store, s3://bucket/prefix/run, checked against its manifest.
+
+    Raises RunNotFound, RunDamaged for a run that was changed, RunSealed where another one of that id is, StoreUnavailable.
+    """
+    return Run(fetch_published(address, Path(runs_dir)))
 
 
 def removed(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> tuple[Tombstone, ...]:

@@ -67,20 +67,22 @@ def fetch_ended(row: RunRow, *, active: Path, sealed: Path) -> None:
     fetch_run(ObjectPlace(home), sealed, work=active)
 
 
-def bring_home(active: Path, sealed: Path) -> None:
+def bring_home(active: Path, sealed: Path) -> str:
     """Fetch the artifacts of a run that has ended on another machine; nothing happens to one that is here, or has not ended.
 
-    Once, however many processes ask for it at the same time. Raises as `fetch_ended`.
+    Once, however many processes ask for it at the same time. Returns where they come from; raises as `fetch_ended`.
     """
     if _is_sealed(sealed) or not pointed_to(active):
-        return
+        return ""
     ledger = open_ledger(active)
     try:
         row = ledger.run()
     finally:
         ledger.close()
-    if row.state in TERMINAL and STORE in row.notes:
-        _once(partial(fetch_ended, row, active=active, sealed=sealed), active=active, sealed=sealed)
+    if row.state not in TERMINAL or STORE not in row.notes:
+        return ""
+    _once(partial(fetch_ended, row, active=active, sealed=sealed), active=active, sealed=sealed)
+    return home_of(row.notes[STORE], sealed.name)
 
 
 def fetch_same(home: str, *, plan_sha256: str, active: Path, sealed: Path) -> None:

@@ -14,7 +14,7 @@ from assay.core.run_state import TERMINAL, RunCounts, State, count_records
 from assay.engine.engines import carry_out, wind_up
 from assay.engine.evidence import failed_evaluations, iso
 from assay.engine.folders import UPLOAD, RunFolders, check_place, folders_of, run_ids
-from assay.engine.homes import fetch_same, home_of, note_store
+from assay.engine.homes import bring_home, fetch_same, home_of, note_store
 from assay.engine.run import open_or_create
 from assay.engine.shown import ShownPlan, own_secrets
 from assay.engine.states import COUNTS
@@ -78,7 +78,7 @@ def _driven(folders: RunFolders, surroundings: Surroundings, plan: Plan | None =
         home = _noted_home(folders, surroundings.placement.store)
         with suppress(Interrupted):
             carry_out(folders, surroundings, plan)
-        folders.bring_home()
+        home = bring_home(folders.active, folders.sealed) or home
     return msgspec.structs.replace(result_of(folders), store=home)
 
 

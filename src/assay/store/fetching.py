@@ -18,6 +18,7 @@ class Published(msgspec.Struct, frozen=True):
     run_id: str
     plan_sha256: str
     completed_at: str
+    manifest_sha256: str
     artifacts: dict[str, ArtifactHash]
 
 

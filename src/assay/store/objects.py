@@ -15,17 +15,24 @@ from assay.core.errors import MissingExtra, RunSealed, StoreUnavailable, UsagePr
 from assay.store.artifacts import MANIFEST
 from assay.store.places import FolderPlace
 
-SCHEMES = ("s3", "gs", "az")
-_PIECE = 8 << 20
+_VARIABLES = {
+    "s3": "AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL and the like",
+    "gs": "GOOGLE_SERVICE_ACCOUNT and the like",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY and the like",
+}
+"""By the scheme of an address, the environment variables with which such a store is reached."""
+WHOLE = 16 << 20
+"""Bytes up to which a file is written in one request, which takes it into memory; larger ones go in parts."""
+_PARTS = 5_000
+"""A store takes twice as many parts of one object."""
 _STEP = re.compile(r"[\w.+=@, -]+")
 _RETRIES = {"max_retries": 5, "retry_timeout": timedelta(seconds=30)}
 """A store that is away for longer is told of: whoever waits for it can do something about it, and nothing is lost."""
-_HINT = "check the address, the credentials and the endpoint (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL and the like), then try again"
 
 
 def is_object_address(text: str) -> bool:
     """Whether this names a place in an object store, such as s3://bucket/runs/nightly."""
-    return text.partition("://")[0] in SCHEMES and "://" in text
+    return text.partition("://")[0] in _VARIABLES and "://" in text
 
 
 def _checked(address: str) -> str:
@@ -38,7 +45,7 @@ def _checked(address: str) -> str:
     # What a library would leave out, resolve or decode would put the run elsewhere than it is said to be.
     steps = parts.path.strip("/").split("/")
     is_plain = not parts.fragment and all(_STEP.fullmatch(step) and step.strip(".") for step in steps)
-    if parts.scheme not in SCHEMES or not parts.hostname or not is_plain:
+    if parts.scheme not in _VARIABLES or not parts.hostname or not is_plain:
         raise UsageProblem(
             f"'{address}' names no run in an object store",
             hint="write s3://BUCKET/PREFIX/RUN, of letters, digits, blanks and the signs . _ - + = @ ,",
@@ -72,10 +79,24 @@ class ObjectPlace:
 
     def put(self, name: str, path: Path) -> bool:
         """Write an object that is not there; False when there is one, which stays as it is."""
+        size = path.stat().st_size
         try:
             with self._errors():
-                self._library.put(self._store, name, path, mode="create", chunk_size=_PIECE)
+                if size <= WHOLE:
+                    self._library.put(self._store, name, path, mode="create")
+                elif self._has(name):
+                    return False
+                else:
+                    # What is written in parts cannot be had on a condition; until its last part it is not there.
+                    self._library.put(self._store, name, path, chunk_size=max(WHOLE // 2, size // _PARTS), max_concurrency=4)
         except RunSealed:
+            return False
+        return True
+
+    def _has(self, name: str) -> bool:
+        try:
+            self._library.head(self._store, name)
+        except FileNotFoundError:
             return False
         return True
 
@@ -88,17 +109,21 @@ class ObjectPlace:
         except (self._library.exceptions.BaseError, OSError) as problem:
             # The library tells the whole request, which may be signed.
             what = str(problem).split("\n", 1)[0].split("?", 1)[0]
-            raise StoreUnavailable(f"cannot use {self.shown}: {what}", hint=_HINT) from problem
+            variables = _VARIABLES[self.shown.partition(":")[0]]
+            raise StoreUnavailable(
+                f"cannot use {self.shown}: {what}",
+                hint=f"check the address, the credentials and the endpoint ({variables}), then try again",
+            ) from problem
 
 
 def publish_objects(folder: Path, address: str) -> int:
     """Write the files of a sealed run below an address; returns how many were not there yet.
 
     The manifest comes last: before it nobody takes the objects for a run. What is there already must be the same; raises RunSealed
-    when it is not, and then nothing of it was changed.
+    when it is not, and then nothing of it was changed. Small files come first: of two runs of one name only one gets past them.
     """
     place, source = ObjectPlace(address), FolderPlace(folder)
-    names = sorted(source.names(), key=lambda name: (name == MANIFEST, name))
+    names = sorted(source.names(), key=lambda name: (name == MANIFEST, (folder / name).stat().st_size > WHOLE, name))
     written = 0
     for name in names:
         if place.put(name, folder / name):

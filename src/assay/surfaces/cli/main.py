@@ -43,6 +43,7 @@ COMMANDS: Mapping[str, str] = {
     "rescore": "Give a run the official score of a benchmark, as a new run, without any model.",
     "verify": "Say whether a run's files are as they were published.",
     "publish": "Write a finished run to an object store, each file once.",
+    "fetch": "Bring a finished run here from an object store, checked.",
     "replay": "Compute a run's metrics again from its files alone.",
     "purge": "Remove artifacts whose time of retention is over.",
     "serve": "Offer runs and validation over HTTP.",
