@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any, Self
 import msgspec
 import pytest
 
+from tests.crash.check import Artifacts, problems_of, repeated_calls
 from tests.crash.job import Job, write_job
 from tests.crash.provider import CountingProvider
 from tests.server.serving import free_port
@@ -95,12 +97,12 @@ class WorkerProcess:
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):
-    """A folder of runs, a ledger and a server; each site has a task queue of its own, so that no worker serves another."""
+    """A folder of runs, a ledger and a server; what meets in a task queue of its own serves no other site."""
 
     folder: Path
     temporal: str
     ledger: str
-    queue: str
+    queue: str = ""
 
     @property
     def runs(self) -> Path:
@@ -112,32 +114,68 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
         shared = ["--temporal", self.temporal, "--task-queue", self.queue, "--ledger", self.ledger]
         return [*shared, "--runs-dir", str(self.runs)]
 
-    def worker(self, name: str = "worker", *options: str, **environ: str) -> WorkerProcess:
+    def worker(self, name: str, *options: str, **environ: str) -> WorkerProcess:
         command = [sys.executable, "-m", "assay", "worker", *self.where, *options]
         return WorkerProcess(command, self.folder / f"{name}.log", environ)
 
-    def job(self, provider: CountingProvider, **members: Any) -> Job:
-        return write_job(self.folder, provider.base_url, **members)
-
-    def run(self, run_id: str, *options: str) -> list[str]:
+    def start(self, run_id: str, *options: str, file: str = "run.json", **environ: str) -> "subprocess.Popen[str]":
         """The command that starts a run and follows it."""
-        given = ["--engine", "temporal", "--run-id", run_id, *self.where, *options]
-        return [sys.executable, "-m", "assay", "run", str(self.folder / "run.json"), *given]
-
-    def start(self, run_id: str) -> "subprocess.Popen[str]":
+        given = ["--engine", "temporal", "--run-id", run_id, "--json", "--quiet", *self.where, *options]
         return subprocess.Popen(
-            self.run(run_id, "--json", "--quiet"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+            [sys.executable, "-m", "assay", "run", str(self.folder / file), *given],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **environ},
+            start_new_session=True,
         )
 
-    def assay(self, *words: str, **environ: str) -> "subprocess.CompletedProcess[str]":
+    def assay(self, *words: str) -> "subprocess.CompletedProcess[str]":
         """Another command on the runs of this site."""
         command = [sys.executable, "-m", "assay", *words, "--runs-dir", str(self.runs)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env={**os.environ, **environ})
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
-    def done(self, run_id: str) -> int:
-        """How many records of a run have come to their end."""
-        shown = self.assay("show", run_id, "--json")
-        return int(json.loads(shown.stdout)["counts"]["evaluated_records"]) if shown.returncode in (0, 1, 2) and shown.stdout else 0
+
+class Plant(Site, frozen=True, kw_only=True):
+    """A site with one job for all its runs."""
+
+    provider: CountingProvider
+    expected: Artifacts = {}
+    """What a run of the job on one machine leaves."""
+    calls: Counter[tuple[str, str]] = Counter()
+    """What such a run asks its provider for."""
+    started: list["subprocess.Popen[str]"] = []
+    """Commands that have started runs."""
+
+    def job(self, **members: Any) -> Job:
+        return write_job(self.folder, self.provider.base_url, **members)
+
+    def start(self, run_id: str, *options: str, file: str = "run.json", **environ: str) -> "subprocess.Popen[str]":
+        """As of every site, until the test ends."""
+        process = Site.start(self, run_id, *options, file=file, **environ)
+        self.started.append(process)
+        return process
+
+    def leave(self) -> None:
+        """Let nothing outlive a test, whatever became of it; and let the provider count anew."""
+        for process in self.started:
+            process.kill()
+            process.communicate()
+        self.started.clear()
+        self.provider.calls.clear()
+
+    def asked(self, calls: int) -> None:
+        """Wait until the provider was asked so many times."""
+        until(lambda: self.provider.calls.total() >= calls)
+
+    def problems(self, run_id: str) -> list[str]:
+        """Everything that is wrong with a finished run."""
+        return problems_of(Job(folder=self.folder), run_id, self.expected)
+
+    @property
+    def repeated(self) -> int:
+        """Calls beyond those of a run on one machine."""
+        return repeated_calls(self.provider, self.calls)
 
 
 def finished(process: "subprocess.Popen[str]") -> dict[str, Any]:
@@ -154,3 +192,9 @@ def until(is_so: Callable[[], bool], *, patience: float = PATIENCE) -> None:
     while not is_so():
         assert time.monotonic() < end, "it never came to be"
         time.sleep(0.05)
+
+
+def told(site: Site, *words: str) -> str:
+    """What Temporal's own command line answers."""
+    command = [str(Path(sys.executable).with_name("temporal")), *words, "--address", site.temporal]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout

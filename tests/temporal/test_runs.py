@@ -1,25 +1,63 @@
-"""Runs that several workers evaluate: the same artifacts as on one machine, whatever becomes of who works on them."""
+"""Runs that several workers evaluate: the same artifacts as on one machine, whoever watches and however they are ended."""
 
-import subprocess
+import signal
 
-from tests.crash.check import problems_of, stable_artifacts
-from tests.crash.job import Job, steady
-from tests.crash.provider import CountingProvider
-from tests.temporal.machines import PATIENCE, Site, finished
+import pytest
 
+from tests.temporal.conftest import RECORDS
+from tests.temporal.machines import Plant, finished, told, until
 
-def expected_of(job: Job) -> dict[str, object]:
-    """What a run of the job on this machine alone leaves."""
-    subprocess.run(job.command("here"), check=False, timeout=PATIENCE, capture_output=True)
-    return stable_artifacts(job.runs / "here")
+pytestmark = pytest.mark.xdist_group("temporal")
 
 
-def test_two_workers_leave_the_artifacts_of_one_machine(site: Site) -> None:
-    with CountingProvider(steady, latency=0.005) as provider:
-        job = site.job(provider, records=600, concurrency=16)
-        expected = expected_of(job)
-        provider.calls.clear()
-        with site.worker("one"), site.worker("two"):
-            result = finished(site.start("there"))
-        assert result["state"] == "completed_with_failures"
-        assert problems_of(job, "there", expected) == []
+def test_two_workers_leave_the_artifacts_of_one_machine(busy: Plant) -> None:
+    result = finished(busy.start("there"))
+    assert result["state"] == "completed_with_failures"
+    assert busy.problems("there") == []
+    assert busy.repeated == 0
+    # Temporal knows ids, and nothing of the records.
+    history = told(busy, "workflow", "show", "--workflow-id", "there", "--output", "json")
+    assert "evaluate_shard" in history
+    assert "[case" not in history
+
+
+def test_ctrl_c_stops_watching_only_and_says_how_to_go_on(busy: Plant) -> None:
+    starting = busy.start("unwatched")
+    busy.asked(100)
+    starting.send_signal(signal.SIGINT)
+    _, complained = starting.communicate()
+    assert starting.returncode == 130
+    assert "the workers go on" in complained
+    assert [word for word in ("show", "resume", "cancel") if f"assay {word} unwatched" not in complained] == []
+    resumed = busy.assay("resume", "unwatched")
+    assert resumed.returncode == 0, resumed.stderr
+    assert busy.problems("unwatched") == []
+
+
+def test_a_run_goes_on_without_whoever_started_it(busy: Plant) -> None:
+    starting = busy.start("orphan")
+    busy.asked(100)
+    starting.kill()
+    until(lambda: (busy.runs / "orphan").is_dir())
+    assert busy.problems("orphan") == []
+    assert busy.repeated == 0
+
+
+def test_a_cancelled_run_keeps_what_is_done(busy: Plant) -> None:
+    starting = busy.start("enough")
+    busy.asked(100)
+    cancelled = busy.assay("cancel", "enough")
+    result = finished(starting)
+    assert cancelled.returncode == 0, cancelled.stderr
+    assert result["state"] == "cancelled"
+    assert result["counts"]["evaluated_records"] > 0
+    assert 0 < result["counts"]["cancelled_records"] < RECORDS
+
+
+def test_a_run_whose_workflow_is_cancelled_is_cancelled(busy: Plant) -> None:
+    starting = busy.start("elsewhere")
+    busy.asked(100)
+    told(busy, "workflow", "cancel", "--workflow-id", "elsewhere")
+    result = finished(starting)
+    assert result["state"] == "cancelled"
+    assert result["counts"]["evaluated_records"] > 0

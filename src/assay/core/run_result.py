@@ -30,6 +30,10 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """Why a provider took no more calls."""
     store: str = ""
     """Where in an object store the artifacts are, too; known to whoever brings the run to its end."""
+    is_elsewhere: bool = False
+    """Workers of a Temporal server go on with it, and not the process that shows it."""
+    problem: str = ""
+    """What kept such a worker from going on, as it was said last."""
 
     @property
     def is_finished(self) -> bool:

@@ -1,21 +1,26 @@
 """Which engine works on a run: this process, or the workers of a Temporal server. The ledger remembers it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
 
 import msgspec
 
-from assay.core.errors import MissingExtra, UsageProblem
+from assay.core.errors import MissingExtra, RunNotFound, StoreUnavailable, UsageProblem
 from assay.core.placement import TemporalServer
 from assay.core.plan import Plan, read_plan
+from assay.core.run_state import TERMINAL
 from assay.engine.folders import RunFolders
 from assay.engine.run import drive, prepare
 from assay.engine.surroundings import Surroundings
 from assay.store.ledger import Ledger
 from assay.store.ledgers import pointed_to
 
-NOTE = "temporal"
+TEMPORAL = "temporal"
 """Under this name the ledger says which Temporal server's workers work on the run."""
+PROBLEM = "problem"
+"""Under this name the ledger says what kept a worker from going on with it."""
 
 
 def carry_out(folders: RunFolders, surroundings: Surroundings, plan: Plan | None = None) -> None:
@@ -27,7 +32,7 @@ def carry_out(folders: RunFolders, surroundings: Surroundings, plan: Plan | None
     prepare(folders, surroundings)
     engine = temporal_engine("submitting")
     if surroundings.is_detached:
-        engine.start(folders.run_id, server, surroundings)
+        engine.start(folders, server, surroundings)
     else:
         engine.follow(folders, server, surroundings)
 
@@ -39,7 +44,17 @@ def wind_up(folders: RunFolders, surroundings: Surroundings) -> None:
         drive(folders, surroundings, is_patient=False)
         return
     prepare(folders, surroundings)
-    temporal_engine("submitting").start(folders.run_id, server, surroundings)
+    temporal_engine("submitting").start(folders, server, surroundings)
+
+
+@contextmanager
+def unless_sealed(folders: RunFolders) -> Iterator[None]:
+    """Whoever works on the run may seal it at this very moment, and clear away what leads to its ledger: then nothing is left."""
+    try:
+        yield
+    except (RunNotFound, StoreUnavailable):
+        if not folders.is_sealed:
+            raise
 
 
 def temporal_engine(part: str) -> ModuleType:
@@ -69,10 +84,15 @@ def _server_of(folders: RunFolders, surroundings: Surroundings) -> TemporalServe
 
 def _noted(ledger: Ledger, wanted: TemporalServer | None) -> TemporalServer | None:
     row = ledger.run()
-    note = row.notes.get(NOTE, "")
+    note = row.notes.get(TEMPORAL, "")
     known = msgspec.json.decode(note, type=TemporalServer) if note else None
+    if row.state in TERMINAL:
+        return None
+    if row.notes.get(PROBLEM):
+        # It may be mended by now; if it is not, a worker says so again.
+        ledger.set_note(PROBLEM, "")
     if wanted is None or wanted == known:
         return known
     temporal_engine("submitting").check_placeable(read_plan(row.plan))
-    ledger.set_note(NOTE, msgspec.json.encode(wanted).decode())
+    ledger.set_note(TEMPORAL, msgspec.json.encode(wanted).decode())
     return wanted

@@ -11,7 +11,7 @@ from assay.core.errors import AssayError, RunDamaged, RunNotFound, RunSealed, St
 from assay.core.plan import Plan, changed_settings, plan_sha256, read_plan
 from assay.core.run_result import GateResult, RunListing, RunResult
 from assay.core.run_state import TERMINAL, RunCounts, State, count_records
-from assay.engine.engines import carry_out, wind_up
+from assay.engine.engines import PROBLEM, TEMPORAL, carry_out, unless_sealed, wind_up
 from assay.engine.evidence import failed_evaluations, iso
 from assay.engine.folders import UPLOAD, RunFolders, check_place, folders_of, run_ids
 from assay.engine.homes import bring_home, fetch_same, home_of, note_store
@@ -75,8 +75,8 @@ def _driven(folders: RunFolders, surroundings: Surroundings, plan: Plan | None =
     # A crash between the last two steps leaves the working state of a run that has ended; it holds originals, so it is cleared.
     home = ""
     if folders.active.is_dir() or not folders.is_sealed:
-        home = _noted_home(folders, surroundings.placement.store)
-        with suppress(Interrupted):
+        with suppress(Interrupted), unless_sealed(folders):
+            home = _noted_home(folders, surroundings.placement.store)
             carry_out(folders, surroundings, plan)
         home = bring_home(folders.active, folders.sealed) or home
     return msgspec.structs.replace(result_of(folders), store=home)
@@ -100,12 +100,9 @@ def cancel(folders: RunFolders, surroundings: Surroundings) -> RunResult:
         if result.state == "cancelled":
             return result
         raise RunSealed(f"run '{folders.run_id}' has ended: {result.state}", hint="there is nothing left to cancel")
-    try:
+    with unless_sealed(folders):
         _request_cancel(folders)
-    except (RunNotFound, StoreUnavailable):
-        if not folders.is_sealed:
-            raise
-    wind_up(folders, surroundings)
+        wind_up(folders, surroundings)
     return result_of(folders)
 
 
@@ -239,6 +236,8 @@ def _active_result(folders: RunFolders) -> RunResult:
         metrics={},
         gate=GateResult(False, ("the run has not ended",)),
         candidate=plan.candidate.name,
+        is_elsewhere=TEMPORAL in row.notes,
+        problem=row.notes.get(PROBLEM, ""),
     )
 
 
@@ -332,7 +331,7 @@ def _active_listing(folders: RunFolders) -> RunListing:
         judges=tuple(judge.name for judge in plan.judges),
         total_records=total,
         done_records=total - by_status.get("open", 0),
-        note=_waiting(row),
+        note=row.notes.get(PROBLEM, "") or _waiting(row),
     )
 
 

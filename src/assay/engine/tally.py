@@ -56,6 +56,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """While the run waits for its batches, how they stand."""
     knows_calls: bool = True
     """False of a run elsewhere, of which only the records are told."""
+    problem: str = ""
+    """What keeps workers elsewhere from going on, as one of them has said last."""
 
 
 class Tally:

@@ -1,8 +1,8 @@
 """The activities of a worker: look for shards, evaluate one, seal the run; each tells Temporal that it is alive."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -10,6 +10,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from assay.core.errors import AssayError, RunDamaged, StoreUnavailable
+from assay.engine.engines import PROBLEM
 from assay.engine.stopping import Stop
 from assay.engine.temporal.open_runs import HandedBack, OpenRuns
 from assay.engine.temporal.workflow import EVALUATE_SHARD, OPEN_SHARDS, PAGE, REQUEST_CANCEL, SEAL
@@ -41,14 +42,13 @@ class Activities:
     @activity.defn(name=OPEN_SHARDS)
     async def open_shards(self, run_id: str) -> list[int]:
         """The first shards that have open records; none for a run that was cancelled."""
-        return await self._looking(_open_shards, run_id)
+        return await self._in_thread(run_id, _open_shards)
 
     @activity.defn(name=EVALUATE_SHARD)
     async def evaluate_shard(self, run_id: str, shard: int) -> bool:
         """Evaluate what is open in a shard; True when the run was cancelled."""
         stop = Stop()
-        with self._told():
-            return await beating(self._evaluated(run_id, shard, stop), stop)
+        return await beating(self._told(run_id, self._evaluated(run_id, shard, stop)), stop)
 
     async def _evaluated(self, run_id: str, shard: int, stop: Stop) -> bool:
         if self._runs.is_stopping:
@@ -59,23 +59,20 @@ class Activities:
     @activity.defn(name=SEAL)
     async def seal(self, run_id: str) -> str:
         """Publish the artifacts and end the run; the state in which it has ended."""
-        with self._told():
-            return await beating(asyncio.to_thread(self._seal, run_id), Stop())
+        return await beating(self._told(run_id, asyncio.to_thread(self._seal, run_id)), Stop())
 
     @activity.defn(name=REQUEST_CANCEL)
     async def request_cancel(self, run_id: str) -> None:
         """Cancel the run whose workflow was cancelled."""
-        await self._looking(lambda ledger: ledger.request_cancel(), run_id)
+        await self._in_thread(run_id, lambda ledger: ledger.request_cancel())
 
-    async def _looking(self, look: Callable[[Ledger], T], run_id: str) -> T:
-        with self._told():
-            return await beating(asyncio.to_thread(_looked, look, self._runs.ledger, run_id), Stop())
+    async def _in_thread(self, run_id: str, look: Callable[[Ledger], T]) -> T:
+        return await beating(self._told(run_id, asyncio.to_thread(_looked, look, self._runs.ledger, run_id)), Stop())
 
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        """What goes wrong as Temporal keeps it: tried again where that may help, and else the end of the workflow."""
+    async def _told(self, run_id: str, work: Coroutine[Any, Any, T]) -> T:
+        """The result of the work, or what went wrong as Temporal keeps it: tried again where that may help, and else the end."""
         try:
-            yield
+            return await work
         except HandedBack:
             raise ApplicationError(
                 f"handed back by {self._runs.owner}",
@@ -86,6 +83,8 @@ class Activities:
         except AssayError as problem:
             is_passing = isinstance(problem, StoreUnavailable) and not isinstance(problem, RunDamaged)
             message = f"{problem.message} (worker {self._runs.owner})"
+            words = "; ".join(filter(None, (message, problem.hint)))
+            await asyncio.to_thread(_note_problem, words, self._runs.ledger, run_id)
             raise ApplicationError(message, problem.hint, type=problem.code, non_retryable=not is_passing) from None
 
 
@@ -113,6 +112,12 @@ async def beating(work: Coroutine[Any, Any, T], stop: Stop) -> T:
 
 def _open_shards(ledger: Ledger) -> list[int]:
     return [] if ledger.run().is_cancel_requested else list(ledger.shards())[:PAGE]
+
+
+def _note_problem(problem: str, address: str, run_id: str) -> None:
+    """Say in the ledger why the run does not go on; where that is out of reach, everybody hears of it anyway."""
+    with suppress(AssayError):
+        _looked(lambda ledger: ledger.set_note(PROBLEM, problem), address, run_id)
 
 
 def _looked(look: Callable[[Ledger], T], address: str, run_id: str) -> T:

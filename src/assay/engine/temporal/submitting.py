@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Mapping
+from datetime import timedelta
 
+import msgspec
 from temporalio.client import WorkflowFailureError, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import ApplicationError
@@ -11,6 +13,7 @@ from temporalio.service import RPCError
 from assay.core.errors import AssayError, MissingExtra, StoreUnavailable, UsageProblem
 from assay.core.placement import TemporalServer
 from assay.core.plan import Plan
+from assay.engine.engines import PROBLEM
 from assay.engine.folders import RunFolders
 from assay.engine.local import worker_name
 from assay.engine.stopping import run_loop
@@ -22,6 +25,8 @@ from assay.store.ledger import Ledger
 
 REFRESH = 0.5
 """Seconds between two looks at the ledger for whoever watches."""
+_TASK_TIMEOUT = timedelta(seconds=5)
+"""After which a workflow that a worker has fallen silent over is given to another; what it does takes milliseconds."""
 _ERRORS = {problem.code: problem for problem in (UsageProblem, MissingExtra, StoreUnavailable)}
 
 
@@ -37,9 +42,9 @@ def check_placeable(plan: Plan) -> None:
         )
 
 
-def start(run_id: str, server: TemporalServer, surroundings: Surroundings) -> None:
+def start(folders: RunFolders, server: TemporalServer, surroundings: Surroundings) -> None:
     """Let workers go on with a run whose records are in the ledger; nothing happens when they do already."""
-    run_loop(_started(run_id, server, surroundings.environ))
+    run_loop(_started(folders.run_id, server, surroundings.environ))
 
 
 async def _started(run_id: str, server: TemporalServer, environ: Mapping[str, str]) -> WorkflowHandle[object, object]:
@@ -50,6 +55,7 @@ async def _started(run_id: str, server: TemporalServer, environ: Mapping[str, st
             run_id,
             id=run_id,
             task_queue=server.task_queue,
+            task_timeout=_TASK_TIMEOUT,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
         )
@@ -104,7 +110,8 @@ class _Following:
         row, counts = self._ledger.run(), self._ledger.counts()
         opened = counts.pop("open", 0)
         tally = Tally(sum(counts.values()) + opened, counts, started=self._started)
-        return tally.snapshot(row.state, self._surroundings.clock(), knows_calls=False)
+        snapshot = tally.snapshot(row.state, self._surroundings.clock(), knows_calls=False)
+        return msgspec.structs.replace(snapshot, problem=row.notes.get(PROBLEM, ""))
 
 
 async def _ended(handle: WorkflowHandle[object, object]) -> None:

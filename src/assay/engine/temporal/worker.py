@@ -29,6 +29,8 @@ from assay.store.ledgers import open_shared, shared_ledgers
 DRAIN = timedelta(minutes=5)
 """How long the calls in flight are waited for when the worker is stopped; a provider's timeout is usually shorter."""
 DEPLOYMENT = "assay"
+_STICKY = timedelta(seconds=3)
+"""How long a workflow waits for the worker that knows it before another one reads its history."""
 _RUN_ACTIVITIES = 4
 """Activities that are no shards, at the same time: looks at a ledger, and sealing."""
 
@@ -80,7 +82,7 @@ def _workers(client: Client, settings: WorkerSettings, activities: Activities, *
         use_worker_versioning=settings.is_versioned,
         default_versioning_behavior=behavior,
     )
-    throttle = timedelta(seconds=BEAT)
+    throttle, one_poller = timedelta(seconds=BEAT), PollerBehaviorSimpleMaximum(maximum=1)
     of_runs = Worker(
         client,
         task_queue=queue,
@@ -88,6 +90,10 @@ def _workers(client: Client, settings: WorkerSettings, activities: Activities, *
         activities=activities.of_runs(),
         workflow_runner=runner,
         max_concurrent_activities=_RUN_ACTIVITIES,
+        sticky_queue_schedule_to_start_timeout=_STICKY,
+        # Whatever waits for work when a machine freezes is given some and loses it for a while: few do.
+        workflow_task_poller_behavior=PollerBehaviorSimpleMaximum(maximum=2),
+        activity_task_poller_behavior=one_poller,
         max_heartbeat_throttle_interval=throttle,
         graceful_shutdown_timeout=DRAIN,
         deployment_config=deployment,
@@ -99,7 +105,7 @@ def _workers(client: Client, settings: WorkerSettings, activities: Activities, *
         max_concurrent_activities=settings.shards,
         max_heartbeat_throttle_interval=throttle,
         graceful_shutdown_timeout=DRAIN,
-        activity_task_poller_behavior=PollerBehaviorSimpleMaximum(maximum=min(settings.shards, 5)),
+        activity_task_poller_behavior=one_poller,
         deployment_config=deployment,
     )
     return of_runs, of_shards

@@ -43,6 +43,7 @@ def command(context: click.Context, /, run: str, runs_dir: str, *, is_json: bool
     else:
         counts = result.counts
         done = f"{counts.evaluated_records + counts.failed_records:,} of {counts.total_records:,} records are done"
-        state = result.state if result.is_finished else "the process that works on it will stop"
+        stopping = "the workers will stop" if result.is_elsewhere else "the process that works on it will stop"
+        state = result.state if result.is_finished else stopping
         write_text([f"{printable(result.run_id)} · {state} · {done}\n"])
     context.exit(exits.VALID)

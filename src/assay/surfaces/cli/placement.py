@@ -25,16 +25,12 @@ _REST = {
 """How a Temporal server is reached, by member of TemporalServer: option, what it takes, help."""
 
 
-def ledger_option(command: Decorated) -> Decorated:
+def ledger_option(text: str) -> Callable[[Decorated], Decorated]:
     """`--ledger ADDRESS`, the same for every command that may begin a run or work on one."""
     option: Callable[[Decorated], Decorated] = click.option(
-        "--ledger",
-        metavar="ADDRESS",
-        default="",
-        envvar="ASSAY_LEDGER",
-        help="Keep the run in PostgreSQL until it ends: postgresql://user@host/database.  [default: a file]",
+        "--ledger", metavar="ADDRESS", default="", envvar="ASSAY_LEDGER", help=text
     )
-    return option(command)
+    return option
 
 
 def store_option(command: Decorated) -> Decorated:
@@ -64,7 +60,8 @@ def temporal_options(*, is_short: bool) -> Callable[[Decorated], Decorated]:
     """`--temporal HOST:PORT` and how it is reached, which a short help leaves to that of `assay worker`."""
 
     def decorate(command: Decorated) -> Decorated:
-        tls = click.option("--temporal-tls", "temporal_tls", is_flag=True, envvar="ASSAY_TEMPORAL_TLS", hidden=is_short)
+        text = "Encrypt the connection; a certificate or a key says so too."
+        tls = click.option("--temporal-tls", is_flag=True, envvar="ASSAY_TEMPORAL_TLS", help=text, hidden=is_short)
         command = tls(command)
         for member, (name, metavar, text) in reversed(_REST.items()):
             variable = "ASSAY_" + name.removeprefix("--").replace("-", "_").upper()
@@ -82,7 +79,8 @@ def temporal_options(*, is_short: bool) -> Callable[[Decorated], Decorated]:
 
 def placement_options(command: Decorated) -> Decorated:
     """Where a new run is kept, and who works on it."""
-    return ledger_option(store_option(engine_option(temporal_options(is_short=True)(command))))
+    kept = ledger_option("Keep the run in PostgreSQL until it ends: postgresql://user@host/database.  [default: a file]")
+    return kept(store_option(engine_option(temporal_options(is_short=True)(command))))
 
 
 def check_no_placement(context: click.Context) -> None:

@@ -129,7 +129,7 @@ def plain_line(now: api.Snapshot, pace: Pace) -> str:
     if now.batch is not None:
         return " · ".join([f"{_state(now)}{batch_words(now)[0]}", *batch_words(now)[1:], f"{duration(now.elapsed_s)} so far"])
     words = [f"{_state(now)}{now.done:,}/{now.total:,} records", percent(now.done, now.total), *_speed(now, pace), *_records(now)]
-    return " · ".join([*words, *_calls(now), *_errors(now)])
+    return " · ".join([*words, *_calls(now), *_errors(now), *_problem(now)])
 
 
 def batch_words(now: api.Snapshot) -> list[str]:
@@ -153,7 +153,7 @@ def _notes(now: api.Snapshot) -> dict[str, str]:
         notes[" · ".join(calls)] = "dim"
     if errors := _errors(now):
         notes[" · ".join(errors)] = "yellow"
-    return {**notes, **_stopping_note(now)}
+    return {**notes, **dict.fromkeys(_problem(now), "yellow"), **_stopping_note(now)}
 
 
 def _stopping_note(now: api.Snapshot) -> dict[str, str]:
@@ -203,6 +203,10 @@ def _calls(now: api.Snapshot) -> list[str]:
     # Where nobody was called one by one, answers of batches may have a price that is not known.
     known = dollars(now.cost) if now.cost or (now.calls and not unknown) else ""
     return [*parts, *filter(None, (" + ".join(part for part in (known, unknown) if part),))]
+
+
+def _problem(now: api.Snapshot) -> list[str]:
+    return [f"a worker cannot go on: {printable(now.problem, limit=PROBLEM_LIMIT)}"] if now.problem else []
 
 
 def _errors(now: api.Snapshot) -> list[str]:

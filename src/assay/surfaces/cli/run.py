@@ -166,7 +166,7 @@ _COUNT = click.IntRange(min=1)
     type=click.Choice(("live", "fail")),
     help="With --batch: requests without an answer are asked one by one at the full price, or fail.  [default: live]",
 )
-@click.option("--detach", is_flag=True, help="With --batch: hand the batches in and leave; assay resume collects them.")
+@click.option("--detach", is_flag=True, help="With --batch or --engine temporal: hand over and leave; assay resume follows.")
 @click.option("--max-cost", type=Number(min=0), metavar="X", help="US dollars after which no new call is made.")
 @click.option(
     "--on-invalid",
@@ -219,6 +219,8 @@ def run(options: Options) -> int:
         return _run_there(options, options.remote)
     if options.no_download:
         raise UsageProblem("--no-download is for a server", hint="name one with --server URL")
+    if options.placement.temporal is not None:
+        check_local(options.telemetry, "--engine temporal", who="the workers tell of their records: assay worker")
     planned = api.plan_runs(_request(options))
     _check_batch(options, planned)
     shown = pushing(_shown(options, planned.runs_dir), planned)
@@ -243,7 +245,8 @@ def run(options: Options) -> int:
 def _check_batch(options: Options, planned: api.PlannedRuns) -> None:
     """Raises UsageProblem for options that are about batches, where there are none."""
     for name, is_given in (("--batch-fallback", options.batch_fallback), ("--detach", options.detach)):
-        if is_given and not any(plan.batch for plan in planned.plans):
+        is_handed_over = name == "--detach" and options.placement.temporal is not None
+        if is_given and not is_handed_over and not any(plan.batch for plan in planned.plans):
             raise UsageProblem(f"{name} is for batches", hint="add --batch")
 
 

@@ -220,6 +220,11 @@ def _tell_pipeline(runs: Sequence[api.Run], shown: Shown) -> None:
 
 def _complain_of_interruption(result: RunResult, shown: Shown) -> None:
     resume = command_line("resume", result.run_id, shown=shown)
+    if result.is_elsewhere:
+        words = {word: command_line(word, result.run_id, shown=shown) for word in ("show", "cancel")}
+        ways = f"watch it again: {resume} · look at it: {words['show']} · end it: {words['cancel']}"
+        exits.complain(f"the workers go on with {printable(result.run_id)}", hint=ways)
+        return
     if shown.is_detached:
         exits.complain("the batches are handed in", hint=f"collect them with: {resume}")
         return

@@ -62,8 +62,8 @@ def metrics_file_option(command: Decorated) -> Decorated:
     return option(command)
 
 
-def check_local(telemetry: Telemetry) -> None:
-    """Raises UsageProblem when the command line, and not only the environment, asks for what a server does not tell here."""
+def check_local(telemetry: Telemetry, elsewhere: str = "--server", *, who: str = "a server tells of its runs: assay serve") -> None:
+    """Raises UsageProblem when the command line, and not only the environment, asks for what is told elsewhere."""
     asked = {
         "--otel": telemetry.otel and not os.environ.get("ASSAY_OTEL"),
         "--log-format": telemetry.log_format is not None and not os.environ.get("ASSAY_LOG"),
@@ -71,7 +71,7 @@ def check_local(telemetry: Telemetry) -> None:
         "--metrics-file": telemetry.metrics_file is not None,
     }
     for option in (option for option, is_asked in asked.items() if is_asked):
-        raise UsageProblem(f"{option} cannot be used with --server", hint="the server tells of its runs: assay serve --help")
+        raise UsageProblem(f"{option} cannot be used with {elsewhere}", hint=f"{who} --help")
 
 
 def telemetry_of(given: dict[str, Any]) -> Telemetry:

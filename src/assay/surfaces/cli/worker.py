@@ -40,10 +40,10 @@ Exit codes:
 
 @click.command("worker", help=HELP, epilog=EPILOG)
 @temporal_options(is_short=False)
-@ledger_option
+@ledger_option("The PostgreSQL that keeps the runs: postgresql://user@host/database.")
 @store_option
 @runs_dir_option
-@click.option("--shards", type=click.IntRange(1, 1_000), default=4, show_default=True, help="Shards in hand at most.")
+@click.option("--shards", type=click.IntRange(1, 1_000), default=4, metavar="N", show_default=True, help="Shards in hand at most.")
 @click.option(
     "--versioned",
     is_flag=True,

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from assay.core.run_result import RunResult
 from assay.surfaces.reporters.run_numbers import decimal
 from assay.surfaces.reporters.run_view import Json, RunView
 
@@ -49,7 +50,7 @@ def word_for(view: RunView) -> str:
 def _verdicts(view: RunView) -> list[Decision]:
     result, gates = view.result, view.plan.get("gates") or {}
     if not result.is_finished:
-        return [Decision("UNFINISHED", "the run can be resumed; nothing that is done is done again")]
+        return [Decision("UNFINISHED", _open_reason(result))]
     if not result.counts.evaluated_records:
         return [Decision("NO RESULT", "nothing could be evaluated")]
     if not result.gate.passed:
@@ -57,6 +58,12 @@ def _verdicts(view: RunView) -> list[Decision]:
     if gates:
         return [Decision("PASS", ", ".join(text for _, text in _reached(gates, result.metrics)) + default_gates_text(view.plan))]
     return [Decision(NO_GATES, "--pass-rate, --min-score and --max-error-rate set them")]
+
+
+def _open_reason(result: RunResult) -> str:
+    if result.problem:
+        return f"a worker cannot go on: {result.problem}"
+    return "workers go on with it" if result.is_elsewhere else "the run can be resumed; nothing that is done is done again"
 
 
 def default_gates_text(plan: Json) -> str:

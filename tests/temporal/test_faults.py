@@ -1,0 +1,37 @@
+"""What becomes of a run when its workers are stopped or lack something: nothing is lost, and nothing is done twice."""
+
+import json
+import signal
+
+import pytest
+
+from tests.temporal.machines import PATIENCE, Plant, finished
+
+pytestmark = pytest.mark.xdist_group("temporal")
+
+
+def test_a_worker_that_is_told_to_stop_finishes_its_calls_and_hands_its_shards_back(site: Plant) -> None:
+    with site.worker("leaves", "--shards", "1") as leaves:
+        starting = site.start("relay")
+        site.asked(100)
+        leaves.send(signal.SIGTERM)
+        assert leaves.process.wait(60) == 0
+        with site.worker("comes"):
+            finished(starting)
+    assert site.problems("relay") == []
+    assert site.repeated == 0
+
+
+def test_what_a_worker_lacks_is_told_with_its_name_and_the_run_goes_on_when_it_is_mended(site: Plant) -> None:
+    run_file = json.loads((site.folder / "run.json").read_text(encoding="utf-8"))
+    run_file["providers"][0]["key_variable"] = "PLANT_KEY"
+    (site.folder / "keyed.json").write_text(json.dumps(run_file), encoding="utf-8")
+    starting = site.start("keyed", "--limit", "20", file="keyed.json", PLANT_KEY="secret")
+    with site.worker("poor") as poor:
+        _, complained = starting.communicate(timeout=PATIENCE)
+    assert starting.returncode == 2
+    assert "environment variable PLANT_KEY" in complained
+    assert f":{poor.process.pid})" in complained
+    assert "environment variable PLANT_KEY" in site.assay("show", "keyed").stdout
+    with site.worker("rich", PLANT_KEY="secret"):
+        assert json.loads(site.assay("resume", "keyed", "--json").stdout)["counts"]["evaluated_records"] == 16
