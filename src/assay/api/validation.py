@@ -1,9 +1,7 @@
 """Sources in, reports out."""
 
-import glob
 import json
-from collections.abc import Callable, Iterator, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,12 +9,13 @@ from typing import Any
 import msgspec
 
 from assay.core.case import Case
-from assay.core.errors import SourceUnreadable, UsageProblem
+from assay.core.errors import UsageProblem
 from assay.core.issue import Issue
 from assay.core.report import Report
 from assay.datasets import CONTRACTS, read, resolve_contract
 from assay.datasets import stream as stream_source
 from assay.datasets.config import ValidationConfig, check_config, load_config
+from assay.datasets.finding import find_sources
 from assay.datasets.fixes import Change, fixed
 from assay.datasets.progress import Effort, Progress, no_progress
 from assay.datasets.source import Source, open_source
@@ -34,7 +33,6 @@ __all__ = [
 
 PARALLEL_BYTES = 25 << 20
 """Below this size a second process costs more than it saves."""
-DATASET_SUFFIXES = (".json", ".jsonl", ".ndjson", ".yaml", ".yml", ".gz")
 
 
 def validate(
@@ -153,66 +151,3 @@ def _write_whole(target: Path, content: bytes) -> None:
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
-
-
-def find_sources(patterns: Sequence[str], *, on_skip: Callable[[str], None] | None = None) -> tuple[str, ...]:
-    """The files behind paths, globs, folders and `-`; raises UsageProblem or SourceUnreadable.
-
-    Of a folder only files that show a contract count; `on_skip` is told of the others.
-    """
-    found: dict[str, None] = {}
-    for pattern in patterns:
-        found |= dict.fromkeys(_expanded(pattern, on_skip or _ignore))
-    return tuple(found)
-
-
-def _ignore(path: str) -> None:
-    """Nobody asked which files were skipped."""
-
-
-def _expanded(pattern: str, on_skip: Callable[[str], None]) -> list[str]:
-    path = Path(pattern)
-    if pattern == "-" or path.is_file():
-        return [pattern]
-    if path.is_dir():
-        return _in_folder(path, on_skip)
-    if glob.has_magic(pattern):
-        matches = sorted(match for match in glob.glob(pattern, recursive=True) if Path(match).is_file())  # noqa: PTH207  # Path.glob takes no absolute pattern
-        if matches:
-            return matches
-        raise UsageProblem(f"no file matches {pattern!r}", hint="quote the pattern, or check the folder")
-    if path.exists():
-        return [pattern]
-    raise SourceUnreadable(f"no such file or folder: {pattern!r}", hint=_neighbour(path))
-
-
-def _in_folder(folder: Path, on_skip: Callable[[str], None]) -> list[str]:
-    candidates = sorted(
-        str(path) for path in folder.rglob("*") if (path.is_file() or path.is_symlink()) and path.suffix.lower() in DATASET_SUFFIXES
-    )
-    files = [path for path in candidates if _shows_contract(path)]
-    for path in candidates:
-        if path not in files:
-            on_skip(path)
-    if not files:
-        raise UsageProblem(
-            f"no datasets in folder {str(folder)!r}", hint=f"looked for files ending in {', '.join(DATASET_SUFFIXES)}"
-        )
-    return files
-
-
-def _shows_contract(path: str) -> bool:
-    """A file that cannot be read counts, so that validation says why."""
-    try:
-        return resolve_contract(open_source(path), "auto") is not None
-    except SourceUnreadable:
-        return True
-
-
-def _neighbour(path: Path) -> str:
-    try:
-        names = [entry.name for entry in path.parent.iterdir() if entry.name != path.name]
-    except OSError:
-        return "check the path"
-    close = get_close_matches(path.name, names, n=1)
-    return f"did you mean {str(path.parent / close[0])!r}?" if close else "check the path"

@@ -5,14 +5,10 @@ import re
 import msgspec
 
 from assay.core.case import ContractId
-from assay.datasets.source import BOM, Format, Source, filled_lines
+from assay.datasets.source import BEGINNING, BOM, Format, Source, filled_lines
 
 _BARE_KEY = re.compile(rb"[\s\[{-]*[A-Za-z_][A-Za-z0-9_ -]*:(?:\s|$)")
 """A mapping whose first name has no quotes is YAML."""
-
-
-_FAR = 8 << 20
-"""How far to look for a member that tells the contract, where the source's head shows none."""
 
 
 def sniff_format(source: Source) -> Format:
@@ -62,7 +58,7 @@ def guess_contract(source: Source) -> Guess:
     head = source.head()
     contract = _contract_of(head)
     if contract is None and source.size > len(head):
-        contract = _contract_of(bytes(source.buffer()[:_FAR]).removeprefix(BOM))
+        contract = _contract_of(bytes(source.buffer()[:BEGINNING]).removeprefix(BOM))
     return Guess(contract, "" if contract else _TRIED)
 
 

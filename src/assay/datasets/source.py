@@ -27,6 +27,8 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _SUFFIXES: dict[str, Format] = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".yaml": "yaml", ".yml": "yaml"}
 BATCH_BYTES = 384 << 10
 """Records that are looked at together fit the processor's cache."""
+BEGINNING = 8 << 20
+"""How far to look for what tells the contract of a source."""
 _BLOCK = 1 << 20
 _BOMB_BYTES = 256 << 20
 _BOMB_RATIO = 200
@@ -195,6 +197,18 @@ def open_source(source: str | Path | bytes | bytearray | memoryview, *, name: st
     except (OSError, ValueError) as problem:
         reason = (getattr(problem, "strerror", None) or str(problem)).lower()
         raise SourceUnreadable(f"cannot read '{path}': {reason}", hint="check the path and its permissions") from problem
+
+
+def open_beginning(path: str, size: int = BEGINNING) -> Source:
+    """The source at a path for whoever only wants to see what it is: of a gzip file no more is unpacked than that takes."""
+    try:
+        with Path(path).open("rb") as stream:
+            if stream.read(2) != _GZIP_MAGIC:
+                return open_source(path)
+            stream.seek(0)
+            return open_source(gzip.GzipFile(fileobj=stream).read(size), name=path)
+    except (OSError, EOFError, ValueError, zlib.error) as problem:
+        raise SourceUnreadable(f"cannot read '{path}': {problem}", hint="check the path and its permissions") from problem
 
 
 def _spooled(stream: BinaryIO) -> BinaryIO:

@@ -19,16 +19,16 @@ _CUT_PAUSE = 1.0
 """Seconds after a cut in which further 429s belong to the same overload."""
 
 
-def make_room_for_handles(concurrency: int) -> None:
-    """Let this process open as many files as the run needs; raises StoreUnavailable when it may not, before anything is called."""
-    needed = OWN_HANDLES + concurrency
+def make_room_for_handles(files: int) -> None:
+    """Let this process open so many files and connections, beside those of every run; raises StoreUnavailable when it may not."""
+    needed = OWN_HANDLES + files
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return
     if hard != resource.RLIM_INFINITY and hard < needed:
         raise StoreUnavailable(
             f"this process may open {hard} files, and the run needs about {needed}",
-            hint=f"raise the limit of open files (ulimit -n {needed}) or lower --concurrency, then resume the run",
+            hint=f"raise the limit of open files (ulimit -n {needed}), lower --concurrency or have fewer files, then try again",
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 

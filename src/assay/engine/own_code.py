@@ -1,7 +1,6 @@
 """Code of others in a plan: found by its names, refused where it may not be named, and listed with what is known of it."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from assay.core.case import BUILT_IN
 from assay.core.errors import UsageProblem
@@ -11,7 +10,7 @@ from assay.core.plan import ModelPlan, PluginKind, PluginPlan
 from assay.core.plugin import Plugin, uncomparable
 from assay.datasets import CONTRACTS, resolve_contract
 from assay.datasets.own_contract import given_contract, named_contract
-from assay.datasets.source import open_source
+from assay.datasets.source import Source
 from assay.engine.plugins import built_in
 from assay.engine.request import Settings
 from assay.engine.run_file import DatasetEntry, ModelEntry
@@ -57,7 +56,7 @@ class OwnCode:
             # It is one, and cannot be loaded: whoever loads it says why.
             return True
 
-    def contract(self, path: Steps, entry: DatasetEntry, place: Path) -> str | Plugin:
+    def contract(self, path: Steps, entry: DatasetEntry, source: Source) -> str | Plugin:
         """The contract of a dataset, which may be code; data that somebody sends here chooses none. Raises UsageProblem."""
         settings = self._settings
         named = entry.contract or settings.contract or ("auto" if settings.may_name(path, "") else BUILT_IN)
@@ -66,7 +65,7 @@ class OwnCode:
         elif named in (*CONTRACTS, BUILT_IN):
             found = named
         elif named == "auto":
-            found = resolve_contract(open_source(place), named)
+            found = resolve_contract(source, named)
         else:
             found = named_contract(named, built_in=CONTRACTS, folder=settings.folder(path))
         if isinstance(found, Plugin):

@@ -4,6 +4,8 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -16,7 +18,6 @@ from assay.core.plan import (
     BatchPlan,
     Gates,
     ModelPlan,
-    OnInvalid,
     PanelPlan,
     Parameters,
     Plan,
@@ -28,18 +29,16 @@ from assay.core.plan import (
 from assay.core.plugin import Plugin
 from assay.core.report import Report
 from assay.datasets import CONTRACTS
-from assay.datasets.config import ValidationConfig, changed_settings, load_config
-from assay.engine.attachments import Attachments, folder_of
-from assay.engine.conversations import unanswered_turns
+from assay.engine.attachments import folder_of
+from assay.engine.dataset_reading import DatasetReading, on_invalid
 from assay.engine.eval_run import EVAL_RESULTS, GOLDEN_MAX_TOKENS, why_no_eval_run
 from assay.engine.folders import check_place, folders_of
-from assay.engine.inputs import DatasetInput, dataset_plan, file_stem, read_dataset, shown_path
-from assay.engine.members import member_text
+from assay.engine.inputs import DatasetInput, shown_path
 from assay.engine.own_code import OwnCode
 from assay.engine.providers import BadName, find_provider, kind_of, model_plan, used_providers
 from assay.engine.request import PlanProblems, RunRequest, Settings
-from assay.engine.responses import ResponseFile, listed, load_responses
-from assay.engine.run_file import DatasetEntry, MlflowSection, ModelEntry, ProviderEntry
+from assay.engine.responses import FIRST, ResponseFile, listed, load_responses
+from assay.engine.run_file import MlflowSection, ModelEntry, ProviderEntry
 from assay.engine.selection import Rules, rules_of, selected_ids
 from assay.engine.survey import HasAnswer, Survey, survey
 from assay.metrics.profiles import Profile, profile_of
@@ -47,8 +46,6 @@ from assay.models import check_models
 
 RECORDED = "recorded"
 """What the speaker of a recorded conversation is called where no candidate is named."""
-_ON_INVALID: dict[str, OnInvalid] = {"batch_v1": "skip"}
-"""batch_v1 goes on with the valid records; every other contract wants a file without a fault."""
 
 
 class PlannedRuns(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,7 +147,6 @@ class _Planner:
         self._environ = environ
         self._declared = self._providers()
         self._responses: ResponseFile | None = None
-        self._attachments = Attachments()
         self.profile = profile_of(settings.value.profile, is_compat=settings.value.compat)
         if settings.value.compat and self.profile is None and not settings.is_wrong(("profile",)):
             settings.add(("compat",), "compat says how a profile treats failures, and no profile is named")
@@ -179,8 +175,10 @@ class _Planner:
         if not entries and not self.settings.is_wrong(("datasets",)):
             is_given = bool(self.settings.value.datasets)
             self.settings.add(("datasets",), "every dataset is disabled" if is_given else "no dataset is named")
-        for path, entry in entries:
-            self._read_dataset(path, entry)
+        reading = DatasetReading(self.settings, self.code, runs_dir=self.runs_dir)
+        reading.read(entries)
+        self.inputs, self.refused = reading.inputs, reading.refused
+        self.notes += reading.notes
         self._check_unique("datasets", [(("datasets",), dataset.plan.name) for dataset in self.inputs])
         self._check_scale()
         if not self._is_golden and any(dataset.plan.contract == "golden_v1" for dataset in self.inputs):
@@ -190,69 +188,6 @@ class _Planner:
     def _is_golden(self) -> bool:
         """All datasets are golden ones."""
         return {dataset.plan.contract for dataset in self.inputs} == {"golden_v1"}
-
-    def _read_dataset(self, path: Steps, entry: DatasetEntry) -> None:
-        if entry.path == "-":
-            self.settings.add(path, "a run cannot be read from standard input, because it must be able to go on after a crash")
-            return
-        if bool(entry.split_field) != bool(member_text(entry.split_value)):
-            self.settings.add(path, "split_field and split_value belong together")
-        try:
-            config = self._validation(path, entry)
-            place = (self.settings.folder(path) / entry.path).absolute()
-            source, report = read_dataset(place, self.code.contract(path, entry, place), config=config)
-        except (SourceUnreadable, UsageProblem) as problem:
-            self.settings.add(path, f"{problem.message}{f' ({problem.hint})' if isinstance(problem, UsageProblem) else ''}")
-            return
-        if report.contract is None or self._is_refused(path, report):
-            self.refused.append(report)
-            self._list_errors(report)
-            return
-        plan = msgspec.structs.replace(
-            dataset_plan(source, report, name=entry.name or self._free_name(source.name)),
-            split_field=entry.split_field,
-            split_value=member_text(entry.split_value),
-            limit=entry.limit,
-            validation=changed_settings(config),
-        )
-        self.inputs.append(DatasetInput(plan, source, report, self._attachments))
-        unanswered = unanswered_turns(report.cases) if report.contract == "conversation_v1" else 0
-        if unanswered:
-            self.notes.append(f"{unanswered:,} user turn(s) of '{plan.name}' have no reply and are not evaluated")
-        if report.warnings:
-            self.notes.append(f"'{plan.name}' has {len(report.warnings):,} warning(s); see: assay validate {entry.path}")
-
-    def _validation(self, path: Steps, entry: DatasetEntry) -> ValidationConfig:
-        """How the dataset is validated: by its own settings, else by those for all datasets."""
-        if entry.config:
-            return load_config(self.settings.folder(path) / entry.config)
-        given = self.settings.value.config
-        return load_config(self.settings.folder(("config",)) / given) if given else ValidationConfig()
-
-    def _free_name(self, path: str) -> str:
-        """The name of the file, with its folder where another dataset has that name."""
-        stem = file_stem(path)
-        return f"{Path(path).parent.name}/{stem}" if any(dataset.plan.name == stem for dataset in self.inputs) else stem
-
-    def _is_refused(self, path: Steps, report: Report) -> bool:
-        if report.outcome == "rejected":
-            self.settings.add(path, f"'{shown_path(report.path)}' is not usable as {report.contract}:")
-            return True
-        rejected = report.counts.rejected_records
-        if not rejected or self._on_invalid(report.contract) == "skip":
-            return False
-        ways = "correct them, or leave them out with on_invalid: skip (--on-invalid skip)"
-        self.settings.add(path, f"'{shown_path(report.path)}' has {rejected:,} invalid record(s); {ways}:")
-        return True
-
-    def _on_invalid(self, contract: str | None) -> OnInvalid:
-        return self.settings.value.on_invalid or (_ON_INVALID.get(contract, "reject") if contract else "reject")
-
-    def _list_errors(self, report: Report) -> None:
-        errors = [issue for issue in report.issues if issue.severity == "error"]
-        path = shown_path(report.path)
-        lines = (f"{path}:{issue.line or 1}:{issue.column or 1}: {issue.code}: {issue.message}" for issue in errors)
-        self.settings.problems += listed(list(lines))
 
     def _check_scale(self) -> None:
         score = self.settings.value.gates.min_score
@@ -471,7 +406,9 @@ class _Planner:
             rubric_mode=run.rubric_mode,
             mcq_mode=run.mcq_mode,
             criteria=tuple(dict.fromkeys(run.criteria)),
-            on_invalid="skip" if any(self._on_invalid(dataset.plan.contract) == "skip" for dataset in self.inputs) else "reject",
+            on_invalid="skip"
+            if any(on_invalid(value.on_invalid, dataset.plan.contract) == "skip" for dataset in self.inputs)
+            else "reject",
             records=tuple(dict.fromkeys(value.records)),
             limit=value.limit,
             sample=value.sample,
@@ -520,11 +457,13 @@ class _Planner:
             self.notes.append(f"{surveyed.benchmarked:,} record(s) have a policy without a system prompt, so that they get none")
         needs_judge = self.code.needs_judge(surveyed.judged)
         if needs_judge and not self.judges and not self.settings.is_wrong(("judges",)) and not self.settings.value.judges:
-            names = ", ".join(f"'{dataset.plan.name}' ({dataset.plan.contract})" for dataset in self.inputs)
+            some, more = self.inputs[:FIRST], len(self.inputs) - FIRST
+            names = ", ".join(f"'{dataset.plan.name}' ({dataset.plan.contract})" for dataset in some)
+            names += f" and {more:,} more" if more > 0 else ""
             self.settings.add(("judges",), f"{names} cannot be graded without a judge; add judges (--judge provider/model)")
-        for number, dataset in enumerate(self.inputs):
-            used = [use.attachment for use in surveyed.attachments if use.dataset == number]
-            found = self._attachments.check(folder_of(dataset.plan), used)
+        for number, uses in groupby(surveyed.attachments, key=attrgetter("dataset")):
+            dataset, used = self.inputs[number], [use.attachment for use in uses]
+            found = dataset.attachments.check(folder_of(dataset.plan), used)
             self.settings.problems += listed([f"{shown_path(dataset.plan.path)}: {problem}" for problem in found])
         return surveyed
 

@@ -32,7 +32,7 @@ from assay.store.ledger import Ledger
 @asynccontextmanager
 async def opened_room(ledger: Ledger, plan: Plan, surroundings: Surroundings, *, stop: asyncio.Event) -> AsyncIterator[Room]:
     """What the cases of a run share while a process works on them, until a stop; raises UsageProblem, MissingExtra."""
-    make_room_for_handles(plan.concurrency)
+    make_room_for_handles(plan.concurrency + len(surroundings.inputs or ()))
     plugins = OpenPlugins(plan, surroundings.plugins)
     cache = ReplyCache(Path(plan.cache_dir)) if plan.cache_dir else None
     journal = Journal(ledger, on_cancel=partial(asyncio.get_running_loop().call_soon_threadsafe, stop.set))

@@ -61,8 +61,10 @@ class ProviderEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class DatasetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A dataset of the run; a text alone is its path."""
 
-    path: Annotated[Name, _says("The file, relative to the run file's folder.")]
-    name: Annotated[str, _says("What reports call it. Default: the file's name without its ending.")] = ""
+    path: Annotated[Name, _says("The file, a folder of files or a pattern, relative to the run file's folder.")]
+    name: Annotated[
+        str, _says("What reports call it. Default: the file's name without its ending, in a folder with the path to it.")
+    ] = ""
     contract: Annotated[
         str | None,
         _says("Contract of the file: one of ours, a plugin, or `file.py:function`. Default: recognised by content."),
@@ -70,7 +72,7 @@ class DatasetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     enabled: Annotated[bool, _says("`false` leaves the dataset out.")] = True
     split_field: Annotated[str, _says("Take only records whose metadata has this member (`a.b` looks inside `a`) ...")] = ""
     split_value: Annotated[str | bool | int | float, _says("... with this value, or with a list that holds it.")] = ""
-    limit: Annotated[Count | None, _says("Take the first so many records of this dataset.")] = None
+    limit: Annotated[Count | None, _says("Take the first so many records of this dataset, in a folder of each file.")] = None
     config: Annotated[str, _says("File with settings of its validation, as for `assay validate --config`.")] = ""
 
 

@@ -13,6 +13,7 @@ from assay.datasets.key_index import KeyIndex
 from assay.engine.inputs import DatasetInput, Glance, glances, place_of
 from assay.engine.members import member, member_text
 from assay.engine.profiling import Misfits
+from assay.engine.responses import listed
 from assay.engine.selection import Rules, Selector, merged, selector_for
 from assay.grading import POLICIES, UNKNOWN, UNSUITABLE, resolved
 from assay.metrics.profiles import Profile
@@ -182,10 +183,12 @@ class _Look:
         """Where nothing is left of the run, every dataset says why."""
         if self._of_dataset or self._unseen:
             return []
-        return [
-            f"nothing is selected of '{dataset.name}': {self._reason(number)}"
-            for number, dataset in enumerate(self._rules.datasets)
-        ]
+        return listed(
+            [
+                f"nothing is selected of '{dataset.name}': {self._reason(number)}"
+                for number, dataset in enumerate(self._rules.datasets)
+            ]
+        )
 
     def _reason(self, number: int) -> str:
         plan = self._rules.datasets[number]
@@ -207,10 +210,11 @@ class _Look:
         return [f"no response for {self._missing_count:,} of the selected (candidate, record) pairs: {listed}"]
 
     def _notes(self, selector: Selector) -> list[str]:
-        return self._policy_notes() + [
+        left_out = [
             f"{count:,} invalid records of '{self._rules.datasets[number].name}' belong to no split or sample and are left out"
             for number, count in sorted(selector.left_out.items())
         ]
+        return self._policy_notes() + listed(left_out)
 
     def _policy_notes(self) -> list[str]:
         """At most so many as other lists have: policy ids come from the file."""

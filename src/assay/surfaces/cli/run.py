@@ -51,7 +51,8 @@ HELP = """Ask models, grade their answers, and leave the complete evidence in a 
 assay run DATASET... --model PROVIDER/MODEL [--judge PROVIDER/MODEL]
 assay run RUNFILE
 
-A run file (YAML) says everything that the options say and more; options given beside it win. Everything that is wrong with the
+DATASET is a file, a folder of files or a quoted pattern ('data/*.jsonl'), gzipped or not, with as many rows as there are. A run
+file (YAML) says everything that the options say and more; options given beside it win. Everything that is wrong with the
 settings is said at once, before any call. Ctrl-C once waits for the calls in flight and leaves a run that can be resumed; twice
 stops at once.
 
@@ -63,6 +64,7 @@ EPILOG = """\b
 Examples:
   assay run golden.json --model openai/gpt-5-mini --judge openai/gpt-5 --pass-rate 0.8 --min-score 3.5
   assay run questions.jsonl --model local/smollm2 --limit 20
+  assay run data/ --model openai/gpt-5-mini --judge openai/gpt-5
   assay run answers.json --responses responses.jsonl --judge anthropic/claude-sonnet-4-5
   assay run questions.jsonl --model openai/gpt-5-mini --grader graders.py:exact
   assay run nightly.yaml --run-id nightly-2026-11-15 --json

@@ -17,7 +17,7 @@ from assay.surfaces.pages.places import Place
 from assay.surfaces.pages.tables import Cell, Column, Drawing, Table, drawing, text_cell
 from assay.surfaces.reporters.comparison_words import change, conclusion, p_text, shown_slices
 from assay.surfaces.reporters.run_numbers import decimal, level_name
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.wording import counted, first_datasets
 
 FLIPS = 10
 """Flips on one page."""
@@ -187,6 +187,11 @@ def chosen_flips(measured: api.Measured, direction: Direction | None) -> tuple[i
     return tuple(number for number, flip in enumerate(measured.flips) if direction is None or flip.direction == direction)
 
 
+def _datasets(names: tuple[str, ...]) -> str:
+    listed, more = first_datasets(names)
+    return ", ".join(listed) + (more and f" {more}")
+
+
 def _sides(found: api.Comparison, place: Place) -> Table:
     rows = tuple(
         (
@@ -194,7 +199,7 @@ def _sides(found: api.Comparison, place: Place) -> Table:
             text_cell(side.run_id, address=place.run(side.run_id), is_code=True),
             text_cell(side.candidate),
             text_cell(", ".join(side.judges) or DASH),
-            text_cell(", ".join(side.datasets)),
+            text_cell(_datasets(side.datasets)),
             text_cell(f"{side.records:,}"),
         )
         for label, side in (("Before", found.before), ("After", found.after))

@@ -31,7 +31,7 @@ from assay.surfaces.reporters.run_profile import profile_text
 from assay.surfaces.reporters.run_ranking import ranking_notes
 from assay.surfaces.reporters.run_repeats import repeat_lines
 from assay.surfaces.reporters.run_view import Json, RunView
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.wording import counted, first_datasets
 
 EXPORTED: tuple[Format, ...] = ("csv", "xlsx", "parquet", "jsonl", "json")
 """Formats that a page offers."""
@@ -143,9 +143,12 @@ def _verdict(word: str, reason: str) -> Verdict:
 
 def _subject(view: RunView) -> Iterator[Fact]:
     plan = view.plan
-    for dataset in plan.get("datasets", ()):
+    datasets, more = first_datasets(plan.get("datasets", ()))
+    for dataset in datasets:
         words = (dataset["dataset_id"], dataset["dataset_version"], dataset["contract"])
         yield Fact("Dataset", " · ".join(str(word) for word in words if word))
+    if more:
+        yield Fact("Datasets", more)
     yield Fact("Candidate", _model(plan["candidate"]))
     for judge in plan.get("judges", ()):
         yield Fact("Judge", _model(judge))
@@ -225,8 +228,11 @@ def _hashes(manifest: Json) -> Iterator[Fact]:
         ("Attempts (hash chain)", "attempt_chain_sha256"),
     )
     yield from (Fact(label, manifest[member], is_hash=True) for label, member in named if manifest.get(member))
-    for dataset in (manifest.get("plan") or {}).get("datasets", ()):
+    datasets, more = first_datasets((manifest.get("plan") or {}).get("datasets", ()))
+    for dataset in datasets:
         if dataset.get("sha256"):
             yield Fact(f"Dataset {dataset['dataset_id']}", dataset["sha256"], is_hash=True)
+    if more:
+        yield Fact("Datasets", f"{more}; all hashes are in manifest.json")
     if manifest.get("assay_version"):
         yield Fact("Made with", f"assay {manifest['assay_version']}")

@@ -21,7 +21,7 @@ from assay.surfaces.reporters.run_repeats import sampled_name
 from assay.surfaces.reporters.run_slices import shared_mean
 from assay.surfaces.reporters.run_text import cost_text, record_counts, score_text
 from assay.surfaces.reporters.run_view import FailureGroup, RunView, WorstRecord, view_of
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.wording import counted, first_datasets
 
 WORST = 5
 """Answers that did not pass which are shown; `failures()` has them all."""
@@ -206,8 +206,9 @@ def _mark(word: str) -> Mark:
 
 
 def _subject(view: RunView) -> Iterable[str]:
-    for dataset in view.plan.get("datasets", ()):
-        yield f"{dataset['name'] or dataset['dataset_id']} {dataset['dataset_version']}"
+    datasets, more = first_datasets(view.plan.get("datasets", ()))
+    yield from (f"{dataset['name'] or dataset['dataset_id']} {dataset['dataset_version']}" for dataset in datasets)
+    yield from filter(None, (more,))
     yield view.result.candidate
     yield from (f"judged by {judge['name']}" for judge in view.plan.get("judges", ()))
 

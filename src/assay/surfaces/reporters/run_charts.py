@@ -9,7 +9,7 @@ from assay.surfaces.charts import Caption, Estimate, Level, Reference, Row, inte
 from assay.surfaces.reporters.run_numbers import decimal
 from assay.surfaces.reporters.run_slices import NO_VALUE, Mean, shared_mean
 from assay.surfaces.reporters.run_view import Json, RunView
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.wording import counted, first_datasets
 
 _SCALES = {"1-5": (1.0, 5.0)}
 _UNIT = (0.0, 1.0)
@@ -163,4 +163,5 @@ def _gate(views: Sequence[RunView], member: str) -> Reference | None:
 
 
 def _datasets(view: RunView) -> str:
-    return ", ".join(dataset["name"] or dataset["dataset_id"] for dataset in view.plan.get("datasets", ()))
+    datasets, more = first_datasets(view.plan.get("datasets", ()))
+    return ", ".join(dataset["name"] or dataset["dataset_id"] for dataset in datasets) + (more and f" {more}")

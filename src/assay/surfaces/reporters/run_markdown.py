@@ -18,7 +18,7 @@ from assay.surfaces.reporters.run_slices import shared_mean, slice_table
 from assay.surfaces.reporters.run_text import ID_LIMIT, NAME_LIMIT, one_line, worst_score
 from assay.surfaces.reporters.run_view import RunView
 from assay.surfaces.reporters.settings import Settings
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.wording import counted, first_datasets
 
 WHY_LIMIT = 240
 _WORDS = ("FAIL", "NO RESULT", "UNFINISHED", "PASS")
@@ -92,11 +92,10 @@ def _candidates(views: Sequence[RunView], waiting: Sequence[str]) -> Iterator[st
 
 
 def _subject(view: RunView) -> Iterator[str]:
-    datasets = (
-        f"{dataset['name'] or dataset['dataset_id']} {dataset['dataset_version']}" for dataset in view.plan.get("datasets", ())
-    )
+    datasets, more = first_datasets(view.plan.get("datasets", ()))
+    names = [f"{dataset['name'] or dataset['dataset_id']} {dataset['dataset_version']}" for dataset in datasets]
     judges = [judge["name"] for judge in view.plan.get("judges", ())]
-    yield f"\nDatasets: {', '.join(inert(name, limit=NAME_LIMIT) for name in datasets)}."
+    yield f"\nDatasets: {', '.join(inert(name, limit=NAME_LIMIT) for name in names)}{more and f' {more}'}."
     if judges:
         yield f" Judges: {', '.join(inert(name, limit=NAME_LIMIT) for name in judges)}."
     panel = view.result.metrics.get("panel")

@@ -15,7 +15,7 @@ from assay.surfaces.reporters.run_decision import default_gates_text
 from assay.surfaces.reporters.run_estimate import assumption_text, batch_text, cost_text
 from assay.surfaces.reporters.run_numbers import dollars
 from assay.surfaces.reporters.settings import Settings
-from assay.surfaces.reporters.wording import counted, plugin_words
+from assay.surfaces.reporters.wording import counted, first_datasets, plugin_words
 
 LABEL = 12
 TEXT_LIMIT = 400
@@ -71,8 +71,11 @@ def _lines(planned: api.PlannedRuns, estimate: api.CostEstimate) -> Iterator[tup
 def _subjects(planned: api.PlannedRuns) -> Iterator[tuple[str, str]]:
     """What is asked, who answers, and who grades."""
     first = planned.plans[0]
-    for dataset in first.datasets:
+    datasets, more = first_datasets(first.datasets)
+    for dataset in datasets:
         yield "dataset", _dataset(dataset)
+    if more:
+        yield "datasets", more
     yield "records", _records(planned, first)
     for plan in planned.plans:
         source = _SOURCES[plan.response_source].format(path=plan.responses_path)

@@ -29,7 +29,7 @@ from assay.surfaces.reporters.run_slices import SliceRow, slice_table
 from assay.surfaces.reporters.run_table import Cell, Column, Row, table
 from assay.surfaces.reporters.run_view import FailureGroup, Json, RunView, WorstRecord
 from assay.surfaces.reporters.settings import Settings
-from assay.surfaces.reporters.wording import counted, plugin_words
+from assay.surfaces.reporters.wording import counted, first_datasets, plugin_words
 
 LABEL = 12
 """Columns of the labels at the left."""
@@ -100,11 +100,18 @@ def place_lines(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[
         yield _labelled("missing", printable(problem, limit=TEXT_LIMIT), paint=paint, settings=settings)
 
 
-def subject_lines(view: RunView, settings: Settings, *, paint: Paint, is_one: bool = True) -> Iterator[str]:
-    """Dataset, candidate and judge, each on a line."""
-    for dataset in view.plan.get("datasets", ()):
+def _dataset_lines(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str]:
+    datasets, more = first_datasets(view.plan.get("datasets", ()))
+    for dataset in datasets:
         words = [dataset["name"] or dataset["dataset_id"], dataset["dataset_version"], dataset["contract"]]
         yield _labelled("dataset", _joined(words), paint=paint, settings=settings)
+    if more:
+        yield _labelled("datasets", more, paint=paint)
+
+
+def subject_lines(view: RunView, settings: Settings, *, paint: Paint, is_one: bool = True) -> Iterator[str]:
+    """Dataset, candidate and judge, each on a line."""
+    yield from _dataset_lines(view, settings, paint=paint)
     if is_one:
         yield _labelled("candidate", _model(view.plan["candidate"], view.plan), paint=paint, settings=settings)
     for judge in view.plan.get("judges", ()):

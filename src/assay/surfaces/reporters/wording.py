@@ -1,8 +1,8 @@
 """Counts, verdicts and suggestions in words, the same in every reporter."""
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 from assay.core.issue import Issue
 from assay.core.report import Outcome, Report
@@ -47,6 +47,17 @@ SUGGESTIONS: dict[str, str] = {
     "tool_error": "Give each turn with `tool_used` both a `tool_input` object and a `tool_output`.",
 }
 """What to do about each issue code, and about each error type of conversation_v1."""
+
+
+DATASETS = 8
+"""Datasets that are listed by name; a folder may have thousands of files."""
+Dataset = TypeVar("Dataset")
+
+
+def first_datasets(datasets: Sequence[Dataset]) -> tuple[Sequence[Dataset], str]:
+    """Those that are listed, and words for the others; empty when there are none."""
+    more = len(datasets) - DATASETS
+    return (datasets[:DATASETS], f"and {more:,} more, {len(datasets):,} in all") if more > 0 else (datasets, "")
 
 
 class Tally:

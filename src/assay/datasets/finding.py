@@ -1,0 +1,96 @@
+"""The datasets behind paths, patterns and folders."""
+
+import glob
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+from assay.core.errors import SourceUnreadable, UsageProblem
+from assay.datasets import resolve_contract
+from assay.datasets.source import open_beginning
+
+DATASET_SUFFIXES = (".json", ".jsonl", ".ndjson", ".yaml", ".yml", ".gz")
+
+
+def find_sources(patterns: Sequence[str], *, on_skip: Callable[[str], None] | None = None) -> tuple[str, ...]:
+    """The files behind paths, globs, folders and `-`; raises UsageProblem or SourceUnreadable.
+
+    Of a folder only files that show a contract count; `on_skip` is told of the others.
+    """
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        found |= dict.fromkeys(_expanded(pattern, on_skip or _ignore))
+    return tuple(found)
+
+
+def _ignore(path: str) -> None:
+    """Nobody asked which files were skipped."""
+
+
+def _expanded(pattern: str, on_skip: Callable[[str], None]) -> list[str]:
+    path = Path(pattern)
+    if pattern == "-" or path.is_file():
+        return [pattern]
+    if path.is_dir():
+        return files_in(path, on_skip=on_skip)
+    if glob.has_magic(pattern):
+        return files_like(pattern)
+    if path.exists():
+        return [pattern]
+    raise SourceUnreadable(f"no such file or folder: {pattern!r}", hint=_neighbour(path))
+
+
+def files_in(folder: Path, *, on_skip: Callable[[str], None], is_any: bool = False, besides: Path | None = None) -> list[str]:
+    """The datasets at any depth of a folder, in the order of their names; raises UsageProblem where there is none.
+
+    A hidden file is none of them, nor one in the folder `besides`, and one that shows no contract only where any is wanted.
+    """
+    candidates = sorted(
+        str(path)
+        for path in folder.rglob("*")
+        if _may_be_dataset(path) and not _is_hidden(path, folder) and (besides is None or besides not in path.parents)
+    )
+    files: list[str] = []
+    for path in candidates:
+        if is_any or _shows_contract(path):
+            files.append(path)
+        else:
+            on_skip(path)
+    if not files:
+        raise UsageProblem(
+            f"no datasets in folder {str(folder)!r}", hint=f"looked for files ending in {', '.join(DATASET_SUFFIXES)}"
+        )
+    return files
+
+
+def files_like(pattern: str) -> list[str]:
+    """The files that match a pattern, in the order of their names; raises UsageProblem where there is none."""
+    matches = sorted(match for match in glob.glob(pattern, recursive=True) if Path(match).is_file())  # noqa: PTH207  # Path.glob takes no absolute pattern
+    if matches:
+        return matches
+    raise UsageProblem(f"no file matches {pattern!r}", hint="quote the pattern, or check the folder")
+
+
+def _may_be_dataset(path: Path) -> bool:
+    return path.suffix.lower() in DATASET_SUFFIXES and (path.is_file() or path.is_symlink())
+
+
+def _is_hidden(path: Path, folder: Path) -> bool:
+    return any(part.startswith(".") for part in path.relative_to(folder).parts)
+
+
+def _shows_contract(path: str) -> bool:
+    """A file that cannot be read counts, so that validation says why."""
+    try:
+        return resolve_contract(open_beginning(path), "auto") is not None
+    except SourceUnreadable:
+        return True
+
+
+def _neighbour(path: Path) -> str:
+    try:
+        names = [entry.name for entry in path.parent.iterdir() if entry.name != path.name]
+    except OSError:
+        return "check the path"
+    close = get_close_matches(path.name, names, n=1)
+    return f"did you mean {str(path.parent / close[0])!r}?" if close else "check the path"
