@@ -43,8 +43,10 @@ def free_port() -> int:
 class Serving:
     """`assay serve` for the time of a `with` block; `kill` and `start` are its crashes."""
 
-    def __init__(self, folder: Path, *, host: str = "127.0.0.1", settings: str = "", run_file: str = "") -> None:
-        self.folder, self.host, self.port = folder, host, free_port()
+    def __init__(
+        self, folder: Path, *, host: str = "127.0.0.1", settings: str = "", run_file: str = "", options: tuple[str, ...] = ()
+    ) -> None:
+        self.folder, self.host, self.port, self.options = folder, host, free_port(), options
         self.runs_dir = folder / "runs"
         self.headers: dict[str, str] = {}
         plain = "candidates: [scripted/say-4]\njudges: [scripted/judge-5]\n"
@@ -54,7 +56,7 @@ class Serving:
 
     def command(self) -> list[str]:
         where = ["--host", self.host, "--port", str(self.port), "--runs-dir", str(self.runs_dir)]
-        return [sys.executable, "-m", "assay", "serve", *where, "--config", str(self.folder / "server.yaml")]
+        return [sys.executable, "-m", "assay", "serve", *where, "--config", str(self.folder / "server.yaml"), *self.options]
 
     @property
     def pid(self) -> int:

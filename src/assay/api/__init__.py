@@ -80,6 +80,7 @@ if TYPE_CHECKING:
         DatasetEntry,
         Listings,
         NamedModels,
+        SharedRuns,
         SubmissionRow,
         Submissions,
         Upload,
@@ -138,7 +139,7 @@ _HOMES = {
     **dict.fromkeys(("KeptCard", "KeptCards", "ProbeRequest", "keep_card", "kept_cards", "probe"), "probes"),
     **dict.fromkeys(("DatasetEntry", "Listings", "SubmissionRow", "Submissions", "Upload", "UploadVerdict"), "submissions"),
     "MOST_ERRORS": "submissions",
-    **dict.fromkeys(("NamedModels", "run_file_models"), "submissions"),
+    **dict.fromkeys(("NamedModels", "SharedRuns", "run_file_models"), "submissions"),
     **dict.fromkeys(
         ("check_upload", "file_models", "is_driven", "named_run", "prepare_run", "record_errors", "warm_up"), "submissions"
     ),
@@ -212,6 +213,7 @@ __all__ = [
     "RunStatus",
     "RunTrend",
     "ScoreSeen",
+    "SharedRuns",
     "Snapshot",
     "SubmissionRow",
     "Submissions",

@@ -96,6 +96,8 @@ class Hooks(TypedDict, total=False):
     """Batches of a provider are handed in and not waited for."""
     placement: Placement
     """Where a new run is kept and worked on."""
+    is_patient: bool
+    """While another process works on the run, the call waits for it."""
 
 
 class Purged(msgspec.Struct, frozen=True):
@@ -181,9 +183,9 @@ def resume(run_name: str, *, runs_dir: str | Path = RUNS_DIR, **hooks: Unpack[Ho
     return resume_run(find_run(Path(runs_dir), run_name), surroundings(**hooks))
 
 
-def cancel(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> RunResult:
+def cancel(run_name: str, *, runs_dir: str | Path = RUNS_DIR, placement: Placement = HERE) -> RunResult:
     """Stop a run that may be under way elsewhere; what is finished stays, and everything is sealed. Raises RunSealed."""
-    return cancel_run(find_run(Path(runs_dir), run_name), surroundings())
+    return cancel_run(find_run(Path(runs_dir), run_name), surroundings(placement=placement))
 
 
 def retry(run_name: str, *, runs_dir: str | Path = RUNS_DIR, run_id: str | None = None, **hooks: Unpack[Hooks]) -> RunResult:

@@ -14,6 +14,7 @@ from assay.api.runs import run
 from assay.api.validation import validate
 from assay.core.case import BUILT_IN, ContractId
 from assay.core.errors import RunNotFound, StoreUnavailable
+from assay.core.placement import HERE, Placement
 from assay.engine.baselines import audit_entry
 from assay.engine.folders import RunFolders
 from assay.engine.listings import Listings
@@ -22,11 +23,13 @@ from assay.engine.providers import is_file_model
 from assay.engine.request import RunRequest
 from assay.engine.run_file import DatasetEntry, ProviderEntry, load_run_file
 from assay.engine.run_id import new_run_id
+from assay.engine.shared_runs import SharedRuns
 from assay.engine.submission import (
     MOST_ERRORS,
     SERVER_DIR,
     UploadVerdict,
     accept,
+    accept_shared,
     clear_temporary,
     discard_upload,
     exact_run,
@@ -39,7 +42,9 @@ from assay.engine.submission import (
     verdict_on,
 )
 from assay.store.audit import AuditLog
+from assay.store.ledgers import shared_submissions
 from assay.store.lock import RunLock
+from assay.store.objects import ObjectPlace
 from assay.store.submissions import SubmissionBook, SubmissionRow
 
 __all__ = [
@@ -47,6 +52,7 @@ __all__ = [
     "DatasetEntry",
     "Listings",
     "NamedModels",
+    "SharedRuns",
     "SubmissionRow",
     "Submissions",
     "Upload",
@@ -90,26 +96,36 @@ def _model_name(entry: Any) -> str:
 
 
 class Submissions:
-    """The submissions to one folder of runs, which has one server at a time; raises StoreUnavailable when it has another."""
+    """The submissions to one folder of runs, or to all servers over one ledger.
 
-    def __init__(self, runs_dir: Path) -> None:
+    Without a shared ledger a folder has one server at a time; raises StoreUnavailable when it has another.
+    """
+
+    def __init__(self, runs_dir: Path, placement: Placement = HERE) -> None:
+        ledger = placement.ledger
+        if placement.store:
+            # Wrong addresses are refused before anything is taken.
+            ObjectPlace(placement.store)
         self.runs_dir = runs_dir
         self.folder = runs_dir / SERVER_DIR
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._placement = placement
         self._lock = RunLock(self.folder)
-        if not self._lock.try_acquire():
+        self._is_alone = self._lock.try_acquire()
+        if self._is_alone:
+            clear_temporary(runs_dir)
+        if not (self._lock.share() if ledger else self._is_alone):
             raise StoreUnavailable(
                 f"process {self._lock.holder()} serves the runs in '{runs_dir}'",
                 hint="stop it, or choose another folder with --runs-dir",
             )
-        clear_temporary(runs_dir)
         self.temporary = temporary(runs_dir)
         self._log = AuditLog(runs_dir)
-        self._book = SubmissionBook(self.folder / "submissions.sqlite")
+        self._book = shared_submissions(ledger) if ledger else SubmissionBook(self.folder / "submissions.sqlite")
 
     def unfinished(self) -> list[str]:
         """The submitted runs that have not ended, the oldest first; uploads of which no run came are removed."""
-        return sweep_uploads(self.runs_dir)
+        return sweep_uploads(self.runs_dir, is_alone=self._is_alone)
 
     def new_upload(self) -> Upload:
         """A private folder for the dataset of a new run."""
@@ -123,7 +139,7 @@ class Submissions:
     def under(self, owner: str, key: str) -> SubmissionRow | None:
         """The submission under an idempotency key, if its run exists."""
         found = self._book.under(owner, key)
-        return None if found is None or not self._exists(found.run_id) else found
+        return None if found is None or not (self._placement.ledger or self._exists(found.run_id)) else found
 
     def of(self, run_id: str) -> SubmissionRow | None:
         """The submission that a run came of."""
@@ -136,11 +152,26 @@ class Submissions:
             return False
         return True
 
-    def accept(self, verdict: UploadVerdict, row: SubmissionRow) -> None:
-        """Make the run durable; a crash at any moment leaves the whole run or nothing, and its key never makes a second one."""
+    def accept(self, verdict: UploadVerdict, row: SubmissionRow) -> bool:
+        """Make the run durable; a crash at any moment leaves the whole run or nothing, and its key never makes a second one.
+
+        False when another server has made a run under that key at the same time.
+        """
+        if not isinstance(self._book, SubmissionBook):
+            return accept_shared(verdict.plan, self.runs_dir, row=row, book=self._book, placement=self._placement)
         # In this order: a key without its run is given anew, a run without its key would be made twice.
         self._book.enter(row)
         accept(verdict.plan, self.runs_dir, at=row.at)
+        return True
+
+    def waiting(self, limit: int) -> list[tuple[str, str]]:
+        """Unfinished runs of a shared ledger that no server drives, with their owners, the oldest first."""
+        return [] if isinstance(self._book, SubmissionBook) else self._book.waiting(limit)
+
+    def set_problem(self, run_id: str, problem: str) -> None:
+        """Tell the other servers why work on a run was given up; empty lets them go on."""
+        if not isinstance(self._book, SubmissionBook):
+            self._book.set_problem(run_id, problem)
 
     def note(self, action: str, *, by: str, **members: Any) -> None:
         """A line in the audit log: who did what."""

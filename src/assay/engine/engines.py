@@ -27,7 +27,7 @@ def carry_out(folders: RunFolders, surroundings: Surroundings, plan: Plan | None
     """Bring a run to its sealed end, here or through workers; raises Interrupted when somebody stops it, or stops watching."""
     server = _server_of(folders, surroundings)
     if server is None:
-        drive(folders, surroundings, plan=plan)
+        drive(folders, surroundings, plan=plan, is_patient=surroundings.is_patient)
         return
     prepare(folders, surroundings)
     engine = temporal_engine("submitting")

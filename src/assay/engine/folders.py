@@ -49,9 +49,9 @@ class RunFolders(msgspec.Struct, frozen=True):
         """True for a run that has begun and is not cleared away."""
         return has_ledger(self.active)
 
-    def open_ledger(self) -> Ledger:
-        """The run's ledger, wherever it is; raises RunNotFound when there is none."""
-        return open_ledger(self.active)
+    def open_ledger(self, *, driver: str = "") -> Ledger:
+        """The run's ledger, wherever it is; raises RunNotFound when there is none. A driver's ends with its lease."""
+        return open_ledger(self.active, driver=driver)
 
     def bring_home(self) -> Self:
         """The same folders, with the artifacts of a run that has ended on another machine and is to be had from its store."""

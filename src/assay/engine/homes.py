@@ -1,7 +1,7 @@
 """The home of a run besides this machine: a place in an object store, where its artifacts are published and fetched from again."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +18,8 @@ from assay.store.objects import ObjectPlace
 
 STORE = "store"
 """Under this name the ledger says in which store the run has its home."""
+SEALED_IN = "sealed_in"
+"""Under this name it says on which machine, and in which folder, the artifacts are of a run that has ended."""
 _PATIENCE = 60.0
 
 
@@ -56,15 +58,21 @@ def fetch_ended(row: RunRow, *, active: Path, sealed: Path) -> None:
     """
     home = home_of(row.notes.get(STORE, ""), sealed.name)
     if not home:
-        raise RunNotFound(
-            f"run '{sealed.name}' has ended on another machine, and its artifacts are not in '{sealed.parent}'",
-            hint="look in the runs folder of the machine that has sealed it; --store keeps runs where every machine can fetch them",
-        )
+        raise are_elsewhere(sealed.name, row.notes)
     if not is_at(home, row):
         raise StoreUnavailable(
             f"run '{sealed.name}' has ended, but is not at {home}", hint="it was published there: bring it back from a copy"
         )
     fetch_run(ObjectPlace(home), sealed, work=active)
+
+
+def are_elsewhere(run_id: str, notes: Mapping[str, str]) -> RunNotFound:
+    """What to say where the artifacts of a run are wanted that has ended on another machine, and has no home in a store."""
+    where = notes.get(SEALED_IN, "in the runs folder of the machine that has sealed it")
+    return RunNotFound(
+        f"run '{run_id}' has ended on another machine, and its artifacts are there: {where}",
+        hint="look there; one folder for all machines, or --store, keeps runs where every machine can fetch them",
+    )
 
 
 def bring_home(active: Path, sealed: Path) -> str:

@@ -12,6 +12,7 @@ import msgspec
 from assay.core.run_result import RunListing
 from assay.engine.folders import RunFolders, active_names
 from assay.engine.runs import listing_of
+from assay.engine.shared_runs import SharedRuns
 from assay.store.artifacts import MANIFEST
 
 
@@ -23,10 +24,11 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class Listings:
-    """The runs of a folder; a finished run is read again only when its folder has changed, as retention does it."""
+    """The runs of a folder and of a shared ledger; a finished one is read again only when its folder has changed."""
 
-    def __init__(self, runs_dir: Path, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, runs_dir: Path, shared: SharedRuns | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._runs_dir = runs_dir
+        self._shared = shared
         self._clock = clock
         self._kept: dict[str, _Kept] = {}
         self._last: tuple[float, list[RunListing]] = (-inf, [])
@@ -39,10 +41,12 @@ class Listings:
 
     def _read(self) -> list[RunListing]:
         # In this order: a run that is sealed at this very moment is among the first or among the second, or among both.
+        shared = {} if self._shared is None else self._shared.listings()
         active = active_names(self._runs_dir)
         stamps = self._stamps()
         found = [self._sealed(name, stamp) for name, stamp in stamps.items()]
-        found += [listing_of(RunFolders(self._runs_dir, name)) for name in active - stamps.keys()]
+        found += [listing for name, listing in shared.items() if name not in stamps]
+        found += [listing_of(RunFolders(self._runs_dir, name)) for name in active - stamps.keys() - shared.keys()]
         self._kept = {name: self._kept[name] for name in stamps if name in self._kept}
         return sorted(found, key=lambda listing: (listing.created_at, listing.run_id), reverse=True)
 

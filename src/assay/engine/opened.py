@@ -9,20 +9,22 @@ from typing import Any
 
 import msgspec
 
-from assay.core.errors import RunDamaged, RunNotFound
+from assay.core.errors import RunDamaged, RunNotFound, StoreUnavailable
 from assay.core.outcome import Decision
 from assay.core.plan import Plan
 from assay.core.record_query import INVALID, RecordFilter
 from assay.core.run_result import RunResult
+from assay.core.run_state import TERMINAL
 from assay.engine.evidence import Evidence, iso
 from assay.engine.folders import RunFolders
+from assay.engine.homes import SEALED_IN, are_elsewhere
 from assay.engine.runs import read_manifest, result_of
 from assay.engine.shown import ShownPlan, own_secrets
 from assay.grading import DISAGREE
 from assay.store.artifacts import MANIFEST
 from assay.store.folder import INPUT, RunFolder, Tombstone, decoded, open_run_folder
 from assay.store.index_folder import index_of
-from assay.store.ledger import FinishedRecord
+from assay.store.ledger import FinishedRecord, Ledger
 from assay.store.record_index import IndexedRecord, RecordIndex
 from assay.store.redact import Redactor
 
@@ -88,12 +90,14 @@ class Run:
             return {name: self._sealed.manifest[name] for name in ("created_at", "started_at", "completed_at", "states")}
         ledger = self.folders.open_ledger()
         try:
-            entered = ledger.run().states
+            row = ledger.run()
         finally:
             ledger.close()
-        states = [{"state": state, "entered_at": iso(at)} for state, at in entered]
+        completed = row.notes.get("completed_at", "") if row.state in TERMINAL else ""
+        states = [{"state": state, "entered_at": iso(at)} for state, at in row.states]
         started = next((state["entered_at"] for state in states if state["state"] == "running"), None)
-        return {"created_at": states[0]["entered_at"], "started_at": started, "completed_at": None, "states": states}
+        ended = iso(float(completed)) if completed else None
+        return {"created_at": states[0]["entered_at"], "started_at": started, "completed_at": ended, "states": states}
 
     def validations(self) -> Iterator[Line]:
         """Every record with what validation says of it, in order; none before an unfinished run has read its input."""
@@ -166,7 +170,7 @@ class Run:
     ) -> tuple[int, list[tuple[Line, Line]]]:
         """A part of the records of an unfinished run by status and verdict, each with what was asked, and how many there are."""
         shown = self._shown_plan()
-        ledger = self.folders.open_ledger()
+        ledger = self._open_records()
         try:
             total, part = ledger.finished_part(
                 statuses=search.statuses, passed=search.passed, limit=limit, offset=offset, first=first
@@ -193,7 +197,7 @@ class Run:
         if self._sealed is not None:
             return []
         shown = self._shown_plan()
-        ledger = self.folders.open_ledger()
+        ledger = self._open_records()
         try:
             found = ledger.latest_failures(limit)
         finally:
@@ -273,7 +277,7 @@ class Run:
 
     def _live_record(self, position: int) -> Line:
         shown = self._shown_plan()
-        ledger = self.folders.open_ledger()
+        ledger = self._open_records()
         try:
             _, part = ledger.finished_part(statuses=(), passed=None, limit=1, first=position)
         finally:
@@ -363,9 +367,21 @@ class Run:
         finally:
             ledger.close()
 
+    def _open_records(self) -> Ledger:
+        """The ledger with the records of an unfinished run; raises RunNotFound when they are sealed on another machine."""
+        ledger = self.folders.open_ledger()
+        try:
+            row = ledger.run()
+            if row.state in TERMINAL and SEALED_IN in row.notes:
+                raise are_elsewhere(self.folders.run_id, row.notes)
+        except (RunNotFound, StoreUnavailable):
+            ledger.close()
+            raise
+        return ledger
+
     def _open_evidence(self) -> Iterator[tuple[FinishedRecord, Evidence]]:
         shown = self._shown_plan()
-        ledger = self.folders.open_ledger()
+        ledger = self._open_records()
         try:
             for finished in ledger.finished():
                 yield finished, Evidence(finished, shown)

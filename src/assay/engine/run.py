@@ -16,6 +16,7 @@ from assay.core.run_state import State
 from assay.engine.batches import Collecting, collect, has_open_batches
 from assay.engine.case import Room
 from assay.engine.folders import RunFolders, check_place
+from assay.engine.holding import held
 from assay.engine.homes import STORE
 from assay.engine.journal import Journal
 from assay.engine.local import run_local
@@ -30,10 +31,8 @@ from assay.store.artifacts import remove_stale_staging
 from assay.store.failures import disk_errors, sync_folder
 from assay.store.ledger import Ledger
 from assay.store.ledgers import create_ledger, empty_ledger, open_shared, point_to, pointed_to, reachable
-from assay.store.lock import RunLock
 from assay.store.sqlite import SqliteLedger
 
-LOCK_PATIENCE = 60.0
 REFRESH = 0.25
 """Seconds between two snapshots for whoever watches."""
 
@@ -65,8 +64,7 @@ def _open_or_create_own(plan: Plan, folders: RunFolders, *, at: float) -> None:
 
 def _open_or_create_shared(plan: Plan, folders: RunFolders, ledger: str, *, at: float) -> None:
     """The pointer comes last: without it, a run that another machine or an earlier process has made is found again."""
-    if plan.batch is not None:
-        raise UsageProblem("batches of a provider are kept in a run's own ledger", hint="leave out --ledger, or --batch")
+    check_shareable(plan)
     # Before anything is made, an address that cannot be kept is refused.
     reachable(ledger)
     _make_folder(folders)
@@ -77,6 +75,12 @@ def _open_or_create_shared(plan: Plan, folders: RunFolders, ledger: str, *, at: 
         _check_same(folders.open_ledger(), plan)
     else:
         point_to(folders.active, ledger)
+
+
+def check_shareable(plan: Plan) -> None:
+    """Raises UsageProblem for a run that cannot be kept in a shared ledger."""
+    if plan.batch is not None:
+        raise UsageProblem("batches of a provider are kept in a run's own ledger", hint="leave out --ledger, or --batch")
 
 
 def _make_folder(folders: RunFolders) -> None:
@@ -113,31 +117,31 @@ def drive(folders: RunFolders, surroundings: Surroundings, *, plan: Plan | None 
     `plan` may differ from the run's own in what changes no result, such as the concurrency. While another process works on the
     run this one waits, or returns at once when it is not patient.
     """
-    with _held(folders, surroundings, is_patient=is_patient) as is_ours:
-        if is_ours and not folders.is_sealed:
-            _drive_locked(folders, surroundings, plan)
-        if is_ours:
-            _clear(folders, surroundings)
+    with held(folders, surroundings, is_patient=is_patient) as around:
+        if around is not None and not folders.is_sealed:
+            _drive_locked(folders, around, plan)
+        if around is not None:
+            _clear(folders, around)
 
 
 def prepare(folders: RunFolders, surroundings: Surroundings) -> None:
     """Write the records of a run into its ledger, so that workers elsewhere can evaluate them."""
-    with _held(folders, surroundings) as is_ours:
-        if is_ours and not folders.is_sealed:
-            with _opened(folders) as ledger:
-                RunStates(ledger, folders, surroundings).prepare()
+    with held(folders, surroundings) as around:
+        if around is not None and not folders.is_sealed:
+            with _opened(folders, around) as ledger:
+                RunStates(ledger, folders, around).prepare()
 
 
 def seal(folders: RunFolders, surroundings: Surroundings) -> None:
     """Publish the artifacts of a run that workers have evaluated, and end it; a run that has ended stays as it is."""
     if not folders.exists:
         _adopt(folders, surroundings.placement)
-    with _held(folders, surroundings) as is_ours:
-        if is_ours and not folders.is_sealed:
-            with _opened(folders) as ledger:
-                RunStates(ledger, folders, surroundings).seal()
-        if is_ours:
-            _clear(folders, surroundings)
+    with held(folders, surroundings) as around:
+        if around is not None and not folders.is_sealed:
+            with _opened(folders, around) as ledger:
+                RunStates(ledger, folders, around).seal()
+        if around is not None:
+            _clear(folders, around)
 
 
 def _adopt(folders: RunFolders, placement: Placement) -> None:
@@ -156,37 +160,8 @@ def _adopt(folders: RunFolders, placement: Placement) -> None:
     point_to(folders.active, placement.ledger)
 
 
-@contextmanager
-def _held(folders: RunFolders, surroundings: Surroundings, *, is_patient: bool = True) -> Iterator[bool]:
-    """Inside, this process has the run for itself; False where another process has it, or has brought it to its end."""
-    lock = RunLock(folders.active)
-    try:
-        is_ours = _take(lock, surroundings, is_patient=is_patient)
-    except StoreUnavailable:
-        # Whoever had the lock may have brought the run to its end and cleared the folder away.
-        if not folders.is_sealed:
-            raise
-        is_ours = False
-    try:
-        yield is_ours
-    finally:
-        lock.release()
-
-
-def _take(lock: RunLock, surroundings: Surroundings, *, is_patient: bool) -> bool:
-    if lock.try_acquire():
-        return True
-    if not is_patient:
-        return False
-    if surroundings.on_busy is not None:
-        surroundings.on_busy(lock.holder())
-    while not lock.wait(LOCK_PATIENCE):
-        pass
-    return True
-
-
 def _drive_locked(folders: RunFolders, surroundings: Surroundings, plan: Plan | None) -> None:
-    with _opened(folders) as ledger:
+    with _opened(folders, surroundings) as ledger:
         try:
             _Drive(ledger, folders, surroundings).to_the_end(plan)
         except KeyboardInterrupt as end:
@@ -197,11 +172,11 @@ def _drive_locked(folders: RunFolders, surroundings: Surroundings, plan: Plan | 
 
 
 @contextmanager
-def _opened(folders: RunFolders) -> Iterator[Ledger]:
+def _opened(folders: RunFolders, surroundings: Surroundings) -> Iterator[Ledger]:
     """The ledger of a run that this process has the lock of."""
     check_place(folders)
     remove_stale_staging(folders.active)
-    ledger = folders.open_ledger()
+    ledger = folders.open_ledger(driver=surroundings.driver)
     try:
         yield ledger
     finally:
@@ -214,7 +189,7 @@ def _clear(folders: RunFolders, surroundings: Surroundings) -> None:
     The folder above stays even when it is empty: another run may be about to begin in it.
     """
     if pointed_to(folders.active):
-        with _opened(folders) as ledger:
+        with _opened(folders, surroundings) as ledger:
             RunStates(ledger, folders, surroundings).end()
     empty_ledger(folders.active)
     shutil.rmtree(folders.active, ignore_errors=True)

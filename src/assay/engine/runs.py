@@ -13,8 +13,8 @@ from assay.core.run_result import GateResult, RunListing, RunResult
 from assay.core.run_state import TERMINAL, RunCounts, State, count_records
 from assay.engine.engines import PROBLEM, TEMPORAL, carry_out, unless_sealed, wind_up
 from assay.engine.evidence import failed_evaluations, iso
-from assay.engine.folders import UPLOAD, RunFolders, check_place, folders_of, run_ids
-from assay.engine.homes import bring_home, fetch_same, home_of, note_store
+from assay.engine.folders import ACTIVE, UPLOAD, RunFolders, check_place, folders_of, run_ids
+from assay.engine.homes import SEALED_IN, are_elsewhere, bring_home, fetch_same, home_of, note_store
 from assay.engine.run import open_or_create
 from assay.engine.shown import ShownPlan, own_secrets
 from assay.engine.states import COUNTS
@@ -95,8 +95,8 @@ def _noted_home(folders: RunFolders, store: str) -> str:
 
 def cancel(folders: RunFolders, surroundings: Surroundings) -> RunResult:
     """Ask the process that works on the run to stop; without one, seal what there is. Raises RunSealed for a run that has ended."""
-    if folders.is_sealed:
-        result = result_of(folders)
+    result = result_of(folders)
+    if result.is_finished:
         if result.state == "cancelled":
             return result
         raise RunSealed(f"run '{folders.run_id}' has ended: {result.state}", hint="there is nothing left to cancel")
@@ -127,7 +127,7 @@ def retry_plan(folders: RunFolders, run_id: str) -> Plan:
             f"run '{folders.run_id}' was made by {plan.imported.tool}, so that there is nobody here to ask again",
             hint="import its questions (assay import FILES -o DATASET) and run them: assay run DATASET --model provider/model",
         )
-    if any(Path(dataset.path).parent == (folders.active / UPLOAD).absolute() for dataset in plan.datasets):
+    if any(Path(dataset.path).parent.parts[-3:] == (ACTIVE, folders.run_id, UPLOAD) for dataset in plan.datasets):
         raise UsageProblem(
             f"the dataset of run '{folders.run_id}' was uploaded to a server, which deletes it when the run has ended",
             hint="submit the failed records again",
@@ -226,19 +226,26 @@ def _looked_at(folders: RunFolders) -> tuple[RunRow, dict[str, int]]:
 def _active_result(folders: RunFolders) -> RunResult:
     row, by_status = _looked_at(folders)
     plan = read_plan(row.plan)
+    is_elsewhere = row.state in TERMINAL
     opened = by_status.pop("open", 0)
     counts = count_records({**by_status, "skipped": by_status.get("skipped", 0) + opened})
     return RunResult(
         run_id=plan.run_id,
         state=row.state,
-        run_dir=str(folders.active),
+        run_dir=row.notes.get(SEALED_IN, "") if is_elsewhere else str(folders.active),
         counts=counts,
         metrics={},
-        gate=GateResult(False, ("the run has not ended",)),
+        gate=GateResult(False, (are_elsewhere(folders.run_id, row.notes).message if is_elsewhere else "the run has not ended",)),
         candidate=plan.candidate.name,
         is_elsewhere=TEMPORAL in row.notes,
         problem=row.notes.get(PROBLEM, ""),
+        blocked=row.notes.get("blocked", ""),
     )
+
+
+def final_counts(notes: Mapping[str, str]) -> RunCounts:
+    """The counts of a run that has ended, as a shared ledger remembers them."""
+    return count_records(msgspec.json.decode(notes.get(COUNTS, "{}"), type=dict[str, int]))
 
 
 def list_runs(runs_dir: Path) -> Iterator[RunListing]:

@@ -1,5 +1,6 @@
 """The states of one run: its records are written before it is worked on, and its end is decided before anything is published."""
 
+import socket
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -14,13 +15,14 @@ from assay.engine.evidence import failed_evaluations
 from assay.engine.finalize import finalize
 from assay.engine.folders import RunFolders
 from assay.engine.garbage import rare_collection
-from assay.engine.homes import STORE, fetch_ended, is_at, note_store
+from assay.engine.homes import SEALED_IN, STORE, fetch_ended, is_at, note_store
 from assay.engine.pairs import compared_records
 from assay.engine.selection import prepared_records
 from assay.engine.shown import own_secrets
 from assay.engine.surroundings import Surroundings
 from assay.store.folder import RunFolder, open_run_folder
-from assay.store.ledger import Ledger, RecordRow
+from assay.store.ledger import READ, Ledger, RecordRow
+from assay.store.ledgers import pointed_to
 from assay.store.redact import Redactor
 
 COUNTS = "counts"
@@ -41,8 +43,9 @@ class RunStates:
         if self.state == "queued":
             self._enter("validating")
         if self.state == "validating":
-            with rare_collection():
-                self._ledger.replace_records(self._records())
+            if READ not in self._ledger.run().notes:
+                with rare_collection():
+                    self._ledger.replace_records(self._records())
             self._enter("running")
 
     def seal(self) -> None:
@@ -67,6 +70,8 @@ class RunStates:
     def end(self) -> None:
         """Enter the final state of a run whose artifacts are published; a crash may have come in between."""
         if self.state == "finalizing":
+            if pointed_to(self._folders.active):
+                self._ledger.set_note(SEALED_IN, sealed_in(self._folders))
             self._enter(_final_of(self._ledger))
 
     @property
@@ -122,6 +127,11 @@ class RunStates:
 
     def _taken_over(self) -> RunSealed:
         return RunSealed(f"run '{self.plan.run_id}' was taken over by another process", hint="look at it with: assay runs")
+
+
+def sealed_in(folders: RunFolders) -> str:
+    """Machine and folder of the artifacts, for people on another machine."""
+    return f"{socket.gethostname()}:{folders.sealed.absolute()}".encode("utf-8", "replace").decode()
 
 
 def _refusal(ledger: Ledger, counts: RunCounts) -> str:

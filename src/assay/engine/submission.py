@@ -5,20 +5,28 @@ import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from assay.core.errors import RunNotFound
-from assay.core.plan import Plan, read_plan
+from assay.core.placement import Placement
+from assay.core.plan import Plan, plan_sha256, read_plan
 from assay.core.report import Counts, Outcome, Report
 from assay.engine.folders import ACTIVE, UPLOAD, RunFolders, folders_of
+from assay.engine.homes import STORE
 from assay.engine.planning import plan_runs
 from assay.engine.request import PlanProblems, RunRequest
-from assay.engine.run import open_or_create
+from assay.engine.run import check_shareable, open_or_create
 from assay.engine.run_id import could_be_run_id
+from assay.engine.selection import prepared_records
 from assay.store.failures import disk_errors, sync_folder
+from assay.store.ledgers import point_to
 from assay.store.lock import RunLock
+from assay.store.submissions import SubmissionRow, Submitted
+
+if TYPE_CHECKING:
+    from assay.store.postgres import PostgresSubmissions
 
 SERVER_DIR = ".server"
 """Folder of what a server keeps beside its runs."""
@@ -146,6 +154,23 @@ def accept(plan: bytes, runs_dir: Path, *, at: float) -> None:
     open_or_create(read, folders, at=at)
 
 
+def accept_shared(plan: bytes, runs_dir: Path, *, row: SubmissionRow, book: "PostgresSubmissions", placement: Placement) -> bool:
+    """Make the run durable in a shared ledger with all its records, so that any server can go on with it.
+
+    False when another server has a run under the same idempotency key. The upload is not needed any more.
+    """
+    read: Plan = read_plan(plan)
+    check_shareable(read)
+    folders = folders_of(runs_dir, read.run_id)
+    notes = {STORE: placement.store} if placement.store else {}
+    if not book.enter(row, Submitted(plan, plan_sha256(read), lambda: prepared_records(read), notes)):
+        return False
+    point_to(folders.active, placement.ledger)
+    shutil.rmtree(folders.active / UPLOAD, ignore_errors=True)
+    (folders.active / ERRORS).unlink(missing_ok=True)
+    return True
+
+
 def queued_errors(folders: RunFolders) -> list[Line]:
     """The record errors of an upload whose run has not read its input yet."""
     path = folders.active / ERRORS
@@ -155,8 +180,11 @@ def queued_errors(folders: RunFolders) -> list[Line]:
         return []
 
 
-def sweep_uploads(runs_dir: Path) -> list[str]:
-    """The submitted runs that have not ended, the oldest first; what is left of others is removed."""
+def sweep_uploads(runs_dir: Path, *, is_alone: bool = True) -> list[str]:
+    """The submitted runs that have not ended, the oldest first; what is left of others is removed.
+
+    Who is not alone in the folder removes nothing: it may be an upload that another server is about to take.
+    """
     unfinished: list[tuple[float, str]] = []
     for active in sorted(runs_dir.glob(f"{ACTIVE}/*")):
         folders = RunFolders(runs_dir, active.name)
@@ -165,7 +193,7 @@ def sweep_uploads(runs_dir: Path) -> list[str]:
             _clear_sealed(folders)
         elif is_upload and folders.has_ledger:
             unfinished.append((folders.ledger_file.stat().st_mtime, folders.run_id))
-        elif is_upload:
+        elif is_upload and is_alone:
             _remove(folders)
     return [run_id for _, run_id in sorted(unfinished)]
 

@@ -38,6 +38,10 @@ class Surroundings(msgspec.Struct, kw_only=True):
     is_detached: bool = False
     """Batches of a provider are handed in and looked at once, and not waited for."""
     placement: Placement = HERE
+    is_patient: bool = True
+    """While another process works on the run, this one waits for it."""
+    driver: str = ""
+    """The name under which this process drives a run that other machines reach."""
 
 
 class Interrupted(Exception):

@@ -13,6 +13,8 @@ SHARD_SIZE = 250
 """Records at most in a shard, the unit that an engine hands out."""
 SHARD_BYTES = 8 << 20
 """Bytes at most of the records in a shard, which a worker takes into memory together; a larger record is a shard of its own."""
+READ = "read"
+"""Under this name a note says that the records came with the run, and need not be read from its datasets."""
 NOWHERE = (1 << 63) - 1
 """A position that no record has: the largest whole number that a database can be asked for."""
 
@@ -78,6 +80,26 @@ class RunRow(msgspec.Struct, frozen=True):
     is_cancel_requested: bool
     notes: dict[str, str]
     """Small facts that must survive a crash, such as the final state while it is being published."""
+
+
+class StandingRow(msgspec.Struct, frozen=True):
+    """Where a run stands."""
+
+    run_id: str
+    state: State
+    records: int
+    is_cancel_requested: bool
+    created_at: float
+    done: int
+    """Records with an outcome; 0 when the run has ended, and its records are deleted here."""
+    is_submitted: bool
+    """Servers see to it that it comes to its end."""
+    is_driven: bool
+    """Somebody works on it."""
+    problem: str
+    """Why the servers have given it up."""
+    notes: dict[str, str]
+    """How many records of each kind there were, and where the artifacts are, of a run that has ended."""
 
 
 class Fenced(Exception):

@@ -16,7 +16,7 @@ from assay.store.sqlite import create_ledger as create_file
 from assay.store.sqlite import open_ledger as open_file
 
 if TYPE_CHECKING:
-    from assay.store.postgres import PostgresLedgers
+    from assay.store.postgres import PostgresCatalogue, PostgresLease, PostgresLedgers, PostgresSubmissions
 
 LEDGER = "ledger.sqlite"
 POINTER = "ledger.json"
@@ -30,6 +30,8 @@ class Pointer(msgspec.Struct, frozen=True):
 
     ledger: str
     """Its address, without a password."""
+    place: str = ""
+    """A name for this working folder that no other has."""
 
 
 def ledger_file(active: Path) -> Path:
@@ -45,10 +47,14 @@ def has_ledger(active: Path) -> bool:
 
 def pointed_to(active: Path) -> str:
     """The address of the shared ledger, as it is kept; empty for a run with a ledger of its own. Raises StoreUnavailable."""
+    return _pointer(active).ledger
+
+
+def _pointer(active: Path) -> Pointer:
     path = active / POINTER
     try:
         with disk_errors(path):
-            return msgspec.json.decode(path.read_bytes(), type=Pointer).ledger if path.is_file() else ""
+            return msgspec.json.decode(path.read_bytes(), type=Pointer) if path.is_file() else Pointer("")
     except msgspec.DecodeError as problem:
         raise StoreUnavailable(f'"{path}" is damaged: {problem}', hint="write the address of the ledger into it again") from problem
 
@@ -65,21 +71,42 @@ def create_ledger(active: Path, *, plan: bytes, plan_sha256: str, at: float, add
         ledgers.close()
 
 
-def open_ledger(active: Path) -> Ledger:
+def open_ledger(active: Path, *, driver: str = "") -> Ledger:
     """The ledger of an existing run, wherever it is; raises RunNotFound when there is none."""
     address = pointed_to(active)
-    return open_shared(address, active.name) if address else open_file(active / LEDGER)
+    return open_shared(address, active.name, driver=driver) if address else open_file(active / LEDGER)
 
 
-def open_shared(address: str, run_id: str) -> Ledger:
+def open_shared(address: str, run_id: str, *, driver: str = "") -> Ledger:
     """The ledger of a run in PostgreSQL; raises RunNotFound when there is none."""
-    ledger: Ledger = _postgres().open_run(reachable(address), run_id)
+    ledger: Ledger = _postgres().open_run(reachable(address), run_id, driver=driver)
     return ledger
+
+
+def lease_of(active: Path, *, owner: str) -> "PostgresLease | None":
+    """The right to drive a run in a shared ledger; None for a run with a ledger of its own, which a lock in its folder guards."""
+    pointer = _pointer(active)
+    if not pointer.ledger:
+        return None
+    lease: PostgresLease = _postgres().PostgresLease(reachable(pointer.ledger), active.name, owner=owner, place=pointer.place)
+    return lease
+
+
+def shared_catalogue(address: str) -> "PostgresCatalogue":
+    """All runs of a shared ledger at a glance."""
+    catalogue: PostgresCatalogue = _postgres().PostgresCatalogue(reachable(address))
+    return catalogue
+
+
+def shared_submissions(address: str) -> "PostgresSubmissions":
+    """What was submitted to all servers over a shared ledger."""
+    submissions: PostgresSubmissions = _postgres().PostgresSubmissions(reachable(address))
+    return submissions
 
 
 def point_to(active: Path, address: str) -> None:
     """Let a working folder stand for a run whose ledger is elsewhere; raises UsageProblem for an address that cannot be kept."""
-    kept = msgspec.json.encode(Pointer(_postgres().address_without_password(address)))
+    kept = msgspec.json.encode(Pointer(_postgres().address_without_password(address), secrets.token_hex(8)))
     path, new = active / POINTER, active / f".{POINTER}-{secrets.token_hex(8)}"
     with disk_errors(path):
         new.write_bytes(kept)

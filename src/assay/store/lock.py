@@ -11,6 +11,8 @@ from assay.core.errors import StoreUnavailable
 from assay.store.failures import disk_errors
 
 LOCK_FILE = "run.lock"
+LEASE_SECONDS = 10.0
+"""How long a lock outlives a process that no kernel can vouch for, because it may be on another machine."""
 
 
 class RunLock:
@@ -35,6 +37,18 @@ class RunLock:
                     return False
                 raise
         self._handle = handle
+        return True
+
+    def share(self) -> bool:
+        """Have the lock together with others who share it, instead of alone; False when somebody has it alone."""
+        with disk_errors(self._path):
+            if self._handle is None:
+                self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(self._handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self.release()
+                return False
         return True
 
     def wait(self, seconds: float, *, poll: float = 0.1) -> bool:

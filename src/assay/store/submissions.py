@@ -2,13 +2,14 @@
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 from assay.store.failures import database_errors, disk_errors
+from assay.store.ledger import RecordRow
 
 BUSY_SECONDS = 10.0
 _TABLES = """
@@ -33,6 +34,16 @@ class SubmissionRow(msgspec.Struct, frozen=True):
     answer: bytes
     """What was answered, as JSON, without what it quoted of the records: the run has that, redacted."""
     at: float
+
+
+class Submitted(msgspec.Struct, frozen=True):
+    """A run as it is entered: its plan, and its records as often as they are asked for."""
+
+    plan: bytes
+    plan_sha256: str
+    records: Callable[[], Iterable[RecordRow]]
+    notes: Mapping[str, str] = {}
+    """What the ledger is to remember of it."""
 
 
 class SubmissionBook:

@@ -31,6 +31,11 @@ _INSERT_OUTCOMES: LiteralString = (
     " SELECT %s, * FROM unnest(%s::bigint[], %s::text[], %s::boolean[], %s::bytea[]) ON CONFLICT DO NOTHING"
 )
 _COPY_RECORDS: LiteralString = "COPY record(run, position, record_id, sha256, case_json, issues) FROM STDIN (FORMAT BINARY)"
+_ENTER: LiteralString = (
+    "UPDATE run SET state = %s WHERE run = %s AND state = %s"
+    # Locked: nobody else begins to drive before the state is entered.
+    " AND (%s = '' OR EXISTS (SELECT FROM driver WHERE driver.run = run.run AND owner = %s FOR SHARE))"
+)
 _SELECT_RUN: LiteralString = "SELECT run FROM run WHERE run_id = %s"
 _AT_ONCE = 2000
 """Rows that a reader of everything fetches in one go."""
@@ -54,18 +59,11 @@ class PostgresLedgers:
         own = uuid4()
 
         def created(database: psycopg.Connection) -> int | None:
-            run = _one(
-                database.execute(
-                    "INSERT INTO run(run_id, plan, plan_sha256, state) VALUES (%s, %s, %s, 'queued')"
-                    " ON CONFLICT DO NOTHING RETURNING run",
-                    (run_id, plan, plan_sha256),
-                )
-            )
+            run = insert_run(database, run_id, plan=plan, plan_sha256=plan_sha256, at=at)
             if run is None:
                 return _run_made_by(database, run_id, own)
-            database.execute("INSERT INTO state(run, state, at) VALUES (%s, 'queued', %s)", (run[0], at))
-            database.execute("INSERT INTO note VALUES (%s, '.created', %s)", (run[0], own.bytes))
-            return int(run[0])
+            database.execute("INSERT INTO note VALUES (%s, '.created', %s)", (run, own.bytes))
+            return run
 
         run = self._link.transact(created)
         if run is None:
@@ -89,9 +87,10 @@ class PostgresLedgers:
 class PostgresLedger:
     """The rows of one run; every method is one durable transaction, which outlives restarts of the server."""
 
-    def __init__(self, address: str, run_id: str, run: int) -> None:
+    def __init__(self, address: str, run_id: str, run: int, *, driver: str = "") -> None:
         self.run_id = run_id
         self._run = run
+        self._driver = driver
         self._link = Link(address)
 
     @property
@@ -138,15 +137,15 @@ class PostgresLedger:
         return RunRow(plan, sha256, state, tuple(states), is_cancelled, {name: _text(value) for name, value in notes})
 
     def set_state(self, old: State, new: State, *, at: float) -> bool:
-        """Go from one state to the next; False when the run is not in `old` any more."""
+        """Go from one state to the next; False when the run is not in `old` any more, or its driver is another one."""
 
         is_again = False
 
         def changed(database: psycopg.Connection) -> bool:
             nonlocal is_again
             was_tried, is_again = is_again, True
-            values = (new, self._run, old)
-            if database.execute("UPDATE run SET state = %s WHERE run = %s AND state = %s", values).rowcount == 1:
+            values = (new, self._run, old, self._driver, self._driver)
+            if database.execute(_ENTER, values).rowcount == 1:
                 database.execute("INSERT INTO state(run, state, at) VALUES (%s, %s, %s)", (self._run, new, at))
                 return True
             # The same step at the same moment is this very one, of which only the answer was lost.
@@ -173,11 +172,12 @@ class PostgresLedger:
         """
         once = Link(self._link.address, patience=0.0)
         try:
-            return once.transact(lambda database: self._replaced(database, rows))
+            return once.transact(lambda database: self.write_records(database, rows))
         finally:
             once.close()
 
-    def _replaced(self, database: psycopg.Connection, rows: Iterable[RecordRow]) -> int:
+    def write_records(self, database: psycopg.Connection, rows: Iterable[RecordRow]) -> int:
+        """The same in the transaction of somebody else."""
         for table in ("record", "attempt", "outcome", "span"):
             database.execute(f"DELETE FROM {table} WHERE run = %s", (self._run,))
         # Epochs go on, so that no claim from before holds again.
@@ -402,15 +402,29 @@ class PostgresLedger:
             ) from problem
 
 
-def open_run(address: str, run_id: str) -> PostgresLedger:
-    """The ledger of an existing run; raises RunNotFound when there is none."""
-    ledger = PostgresLedger(address, run_id, 0)
+def open_run(address: str, run_id: str, *, driver: str = "") -> PostgresLedger:
+    """The ledger of an existing run; raises RunNotFound when there is none. For a driver its states change while it is one."""
+    ledger = PostgresLedger(address, run_id, 0, driver=driver)
     try:
         ledger.find()
     except (RunNotFound, StoreUnavailable):
         ledger.close()
         raise
     return ledger
+
+
+def insert_run(database: psycopg.Connection, run_id: str, *, plan: bytes, plan_sha256: str, at: float) -> int | None:
+    """The number of a new run in state `queued`; None when there is a run of that id already."""
+    run = _one(
+        database.execute(
+            "INSERT INTO run(run_id, plan, plan_sha256, state) VALUES (%s, %s, %s, 'queued') ON CONFLICT DO NOTHING RETURNING run",
+            (run_id, plan, plan_sha256),
+        )
+    )
+    if run is None:
+        return None
+    database.execute("INSERT INTO state(run, state, at) VALUES (%s, 'queued', %s)", (run[0], at))
+    return int(run[0])
 
 
 def _one(cursor: psycopg.Cursor[Any]) -> tuple[Any, ...] | None:

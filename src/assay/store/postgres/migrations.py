@@ -47,6 +47,16 @@ INSERT INTO span SELECT run, first / 250, first, least(first + 250, records) - 1
 """,
     # What a run has cost is asked for every second by every worker: adding up its shards is cheaper than reading all attempts.
     "ALTER TABLE shard ADD COLUMN spent double precision NOT NULL DEFAULT 0",
+    # Several servers over one ledger: who drives a run, until when, and who has submitted it under which key.
+    """
+CREATE TABLE driver(
+    run bigint PRIMARY KEY REFERENCES run ON DELETE CASCADE, owner text NOT NULL, place text NOT NULL, until timestamptz NOT NULL);
+CREATE TABLE submission(
+    run bigint PRIMARY KEY REFERENCES run ON DELETE CASCADE, owner text NOT NULL, key text NOT NULL, fingerprint text NOT NULL,
+    answer bytea NOT NULL, at double precision NOT NULL, problem bytea NOT NULL DEFAULT '');
+CREATE UNIQUE INDEX submission_by_key ON submission(owner, key) WHERE key != '';
+CREATE INDEX run_unfinished ON run(run) WHERE state NOT IN ('completed', 'completed_with_failures', 'failed', 'cancelled');
+""",
 )
 """Step n brings the tables from version n to version n + 1; a step that was released is never changed."""
 

@@ -8,6 +8,7 @@ import msgspec
 
 from assay.core.errors import MissingExtra
 from assay.surfaces.cli import exits
+from assay.surfaces.cli.placement import ledger_option, placement_of, store_option
 from assay.surfaces.cli.run_options import runs_dir_option
 from assay.surfaces.cli.telemetry import telemetry_of, telemetry_options, telling
 from assay.surfaces.printable import printable
@@ -16,13 +17,15 @@ HELP = """Show runs in the browser, and serve the contract batch_v1 over HTTP: t
 
 Open the address that it prints to look at the runs of the folder, whoever made them; /docs lists the addresses for programs.
 Without a key only this machine can reach it; listening elsewhere needs keys, which `assay keys` makes. A run that was accepted
-survives everything: what is unfinished when the server ends goes on at its next start.
+survives everything: what is unfinished when the server ends goes on at its next start. With --ledger several servers share their
+runs: each answers for all of them, and when one is gone another goes on with what it drove.
 """
 
 EPILOG = """\b
 Examples:
   assay serve
   assay serve --port 9000 --runs-dir /srv/runs --config server.yaml
+  assay serve --ledger postgresql://assay@db.example.org/assay --store s3://bucket/runs
   assay keys add ci --scope write && assay serve --host 0.0.0.0
   curl -H 'Content-Type: application/json' --data-binary @data.json 'http://127.0.0.1:8321/v1/runs?model=openai/gpt-5-mini'
 
@@ -37,6 +40,8 @@ Exit codes:
 @click.option("--port", type=click.IntRange(0, 65535), default=8321, show_default=True, envvar="ASSAY_PORT", help="On which port.")
 @runs_dir_option
 @click.option("--config", default="", envvar="ASSAY_SERVER_CONFIG", metavar="FILE", help="Settings of the service, in YAML.")
+@ledger_option
+@store_option
 @telemetry_options
 @click.pass_context
 def command(context: click.Context, /, host: str, port: int, *, runs_dir: str, config: str, **given: Any) -> None:
@@ -46,10 +51,11 @@ def command(context: click.Context, /, host: str, port: int, *, runs_dir: str, c
         from assay.surfaces.server.settings import read_server_settings  # noqa: PLC0415  # an extra
     except ModuleNotFoundError as problem:
         raise MissingExtra(f"the service needs {problem.name}", hint="pip install 'assay[server]'") from problem
+    placement = placement_of(given)
     telemetry, settings = telemetry_of(given), read_server_settings(config)
     if telemetry.log_format is not None:
         settings = msgspec.structs.replace(settings, log_requests=True)
     with telling(telemetry) as tellers:
-        listening = Listening(runs_dir=Path(runs_dir), settings=settings, host=host, port=port, teller=tellers)
+        listening = Listening(runs_dir=Path(runs_dir), settings=settings, host=host, port=port, placement=placement, teller=tellers)
         serve(listening, lambda text: click.echo(printable(text), err=True))
     context.exit(exits.VALID)

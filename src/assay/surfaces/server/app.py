@@ -21,7 +21,8 @@ from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp
 
 from assay import api
-from assay.core.errors import AssayError, UsageProblem
+from assay.core.errors import AssayError, StoreUnavailable, UsageProblem
+from assay.core.placement import HERE, Placement
 from assay.surfaces.server import errors
 from assay.surfaces.server.drafts import Drafts
 from assay.surfaces.server.feeds import Feeds
@@ -33,7 +34,7 @@ from assay.surfaces.server.openapi import openapi
 from assay.surfaces.server.pending import Pending
 from assay.surfaces.server.protocol import protocol_for
 from assay.surfaces.server.queries import AnyRequest
-from assay.surfaces.server.queue import RunQueue
+from assay.surfaces.server.queue import Placing, RunQueue, Seats, Told
 from assay.surfaces.server.rates import Places, Rates
 from assay.surfaces.server.routes import (
     artifacts,
@@ -54,6 +55,7 @@ from assay.surfaces.server.routes import (
 from assay.surfaces.server.server import Server
 from assay.surfaces.server.sessions import Sessions
 from assay.surfaces.server.settings import ServerSettings
+from assay.surfaces.server.takeover import take_over
 from assay.surfaces.server.turns import Turns
 from assay.surfaces.server.uploads import ClientGone
 from assay.surfaces.server.workshop import Workshop
@@ -105,6 +107,8 @@ class Listening(msgspec.Struct, frozen=True, kw_only=True):
     settings: ServerSettings
     host: str = "127.0.0.1"
     port: int = 8321
+    placement: Placement = HERE
+    """Where the runs are kept and worked on."""
     teller: Teller = Tellers()
     """Who is told of the runs beside the figures."""
 
@@ -169,14 +173,19 @@ async def _lifespan(app: Litestar) -> AsyncIterator[None]:
     for run_id in server.submissions.unfinished():
         row = server.submissions.of(run_id)
         server.queue.add(run_id, "" if row is None else row.owner)
+    taking = asyncio.create_task(take_over(server)) if server.shared is not None else None
     try:
         yield
     finally:
         server.queue.stop()
+        if taking is not None:
+            taking.cancel()
         await asyncio.to_thread(server.queue.wait, server.settings.grace_seconds)
         server.workshop.close()
         server.indexer.close()
         server.submissions.close()
+        if server.shared is not None:
+            server.shared.close()
 
 
 class _Listener(uvicorn.Server):
@@ -201,34 +210,8 @@ def serve(listening: Listening, say: Callable[[str], None]) -> None:
     for name in api.__all__:
         getattr(api, name)
     listening.runs_dir.mkdir(parents=True, exist_ok=True)
-    taken = api.Submissions(listening.runs_dir)
-    api.warm_up(taken.temporary)
-    meters, indexer = Meters(), Indexer()
+    server = _opened(listening)
     settings = listening.settings
-    queue = RunQueue(
-        listening.runs_dir,
-        meters,
-        max_runs=settings.max_runs,
-        max_queue=settings.max_queue,
-        on_ended=lambda run_id: indexer.prepare(listening.runs_dir / run_id),
-        teller=listening.teller,
-    )
-    server = Server(
-        runs_dir=listening.runs_dir,
-        settings=settings,
-        submissions=taken,
-        queue=queue,
-        workshop=Workshop(),
-        turns=Turns(),
-        indexer=indexer,
-        meters=meters,
-        sessions=Sessions(Keys(listening.runs_dir), time.monotonic),
-        listings=api.Listings(listening.runs_dir),
-        pending=Pending(),
-        drafts=Drafts(taken, time.time),
-        feeds=Feeds(),
-        uploads=Places(settings.max_uploads, "uploads"),
-    )
     if settings.log_requests:
         _log_requests(logging.getLogger("assay.server"))
     # Its warnings are about what clients send, which would let them fill the log.
@@ -250,6 +233,42 @@ def serve(listening: Listening, say: Callable[[str], None]) -> None:
     host, port = listener.getsockname()[:2]
     say(f"assay: the runs in '{listening.runs_dir}' are served at http://{_shown(host)}:{port}; Ctrl-C ends it")
     _Listener(config, server.queue).run(sockets=[listener])
+
+
+def _opened(listening: Listening) -> Server:
+    """The parts of a service; raises StoreUnavailable where the folder has another one, or the ledger cannot be reached."""
+    runs_dir, settings, placement = listening.runs_dir, listening.settings, listening.placement
+    shared = api.SharedRuns(placement.ledger, runs_dir) if placement.ledger else None
+    taken = api.Submissions(runs_dir, placement)
+    api.warm_up(taken.temporary)
+    meters, indexer = Meters(), Indexer()
+
+    def give_up(run_id: str, problem: AssayError) -> None:
+        # What is wrong with a disk or a connection here need not be wrong elsewhere, or in a while.
+        if not isinstance(problem, StoreUnavailable):
+            taken.set_problem(run_id, server.told(problem.message))
+
+    told = Told(ended=lambda run_id: indexer.prepare(runs_dir / run_id), given_up=give_up, teller=listening.teller)
+    seats = Seats(max_runs=settings.max_runs, max_queue=settings.max_queue)
+    server = Server(
+        runs_dir=runs_dir,
+        settings=settings,
+        submissions=taken,
+        placement=placement,
+        queue=RunQueue(runs_dir, meters, seats=seats, told=told, placing=Placing(placement, shared)),
+        workshop=Workshop(),
+        turns=Turns(),
+        indexer=indexer,
+        meters=meters,
+        sessions=Sessions(Keys(runs_dir), time.monotonic),
+        listings=api.Listings(runs_dir, shared),
+        shared=shared,
+        pending=Pending(),
+        drafts=Drafts(taken, time.time),
+        feeds=Feeds(),
+        uploads=Places(settings.max_uploads, "uploads"),
+    )
+    return server
 
 
 def _log_requests(log: logging.Logger) -> None:

@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
+
 from assay import api
-from assay.core.errors import AssayError
+from assay.core.errors import AssayError, RunNotFound, RunSealed
+from assay.core.placement import HERE, Placement
 from assay.core.run_result import RunResult
 from assay.surfaces.server.errors import RETRY_SECONDS, Refusal
 from assay.surfaces.server.meters import Meters
@@ -19,25 +22,42 @@ from assay.surfaces.telemetry.tellers import Teller, Tellers
 log = logging.getLogger("assay.server")
 
 
+class Seats(msgspec.Struct, frozen=True, kw_only=True):
+    """How many runs there is room for."""
+
+    max_runs: int
+    max_queue: int
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """Who hears of runs."""
+
+    ended: Callable[[str], None]
+    """That the artifacts of a run are here."""
+    given_up: Callable[[str, AssayError], None] = lambda *_: None
+    """That work on a run has stopped before its end, and why."""
+    teller: Teller = Tellers()
+
+
+class Placing(msgspec.Struct, frozen=True):
+    """Where runs are kept and worked on."""
+
+    placement: Placement = HERE
+    shared: api.SharedRuns | None = None
+    """The runs of a ledger that other servers use too."""
+
+
 class RunQueue:
     """The runs of one service between their submission and their end."""
 
-    def __init__(
-        self,
-        runs_dir: Path,
-        meters: Meters,
-        *,
-        max_runs: int,
-        max_queue: int,
-        on_ended: Callable[[str], None],
-        teller: Teller,
-    ) -> None:
+    def __init__(self, runs_dir: Path, meters: Meters, *, seats: Seats, told: Told, placing: Placing) -> None:
         self._runs_dir = runs_dir
         self._meters = meters
-        self._teller = Tellers((meters.figures, teller))
-        self._max_runs = max_runs
-        self._max_queue = max_queue
-        self._on_ended = on_ended
+        self._teller = Tellers((meters.figures, told.teller))
+        self._max_runs = seats.max_runs
+        self._max_queue = seats.max_queue
+        self._told = told
+        self._placement, self._shared = placing.placement, placing.shared
         self._waiting: dict[str, deque[str]] = {}
         self._working: dict[str, threading.Thread] = {}
         self._snapshots: dict[str, api.Snapshot] = {}
@@ -91,6 +111,12 @@ class RunQueue:
         with self._lock:
             return run_id in self._working or any(run_id in line for line in self._waiting.values())
 
+    @property
+    def free(self) -> int:
+        """Runs that could be begun at once."""
+        with self._lock:
+            return 0 if self._is_stopping else max(0, self._max_runs - len(self._working) - self._count_waiting())
+
     def snapshot(self, run_id: str) -> api.Snapshot | None:
         """How a run goes that is worked on here."""
         return self._snapshots.get(run_id)
@@ -135,23 +161,45 @@ class RunQueue:
 
     def _work(self, run_id: str) -> None:
         try:
-            result = self._driven(run_id)
-            self._teller.run_ended(result)
-            if result.is_finished:
-                self._on_ended(run_id)
+            if not self._is_driven_elsewhere(run_id):
+                result = self._driven(run_id)
+                self._teller.run_ended(result)
+                if result.is_finished and (self._runs_dir / run_id).is_dir():
+                    self._told.ended(run_id)
         except AssayError as problem:
-            self._problems[run_id] = problem.message
-            fields = {"event": "run_failed", "run_id": run_id, "code": problem.code}
-            log.warning("run %s cannot go on: %s", run_id, problem.message, extra={FIELDS: fields})
+            self._give_up(run_id, problem)
         finally:
             self._snapshots.pop(run_id, None)
             with self._lock:
                 del self._working[run_id]
                 self._fill()
 
+    def _is_driven_elsewhere(self, run_id: str) -> bool:
+        """True when another server was quicker; it is looked for again when that one goes away."""
+        standing = None if self._shared is None else self._shared.standing(run_id)
+        return standing is not None and standing.is_driven
+
+    def _give_up(self, run_id: str, problem: AssayError) -> None:
+        if isinstance(problem, RunSealed | RunNotFound) and self._shared is not None:
+            # Another server has taken the run over, because this one was not heard of for too long, or has ended it.
+            log.warning("%s", problem.message)
+            return
+        self._problems[run_id] = problem.message
+        fields = {"event": "run_failed", "run_id": run_id, "code": problem.code}
+        log.warning("run %s cannot go on: %s", run_id, problem.message, extra={FIELDS: fields})
+        self._told.given_up(run_id, problem)
+
     def _driven(self, run_id: str) -> RunResult:
         def watch(snapshot: api.Snapshot) -> None:
             self._snapshots[run_id] = snapshot
 
         self._teller.run_started(run_id)
-        return api.resume(run_id, runs_dir=self._runs_dir, watch=watch, observe=self._teller, is_stopping=lambda: self._is_stopping)
+        return api.resume(
+            run_id,
+            runs_dir=self._runs_dir,
+            watch=watch,
+            observe=self._teller,
+            is_stopping=lambda: self._is_stopping,
+            is_patient=self._shared is None,
+            placement=self._placement,
+        )

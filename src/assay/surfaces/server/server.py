@@ -9,6 +9,7 @@ from litestar import Response
 
 from assay import api
 from assay.core.errors import RunNotFound, StoreUnavailable
+from assay.core.placement import Placement
 from assay.core.run_result import RunListing, RunResult
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.server.answers import RunView
@@ -35,6 +36,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
     runs_dir: Path
     settings: ServerSettings
+    placement: Placement
     submissions: api.Submissions
     queue: RunQueue
     workshop: Workshop
@@ -43,14 +45,21 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     meters: Meters
     sessions: Sessions
     listings: api.Listings
+    shared: api.SharedRuns | None
+    """The runs of a ledger that other servers use too."""
     pending: Pending
     drafts: Drafts
     feeds: Feeds[RunView]
     uploads: Places
 
     def run(self, run_id: str) -> api.Run:
-        """The run with exactly this id; raises RunNotFound."""
-        return api.named_run(run_id, self.runs_dir)
+        """The run with exactly this id, whichever server it was submitted to; raises RunNotFound."""
+        try:
+            return api.named_run(run_id, self.runs_dir)
+        except RunNotFound:
+            if self.shared is None or not self.shared.adopt(run_id):
+                raise
+            return api.named_run(run_id, self.runs_dir)
 
     def look(self, run_id: str, at: Callable[[api.Run], T]) -> T:
         """What a function makes of a run; it looks again at a run that was sealed meanwhile. Raises RunNotFound."""
@@ -68,8 +77,17 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             return result.blocked
         if self.queue.has(run_id):
             return ""
+        standing = None if self.shared is None else self.shared.standing(run_id)
+        if standing is not None and (standing.is_submitted or standing.is_driven):
+            # Whichever server has room goes on with it.
+            return standing.problem
         why = self.queue.problem(run_id) or ("" if api.is_driven(run_id, self.runs_dir) else "nobody works on this run; resume it")
         return self.told(why)
+
+    def is_driven(self, run_id: str) -> bool:
+        """True while somebody else works on a run, here or on another machine."""
+        standing = None if self.shared is None else self.shared.standing(run_id)
+        return api.is_driven(run_id, self.runs_dir) or (standing is not None and standing.is_driven)
 
     def listed(self, *, max_age: float = 0.0) -> list[RunListing]:
         """All runs, the newest first, as they may be told of."""
@@ -84,6 +102,9 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         """The folder of a finished run; raises RunNotFound."""
         run = self.run(run_id)
         if not run.artifacts():
+            result = run.result
+            if result.is_finished:
+                raise RunNotFound(result.gate.reasons[0], hint="let the servers share one folder of runs, or an object store")
             raise RunNotFound(f"run '{run_id}' has not ended", hint="its state says how far it is")
         return str(run.folders.sealed)
 

@@ -6,7 +6,7 @@ comes back, also after the service was away: with the id that it saw last it get
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from litestar import get
 from litestar.params import FromPath
@@ -39,7 +39,7 @@ async def follow_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
 
 async def _events(server: Server, run_id: str, *, seen: str, request_id: str) -> AsyncIterator[bytes]:
     quiet = 0.0
-    async for view in server.feeds.follow(run_id, lambda: run_view(server, run_id, request_id=request_id)):
+    async for view in server.feeds.follow(run_id, _look_at(server, run_id, request_id=request_id)):
         if event_id(view) != seen:
             seen, quiet = event_id(view), 0.0
             yield _event(view)
@@ -51,6 +51,23 @@ async def _events(server: Server, run_id: str, *, seen: str, request_id: str) ->
             quiet = 0.0
         if server.queue.is_stopping:
             return
+
+
+def _look_at(server: Server, run_id: str, *, request_id: str) -> Callable[[], RunView]:
+    """What looks at a run; one of a shared ledger is read again only when one question about all of those says that it moved."""
+    shared = server.shared
+    if shared is None:
+        return lambda: run_view(server, run_id, request_id=request_id)
+    kept: dict[str, RunView] = {}
+
+    def look() -> RunView:
+        mark = shared.mark(run_id)
+        if not mark or mark not in kept:
+            kept.clear()
+            kept[mark] = run_view(server, run_id, request_id=request_id)
+        return kept[mark]
+
+    return look
 
 
 def event_id(view: RunView) -> str:

@@ -158,6 +158,8 @@ def _run_page(request: AnyRequest, run: api.Run, *, is_verified: bool) -> Answer
     # The page is about this folder, whatever run its manifest names: a copy is not to be taken for what it was copied from.
     view = msgspec.structs.replace(view, result=msgspec.structs.replace(view.result, run_id=run.folders.run_id))
     is_finished = view.result.is_finished
+    if is_finished and not run.artifacts():
+        server.sealed_path(run.folders.run_id)
     problems = api.verify(run.folders.run_id, runs_dir=server.runs_dir) if is_verified and is_finished else None
     standing = None if is_finished else run_standing(server, run, reader=reader_of(request))
     made = run_page(view, place=PLACE, moments=run.moments, files=run.artifacts(), standing=standing, problems=problems)

@@ -1,6 +1,8 @@
 """Runs: list them, look at one, stop it, go on with it."""
 
+import time
 from collections.abc import Iterator
+from datetime import datetime
 from itertools import dropwhile, islice
 
 import msgspec
@@ -63,7 +65,7 @@ def cancel_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     server = server_of(request)
     if not server.run(run_id).result.is_finished:
         server.submissions.note("run_cancelled", by=caller_of(request).name, run_id=run_id, request_id=request_id_of(request))
-    api.cancel(run_id, runs_dir=server.runs_dir)
+    api.cancel(run_id, runs_dir=server.runs_dir, placement=server.placement)
     server.queue.leave(run_id)
     return answered(run_view(server, run_id, request_id=request_id_of(request)))
 
@@ -80,9 +82,10 @@ def resume_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
             hint="its upload is deleted and its artifacts stay as they are: submit what failed again, as a new run",
         )
     if not server.queue.has(run_id):
-        if api.is_driven(run_id, server.runs_dir):
+        if server.is_driven(run_id):
             raise Refusal(409, "another process works on this run")
         with server.queue.seat():
+            server.submissions.set_problem(run_id, "")
             server.submissions.note("run_resumed", by=caller_of(request).name, run_id=run_id, request_id=request_id_of(request))
             server.queue.add(run_id, caller_of(request).name)
     return answered(run_view(server, run_id, request_id=request_id_of(request)), status=202)
@@ -110,7 +113,7 @@ def _view(server: Server, run: api.Run, *, request_id: str) -> RunView:
         model=result.candidate,
         counts={**msgspec.to_builtins(result.counts), "total_records": total},
         done_records=done,
-        eta_seconds=_eta(server, run_id),
+        eta_seconds=None if result.is_finished else _eta(server, run_id, started=moments["started_at"], total=total, done=done),
         metrics=result.metrics if result.is_finished else None,
         gate=msgspec.to_builtins(result.gate) if result.is_finished else None,
         problem=("" if is_waiting and not result.is_finished else server.problem(run_id, result)) or None,
@@ -130,8 +133,13 @@ def _progress(server: Server, result: RunResult) -> tuple[int, int]:
     return counts.total_records, counts.evaluated_records + counts.failed_records
 
 
-def _eta(server: Server, run_id: str) -> float | None:
+def _eta(server: Server, run_id: str, *, started: str | None, total: int, done: int) -> float | None:
+    """At the pace since this server works on the run; of one that another server works on, since it was started."""
     snapshot = server.queue.snapshot(run_id)
-    if snapshot is None or not snapshot.done or snapshot.elapsed_s <= 0:
+    if snapshot is not None:
+        total, done, elapsed = snapshot.total, snapshot.done, snapshot.elapsed_s
+    elif server.shared is not None and started is not None:
+        elapsed = time.time() - datetime.fromisoformat(started).timestamp()
+    else:
         return None
-    return round((snapshot.total - snapshot.done) * snapshot.elapsed_s / snapshot.done, 1)
+    return round((total - done) * elapsed / done, 1) if done and elapsed > 0 else None

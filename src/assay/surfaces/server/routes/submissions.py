@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import secrets
 import time
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -11,6 +12,7 @@ import msgspec
 from litestar import post
 
 from assay import api
+from assay.core.errors import RunNotFound
 from assay.surfaces.server.answers import Accepted, Checked, RecordError, RecordSummary
 from assay.surfaces.server.errors import Refusal, request_id_of
 from assay.surfaces.server.queries import AnyRequest, CheckQuery, SubmitQuery, read_query
@@ -92,6 +94,10 @@ def _idempotency_key(request: AnyRequest) -> str:
     return key
 
 
+class _KeyTaken(Exception):
+    """Another server has made a run under the same key at this very moment."""
+
+
 class Submitted:
     """One upload on its way to a run."""
 
@@ -110,7 +116,10 @@ class Submitted:
         async with self._server.turns.of(f"{self._owner} {key}"):
             earlier = await asyncio.to_thread(self._server.submissions.under, self._owner, key)
             if earlier is None:
-                return await self._accepted(key)
+                with suppress(_KeyTaken):
+                    return await self._accepted(key)
+                earlier = await asyncio.to_thread(self._server.submissions.under, self._owner, key)
+        assert earlier is not None
         if earlier.fingerprint != self._fingerprint():
             message = "the Idempotency-Key was used with another body or other settings"
             raise Refusal(409, message, details={"run_id": earlier.run_id})
@@ -119,7 +128,13 @@ class Submitted:
 
     def _again(self, first: Accepted) -> Accepted:
         """What was answered the first time; the errors come from the run, which has them redacted once it has read its input."""
-        found = self._server.look(first.run_id, lambda run: list(islice(api.record_errors(run), api.MOST_ERRORS)))
+        try:
+            found = self._server.look(first.run_id, lambda run: list(islice(api.record_errors(run), api.MOST_ERRORS)))
+        except RunNotFound:
+            # Its artifacts are on another machine.
+            return msgspec.structs.replace(
+                first, record_errors_truncated=bool(first.record_errors_total), request_id=self._request_id
+            )
         listed = tuple(RecordError(**error) for error in found)
         total = first.record_errors_total if first.record_errors_truncated else None
         return msgspec.structs.replace(first, record_errors=listed, record_errors_total=total, request_id=self._request_id)
@@ -157,7 +172,8 @@ class Submitted:
             dataset_sha256=self._spooled.sha256,
             request_id=self._request_id,
         )
-        self._server.submissions.accept(verdict, row)
+        if not self._server.submissions.accept(verdict, row):
+            raise _KeyTaken
         self._server.meters.submitted.inc()
         self._server.queue.add(row.run_id, self._owner)
 

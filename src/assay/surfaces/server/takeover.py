@@ -1,0 +1,39 @@
+"""Several servers over one ledger: whoever has room takes the runs that nobody drives, also those of a server that is gone."""
+
+import asyncio
+import logging
+import time
+
+from assay.core.errors import StoreUnavailable
+from assay.surfaces.server.server import Server
+from assay.surfaces.telemetry.json_log import FIELDS
+
+ROUND_SECONDS = 1.0
+AGAIN_SECONDS = 30.0
+"""Until a run is begun again that this server could not go on with."""
+MOST = 100
+"""Runs that are looked through for those that can be begun."""
+log = logging.getLogger("assay.server")
+
+
+async def take_over(server: Server) -> None:
+    """Look for runs without a driver again and again, until it is cancelled; what keeps a look from succeeding may pass."""
+    tried: dict[str, float] = {}  # when each run was last begun here
+    while True:
+        await asyncio.sleep(ROUND_SECONDS)
+        try:
+            await asyncio.to_thread(_take_waiting, server, tried)
+        except StoreUnavailable as problem:
+            log.warning("cannot look for runs to go on with: %s", problem.message)
+
+
+def _take_waiting(server: Server, tried: dict[str, float]) -> None:
+    if server.shared is None or not server.queue.free:
+        return
+    now = time.monotonic()
+    for run_id, owner in server.submissions.waiting(MOST):
+        is_early = bool(server.queue.problem(run_id)) and now - tried.get(run_id, -AGAIN_SECONDS) < AGAIN_SECONDS
+        if not is_early and server.queue.free and not server.queue.has(run_id) and server.shared.adopt(run_id):
+            tried[run_id] = now
+            log.info("run %s has no driver, and goes on here", run_id, extra={FIELDS: {"event": "run_taken", "run_id": run_id}})
+            server.queue.add(run_id, owner)

@@ -1,0 +1,178 @@
+"""Several servers over one ledger: each answers for every run, and when one is gone another goes on with what it drove."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crash.job import VERDICT
+from tests.crash.provider import Answer, CountingProvider
+from tests.server.serving import PATIENCE, Serving
+from tests.store.databases import Database
+
+CONCURRENCY = 4
+
+
+def agreeable(model: str, case: str, _: int) -> Answer:
+    return 200, (VERDICT if model == "judge" else f"Something about [case {case}]."), {}
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[CountingProvider]:
+    with CountingProvider(agreeable, latency=0.05) as opened:
+        yield opened
+
+
+def server_over(database: Database, folder: Path, provider: CountingProvider) -> Serving:
+    folder.mkdir()
+    run_file = {
+        "candidates": [{"model": "stub/candidate"}],
+        "judges": [{"model": "stub/judge"}],
+        "providers": [{"name": "stub", "base_url": provider.base_url, "timeout": 20}],
+        "run": {"concurrency": CONCURRENCY},
+    }
+    settings = "requests_per_minute: 100000\nmax_runs: 8\n"
+    return Serving(folder, settings=settings, run_file=json.dumps(run_file), options=("--ledger", database.address))
+
+
+@pytest.fixture(scope="module")
+def servers(
+    database: Database, provider: CountingProvider, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Serving, Serving]]:
+    """Two of them, each with a folder of its own."""
+    folder = tmp_path_factory.mktemp("servers")
+    with server_over(database, folder / "a", provider) as first, server_over(database, folder / "b", provider) as second:
+        yield first, second
+
+
+def document(name: str, records: int) -> dict[str, Any]:
+    listed = [
+        {"record_id": f"{name}-{number}", "input": {"prompt": f"Tell of [case {name}-{number}]."}} for number in range(records)
+    ]
+    return {"dataset_id": name, "dataset_version": "1", "schema_version": "1.0", "records": listed}
+
+
+def submitted(server: Serving, name: str, records: int, **headers: str) -> str:
+    answer = server.submit(document(name, records), headers=headers)
+    assert answer.status == 202, answer.body
+    return str(answer.json["run_id"])
+
+
+def state_of(server: Serving, run_id: str) -> str:
+    return str(server.ask("GET", f"/v1/runs/{run_id}").json["state"])
+
+
+def begun(server: Serving, run_id: str, records: int = 1) -> None:
+    server.wait_for(lambda: server.ask("GET", f"/v1/runs/{run_id}").json["done_records"] >= records)
+
+
+def events_of(server: Serving, run_id: str, seen: str = "") -> list[dict[str, Any]]:
+    """Every event until the server ends the stream."""
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
+    connection.request("GET", f"/v1/runs/{run_id}/events", headers={"Last-Event-ID": seen} if seen else {})
+    text = connection.getresponse().read().decode()
+    connection.close()
+    blocks = [dict(line.split(": ", 1) for line in block.splitlines()) for block in text.split("\n\n") if block.startswith("id: ")]
+    return [{**block, "data": json.loads(block["data"])} for block in blocks]
+
+
+def calls_about(provider: CountingProvider, name: str) -> Counter[tuple[str, str]]:
+    return Counter({key: count for key, count in provider.calls.items() if key[1].startswith(f"{name}-")})
+
+
+def test_a_run_that_one_server_drives_is_followed_to_its_end_at_another(servers: tuple[Serving, Serving]) -> None:
+    first, second = servers
+    run_id = submitted(first, "followed", 60)
+    events = events_of(second, run_id)
+    assert [event["event"] for event in events[-2:]] == ["progress", "end"]
+    assert len({event["id"] for event in events}) == len(events) > 2
+    assert events[-1]["data"]["counts"] == first.ended(run_id)["counts"]
+
+
+def test_a_client_goes_on_at_another_server_where_it_was(servers: tuple[Serving, Serving]) -> None:
+    first, second = servers
+    run_id = submitted(first, "continued", 20)
+    last = events_of(first, run_id)[-1]
+    assert events_of(second, run_id, seen=last["id"]) == []
+    assert [event["id"] for event in events_of(second, run_id)] == [last["id"]]
+
+
+def test_every_server_lists_and_shows_the_runs_of_the_others(servers: tuple[Serving, Serving]) -> None:
+    first, second = servers
+    run_id = submitted(first, "listed", 120)
+    begun(second, run_id, 5)
+    listed = {run["run_id"]: run for run in second.runs()}[run_id]
+    records = second.ask("GET", f"/v1/runs/{run_id}/records?limit=3").json["items"]
+    page = second.ask("GET", f"/runs/{run_id}")
+    assert (listed["dataset"], listed["total_records"], len(records), page.status) == ("listed", 120, 3, 200)
+    second.ask("POST", f"/v1/runs/{run_id}/cancel")
+
+
+def test_a_cancel_reaches_the_driver_through_any_server(servers: tuple[Serving, Serving], provider: CountingProvider) -> None:
+    first, second = servers
+    run_id = submitted(first, "cancelled", 400)
+    begun(first, run_id)
+    assert second.ask("POST", f"/v1/runs/{run_id}/cancel").status == 200
+    assert second.ended(run_id)["state"] == "cancelled"
+    assert calls_about(provider, "cancelled").total() < 800
+    assert (first.runs_dir / run_id / "run_manifest.json").is_file()
+
+
+def test_of_a_run_that_ended_elsewhere_a_server_says_how_and_where_its_artifacts_are(servers: tuple[Serving, Serving]) -> None:
+    first, second = servers
+    run_id = submitted(first, "elsewhere", 5)
+    ended = first.ended(run_id)
+    shown = second.ended(run_id)
+    records = second.ask("GET", f"/v1/runs/{run_id}/records")
+    assert (shown["counts"], shown["completed_at"]) == (ended["counts"], ended["completed_at"])
+    assert (records.status, str(first.runs_dir / run_id) in records.json["error"]["message"]) == (404, True)
+    assert second.ask("GET", f"/runs/{run_id}").status == 404
+    assert second.ask("POST", f"/v1/runs/{run_id}/cancel").status == 409
+
+
+def test_the_same_key_at_two_servers_at_once_makes_one_run(servers: tuple[Serving, Serving], provider: CountingProvider) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda server: submitted(server, "once", 10, **{"Idempotency-Key": "k1"}), servers * 2))
+    assert len(set(found)) == 1
+    servers[0].ended(found[0])
+    assert set(calls_about(provider, "once").values()) == {1}
+    other = servers[1].submit(document("other", 1), headers={"Idempotency-Key": "k1"})
+    assert (other.status, other.json["error"]["details"]["run_id"]) == (409, found[0])
+
+
+def test_servers_may_share_a_folder(
+    servers: tuple[Serving, Serving], database: Database, provider: CountingProvider, tmp_path: Path
+) -> None:
+    first, _ = servers
+    third = server_over(database, tmp_path / "third", provider)
+    third.runs_dir = first.runs_dir
+    with third:
+        run_id = submitted(first, "shared", 10)
+        first.ended(run_id)
+        assert third.ask("GET", f"/v1/runs/{run_id}/records").json["total"] == 10
+
+
+def test_a_server_that_is_stopped_hands_its_runs_over(servers: tuple[Serving, Serving], provider: CountingProvider) -> None:
+    first, second = servers
+    run_id = submitted(first, "handed", 150)
+    begun(first, run_id, 20)
+    assert first.end() == 0
+    assert second.ended(run_id)["state"] == "completed"
+    assert set(calls_about(provider, "handed").values()) == {1}
+    first.start()
+
+
+def test_when_a_server_is_killed_another_finishes_its_run(servers: tuple[Serving, Serving], provider: CountingProvider) -> None:
+    first, second = servers
+    run_id = submitted(first, "orphaned", 150)
+    begun(first, run_id, 20)
+    first.kill()
+    assert events_of(second, run_id)[-1]["data"]["state"] == "completed"
+    lines = (second.runs_dir / run_id / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
+    assert Counter(json.loads(line)["record_id"] for line in lines) == Counter(f"orphaned-{number}" for number in range(150))
+    assert 0 <= calls_about(provider, "orphaned").total() - 300 <= CONCURRENCY
