@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from assay.core.errors import AssayError
 from assay.core.plan import read_plan
 from assay.core.run_result import RunListing
 from assay.core.run_state import TERMINAL
@@ -60,7 +61,7 @@ class SharedRuns:
         with self._lock:
             new = [row.run_id for row in rows if row.run_id not in self._plans]
             for run_id, plan in self._catalogue.plans(new).items() if new else ():
-                self._plans[run_id] = _planned(plan)
+                self._plans[run_id] = _planned(run_id, plan)
             return {row.run_id: _listing(row, self._plans[row.run_id]) for row in rows if row.run_id in self._plans}
 
     def mark(self, run_id: str) -> str:
@@ -80,11 +81,14 @@ class SharedRuns:
         self._catalogue.close()
 
 
-def _planned(plan: bytes) -> RunListing:
-    """What a plan says of its run."""
-    read = read_plan(plan)
+def _planned(run_id: str, plan: bytes) -> RunListing:
+    """What a plan says of its run; one that cannot be read must not hide the others, nor be hidden itself."""
+    try:
+        read = read_plan(plan)
+    except (AssayError, msgspec.DecodeError) as problem:
+        return RunListing(run_id=run_id, state="damaged", note=f"its plan cannot be read: {problem}")
     return RunListing(
-        run_id=read.run_id,
+        run_id=run_id,
         state="queued",
         dataset=read.datasets[0].dataset_id,
         candidate=read.candidate.name,
@@ -93,6 +97,8 @@ def _planned(plan: bytes) -> RunListing:
 
 
 def _listing(row: StandingRow, planned: RunListing) -> RunListing:
+    if planned.state == "damaged":
+        return planned
     is_over = row.state in TERMINAL
     total = final_counts(row.notes).total_records if is_over else row.records
     return msgspec.structs.replace(
