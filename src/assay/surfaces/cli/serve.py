@@ -40,7 +40,7 @@ Exit codes:
 @click.option("--port", type=click.IntRange(0, 65535), default=8321, show_default=True, envvar="ASSAY_PORT", help="On which port.")
 @runs_dir_option
 @click.option("--config", default="", envvar="ASSAY_SERVER_CONFIG", metavar="FILE", help="Settings of the service, in YAML.")
-@ledger_option
+@ledger_option("Share runs with other servers in PostgreSQL: postgresql://user@host/database.  [default: a file for each run]")
 @store_option
 @telemetry_options
 @click.pass_context
