@@ -14,6 +14,9 @@ import pytest
 from assay import api
 from assay.core.errors import RunDamaged, RunNotFound, RunSealed, StoreUnavailable, UsageProblem
 from assay.core.run_result import RunResult
+from assay.engine.folders import RunFolders
+from assay.engine.run import seal
+from assay.engine.surroundings import Surroundings
 from assay.store.ledgers import point_to
 from tests.crash.check import problems_of, stable_artifacts
 from tests.crash.job import Job, steady, write_job
@@ -192,6 +195,24 @@ def test_to_go_on_with_a_run_that_has_ended_elsewhere_is_to_fetch_it(
     assert files(job.runs / name_of(job)) == files(job.folder / "gone")
     assert provider.calls.total() == asked
     assert bucket.writes == FILES
+
+
+def test_a_machine_that_was_taken_for_dead_finds_the_run_that_another_has_sealed(
+    job: Job, bucket: Gateway, database: Database
+) -> None:
+    placement = api.Placement(ledger=database.address, store=STORE)
+    other = RunFolders(job.folder / "elsewhere", name_of(job))
+    # The first look is for a run of that name before anything is asked, the second is that of whoever is about to publish.
+    bucket.on_read = lambda number: seal(other, Surroundings(environ={}, placement=placement)) if number == 2 else None
+    assert run(job, ledger=database.address).state == "completed_with_failures"
+    assert files(other.sealed) == files(job.runs / name_of(job)) == kept(bucket, name_of(job))
+    assert bucket.writes == FILES
+
+
+def test_a_run_that_has_ended_already_is_published_when_a_store_is_named(job: Job, bucket: Gateway) -> None:
+    run(job, store="")
+    assert run(job).store == f"{STORE}/{name_of(job)}"
+    assert kept(bucket, name_of(job)) == files(job.runs / name_of(job))
 
 
 def test_a_changed_byte_in_the_store_is_not_fetched(job: Job, bucket: Gateway, database: Database) -> None:

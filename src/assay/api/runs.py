@@ -16,6 +16,7 @@ from assay.core.plugin import Plugin
 from assay.core.run_result import RunListing, RunResult
 from assay.engine.fetched import fetch_published
 from assay.engine.folders import RunFolders, find_named_run, find_run, folders_of, run_ids
+from assay.engine.homes import publish_sealed
 from assay.engine.inputs import DatasetInput
 from assay.engine.observing import CallSeen, Observer, RecordSeen, ScoreSeen
 from assay.engine.opened import Run
@@ -39,7 +40,7 @@ from assay.models import reach_models
 from assay.models.scripted import scripted_problems
 from assay.store.folder import RunFolder, Tombstone, open_run_folder
 from assay.store.index_folder import forget_index
-from assay.store.objects import ObjectPlace, is_object_address, publish_objects
+from assay.store.objects import ObjectPlace, is_object_address
 from assay.store.retention import purge_run, purgeable
 from assay.store.verify import removed_artifacts, verify_place, verify_run
 
@@ -238,14 +239,7 @@ def publish(run_name: str, address: str, *, runs_dir: str | Path = RUNS_DIR) -> 
 
     Repeating it changes nothing. Raises UsageProblem for a run that is not as it was published, RunSealed where another one is.
     """
-    folders = _sealed(run_name, runs_dir)
-    if problems := verify_run(folders.sealed):
-        raise UsageProblem(
-            f"run '{folders.run_id}' is not as it was published: {problems[0]}", hint=f"see: assay verify {folders.run_id}"
-        )
-    place = f"{address.rstrip('/')}/{folders.run_id}"
-    publish_objects(folders.sealed, place)
-    return place
+    return publish_sealed(_sealed(run_name, runs_dir).sealed, address)
 
 
 def fetch(address: str, *, runs_dir: str | Path = RUNS_DIR) -> Run:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from assay.core.errors import RunNotFound, RunSealed, StoreUnavailable
+from assay.core.errors import RunNotFound, RunSealed, StoreUnavailable, UsageProblem
 from assay.core.run_state import TERMINAL
 from assay.engine.evidence import iso
 from assay.store.artifacts import MANIFEST
@@ -14,7 +14,8 @@ from assay.store.fetching import Published, fetch_run, published_at
 from assay.store.ledger import Ledger, RunRow
 from assay.store.ledgers import empty_ledger, open_ledger, pointed_to
 from assay.store.lock import RunLock
-from assay.store.objects import ObjectPlace
+from assay.store.objects import ObjectPlace, publish_objects
+from assay.store.verify import verify_run
 
 STORE = "store"
 """Under this name the ledger says in which store the run has its home."""
@@ -38,6 +39,20 @@ def note_store(ledger: Ledger, store: str, *, run_id: str) -> str:
     ObjectPlace(home_of(store, run_id))
     ledger.set_note(STORE, store)
     return home_of(store, run_id)
+
+
+def publish_sealed(sealed: Path, store: str) -> str:
+    """Write a finished run of this machine to a store, each file once and the manifest last; returns where it is.
+
+    Repeating it changes nothing. Raises UsageProblem for a run that is not as it was published, RunSealed where another one is.
+    """
+    if problems := verify_run(sealed):
+        raise UsageProblem(
+            f"run '{sealed.name}' is not as it was published: {problems[0]}", hint=f"see: assay verify {sealed.name}"
+        )
+    home = home_of(store, sealed.name)
+    publish_objects(sealed, home)
+    return home
 
 
 def is_at(home: str, row: RunRow) -> bool:

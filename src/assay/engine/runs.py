@@ -14,7 +14,7 @@ from assay.core.run_state import TERMINAL, RunCounts, State, count_records
 from assay.engine.engines import PROBLEM, TEMPORAL, carry_out, unless_sealed, wind_up
 from assay.engine.evidence import failed_evaluations, iso
 from assay.engine.folders import ACTIVE, UPLOAD, RunFolders, check_place, folders_of, run_ids
-from assay.engine.homes import SEALED_IN, are_elsewhere, bring_home, fetch_same, home_of, note_store
+from assay.engine.homes import SEALED_IN, are_elsewhere, bring_home, fetch_same, home_of, note_store, publish_sealed
 from assay.engine.run import open_or_create
 from assay.engine.shown import ShownPlan, own_secrets
 from assay.engine.states import COUNTS
@@ -73,12 +73,15 @@ def resume(folders: RunFolders, surroundings: Surroundings) -> RunResult:
 
 def _driven(folders: RunFolders, surroundings: Surroundings, plan: Plan | None = None) -> RunResult:
     # A crash between the last two steps leaves the working state of a run that has ended; it holds originals, so it is cleared.
-    home = ""
+    home, store = "", surroundings.placement.store
     if folders.active.is_dir() or not folders.is_sealed:
         with suppress(Interrupted), unless_sealed(folders):
-            home = _noted_home(folders, surroundings.placement.store)
+            home = _noted_home(folders, store)
             carry_out(folders, surroundings, plan)
         home = bring_home(folders.active, folders.sealed) or home
+    elif store:
+        # It may have ended before anybody thought of a store.
+        home = publish_sealed(folders.sealed, store)
     return msgspec.structs.replace(result_of(folders), store=home)
 
 

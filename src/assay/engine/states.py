@@ -56,12 +56,23 @@ class RunStates:
         if self.state not in ("finalizing", *TERMINAL):
             self._decide()
         home = note_store(self._ledger, self._store(), run_id=self.plan.run_id)
-        row = self._ledger.run()
-        if row.state in TERMINAL or (home and is_at(home, row)):
-            fetch_ended(row, active=self._folders.active, sealed=self._folders.sealed)
+        if self.state in TERMINAL or (home and is_at(home, self._ledger.run())):
+            self._fetch()
         else:
-            finalize(self._ledger, self._folders, secrets=own_secrets(self.plan, self._surroundings.environ), home=home)
+            self._publish(home)
         self.end()
+
+    def _publish(self, home: str) -> None:
+        try:
+            finalize(self._ledger, self._folders, secrets=own_secrets(self.plan, self._surroundings.environ), home=home)
+        except RunSealed:
+            # Another machine that was taken for dead may have sealed the run meanwhile, and emptied its ledger.
+            if not home or not is_at(home, self._ledger.run()):
+                raise
+            self._fetch()
+
+    def _fetch(self) -> None:
+        fetch_ended(self._ledger.run(), active=self._folders.active, sealed=self._folders.sealed)
 
     def _store(self) -> str:
         """Where the run was told that it has its home, or else where whoever seals it keeps all runs."""
@@ -69,10 +80,13 @@ class RunStates:
 
     def end(self) -> None:
         """Enter the final state of a run whose artifacts are published; a crash may have come in between."""
-        if self.state == "finalizing":
-            if pointed_to(self._folders.active):
-                self._ledger.set_note(SEALED_IN, sealed_in(self._folders))
-            self._enter(_final_of(self._ledger))
+        if self.state != "finalizing":
+            return
+        if pointed_to(self._folders.active):
+            self._ledger.set_note(SEALED_IN, sealed_in(self._folders))
+        final = _final_of(self._ledger)
+        if not self._ledger.set_state("finalizing", final, at=self._now()) and self.state != final:
+            raise self._taken_over()
 
     @property
     def state(self) -> State:
