@@ -95,7 +95,7 @@ def test_a_run_that_was_changed_on_this_machine_is_not_published(bucket: Bucket,
 
 def test_a_bucket_that_is_not_there_is_named_without_a_secret(bucket: Bucket, tmp_path: Path) -> None:
     sealed_run(tmp_path, "lost")
-    with pytest.raises(StoreUnavailable, match="cannot use s3://nowhere/lost") as problem:
+    with pytest.raises(StoreUnavailable, match=r"cannot use s3://nowhere/lost: PUT: 404 Not Found \(NoSuchBucket\)$") as problem:
         api.publish("lost", "s3://nowhere", runs_dir=tmp_path)
     assert bucket.environ["AWS_SECRET_ACCESS_KEY"] not in problem.value.message
 

@@ -16,7 +16,7 @@ from assay.store.artifacts import MANIFEST
 from assay.store.places import FolderPlace
 
 _VARIABLES = {
-    "s3": "AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL and the like",
+    "s3": "AWS_ACCESS_KEY_ID, AWS_REGION, AWS_ENDPOINT_URL, AWS_ALLOW_HTTP and the like",
     "gs": "GOOGLE_SERVICE_ACCOUNT and the like",
     "az": "AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY and the like",
 }
@@ -26,6 +26,9 @@ WHOLE = 16 << 20
 _PARTS = 5_000
 """A store takes twice as many parts of one object."""
 _STEP = re.compile(r"[\w.+=@, -]+")
+_TOLD = re.compile(r"\b([A-Z]+) https?://.* in \S+?s\b.* - (?:Server returned non-2xx status code: )?([^<]*?)[: ]*(?:<|$)")
+"""A method and what became of it, in what the library says of a failed request."""
+_CODE = re.compile(r"<Code>(\w+)</Code>")
 _RETRIES = {"max_retries": 5, "retry_timeout": timedelta(seconds=30)}
 """A store that is away for longer is told of: whoever waits for it can do something about it, and nothing is lost."""
 
@@ -107,13 +110,21 @@ class ObjectPlace:
         except self._library.exceptions.AlreadyExistsError as problem:
             raise RunSealed(f"{self.shown} has such an object already") from problem
         except (self._library.exceptions.BaseError, OSError) as problem:
-            # The library tells the whole request, which may be signed.
-            what = str(problem).split("\n", 1)[0].split("?", 1)[0]
             variables = _VARIABLES[self.shown.partition(":")[0]]
             raise StoreUnavailable(
-                f"cannot use {self.shown}: {what}",
+                f"cannot use {self.shown}: {_reason(problem)}",
                 hint=f"check the address, the credentials and the endpoint ({variables}), then try again",
             ) from problem
+
+
+def _reason(problem: Exception) -> str:
+    """What the store says, or what became of the request; the library tells the whole of it, which may be signed."""
+    text = str(problem)
+    first = text.split("\n", 1)[0]
+    told, code = _TOLD.search(first), _CODE.search(text)
+    if told is None:
+        return first.split("?", 1)[0]
+    return f"{told[1]}: {told[2]}" + (f" ({code[1]})" if code else "")
 
 
 def publish_objects(folder: Path, address: str) -> int:
