@@ -97,15 +97,25 @@ def bring_home(active: Path, sealed: Path) -> str:
     """
     if _is_sealed(sealed) or not pointed_to(active):
         return ""
-    ledger = open_ledger(active)
     try:
-        row = ledger.run()
-    finally:
-        ledger.close()
+        row = _row(active)
+    except RunNotFound:
+        # Another process may have sealed it, or brought it, at this very moment.
+        if not _is_sealed(sealed):
+            raise
+        return ""
     if row.state not in TERMINAL or STORE not in row.notes:
         return ""
     _once(partial(fetch_ended, row, active=active, sealed=sealed), active=active, sealed=sealed)
     return home_of(row.notes[STORE], sealed.name)
+
+
+def _row(active: Path) -> RunRow:
+    ledger = open_ledger(active)
+    try:
+        return ledger.run()
+    finally:
+        ledger.close()
 
 
 def fetch_same(home: str, *, plan_sha256: str, active: Path, sealed: Path) -> None:
