@@ -9,6 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import msgspec
+import psycopg
 import pytest
 
 from assay import api
@@ -86,6 +87,13 @@ def elsewhere(job: Job, database: Database) -> Path:
     active.mkdir(parents=True)
     point_to(active, database.address)
     return runs
+
+
+def sealed_meanwhile(other: RunFolders, database: Database) -> None:
+    """Another machine seals a run whose driver has not been heard of for so long that its lease is over."""
+    with psycopg.connect(database.address) as connection:
+        connection.execute("DELETE FROM driver USING run WHERE driver.run = run.run AND run_id = %s", (other.run_id,))
+    seal(other, Surroundings(environ={}, placement=api.Placement(ledger=database.address, store=STORE)))
 
 
 def test_a_run_is_in_its_store_byte_for_byte_when_it_has_ended(job: Job, bucket: Gateway) -> None:
@@ -200,10 +208,9 @@ def test_to_go_on_with_a_run_that_has_ended_elsewhere_is_to_fetch_it(
 def test_a_machine_that_was_taken_for_dead_finds_the_run_that_another_has_sealed(
     job: Job, bucket: Gateway, database: Database
 ) -> None:
-    placement = api.Placement(ledger=database.address, store=STORE)
     other = RunFolders(job.folder / "elsewhere", name_of(job))
     # The first look is for a run of that name before anything is asked, the second is that of whoever is about to publish.
-    bucket.on_read = lambda number: seal(other, Surroundings(environ={}, placement=placement)) if number == 2 else None
+    bucket.on_read = lambda number: sealed_meanwhile(other, database) if number == 2 else None
     assert run(job, ledger=database.address).state == "completed_with_failures"
     assert files(other.sealed) == files(job.runs / name_of(job)) == kept(bucket, name_of(job))
     assert bucket.writes == FILES
