@@ -9,6 +9,7 @@ import pytest
 from psycopg import sql
 
 from assay.core.errors import StoreUnavailable
+from assay.store.ledger import Claim, Fenced
 from assay.store.postgres import PostgresLedgers
 from assay.store.postgres.connection import Link, shown_address
 from assay.store.postgres.migrations import STEPS, migrate
@@ -68,6 +69,40 @@ def test_a_server_that_is_killed_loses_nothing_that_was_appended(own: Database) 
     assert ledger.counts() == {"evaluated": 2, "open": 1}
     ledger.close()
     runs.close()
+
+
+def test_who_freezes_in_the_middle_of_an_append_holds_up_nobody_who_takes_the_shard_over(database: Database) -> None:
+    runs = PostgresLedgers(database.address)
+    ledger, run_id = runs.create("frozen", plan=b"{}", plan_sha256="ab", at=1.0), "frozen"
+    ledger.replace_records(rows(3))
+    first, waking = ledger.claim(0, owner="frozen"), threading.Event()
+
+    class Freezing(Claim, frozen=True):
+        def __getattribute__(self, name: str) -> object:
+            # The epoch is compared under the lock of the shard.
+            if name == "epoch":
+                waking.wait(30)
+            return super().__getattribute__(name)
+
+    other = runs.open(run_id)
+    with ThreadPoolExecutor(1) as pool:
+        thawed = pool.submit(ledger.append, Freezing(first.shard, first.epoch), [done(0)])
+        while not is_in_a_transaction(database):
+            waking.wait(0.01)
+        second = other.claim(0, owner="other")
+        waking.set()
+        with pytest.raises(Fenced):
+            thawed.result()
+    other.append(second, [done(0)])
+    assert other.counts() == {"evaluated": 1, "open": 2}
+    for opened in (ledger, other, runs):
+        opened.close()
+
+
+def is_in_a_transaction(database: Database) -> bool:
+    """True when somebody stands still in one."""
+    with psycopg.connect(database.address, autocommit=True) as looking:
+        return bool(looking.execute("SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction'").fetchall())
 
 
 def test_a_server_that_is_not_there_is_named_without_its_password() -> None:

@@ -23,8 +23,11 @@ _AGAIN = (
     # Whoever was frozen in the middle of a transaction begins it anew.
     errors.IdleInTransactionSessionTimeout,
 )
-_IDLE_IN_TRANSACTION = 60.0
-"""Seconds after which the server ends a transaction that nobody goes on with, because its machine is gone: it has locks."""
+_IDLE_IN_TRANSACTION = 5.0
+"""Seconds after which the server ends a transaction that nobody goes on with, because its machine stands still or is gone: it has
+locks, and whoever goes on with the work is to find them free when the worker is missed."""
+READING = 60.0
+"""The same for transactions in which something else is read or written between two statements."""
 
 _EXAMPLE = "an address looks like postgresql://user@host:5432/database"
 
@@ -119,7 +122,7 @@ class Link:
             database.close()
 
 
-def connect(address: str, *, is_reading: bool = False, idle_in_transaction: float = _IDLE_IN_TRANSACTION) -> psycopg.Connection:
+def connect(address: str, *, is_reading: bool = False, idle_in_transaction: float = READING) -> psycopg.Connection:
     """A connection that commits durably; one for reading sees the state of the moment of its first query."""
     options = f"-c idle_in_transaction_session_timeout={round(1000 * idle_in_transaction)} -c synchronous_commit=on"
     database = psycopg.connect(address, connect_timeout=_TIMEOUT, options=options, autocommit=not is_reading)

@@ -21,7 +21,7 @@ from assay.store.ledger_rows import (
     invalid_outcomes,
     outcome_values,
 )
-from assay.store.postgres.connection import FIRST_PATIENCE, Link, connect, shown_address
+from assay.store.postgres.connection import FIRST_PATIENCE, READING, Link, connect, shown_address
 from assay.store.postgres.leases import PostgresLeases
 from assay.store.postgres.migrations import migrate
 
@@ -170,7 +170,7 @@ class PostgresLedger:
 
         The rows can be read only once: a server that goes away meanwhile is StoreUnavailable, and nothing was changed.
         """
-        once = Link(self._link.address, patience=0.0)
+        once = Link(self._link.address, patience=0.0, idle_in_transaction=READING)
         try:
             return once.transact(lambda database: self.write_records(database, rows))
         finally:
