@@ -22,7 +22,7 @@ def main() -> int:
     begun = time.monotonic()
     with running_database() as database, running_temporal() as temporal, tempfile.TemporaryDirectory() as folder:
         _say(f"a run in peace of {options.records} records, then faults with {options.workers} workers")
-        setting = Setting(workers=options.workers, records=options.records)
+        setting = Setting(workers=options.workers, records=options.records, shards=options.shards)
         with standing_fleet(Path(folder), temporal, database, setting) as fleet:
             found = {name: _trials(fleet, name, options) for name in options.only or FAULTS}
     _say("", *_table([HEADINGS, *(_row(name, findings) for name, findings in found.items())]))
@@ -78,6 +78,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=FAULTS, metavar="FAULT", help=f"only this one: {', '.join(FAULTS)}")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--records", type=int, default=1_000)
+    parser.add_argument("--shards", type=int, default=1, help="shards that each worker has in hand at most")
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 

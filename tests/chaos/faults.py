@@ -13,7 +13,8 @@ from tests.temporal.machines import WorkerProcess, until
 
 HEARTBEAT_TIMEOUT = 10.0
 """Seconds of silence after which a worker is missed."""
-FREEZE = 1.4 * HEARTBEAT_TIMEOUT
+FREEZE = 1.8 * HEARTBEAT_TIMEOUT
+"""Seconds: longer than anybody may take to go on with the work of a worker that stands still."""
 SETTLE = 0.5
 BETWEEN_RESTARTS = 3.0
 
@@ -47,6 +48,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """Calls that may be made once more because of it."""
     because: str
     is_cancel: bool = False
+    """The run is to end as cancelled."""
 
 
 def _victim(trial: Trial) -> tuple[WorkerProcess, frozenset[str]]:
@@ -84,6 +86,24 @@ def freeze_worker(trial: Trial) -> None:
     """A worker stands still for longer than the heartbeat timeout, as a paused virtual machine does, and wakes up."""
     worker, cases = _victim(trial)
     worker.send(signal.SIGSTOP)
+    trial.wounds.append(Wound(time.monotonic(), cases, SETTLE))
+    time.sleep(FREEZE)
+    worker.send(signal.SIGCONT)
+
+
+def freeze_worker_in_a_write(trial: Trial) -> None:
+    """The same in the middle of a transaction, whose locks it keeps."""
+    worker, cases = _victim(trial)
+
+    def is_in_a_transaction() -> bool:
+        worker.send(signal.SIGSTOP)
+        time.sleep(0.1)
+        if trial.fleet.is_anybody_idle_in_a_transaction():
+            return True
+        worker.send(signal.SIGCONT)
+        return False
+
+    until(is_in_a_transaction, patience=PATIENCE)
     trial.wounds.append(Wound(time.monotonic(), cases, SETTLE))
     time.sleep(FREEZE)
     worker.send(signal.SIGCONT)
@@ -150,6 +170,11 @@ FAULTS = {
         strike=freeze_worker,
         bound=lambda setting: setting.concurrency,
         because="what it had in flight is refused when it wakes up, and then it makes no new call in a shard that others have",
+    ),
+    "worker frozen in a write": Fault(
+        strike=freeze_worker_in_a_write,
+        bound=lambda setting: setting.concurrency,
+        because="the same; its transaction is ended before anybody misses it",
     ),
     "submitter killed": Fault(
         strike=kill_submitter,

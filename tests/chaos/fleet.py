@@ -25,6 +25,8 @@ SELECT owner, first, last FROM shard JOIN span USING (run, shard) JOIN run USING
     (SELECT count(*) FROM outcome WHERE outcome.run = span.run AND position BETWEEN first AND last)
 """
 
+_IDLE = "SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction' AND clock_timestamp() - state_change > '80 ms'"
+
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """How large a run is, and who works on it."""
@@ -34,6 +36,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """As many shards of 250 as there are workers, so that each has one and is free when it is through."""
     concurrency: int = 8
     """Calls in flight at most; the bound on repeated calls hangs on it, so that it is small."""
+    shards: int = 1
+    """In hand of a worker at most: what it has no time for goes to those who have nothing to do."""
     latency: float = 0.12
     """Seconds that the provider takes for an answer: so a shard takes less time than the heartbeat timeout."""
 
@@ -62,8 +66,7 @@ class Fleet(msgspec.Struct, kw_only=True):
 
     def _start(self) -> WorkerProcess:
         self.started += 1
-        # A worker that takes one shard at a time leaves the others to those who have nothing to do.
-        worker = self.site.worker(f"worker-{self.started}", "--shards", "1")
+        worker = self.site.worker(f"worker-{self.started}", "--shards", str(self.setting.shards))
         self.workers.append(worker)
         return worker
 
@@ -77,6 +80,11 @@ class Fleet(msgspec.Struct, kw_only=True):
             if owner in names:
                 held.setdefault(owner, []).append(range(first, last + 1))
         return held
+
+    def is_anybody_idle_in_a_transaction(self) -> bool:
+        """True when somebody has stood still in the middle of a transaction for longer than anybody should."""
+        with psycopg.connect(self.database.address) as connection:
+            return bool(connection.execute(_IDLE).fetchall())
 
     def close(self) -> None:
         for worker in self.workers:

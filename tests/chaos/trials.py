@@ -16,6 +16,8 @@ from tests.crash.check import problems_of, stable_artifacts
 from tests.temporal.machines import until
 
 RECOVERY_LIMIT = 1.5 * HEARTBEAT_TIMEOUT
+CANCELLED = 130
+"""Exit code of whoever watches a run that is cancelled."""
 
 
 class Finding(msgspec.Struct, kw_only=True):
@@ -26,7 +28,7 @@ class Finding(msgspec.Struct, kw_only=True):
     repeated: int = 0
     bound: int = 0
     recovery: float | None = None
-    """Seconds from the fault to the next call of what it interrupted; the longest of several."""
+    """Seconds from the fault to the next call for what it interrupted, the longest of several; for a cancel, to the end."""
     seconds: float = 0.0
     problems: list[str] = []
 
@@ -40,25 +42,27 @@ def tried(fleet: Fleet, fault: Fault, run_id: str, chance: random.Random) -> Fin
     begun, moment = time.monotonic(), round(chance.uniform(0.05, 0.4) * needed)
     trial = Trial(fleet=fleet, run_id=run_id, chance=chance, submitter=fleet.site.start(run_id))
     until(lambda: len(provider.heard) >= moment or trial.submitter.poll() is not None, patience=PATIENCE)
-    fault.strike(trial)
     struck = time.monotonic()
-    ended = _ended(trial)
+    fault.strike(trial)
+    ended = _ended(trial, code=CANCELLED if fault.is_cancel else 0)
+    over = time.monotonic()
     found = _examined(trial, fault)
-    found.seconds = time.monotonic() - begun
-    found.recovery = time.monotonic() - struck if fault.is_cancel else _recovery(trial)
+    found.seconds = over - begun
+    found.recovery = over - struck if fault.is_cancel else _recovery(trial)
     found.problems = [*ended, *found.problems]
     if found.repeated > found.bound:
         found.problems.append(f"{found.repeated} calls were repeated, and {found.bound} are allowed: {fault.because}")
     return found
 
 
-def _ended(trial: Trial) -> list[str]:
+def _ended(trial: Trial, *, code: int) -> list[str]:
     try:
         _, complained = trial.submitter.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         trial.submitter.kill()
         return ["the run has not come to its end", *trial.submitter.communicate()[1].splitlines()[-3:]]
-    return [] if trial.submitter.returncode in (0, 1) else [f"it ended with {trial.submitter.returncode}: {complained}"]
+    ended = trial.submitter.returncode
+    return [] if ended == code else [f"it ended with {ended} instead of {code}: {complained}"]
 
 
 def _recovery(trial: Trial) -> float | None:
@@ -95,8 +99,9 @@ def _cancelled(trial: Trial) -> list[str]:
     found = [f"verify: {line}" for line in api.verify(trial.run_id, runs_dir=job.runs)]
     found += [f"replay: {line}" for line in api.replay(trial.run_id, runs_dir=job.runs)]
     manifest = json.loads((job.runs / trial.run_id / "run_manifest.json").read_text(encoding="utf-8"))
-    if manifest["state"] != "cancelled":
-        found.append(f"it ended as {manifest['state']}")
+    state = manifest["states"][-1]["state"]
+    if state != "cancelled":
+        found.append(f"it ended as {state}")
     known = _by_record(expected)
     lines = _by_record(stable_artifacts(job.runs / trial.run_id)).items()
     return found + [f"{record} differs" for record, line in lines if line["status"] != "cancelled" and line != known[record]]

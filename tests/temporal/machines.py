@@ -78,7 +78,9 @@ class WorkerProcess:
     def __init__(self, command: list[str], log: Path, environ: Mapping[str, str]) -> None:
         self.log = log
         with log.open("ab") as lines:
-            self.process = subprocess.Popen(command, stderr=lines, env={**os.environ, **environ}, start_new_session=True)
+            self.process = subprocess.Popen(
+                command, stdout=lines, stderr=lines, env={**os.environ, **environ}, start_new_session=True
+            )
 
     def __enter__(self) -> Self:
         until(lambda: "takes work from" in self.log.read_text(encoding="utf-8") or self.process.poll() is not None)
