@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from tests.chaos.fleet import PATIENCE, Fleet, Setting, following, kill, owner_of
+from tests.chaos.fleet import PATIENCE, Fleet, following, kill, owner_of
 from tests.temporal.machines import WorkerProcess, until
 
 HEARTBEAT_TIMEOUT = 10.0
@@ -43,10 +43,10 @@ class Trial(msgspec.Struct, kw_only=True):
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """Something that happens to a run."""
 
-    strike: Callable[[Trial], None]
-    bound: Callable[[Setting], int]
-    """Calls that may be made once more because of it."""
+    strike: Callable[[Trial], int]
+    """Does it, and returns how many calls may be made once more because of it."""
     because: str
+    """Why so many."""
     is_cancel: bool = False
     """The run is to end as cancelled."""
 
@@ -65,146 +65,141 @@ def _victim(trial: Trial) -> tuple[WorkerProcess, frozenset[str]]:
     return worker, frozenset(str(case) for part in held[owner] for case in part)
 
 
-def kill_worker(trial: Trial) -> None:
+def kill_worker(trial: Trial) -> int:
     """kill -9 of a worker that has calls in flight."""
     worker, cases = _victim(trial)
+    # It stands still for a moment, so that its seats can be counted.
+    worker.send(signal.SIGSTOP)
+    seats = trial.fleet.seats(trial.run_id, worker)
     kill(worker.process)
     trial.wounds.append(Wound(time.monotonic(), cases, SETTLE))
+    return seats
 
 
-def kill_all_workers(trial: Trial) -> None:
+def kill_all_workers(trial: Trial) -> int:
     """kill -9 of all workers; others are started at once, as a supervisor would."""
-    cases = [part for parts in trial.fleet.in_hand(trial.run_id).values() for part in parts]
+    shards = [part for parts in trial.fleet.in_hand(trial.run_id).values() for part in parts]
     for worker in trial.fleet.workers:
         kill(worker.process)
-    for part in cases:
-        trial.wounds.append(Wound(time.monotonic(), frozenset(map(str, part)), SETTLE))
+    trial.wounds += [Wound(time.monotonic(), frozenset(map(str, part)), SETTLE) for part in shards]
     trial.fleet.complete()
+    return trial.fleet.setting.concurrency
 
 
-def freeze_worker(trial: Trial) -> None:
+def freeze_worker(trial: Trial) -> int:
     """A worker stands still for longer than the heartbeat timeout, as a paused virtual machine does, and wakes up."""
     worker, cases = _victim(trial)
     worker.send(signal.SIGSTOP)
-    trial.wounds.append(Wound(time.monotonic(), cases, SETTLE))
-    time.sleep(FREEZE)
-    worker.send(signal.SIGCONT)
+    return _thawed_later(trial, worker, cases)
 
 
-def freeze_worker_in_a_write(trial: Trial) -> None:
+def freeze_worker_in_a_write(trial: Trial) -> int:
     """The same in the middle of a transaction, whose locks it keeps."""
     worker, cases = _victim(trial)
-
-    def is_in_a_transaction() -> bool:
+    with trial.fleet.held_up_in_a_write(worker):
         worker.send(signal.SIGSTOP)
-        time.sleep(0.1)
-        if trial.fleet.is_anybody_idle_in_a_transaction():
-            return True
-        worker.send(signal.SIGCONT)
-        return False
+    return _thawed_later(trial, worker, cases)
 
-    until(is_in_a_transaction, patience=PATIENCE)
+
+def _thawed_later(trial: Trial, worker: WorkerProcess, cases: frozenset[str]) -> int:
     trial.wounds.append(Wound(time.monotonic(), cases, SETTLE))
+    seats = trial.fleet.seats(trial.run_id, worker)
     time.sleep(FREEZE)
     worker.send(signal.SIGCONT)
+    return seats
 
 
-def kill_submitter(trial: Trial) -> None:
+def kill_submitter(trial: Trial) -> int:
     """kill -9 of the command that started the run; somebody watches it again."""
     kill(trial.submitter)
     trial.wounds.append(Wound(time.monotonic()))
     trial.submitter = following(trial.fleet.site, trial.run_id)
+    return 0
 
 
-def kill_temporal(trial: Trial) -> None:
+def kill_temporal(trial: Trial) -> int:
     """kill -9 of the Temporal server, which is started again."""
     trial.fleet.temporal.kill()
     trial.fleet.temporal.start()
     trial.wounds.append(Wound(time.monotonic()))
+    return trial.fleet.setting.concurrency
 
 
-def lose_temporal(trial: Trial) -> None:
+def lose_temporal(trial: Trial) -> int:
     """kill -9 of the Temporal server, which stays away for longer than the heartbeat timeout."""
+    provider, setting = trial.fleet.provider, trial.fleet.setting
+    # Answers take so long meanwhile that there is work left when it is back.
+    provider.latency = 10 * setting.latency
     trial.fleet.temporal.kill()
     time.sleep(FREEZE)
+    provider.latency = setting.latency
     trial.fleet.temporal.start()
+    trial.wounds.append(Wound(time.monotonic()))
+    return setting.concurrency
 
 
-def kill_postgres(trial: Trial) -> None:
+def kill_postgres(trial: Trial) -> int:
     """kill -9 of PostgreSQL, which is started again and recovers."""
     trial.fleet.database.kill()
     trial.fleet.database.start()
     trial.wounds.append(Wound(time.monotonic()))
+    return 0
 
 
-def restart_postgres(trial: Trial) -> None:
+def restart_postgres(trial: Trial) -> int:
     """`pg_ctl restart -m immediate` every few seconds for as long as the run lasts."""
     while trial.submitter.poll() is None:
         trial.fleet.database.restart_at_once()
         trial.wounds.append(Wound(time.monotonic()))
         until(_over(trial, time.monotonic() + BETWEEN_RESTARTS), patience=PATIENCE)
+    return 0
+
+
+def strike_all(trial: Trial) -> int:
+    """Everything is killed, one after the other, in any order; a worker that is killed is started again."""
+    strikes = [kill_worker, kill_submitter, kill_temporal, kill_postgres]
+    trial.chance.shuffle(strikes)
+    allowed = 0
+    for strike in strikes:
+        allowed += strike(trial)
+        trial.fleet.complete()
+    return allowed
 
 
 def _over(trial: Trial, end: float) -> Callable[[], bool]:
     return lambda: trial.submitter.poll() is not None or time.monotonic() > end
 
 
-def cancel(trial: Trial) -> None:
+def cancel(trial: Trial) -> int:
     """`assay cancel`."""
     done = trial.fleet.site.assay("cancel", trial.run_id)
     assert done.returncode == 0, done.stderr
+    return 0
 
 
 FAULTS = {
     "worker killed": Fault(
         strike=kill_worker,
-        bound=lambda setting: setting.concurrency,
-        because="a slot is kept until its result is in the ledger: a dead worker takes one call for each of its slots with it",
+        because="a seat is kept until its result is in the ledger: a dead worker takes one call for each of its seats with it",
     ),
-    "all workers killed": Fault(
-        strike=kill_all_workers,
-        bound=lambda setting: setting.workers * setting.concurrency,
-        because="the same for each of them",
-    ),
-    "worker frozen and thawed": Fault(
+    "all workers killed": Fault(strike=kill_all_workers, because="the same for all seats of the run"),
+    "worker frozen": Fault(
         strike=freeze_worker,
-        bound=lambda setting: setting.concurrency,
-        because="what it had in flight is refused when it wakes up, and then it makes no new call in a shard that others have",
+        because="what it had in flight is refused when it wakes up, and without its seats it makes no new call",
     ),
     "worker frozen in a write": Fault(
-        strike=freeze_worker_in_a_write,
-        bound=lambda setting: setting.concurrency,
-        because="the same; its transaction is ended before anybody misses it",
+        strike=freeze_worker_in_a_write, because="the same; the database ends its transaction before anybody misses it"
     ),
-    "submitter killed": Fault(
-        strike=kill_submitter,
-        bound=lambda _: 0,
-        because="it makes no calls",
-    ),
+    "submitter killed": Fault(strike=kill_submitter, because="it makes no calls"),
     "Temporal killed": Fault(
         strike=kill_temporal,
-        bound=lambda setting: setting.workers * setting.concurrency,
         because="workers go on meanwhile; one whose heartbeats come too late loses its shard like one that was frozen",
     ),
-    "Temporal away": Fault(
-        strike=lose_temporal,
-        bound=lambda setting: setting.workers * setting.concurrency,
-        because="all heartbeats come too late, so that every worker may lose its shard",
-    ),
+    "Temporal away": Fault(strike=lose_temporal, because="all heartbeats come too late, so that every worker may lose its shard"),
     "PostgreSQL killed": Fault(
-        strike=kill_postgres,
-        bound=lambda _: 0,
-        because="workers keep what they have until it can be written, and write it once",
+        strike=kill_postgres, because="workers keep what they have until it can be written, and write it once"
     ),
-    "PostgreSQL restarted on and on": Fault(
-        strike=restart_postgres,
-        bound=lambda _: 0,
-        because="the same, however often",
-    ),
-    "cancelled": Fault(
-        strike=cancel,
-        bound=lambda _: 0,
-        because="what is in flight comes to its end and is recorded",
-        is_cancel=True,
-    ),
+    "PostgreSQL restarted": Fault(strike=restart_postgres, because="the same, however often"),
+    "all of them killed": Fault(strike=strike_all, because="the sum of what each of them costs"),
+    "cancelled": Fault(strike=cancel, because="what is in flight comes to its end and is recorded", is_cancel=True),
 }

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import psycopg
 
+from assay.store.leases import ALL, Pool
 from tests.crash.job import steady
 from tests.crash.loops import Bench, set_up
 from tests.crash.provider import CountingProvider
@@ -25,7 +26,9 @@ SELECT owner, first, last FROM shard JOIN span USING (run, shard) JOIN run USING
     (SELECT count(*) FROM outcome WHERE outcome.run = span.run AND position BETWEEN first AND last)
 """
 
-_IDLE = "SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction' AND clock_timestamp() - state_change > '80 ms'"
+_WAITING = """
+SELECT pid FROM pg_stat_activity WHERE application_name = %s AND wait_event_type = 'Lock' AND query LIKE '%%INTO attempt%%'
+"""
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,8 +37,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     workers: int = 4
     records: int = 1_000
     """As many shards of 250 as there are workers, so that each has one and is free when it is through."""
-    concurrency: int = 8
-    """Calls in flight at most; the bound on repeated calls hangs on it, so that it is small."""
+    concurrency: int = 32
+    """Seats of the run: calls in flight at most, of all workers together."""
     shards: int = 1
     """In hand of a worker at most: what it has no time for goes to those who have nothing to do."""
     latency: float = 0.12
@@ -66,7 +69,8 @@ class Fleet(msgspec.Struct, kw_only=True):
 
     def _start(self) -> WorkerProcess:
         self.started += 1
-        worker = self.site.worker(f"worker-{self.started}", "--shards", str(self.setting.shards))
+        name = f"worker-{self.started}"
+        worker = self.site.worker(name, "--shards", str(self.setting.shards), PGAPPNAME=name)
         self.workers.append(worker)
         return worker
 
@@ -81,10 +85,23 @@ class Fleet(msgspec.Struct, kw_only=True):
                 held.setdefault(owner, []).append(range(first, last + 1))
         return held
 
-    def is_anybody_idle_in_a_transaction(self) -> bool:
-        """True when somebody has stood still in the middle of a transaction for longer than anybody should."""
+    def seats(self, run_id: str, worker: WorkerProcess) -> int:
+        """Calls that a worker may have in flight at most: what it was given of the seats of the run."""
         with psycopg.connect(self.database.address) as connection:
-            return bool(connection.execute(_IDLE).fetchall())
+            row = connection.execute("SELECT body FROM pool JOIN run USING (run) WHERE run_id = %s", (run_id,)).fetchone()
+        assert row is not None, "workers share the seats of a run"
+        shares = msgspec.json.decode(row[0], type=Pool).shares
+        return sum(share.held[ALL] for name, share in shares.items() if name.startswith(f"{owner_of(worker)}:"))
+
+    @contextmanager
+    def held_up_in_a_write(self, worker: WorkerProcess) -> Iterator[None]:
+        """Inside, a worker waits in the middle of a transaction in which it writes results; afterwards it could go on."""
+        address = self.database.address
+        # Who looks needs a connection of its own: in a transaction it would see the same again and again.
+        with psycopg.connect(address) as holding, psycopg.connect(address, autocommit=True) as looking:
+            holding.execute("LOCK TABLE attempt IN SHARE MODE")
+            until(lambda: bool(looking.execute(_WAITING, (worker.log.stem,)).fetchall()), patience=PATIENCE)
+            yield
 
     def close(self) -> None:
         for worker in self.workers:

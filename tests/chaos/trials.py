@@ -43,11 +43,14 @@ def tried(fleet: Fleet, fault: Fault, run_id: str, chance: random.Random) -> Fin
     trial = Trial(fleet=fleet, run_id=run_id, chance=chance, submitter=fleet.site.start(run_id))
     until(lambda: len(provider.heard) >= moment or trial.submitter.poll() is not None, patience=PATIENCE)
     struck = time.monotonic()
-    fault.strike(trial)
+    try:
+        bound = fault.strike(trial)
+    except AssertionError as problem:
+        return Finding(problems=[f"{run_id} could not be struck: {problem}", *_ended(trial, code=0)])
     ended = _ended(trial, code=CANCELLED if fault.is_cancel else 0)
     over = time.monotonic()
-    found = _examined(trial, fault)
-    found.seconds = over - begun
+    found = _examined(trial, is_cancel=fault.is_cancel)
+    found.bound, found.seconds = bound, over - begun
     found.recovery = over - struck if fault.is_cancel else _recovery(trial)
     found.problems = [*ended, *found.problems]
     if found.repeated > found.bound:
@@ -76,19 +79,17 @@ def _wait(wound: Wound, heard: list[tuple[float, str]]) -> float | None:
     return next((wait for wait in after if wait >= wound.settle), None)
 
 
-def _examined(trial: Trial, fault: Fault) -> Finding:
+def _examined(trial: Trial, *, is_cancel: bool) -> Finding:
     bench = trial.fleet.bench
     folder = bench.job.runs / trial.run_id
-    bound = fault.bound(trial.fleet.setting)
     if not (folder / "run_manifest.json").is_file():
-        return Finding(bound=bound, problems=["the run has no manifest"])
+        return Finding(problems=["the run has no manifest"])
     wanted, results = Counter(results_in(bench.job.runs / "peaceful")), Counter(results_in(folder))
-    problems = _cancelled(trial) if fault.is_cancel else problems_of(bench.job, trial.run_id, bench.expected)
+    problems = _cancelled(trial) if is_cancel else problems_of(bench.job, trial.run_id, bench.expected)
     return Finding(
         lost=(wanted - results).total(),
         duplicated=(results - wanted).total(),
         repeated=(bench.provider.calls - bench.calls).total(),
-        bound=bound,
         problems=problems,
     )
 

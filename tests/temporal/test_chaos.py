@@ -3,26 +3,24 @@
 import random
 from pathlib import Path
 
-import msgspec
-
-from tests.chaos.faults import FAULTS, Trial, freeze_worker, kill_worker
+from tests.chaos.faults import Fault, Trial, freeze_worker, kill_worker
 from tests.chaos.fleet import Setting, standing_fleet
 from tests.chaos.trials import tried
 from tests.store.databases import Database
 from tests.temporal.machines import TemporalProcess
 
 
-def strike_thrice(trial: Trial) -> None:
+def strike_thrice(trial: Trial) -> int:
     """Two of three workers are gone for longer than anybody waits for them."""
-    kill_worker(trial)
+    lost = kill_worker(trial)
     trial.fleet.complete()
     trial.fleet.database.restart_at_once()
-    freeze_worker(trial)
+    return lost + freeze_worker(trial)
 
 
 def test_a_run_that_is_struck_ends_like_one_in_peace(tmp_path: Path, temporal: TemporalProcess, database: Database) -> None:
-    setting = Setting(workers=2, records=500)
-    fault = msgspec.structs.replace(FAULTS["worker killed"], strike=strike_thrice, bound=lambda setting: 2 * setting.concurrency)
+    setting = Setting(workers=2, records=500, concurrency=16)
+    fault = Fault(strike=strike_thrice, because="one worker is killed and one frozen")
     with standing_fleet(tmp_path, temporal, database, setting) as fleet:
         found = tried(fleet, fault, "struck", random.Random(1))
     assert found.problems == []
