@@ -129,6 +129,21 @@ def test_calls_in_flight_over_all_workers_are_never_more_than_the_cap(run: Postg
     assert (len(seen), max(seen)) == (120, cap)
 
 
+def test_slots_in_use_are_handed_over_when_their_calls_are_over(run: PostgresLedger) -> None:
+    async def was_waiting() -> bool:
+        async with workers(run, plan_of(), count=2) as (one, other):
+            ours = one.gate("a", "candidate")
+            for _ in range(4):
+                await one.enter(ours)
+            waiting = asyncio.create_task(other.enter(other.gate("a", "candidate")))
+            was_waiting = await is_waiting(waiting, seconds=1.5)  # one has asked since, and was given a smaller part
+            one.leave(ours)
+            await asyncio.wait_for(waiting, PATIENCE)
+            return was_waiting
+
+    assert asyncio.run(was_waiting())
+
+
 def test_a_worker_that_was_frozen_does_not_use_what_others_have_by_now(run: PostgresLedger) -> None:
     async def was_waiting() -> bool:
         async with workers(run, plan_of(), count=1) as (frozen,):

@@ -130,14 +130,24 @@ def test_what_was_held_while_the_database_was_away_is_held_until_its_holder_coul
 
 def test_calls_wait_until_tokens_that_were_used_are_paid_off() -> None:
     desk = Desk()
-    assert desk.ask("a", used={"tokens": 5_000.0}, calls={"metered": 3}).moments["metered"] == ()
+    assert desk.ask("a", used={"tokens": (5_000.0, 10)}, calls={"metered": 3}).moments["metered"] == ()
     assert desk.ask("b", calls={"metered": 3}).waits["metered"] == pytest.approx(5.0 - BURST - AHEAD)
     desk.now += 5.0 - BURST
+    assert desk.ask("b", calls={"metered": 3}).moments["metered"] == (0.0,)
+
+
+def test_calls_under_way_are_expected_to_use_as_many_tokens_as_others_did() -> None:
+    desk = Desk()
+    desk.ask("a", used={"tokens": (1_000.0, 10)}, pending={"tokens": 30})
+    # The last second's worth is paid off, and thirty calls will use three more.
+    desk.now += 1.0
+    assert desk.ask("b", calls={"metered": 3}).waits["metered"] == pytest.approx(3.0 - BURST - AHEAD)
+    assert desk.ask("a", pending={"tokens": 0}).seats == {ALL: 0}
     assert desk.ask("b", calls={"metered": 3}).moments["metered"] == (0.0, 0.0, 0.0)
 
 
 def test_a_question_whose_answer_was_lost_charges_nothing_twice() -> None:
-    need = Need(worker="a", number=1, used={"tokens": 1_000.0})
+    need = Need(worker="a", number=1, used={"tokens": (1_000.0, 1)})
     once, _ = settle(Pool(), need, TERMS, now=1000.0, started=0.0)
     twice, _ = settle(once, need, TERMS, now=1000.1, started=0.0)
     assert twice.dues == once.dues

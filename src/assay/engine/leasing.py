@@ -279,9 +279,18 @@ class SharedLimits(Limits):
             held={ALL: max(self._seats, in_flight), **{name: max(lane.cap, lane.in_flight) for name, lane in self._capped.items()}},
             wanted=dict(self._told),
             calls=self._asked_calls,
-            used={rate: units for rate, meter in self._meters.items() if (units := meter.take())},
+            used={rate: used for rate, meter in self._meters.items() if (used := meter.take())[1]},
+            pending=self._pending(),
             refused=self._refusals,
         )
+
+    def _pending(self) -> dict[str, int]:
+        """Calls under way of which nobody knows yet what they use; those that wait for a moment are not under way."""
+        pending = {f"tokens/{lane.provider.name}": lane.in_flight for lane in self._lanes.values()}
+        for gate, rates in self._terms.metered.items():
+            for rate in rates:
+                pending[rate] += self._turnstiles[gate].stock - len(self._turnstiles[gate].waiting)
+        return {rate: max(0, pending[rate]) for rate in self._meters}
 
     def _heed(self, grant: Grant, asked: float) -> None:
         """Live by the answer to a question of this time."""

@@ -24,6 +24,11 @@ class Turnstile:
         self._passed = 0
 
     @property
+    def stock(self) -> int:
+        """Moments for calls that are still to come."""
+        return len(self._moments)
+
+    @property
     def is_low(self) -> bool:
         """True when the moments for calls that are still to come run out."""
         return 2 * len(self._moments) < self._stock
@@ -75,14 +80,16 @@ class Meter(Pace):
     def __init__(self, on_use: Callable[[], None]) -> None:
         super().__init__(None)
         self._on_use = on_use
-        self._units = 0.0
+        self._units, self._calls = 0.0, 0
 
     def charge(self, now: float, units: float = 1.0) -> None:  # noqa: ARG002  # the time of the ledger counts
-        """Use so many units."""
+        """Use so many units in one call."""
         self._units += units
+        self._calls += 1
         self._on_use()
 
-    def take(self) -> float:
-        """What was used since the last time."""
-        units, self._units = self._units, 0.0
-        return units
+    def take(self) -> tuple[float, int]:
+        """What was used since the last time, and by how many calls."""
+        used = self._units, self._calls
+        self._units, self._calls = 0.0, 0
+        return used

@@ -1,5 +1,6 @@
 """Limits that the workers of a run share: what each has and wants, and what it may do until it asks again."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from math import ceil
 from typing import Protocol
@@ -14,6 +15,10 @@ LATE = 0.5
 """Seconds after its moment in which a call may still be made; with the burst, a rate is exceeded by one second's worth at most."""
 AHEAD = 0.5
 """Seconds that calls are given out ahead of their moment: so much of a rate is lost with a worker at most."""
+_UNKNOWN = 1000.0
+"""Units that a call is expected to use of a metered rate, before the first is known."""
+_MEMORY = 50
+"""Calls of which the mean use is learned."""
 ALL = "all"
 """The seats of all calls of a run; those of a stage have its name."""
 
@@ -28,7 +33,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     gates: dict[str, tuple[str, ...]]
     """By gate, the rates that each call through it uses one unit of."""
     metered: dict[str, tuple[str, ...]] = {}
-    """By gate, the rates whose units are known afterwards: its calls wait until they are paid off."""
+    """By gate, the rates of which a call uses as many units as is known afterwards."""
     life: float = LIFE
 
 
@@ -44,8 +49,10 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     """Seats that there is work for, those in use included."""
     calls: dict[str, int] = {}
     """By gate, calls that wait for their moment."""
-    used: dict[str, float] = {}
-    """By rate, units used since the last question that are charged after the fact."""
+    used: dict[str, tuple[float, int]] = {}
+    """By metered rate, units used since the last question, and by how many calls."""
+    pending: dict[str, int] = {}
+    """By metered rate, calls of which it is not yet known what they use."""
     refused: dict[str, bytes] = {}
     """By provider, why this worker makes no further call."""
 
@@ -75,6 +82,7 @@ class Share(msgspec.Struct, frozen=True):
     wanted: dict[str, int]
     gates: tuple[str, ...]
     """Gates at which it has calls that wait."""
+    pending: dict[str, int]
     refused: dict[str, bytes]
 
 
@@ -84,6 +92,8 @@ class Pool(msgspec.Struct, frozen=True):
     at: float = 0.0
     dues: dict[str, float] = {}
     """By rate, until when it is used up."""
+    means: dict[str, float] = {}
+    """By metered rate, the units that a call uses."""
     shares: dict[str, Share] = {}
 
 
@@ -109,17 +119,19 @@ def settle(pool: Pool, need: Need, terms: Terms, *, now: float, started: float) 
     shares = {name: share for name, share in pool.shares.items() if at < max(share.expires, started + terms.life)}
     known = shares.pop(need.worker, None)
     is_new = known is None or need.number > known.number
-    dues = dict(pool.dues)
-    for rate, units in need.used.items() if is_new else ():
-        _charge(dues, rate, terms, at=at, units=units)
+    rates = _Rates(pool, terms, at=at, pending=(need.pending, *(share.pending for share in shares.values())))
+    for rate, (units, calls) in need.used.items() if is_new else ():
+        rates.learn(rate, units, calls)
     parts = {name: _part(name, cap, need, shares) for name, cap in terms.seats.items()}
     seats = {name: max(0, min(parts[name], cap - _held(name, shares.values()))) for name, cap in terms.seats.items()}
+    pending = Counter(need.pending)
     moments: dict[str, tuple[float, ...]] = {}
     waits: dict[str, float] = {}
     for gate, calls in need.calls.items():
         rivals = 1 + sum(gate in share.gates for share in shares.values())
-        given, waits[gate] = _moments(gate, calls, terms, dues=dues, at=at, rivals=rivals)
+        given, waits[gate] = rates.moments(gate, calls, rivals=rivals)
         moments[gate] = tuple(moment - at for moment in given)
+        pending.update(dict.fromkeys(terms.metered.get(gate, ()), len(given)))
     grant = Grant(
         at=at,
         seats=seats,
@@ -130,13 +142,14 @@ def settle(pool: Pool, need: Need, terms: Terms, *, now: float, started: float) 
     )
     held = {name: max(count, need.held.get(name, 0)) for name, count in seats.items()}
     gates = tuple(gate for gate, calls in need.calls.items() if calls)
-    shares[need.worker] = Share(at + terms.life, need.number, held, need.wanted, gates, need.refused)
-    return Pool(at, dues, shares), grant
+    shares[need.worker] = Share(at + terms.life, need.number, held, need.wanted, gates, dict(pending), need.refused)
+    return Pool(at, rates.dues, rates.means, shares), grant
 
 
 def without(pool: Pool, worker: str) -> Pool:
     """The pool when a worker has left."""
-    return Pool(pool.at, pool.dues, {name: share for name, share in pool.shares.items() if name != worker})
+    shares = {name: share for name, share in pool.shares.items() if name != worker}
+    return msgspec.structs.replace(pool, shares=shares)
 
 
 def _held(name: str, shares: Iterable[Share]) -> int:
@@ -156,20 +169,46 @@ def _part(name: str, cap: int, need: Need, shares: Mapping[str, Share]) -> int:
     return level + (greedy.index(need.worker) < odd)
 
 
-def _charge(dues: dict[str, float], rate: str, terms: Terms, *, at: float, units: float = 1.0) -> None:
-    dues[rate] = max(dues.get(rate, 0.0), at) + units * 60.0 / terms.rates[rate]
+class _Rates:
+    """The rates of a pool while one question is settled."""
 
+    def __init__(self, pool: Pool, terms: Terms, *, at: float, pending: Iterable[Mapping[str, int]]) -> None:
+        self.dues, self.means = dict(pool.dues), dict(pool.means)
+        self._terms, self._at = terms, at
+        self._pending: Counter[str] = Counter()
+        for calls in pending:
+            self._pending.update(calls)
 
-def _moments(gate: str, calls: int, terms: Terms, *, dues: dict[str, float], at: float, rivals: int) -> tuple[list[float], float]:
-    """Moments for calls through a gate, and how long to wait before asking for more."""
-    rates = terms.gates[gate]
-    most = min((ceil(terms.rates[rate] / 60.0 * AHEAD / rivals) for rate in rates), default=calls)
-    given: list[float] = []
-    while True:
-        moment = max([at, *(dues.get(rate, 0.0) - BURST for rate in (*rates, *terms.metered.get(gate, ())))])
-        if moment > at + AHEAD or len(given) == min(calls, most):
-            # Half of what is given out ahead is left when the next ones are asked for, and many are asked for together.
-            return given, max(moment - AHEAD - at, AHEAD / 2)
-        given.append(moment)
-        for rate in rates:
-            _charge(dues, rate, terms, at=at)
+    def learn(self, rate: str, units: float, calls: int) -> None:
+        """Charge what calls have used, and expect the same of others."""
+        self._charge(rate, units)
+        mean = self.means.get(rate)
+        self.means[rate] = units / calls if mean is None else mean + (units / calls - mean) * min(1.0, calls / _MEMORY)
+
+    def moments(self, gate: str, calls: int, *, rivals: int) -> tuple[list[float], float]:
+        """Moments for calls through a gate, and how long to wait before asking for more."""
+        fixed, metered = self._terms.gates[gate], self._terms.metered.get(gate, ())
+        paces = [*(self._terms.rates[rate] for rate in fixed), *(self._terms.rates[rate] / self._mean(rate) for rate in metered)]
+        most = min([calls, *(ceil(pace / 60.0 * AHEAD / rivals) for pace in paces)])
+        given: list[float] = []
+        while True:
+            dues = [*(self.dues.get(rate, 0.0) for rate in fixed), *(self._expected(rate) for rate in metered)]
+            moment = max([self._at, *(due - BURST for due in dues)])
+            if moment > self._at + AHEAD or len(given) == most:
+                # Half of what is given out ahead is left when the next ones are asked for, and many are asked for together.
+                return given, max(moment - AHEAD - self._at, AHEAD / 2)
+            given.append(moment)
+            self._pending.update(metered)
+            for rate in fixed:
+                self._charge(rate, 1.0)
+
+    def _charge(self, rate: str, units: float) -> None:
+        self.dues[rate] = max(self.dues.get(rate, 0.0), self._at) + units * 60.0 / self._terms.rates[rate]
+
+    def _expected(self, rate: str) -> float:
+        """Until when the rate is used up if the calls that are under way use what others did."""
+        units = self._pending[rate] * self._mean(rate)
+        return max(self.dues.get(rate, 0.0), self._at) + units * 60.0 / self._terms.rates[rate]
+
+    def _mean(self, rate: str) -> float:
+        return max(1.0, self.means.get(rate, _UNKNOWN))
