@@ -7,19 +7,22 @@ import sys
 from measure import HERE
 from run import PARTS
 
+WHOLE = ("validate", "run", "metrics", "pages")
+
 
 def main() -> None:
     """Measure validation, then runs, then metrics, then pages."""
     parser = argparse.ArgumentParser(prog="bench", description="Measure validation, runs, metrics and pages.")
     parser.add_argument(
-        "parts", nargs="*", metavar="PART", help=f"validate, run, metrics, pages, or of run: {', '.join(PARTS)}; default: all"
+        "parts", nargs="*", metavar="PART", help=f"{', '.join(WHOLE)}, many, or of run: {', '.join(PARTS)}; default: all but many"
     )
     parser.add_argument("--quick", action="store_true", help="small sizes: the ratios are rough")
     parser.add_argument("--repeat", type=int, default=3, metavar="N", help="the smallest of N measurements counts (default 3)")
+    parser.add_argument("--rows", action="append", metavar="N", help="of many: so many rows; may be repeated")
     parser.add_argument("--write", action="store_true", help="renew the pages in docs/explanation")
     options = parser.parse_args()
-    parts = options.parts or ["validate", "run", "metrics", "pages"]
-    unknown = [part for part in parts if part not in ("validate", "run", "metrics", "pages", *PARTS)]
+    parts = options.parts or WHOLE
+    unknown = [part for part in parts if part not in (*WHOLE, "many", *PARTS)]
     if unknown:
         parser.error(f"there is no part '{unknown[0]}'")
     passed = ["--repeat", str(options.repeat), *["--quick"] * options.quick, *["--write"] * options.write]
@@ -32,6 +35,8 @@ def main() -> None:
         measure("metrics.py", passed)
     if "pages" in parts:
         measure("pages.py", passed)
+    if "many" in parts:
+        measure("many.py", passed + [word for rows in options.rows or () for word in ("--rows", rows)])
 
 
 def measure(name: str, options: list[str]) -> None:

@@ -95,6 +95,11 @@ class Report:
         }
 
 
+def issue_members(issue: Issue) -> dict[str, Any]:
+    """An issue as the report writes it."""
+    return _dataset_error(issue) if issue.severity == "error" and issue.index is None else _record_error(issue)
+
+
 def _dataset_error(issue: Issue) -> dict[str, Any]:
     shown = _place({"code": issue.code, "message": issue.message, "path": issue.path}, issue)
     return _contract_fields(shown, issue)

@@ -84,16 +84,18 @@ _Loads = dict[tuple[Stage, str], _Load]
 
 def estimate_cost(planned: PlannedRuns, *, environ: Mapping[str, str], now: float) -> CostEstimate:
     """The calls and the cost of planned runs, without a call."""
-    cases = _sample(planned)
+    settings = [OpenPlugins(plan, planned.plugins).into(settings_of(plan)) for plan in planned.plans]
+    loads: list[_Loads] = [{} for _ in planned.plans]
+    sampled = 0
+    for case, attachments in _sample(planned):
+        sampled += 1
+        for own, load in zip(settings, loads, strict=True):
+            _add_asks(case, own, attachments=attachments, loads=load)
     pricing = _Pricing(environ, datetime.fromtimestamp(now, UTC))
-    scale = planned.valid_records / max(len(cases), 1)
+    scale = planned.valid_records / max(sampled, 1)
     models: list[ModelEstimate] = []
-    for plan in planned.plans:
-        loads: _Loads = {}
-        settings = OpenPlugins(plan, planned.plugins).into(settings_of(plan))
-        for case, attachments in cases:
-            _add_asks(case, settings, attachments=attachments, loads=loads)
-        models += pricing.models(plan, loads, scale * plan.repeat)
+    for plan, load in zip(planned.plans, loads, strict=True):
+        models += pricing.models(plan, load, scale * plan.repeat)
     costs = [model.cost for model in models if model.cost is not None]
     return CostEstimate(
         models=tuple(models),
@@ -101,17 +103,17 @@ def estimate_cost(planned: PlannedRuns, *, environ: Mapping[str, str], now: floa
         cost=fsum(costs) if len(costs) == len(models) else None,
         known_cost=fsum(costs),
         records=planned.valid_records,
-        sampled=len(cases),
+        sampled=sampled,
     )
 
 
 _Texts = dict[str, str]
 
 
-def _sample(planned: PlannedRuns) -> list[tuple[Case, _Texts]]:
-    """Every so many-th of the selected cases, with the texts of its attachments."""
+def _sample(planned: PlannedRuns) -> Iterator[tuple[Case, _Texts]]:
+    """Every so many-th of the selected cases, with the texts of its attachments, one at a time."""
     step = max(1, ceil(planned.valid_records / SAMPLED))
-    return [(case, _attachments(case, dataset)) for number, (case, dataset) in enumerate(_selected(planned)) if number % step == 0]
+    return ((case, _attachments(case, dataset)) for number, (case, dataset) in enumerate(_selected(planned)) if number % step == 0)
 
 
 def _selected(planned: PlannedRuns) -> Iterator[tuple[Case, DatasetInput]]:

@@ -17,7 +17,6 @@ from assay.engine.tally import FREE, UNTIMED
 from assay.grading import INCONSISTENT, Way, settings_of, way_of
 from assay.metrics.facts import RecordFacts
 from assay.metrics.profiles import Range
-from assay.store.folder import RunFolder
 from assay.store.ledger import FinishedRecord
 
 VOLATILE_FIELDS = (
@@ -30,8 +29,6 @@ VOLATILE_FIELDS = (
 
 _decode_case = msgspec.json.Decoder(Case).decode
 _NO_USAGE = Usage()
-UNEVALUATED = frozenset({"timeout", "evaluation_error", "cancelled", "skipped"})
-"""Statuses of valid records that have no grade."""
 INVALID_LABEL = "format_or_schema_violation"
 """Failure label of records that broke their contract."""
 LATENCY_EXCEEDED = "latency_exceeded"
@@ -568,9 +565,3 @@ def cluster_of(case: Case, key: str) -> str:
     """The cluster that a case belongs to; empty without a key or a value."""
     value = member(case.metadata, key) if key else None
     return "" if value is None else member_text(value)
-
-
-def failed_evaluations(run: RunFolder) -> frozenset[tuple[str, int]]:
-    """What a run could not evaluate and a retry takes up again: the record's hash, and which of several answers it is."""
-    lines = run.lines("predictions.jsonl")
-    return frozenset((line["record_sha256"], line.get("sample", 0)) for line in lines if line["status"] in UNEVALUATED)

@@ -12,13 +12,14 @@ from assay.core.plan import Plan, changed_settings, plan_sha256, read_plan
 from assay.core.run_result import GateResult, RunListing, RunResult
 from assay.core.run_state import TERMINAL, RunCounts, State, count_records
 from assay.engine.engines import PROBLEM, TEMPORAL, carry_out, unless_sealed, wind_up
-from assay.engine.evidence import failed_evaluations, iso
+from assay.engine.evidence import iso
 from assay.engine.folders import ACTIVE, UPLOAD, RunFolders, check_place, folders_of, run_ids
 from assay.engine.homes import SEALED_IN, are_elsewhere, bring_home, fetch_same, home_of, note_store, publish_sealed
 from assay.engine.run import open_or_create
 from assay.engine.shown import ShownPlan, own_secrets
 from assay.engine.states import COUNTS
 from assay.engine.surroundings import Interrupted, Surroundings
+from assay.engine.unevaluated import has_failed_evaluations
 from assay.store.batch_book import NOTE as BATCHES
 from assay.store.batch_book import BatchRow
 from assay.store.folder import RunFolder, open_run_folder
@@ -123,7 +124,7 @@ def retry_plan(folders: RunFolders, run_id: str) -> Plan:
         raise UsageProblem(f"run '{folders.run_id}' has not ended", hint=f"go on with it: assay resume {folders.run_id}")
     run = open_run_folder(folders.sealed)
     plan = _sealed_plan(run)
-    if not failed_evaluations(run):
+    if not has_failed_evaluations(run):
         raise UsageProblem(f"run '{folders.run_id}' has no failed records", hint="there is nothing to repeat")
     if plan.imported is not None:
         raise UsageProblem(

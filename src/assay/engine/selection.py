@@ -14,7 +14,9 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from assay.core.case import Case
+from assay.core.issue import Issue
 from assay.core.plan import DatasetPlan, Plan
+from assay.core.report import issue_members
 from assay.engine.attachments import folder_of
 from assay.engine.inputs import DatasetInput, Glance, cases_of, file_stem, glances, reread
 from assay.engine.members import member, member_text
@@ -202,27 +204,30 @@ def _pinned(entry: Case | int, dataset: DatasetInput) -> Case | int:
     return msgspec.structs.replace(entry, attachments=attachments)
 
 
-def _row(entry: Case | int, record_id: str | None, *, issues: dict[int, list[dict[str, Any]]], position: int) -> RecordRow:
+def _row(entry: Case | int, record_id: str | None, *, issues: dict[int, list[Issue]], position: int) -> RecordRow:
     if isinstance(entry, int):
-        return RecordRow(position, record_id, "", None, _encode(issues[entry]))
+        return RecordRow(position, record_id, "", None, _written(issues[entry]))
     # The answers to one record come one after the other, and its warnings are told with the first.
     warnings = issues.pop(entry.index, None)
-    return RecordRow(position, record_id, entry.record_sha256, _encode(entry), _encode(warnings) if warnings else b"")
+    return RecordRow(position, record_id, entry.record_sha256, _encode(entry), _written(warnings) if warnings else b"")
 
 
-def _broken_id(issues: list[dict[str, Any]]) -> str | None:
-    return next((issue["record_id"] for issue in issues if issue.get("record_id") is not None), None)
+def _broken_id(issues: Iterable[Issue]) -> str | None:
+    return next((issue.record_id for issue in issues if issue.record_id is not None), None)
 
 
-def _issues(dataset: DatasetInput) -> dict[int, list[dict[str, Any]]]:
-    """Errors and warnings of each record, as the report writes them."""
-    report = dataset.report.to_dict()
+def _issues(dataset: DatasetInput) -> dict[int, list[Issue]]:
+    """Errors and warnings of each record, errors first."""
+    report = dataset.report
     is_conversation = dataset.plan.contract == "conversation_v1"
-    found = (*report["dataset_errors"], *report["record_errors"], *report["warnings"])
-    by_record: dict[int, list[dict[str, Any]]] = {}
-    for issue in found:
+    by_record: dict[int, list[Issue]] = {}
+    for issue in (*report.dataset_errors, *report.record_errors, *report.warnings):
         # A record of conversation_v1 is a conversation here, but a turn in its report.
-        index = issue.get("conversation", 0) if is_conversation else issue.get("index")
+        index = (issue.conversation or 0) if is_conversation else issue.index
         if index is not None:
             by_record.setdefault(index, []).append(issue)
     return by_record
+
+
+def _written(issues: Iterable[Issue]) -> bytes:
+    return _encode([issue_members(issue) for issue in issues])

@@ -11,7 +11,6 @@ from assay.core.outcome import Cancelled
 from assay.core.plan import read_plan
 from assay.core.run_state import TERMINAL, RunCounts, State, count_records, final_state
 from assay.engine.case import PROVIDER_REFUSED
-from assay.engine.evidence import failed_evaluations
 from assay.engine.finalize import finalize
 from assay.engine.folders import RunFolders
 from assay.engine.garbage import rare_collection
@@ -20,6 +19,7 @@ from assay.engine.pairs import compared_records
 from assay.engine.selection import prepared_records
 from assay.engine.shown import own_secrets
 from assay.engine.surroundings import Surroundings
+from assay.engine.unevaluated import Evaluations, failed_evaluations
 from assay.store.folder import RunFolder, open_run_folder
 from assay.store.ledger import READ, Ledger, RecordRow
 from assay.store.ledgers import pointed_to
@@ -157,8 +157,8 @@ def _refusal(ledger: Ledger, counts: RunCounts) -> str:
     return next(refused, "")
 
 
-def _among(records: Iterable[RecordRow], failed: frozenset[tuple[str, int]]) -> Iterator[RecordRow]:
-    kept = (record for record in records if record.case is not None and (record.sha256, sample_of(record.case)) in failed)
+def _among(records: Iterable[RecordRow], failed: Evaluations) -> Iterator[RecordRow]:
+    kept = (record for record in records if record.case is not None and failed.has(record.sha256, sample_of(record.case)))
     return (msgspec.structs.replace(record, position=position) for position, record in enumerate(kept))
 
 
