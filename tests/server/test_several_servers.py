@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from assay import api
 from tests.crash.job import VERDICT
 from tests.crash.provider import Answer, CountingProvider
 from tests.server.serving import PATIENCE, Serving
+from tests.store.buckets import Bucket, running_bucket
 from tests.store.databases import Database
 
 CONCURRENCY = 4
@@ -41,8 +43,17 @@ def server_over(database: Database, folder: Path, provider: CountingProvider) ->
 
 
 @pytest.fixture(scope="module")
+def bucket() -> Iterator[Bucket]:
+    """An object store, and the variables with which everybody finds it."""
+    with running_bucket() as bucket, pytest.MonkeyPatch.context() as environ:
+        for name, value in bucket.environ.items():
+            environ.setenv(name, value)
+        yield bucket
+
+
+@pytest.fixture(scope="module")
 def servers(
-    database: Database, provider: CountingProvider, tmp_path_factory: pytest.TempPathFactory
+    database: Database, provider: CountingProvider, bucket: Bucket, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Serving, Serving]]:
     """Two of them, each with a folder of its own."""
     folder = tmp_path_factory.mktemp("servers")
@@ -133,6 +144,18 @@ def test_of_a_run_that_ended_elsewhere_a_server_says_how_and_where_its_artifacts
     assert (records.status, str(first.runs_dir / run_id) in records.json["error"]["message"]) == (404, True)
     assert second.ask("GET", f"/runs/{run_id}").status == 404
     assert second.ask("POST", f"/v1/runs/{run_id}/cancel").status == 409
+
+
+def test_a_run_of_the_command_that_is_in_a_store_is_shown_whole(
+    servers: tuple[Serving, Serving], database: Database, tmp_path: Path
+) -> None:
+    dataset = tmp_path / "dataset.json"
+    dataset.write_text(json.dumps(document("stored", 4)), encoding="utf-8")
+    placed = {"ledger": database.address, "store": "s3://runs/servers"}
+    (result,) = api.run(dataset, model="scripted/echo", judge="scripted/judge-5", runs_dir=str(tmp_path / "runs"), **placed)
+    shown = servers[1].ask("GET", f"/v1/runs/{result.run_id}").json
+    records = servers[1].ask("GET", f"/v1/runs/{result.run_id}/records").json
+    assert (shown["state"], shown["metrics"], records["total"]) == ("completed", result.metrics, 4)
 
 
 def test_the_same_key_at_two_servers_at_once_makes_one_run(servers: tuple[Serving, Serving], provider: CountingProvider) -> None:

@@ -138,9 +138,10 @@ class _Keeper:
     def end(self) -> None:
         """Let the next one have the run; where the database is away, the lease ends by itself."""
         self._is_over.set()
-        self._thread.join()
-        with suppress(StoreUnavailable):
-            self._lease.release()
+        self._thread.join(LEASE_SECONDS)
+        if not self._thread.is_alive():
+            with suppress(StoreUnavailable):
+                self._lease.release()
 
     def _renew(self) -> None:
         while not self._is_over.wait(LEASE_SECONDS / _RENEWALS):

@@ -51,6 +51,10 @@ class SharedRuns:
             point_to(folders.active, self.address)
         return True
 
+    def check(self) -> None:
+        """Raises StoreUnavailable when the ledger does not answer."""
+        self._catalogue.has("")
+
     def standing(self, run_id: str) -> StandingRow | None:
         """Where a run of the ledger stands at this moment."""
         return next(iter(self._catalogue.standings([run_id])), None)

@@ -97,7 +97,7 @@ class StandingRow(msgspec.Struct, frozen=True):
     is_driven: bool
     """Somebody works on it."""
     problem: str
-    """Why the servers have given it up."""
+    """Why the servers have given it up, or what keeps workers from going on."""
     notes: dict[str, str]
     """How many records of each kind there were, and where the artifacts are, of a run that has ended."""
 

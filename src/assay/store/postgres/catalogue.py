@@ -16,7 +16,8 @@ SELECT run_id, state, records, is_cancel_requested,
     (SELECT count(*) FROM outcome WHERE outcome.run = run.run),
     submission.run IS NOT NULL,
     coalesce(driver.until >= clock_timestamp(), false) OR EXISTS (SELECT FROM note WHERE note.run = run.run AND name = 'temporal'),
-    coalesce(convert_from(submission.problem, 'UTF8'), ''),
+    coalesce(nullif(convert_from(submission.problem, 'UTF8'), ''),
+        (SELECT convert_from(value, 'UTF8') FROM note WHERE note.run = run.run AND name = 'problem'), ''),
     coalesce((SELECT jsonb_object_agg(name, convert_from(value, 'UTF8')) FROM note
         WHERE note.run = run.run AND name IN ('counts', 'sealed_in', 'store')), '{}'::jsonb)
 FROM run LEFT JOIN submission USING (run) LEFT JOIN driver USING (run)

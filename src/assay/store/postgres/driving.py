@@ -5,7 +5,7 @@ from typing import Any, LiteralString
 import psycopg
 
 from assay.store.lock import LEASE_SECONDS
-from assay.store.postgres.connection import Link
+from assay.store.postgres.connection import FIRST_PATIENCE, Link
 
 _PATIENCE = 2.0
 """Seconds that one question is tried again; whoever asks does so again and again."""
@@ -35,22 +35,27 @@ class PostgresLease:
 
     def take(self) -> bool:
         """Begin to drive; False while another one does. Raises StoreUnavailable when nobody can say."""
-        return self._changed(_TAKE)
+        # A database that is about to come back is waited for, as everywhere before anything has begun.
+        first = Link(self._link.address, patience=FIRST_PATIENCE)
+        try:
+            return self._changed(_TAKE, first)
+        finally:
+            self._link.take_over(first)
 
     def renew(self) -> bool:
         """Go on driving for the time of a lease; False when another one has taken over."""
-        return self._changed(_RENEW)
+        return self._changed(_RENEW, self._link)
 
     def release(self) -> None:
         """Let the next one drive."""
-        self._changed(_RELEASE)
+        self._changed(_RELEASE, self._link)
 
     def close(self) -> None:
         """Let go of the connection."""
         self._link.close()
 
-    def _changed(self, statement: LiteralString) -> bool:
+    def _changed(self, statement: LiteralString, link: Link) -> bool:
         def change(database: psycopg.Connection[Any]) -> bool:
             return database.execute(statement, self._values).rowcount == 1
 
-        return self._link.transact(change)
+        return link.transact(change)

@@ -28,6 +28,8 @@ from assay.surfaces.server.turns import Turns
 from assay.surfaces.server.workshop import Workshop
 
 Answer = Response[bytes]
+LOOK_SECONDS = 1.0
+"""Between two looks at all runs of a ledger."""
 T = TypeVar("T")
 
 
@@ -91,8 +93,15 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
     def listed(self, *, max_age: float = 0.0) -> list[RunListing]:
         """All runs, the newest first, as they may be told of."""
+        if self.shared is not None and max_age:
+            # Whoever looks again and again shares one question a second.
+            max_age = max(max_age, LOOK_SECONDS)
         listings = self.listings.newest_first(max_age=max_age)
         return [msgspec.structs.replace(listing, note=self.told(listing.note)) if listing.note else listing for listing in listings]
+
+    def mark(self, run_id: str) -> str:
+        """Names where a run stands that another server drives, as of a second ago; empty for one that has to be looked at."""
+        return "" if self.shared is None or self.queue.snapshot(run_id) is not None else self.shared.mark(run_id)
 
     def told(self, message: str) -> str:
         """A message for those who may not know where on this machine the runs are."""

@@ -55,13 +55,10 @@ async def _events(server: Server, run_id: str, *, seen: str, request_id: str) ->
 
 def _look_at(server: Server, run_id: str, *, request_id: str) -> Callable[[], RunView]:
     """What looks at a run; one of a shared ledger is read again only when one question about all of those says that it moved."""
-    shared = server.shared
-    if shared is None:
-        return lambda: run_view(server, run_id, request_id=request_id)
     kept: dict[str, RunView] = {}
 
     def look() -> RunView:
-        mark = shared.mark(run_id)
+        mark = server.mark(run_id)
         if not mark or mark not in kept:
             kept.clear()
             kept[mark] = run_view(server, run_id, request_id=request_id)

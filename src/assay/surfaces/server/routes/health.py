@@ -22,13 +22,15 @@ async def healthz(request: AnyRequest) -> Answer:
 
 @get("/readyz", sync_to_thread=True, query=NoQuery, answer=Health, errors=(503,))
 def readyz(request: AnyRequest) -> Answer:
-    """Say whether a run could be taken now: there is room in the queue and on the disk, and the runs can be written."""
+    """Say whether a run could be taken now: there is room in the queue and on the disk, runs can be written, the ledger answers."""
     read_query(request, NoQuery)
     server = server_of(request)
     if not os.access(server.runs_dir, os.W_OK):
         raise Refusal(503, "the folder of the runs cannot be written", headers={"Retry-After": str(RETRY_SECONDS)})
     if shutil.disk_usage(server.runs_dir).free < server.settings.max_bytes:
         raise Refusal(503, "the disk of the runs is full", headers={"Retry-After": str(RETRY_SECONDS)})
+    if server.shared is not None:
+        server.shared.check()
     with server.queue.seat():
         return answered(Health(status="ok", version=__version__, request_id=request_id_of(request)))
 

@@ -175,10 +175,13 @@ async def live_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
 
 
 async def _standing_events(server: Server, run_id: str, *, reader: Reader) -> AsyncIterator[bytes]:
-    seen = b""
-    quiet = 0.0
+    seen = told = b""
+    marked, quiet = "", 0.0
     while not server.queue.is_stopping:
-        told = await asyncio.to_thread(server.look, run_id, lambda run: _told(server, run, reader=reader))
+        mark = await asyncio.to_thread(server.mark, run_id)
+        if not mark or mark != marked:
+            told = await asyncio.to_thread(server.look, run_id, lambda run: _told(server, run, reader=reader))
+            marked = mark
         if told != seen:
             yield told
             seen, quiet = told, 0.0
