@@ -1,8 +1,9 @@
 """Several servers over one ledger: each answers for every run, and when one is gone another goes on with what it drove."""
 
 import json
+import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from pathlib import Path
@@ -14,7 +15,7 @@ from assay import api
 from tests.crash.job import VERDICT
 from tests.crash.provider import Answer, CountingProvider
 from tests.server.serving import PATIENCE, Serving
-from tests.store.buckets import Bucket, running_bucket
+from tests.store.buckets import running_bucket
 from tests.store.databases import Database
 
 CONCURRENCY = 4
@@ -43,19 +44,20 @@ def server_over(database: Database, folder: Path, provider: CountingProvider) ->
 
 
 @pytest.fixture(scope="module")
-def bucket() -> Iterator[Bucket]:
+def environ() -> Iterator[Mapping[str, str]]:
     """An object store, and the variables with which everybody finds it."""
     with running_bucket() as bucket, pytest.MonkeyPatch.context() as environ:
         for name, value in bucket.environ.items():
             environ.setenv(name, value)
-        yield bucket
+        yield os.environ
 
 
 @pytest.fixture(scope="module")
 def servers(
-    database: Database, provider: CountingProvider, bucket: Bucket, tmp_path_factory: pytest.TempPathFactory
+    database: Database, provider: CountingProvider, environ: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Serving, Serving]]:
     """Two of them, each with a folder of its own."""
+    assert "AWS_ENDPOINT_URL" in environ
     folder = tmp_path_factory.mktemp("servers")
     with server_over(database, folder / "a", provider) as first, server_over(database, folder / "b", provider) as second:
         yield first, second

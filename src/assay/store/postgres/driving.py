@@ -35,6 +35,7 @@ class PostgresLease:
 
     def take(self) -> bool:
         """Begin to drive; False while another one does. Raises StoreUnavailable when nobody can say."""
+        self._link.close()
         # A database that is about to come back is waited for, as everywhere before anything has begun.
         first = Link(self._link.address, patience=FIRST_PATIENCE)
         try:
