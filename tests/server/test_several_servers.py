@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -192,12 +194,47 @@ def test_a_server_that_is_stopped_hands_its_runs_over(servers: tuple[Serving, Se
     first.start()
 
 
+def check_orphan(server: Serving, run_id: str, name: str) -> None:
+    """The run has ended here, with every record once."""
+    assert server.ended(run_id)["state"] == "completed"
+    lines = (server.runs_dir / run_id / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
+    assert Counter(json.loads(line)["record_id"] for line in lines) == Counter(f"{name}-{number}" for number in range(150))
+
+
+@pytest.mark.heavy
+def test_a_server_that_was_frozen_and_wakes_up_leaves_the_run_to_its_successor(
+    servers: tuple[Serving, Serving], provider: CountingProvider
+) -> None:
+    first, second = servers
+    run_id = submitted(first, "frozen", 150)
+    begun(first, run_id, 20)
+    os.kill(first.pid, signal.SIGSTOP)
+    second.wait_for(lambda: calls_about(provider, "frozen").total() > 150)
+    os.kill(first.pid, signal.SIGCONT)
+    check_orphan(second, run_id, "frozen")
+    assert first.ended(run_id)["state"] == "completed"
+    assert 0 <= calls_about(provider, "frozen").total() - 300 <= 2 * CONCURRENCY
+
+
+@pytest.mark.heavy
+def test_a_run_outlives_a_database_that_is_away_for_longer_than_a_lease(
+    servers: tuple[Serving, Serving], database: Database, provider: CountingProvider
+) -> None:
+    first, _ = servers
+    run_id = submitted(first, "away", 150)
+    begun(first, run_id, 20)
+    database.stop()
+    time.sleep(15)
+    database.start()
+    assert first.ended(run_id)["state"] == "completed"
+    assert 0 <= calls_about(provider, "away").total() - 300 <= 2 * CONCURRENCY
+
+
 def test_when_a_server_is_killed_another_finishes_its_run(servers: tuple[Serving, Serving], provider: CountingProvider) -> None:
     first, second = servers
     run_id = submitted(first, "orphaned", 150)
     begun(first, run_id, 20)
     first.kill()
-    assert events_of(second, run_id)[-1]["data"]["state"] == "completed"
-    lines = (second.runs_dir / run_id / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
-    assert Counter(json.loads(line)["record_id"] for line in lines) == Counter(f"orphaned-{number}" for number in range(150))
+    assert events_of(second, run_id)[-1]["event"] == "end"
+    check_orphan(second, run_id, "orphaned")
     assert 0 <= calls_about(provider, "orphaned").total() - 300 <= CONCURRENCY
