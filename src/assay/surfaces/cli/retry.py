@@ -6,8 +6,10 @@ import click
 import msgspec
 
 from assay import api
+from assay.core.placement import HERE, Placement
 from assay.surfaces.cli.chart_files import charts_option, check_charts
 from assay.surfaces.cli.pipeline import Pipeline, github_option, junit_option
+from assay.surfaces.cli.placement import placement_of, store_option
 from assay.surfaces.cli.progress import RunProgress
 from assay.surfaces.cli.run_options import (
     RUN,
@@ -53,6 +55,7 @@ Exit codes:
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
 @click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
 @mlflow_option
+@store_option
 @click.pass_context
 def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
     """Entry of the command; see HELP."""
@@ -69,15 +72,22 @@ def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) ->
         charts=given["charts"],
         mlflow=given["mlflow"],
     )
-    context.exit(retry(run, given["run_id"], shown=shown))
+    context.exit(retry(run, given["run_id"], shown=shown, placement=placement_of(given)))
 
 
-def retry(run: str, run_id: str | None, *, shown: Shown) -> int:
+def retry(run: str, run_id: str | None, *, shown: Shown, placement: Placement = HERE) -> int:
     """Run what the old run could not evaluate, and say how it went as an exit code."""
     found = api.open_run(run, runs_dir=shown.runs_dir)
     parent, shown = found.result, msgspec.structs.replace(shown, runs_dir=str(found.folders.runs_dir))
     again = command_line("resume", run_id or "latest", shown=shown)
     with RunProgress(run_id or f"retry of {parent.run_id}", is_quiet=shown.is_quiet, resume=again) as progress:
         progress.announce(f"the failed records of {parent.run_id} · {parent.candidate}")
-        result = api.retry(parent.run_id, runs_dir=shown.runs_dir, run_id=run_id, watch=progress.watch, takes_signals=True)
+        result = api.retry(
+            parent.run_id,
+            runs_dir=shown.runs_dir,
+            run_id=run_id,
+            watch=progress.watch,
+            takes_signals=True,
+            placement=placement,
+        )
     return conclude([result], shown)
