@@ -7,12 +7,12 @@ import sys
 from measure import HERE
 from run import PARTS
 
-WHOLE = ("validate", "run", "metrics", "pages")
+WHOLE = ("validate", "run", "metrics", "pages", "machines")
 
 
 def main() -> None:
-    """Measure validation, then runs, then metrics, then pages."""
-    parser = argparse.ArgumentParser(prog="bench", description="Measure validation, runs, metrics and pages.")
+    """Measure validation, then runs, then metrics, then pages, then runs on many machines."""
+    parser = argparse.ArgumentParser(prog="bench", description="Measure all that assay does.")
     parser.add_argument(
         "parts", nargs="*", metavar="PART", help=f"{', '.join(WHOLE)}, many, or of run: {', '.join(PARTS)}; default: all but many"
     )
@@ -35,6 +35,8 @@ def main() -> None:
         measure("metrics.py", passed)
     if "pages" in parts:
         measure("pages.py", passed)
+    if "machines" in parts:
+        measure("machines.py", passed)
     if "many" in parts:
         measure("many.py", passed + [word for rows in options.rows or () for word in ("--rows", rows)])
 

@@ -21,7 +21,6 @@ from assay.engine.request import RunRequest
 from assay.engine.run import open_or_create
 from assay.engine.selection import prepared_records
 from assay.store.ledger import SHARD_SIZE, Entry, Ledger
-from assay.store.sqlite import open_ledger
 from cases import cases_file
 from stub import ANSWER, CANDIDATE, JUDGE, VERDICT
 
@@ -59,7 +58,7 @@ def main(count: int, folder: Path) -> dict[str, float]:
     (plan,) = planned.plans
     folders = RunFolders(folder, RUN_ID)
     open_or_create(plan, folders, at=time.time())
-    ledger = open_ledger(folders.ledger)
+    ledger = folders.open_ledger()
     ledger.set_state("queued", "validating", at=time.time())
     with watch.on("input"):
         ledger.replace_records(prepared_records(plan, planned.inputs))

@@ -45,6 +45,7 @@ def site(plant: Plant) -> Iterator[Plant]:
     own.provider.calls.clear()
     yield own
     own.leave()
+    own.provider.latency = LATENCY
 
 
 @pytest.fixture(scope="session")

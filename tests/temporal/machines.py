@@ -158,6 +158,11 @@ class Plant(Site, frozen=True, kw_only=True):
         self.started.append(process)
         return process
 
+    def write_run_file(self, name: str, **members: Any) -> None:
+        """The job's run file with other members, under another name."""
+        run_file = json.loads((self.folder / "run.json").read_text(encoding="utf-8"))
+        (self.folder / name).write_text(json.dumps({**run_file, **members}), encoding="utf-8")
+
     def leave(self) -> None:
         """Let nothing outlive a test, whatever became of it; and let the provider count anew."""
         for process in self.started:

@@ -23,9 +23,7 @@ def test_a_worker_that_is_told_to_stop_finishes_its_calls_and_hands_its_shards_b
 
 
 def test_what_a_worker_lacks_is_told_with_its_name_and_the_run_goes_on_when_it_is_mended(site: Plant) -> None:
-    run_file = json.loads((site.folder / "run.json").read_text(encoding="utf-8"))
-    run_file["providers"][0]["key_variable"] = "PLANT_KEY"
-    (site.folder / "keyed.json").write_text(json.dumps(run_file), encoding="utf-8")
+    site.write_run_file("keyed.json", providers=[{"name": "stub", "base_url": site.provider.base_url, "key_variable": "PLANT_KEY"}])
     starting = site.start("keyed", "--limit", "20", file="keyed.json", PLANT_KEY="secret")
     with site.worker("poor") as poor:
         _, complained = starting.communicate(timeout=PATIENCE)

@@ -38,7 +38,7 @@ def test_a_run_goes_on_without_whoever_started_it(busy: Plant) -> None:
     starting = busy.start("orphan")
     busy.asked(100)
     starting.kill()
-    until(lambda: (busy.runs / "orphan").is_dir())
+    until(lambda: (busy.runs / "orphan").is_dir() and not (busy.runs / ".active" / "orphan").is_dir())
     assert busy.problems("orphan") == []
     assert busy.repeated == 0
 
@@ -61,3 +61,16 @@ def test_a_run_whose_workflow_is_cancelled_is_cancelled(busy: Plant) -> None:
     result = finished(starting)
     assert result["state"] == "cancelled"
     assert result["counts"]["evaluated_records"] > 0
+
+
+def test_a_budget_is_kept_over_all_workers(site: Plant) -> None:
+    # Only a public address has a price; the provider plays the proxy that leads there.
+    priced = [{"name": "azure", "kind": "openai", "base_url": "http://eval.openai.azure.com/v1"}]
+    site.write_run_file("priced.json", candidates=["azure/gpt-4o"], judges=["azure/gpt-4o-mini"], providers=priced, max_cost=0.015)
+    site.provider.latency = 0.1
+    proxy = {"http_proxy": site.provider.base_url.removesuffix("/v1")}
+    with site.worker("one", "--shards", "1", **proxy), site.worker("two", "--shards", "1", **proxy):
+        result = finished(site.start("spent", file="priced.json"))
+    assert result["counts"]["cancelled_records"] > 0
+    # Each of them alone would have spent as much.
+    assert 0.015 <= result["metrics"]["cost_usd"]["sum"] < 2 * 0.015

@@ -6,8 +6,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-import msgspec
-
 from assay.core.ask import Reply
 from assay.core.plan import FUNCTIONS, ModelPlan, Plan
 from assay.engine.attachments import attachment_reader
@@ -43,7 +41,10 @@ async def opened_room(ledger: Ledger, plan: Plan, surroundings: Surroundings, *,
         ):
             tally = await journal.call(_tally, ledger, plan, started=surroundings.clock())
             room = _furnished(plan, surroundings, journal=journal, models=models, tally=tally, limits=limits)
-            yield msgspec.structs.replace(room, settings=grading_settings(plan, plugins), cache=cache)
+            room.settings, room.cache = grading_settings(plan, plugins), cache
+            # A large file of answers takes a while to read, in which others are not to be kept waiting.
+            room.responses = surroundings.answers or await asyncio.to_thread(open_responses, plan)
+            yield room
     finally:
         await journal.close()
         if cache is not None:
@@ -68,7 +69,6 @@ def _furnished(
         crew=Crew(plan.concurrency),
         stop=limits.stop,
         attachments=attachment_reader(plan, inputs[0].attachments if inputs else None, stop=limits.stop),
-        responses=surroundings.answers or open_responses(plan),
         judged=surroundings.judged,
         watcher=None if observe is None else Watcher(observe, plan, environ=surroundings.environ, clock=surroundings.clock),
         clock=surroundings.clock,
