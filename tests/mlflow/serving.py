@@ -79,6 +79,8 @@ def answering(status: int, body: bytes) -> Iterator[str]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Exchange)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -58,8 +58,11 @@ def faulty_provider(*plays: Play, tls: bool = False, host: str = "127.0.0.1") ->
             server.socket = _with_tls(server.socket)
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         shown = f"[{host}]" if ":" in host else host
-        yield f"{'https' if tls else 'http'}://{shown}:{server.server_address[1]}/v1"
-        server.shutdown()
+        try:
+            yield f"{'https' if tls else 'http'}://{shown}:{server.server_address[1]}/v1"
+        finally:
+            # A server that is not told would go on to look at the number of its closed socket, whosever that is by then.
+            server.shutdown()
 
 
 def _with_tls(listening: socket.socket) -> socket.socket:

@@ -69,9 +69,11 @@ def server(serve: Callable[[socket.socket], None]) -> Iterator[int]:
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
         threading.Thread(target=accept, daemon=True).start()
-        yield listening.getsockname()[1]
-        # Wakes the thread that waits for a connection.
-        listening.shutdown(socket.SHUT_RDWR)
+        try:
+            yield listening.getsockname()[1]
+        finally:
+            # Wakes the thread that waits for a connection.
+            listening.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager

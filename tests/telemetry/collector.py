@@ -81,5 +81,7 @@ def collector(*, status: int = 200, delay: float = 0.0) -> Iterator[Collector]:
     with Server(("127.0.0.1", 0), Receiver) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         found.url = f"http://127.0.0.1:{server.server_address[1]}"
-        yield found
-        server.shutdown()
+        try:
+            yield found
+        finally:
+            server.shutdown()
