@@ -66,12 +66,18 @@ class _Door(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Whoever is killed leaves connections behind: nothing to tell of."""
+
+
 @contextmanager
 def gateway_to(bucket: Bucket) -> Iterator[Gateway]:
     """A door that is open for the time of a block."""
     door = type("Door", (_Door,), {"behind": bucket})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), door)
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), door)
     door.gateway = gateway = Gateway(server.server_address[1])
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
