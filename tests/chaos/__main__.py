@@ -1,19 +1,28 @@
 """`python -m tests.chaos`: ends, freezes and restarts the parts of a run on many machines, and checks that nothing is lost."""
 
 import argparse
+import os
 import random
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tests.chaos.faults import FAULTS
 from tests.chaos.fleet import Fleet, Setting, standing_fleet
+from tests.chaos.servers import server_killed
 from tests.chaos.trials import RECOVERY_LIMIT, Finding, tried
 from tests.store.databases import running_database
 from tests.temporal.machines import running_temporal
 
 HEADINGS = ("fault", "times", "lost", "duplicated", "calls repeated (allowed)", f"recovery s (limit {RECOVERY_LIMIT:g})", "verdict")
+
+TRIALS: dict[str, Callable[[Fleet, str, random.Random], Finding]] = {
+    **{name: partial(tried, fault=fault) for name, fault in FAULTS.items()},
+    "API server killed": server_killed,
+}
 
 
 def main() -> int:
@@ -24,10 +33,11 @@ def main() -> int:
         _say(f"a run in peace of {options.records} records, then faults with {options.workers} workers")
         setting = Setting(workers=options.workers, records=options.records, shards=options.shards)
         with standing_fleet(Path(folder), temporal, database, setting) as fleet:
-            found = {name: _trials(fleet, name, options) for name in options.only or FAULTS}
+            found = {name: _trials(fleet, name, options) for name in options.only or TRIALS}
     _say("", *_table([HEADINGS, *(_row(name, findings) for name, findings in found.items())]))
     problems = [f"{name}: {line}" for name, findings in found.items() for finding in findings for line in _problems(finding)]
-    _say("", f"{len(problems)} problems, {time.monotonic() - begun:.0f} s", *problems[:40])
+    machine = f"{os.cpu_count()} cores, load average {os.getloadavg()[2]:.0f}"
+    _say("", f"{len(problems)} problems, {time.monotonic() - begun:.0f} s on {machine}", *problems[:40])
     return int(bool(problems))
 
 
@@ -35,7 +45,7 @@ def _trials(fleet: Fleet, name: str, options: argparse.Namespace) -> list[Findin
     findings = []
     for number in range(options.times):
         chance = random.Random(f"{options.seed} {name} {number}")
-        found = tried(fleet, FAULTS[name], f"{name.replace(' ', '-').lower()}-{number}", chance)
+        found = TRIALS[name](fleet, f"{name.replace(' ', '-').lower()}-{number}", chance)
         findings.append(found)
         recovery = "" if found.recovery is None else f", recovery {found.recovery:.1f} s"
         repeated = f"{found.repeated} of {found.bound} calls repeated"
@@ -75,7 +85,7 @@ def _say(*lines: str) -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--times", type=int, default=3, help="how often each fault happens, each time to another run")
-    parser.add_argument("--only", action="append", choices=FAULTS, metavar="FAULT", help=f"only this one: {', '.join(FAULTS)}")
+    parser.add_argument("--only", action="append", choices=TRIALS, metavar="FAULT", help=f"only this one: {', '.join(TRIALS)}")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--records", type=int, default=1_000)
     parser.add_argument("--shards", type=int, default=1, help="shards that each worker has in hand at most")

@@ -5,6 +5,8 @@ import random
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -32,8 +34,14 @@ class Finding(msgspec.Struct, kw_only=True):
     seconds: float = 0.0
     problems: list[str] = []
 
+    def allow(self, bound: int, *, because: str) -> None:
+        """So many calls may be repeated, and more are a problem."""
+        self.bound = bound
+        if self.repeated > bound:
+            self.problems.append(f"{self.repeated} calls were repeated, and {bound} are allowed: {because}")
 
-def tried(fleet: Fleet, fault: Fault, run_id: str, chance: random.Random) -> Finding:
+
+def tried(fleet: Fleet, run_id: str, chance: random.Random, *, fault: Fault) -> Finding:
     """What a run is worth that is struck at a random moment of its first half."""
     fleet.complete()
     provider, needed = fleet.provider, fleet.bench.calls.total()
@@ -49,12 +57,11 @@ def tried(fleet: Fleet, fault: Fault, run_id: str, chance: random.Random) -> Fin
         return Finding(problems=[f"{run_id} could not be struck: {problem}", *_ended(trial, code=0)])
     ended = _ended(trial, code=CANCELLED if fault.is_cancel else 0)
     over = time.monotonic()
-    found = _examined(trial, is_cancel=fault.is_cancel)
-    found.bound, found.seconds = bound, over - begun
-    found.recovery = over - struck if fault.is_cancel else _recovery(trial)
-    found.problems = [*ended, *found.problems]
-    if found.repeated > found.bound:
-        found.problems.append(f"{found.repeated} calls were repeated, and {found.bound} are allowed: {fault.because}")
+    found = counted(fleet, fleet.bench.job.runs / run_id)
+    found.seconds = over - begun
+    found.recovery = over - struck if fault.is_cancel else recovery_of(trial.wounds, provider.heard)
+    found.problems = [*ended, *_problems(trial, is_cancel=fault.is_cancel)]
+    found.allow(bound, because=fault.because)
     return found
 
 
@@ -68,30 +75,35 @@ def _ended(trial: Trial, *, code: int) -> list[str]:
     return [] if ended == code else [f"it ended with {ended} instead of {code}: {complained}"]
 
 
-def _recovery(trial: Trial) -> float | None:
-    waits = [_wait(wound, trial.fleet.provider.heard) for wound in trial.wounds]
+def recovery_of(wounds: Sequence[Wound], heard: Sequence[tuple[float, str]]) -> float | None:
+    """Seconds until somebody went on with what was interrupted, the longest; None when nothing was left to do."""
+    waits = [_wait(wound, heard) for wound in wounds]
     return max((wait for wait in waits if wait is not None), default=None)
 
 
-def _wait(wound: Wound, heard: list[tuple[float, str]]) -> float | None:
+def _wait(wound: Wound, heard: Sequence[tuple[float, str]]) -> float | None:
     """Seconds until a call is heard for what was interrupted; None when there was nothing left to ask."""
     after = (at - wound.at for at, case in heard if wound.cases is None or case in wound.cases)
     return next((wait for wait in after if wait >= wound.settle), None)
 
 
-def _examined(trial: Trial, *, is_cancel: bool) -> Finding:
-    bench = trial.fleet.bench
-    folder = bench.job.runs / trial.run_id
-    if not (folder / "run_manifest.json").is_file():
-        return Finding(problems=["the run has no manifest"])
-    wanted, results = Counter(results_in(bench.job.runs / "peaceful")), Counter(results_in(folder))
-    problems = _cancelled(trial) if is_cancel else problems_of(bench.job, trial.run_id, bench.expected)
+def counted(fleet: Fleet, folder: Path) -> Finding:
+    """How many results and calls a run has beside those of a run in peace."""
+    bench = fleet.bench
+    wanted = Counter(results_in(bench.job.runs / "peaceful"))
+    results = Counter(results_in(folder)) if (folder / "predictions.jsonl").is_file() else Counter[str]()
     return Finding(
         lost=(wanted - results).total(),
         duplicated=(results - wanted).total(),
         repeated=(bench.provider.calls - bench.calls).total(),
-        problems=problems,
     )
+
+
+def _problems(trial: Trial, *, is_cancel: bool) -> list[str]:
+    bench = trial.fleet.bench
+    if not is_cancel or not (bench.job.runs / trial.run_id / "run_manifest.json").is_file():
+        return problems_of(bench.job, trial.run_id, bench.expected)
+    return _cancelled(trial)
 
 
 def _cancelled(trial: Trial) -> list[str]:

@@ -22,6 +22,6 @@ def test_a_run_that_is_struck_ends_like_one_in_peace(tmp_path: Path, temporal: T
     setting = Setting(workers=2, records=500, concurrency=16)
     fault = Fault(strike=strike_thrice, because="one worker is killed and one frozen")
     with standing_fleet(tmp_path, temporal, database, setting) as fleet:
-        found = tried(fleet, fault, "struck", random.Random(1))
+        found = tried(fleet, "struck", random.Random(1), fault=fault)
     assert found.problems == []
     assert (found.lost, found.duplicated) == (0, 0)
