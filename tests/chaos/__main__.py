@@ -84,7 +84,7 @@ def _say(*lines: str) -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("--times", type=int, default=3, help="how often each fault happens, each time to another run")
+    parser.add_argument("--times", type=int, default=2, help="how often each fault happens, each time to another run")
     parser.add_argument("--only", action="append", choices=TRIALS, metavar="FAULT", help=f"only this one: {', '.join(TRIALS)}")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--records", type=int, default=1_000)

@@ -47,6 +47,8 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """Does it, and returns how many calls may be made once more because of it."""
     because: str
     """Why so many."""
+    is_early: bool = False
+    """It happens before the first call."""
     is_cancel: bool = False
     """The run is to end as cancelled."""
 
@@ -86,6 +88,14 @@ def kill_all_workers(trial: Trial) -> int:
     return trial.fleet.setting.concurrency
 
 
+def kill_sealers(trial: Trial) -> int:
+    """The same after the last call of the run, so that it hits whoever writes the artifacts."""
+    heard, needed = trial.fleet.provider.heard, trial.fleet.bench.calls.total()
+    until(lambda: len(heard) >= needed, patience=PATIENCE)
+    time.sleep(trial.chance.uniform(0.0, 1.0))
+    return kill_all_workers(trial)
+
+
 def freeze_worker(trial: Trial) -> int:
     """A worker stands still for longer than the heartbeat timeout, as a paused virtual machine does, and wakes up."""
     worker, cases = _victim(trial)
@@ -114,6 +124,14 @@ def kill_submitter(trial: Trial) -> int:
     kill(trial.submitter)
     trial.wounds.append(Wound(time.monotonic()))
     trial.submitter = following(trial.fleet.site, trial.run_id)
+    return 0
+
+
+def kill_preparer(trial: Trial) -> int:
+    """kill -9 of the command that starts the run, while it validates and writes records; it is given once more."""
+    time.sleep(trial.chance.uniform(0.5, 4.0))
+    kill(trial.submitter)
+    trial.submitter = trial.fleet.site.start(trial.run_id)
     return 0
 
 
@@ -183,6 +201,7 @@ FAULTS = {
         because="a seat is kept until its result is in the ledger: a dead worker takes one call for each of its seats with it",
     ),
     "all workers killed": Fault(strike=kill_all_workers, because="the same for all seats of the run"),
+    "all workers killed at the end": Fault(strike=kill_sealers, because="the same; the last results may not be written"),
     "worker frozen": Fault(
         strike=freeze_worker,
         because="what it had in flight is refused when it wakes up, and without its seats it makes no new call",
@@ -191,6 +210,7 @@ FAULTS = {
         strike=freeze_worker_in_a_write, because="the same; the database ends its transaction before anybody misses it"
     ),
     "submitter killed": Fault(strike=kill_submitter, because="it makes no calls"),
+    "submitter killed at the start": Fault(strike=kill_preparer, because="it makes no calls", is_early=True),
     "Temporal killed": Fault(
         strike=kill_temporal,
         because="workers go on meanwhile; one whose heartbeats come too late loses its shard like one that was frozen",

@@ -13,7 +13,7 @@ import msgspec
 
 from assay import api
 from tests.chaos.faults import HEARTBEAT_TIMEOUT, Fault, Trial, Wound
-from tests.chaos.fleet import PATIENCE, Fleet, results_in
+from tests.chaos.fleet import PATIENCE, Fleet, kill, results_in
 from tests.crash.check import problems_of, stable_artifacts
 from tests.temporal.machines import until
 
@@ -44,22 +44,29 @@ class Finding(msgspec.Struct, kw_only=True):
 def tried(fleet: Fleet, run_id: str, chance: random.Random, *, fault: Fault) -> Finding:
     """What a run is worth that is struck at a random moment of its first half."""
     fleet.complete()
-    provider, needed = fleet.provider, fleet.bench.calls.total()
-    provider.calls.clear()
-    provider.heard.clear()
-    begun, moment = time.monotonic(), round(chance.uniform(0.05, 0.4) * needed)
+    fleet.provider.calls.clear()
+    fleet.provider.heard.clear()
     trial = Trial(fleet=fleet, run_id=run_id, chance=chance, submitter=fleet.site.start(run_id))
-    until(lambda: len(provider.heard) >= moment or trial.submitter.poll() is not None, patience=PATIENCE)
+    try:
+        return _struck(trial, fault)
+    finally:
+        kill(trial.submitter)
+
+
+def _struck(trial: Trial, fault: Fault) -> Finding:
+    heard, begun = trial.fleet.provider.heard, time.monotonic()
+    moment = 0 if fault.is_early else round(trial.chance.uniform(0.05, 0.4) * trial.fleet.bench.calls.total())
+    until(lambda: len(heard) >= moment or trial.submitter.poll() is not None, patience=PATIENCE)
     struck = time.monotonic()
     try:
         bound = fault.strike(trial)
     except AssertionError as problem:
-        return Finding(problems=[f"{run_id} could not be struck: {problem}", *_ended(trial, code=0)])
+        return Finding(problems=[f"{trial.run_id} could not be struck: {problem}", *_ended(trial, code=0)])
     ended = _ended(trial, code=CANCELLED if fault.is_cancel else 0)
     over = time.monotonic()
-    found = counted(fleet, fleet.bench.job.runs / run_id)
+    found = counted(trial.fleet, trial.fleet.bench.job.runs / trial.run_id)
     found.seconds = over - begun
-    found.recovery = over - struck if fault.is_cancel else recovery_of(trial.wounds, provider.heard)
+    found.recovery = over - struck if fault.is_cancel else recovery_of(trial.wounds, heard)
     found.problems = [*ended, *_problems(trial, is_cancel=fault.is_cancel)]
     found.allow(bound, because=fault.because)
     return found
@@ -69,8 +76,7 @@ def _ended(trial: Trial, *, code: int) -> list[str]:
     try:
         _, complained = trial.submitter.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
-        trial.submitter.kill()
-        return ["the run has not come to its end", *trial.submitter.communicate()[1].splitlines()[-3:]]
+        return ["the run has not come to its end"]
     ended = trial.submitter.returncode
     return [] if ended == code else [f"it ended with {ended} instead of {code}: {complained}"]
 
