@@ -51,19 +51,20 @@ def trees() -> dict[str, ast.Module]:
     return {name: ast.parse(text) for name, text in MODULES.items()}
 
 
+@cache
+def nodes() -> list[tuple[str, ast.AST]]:
+    """Every node of the package that a rule speaks of, with its module."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)
+    return [(name, node) for name, tree in trees().items() for node in ast.walk(tree) if isinstance(node, kinds)]
+
+
 def functions() -> Iterator[tuple[str, Function]]:
     """Every function of the package with the place to name in a failure."""
-    for name, tree in trees().items():
-        for node in ast.walk(tree):
-            if isinstance(node, Function):
-                yield f"{name}:{node.lineno} {node.name}", node
+    return ((f"{name}:{node.lineno} {node.name}", node) for name, node in nodes() if isinstance(node, Function))
 
 
 def classes() -> Iterator[tuple[str, ast.ClassDef]]:
-    for name, tree in trees().items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef):
-                yield f"{name}:{node.lineno} {node.name}", node
+    return ((f"{name}:{node.lineno} {node.name}", node) for name, node in nodes() if isinstance(node, ast.ClassDef))
 
 
 def parameters(node: Function) -> list[ast.arg]:
@@ -87,12 +88,18 @@ def public_definitions() -> Iterator[tuple[str, Function | ast.ClassDef]]:
                     holders.extend([node] if isinstance(node, ast.ClassDef) else [])
 
 
-def repository_files() -> Iterator[tuple[str, str]]:
+def paths_in(folder: Path) -> Iterator[Path]:
+    """Every file of the repository below a folder; others, such as those of an environment, are not even looked for."""
+    for path in sorted(folder.iterdir()):
+        if not NOT_OURS.search(path.relative_to(ROOT).as_posix()):
+            yield from paths_in(path) if path.is_dir() else [path]
+
+
+@cache
+def repository_files() -> list[tuple[str, str]]:
     """Path and text of every file that belongs to the repository but pictures and this one, which spells what it forbids."""
-    for path in sorted(ROOT.rglob("*")):
-        name = path.relative_to(ROOT).as_posix()
-        if path.is_file() and not NOT_OURS.search(name) and path.suffix != ".png" and path != Path(__file__):
-            yield name, path.read_bytes().decode("utf-8", "replace")
+    paths = (path for path in paths_in(ROOT) if path.suffix != ".png" and path != Path(__file__))
+    return [(path.relative_to(ROOT).as_posix(), path.read_bytes().decode("utf-8", "replace")) for path in paths]
 
 
 def sections(page: str) -> list[str]:
@@ -137,7 +144,7 @@ def test_every_public_function_and_class_has_a_docstring() -> None:
 
 
 def test_nothing_catches_every_exception() -> None:
-    handlers = [(name, node) for name, tree in trees().items() for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)]
+    handlers = [(name, node) for name, node in nodes() if isinstance(node, ast.ExceptHandler)]
     blind = [name for name, node in handlers if node.type is None or re.search(r"\b(Base)?Exception\b", ast.unparse(node.type))]
     assert len(handlers) > 0
     assert {name: blind.count(name) for name in blind} == BLIND_EXCEPTS_ALLOWED
