@@ -7,7 +7,7 @@ import click
 import pytest
 import yaml
 
-from assay.surfaces.cli.main import main
+from assay.surfaces.cli.main import program
 
 FOLDER = Path(__file__).parent.parent / "examples" / "deploy"
 COMPOSE = yaml.safe_load((FOLDER / "compose.yaml").read_text(encoding="utf-8"))
@@ -16,8 +16,8 @@ OURS = sorted(name for name, service in COMPOSE["services"].items() if service["
 
 def command_of(service: str) -> tuple[click.Command, list[str]]:
     name, *arguments = COMPOSE["services"][service]["command"]
-    context = click.Context(main)
-    found = main.get_command(context, name)
+    context = click.Context(program)
+    found = program.get_command(context, name)
     assert found is not None
     return found, arguments
 

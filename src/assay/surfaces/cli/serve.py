@@ -8,7 +8,7 @@ import msgspec
 
 from assay.core.errors import MissingExtra
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.placement import ledger_option, placement_of, store_option
+from assay.surfaces.cli.placement import engine_option, ledger_option, placement_of, store_option, temporal_options
 from assay.surfaces.cli.run_options import runs_dir_option
 from assay.surfaces.cli.telemetry import telemetry_of, telemetry_options, telling
 from assay.surfaces.printable import printable
@@ -18,7 +18,8 @@ HELP = """Show runs in the browser, and serve the contract batch_v1 over HTTP: t
 Open the address that it prints to look at the runs of the folder, whoever made them; /docs lists the addresses for programs.
 Without a key only this machine can reach it; listening elsewhere needs keys, which `assay keys` makes. A run that was accepted
 survives everything: what is unfinished when the server ends goes on at its next start. With --ledger several servers share their
-runs: each answers for all of them, and when one is gone another goes on with what it drove.
+runs: each answers for all of them, and when one is gone another goes on with what it drove. With --engine temporal workers on other
+machines evaluate them (assay worker).
 """
 
 EPILOG = """\b
@@ -26,6 +27,7 @@ Examples:
   assay serve
   assay serve --port 9000 --runs-dir /srv/runs --config server.yaml
   assay serve --ledger postgresql://assay@db.example.org/assay --store s3://bucket/runs
+  assay serve --ledger postgresql://assay@db.example.org/assay --engine temporal --temporal temporal.example.org:7233
   assay keys add ci --scope write && assay serve --host 0.0.0.0
   curl -H 'Content-Type: application/json' --data-binary @data.json 'http://127.0.0.1:8321/v1/runs?model=openai/gpt-5-mini'
 
@@ -42,6 +44,8 @@ Exit codes:
 @click.option("--config", default="", envvar="ASSAY_SERVER_CONFIG", metavar="FILE", help="Settings of the service, in YAML.")
 @ledger_option("Share runs with other servers in PostgreSQL: postgresql://user@host/database.  [default: a file for each run]")
 @store_option
+@engine_option
+@temporal_options(is_short=True)
 @telemetry_options
 @click.pass_context
 def command(context: click.Context, /, host: str, port: int, *, runs_dir: str, config: str, **given: Any) -> None:
