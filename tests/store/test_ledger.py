@@ -6,6 +6,7 @@ import pytest
 
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.outcome import Cancelled, Failed, Invalid
+from assay.core.run_state import State
 from assay.store.ledger import SHARD_BYTES, SHARD_SIZE, Claim, Entry, Fenced, RecordRow
 from tests.store.books import Book
 from tests.store.samples import attempt, done, graded, rows
@@ -224,4 +225,14 @@ def test_no_claim_from_before_holds_for_a_new_input(book: Book) -> None:
     ledger.claim(0, owner="b")
     with pytest.raises(Fenced):
         ledger.append(stale, [done(0)])
+    ledger.close()
+
+
+@pytest.mark.parametrize("state", ["running", "finalizing", "completed"])
+def test_the_records_of_a_run_that_is_worked_on_are_not_written_anew(book: Book, state: State) -> None:
+    ledger = book.new()
+    ledger.set_state("queued", state, at=2.0)
+    with pytest.raises(Fenced):
+        ledger.replace_records(rows(7))
+    assert ledger.counts() == {"open": 3}
     ledger.close()

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 import msgspec
 
@@ -21,7 +22,7 @@ from assay.engine.shown import own_secrets
 from assay.engine.surroundings import Surroundings
 from assay.engine.unevaluated import Evaluations, failed_evaluations
 from assay.store.folder import RunFolder, open_run_folder
-from assay.store.ledger import READ, Ledger, RecordRow
+from assay.store.ledger import READ, Fenced, Ledger, RecordRow
 from assay.store.ledgers import pointed_to
 from assay.store.redact import Redactor
 
@@ -40,13 +41,14 @@ class RunStates:
 
     def prepare(self) -> None:
         """Write the records of a run that is new, so that it can be worked on."""
-        if self.state == "queued":
-            self._enter("validating")
-        if self.state == "validating":
-            if READ not in self._ledger.run().notes:
-                with rare_collection():
-                    self._ledger.replace_records(self._records())
-            self._enter("running")
+        # Somebody on another machine may do the same at the same moment: whoever is second finds it done.
+        self._ledger.set_state("queued", "validating", at=self._now())
+        if self.state != "validating":
+            return
+        if READ not in self._ledger.run().notes:
+            with rare_collection(), suppress(Fenced):
+                self._ledger.replace_records(self._records())
+        self._ledger.set_state("validating", "running", at=self._now())
 
     def seal(self) -> None:
         """Publish the artifacts of a run on which nothing is left to be done, and end it; raises RunSealed where something is.
@@ -109,17 +111,14 @@ class RunStates:
         records = prepared_records(self.plan, self._surroundings.inputs)
         return _among(records, failed_evaluations(self.parent())) if self.plan.parent_run_id else records
 
-    def _enter(self, state: State, at: float | None = None) -> None:
-        if not self._ledger.set_state(self.state, state, at=self._now() if at is None else at):
-            raise self._taken_over()
-
     def _now(self) -> float:
         """Never before the last state was entered, whatever became of the clock."""
         return max(self._surroundings.clock(), self._ledger.run().states[-1][1])
 
     def _decide(self) -> None:
         """Fix the final state and its time before anything is published, so that a repetition publishes the same."""
-        is_cancelled = self._ledger.run().is_cancel_requested
+        row = self._ledger.run()
+        is_cancelled = row.is_cancel_requested
         if is_cancelled:
             self._ledger.close_open(Cancelled(message="the run was cancelled"))
         elif self._ledger.shards():
@@ -137,7 +136,8 @@ class RunStates:
         if blocked:
             redactor = Redactor(own_secrets(self.plan, self._surroundings.environ))
             self._ledger.set_note("blocked", redactor.text(blocked))
-        self._enter("finalizing", at)
+        if not self._ledger.set_state(row.state, "finalizing", at=at):
+            raise self._taken_over()
 
     def _taken_over(self) -> RunSealed:
         return RunSealed(f"run '{self.plan.run_id}' was taken over by another process", hint="look at it with: assay runs")

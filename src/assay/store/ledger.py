@@ -15,6 +15,8 @@ SHARD_BYTES = 8 << 20
 """Bytes at most of the records in a shard, which a worker takes into memory together; a larger record is a shard of its own."""
 READ = "read"
 """Under this name a note says that the records came with the run, and need not be read from its datasets."""
+UNPREPARED: tuple[State, ...] = ("queued", "validating")
+"""States in which the records of a run may be written: nobody works on them yet."""
 NOWHERE = (1 << 63) - 1
 """A position that no record has: the largest whole number that a database can be asked for."""
 
@@ -103,7 +105,7 @@ class StandingRow(msgspec.Struct, frozen=True):
 
 
 class Fenced(Exception):
-    """Another worker has claimed the shard; what this one wanted to append is refused."""
+    """Somebody else goes on with the shard, or with the run; what this one wanted to write is refused."""
 
 
 class Finished(Protocol):
@@ -134,7 +136,8 @@ class Ledger(Protocol):
     def replace_records(self, rows: Iterable[RecordRow]) -> int:
         """Write the whole input anew, in one transaction and in constant memory; returns the number of records.
 
-        This is where shards begin and end: at so many records, or before so many bytes.
+        This is where shards begin and end: at so many records, or before so many bytes. Raises Fenced when the run is worked on
+        already, and then nothing was changed.
         """
 
     def shards(self) -> Sequence[int]:

@@ -15,7 +15,7 @@ from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
 from assay.core.outcome import Outcome
 from assay.core.run_state import State
 from assay.store.failures import database_errors, disk_errors, sync_folder
-from assay.store.ledger import SHARD_SIZE, Claim, Entry, Fenced, FinishedRecord, OpenRecord, RecordRow, RunRow, askable
+from assay.store.ledger import SHARD_SIZE, UNPREPARED, Claim, Entry, Fenced, FinishedRecord, OpenRecord, RecordRow, RunRow, askable
 from assay.store.ledger_rows import (
     Groups,
     attempts_of,
@@ -214,6 +214,9 @@ class SqliteLedger:
         """
         records = 0
         with self.transaction() as database:
+            (state,) = database.execute("SELECT state FROM run").fetchone()
+            if state not in UNPREPARED:
+                raise Fenced(f"the run is {state}")
             for table in ("record", "attempt", "outcome", "span"):
                 database.execute(f"DELETE FROM {table}")
             # Epochs go on, so that no claim from before holds again.

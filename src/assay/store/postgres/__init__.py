@@ -1,7 +1,7 @@
 """The ledger that workers on many machines share: tables in PostgreSQL."""
 
+from assay.store.postgres.address import address_without_password
 from assay.store.postgres.catalogue import PostgresCatalogue
-from assay.store.postgres.connection import address_without_password
 from assay.store.postgres.driving import PostgresLease
 from assay.store.postgres.ledger import PostgresLedger, PostgresLedgers, open_run
 from assay.store.postgres.submissions import PostgresSubmissions

@@ -1,15 +1,15 @@
 """A connection to PostgreSQL that outlives restarts of the server: what was cut off is done again, and done once."""
 
+import os
 import time
 from collections.abc import Callable
 from typing import TypeVar
-from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 from psycopg import IsolationLevel, errors
-from psycopg.conninfo import conninfo_to_dict
 
-from assay.core.errors import StoreUnavailable, UsageProblem
+from assay.core.errors import StoreUnavailable
+from assay.store.postgres.address import parameters_of, shown_address
 
 PATIENCE = 60.0
 """Seconds that a transaction is tried again while the server is away."""
@@ -29,36 +29,7 @@ locks, and whoever goes on with the work is to find them free when the worker is
 READING = 60.0
 """The same for transactions in which something else is read or written between two statements."""
 
-_EXAMPLE = "an address looks like postgresql://user@host:5432/database"
-
 T = TypeVar("T")
-
-
-def shown_address(address: str) -> str:
-    """Host and database of an address, for messages: who uses it is left out."""
-    try:
-        known = conninfo_to_dict(address)
-    except psycopg.ProgrammingError:
-        return "an address that cannot be read"
-    hosts = str(known.get("host") or "localhost").split(",")
-    ports = str(known.get("port") or "5432").split(",")
-    places = [f"{host}:{ports[min(number, len(ports) - 1)]}" for number, host in enumerate(hosts)]
-    return f"postgresql://{','.join(places)}/{known.get('dbname') or ''}"
-
-
-def address_without_password(address: str) -> str:
-    """The address as it may be kept; raises UsageProblem for one that is none."""
-    try:
-        known = conninfo_to_dict(address)
-    except psycopg.ProgrammingError as problem:
-        raise UsageProblem(f"this is no address of PostgreSQL: {problem}".strip(), hint=_EXAMPLE) from problem
-    if not known.get("password"):
-        return address
-    parts = urlsplit(address)
-    if parts.scheme not in ("postgresql", "postgres") or not parts.password:
-        raise UsageProblem("the password of the ledger stands where it cannot be left out", hint=_EXAMPLE)
-    user, host = parts.netloc.rpartition("@")[0].split(":")[0], parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=f"{user}@{host}"))
 
 
 class Link:
@@ -124,8 +95,11 @@ class Link:
 
 def connect(address: str, *, is_reading: bool = False, idle_in_transaction: float = READING) -> psycopg.Connection:
     """A connection that commits durably; one for reading sees the state of the moment of its first query."""
-    options = f"-c idle_in_transaction_session_timeout={round(1000 * idle_in_transaction)} -c synchronous_commit=on"
-    database = psycopg.connect(address, connect_timeout=_TIMEOUT, options=options, autocommit=not is_reading)
+    given = parameters_of(address)
+    own = f"-c idle_in_transaction_session_timeout={round(1000 * idle_in_transaction)} -c synchronous_commit=on"
+    options = f"{given.get('options') or os.environ.get('PGOPTIONS', '')} {own}".lstrip()
+    timeout = int(given.get("connect_timeout") or _TIMEOUT)
+    database = psycopg.connect(address, connect_timeout=timeout, options=options, autocommit=not is_reading)
     if is_reading:
         database.isolation_level = IsolationLevel.REPEATABLE_READ
         database.read_only = True

@@ -10,7 +10,7 @@ import psycopg
 from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
 from assay.core.outcome import Graded, Outcome
 from assay.core.run_state import State
-from assay.store.ledger import Claim, Entry, Fenced, FinishedRecord, OpenRecord, RecordRow, RunRow, askable
+from assay.store.ledger import UNPREPARED, Claim, Entry, Fenced, FinishedRecord, OpenRecord, RecordRow, RunRow, askable
 from assay.store.ledger_rows import (
     Groups,
     attempts_of,
@@ -21,7 +21,8 @@ from assay.store.ledger_rows import (
     invalid_outcomes,
     outcome_values,
 )
-from assay.store.postgres.connection import FIRST_PATIENCE, READING, Link, connect, shown_address
+from assay.store.postgres.address import shown_address
+from assay.store.postgres.connection import FIRST_PATIENCE, READING, Link, connect
 from assay.store.postgres.leases import PostgresLeases
 from assay.store.postgres.migrations import migrate
 
@@ -178,6 +179,10 @@ class PostgresLedger:
 
     def write_records(self, database: psycopg.Connection, rows: Iterable[RecordRow]) -> int:
         """The same in the transaction of somebody else."""
+        # The lock is kept until the records are there: of two who write them at once, one waits for the other.
+        row = _one(database.execute("SELECT state FROM run WHERE run = %s FOR UPDATE", (self._run,)))
+        if row is not None and row[0] not in UNPREPARED:
+            raise Fenced(f"the run is {row[0]}")
         for table in ("record", "attempt", "outcome", "span"):
             database.execute(f"DELETE FROM {table} WHERE run = %s", (self._run,))
         # Epochs go on, so that no claim from before holds again.
