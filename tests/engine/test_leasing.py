@@ -195,6 +195,25 @@ def test_a_stop_ends_the_wait_for_slots_that_others_have(run: PostgresLedger) ->
     asyncio.run(ended())
 
 
+def test_a_stop_of_some_ends_their_waits_and_nobody_elses(run: PostgresLedger) -> None:
+    async def others_were_waiting() -> bool:
+        async with workers(run, plan_of(concurrency=1), count=1) as (limits,):
+            gate, stop = limits.gate("a", "candidate"), asyncio.Event()
+            await limits.enter(gate)
+            stopped, other = asyncio.create_task(limits.enter(gate, stop)), asyncio.create_task(limits.enter(gate))
+            await asyncio.sleep(0)
+            stop.set()
+            limits.look_again()
+            await asyncio.wait_for(stopped, PATIENCE)
+            limits.leave(gate)
+            were_waiting = await is_waiting(other)
+            limits.leave(gate)
+            await asyncio.wait_for(other, PATIENCE)
+            return were_waiting
+
+    assert asyncio.run(others_were_waiting())
+
+
 def test_a_provider_that_takes_no_more_calls_stops_all_workers(run: PostgresLedger) -> None:
     async def why() -> str | None:
         async with workers(run, plan_of(requests_per_minute=0.001), count=2) as (one, other):

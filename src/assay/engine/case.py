@@ -333,7 +333,8 @@ class _Drive:
             self._is_retrying = True
             crew.begin_retries()
         try:
-            await room.limits.pause(seconds, [room.routes[model].gate for model in set(models) if model in room.routes])
+            gates = [room.routes[model].gate for model in set(models) if model in room.routes]
+            await room.limits.pause(seconds, gates, stop=room.stop)
         finally:
             crew.resume()
         if room.stop.is_set():
@@ -382,7 +383,7 @@ class _Drive:
         cached = cache.get(call.address) if cache is not None and not ask.is_fresh else None
         if cached is not None:
             return self._note(call, msgspec.structs.replace(cached, flags=(*cached.flags, "cached")), cost=None)
-        await room.limits.enter(route.gate)
+        await room.limits.enter(route.gate, room.stop)
         result: Reply | ModelFailure | None = None
         try:
             result = await self._made(call, route)

@@ -83,6 +83,10 @@ class _Refusal(msgspec.Struct, frozen=True):
     is_exhausted: bool
 
 
+class _Again(Exception):
+    """Whoever waits is to look again whether there is anything to wait for."""
+
+
 class Asking:
     """Asks the ledger in a thread of its own: as soon as somebody is in need, and at least every second."""
 
@@ -167,7 +171,7 @@ class SharedLimits(Limits):
         for lane in self._lanes.values():
             if f"tokens/{lane.provider.name}" in self._terms.rates:
                 lane.tokens = self._meters[f"tokens/{lane.provider.name}"] = Meter(lambda: self._asking.by(_now() + _METERING))
-        self._tasks = [asyncio.create_task(self._asking.go_on()), asyncio.create_task(self._release_at_stop())]
+        self._tasks = [asyncio.create_task(self._asking.go_on()), asyncio.create_task(self._look_at_stop())]
         self._tasks[0].add_done_callback(self._give_up)
 
     def gate(self, provider: str, stage: Stage) -> Gate:
@@ -178,22 +182,27 @@ class SharedLimits(Limits):
             self._turnstile_of[gate] = turnstile
         return gate
 
-    async def enter(self, gate: Gate) -> None:
+    async def enter(self, gate: Gate, stop: asyncio.Event | None = None) -> None:
         """Take a slot, waiting for one and for the rates; a stop ends both waits. Raises StoreUnavailable when nobody can say."""
-        while not self.stop.is_set():
+        stop = stop or self.stop
+        while not stop.is_set():
             if self._problem is not None:
                 raise self._problem
-            if gate.waiting or self._free < 1 or not gate.has_room:
-                self._note_demand(gate)
-                await self._queue(gate)
-            else:
-                self._take(gate)
-            await self._pass(gate)
-            if self._may_call(gate):
-                return
-            self.leave(gate)
+            with suppress(_Again):
+                await self._seat(gate)
+                await self._pass(gate, stop)
+                if self._may_call(gate):
+                    return
+                self.leave(gate)
         # The caller will see the stop, and give the slot back.
         self._take(gate)
+
+    def look_again(self) -> None:
+        """Let all who wait see whether they have been stopped, or the provider takes no more calls."""
+        for gate in self._gates:
+            _wake(gate.waiting)
+        for turnstile in self._turnstiles.values():
+            _wake(turnstile.waiting)
 
     def leave(self, gate: Gate) -> None:
         """Give the slot back: to other workers if they are to have it, else to whoever waits here."""
@@ -210,10 +219,17 @@ class SharedLimits(Limits):
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._asking.close(self._need(RENEWAL))
 
-    async def _pass(self, gate: Gate) -> None:
+    async def _seat(self, gate: Gate) -> None:
+        if gate.waiting or self._free < 1 or not gate.has_room:
+            self._note_demand(gate)
+            await self._queue(gate)
+        else:
+            self._take(gate)
+
+    async def _pass(self, gate: Gate, stop: asyncio.Event) -> None:
         """Wait until the rates allow a call, or none will be made."""
         turnstile = self._turnstile_of.get(gate)
-        while turnstile is not None and gate.lane.broken is None and not self.stop.is_set():
+        while turnstile is not None and gate.lane.broken is None and not stop.is_set():
             moment = turnstile.take(_now())
             if moment is None:
                 moment = await self._moment(gate, turnstile)
@@ -221,7 +237,7 @@ class SharedLimits(Limits):
                 self._asking.by(_now())
             wait = moment - _now()
             if wait > 0:
-                await self._pace(gate, wait)
+                await self._pace(gate, wait, stop=stop)
             if _now() <= moment + LATE:
                 return
 
@@ -239,7 +255,7 @@ class SharedLimits(Limits):
 
     def _may_call(self, gate: Gate) -> bool:
         """False when the lease is over, as after a freeze: the slot is somebody else's."""
-        if _now() < self._until or self.stop.is_set() or gate.lane.broken is not None:
+        if _now() < self._until or gate.lane.broken is not None:
             return True
         self._allow(0)
         self._asking.by(_now())
@@ -305,52 +321,36 @@ class SharedLimits(Limits):
             why = msgspec.json.decode(refusal, type=_Refusal)
             if provider in self._lanes:
                 self._lanes[provider].refuse(ModelFailure(why.code, why.message, is_exhausted=why.is_exhausted))
-        for gate, asked_calls in self._asked_calls.items():
-            self._turnstiles[gate].give(grant.moments[gate], asked=asked_calls, now=now, wait=grant.waits[gate])
+        for place, calls in self._asked_calls.items():
+            self._turnstiles[place].give(grant.moments[place], asked=calls, now=now, wait=grant.waits[place])
         self._hand_out()
-        self._open_refused(now)
-        if grant.is_short:
-            self._asking.by(now + _SHORTAGE)
-
-    def _open_refused(self, now: float) -> None:
-        """Nobody waits for a moment at a provider that takes no more calls; the others ask again when there is hope."""
         for gate, turnstile in self._turnstile_of.items():
             if gate.lane.broken is not None:
-                turnstile.open(now)
+                _wake(turnstile.waiting)
             elif turnstile.waiting:
                 self._asking.by(turnstile.again)
+        if grant.is_short:
+            self._asking.by(now + _SHORTAGE)
 
     def _allow(self, seats: int) -> None:
         self._free += seats - self._seats
         self._seats = seats
 
-    async def _release_at_stop(self) -> None:
-        """A stop ends all waits, also those for slots that other workers have."""
+    async def _look_at_stop(self) -> None:
         await self.stop.wait()
-        for turnstile in self._turnstiles.values():
-            turnstile.open(_now())
-        for gate in self._gates:
-            while gate.waiting:
-                slot = gate.waiting.popleft()
-                if not slot.done():
-                    self._take(gate)
-                    slot.set_result(None)
+        self.look_again()
 
     def _give_up(self, asking: asyncio.Task[None]) -> None:
         """Nobody answers any more: whoever waits hears why."""
-        if asking.cancelled() or (problem := asking.exception()) is None:
-            return
-        self._problem = problem
-        for gate in self._gates:
-            _fail(gate.waiting, problem)
-        for turnstile in self._turnstiles.values():
-            _fail(turnstile.waiting, problem)
+        if not asking.cancelled() and asking.exception() is not None:
+            self._problem = asking.exception()
+            self.look_again()
 
 
-def _fail(waiting: deque[asyncio.Future[T]], problem: BaseException) -> None:
+def _wake(waiting: deque[asyncio.Future[T]]) -> None:
     for wait in waiting:
         if not wait.done():
-            wait.set_exception(problem)
+            wait.set_exception(_Again())
     waiting.clear()
 
 

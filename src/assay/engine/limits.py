@@ -165,8 +165,8 @@ class Limits:
         self._gates.append(gate)
         return gate
 
-    async def enter(self, gate: Gate) -> None:
-        """Take a slot, waiting for one and for the rates; a stop ends the wait for the rates."""
+    async def enter(self, gate: Gate, stop: asyncio.Event | None = None) -> None:
+        """Take a slot, waiting for one and for the rates; a stop, of all or of those who enter, ends the wait for the rates."""
         if gate.waiting or not self._free or not gate.has_room:
             await self._queue(gate)
         else:
@@ -175,11 +175,14 @@ class Limits:
         wait = gate.wait(now)
         gate.charge(now)
         if wait > 0:
-            await self._pace(gate, wait)
+            await self._pace(gate, wait, stop=stop or self.stop)
 
-    async def pause(self, seconds: float, gates: Iterable[Gate]) -> None:
+    def look_again(self) -> None:
+        """Those who wait for a slot have been stopped: here they get one soon, and then see it."""
+
+    async def pause(self, seconds: float, gates: Iterable[Gate], *, stop: asyncio.Event | None = None) -> None:
         """Wait without a slot; a stop ends the wait, and so does the end of all calls to a provider that is waited for."""
-        ends = [self.stop, *(gate.lane.refused for gate in gates)]
+        ends = [stop or self.stop, *(gate.lane.refused for gate in gates)]
         waits = [asyncio.ensure_future(end.wait()) for end in dict.fromkeys(ends)]
         try:
             await asyncio.wait(waits, timeout=max(seconds, 0.0), return_when=asyncio.FIRST_COMPLETED)
@@ -193,13 +196,13 @@ class Limits:
         try:
             await slot
         except asyncio.CancelledError:
-            if slot.done() and not slot.cancelled():
+            if slot.done() and not slot.cancelled() and slot.exception() is None:
                 self.leave(gate)
             raise
 
-    async def _pace(self, gate: Gate, seconds: float) -> None:
+    async def _pace(self, gate: Gate, seconds: float, *, stop: asyncio.Event) -> None:
         try:
-            await asyncio.wait_for(self.stop.wait(), seconds)
+            await asyncio.wait_for(stop.wait(), seconds)
         except TimeoutError:
             return
         except asyncio.CancelledError:

@@ -66,13 +66,6 @@ class Turnstile:
                 return
             self.waiting.popleft().set_result(moment)
 
-    def open(self, now: float) -> None:
-        """Let all pass: no call will be made."""
-        for waiting in self.waiting:
-            if not waiting.done():
-                waiting.set_result(now)
-        self.waiting.clear()
-
 
 class Meter(Pace):
     """Units that are charged after the fact, kept until they are told."""

@@ -103,6 +103,7 @@ class OpenRun:
         """Bring the open records of a shard to their outcomes; True when the run was cancelled. Raises HandedBack when stopped."""
         self.stop.add(stop)
         room = msgspec.structs.replace(await asyncio.shield(self._room), stop=stop)
+        stopping = asyncio.create_task(_told_at_stop(room))
         try:
             await self._reserve(room)
             self._shards.add(shard)
@@ -113,6 +114,7 @@ class OpenRun:
             self.stop.set()
             raise
         finally:
+            stopping.cancel()
             self._shards.discard(shard)
             self.stop.remove(stop)
         if await room.journal.call(_is_cancelled, room.journal.ledger):
@@ -169,6 +171,12 @@ class OpenRun:
                 tally.cost = max(tally.cost, await journal.call(journal.ledger.spent))
             if room.crew.is_retrying_all:
                 await journal.call(partial(_mark_retrying, journal.ledger, frozenset(self._shards), at=room.clock()))
+
+
+async def _told_at_stop(room: Room) -> None:
+    """Records that wait for slots which others have, end with their shard."""
+    await room.stop.wait()
+    room.limits.look_again()
 
 
 def _is_cancelled(ledger: Ledger) -> bool:
