@@ -20,7 +20,7 @@ from assay.engine.limits import make_room_for_handles
 from assay.engine.members import member_text
 from assay.engine.own_code import OwnCode
 from assay.engine.request import Settings
-from assay.engine.responses import listed
+from assay.engine.responses import FIRST, listed
 from assay.engine.run_file import DatasetEntry
 
 FAULTY_FILES = 10
@@ -145,4 +145,5 @@ class DatasetReading:
     def _errors(self, report: Report) -> list[str]:
         errors = [issue for issue in report.issues if issue.severity == "error"]
         path = shown_path(report.path)
-        return listed([f"{path}:{issue.line or 1}:{issue.column or 1}: {issue.code}: {issue.message}" for issue in errors])
+        lines = [f"{path}:{issue.line or 1}:{issue.column or 1}: {issue.code}: {issue.message}" for issue in errors[:FIRST]]
+        return listed(lines, len(errors))

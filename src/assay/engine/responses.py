@@ -265,7 +265,7 @@ def _quick(content: bytes | bytearray) -> _Row | None:
     return None if is_doubtful else row
 
 
-def listed(problems: Sequence[str]) -> list[str]:
-    """The first problems and how many more there are."""
-    more = len(problems) - FIRST
+def listed(problems: Sequence[str], count: int = 0) -> list[str]:
+    """The first problems and how many more there are, of all of these or of a larger count."""
+    more = max(count, len(problems)) - FIRST
     return [*problems[:FIRST], f"... and {more:,} more like these"] if more > 0 else list(problems)
