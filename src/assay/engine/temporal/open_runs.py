@@ -46,6 +46,8 @@ class OpenRuns:
         """The open run, which stays so inside; raises what keeps it from being opened."""
         run = self._runs.get(run_id)
         if run is None or run.is_over:
+            # Rooms that are closed are forgotten here, so that a worker may go on for years.
+            self._runs = {name: other for name, other in self._runs.items() if not other.is_closed}
             run = self._runs[run_id] = OpenRun(run_id, self.ledger, self._surroundings, owner=self.owner)
         run.guests += 1
         try:
@@ -89,6 +91,11 @@ class OpenRun:
     def is_over(self) -> bool:
         """True when this room takes no more shards: it was stopped, or is being closed."""
         return self.stop.is_set() or self._is_empty.is_set() or self._keeper.done()
+
+    @property
+    def is_closed(self) -> bool:
+        """True when nothing of it is left."""
+        return self._keeper.done()
 
     def close_when_empty(self) -> None:
         """Close the room unless somebody is in it."""
