@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from assay.store.postgres import PostgresCatalogue, PostgresLease, PostgresLedgers, PostgresSubmissions, open_run
-from assay.store.submissions import SubmissionRow, Submitted
+from assay.store.submissions import SubmissionRow, Submitted, WaitingRun
 from tests.store.databases import Database
 from tests.store.samples import rows
 
@@ -143,13 +143,28 @@ def test_runs_wait_until_somebody_drives_them_or_they_are_given_up(
 ) -> None:
     row = submission()
     submissions.enter(row, submitted())
-    assert (row.run_id, "ci") in submissions.waiting(1000)
+    assert WaitingRun(row.run_id, "ci") in submissions.waiting(1000)
     driver = lease(database, row.run_id, "first")
     driver.take()
-    assert (row.run_id, "ci") not in submissions.waiting(1000)
+    assert WaitingRun(row.run_id, "ci") not in submissions.waiting(1000)
     driver.release()
     driver.close()
     submissions.set_problem(row.run_id, "no key")
-    assert (row.run_id, "ci") not in submissions.waiting(1000)
+    assert WaitingRun(row.run_id, "ci") not in submissions.waiting(1000)
     (standing,) = catalogue.standings([row.run_id])
     assert (standing.problem, standing.is_submitted, standing.is_driven, standing.records) == ("no key", True, False, 3)
+
+
+def test_runs_that_workers_have_are_told_from_those_that_wait(
+    database: Database, submissions: PostgresSubmissions, catalogue: PostgresCatalogue
+) -> None:
+    row = submission()
+    submissions.enter(row, submitted())
+    ledger = open_run(database.address, row.run_id)
+    ledger.set_note("temporal", "{}")
+    assert WaitingRun(row.run_id, "ci", is_with_workers=True) in submissions.waiting(1000)
+    ledger.set_note("problem", "no key")
+    assert row.run_id not in {waiting.run_id for waiting in submissions.waiting(1000)}
+    (standing,) = catalogue.standings([row.run_id])
+    assert (standing.problem, standing.is_driven, standing.is_with_workers) == ("no key", False, True)
+    ledger.close()

@@ -45,7 +45,7 @@ from assay.store.audit import AuditLog
 from assay.store.ledgers import shared_submissions
 from assay.store.lock import RunLock
 from assay.store.objects import ObjectPlace
-from assay.store.submissions import SubmissionBook, SubmissionRow
+from assay.store.submissions import SubmissionBook, SubmissionRow, WaitingRun
 
 __all__ = [
     "MOST_ERRORS",
@@ -164,8 +164,8 @@ class Submissions:
         accept(verdict.plan, self.runs_dir, at=row.at)
         return True
 
-    def waiting(self, limit: int) -> list[tuple[str, str]]:
-        """Unfinished runs of a shared ledger that no server drives, with their owners, the oldest first."""
+    def waiting(self, limit: int) -> list[WaitingRun]:
+        """Unfinished runs of a shared ledger that no server drives, the oldest first."""
         return [] if isinstance(self._book, SubmissionBook) else self._book.waiting(limit)
 
     def set_problem(self, run_id: str, problem: str) -> None:

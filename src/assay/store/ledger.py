@@ -97,7 +97,9 @@ class StandingRow(msgspec.Struct, frozen=True):
     is_submitted: bool
     """Servers see to it that it comes to its end."""
     is_driven: bool
-    """Somebody works on it."""
+    """A process has it for itself."""
+    is_with_workers: bool
+    """A Temporal server has handed it to workers."""
     problem: str
     """Why the servers have given it up, or what keeps workers from going on."""
     notes: dict[str, str]

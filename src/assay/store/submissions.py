@@ -46,6 +46,15 @@ class Submitted(msgspec.Struct, frozen=True):
     """What the ledger is to remember of it."""
 
 
+class WaitingRun(msgspec.Struct, frozen=True):
+    """A run that has not ended and that no process has for itself."""
+
+    run_id: str
+    owner: str
+    is_with_workers: bool = False
+    """A Temporal server was told to hand it to workers."""
+
+
 class SubmissionBook:
     """The submissions of a folder of runs; every method is one durable transaction, from any thread."""
 

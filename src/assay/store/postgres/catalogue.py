@@ -9,13 +9,14 @@ import psycopg
 from assay.store.ledger import StandingRow
 from assay.store.postgres.connection import FIRST_PATIENCE, Link
 
-# Workers of a Temporal server hold no lease. A run that has ended has no records here any more: only those under way are counted.
+# A run that has ended has no records here any more, so that only those under way are counted.
 _STANDINGS: LiteralString = """
 SELECT run_id, state, records, is_cancel_requested,
     (SELECT at FROM state WHERE state.run = run.run ORDER BY seq LIMIT 1),
     (SELECT count(*) FROM outcome WHERE outcome.run = run.run),
     submission.run IS NOT NULL,
-    coalesce(driver.until >= clock_timestamp(), false) OR EXISTS (SELECT FROM note WHERE note.run = run.run AND name = 'temporal'),
+    coalesce(driver.until >= clock_timestamp(), false),
+    EXISTS (SELECT FROM note WHERE note.run = run.run AND name = 'temporal'),
     coalesce(nullif(convert_from(submission.problem, 'UTF8'), ''),
         (SELECT convert_from(value, 'UTF8') FROM note WHERE note.run = run.run AND name = 'problem'), ''),
     coalesce((SELECT jsonb_object_agg(name, convert_from(value, 'UTF8')) FROM note

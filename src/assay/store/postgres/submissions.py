@@ -9,14 +9,16 @@ import psycopg
 from assay.store.ledger import READ
 from assay.store.postgres.connection import FIRST_PATIENCE, Link
 from assay.store.postgres.ledger import PostgresLedger, insert_run
-from assay.store.submissions import SubmissionRow, Submitted
+from assay.store.submissions import SubmissionRow, Submitted, WaitingRun
 
 T = TypeVar("T")
 _UNFINISHED: LiteralString = "state NOT IN ('completed', 'completed_with_failures', 'failed', 'cancelled')"
 _SELECT: LiteralString = "SELECT run_id, owner, key, fingerprint, answer, at FROM submission JOIN run USING (run)"
 _WAITING: LiteralString = (
-    "SELECT run_id, submission.owner FROM submission JOIN run USING (run) LEFT JOIN driver USING (run)"
-    f" WHERE {_UNFINISHED} AND problem = '' AND (driver.until IS NULL OR driver.until < clock_timestamp()) ORDER BY at LIMIT %s"
+    "SELECT run_id, submission.owner, EXISTS (SELECT FROM note WHERE note.run = run.run AND name = 'temporal')"
+    " FROM submission JOIN run USING (run) LEFT JOIN driver USING (run)"
+    f" WHERE {_UNFINISHED} AND problem = '' AND (driver.until IS NULL OR driver.until < clock_timestamp())"
+    " AND NOT EXISTS (SELECT FROM note WHERE note.run = run.run AND name = 'problem' AND value != '') ORDER BY at LIMIT %s"
 )
 
 
@@ -71,9 +73,9 @@ class PostgresSubmissions:
         """The submission of a run."""
         return self._found(f"{_SELECT} WHERE run_id = %s", (run_id,))
 
-    def waiting(self, limit: int) -> list[tuple[str, str]]:
-        """The submitted runs that have not ended and that nobody drives, with their owners, the oldest first."""
-        return [(run_id, owner) for run_id, owner in self._rows(_WAITING, (limit,))]
+    def waiting(self, limit: int) -> list[WaitingRun]:
+        """The submitted runs that have not ended and that nobody drives, the oldest first."""
+        return [WaitingRun(*row) for row in self._rows(_WAITING, (limit,))]
 
     def set_problem(self, run_id: str, problem: str) -> None:
         """Say why nobody goes on with a run until somebody resumes it; empty lets it go on."""

@@ -161,11 +161,13 @@ class RunQueue:
 
     def _work(self, run_id: str) -> None:
         try:
-            if not self._is_driven_elsewhere(run_id):
-                result = self._driven(run_id)
-                self._teller.run_ended(result)
-                if result.is_finished and (self._runs_dir / run_id).is_dir():
-                    self._told.ended(run_id)
+            standing = None if self._shared is None else self._shared.standing(run_id)
+            if standing is not None and standing.is_with_workers:
+                # They need nobody who watches; to hand it to them again changes nothing.
+                api.resume(run_id, runs_dir=self._runs_dir, placement=self._placement, is_detached=True)
+            elif standing is None or not standing.is_driven:
+                self._tell_end(self._driven(run_id))
+            # Else another server was quicker; when that one goes away, the run is found again.
         except AssayError as problem:
             self._give_up(run_id, problem)
         finally:
@@ -174,10 +176,10 @@ class RunQueue:
                 del self._working[run_id]
                 self._fill()
 
-    def _is_driven_elsewhere(self, run_id: str) -> bool:
-        """True when another server was quicker; it is looked for again when that one goes away."""
-        standing = None if self._shared is None else self._shared.standing(run_id)
-        return standing is not None and standing.is_driven
+    def _tell_end(self, result: RunResult) -> None:
+        self._teller.run_ended(result)
+        if result.is_finished and (self._runs_dir / result.run_id).is_dir():
+            self._told.ended(result.run_id)
 
     def _give_up(self, run_id: str, problem: AssayError) -> None:
         if isinstance(problem, RunSealed | RunNotFound) and self._shared is not None:

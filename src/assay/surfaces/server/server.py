@@ -80,7 +80,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         if self.queue.has(run_id):
             return ""
         standing = None if self.shared is None else self.shared.standing(run_id)
-        if standing is not None and (standing.is_submitted or standing.is_driven):
+        if standing is not None and (standing.is_submitted or standing.is_driven or standing.is_with_workers):
             # Whichever server has room goes on with it.
             return standing.problem
         why = self.queue.problem(run_id) or ("" if api.is_driven(run_id, self.runs_dir) else "nobody works on this run; resume it")

@@ -10,7 +10,7 @@ from assay.surfaces.telemetry.json_log import FIELDS
 
 ROUND_SECONDS = 1.0
 AGAIN_SECONDS = 30.0
-"""Until a run is begun again that this server could not go on with."""
+"""Until a run is begun again that this server could not go on with, or that workers go on with: they may never have heard of it."""
 MOST = 100
 """Runs that are looked through for those that can be begun."""
 log = logging.getLogger("assay.server")
@@ -31,9 +31,13 @@ def _take_waiting(server: Server, tried: dict[str, float]) -> None:
     if server.shared is None or not server.queue.free:
         return
     now = time.monotonic()
-    for run_id, owner in server.submissions.waiting(MOST):
-        is_early = bool(server.queue.problem(run_id)) and now - tried.get(run_id, -AGAIN_SECONDS) < AGAIN_SECONDS
-        if not is_early and server.queue.free and not server.queue.has(run_id) and server.shared.adopt(run_id):
+    for waiting in server.submissions.waiting(MOST):
+        run_id, is_early = waiting.run_id, now - tried.get(waiting.run_id, -AGAIN_SECONDS) < AGAIN_SECONDS
+        if waiting.is_with_workers and server.placement.temporal is None:
+            continue
+        if is_early and (waiting.is_with_workers or server.queue.problem(run_id)):
+            continue
+        if server.queue.free and not server.queue.has(run_id) and server.shared.adopt(run_id):
             tried[run_id] = now
             log.info("run %s has no driver, and goes on here", run_id, extra={FIELDS: {"event": "run_taken", "run_id": run_id}})
-            server.queue.add(run_id, owner)
+            server.queue.add(run_id, waiting.owner)
