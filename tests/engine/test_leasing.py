@@ -99,14 +99,14 @@ def test_a_ledger_in_a_file_has_limits_for_itself(tmp_path: Path) -> None:
 
 def test_four_workers_keep_one_rate(database: Database, run: PostgresLedger) -> None:
     async def calls() -> None:
-        async with workers(run, plan_of(concurrency=16, requests_per_minute=1_200), count=4) as limits:
+        async with workers(run, plan_of(concurrency=16, requests_per_minute=2_400), count=4) as limits:
             gates = [(each, each.gate("a", "candidate")) for each in limits]
             await asyncio.gather(*(call(each, gate, times=5, act=lambda: asyncio.sleep(0)) for each, gate in gates * 4))
 
     begun = clock_of(database)
     asyncio.run(calls())
-    # 80 calls at 20 per second, of which one second's worth may come at once.
-    assert clock_of(database) - begun >= 80 / 20 - 1 - 1 / 20
+    # 80 calls at 40 per second, of which one second's worth may come at once.
+    assert clock_of(database) - begun >= 80 / 40 - 1 - 1 / 40
 
 
 @pytest.mark.parametrize(("stage", "cap"), [("candidate", 4), ("judge", 2)])
@@ -123,10 +123,10 @@ def test_calls_in_flight_over_all_workers_are_never_more_than_the_cap(run: Postg
     async def calls() -> None:
         async with workers(run, plan_of(concurrency=4, judges=2), count=4) as limits:
             gates = [(each, each.gate("a", stage)) for each in limits]
-            await asyncio.gather(*(call(each, gate, times=10, act=fly) for each, gate in gates * 3))
+            await asyncio.gather(*(call(each, gate, times=5, act=fly) for each, gate in gates * 3))
 
     asyncio.run(calls())
-    assert (len(seen), max(seen)) == (120, cap)
+    assert (len(seen), max(seen)) == (60, cap)
 
 
 def test_slots_in_use_are_handed_over_when_their_calls_are_over(run: PostgresLedger) -> None:

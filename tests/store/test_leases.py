@@ -200,7 +200,7 @@ def granted(leases: Leases, worker: str, *, end: float) -> list[float]:
 
 
 def test_four_workers_keep_one_rate_by_the_clock_of_the_database(run: PostgresLedger) -> None:
-    end = time.monotonic() + 2.0
+    end = time.monotonic() + 1.5
     with ThreadPoolExecutor(4) as pool:
         asked = list(pool.map(lambda worker: granted(run.leases(), worker, end=end), "abcd"))
     moments = sorted(moment for each in asked for moment in each)
@@ -210,7 +210,7 @@ def test_four_workers_keep_one_rate_by_the_clock_of_the_database(run: PostgresLe
 
 def test_a_rate_holds_over_restarts_of_the_database(own: Database) -> None:
     runs = PostgresLedgers(own.address)
-    ledger, end = runs.create("restarted", plan=b"{}", plan_sha256="ab", at=1.0), time.monotonic() + 3.0
+    ledger, end = runs.create("restarted", plan=b"{}", plan_sha256="ab", at=1.0), time.monotonic() + 2.0
     with ThreadPoolExecutor(4) as pool:
         asking = [pool.submit(granted, ledger.leases(), worker, end=end) for worker in "abcd"]
         for _ in range(2):
