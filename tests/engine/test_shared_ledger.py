@@ -1,5 +1,6 @@
 """Runs whose ledger is in PostgreSQL: the same commands, the same results, and a server that may go away meanwhile."""
 
+import json
 import signal
 import subprocess
 import time
@@ -19,6 +20,7 @@ from tests.crash.provider import CountingProvider
 from tests.store.databases import Database
 
 SECRET = "only-in-the-environment"
+KEY = "sk-proj-aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW"
 
 
 @pytest.fixture
@@ -80,6 +82,25 @@ def test_a_run_kept_in_postgresql_leaves_what_any_other_leaves(job: Job, databas
 def test_of_a_run_that_has_ended_the_database_keeps_the_state_and_no_record(job: Job, database: Database) -> None:
     run(job, name_of(job), ledger=database.address)
     assert rows_of(database, name_of(job)) == (0, "completed_with_failures")
+
+
+def test_of_a_run_that_has_ended_the_database_keeps_no_secret_of_its_plan(job: Job, database: Database) -> None:
+    told = {**json.loads((job.folder / "run.json").read_bytes()), "run": {"system_prompt": f"The key is {KEY}."}}
+    (job.folder / "run.json").write_text(json.dumps(told), encoding="utf-8")
+    run(job, name_of(job), ledger=database.address)
+    with psycopg.connect(database.address) as connection:
+        (plan,) = connection.execute("SELECT plan FROM run WHERE run_id = %s", (name_of(job),)).fetchone() or (b"",)
+    assert b"The key is [REDACTED" in plan
+    assert KEY.encode() not in plan
+
+
+def test_whoever_may_only_use_the_tables_can_keep_a_run_in_them(job: Job, database: Database) -> None:
+    run(job, "first", ledger=database.address)
+    role = f"user_{name_of(job)}".replace("-", "_")
+    with psycopg.connect(database.address, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN")
+        connection.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}")
+    assert run(job, name_of(job), ledger=database.address.replace("assay@", f"{role}@")).is_finished
 
 
 def test_a_run_that_was_killed_goes_on_without_being_told_where_its_ledger_is(

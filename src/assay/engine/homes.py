@@ -147,7 +147,7 @@ def _once(fetch: Callable[[], None], *, active: Path, sealed: Path) -> None:
             pass
         if not _is_sealed(sealed):
             fetch()
-        empty_ledger(active)
+        empty_ledger(active, sealed)
         shutil.rmtree(active, ignore_errors=True)
     except StoreUnavailable:
         # Whoever had the lock may have brought the run and cleared the folder away.

@@ -95,6 +95,9 @@ def _check_same(ledger: Ledger, plan: Plan) -> None:
         row = ledger.run()
     finally:
         ledger.close()
+    # Of a run that has ended the ledger keeps the plan as it may be shown, which is no longer what was hashed.
+    if row.plan_sha256 == plan_sha256(plan):
+        return
     begun = read_plan(row.plan)
     changed = changed_settings(begun, plan)
     tokens = {plugin.token for plugin in begun.plugins}
@@ -191,7 +194,7 @@ def _clear(folders: RunFolders, surroundings: Surroundings) -> None:
     if pointed_to(folders.active):
         with _opened(folders, surroundings) as ledger:
             RunStates(ledger, folders, surroundings).end()
-    empty_ledger(folders.active)
+    empty_ledger(folders.active, folders.sealed)
     shutil.rmtree(folders.active, ignore_errors=True)
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from assay.core.errors import MissingExtra, StoreUnavailable, UsageProblem
 from assay.store.failures import disk_errors, sync_folder
+from assay.store.folder import open_run_folder
 from assay.store.ledger import Ledger
 from assay.store.sqlite import create_ledger as create_file
 from assay.store.sqlite import open_ledger as open_file
@@ -114,13 +115,13 @@ def point_to(active: Path, address: str) -> None:
     sync_folder(active)
 
 
-def empty_ledger(active: Path) -> None:
-    """Delete the records of a run that has ended from a shared ledger; that there was one, and how it ended, stays."""
+def empty_ledger(active: Path, sealed: Path) -> None:
+    """Delete the records of a published run from a shared ledger; how it ended stays, and its plan as the manifest has it."""
     address = pointed_to(active)
     if address:
         ledger = _postgres().open_run(reachable(address), active.name)
         try:
-            ledger.remove_records()
+            ledger.remove_records(shown_plan=msgspec.json.encode(open_run_folder(sealed).manifest["plan"]))
         finally:
             ledger.close()
 

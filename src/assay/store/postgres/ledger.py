@@ -111,10 +111,11 @@ class PostgresLedger:
             raise RunNotFound(f'there is no run "{self.run_id}" at {where}', hint="`assay runs` lists the runs of a ledger")
         self._run = int(found[0])
 
-    def remove_records(self) -> None:
-        """Delete the records of a run with all that became of them; the run itself, its states and its notes stay."""
+    def remove_records(self, *, shown_plan: bytes) -> None:
+        """Delete the records of a run with all that became of them; its states and notes stay, and its plan without secrets."""
 
         def removed(database: psycopg.Connection) -> None:
+            database.execute("UPDATE run SET plan = %s WHERE run = %s", (shown_plan, self._run))
             for table in ("attempt", "outcome", "record", "shard", "span", "pool"):
                 database.execute(f"DELETE FROM {table} WHERE run = %s", (self._run,))
 

@@ -65,7 +65,9 @@ def migrate(database: psycopg.Connection) -> None:
     """Bring the tables to the version of this program, once, whoever else does so; raises StoreUnavailable for newer ones."""
     with database.transaction():
         database.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-        database.execute("CREATE TABLE IF NOT EXISTS migration(step integer PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())")
+        # Somebody who may only read and write the rows can use tables that are there.
+        if database.execute("SELECT to_regclass('migration')").fetchone() == (None,):
+            database.execute("CREATE TABLE migration(step integer PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())")
         done = _version(database)
     if done > len(STEPS):
         raise StoreUnavailable(
