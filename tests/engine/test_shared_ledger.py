@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from assay import api
-from assay.core.errors import UsageProblem
+from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.run_result import RunResult
 from tests.crash.check import problems_of, stable_artifacts
 from tests.crash.job import Job, steady, write_job
@@ -115,6 +115,22 @@ def test_a_run_that_was_killed_goes_on_without_being_told_where_its_ledger_is(
     assert listed == {"peaceful": "completed_with_failures", name_of(job): "running"}
     api.resume(name_of(job), runs_dir=job.runs)
     assert problems_of(job, name_of(job), expected) == []
+
+
+def test_another_machine_finds_a_run_by_its_id_in_the_ledger_of_its_environment(
+    job: Job, provider: CountingProvider, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = start_and_wait(job, name_of(job), provider, 8)
+    running.kill()
+    running.communicate()
+    elsewhere = job.folder / "elsewhere"
+    with pytest.raises(RunNotFound):
+        api.open_run(name_of(job), runs_dir=elsewhere)
+    monkeypatch.setenv("ASSAY_LEDGER", database.address)
+    assert api.open_run(name_of(job), runs_dir=elsewhere).result.state == "running"
+    with pytest.raises(RunNotFound):
+        api.open_run("no-such-run", runs_dir=elsewhere)
+    assert api.cancel(name_of(job), runs_dir=elsewhere).state == "cancelled"
 
 
 def test_a_cancel_reaches_a_run_through_the_database(tmp_path: Path, provider: CountingProvider, database: Database) -> None:

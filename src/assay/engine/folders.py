@@ -11,12 +11,12 @@ import msgspec
 from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
 from assay.datasets.checks import nearest
 from assay.engine.homes import bring_home
-from assay.engine.run_id import check_run_id
+from assay.engine.run_id import check_run_id, could_be_run_id
 from assay.store.artifacts import MANIFEST
 from assay.store.failures import disk_errors
 from assay.store.folder import read_manifest
 from assay.store.ledger import Ledger
-from assay.store.ledgers import LEDGER, POINTER, has_ledger, ledger_file, open_ledger
+from assay.store.ledgers import LEDGER, POINTER, adopt_known, has_ledger, ledger_file, open_ledger
 
 ACTIVE = ".active"
 UPLOAD = "upload"
@@ -93,7 +93,7 @@ def check_place(folders: RunFolders) -> None:
 def find_run(runs_dir: Path, run: str) -> RunFolders:
     """The run with an id, a unique beginning of one, `latest`, or a path to its folder; raises RunNotFound.
 
-    One that has ended on another machine is fetched from its store.
+    One that is kept in the ledger of the environment is found by its whole id, and if it has ended, fetched from its store.
     """
     return _named(runs_dir, run).bring_home()
 
@@ -105,7 +105,7 @@ def _named(runs_dir: Path, run: str) -> RunFolders:
     if at_path is not None:
         return at_path
     known = run_names(runs_dir)
-    if run in known:
+    if run in known or (could_be_run_id(run) and adopt_known(RunFolders(runs_dir, run).active)):
         return RunFolders(runs_dir, run)
     if run == "latest" and known:
         return RunFolders(runs_dir, run_ids(runs_dir)[-1])

@@ -15,9 +15,8 @@ from assay.engine.folders import RunFolders
 from assay.engine.homes import STORE, are_elsewhere
 from assay.engine.run_id import could_be_run_id
 from assay.engine.runs import final_counts
-from assay.store.failures import disk_errors
 from assay.store.ledger import StandingRow
-from assay.store.ledgers import point_to, shared_catalogue, shared_ledgers
+from assay.store.ledgers import adopt, shared_catalogue, shared_ledgers
 
 LOOK_SECONDS = 1.0
 """Between two looks at the runs that are watched."""
@@ -46,9 +45,7 @@ class SharedRuns:
             return False
         folders = RunFolders(self._runs_dir, run_id)
         if not folders.exists:
-            with disk_errors(folders.active):
-                folders.active.mkdir(mode=0o700, parents=True, exist_ok=True)
-            point_to(folders.active, self.address)
+            adopt(folders.active, self.address)
         return True
 
     def check(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from assay.core.errors import MissingExtra, StoreUnavailable, UsageProblem
+from assay.core.errors import MissingExtra, RunNotFound, StoreUnavailable, UsageProblem
 from assay.store.failures import disk_errors, sync_folder
 from assay.store.folder import open_run_folder
 from assay.store.ledger import Ledger
@@ -113,6 +113,26 @@ def point_to(active: Path, address: str) -> None:
         new.write_bytes(kept)
         new.replace(path)
     sync_folder(active)
+
+
+def adopt(active: Path, address: str) -> None:
+    """Let a working folder that is not there yet stand for a run of a shared ledger."""
+    with disk_errors(active):
+        active.mkdir(mode=0o700, parents=True, exist_ok=True)
+    point_to(active, address)
+
+
+def adopt_known(active: Path) -> bool:
+    """The same for a run of the ledger that the environment names; False without one, or when it has no such run."""
+    address = os.environ.get(LEDGER_VARIABLE, "")
+    if not address:
+        return False
+    try:
+        open_shared(address, active.name).close()
+    except RunNotFound:
+        return False
+    adopt(active, address)
+    return True
 
 
 def empty_ledger(active: Path, sealed: Path) -> None:
