@@ -130,7 +130,6 @@ def test_another_machine_finds_a_run_by_its_id_in_the_ledger_of_its_environment(
     assert api.open_run(name_of(job), runs_dir=elsewhere).result.state == "running"
     with pytest.raises(RunNotFound):
         api.open_run("no-such-run", runs_dir=elsewhere)
-    assert api.cancel(name_of(job), runs_dir=elsewhere).state == "cancelled"
 
 
 def test_a_cancel_reaches_a_run_through_the_database(tmp_path: Path, provider: CountingProvider, database: Database) -> None:
