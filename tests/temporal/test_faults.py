@@ -2,10 +2,12 @@
 
 import json
 import signal
+from pathlib import Path
 
 import pytest
 
-from tests.temporal.machines import PATIENCE, Plant, finished
+from tests.engine.run_settings import mcq_row, write_rows
+from tests.temporal.machines import PATIENCE, Plant, finished, until
 
 pytestmark = pytest.mark.xdist_group("temporal")
 
@@ -33,3 +35,19 @@ def test_what_a_worker_lacks_is_told_with_its_name_and_the_run_goes_on_when_it_i
     assert "environment variable PLANT_KEY" in site.assay("show", "keyed").stdout
     with site.worker("rich", PLANT_KEY="secret"):
         assert json.loads(site.assay("resume", "keyed", "--json").stdout)["counts"]["evaluated_records"] == 16
+
+
+def test_an_attachment_that_a_worker_does_not_see_is_no_fault_of_its_record(site: Plant, tmp_path: Path) -> None:
+    attached, away = tmp_path / "note.txt", tmp_path / "away.txt"
+    attached.write_text("It is so.", encoding="utf-8")
+    dataset = write_rows(tmp_path / "law.jsonl", mcq_row("q", attachments=[{"path": "note.txt"}]))
+    starting = site.start("blind", "--model", "scripted/say-A", file=str(dataset))
+    until(lambda: "running" in site.assay("show", "blind").stdout)
+    attached.rename(away)
+    with site.worker("blind"):
+        _, complained = starting.communicate(timeout=PATIENCE)
+        assert starting.returncode == 2
+        assert "the attachment 'note.txt' cannot be read" in complained
+        away.rename(attached)
+        resumed = site.assay("resume", "blind", "--json")
+    assert json.loads(resumed.stdout)["counts"]["evaluated_records"] == 1
