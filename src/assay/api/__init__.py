@@ -85,6 +85,7 @@ if TYPE_CHECKING:
         Submissions,
         Upload,
         UploadVerdict,
+        accept_records,
         check_upload,
         file_models,
         is_driven,
@@ -139,7 +140,7 @@ _HOMES = {
     **dict.fromkeys(("KeptCard", "KeptCards", "ProbeRequest", "keep_card", "kept_cards", "probe"), "probes"),
     **dict.fromkeys(("DatasetEntry", "Listings", "SubmissionRow", "Submissions", "Upload", "UploadVerdict"), "submissions"),
     "MOST_ERRORS": "submissions",
-    **dict.fromkeys(("NamedModels", "SharedRuns", "run_file_models"), "submissions"),
+    **dict.fromkeys(("NamedModels", "SharedRuns", "accept_records", "run_file_models"), "submissions"),
     **dict.fromkeys(
         ("check_upload", "file_models", "is_driven", "named_run", "prepare_run", "record_errors", "warm_up"), "submissions"
     ),
@@ -224,6 +225,7 @@ __all__ = [
     "UploadVerdict",
     "ValidationConfig",
     "Verdict",
+    "accept_records",
     "arrow_of",
     "arrow_table",
     "audit",

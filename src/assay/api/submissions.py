@@ -57,6 +57,7 @@ __all__ = [
     "Submissions",
     "Upload",
     "UploadVerdict",
+    "accept_records",
     "check_upload",
     "file_models",
     "is_driven",
@@ -152,17 +153,12 @@ class Submissions:
             return False
         return True
 
-    def accept(self, verdict: UploadVerdict, row: SubmissionRow) -> bool:
-        """Make the run durable; a crash at any moment leaves the whole run or nothing, and its key never makes a second one.
-
-        False when another server has made a run under that key at the same time.
-        """
-        if not isinstance(self._book, SubmissionBook):
-            return accept_shared(verdict.plan, self.runs_dir, row=row, book=self._book, placement=self._placement)
+    def accept(self, verdict: UploadVerdict, row: SubmissionRow) -> None:
+        """Make the run durable; a crash at any moment leaves the whole run or nothing, and its key never makes a second one."""
+        assert isinstance(self._book, SubmissionBook), "runs of a shared ledger are accepted with all their records"
         # In this order: a key without its run is given anew, a run without its key would be made twice.
         self._book.enter(row)
         accept(verdict.plan, self.runs_dir, at=row.at)
-        return True
 
     def waiting(self, limit: int) -> list[WaitingRun]:
         """Unfinished runs of a shared ledger that no server drives, the oldest first."""
@@ -181,6 +177,18 @@ class Submissions:
         """Let another server take over."""
         self._book.close()
         self._lock.release()
+
+
+def accept_records(plan: bytes, row: SubmissionRow, *, runs_dir: Path, placement: Placement) -> bool:
+    """Make a run durable in a shared ledger, with its key and all its records, or nothing of it; the upload goes.
+
+    False when another server has made a run under that key. Done twice it is done once.
+    """
+    book = shared_submissions(placement.ledger)
+    try:
+        return accept_shared(plan, runs_dir, row=row, book=book, placement=placement)
+    finally:
+        book.close()
 
 
 def warm_up(place: Path) -> None:

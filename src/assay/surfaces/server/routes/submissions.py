@@ -5,6 +5,7 @@ import hashlib
 import secrets
 import time
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -160,10 +161,31 @@ class Submitted:
         )
         # A seat is taken by what is there, not by what somebody is still sending.
         with self._server.queue.seat():
-            await asyncio.to_thread(self._keep, verdict, row)
+            await self._keep(verdict, row)
         return answered(accepted, status=202, headers={"Location": f"/v1/runs/{row.run_id}"})
 
-    def _keep(self, verdict: api.UploadVerdict, row: api.SubmissionRow) -> None:
+    async def _keep(self, verdict: api.UploadVerdict, row: api.SubmissionRow) -> None:
+        server = self._server
+        if server.shared is None:
+            # In one go, whatever becomes of the client: a run that exists and waits for nobody would never begin.
+            await asyncio.to_thread(self._keep_here, verdict, row)
+            return
+        await asyncio.to_thread(self._note, row)
+        # As it was validated: a large upload in another process.
+        where = partial(api.accept_records, runs_dir=server.runs_dir, placement=server.placement)
+        if not await server.workshop.run(self._owner, self._spooled.size, where, verdict.plan, row):
+            raise _KeyTaken
+        server.meters.submitted.inc()
+        # If the client is gone by now, the run is found as one that nobody drives.
+        await asyncio.to_thread(server.queue.add, row.run_id, self._owner)
+
+    def _keep_here(self, verdict: api.UploadVerdict, row: api.SubmissionRow) -> None:
+        self._note(row)
+        self._server.submissions.accept(verdict, row)
+        self._server.meters.submitted.inc()
+        self._server.queue.add(row.run_id, self._owner)
+
+    def _note(self, row: api.SubmissionRow) -> None:
         # Noted first: a run that could not be noted must not exist, or the retry that a 503 asks for would make another.
         self._server.submissions.note(
             "run_submitted",
@@ -172,10 +194,6 @@ class Submitted:
             dataset_sha256=self._spooled.sha256,
             request_id=self._request_id,
         )
-        if not self._server.submissions.accept(verdict, row):
-            raise _KeyTaken
-        self._server.meters.submitted.inc()
-        self._server.queue.add(row.run_id, self._owner)
 
     def request(self) -> api.RunRequest:
         """What the run is asked to be."""
