@@ -256,6 +256,14 @@ def test_a_run_that_ended_elsewhere_without_a_store_is_named_as_such(job: Job, d
         api.resume(name_of(job), runs_dir=elsewhere(job, database))
 
 
+def test_a_run_that_is_on_another_machine_alone_has_no_result_here_and_says_where_it_is(job: Job, database: Database) -> None:
+    there = run(job, ledger=database.address, store="").run_dir
+    command = [sys.executable, "-m", "assay", "show", name_of(job), "--runs-dir", str(elsewhere(job, database))]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert f"NO RESULT   run '{name_of(job)}' has ended on another machine" in shown
+    assert (there in shown, "FAIL " in shown, "missing " in shown, "assay retry" in shown) == (True, False, False, False)
+
+
 def test_whoever_has_the_address_alone_fetches_the_run(job: Job, bucket: Gateway) -> None:
     home, runs = run(job).store, job.folder / "elsewhere"
     for _ in range(2):

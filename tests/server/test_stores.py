@@ -48,3 +48,12 @@ def test_a_server_fetches_the_run_that_another_has_made(bucket: Bucket, database
     assert bucket.ask("HEAD", f"/runs/served/{run_id}/run_manifest.json")[0] == 200
     folders = [{path.name: path.read_bytes() for path in (server.runs_dir / run_id).iterdir()} for server in (first, second)]
     assert folders[0] == folders[1]
+
+
+def test_a_bucket_alone_is_a_store(bucket: Bucket, tmp_path: Path) -> None:
+    document = {"dataset_id": "d", "dataset_version": "1", "schema_version": "1.0"}
+    records = [{"record_id": "r", "input": {"prompt": "Tell."}}]
+    with Serving(tmp_path, options=("--store", "s3://runs")) as server:
+        run_id = str(server.submit({**document, "records": records}).json["run_id"])
+        server.ended(run_id)
+    assert bucket.ask("HEAD", f"/runs/{run_id}/run_manifest.json")[0] == 200

@@ -161,6 +161,26 @@ def test_a_clock_that_is_set_back_gives_nothing_twice() -> None:
     assert desk.ask("b", calls={"gate": 40}).moments["gate"] == ()
 
 
+def test_a_rate_goes_on_by_a_clock_that_was_set_back_for_good() -> None:
+    desk = Desk()
+    while desk.ask("a", calls={"gate": 40}).moments["gate"]:
+        desk.now += 0.01
+    desk.now -= 3600
+    desk.ask("a", calls={"gate": 40})
+    desk.now += 1
+    assert len(desk.ask("a", calls={"gate": 5}).moments["gate"]) == 5
+
+
+@pytest.mark.parametrize("started", [0.0, 999.0])
+def test_the_seats_of_a_dead_worker_come_back_by_a_clock_that_was_set_back(started: float) -> None:
+    desk = Desk()
+    desk.wants("dead", 10, started=started)
+    desk.now -= 100
+    assert desk.wants("b", 10, started=started) == 0
+    desk.now += TERMS.life
+    assert desk.wants("b", 10, started=started) == 10
+
+
 def test_a_refusal_is_told_to_the_others_as_long_as_its_worker_lives() -> None:
     desk = Desk()
     desk.ask("a", refused={"openai": "cXVvdGE="})

@@ -1,11 +1,12 @@
 """Runs that several workers evaluate: the same artifacts as on one machine, whoever watches and however they are ended."""
 
 import signal
+import socket
 
 import pytest
 
 from tests.temporal.conftest import RECORDS
-from tests.temporal.machines import Plant, finished, told, until
+from tests.temporal.machines import PATIENCE, Plant, finished, told, until
 
 pytestmark = pytest.mark.xdist_group("temporal")
 
@@ -41,6 +42,13 @@ def test_a_run_goes_on_without_whoever_started_it(busy: Plant) -> None:
     until(lambda: (busy.runs / "orphan").is_dir() and not (busy.runs / ".active" / "orphan").is_dir())
     assert busy.problems("orphan") == []
     assert busy.repeated == 0
+
+
+def test_who_watches_from_another_folder_is_told_where_the_run_has_ended(busy: Plant) -> None:
+    watching = [busy.start("watched"), busy.start("watched", "--runs-dir", str(busy.folder / "other"))]
+    complained = [process.communicate(timeout=PATIENCE)[1] for process in watching]
+    assert [process.returncode for process in watching] == [0, 2]
+    assert f"run 'watched' has ended on another machine, and its artifacts are there: {socket.gethostname()}:" in complained[1]
 
 
 def test_a_cancelled_run_keeps_what_is_done(busy: Plant) -> None:

@@ -17,6 +17,7 @@ from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.core.placement import HERE, Placement
 from assay.engine.baselines import audit_entry
 from assay.engine.folders import RunFolders
+from assay.engine.homes import check_store
 from assay.engine.listings import Listings
 from assay.engine.opened import Run
 from assay.engine.providers import is_file_model
@@ -44,7 +45,6 @@ from assay.engine.submission import (
 from assay.store.audit import AuditLog
 from assay.store.ledgers import shared_submissions
 from assay.store.lock import RunLock
-from assay.store.objects import ObjectPlace
 from assay.store.submissions import SubmissionBook, SubmissionRow, WaitingRun
 
 __all__ = [
@@ -106,7 +106,7 @@ class Submissions:
         ledger = placement.ledger
         if placement.store:
             # Wrong addresses are refused before anything is taken.
-            ObjectPlace(placement.store)
+            check_store(placement.store)
         self.runs_dir = runs_dir
         self.folder = runs_dir / SERVER_DIR
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)

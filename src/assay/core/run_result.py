@@ -34,6 +34,10 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """Workers of a Temporal server go on with it, and not the process that shows it."""
     problem: str = ""
     """What kept such a worker from going on, as it was said last."""
+    is_away: bool = False
+    """It has ended on another machine, and its artifacts are there alone."""
+    waiting: str = ""
+    """What an unfinished run waits for at a provider, as it was when somebody last looked."""
 
     @property
     def is_finished(self) -> bool:

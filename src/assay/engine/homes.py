@@ -29,14 +29,18 @@ def home_of(store: str, run_id: str) -> str:
     return f"{store.rstrip('/')}/{run_id}" if store else ""
 
 
+def check_store(store: str) -> None:
+    """Raises UsageProblem for an address that holds a secret or means no place, before anybody keeps it."""
+    ObjectPlace(home_of(store, "RUN"))
+
+
 def note_store(ledger: Ledger, store: str, *, run_id: str) -> str:
     """Tell an unfinished run in which store it has its home, unless none is given; returns where that is, empty for nowhere."""
     row = ledger.run()
     known = row.notes.get(STORE, "")
     if not store or store == known or row.state in TERMINAL:
         return home_of(known, run_id)
-    # An address that holds a secret or means no place is refused before anybody keeps it.
-    ObjectPlace(home_of(store, run_id))
+    check_store(store)
     ledger.set_note(STORE, store)
     return home_of(store, run_id)
 
@@ -83,7 +87,7 @@ def fetch_ended(row: RunRow, *, active: Path, sealed: Path) -> None:
 
 def are_elsewhere(run_id: str, notes: Mapping[str, str]) -> RunNotFound:
     """What to say where the artifacts of a run are wanted that has ended on another machine, and has no home in a store."""
-    where = notes.get(SEALED_IN, "in the runs folder of the machine that has sealed it")
+    where = notes.get(SEALED_IN) or "in the runs folder of the machine that has sealed it"
     return RunNotFound(
         f"run '{run_id}' has ended on another machine, and its artifacts are there: {where}",
         hint="look there; one folder for all machines, or --store, keeps runs where every machine can fetch them",

@@ -83,7 +83,11 @@ def _driven(folders: RunFolders, surroundings: Surroundings, plan: Plan | None =
     elif store:
         # It may have ended before anybody thought of a store.
         home = publish_sealed(folders.sealed, store)
-    return msgspec.structs.replace(result_of(folders), store=home)
+    result = result_of(folders)
+    if result.is_away and not surroundings.is_detached:
+        # Whether its gates were reached is known there alone.
+        raise are_elsewhere(folders.run_id, {SEALED_IN: result.run_dir})
+    return msgspec.structs.replace(result, store=home)
 
 
 def _noted_home(folders: RunFolders, store: str) -> str:
@@ -230,20 +234,22 @@ def _looked_at(folders: RunFolders) -> tuple[RunRow, dict[str, int]]:
 def _active_result(folders: RunFolders) -> RunResult:
     row, by_status = _looked_at(folders)
     plan = read_plan(row.plan)
-    is_elsewhere = row.state in TERMINAL
+    is_away = row.state in TERMINAL
     opened = by_status.pop("open", 0)
     counts = count_records({**by_status, "skipped": by_status.get("skipped", 0) + opened})
     return RunResult(
         run_id=plan.run_id,
         state=row.state,
-        run_dir=row.notes.get(SEALED_IN, "") if is_elsewhere else str(folders.active),
+        run_dir=row.notes.get(SEALED_IN, "") if is_away else str(folders.active),
         counts=counts,
         metrics={},
-        gate=GateResult(False, (are_elsewhere(folders.run_id, row.notes).message if is_elsewhere else "the run has not ended",)),
+        gate=GateResult(False, (are_elsewhere(folders.run_id, row.notes).message if is_away else "the run has not ended",)),
         candidate=plan.candidate.name,
         is_elsewhere=TEMPORAL in row.notes,
+        is_away=is_away,
         problem=row.notes.get(PROBLEM, ""),
         blocked=row.notes.get("blocked", ""),
+        waiting=_waiting(row),
     )
 
 

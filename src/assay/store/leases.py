@@ -17,6 +17,8 @@ AHEAD = 0.5
 """Seconds that calls are given out ahead of their moment: so much of a rate is lost with a worker at most."""
 _UNKNOWN = 1000.0
 """Units that a call is expected to use of a metered rate, before the first is known."""
+_BACK = 3
+"""Lives by which the database's clock may go back before that is taken for its new time; it stands still for less."""
 _MEMORY = 50
 """Calls of which the mean use is learned."""
 ALL = "all"
@@ -115,7 +117,11 @@ def settle(pool: Pool, need: Need, terms: Terms, *, now: float, started: float) 
 
     `started` is when the database was: while it was away nobody could ask, and so what was held then is held for one more life.
     """
+    pool = _set_back(pool, now, life=terms.life)
     at = max(now, pool.at)
+    if started > at + _BACK * terms.life:
+        # By a clock that was set back since; it says nothing any more.
+        started = 0.0
     shares = {name: share for name, share in pool.shares.items() if at < max(share.expires, started + terms.life)}
     known = shares.pop(need.worker, None)
     is_new = known is None or need.number > known.number
@@ -150,6 +156,16 @@ def without(pool: Pool, worker: str) -> Pool:
     """The pool when a worker has left."""
     shares = {name: share for name, share in pool.shares.items() if name != worker}
     return msgspec.structs.replace(pool, shares=shares)
+
+
+def _set_back(pool: Pool, now: float, *, life: float) -> Pool:
+    """The pool by a clock that is far behind what it was, as after a failover: everything is as long until then as it was."""
+    back = pool.at - now
+    if back <= _BACK * life:
+        return pool
+    dues = {rate: due - back for rate, due in pool.dues.items()}
+    shares = {name: msgspec.structs.replace(share, expires=share.expires - back) for name, share in pool.shares.items()}
+    return Pool(now, dues, pool.means, shares)
 
 
 def _held(name: str, shares: Iterable[Share]) -> int:

@@ -320,6 +320,8 @@ def _next_commands(view: RunView, shown: Shown) -> list[str]:
     result = view.result
     if not result.is_finished:
         return [command_line("resume", result.run_id, shown=shown)]
+    if result.is_away:
+        return []
     worst = (worst.prediction["record_id"] for worst in view.worst)
     named = [
         *worst,

@@ -51,6 +51,8 @@ def _verdicts(view: RunView) -> list[Decision]:
     result, gates = view.result, view.plan.get("gates") or {}
     if not result.is_finished:
         return [Decision("UNFINISHED", _open_reason(result))]
+    if result.is_away:
+        return [Decision("NO RESULT", *result.gate.reasons)]
     if not result.counts.evaluated_records:
         return [Decision("NO RESULT", "nothing could be evaluated")]
     if not result.gate.passed:
@@ -63,6 +65,8 @@ def _verdicts(view: RunView) -> list[Decision]:
 def _open_reason(result: RunResult) -> str:
     if result.problem:
         return f"a worker cannot go on: {result.problem}"
+    if result.waiting:
+        return f"the run {result.waiting}; assay resume collects them"
     return "workers go on with it" if result.is_elsewhere else "the run can be resumed; nothing that is done is done again"
 
 

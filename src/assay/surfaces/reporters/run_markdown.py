@@ -186,7 +186,7 @@ def _files(views: Sequence[RunView], folder: str, *, is_linked: bool) -> Iterato
     yield "\n"
     for view in views:
         place = PurePath(folder, view.result.run_dir).as_posix()
-        names = _LINKED if is_linked and view.result.is_finished and not view.missing else ()
+        names = _LINKED if is_linked and view.result.is_finished and not (view.missing or view.result.is_away) else ()
         links = (f"[{name}](<{quote(encodable(f'{place}/{name}'))}>)" for name in names)
         yield f"- {' · '.join((f'Files of {inert(view.result.run_id)}: {code(place)}', *links))}\n"
         yield from (f"  - {inert(problem)}\n" for problem in view.missing)

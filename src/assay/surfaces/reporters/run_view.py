@@ -86,7 +86,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 def view_of(run: api.Run, *, is_verbose: bool = False, is_worst_first: bool = True) -> RunView:
     """The view of an opened run; golden datasets list their cases, other contracts theirs only when everything is asked for."""
     view = RunView(result=run.result, manifest=run.manifest)
-    if not view.result.is_finished:
+    if not view.result.is_finished or view.result.is_away:
         return view
     is_ranking = "ranking" in view.result.metrics
     # What a slice passes is about answers; of comparisons it would only say how many were decided.
@@ -100,7 +100,7 @@ def view_of(run: api.Run, *, is_verbose: bool = False, is_worst_first: bool = Tr
 def sketch_of(run: api.Run) -> RunView:
     """The view of an opened run without any of its records: what its metrics say, however large it is."""
     view = RunView(result=run.result, manifest=run.manifest)
-    if not view.result.is_finished or "ranking" in view.result.metrics:
+    if not view.result.is_finished or view.result.is_away or "ranking" in view.result.metrics:
         return view
     return _kept(_with_slices, run, view)
 
