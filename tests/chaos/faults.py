@@ -96,11 +96,11 @@ def kill_sealers(trial: Trial) -> int:
     return kill_all_workers(trial)
 
 
-def freeze_worker(trial: Trial) -> int:
+def freeze_worker(trial: Trial, *, seconds: float = FREEZE) -> int:
     """A worker stands still for longer than the heartbeat timeout, as a paused virtual machine does, and wakes up."""
     worker, cases = _victim(trial)
     worker.send(signal.SIGSTOP)
-    return _thawed_later(trial, worker, cases)
+    return _thawed_later(trial, worker, cases, seconds=seconds)
 
 
 def freeze_worker_in_a_write(trial: Trial) -> int:
@@ -108,13 +108,13 @@ def freeze_worker_in_a_write(trial: Trial) -> int:
     worker, cases = _victim(trial)
     with trial.fleet.held_up_in_a_write(worker):
         worker.send(signal.SIGSTOP)
-    return _thawed_later(trial, worker, cases)
+    return _thawed_later(trial, worker, cases, seconds=FREEZE)
 
 
-def _thawed_later(trial: Trial, worker: WorkerProcess, cases: frozenset[str]) -> int:
+def _thawed_later(trial: Trial, worker: WorkerProcess, cases: frozenset[str], *, seconds: float) -> int:
     trial.wounds.append(Wound(time.monotonic(), cases, SETTLE))
     seats = trial.fleet.seats(trial.run_id, worker)
-    time.sleep(FREEZE)
+    time.sleep(seconds)
     worker.send(signal.SIGCONT)
     return seats
 

@@ -3,7 +3,7 @@
 import random
 from pathlib import Path
 
-from tests.chaos.faults import Fault, Trial, freeze_worker, kill_worker
+from tests.chaos.faults import HEARTBEAT_TIMEOUT, Fault, Trial, freeze_worker, kill_worker
 from tests.chaos.fleet import Setting, standing_fleet
 from tests.chaos.trials import tried
 from tests.store.databases import Database
@@ -15,7 +15,7 @@ def strike_thrice(trial: Trial) -> int:
     lost = kill_worker(trial)
     trial.fleet.complete()
     trial.fleet.database.restart_at_once()
-    return lost + freeze_worker(trial)
+    return lost + freeze_worker(trial, seconds=1.2 * HEARTBEAT_TIMEOUT)
 
 
 def test_a_run_that_is_struck_ends_like_one_in_peace(tmp_path: Path, temporal: TemporalProcess, database: Database) -> None:
