@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.chaos.faults import FAULTS
 from tests.chaos.fleet import Fleet, Setting, standing_fleet
-from tests.chaos.servers import server_killed
+from tests.chaos.servers import kill_server, kill_working_server
 from tests.chaos.trials import RECOVERY_LIMIT, Finding, tried
 from tests.store.databases import running_database
 from tests.temporal.machines import running_temporal
@@ -21,7 +21,8 @@ HEADINGS = ("fault", "times", "lost", "duplicated", "calls repeated (allowed)", 
 
 TRIALS: dict[str, Callable[[Fleet, str, random.Random], Finding]] = {
     **{name: partial(tried, fault=fault) for name, fault in FAULTS.items()},
-    "API server killed": server_killed,
+    "API server killed": kill_server,
+    "API server at work killed": kill_working_server,
 }
 
 

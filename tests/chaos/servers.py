@@ -1,47 +1,62 @@
-"""Two API servers over one ledger, of which the one that drives a run is killed."""
+"""Two API servers over one ledger, of which the one that was given a run is killed."""
 
 import json
 import random
 import time
 from pathlib import Path
 
-from tests.chaos.faults import Wound
+from tests.chaos.faults import SETTLE, Wound
 from tests.chaos.fleet import PATIENCE, Fleet
 from tests.chaos.trials import Finding, counted, recovery_of
 from tests.crash.check import problems_of, stable_artifacts
-from tests.crash.job import Job
 from tests.server.serving import Serving
 from tests.temporal.machines import until
 
 
-def server_killed(fleet: Fleet, run_id: str, chance: random.Random) -> Finding:
-    """kill -9 of the server that drives a run; another one goes on with it."""
-    folder = fleet.site.folder / f"servers-{run_id}"
+def kill_server(fleet: Fleet, run_id: str, chance: random.Random) -> Finding:
+    """kill -9 of a server whose runs are evaluated by workers; another one tells of them."""
+    fleet.complete()
+    site = fleet.site
+    where = ("--engine", "temporal", "--temporal", site.temporal, "--task-queue", site.queue)
+    found = _killed(fleet, site.folder / run_id, chance, options=where)
+    found.allow(0, because="it makes no calls")
+    return found
+
+
+def kill_working_server(fleet: Fleet, run_id: str, chance: random.Random) -> Finding:
+    """kill -9 of a server that evaluates a run itself; another one goes on with it."""
+    found = _killed(fleet, fleet.site.folder / run_id, chance, options=())
+    found.allow(fleet.setting.concurrency, because="a dead server takes one call for each of its seats with it, and it has all")
+    return found
+
+
+def _killed(fleet: Fleet, folder: Path, chance: random.Random, *, options: tuple[str, ...]) -> Finding:
+    """What a run is worth whose server is killed at a random moment of its first half."""
     folder.mkdir()
-    job = Job(folder=folder)
-    with _server(fleet, folder) as first, _server(fleet, folder) as second:
+    with _server(fleet, folder, options) as first, _server(fleet, folder, options) as second:
         peaceful = _peaceful(fleet, first)
-        begun = time.monotonic()
-        named = _submitted(fleet, first)
+        begun, named = time.monotonic(), _submitted(fleet, first)
         moment = round(chance.uniform(0.05, 0.4) * fleet.bench.calls.total())
         until(lambda: len(fleet.provider.heard) >= moment, patience=PATIENCE)
         first.kill()
-        wound = Wound(time.monotonic(), settle=0.5)
+        wound = Wound(time.monotonic(), settle=0.0 if options else SETTLE)
         second.ended(named)
-        found = counted(fleet, job.runs / named)
-        # The path of an upload has the id of its run in it.
-        expected = json.loads(json.dumps(stable_artifacts(job.runs / peaceful)).replace(peaceful, named))
-        found.problems = problems_of(job, named, expected)
-    found.allow(fleet.setting.concurrency, because="a dead server takes one call for each of its seats with it, and it has all")
+        found = counted(fleet, fleet.site.runs / named)
+    # The path of an upload has the id of its run in it.
+    expected = json.loads(json.dumps(stable_artifacts(fleet.site.runs / peaceful)).replace(peaceful, named))
+    found.problems = problems_of(fleet.bench.job, named, expected)
     found.recovery, found.seconds = recovery_of([wound], fleet.provider.heard), time.monotonic() - begun
     return found
 
 
-def _server(fleet: Fleet, folder: Path) -> Serving:
+def _server(fleet: Fleet, folder: Path, options: tuple[str, ...]) -> Serving:
     run_file = json.loads((fleet.site.folder / "run.json").read_text(encoding="utf-8"))
     del run_file["datasets"]
     settings = "requests_per_minute: 100000\nmax_runs: 2\n"
-    return Serving(folder, settings=settings, run_file=json.dumps(run_file), options=("--ledger", fleet.database.address))
+    where = ("--ledger", fleet.database.address, *options)
+    server = Serving(folder, settings=settings, run_file=json.dumps(run_file), options=where)
+    server.runs_dir = fleet.site.runs
+    return server
 
 
 def _submitted(fleet: Fleet, server: Serving) -> str:

@@ -3,11 +3,15 @@
 import random
 from pathlib import Path
 
+import pytest
+
 from tests.chaos.faults import HEARTBEAT_TIMEOUT, Fault, Trial, freeze_worker, kill_worker
 from tests.chaos.fleet import Setting, standing_fleet
 from tests.chaos.trials import tried
 from tests.store.databases import Database
 from tests.temporal.machines import TemporalProcess
+
+pytestmark = pytest.mark.xdist_group("temporal")
 
 
 def strike_thrice(trial: Trial) -> int:
