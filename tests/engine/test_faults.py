@@ -255,6 +255,6 @@ def test_too_few_file_handles_are_said_before_any_call(steady_job: Job) -> None:
     limited = ["sh", "-c", 'ulimit -n 20; exec "$@"', "sh", *steady_job.command("x")]
     done = subprocess.run(limited, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "may open 20 files, and the run needs about 36" in done.stderr
-    assert "ulimit -n 36" in done.stderr
+    assert "may open 20 files, and the run needs about 37" in done.stderr
+    assert "ulimit -n 37" in done.stderr
     check_unharmed(steady_job, steady_job)

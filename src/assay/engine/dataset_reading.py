@@ -53,7 +53,8 @@ class DatasetReading:
     def read(self, entries: Sequence[tuple[Steps, DatasetEntry]]) -> None:
         """Validate every file."""
         files = [(path, file) for path, entry in entries for file in self._files(path, entry)]
-        make_room_for_handles(len(files))
+        # The same sum as when it runs, so that nobody has to raise the limit twice.
+        make_room_for_handles(len(files) + self._settings.value.run.concurrency)
         for path, file in files:
             self._read_dataset(path, file)
         more = self._faulty - FAULTY_FILES
