@@ -122,7 +122,7 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
 
     def start(self, run_id: str, *options: str, file: str = "run.json", **environ: str) -> "subprocess.Popen[str]":
         """The command that starts a run and follows it."""
-        given = ["--engine", "temporal", "--run-id", run_id, "--json", "--quiet", *self.where, *options]
+        given = ["--engine", "temporal", "--run-id", run_id, "--json", *self.where, *options]
         return subprocess.Popen(
             [sys.executable, "-m", "assay", "run", str(self.folder / file), *given],
             stdout=subprocess.PIPE,

@@ -82,3 +82,10 @@ def test_a_budget_is_kept_over_all_workers(site: Plant) -> None:
     assert result["counts"]["cancelled_records"] > 0
     # Each of them alone would have spent as much.
     assert 0.015 <= result["metrics"]["cost_usd"]["sum"] < 2 * 0.015
+
+
+def test_a_run_without_workers_says_so(site: Plant) -> None:
+    started = site.start("lonely", "--limit", "5")
+    assert started.stderr is not None
+    told = next(line for line in started.stderr if "no worker takes work" in line)
+    assert f"the task queue '{site.queue}'" in told

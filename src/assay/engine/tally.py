@@ -57,7 +57,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     knows_calls: bool = True
     """False of a run elsewhere, of which only the records are told."""
     problem: str = ""
-    """What keeps workers elsewhere from going on, as one of them has said last."""
+    """What keeps workers elsewhere from going on, in a sentence."""
 
 
 class Tally:

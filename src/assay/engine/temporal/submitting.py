@@ -1,11 +1,15 @@
 """Runs into workflows: start one, follow it through the ledger, and say why it has ended."""
 
 import asyncio
-from collections.abc import Mapping
+import time
 from datetime import timedelta
+from typing import NamedTuple
 
 import msgspec
-from temporalio.client import WorkflowFailureError, WorkflowHandle
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
@@ -20,14 +24,23 @@ from assay.engine.stopping import run_loop
 from assay.engine.surroundings import Interrupted, Surroundings
 from assay.engine.tally import Snapshot, Tally
 from assay.engine.temporal.connection import connect, unreachable
-from assay.engine.temporal.workflow import RUN_WORKFLOW
+from assay.engine.temporal.workflow import RUN_WORKFLOW, shard_queue
 from assay.store.ledger import Ledger
 
 REFRESH = 0.5
-"""Seconds between two looks at the ledger for whoever watches."""
+"""Seconds between two looks at the ledger for whoever watches, at least; a look at a large run may take up a tenth of the time."""
+_LONGEST_REFRESH = 5.0
 _TASK_TIMEOUT = timedelta(seconds=5)
 """After which a workflow that a worker has fallen silent over is given to another; what it does takes milliseconds."""
+_Handle = WorkflowHandle[object, object]
 _ERRORS = {problem.code: problem for problem in (UsageProblem, MissingExtra, StoreUnavailable)}
+
+
+class _Started(NamedTuple):
+    """A workflow that is under way, and the way to its server."""
+
+    client: Client
+    handle: _Handle
 
 
 def check_placeable(plan: Plan) -> None:
@@ -44,13 +57,13 @@ def check_placeable(plan: Plan) -> None:
 
 def start(folders: RunFolders, server: TemporalServer, surroundings: Surroundings) -> None:
     """Let workers go on with a run whose records are in the ledger; nothing happens when they do already."""
-    run_loop(_started(folders.run_id, server, surroundings.environ))
+    run_loop(_started(folders.run_id, server, surroundings))
 
 
-async def _started(run_id: str, server: TemporalServer, environ: Mapping[str, str]) -> WorkflowHandle[object, object]:
-    client = await connect(server, environ=environ, identity=worker_name())
+async def _started(run_id: str, server: TemporalServer, surroundings: Surroundings) -> "_Started":
+    client = await connect(server, environ=surroundings.environ, identity=worker_name())
     try:
-        handle: WorkflowHandle[object, object] = await client.start_workflow(
+        handle: _Handle = await client.start_workflow(
             RUN_WORKFLOW,
             run_id,
             id=run_id,
@@ -61,7 +74,7 @@ async def _started(run_id: str, server: TemporalServer, environ: Mapping[str, st
         )
     except RPCError as problem:
         raise unreachable(server, problem) from problem
-    return handle
+    return _Started(client, handle)
 
 
 def follow(folders: RunFolders, server: TemporalServer, surroundings: Surroundings) -> None:
@@ -86,24 +99,35 @@ class _Following:
         self._ledger = ledger
         self._surroundings = surroundings
         self._started = surroundings.clock()
+        self._done = -1
 
     async def to_the_end(self, server: TemporalServer) -> None:
         """Returns when the workflow has ended well."""
-        ended = asyncio.create_task(_ended(await _started(self._run_id, server, self._surroundings.environ)))
+        started = await _started(self._run_id, server, self._surroundings)
+        ended = asyncio.create_task(_ended(started.handle))
         try:
             while not ended.done():
-                await self._show()
-                await asyncio.wait([ended], timeout=REFRESH)
+                pause = await self._show(started.client, server)
+                await asyncio.wait([ended], timeout=pause)
                 if self._surroundings.is_stopping is not None and self._surroundings.is_stopping():
                     raise Interrupted
         finally:
             ended.cancel()
         ended.result()
 
-    async def _show(self) -> None:
+    async def _show(self, client: Client, server: TemporalServer) -> float:
+        """Show how the run stands; returns when to look again."""
         watch = self._surroundings.watch
-        if watch is not None:
-            watch(await asyncio.to_thread(self._snapshot))
+        if watch is None:
+            return REFRESH
+        before = time.perf_counter()
+        snapshot = await asyncio.to_thread(self._snapshot)
+        pause = min(max(REFRESH, 9 * (time.perf_counter() - before)), _LONGEST_REFRESH)
+        if not snapshot.problem and snapshot.done == self._done:
+            snapshot = msgspec.structs.replace(snapshot, problem=await _missing_workers(client, server))
+        self._done = snapshot.done
+        watch(snapshot)
+        return pause
 
     def _snapshot(self) -> Snapshot:
         """How the run stands; only the workers know of their calls."""
@@ -111,10 +135,24 @@ class _Following:
         opened = counts.pop("open", 0)
         tally = Tally(sum(counts.values()) + opened, counts, started=self._started)
         snapshot = tally.snapshot(row.state, self._surroundings.clock(), knows_calls=False)
-        return msgspec.structs.replace(snapshot, problem=row.notes.get(PROBLEM, ""))
+        problem = row.notes.get(PROBLEM, "")
+        return msgspec.structs.replace(snapshot, problem=f"a worker cannot go on: {problem}" if problem else "")
 
 
-async def _ended(handle: WorkflowHandle[object, object]) -> None:
+async def _missing_workers(client: Client, server: TemporalServer) -> str:
+    """That nobody takes the shards, where it is so: a run without workers waits without a word."""
+    queue = TaskQueue(name=shard_queue(server.task_queue))
+    question = DescribeTaskQueueRequest(
+        namespace=server.namespace, task_queue=queue, task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
+    )
+    try:
+        answer = await client.workflow_service.describe_task_queue(question)
+    except RPCError as problem:
+        return f"the Temporal server at {server.address} does not answer: {problem.message}"
+    return "" if answer.pollers else f"no worker takes work from the task queue '{server.task_queue}' at {server.address}"
+
+
+async def _ended(handle: _Handle) -> None:
     """Returns when the run is sealed, whatever becomes of the server meanwhile; raises what the workflow ended with."""
     while True:
         try:

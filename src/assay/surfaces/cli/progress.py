@@ -48,6 +48,7 @@ class RunProgress:
         self._has_begun = False
         self._said_at = 0.0
         self._said_of_batch: list[str] = []
+        self._said_problem = ""
         self._has_said_stopping = False
 
     def __enter__(self) -> Self:
@@ -85,7 +86,7 @@ class RunProgress:
         """Of batches a line tells what is new, and now and then that nothing is: they may take a day."""
         silent = now.elapsed_s - self._said_at
         if now.batch is None:
-            return silent >= LINE_EVERY
+            return silent >= LINE_EVERY or now.problem != self._said_problem
         return (batch_words(now) != self._said_of_batch and silent >= 1) or silent >= BATCH_LINE_EVERY
 
     def wait_for_other(self, process_id: int | None) -> None:
@@ -94,7 +95,7 @@ class RunProgress:
         click.echo(f"assay: {who} works on {self._name}; waiting for it", err=True)
 
     def _say(self, now: api.Snapshot) -> None:
-        self._said_at, self._said_of_batch = now.elapsed_s, batch_words(now)
+        self._said_at, self._said_of_batch, self._said_problem = now.elapsed_s, batch_words(now), now.problem
         click.echo(plain_line(now, self._pace), err=True)
 
 
@@ -206,7 +207,7 @@ def _calls(now: api.Snapshot) -> list[str]:
 
 
 def _problem(now: api.Snapshot) -> list[str]:
-    return [f"a worker cannot go on: {printable(now.problem, limit=PROBLEM_LIMIT)}"] if now.problem else []
+    return [printable(now.problem, limit=PROBLEM_LIMIT)] if now.problem else []
 
 
 def _errors(now: api.Snapshot) -> list[str]:
