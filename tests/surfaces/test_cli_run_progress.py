@@ -44,6 +44,14 @@ class Screen:
         return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.file.getvalue())
 
 
+def test_even_a_quiet_run_says_once_what_holds_it_up(capsys: pytest.CaptureFixture[str]) -> None:
+    with RunProgress("nightly", is_quiet=True) as progress:
+        progress.watch(at(1.0, 0))
+        progress.watch(at(2.0, 0, problem="the disk is full"))
+        progress.watch(at(3.0, 0, problem="the disk is full"))
+    assert capsys.readouterr().err == "assay: the disk is full\n"
+
+
 def test_the_live_display_shows_counts_rate_rest_cost_latencies_and_errors() -> None:
     screen = Screen()
     with RunProgress("nightly", console=screen.console) as progress:

@@ -24,6 +24,15 @@ def test_a_worker_that_is_told_to_stop_finishes_its_calls_and_hands_its_shards_b
     assert site.repeated == 0
 
 
+def test_what_will_never_be_well_on_a_worker_ends_the_run_and_is_told(busy: Plant) -> None:
+    busy.write_run_file("cached.json", cache={"dir": str(busy.folder / "run.json" / "cache")})
+    starting = busy.start("cached", "--limit", "20", file="cached.json")
+    _, complained = starting.communicate(timeout=PATIENCE)
+    assert starting.returncode == 2
+    assert "run.json/cache" in complained
+    assert "Not a directory" in complained
+
+
 def test_what_a_worker_lacks_is_told_with_its_name_and_the_run_goes_on_when_it_is_mended(site: Plant) -> None:
     site.write_run_file("keyed.json", providers=[{"name": "stub", "base_url": site.provider.base_url, "key_variable": "PLANT_KEY"}])
     starting = site.start("keyed", "--limit", "20", file="keyed.json", PLANT_KEY="secret")

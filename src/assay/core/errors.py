@@ -49,6 +49,10 @@ class StoreUnavailable(AssayError):
     code = "store_unavailable"
 
 
+class LedgerUnavailable(StoreUnavailable):
+    """The database that keeps runs is away or refuses what is asked of it; it is the same for whoever asks next, from anywhere."""
+
+
 class RunDamaged(StoreUnavailable):
     """Files of a run are not as they were written: waiting heals nothing, `assay verify` names what was changed."""
 

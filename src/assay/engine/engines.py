@@ -38,13 +38,13 @@ def carry_out(folders: RunFolders, surroundings: Surroundings, plan: Plan | None
 
 
 def wind_up(folders: RunFolders, surroundings: Surroundings) -> None:
-    """See to it that a run that is cancelled is sealed: by whoever works on it, and else here or by a worker."""
+    """See to it that a run that is cancelled is sealed: by whoever works on it or hands it to workers, and else here or by one."""
     server = _server_of(folders, surroundings)
     if server is None:
         drive(folders, surroundings, is_patient=False)
         return
-    prepare(folders, surroundings)
-    temporal_engine("submitting").start(folders, server, surroundings)
+    if prepare(folders, surroundings, is_patient=False):
+        temporal_engine("submitting").start(folders, server, surroundings)
 
 
 @contextmanager

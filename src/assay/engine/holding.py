@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from math import inf
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -29,11 +30,12 @@ _POLL = 0.5
 
 
 @contextmanager
-def held(folders: RunFolders, surroundings: Surroundings, *, is_patient: bool = True) -> Iterator[Surroundings | None]:
-    """Inside, this process has the run for itself, and stops when it loses it; None where another one has it."""
+def held(folders: RunFolders, surroundings: Surroundings, *, patience: float = inf) -> Iterator[Surroundings | None]:
+    """Inside, this process has the run for itself, and stops when it loses it; None where another one has it for so long."""
+    end = time.monotonic() + patience
     lock = RunLock(folders.active)
     try:
-        is_ours = _take(lock, surroundings, is_patient=is_patient)
+        is_ours = _take(lock, surroundings, end=end)
     except StoreUnavailable:
         # Whoever had the lock may have brought the run to its end and cleared the folder away.
         if not folders.is_sealed:
@@ -41,7 +43,7 @@ def held(folders: RunFolders, surroundings: Surroundings, *, is_patient: bool = 
         is_ours = False
     try:
         if is_ours:
-            with _leased(folders, surroundings, is_patient=is_patient) as around:
+            with _leased(folders, surroundings, end=end) as around:
                 yield around
         else:
             yield None
@@ -49,26 +51,27 @@ def held(folders: RunFolders, surroundings: Surroundings, *, is_patient: bool = 
         lock.release()
 
 
-def _take(lock: RunLock, surroundings: Surroundings, *, is_patient: bool) -> bool:
+def _take(lock: RunLock, surroundings: Surroundings, *, end: float) -> bool:
     if lock.try_acquire():
         return True
-    if not is_patient:
+    if time.monotonic() >= end:
         return False
     if surroundings.on_busy is not None:
         surroundings.on_busy(lock.holder())
-    while not lock.wait(LOCK_PATIENCE):
-        pass
+    while not lock.wait(min(LOCK_PATIENCE, end - time.monotonic())):
+        if time.monotonic() >= end:
+            return False
     return True
 
 
 @contextmanager
-def _leased(folders: RunFolders, surroundings: Surroundings, *, is_patient: bool) -> Iterator[Surroundings | None]:
+def _leased(folders: RunFolders, surroundings: Surroundings, *, end: float) -> Iterator[Surroundings | None]:
     lease = lease_of(folders.active, owner=f"{worker_name()} {uuid4().hex}")
     if lease is None:
         yield surroundings
         return
     try:
-        keeper = _taken(lease, folders, surroundings, is_patient=is_patient)
+        keeper = _taken(lease, folders, surroundings, end=end)
         if keeper is None:
             # Of a run that has ended elsewhere only the artifacts are to be fetched.
             yield surroundings if _has_ended_elsewhere(folders) else None
@@ -81,7 +84,7 @@ def _leased(folders: RunFolders, surroundings: Surroundings, *, is_patient: bool
         lease.close()
 
 
-def _taken(lease: "PostgresLease", folders: RunFolders, surroundings: Surroundings, *, is_patient: bool) -> "_Keeper | None":
+def _taken(lease: "PostgresLease", folders: RunFolders, surroundings: Surroundings, *, end: float) -> "_Keeper | None":
     """The lease while it is kept alive; None when somebody else has it, or has brought the run to its end elsewhere."""
     is_told = surroundings.on_busy is None
     while not _has_ended_elsewhere(folders):
@@ -92,7 +95,7 @@ def _taken(lease: "PostgresLease", folders: RunFolders, surroundings: Surroundin
             if not _has_ended_elsewhere(folders):
                 return keeper
             keeper.end()
-        elif not is_patient:
+        elif time.monotonic() >= end:
             return None
         elif not is_told and surroundings.on_busy is not None:
             surroundings.on_busy(None)

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from math import inf
 
 import msgspec
 
@@ -31,8 +32,11 @@ from assay.store.artifacts import remove_stale_staging
 from assay.store.failures import disk_errors, sync_folder
 from assay.store.ledger import Ledger
 from assay.store.ledgers import create_ledger, empty_ledger, open_shared, point_to, pointed_to, reachable
+from assay.store.lock import LEASE_SECONDS, RunLock
 from assay.store.sqlite import SqliteLedger
 
+SEAL_PATIENCE = 1.5 * LEASE_SECONDS
+"""Seconds that whoever seals waits for another who has the run; one that is dead has lost it by then."""
 REFRESH = 0.25
 """Seconds between two snapshots for whoever watches."""
 
@@ -120,31 +124,45 @@ def drive(folders: RunFolders, surroundings: Surroundings, *, plan: Plan | None 
     `plan` may differ from the run's own in what changes no result, such as the concurrency. While another process works on the
     run this one waits, or returns at once when it is not patient.
     """
-    with held(folders, surroundings, is_patient=is_patient) as around:
+    with held(folders, surroundings, patience=inf if is_patient else 0.0) as around:
         if around is not None and not folders.is_sealed:
             _drive_locked(folders, around, plan)
         if around is not None:
             _clear(folders, around)
 
 
-def prepare(folders: RunFolders, surroundings: Surroundings) -> None:
-    """Write the records of a run into its ledger, so that workers elsewhere can evaluate them."""
-    with held(folders, surroundings) as around:
+def prepare(folders: RunFolders, surroundings: Surroundings, *, is_patient: bool = True) -> bool:
+    """Write the records of a run into its ledger, so that workers elsewhere can evaluate them; False where another process does."""
+    with held(folders, surroundings, patience=inf if is_patient else 0.0) as around:
         if around is not None and not folders.is_sealed:
             with _opened(folders, around) as ledger:
                 RunStates(ledger, folders, around).prepare()
+        return around is not None
 
 
-def seal(folders: RunFolders, surroundings: Surroundings) -> None:
-    """Publish the artifacts of a run that workers have evaluated, and end it; a run that has ended stays as it is."""
+def seal(folders: RunFolders, surroundings: Surroundings, *, patience: float = SEAL_PATIENCE) -> None:
+    """Publish the artifacts of a run that workers have evaluated, and end it; a run that has ended stays as it is.
+
+    Raises StoreUnavailable when another process has the run and does not end it.
+    """
     if not folders.exists:
         _adopt(folders, surroundings.placement)
-    with held(folders, surroundings) as around:
+    with held(folders, surroundings, patience=patience) as around:
+        if around is None and not folders.is_sealed:
+            raise _occupied(folders)
         if around is not None and not folders.is_sealed:
             with _opened(folders, around) as ledger:
                 RunStates(ledger, folders, around).seal()
         if around is not None:
             _clear(folders, around)
+
+
+def _occupied(folders: RunFolders) -> StoreUnavailable:
+    process = RunLock(folders.active).holder()
+    return StoreUnavailable(
+        f"another worker has run '{folders.run_id}' and does not end it" + (f" (process {process})" if process else ""),
+        hint="it is tried again; if that one stands still, stop it",
+    )
 
 
 def _adopt(folders: RunFolders, placement: Placement) -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from assay.core.errors import AssayError, RunDamaged, StoreUnavailable
+from assay.core.errors import AssayError, LedgerUnavailable, RunDamaged, StoreUnavailable
 from assay.engine.engines import PROBLEM
 from assay.engine.stopping import Stop
 from assay.engine.temporal.open_runs import HandedBack, OpenRuns
@@ -59,7 +59,8 @@ class Activities:
     @activity.defn(name=SEAL)
     async def seal(self, run_id: str) -> str:
         """Publish the artifacts and end the run; the state in which it has ended."""
-        return await beating(self._told(run_id, asyncio.to_thread(self._seal, run_id)), Stop())
+        # A disk that is full, or a folder that another machine has, may be mended while the artifacts wait to be written.
+        return await beating(self._told(run_id, asyncio.to_thread(self._seal, run_id), passing=StoreUnavailable), Stop())
 
     @activity.defn(name=REQUEST_CANCEL)
     async def request_cancel(self, run_id: str) -> None:
@@ -69,8 +70,8 @@ class Activities:
     async def _in_thread(self, run_id: str, look: Callable[[Ledger], T]) -> T:
         return await beating(self._told(run_id, asyncio.to_thread(_looked, look, self._runs.ledger, run_id)), Stop())
 
-    async def _told(self, run_id: str, work: Coroutine[Any, Any, T]) -> T:
-        """The result of the work, or what went wrong as Temporal keeps it: tried again where that may help, and else the end."""
+    async def _told(self, run_id: str, work: Coroutine[Any, Any, T], *, passing: type[AssayError] = LedgerUnavailable) -> T:
+        """The result of the work, or what went wrong as Temporal keeps it: tried again where it may pass, and else the end."""
         try:
             return await work
         except HandedBack:
@@ -81,11 +82,11 @@ class Activities:
                 category=ApplicationErrorCategory.BENIGN,
             ) from None
         except AssayError as problem:
-            is_passing = isinstance(problem, StoreUnavailable) and not isinstance(problem, RunDamaged)
-            message = f"{problem.message} (worker {self._runs.owner})"
-            words = "; ".join(filter(None, (message, problem.hint)))
+            is_passing = isinstance(problem, passing) and not isinstance(problem, RunDamaged)
+            message, hint = _encodable(f"{problem.message} (worker {self._runs.owner})"), _encodable(problem.hint)
+            words = "; ".join(filter(None, (message, hint)))
             await asyncio.to_thread(_note_problem, words, self._runs.ledger, run_id)
-            raise ApplicationError(message, problem.hint, type=problem.code, non_retryable=not is_passing) from None
+            raise ApplicationError(message, hint, type=problem.code, non_retryable=not is_passing) from None
 
 
 async def beating(work: Coroutine[Any, Any, T], stop: Stop) -> T:
@@ -112,6 +113,11 @@ async def beating(work: Coroutine[Any, Any, T], stop: Stop) -> T:
 
 def _open_shards(ledger: Ledger) -> list[int]:
     return [] if ledger.run().is_cancel_requested else list(ledger.shards())[:PAGE]
+
+
+def _encodable(words: str) -> str:
+    """Words that every store takes: the name of a file may have parts that are no text."""
+    return words.encode("utf-8", "replace").decode()
 
 
 def _note_problem(problem: str, address: str, run_id: str) -> None:

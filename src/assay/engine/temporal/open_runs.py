@@ -12,6 +12,7 @@ from assay.core.errors import AssayError, UsageProblem
 from assay.core.outcome import GradingFailure
 from assay.core.plan import Plan, read_plan
 from assay.engine.case import Room
+from assay.engine.engines import PROBLEM
 from assay.engine.local import watched
 from assay.engine.rooms import opened_room
 from assay.engine.shard import run_shard
@@ -39,6 +40,8 @@ class OpenRuns:
         self.owner = owner
         self._surroundings = surroundings
         self._runs: dict[str, OpenRun] = {}
+        self._kept: set[OpenRun] = set()
+        """Those that are not closed; of a run that is entered while its room is being closed, there are two."""
         self.is_stopping = False
 
     @asynccontextmanager
@@ -46,9 +49,9 @@ class OpenRuns:
         """The open run, which stays so inside; raises what keeps it from being opened."""
         run = self._runs.get(run_id)
         if run is None or run.is_over:
-            # Rooms that are closed are forgotten here, so that a worker may go on for years.
-            self._runs = {name: other for name, other in self._runs.items() if not other.is_closed}
             run = self._runs[run_id] = OpenRun(run_id, self.ledger, self._surroundings, owner=self.owner)
+            self._kept.add(run)
+            run.on_closed(self._forget)
         run.guests += 1
         try:
             yield run
@@ -59,14 +62,20 @@ class OpenRuns:
     def stop(self) -> None:
         """Make no new call; what is in flight comes to its end, and the shards are handed back."""
         self.is_stopping = True
-        for run in self._runs.values():
+        for run in self._kept:
             run.stop.set()
 
     async def close(self) -> None:
         """Let go of everything; all shards have left."""
-        for run in self._runs.values():
+        for run in self._kept:
             run.close_when_empty()
-        await asyncio.gather(*(run.closed() for run in self._runs.values()))
+        await asyncio.gather(*(run.closed() for run in self._kept))
+
+    def _forget(self, run: "OpenRun") -> None:
+        """Nothing of a run outlives its room: a worker sees thousands."""
+        self._kept.discard(run)
+        if self._runs.get(run.run_id) is run:
+            del self._runs[run.run_id]
 
 
 class OpenRun:
@@ -92,15 +101,14 @@ class OpenRun:
         """True when this room takes no more shards: it was stopped, or is being closed."""
         return self.stop.is_set() or self._is_empty.is_set() or self._keeper.done()
 
-    @property
-    def is_closed(self) -> bool:
-        """True when nothing of it is left."""
-        return self._keeper.done()
-
     def close_when_empty(self) -> None:
         """Close the room unless somebody is in it."""
         if not self.guests:
             self._is_empty.set()
+
+    def on_closed(self, act: Callable[["OpenRun"], None]) -> None:
+        """Do something when the room is closed."""
+        self._keeper.add_done_callback(lambda _: act(self))
 
     async def closed(self) -> None:
         """Returns when the room is closed."""
@@ -115,6 +123,7 @@ class OpenRun:
             await self._reserve(room)
             self._shards.add(shard)
             if await run_shard(shard, room, owner=self._owner):
+                await room.journal.call(clear_problem, room.journal.ledger)
                 return False
         except AssayError:
             # Whatever it was, it is no matter of this shard alone.
@@ -184,6 +193,12 @@ async def _told_at_stop(room: Room) -> None:
     """Records that wait for slots which others have, end with their shard."""
     await room.stop.wait()
     room.limits.look_again()
+
+
+def clear_problem(ledger: Ledger) -> None:
+    """What has kept workers from going on is over when one of them has."""
+    if ledger.run().notes.get(PROBLEM):
+        ledger.set_note(PROBLEM, "")
 
 
 def _is_cancelled(ledger: Ledger) -> bool:

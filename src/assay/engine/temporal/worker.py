@@ -22,7 +22,7 @@ from assay.engine.stopping import run_loop
 from assay.engine.surroundings import Surroundings
 from assay.engine.temporal.activities import BEAT, Activities
 from assay.engine.temporal.connection import connect
-from assay.engine.temporal.open_runs import OpenRuns
+from assay.engine.temporal.open_runs import OpenRuns, clear_problem
 from assay.engine.temporal.workflow import RunWorkflow, shard_queue
 from assay.store.ledgers import open_shared, shared_ledgers
 
@@ -128,6 +128,7 @@ def _sealed(run_id: str, settings: WorkerSettings, surroundings: Surroundings) -
     seal(folders_of(settings.runs_dir, run_id), surroundings)
     ledger = open_shared(surroundings.placement.ledger, run_id)
     try:
+        clear_problem(ledger)
         return ledger.run().state
     finally:
         ledger.close()

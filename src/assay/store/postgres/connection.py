@@ -8,7 +8,7 @@ from typing import TypeVar
 import psycopg
 from psycopg import IsolationLevel, errors
 
-from assay.core.errors import StoreUnavailable
+from assay.core.errors import LedgerUnavailable
 from assay.store.postgres.address import parameters_of, shown_address
 
 PATIENCE = 60.0
@@ -69,10 +69,10 @@ class Link:
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def unavailable(self, problem: psycopg.Error) -> StoreUnavailable:
+    def unavailable(self, problem: psycopg.Error) -> LedgerUnavailable:
         """The error to raise for a problem with the database."""
         what = " ".join(str(problem).split()) or type(problem).__name__
-        return StoreUnavailable(
+        return LedgerUnavailable(
             f"cannot use the ledger at {shown_address(self.address)}: {what}",
             hint="check that PostgreSQL runs, then resume the run",
         )

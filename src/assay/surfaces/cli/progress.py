@@ -50,6 +50,7 @@ class RunProgress:
         self._said_of_batch: list[str] = []
         self._said_problem = ""
         self._has_said_stopping = False
+        self._has_warned = False
 
     def __enter__(self) -> Self:
         return self
@@ -71,6 +72,7 @@ class RunProgress:
         """Show the run as it stands now."""
         self._has_begun = True
         if self._is_quiet:
+            self._warn(now)
             return
         self._pace.note(now)
         self._last = now
@@ -93,6 +95,12 @@ class RunProgress:
         """Another process works on the run, and this one waits until it has ended."""
         who = f"process {process_id}" if process_id else "another process"
         click.echo(f"assay: {who} works on {self._name}; waiting for it", err=True)
+
+    def _warn(self, now: api.Snapshot) -> None:
+        """Even whoever wants to hear nothing hears once why nothing happens: it may take until somebody mends it."""
+        if now.problem and not self._has_warned:
+            self._has_warned = True
+            click.echo(f"assay: {_problem(now)[0]}", err=True)
 
     def _say(self, now: api.Snapshot) -> None:
         self._said_at, self._said_of_batch, self._said_problem = now.elapsed_s, batch_words(now), now.problem
