@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import msgspec
 import psycopg
 import pytest
+from click.testing import CliRunner
 
 from assay import api
 from assay.core.errors import RunDamaged, RunNotFound, RunSealed, StoreUnavailable, UsageProblem
@@ -19,6 +20,7 @@ from assay.engine.folders import RunFolders
 from assay.engine.run import seal
 from assay.engine.surroundings import Surroundings
 from assay.store.ledgers import point_to
+from assay.surfaces.cli.main import program
 from tests.crash.check import problems_of, stable_artifacts
 from tests.crash.job import Job, steady, write_job
 from tests.crash.provider import CountingProvider
@@ -294,6 +296,31 @@ def test_a_fetch_that_is_killed_is_repeated(job: Job, bucket: Gateway) -> None:
     again = subprocess.run(command, capture_output=True, check=True)
     assert json.loads(again.stdout) == {"run_id": name_of(job), "run_dir": str(runs / name_of(job))}
     assert api.verify(name_of(job), runs_dir=runs) == []
+
+
+def made_by(job: Job, command: str) -> list[str]:
+    """The command line with which `assay retry`, `suite` or `rank` makes a run of a name that nobody else has."""
+    run_id, runs = name_of(job), ("--runs-dir", str(job.runs))
+    (job.folder / "suite.json").write_text(json.dumps({"suite": "nightly", "runs": [{"run": "run.json", "name": "made"}]}))
+    made = ("--run-id", f"{run_id}-made", *runs)
+    return {
+        "retry": ["retry", run_id, *made],
+        "suite": ["suite", str(job.folder / "suite.json"), "--run-id", run_id, *runs],
+        "rank": ["rank", run_id, f"{run_id}-2", "--judge", "scripted/judge-sound", *made],
+    }[command]
+
+
+@pytest.mark.parametrize("command", ["retry", "suite", "rank"])
+def test_variables_say_where_the_runs_of_every_command_are_kept(
+    command: str, job: Job, bucket: Gateway, database: Database
+) -> None:
+    for run_id in (name_of(job), f"{name_of(job)}-2"):
+        run(job, run_id=run_id, store="")
+    environ = {"ASSAY_LEDGER": database.address, "ASSAY_STORE": STORE}
+    ended = CliRunner().invoke(program, made_by(job, command), prog_name="assay", env=environ)
+    with psycopg.connect(database.address) as connection:
+        found = connection.execute("SELECT count(*) FROM run WHERE run_id = %s", (f"{name_of(job)}-made",)).fetchone()
+    assert (found, len(kept(bucket, f"{name_of(job)}-made"))) == ((1,), FILES), ended.output
 
 
 def test_the_command_says_where_the_artifacts_are(job: Job, bucket: Gateway) -> None:

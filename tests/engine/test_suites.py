@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from assay import api
+from tests.engine.batch_runs import write_run
 from tests.engine.graded_runs import RIGHT, WRONG, question
 from tests.engine.run_settings import write_rows
+from tests.models.batch_provider import BatchProvider
 
 ROWS = [question(f"q{number}") for number in range(8)]
 
@@ -100,3 +102,17 @@ def test_a_run_that_evaluated_nothing_is_no_success(folder: Path) -> None:
     found = api.run_suite(write_suite(folder, {"run": "dead.yaml"}), runs_dir=folder / "runs")
     assert (found.passed, found.is_finished, found.runs[0].verdict) == (False, True, None)
     assert "evaluated nothing" in found.runs[0].problem
+
+
+def test_a_part_that_cannot_be_kept_in_a_shared_ledger_is_a_problem_before_any_run(folder: Path) -> None:
+    with BatchProvider() as provider:
+        write_run(folder, provider)
+        suite = write_suite(folder, {"run": "good.yaml"}, {"run": "run.json"})
+        with pytest.raises(api.PlanProblems) as refused:
+            api.run_suite(suite, runs_dir=folder / "runs", placement=api.Placement(ledger="postgresql://127.0.0.1:9/none"))
+    assert refused.value.problems == ("'run': batches of a provider are kept in a run's own ledger",)
+
+
+def test_a_run_file_that_cannot_be_read_is_a_problem_of_its_suite(folder: Path) -> None:
+    with pytest.raises(api.PlanProblems, match=r"none\.yaml"):
+        api.plan_suite(write_suite(folder, {"run": "none.yaml"}), runs_dir=folder / "runs")

@@ -51,6 +51,12 @@ def test_scripts_get_the_whole_ranking(runs: str) -> None:
     assert (ranking["n_comparisons"], ranking["candidates"][0]["name"]) == (4, "long")
 
 
+def test_a_ranking_says_that_workers_have_no_part_in_it(runs: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_ENGINE", "temporal")
+    result = assay("rank", "long", "short", *FAIR, "--run-id", "alone", "--runs-dir", runs)
+    assert (result.exit_code, "a ranking is made on this machine; ASSAY_ENGINE is not for it" in result.stderr) == (0, True)
+
+
 def test_markdown_and_a_chart_show_the_candidates(runs: str, tmp_path: Path) -> None:
     charts = tmp_path / "charts"
     result = assay("rank", "long", "short", *FAIR, "--markdown", "--charts", str(charts), "--runs-dir", runs, "--quiet")

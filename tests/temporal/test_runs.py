@@ -51,6 +51,16 @@ def test_who_watches_from_another_folder_is_told_where_the_run_has_ended(busy: P
     assert f"run 'watched' has ended on another machine, and its artifacts are there: {socket.gethostname()}:" in complained[1]
 
 
+def test_workers_evaluate_what_is_retried(busy: Plant) -> None:
+    finished(busy.start("flawed", "--limit", "8"))
+    busy.provider.calls.clear()
+    where = busy.where[: busy.where.index("--runs-dir")]
+    retried = busy.assay("retry", "flawed", "--run-id", "again", "--engine", "temporal", *where)
+    assert "the failed records of flawed" in retried.stdout, retried.stderr
+    assert "evaluate_shard" in told(busy, "workflow", "show", "--workflow-id", "again", "--output", "json")
+    assert {case for _, case in busy.provider.calls} == {"3", "5", "7"}
+
+
 def test_a_cancelled_run_keeps_what_is_done(busy: Plant) -> None:
     starting = busy.start("enough")
     busy.asked(100)

@@ -4,7 +4,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from assay.api.runs import OnBusy, Watch, surroundings
+from assay.api.runs import Hooks, OnBusy, Watch, surroundings
+from assay.core.placement import HERE, Placement
 from assay.core.run_result import RunResult
 from assay.engine.pairs import PlannedComparison, RankRequest, plan_comparison
 from assay.engine.run_id import new_run_id
@@ -24,9 +25,11 @@ def rank(
     watch: Watch | None = None,
     on_busy: OnBusy | None = None,
     takes_signals: bool = False,
+    placement: Placement = HERE,
 ) -> RunResult:
     """Have judges compare the answers of finished runs in both orders, as a run with sealed evidence; `ranking` of its metrics
-    has who is ahead. An unfinished run of the same id goes on.
+    has who is ahead. An unfinished run of the same id goes on. `placement` says where it is kept, as for `run`.
     """
     planned = source if isinstance(source, PlannedComparison) else plan_rank(source)
-    return start(planned.plan, Path(planned.runs_dir), surroundings(watch=watch, on_busy=on_busy, takes_signals=takes_signals))
+    hooks = Hooks(watch=watch, on_busy=on_busy, takes_signals=takes_signals, placement=placement)
+    return start(planned.plan, Path(planned.runs_dir), surroundings(**hooks))

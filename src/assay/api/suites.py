@@ -10,8 +10,10 @@ import msgspec
 from assay.api.gates import check_demand, gate
 from assay.api.runs import RUNS_DIR, RunRequest, plan_runs, run
 from assay.core.errors import AssayError, SourceUnreadable, UsageProblem
+from assay.core.placement import HERE, Placement
 from assay.core.run_result import RunResult
 from assay.engine.baselines import NO_BASELINE, PREVIOUS, baselines, record
+from assay.engine.engines import check_placement
 from assay.engine.folders import find_run
 from assay.engine.gate import Verdict, Word
 from assay.engine.planning import PlannedRuns
@@ -69,8 +71,11 @@ class PlannedSuite(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[tuple[SuiteEntry, PlannedRuns], ...]
 
 
-def plan_suite(path: str | Path, *, runs_dir: str | Path = RUNS_DIR, run_id: str = "") -> PlannedSuite:
-    """Read a suite file and plan all its runs; raises PlanProblems with everything that is wrong, before any call."""
+def plan_suite(path: str | Path, *, runs_dir: str | Path = RUNS_DIR, run_id: str = "", placement: Placement = HERE) -> PlannedSuite:
+    """Read a suite file and plan all its runs; raises PlanProblems with everything that is wrong, before any call.
+
+    `placement` says where they will be kept and worked on.
+    """
     suite = load_suite(path)
     prefix = run_id or f"{suite.suite}-{new_run_id()}"
     found: list[tuple[SuiteEntry, PlannedRuns]] = []
@@ -85,11 +90,22 @@ def plan_suite(path: str | Path, *, runs_dir: str | Path = RUNS_DIR, run_id: str
             problems.append(unreadable.message)
         else:
             found.append((entry, planned))
-        problems += _undecidable(entry, planned, Path(runs_dir))
+            problems += _undecidable(entry, planned, Path(runs_dir))
+            problems += _misplaced(entry, planned, placement)
     problems += _collisions(found)
     if problems:
         raise PlanProblems(problems)
     return PlannedSuite(name=suite.suite, run_id=prefix, runs_dir=str(runs_dir), parts=tuple(found))
+
+
+def _misplaced(entry: SuiteEntry, planned: PlannedRuns, placement: Placement) -> list[str]:
+    """Why runs of a part cannot be kept or worked on where they are to be."""
+    try:
+        for plan in planned.plans:
+            check_placement(plan, placement)
+    except UsageProblem as problem:
+        return [f"'{entry.title}': {problem.message}"]
+    return []
 
 
 def _undecidable(entry: SuiteEntry, planned: PlannedRuns, runs_dir: Path) -> list[str]:
@@ -124,10 +140,10 @@ def _collisions(parts: Sequence[tuple[SuiteEntry, PlannedRuns]]) -> list[str]:
     return [f"two runs would be called '{run_id}': give one of them another `name`" for run_id, count in ids.items() if count > 1]
 
 
-def run_suite(path: str | Path, *, runs_dir: str | Path = RUNS_DIR, run_id: str = "") -> SuiteResult:
-    """Run and gate everything that a suite file names."""
-    planned = plan_suite(path, runs_dir=runs_dir, run_id=run_id)
-    return decide_suite(planned, [run(plans) for _, plans in planned.parts])
+def run_suite(path: str | Path, *, runs_dir: str | Path = RUNS_DIR, run_id: str = "", placement: Placement = HERE) -> SuiteResult:
+    """Run and gate everything that a suite file names; `placement` says where the runs are kept and worked on, as for `run`."""
+    planned = plan_suite(path, runs_dir=runs_dir, run_id=run_id, placement=placement)
+    return decide_suite(planned, [run(plans, placement=placement) for _, plans in planned.parts])
 
 
 def decide_suite(planned: PlannedSuite, results: Sequence[Sequence[RunResult]]) -> SuiteResult:

@@ -8,11 +8,11 @@ from types import ModuleType
 import msgspec
 
 from assay.core.errors import MissingExtra, RunNotFound, StoreUnavailable, UsageProblem
-from assay.core.placement import TemporalServer
+from assay.core.placement import Placement, TemporalServer
 from assay.core.plan import Plan, read_plan
 from assay.core.run_state import TERMINAL
 from assay.engine.folders import RunFolders
-from assay.engine.run import drive, prepare
+from assay.engine.run import check_shareable, drive, prepare
 from assay.engine.surroundings import Surroundings
 from assay.store.ledger import Ledger
 from assay.store.ledgers import pointed_to
@@ -21,6 +21,14 @@ TEMPORAL = "temporal"
 """Under this name the ledger says which Temporal server's workers work on the run."""
 PROBLEM = "problem"
 """Under this name the ledger says what kept a worker from going on with it."""
+
+
+def check_placement(plan: Plan, placement: Placement) -> None:
+    """Raises UsageProblem for a new run that cannot be kept or worked on there, and MissingExtra."""
+    if placement.ledger:
+        check_shareable(plan)
+    if placement.temporal is not None:
+        temporal_engine("submitting").check_placeable(plan)
 
 
 def carry_out(folders: RunFolders, surroundings: Surroundings, plan: Plan | None = None) -> None:

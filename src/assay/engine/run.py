@@ -84,7 +84,9 @@ def _open_or_create_shared(plan: Plan, folders: RunFolders, ledger: str, *, at: 
 def check_shareable(plan: Plan) -> None:
     """Raises UsageProblem for a run that cannot be kept in a shared ledger."""
     if plan.batch is not None:
-        raise UsageProblem("batches of a provider are kept in a run's own ledger", hint="leave out --ledger, or --batch")
+        raise UsageProblem(
+            "batches of a provider are kept in a run's own ledger", hint="leave out --ledger (or ASSAY_LEDGER), or --batch"
+        )
 
 
 def _make_folder(folders: RunFolders) -> None:

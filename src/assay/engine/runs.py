@@ -11,7 +11,7 @@ from assay.core.errors import AssayError, RunDamaged, RunNotFound, RunSealed, St
 from assay.core.plan import Plan, changed_settings, plan_sha256, read_plan
 from assay.core.run_result import GateResult, RunListing, RunResult
 from assay.core.run_state import TERMINAL, RunCounts, State, count_records
-from assay.engine.engines import PROBLEM, TEMPORAL, carry_out, unless_sealed, wind_up
+from assay.engine.engines import PROBLEM, TEMPORAL, carry_out, check_placement, unless_sealed, wind_up
 from assay.engine.evidence import iso
 from assay.engine.folders import ACTIVE, UPLOAD, RunFolders, check_place, folders_of, run_ids
 from assay.engine.homes import SEALED_IN, are_elsewhere, bring_home, fetch_same, home_of, note_store, publish_sealed
@@ -35,6 +35,8 @@ def start(plan: Plan, runs_dir: Path, surroundings: Surroundings) -> RunResult:
     """Run a plan to its end, or go on with the unfinished run of that id; a finished one with the same settings stays as it is."""
     folders = folders_of(runs_dir, plan.run_id)
     store = surroundings.placement.store
+    if not folders.exists:
+        check_placement(plan, surroundings.placement)
     if store and not folders.exists:
         # Better now than when everything is paid for.
         check_place(folders)

@@ -46,7 +46,7 @@ class _Started(NamedTuple):
 def check_placeable(plan: Plan) -> None:
     """Raises UsageProblem for a run that workers elsewhere could not evaluate."""
     if plan.comparison is not None:
-        raise UsageProblem("a ranking is made on one machine", hint="leave out --engine temporal")
+        raise UsageProblem("a ranking is made on one machine", hint="leave out --engine temporal (or ASSAY_ENGINE)")
     given = [plugin.name for plugin in plan.plugins if not plugin.reference or plugin.token]
     if given:
         raise UsageProblem(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -77,10 +78,15 @@ def temporal_options(*, is_short: bool) -> Callable[[Decorated], Decorated]:
     return decorate
 
 
+def keeping_options(command: Decorated) -> Decorated:
+    """Where a new run is kept that is made on this machine, whoever could work on it elsewhere."""
+    kept = ledger_option("Keep the run in PostgreSQL until it ends: postgresql://user@host/database.  [default: a file]")
+    return kept(store_option(command))
+
+
 def placement_options(command: Decorated) -> Decorated:
     """Where a new run is kept, and who works on it."""
-    kept = ledger_option("Keep the run in PostgreSQL until it ends: postgresql://user@host/database.  [default: a file]")
-    return kept(store_option(engine_option(temporal_options(is_short=True)(command))))
+    return keeping_options(engine_option(temporal_options(is_short=True)(command)))
 
 
 def check_no_placement(context: click.Context) -> None:
@@ -88,6 +94,13 @@ def check_no_placement(context: click.Context) -> None:
     for name in ("ledger", "store", "engine"):
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             raise UsageProblem(f"--{name} cannot be used with --server", hint="the server keeps its runs where it was told to")
+
+
+def kept_here(given: dict[str, Any], what: str, *, is_quiet: bool) -> Placement:
+    """Where a run is kept that is made on this machine, which is said where the environment wants workers for every run."""
+    if os.environ.get("ASSAY_ENGINE") == "temporal" and not is_quiet:
+        click.echo(f"assay: {what} is made on this machine; ASSAY_ENGINE is not for it", err=True)
+    return Placement(ledger=given["ledger"], store=given["store"])
 
 
 def placement_of(given: dict[str, Any]) -> Placement:

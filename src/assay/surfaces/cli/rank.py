@@ -9,7 +9,9 @@ import msgspec
 
 from assay import api
 from assay.core.errors import UsageProblem
+from assay.core.placement import HERE, Placement
 from assay.surfaces.cli.chart_files import charts_option, check_charts
+from assay.surfaces.cli.placement import keeping_options, kept_here
 from assay.surfaces.cli.run import announced
 from assay.surfaces.cli.run_options import Shown, check_markdown, conclude, json_option, markdown_option, runs_dir_option
 from assay.surfaces.printable import printable
@@ -55,6 +57,7 @@ _SAME = ("runs_dir", "limit", "sample", "seed", "concurrency", "max_cost")
 @charts_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
 @click.option("-v", "--verbose", is_flag=True, help="List every comparison with its result and the reasons for it.")
+@keeping_options
 @click.pass_context
 def command(context: click.Context, /, runs: tuple[str, ...], judge: tuple[str, ...], **given: Any) -> None:
     """Entry of the command; see HELP."""
@@ -73,10 +76,10 @@ def command(context: click.Context, /, runs: tuple[str, ...], judge: tuple[str, 
         charts=given["charts"],
         is_named=bool(given["run_id"]),
     )
-    context.exit(rank(request, shown))
+    context.exit(rank(request, shown, kept_here(given, "a ranking", is_quiet=shown.is_quiet)))
 
 
-def rank(request: api.RankRequest, shown: Shown) -> int:
+def rank(request: api.RankRequest, shown: Shown, placement: Placement = HERE) -> int:
     """Compare, show the ranking, and say how it went as an exit code."""
     planned = api.plan_rank(request)
     plan = planned.plan
@@ -87,5 +90,5 @@ def rank(request: api.RankRequest, shown: Shown) -> int:
     calls = counted(2 * planned.n_comparisons * len(plan.judges), "call")
     what = f"{counted(planned.n_comparisons, 'comparison')} of {counted(planned.n_records, 'record')} · {calls}"
     with announced(plan.run_id, f"{what} · {plan.candidate.name}", shown=shown) as progress:
-        result = api.rank(planned, watch=progress.watch, on_busy=progress.wait_for_other, takes_signals=True)
+        result = api.rank(planned, watch=progress.watch, on_busy=progress.wait_for_other, takes_signals=True, placement=placement)
     return conclude([result], shown)

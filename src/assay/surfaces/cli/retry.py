@@ -9,7 +9,7 @@ from assay import api
 from assay.core.placement import HERE, Placement
 from assay.surfaces.cli.chart_files import charts_option, check_charts
 from assay.surfaces.cli.pipeline import Pipeline, github_option, junit_option
-from assay.surfaces.cli.placement import placement_of, store_option
+from assay.surfaces.cli.placement import placement_of, placement_options
 from assay.surfaces.cli.progress import RunProgress
 from assay.surfaces.cli.run_options import (
     RUN,
@@ -55,7 +55,7 @@ Exit codes:
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
 @click.option("-v", "--verbose", is_flag=True, help="List every record with its score and the reason for it.")
 @mlflow_option
-@store_option
+@placement_options
 @click.pass_context
 def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
     """Entry of the command; see HELP."""

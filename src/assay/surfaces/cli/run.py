@@ -221,8 +221,7 @@ def run(options: Options) -> int:
         return _run_there(options, options.remote)
     if options.no_download:
         raise UsageProblem("--no-download is for a server", hint="name one with --server URL")
-    if options.placement.temporal is not None:
-        check_local(options.telemetry, "--engine temporal", who="the workers tell of their records: assay worker")
+    check_told_here(options.telemetry, options.placement)
     planned = api.plan_runs(_request(options))
     _check_batch(options, planned)
     shown = pushing(_shown(options, planned.runs_dir), planned)
@@ -242,6 +241,12 @@ def run(options: Options) -> int:
         results = run_each(planned, shown, tellers, placement=options.placement)
     waiting = tuple(plan.candidate.name for plan in planned.plans[len(results) :])
     return conclude(results, msgspec.structs.replace(shown, waiting=waiting))
+
+
+def check_told_here(telemetry: Telemetry, placement: Placement) -> None:
+    """Raises UsageProblem when the command line asks for telemetry of records that workers evaluate."""
+    if placement.temporal is not None:
+        check_local(telemetry, "--engine temporal", who="the workers tell of their records: assay worker")
 
 
 def _check_batch(options: Options, planned: api.PlannedRuns) -> None:

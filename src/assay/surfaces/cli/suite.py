@@ -7,10 +7,12 @@ from typing import Any
 import click
 
 from assay import api
+from assay.core.placement import Placement
 from assay.core.run_result import RunResult
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.pipeline import Pipeline, github_option, junit_option
-from assay.surfaces.cli.run import pushing, run_each
+from assay.surfaces.cli.placement import placement_of, placement_options
+from assay.surfaces.cli.run import check_told_here, pushing, run_each
 from assay.surfaces.cli.run_options import (
     Shown,
     check_markdown,
@@ -73,16 +75,18 @@ Exit codes:
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
 @metrics_file_option
 @telemetry_options
+@placement_options
 @click.pass_context
 def command(context: click.Context, /, suite: str, runs_dir: str, *, run_id: str, quiet: bool, **given: Any) -> None:
     """Entry of the command; see HELP."""
-    telemetry = telemetry_of(given)
+    telemetry, placement = telemetry_of(given), placement_of(given)
+    check_told_here(telemetry, placement)
     check_markdown(given["markdown"], [suite], is_json=given["is_json"])
     pipeline = Pipeline.of(given, [suite])
-    planned = api.plan_suite(suite, runs_dir=runs_dir, run_id=run_id)
+    planned = api.plan_suite(suite, runs_dir=runs_dir, run_id=run_id, placement=placement)
     shown = Shown(runs_dir=runs_dir, is_quiet=quiet or telemetry.fills_standard_error, is_named=bool(run_id))
     with telling(telemetry) as tellers:
-        results = _results(planned, shown, tellers)
+        results = _results(planned, shown, tellers, placement=placement)
     found = api.decide_suite(planned, results)
     if given["is_json"]:
         write_json(found.to_dict())
@@ -107,13 +111,13 @@ def _checked(one: api.SuiteRun, runs_dir: str) -> CheckedRun:
     return checked if one.required else optional_run(checked)
 
 
-def _results(planned: api.PlannedSuite, shown: Shown, tellers: Tellers) -> list[list[RunResult]]:
+def _results(planned: api.PlannedSuite, shown: Shown, tellers: Tellers, *, placement: Placement) -> list[list[RunResult]]:
     """The runs of each part; the first that is stopped is the last."""
     results: list[list[RunResult]] = []
     # All of them first: an address that is none is said before anybody is asked.
     places = [pushing(shown, plans) for _, plans in planned.parts]
     for (_, plans), place in zip(planned.parts, places, strict=True):
-        results.append(run_each(plans, shown, tellers))
+        results.append(run_each(plans, shown, tellers, placement=placement))
         push_finished(results[-1], place)
         if not all(result.is_finished for result in results[-1]):
             break
