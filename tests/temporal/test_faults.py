@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.run_settings import mcq_row, write_rows
+from tests.temporal.conftest import LATENCY
 from tests.temporal.machines import PATIENCE, Plant, finished, until
 
 pytestmark = pytest.mark.xdist_group("temporal")
@@ -31,6 +32,21 @@ def test_what_will_never_be_well_on_a_worker_ends_the_run_and_is_told(busy: Plan
     assert starting.returncode == 2
     assert "run.json/cache" in complained
     assert "Not a directory" in complained
+
+
+def test_a_worker_that_is_told_twice_stops_at_once(site: Plant) -> None:
+    site.provider.latency = 60.0
+    try:
+        with site.worker("leaves") as leaves:
+            site.start("dropped")
+            site.asked(1)
+            leaves.send(signal.SIGTERM)
+            until(lambda: "a second signal stops at once" in leaves.log.read_text(encoding="utf-8"))
+            leaves.send(signal.SIGTERM)
+            assert leaves.process.wait(30) == 130
+    finally:
+        site.provider.latency = LATENCY
+    assert "Traceback" not in leaves.log.read_text(encoding="utf-8")
 
 
 def test_what_a_worker_lacks_is_told_with_its_name_and_the_run_goes_on_when_it_is_mended(site: Plant) -> None:

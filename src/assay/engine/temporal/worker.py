@@ -1,6 +1,7 @@
 """A worker: takes shards of runs from a Temporal server until it is stopped, and then hands back what it has in hand."""
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -31,6 +32,8 @@ DRAIN = timedelta(minutes=5)
 DEPLOYMENT = "assay"
 _STICKY = timedelta(seconds=3)
 """How long a workflow waits for the worker that knows it before another one reads its history."""
+INTERRUPTED = 130
+"""The exit code of a process that was stopped at once, as the command has it."""
 _RUN_ACTIVITIES = 4
 """Activities that are no shards, at the same time: looks at a ledger, and sealing."""
 
@@ -61,7 +64,7 @@ async def _work(settings: WorkerSettings, surroundings: Surroundings, say: Calla
     runs = OpenRuns(ledger, surroundings, owner=owner)
     activities = Activities(runs, lambda run_id: _sealed(run_id, settings, surroundings))
     stop = asyncio.Event()
-    _take_signals(stop)
+    _take_signals(stop, say)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(runs.close)
         for worker in _workers(client, settings, activities, queue=server.task_queue):
@@ -111,13 +114,15 @@ def _workers(client: Client, settings: WorkerSettings, activities: Activities, *
     return of_runs, of_shards
 
 
-def _take_signals(stop: asyncio.Event) -> None:
+def _take_signals(stop: asyncio.Event, say: Callable[[str], None]) -> None:
     """The first signal drains the worker, the second ends it at once."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    loop = asyncio.get_running_loop()
 
     def on_signal() -> None:
-        if stop.is_set() and task is not None:
-            task.cancel()
+        if stop.is_set():
+            # Whatever is left would wait for the calls in flight; to others it is as if the machine had died.
+            say("stopped at once; other workers go on when its shards are missed")
+            os._exit(INTERRUPTED)
         stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
