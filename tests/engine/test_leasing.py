@@ -10,10 +10,12 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from assay.core.ask import ModelFailure, Stage, Usage
+from assay.core.ask import ModelFailure, Reply, Stage, Usage
+from assay.core.outcome import Attempt
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan, StageLimits
 from assay.engine.leasing import SharedLimits, open_limits, terms_of
 from assay.engine.limits import Gate, Limits
+from assay.engine.tally import Tally
 from assay.engine.turnstiles import Turnstile
 from assay.store.leases import ALL, Need
 from assay.store.postgres import PostgresLedger, PostgresLedgers
@@ -256,6 +258,25 @@ def test_tokens_that_one_worker_has_used_hold_up_the_others(database: Database, 
     begun = clock_of(database)
     asyncio.run(calls())
     assert clock_of(database) - begun >= 3_000 / 1_000 - 1
+
+
+def paid(cost: float) -> Attempt:
+    reply = Reply(text="4")
+    return Attempt(stage="judge", call_id="j", round=1, started_at=0.0, latency_ms=1.0, model="m", reply=reply, cost=cost)
+
+
+def test_money_that_one_worker_spends_is_gone_for_the_others(run: PostgresLedger) -> None:
+    async def known_costs() -> list[float]:
+        tallies = [Tally(9, {}, started=0.0) for _ in range(3)]
+        async with workers(run, plan_of(), count=3) as limits:
+            for each, tally in zip(limits, tallies, strict=True):
+                each.share_cost(tally, 10.0)
+            for tally, cost in zip(tallies, (1.0, 2.0, 4.0), strict=True):
+                tally.add_attempt(paid(cost))
+            await until(lambda: all(tally.cost >= 7.0 for tally in tallies))
+        return [tally.cost for tally in tallies]
+
+    assert asyncio.run(known_costs()) == [7.0, 7.0, 7.0]
 
 
 def test_moments_are_asked_for_ahead_only_while_the_rates_leave_room() -> None:

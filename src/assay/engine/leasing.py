@@ -17,6 +17,8 @@ from assay.core.errors import StoreUnavailable
 from assay.core.plan import Plan
 from assay.engine.limits import Gate, Limits
 from assay.engine.local import worker_name
+from assay.engine.purse import Purse
+from assay.engine.tally import Tally
 from assay.engine.turnstiles import Meter, Turnstile
 from assay.store.leases import ALL, LATE, LIFE, Grant, Leases, Need, Terms
 from assay.store.ledger import Ledger
@@ -26,7 +28,7 @@ RENEWAL = 1.0
 _SHORTAGE = 0.2
 """Seconds between two questions of a worker that others keep from its share of the seats."""
 _METERING = 0.25
-"""Seconds after which the others hear of tokens that were used."""
+"""Seconds after which the others hear of tokens that were used, and of money that was spent."""
 _GAP = 0.05
 """Seconds between two questions at least, so that one serves many calls."""
 PATIENCE = 60.0
@@ -164,6 +166,8 @@ class SharedLimits(Limits):
         self._turnstile_of: dict[Gate, Turnstile] = {}
         self._asked_calls: dict[str, int] = {}
         self._meters: dict[str, Meter] = {}
+        self._purse = Purse(Tally(0, {}, started=0.0), inf)
+        """Of a run without a budget nobody looks into it."""
         self._until = 0.0
         """What was leased may be used before this time."""
         self._problem: BaseException | None = None
@@ -196,6 +200,11 @@ class SharedLimits(Limits):
                 self.leave(gate)
         # The caller will see the stop, and give the slot back.
         self._take(gate)
+
+    def share_cost(self, tally: Tally, budget: float) -> None:
+        """Count what other workers spend of a budget, too, and tell them what is spent here."""
+        self._purse = purse = Purse(tally, budget)
+        tally.on_paid = lambda: self._asking.by(_now() + (0.0 if purse.is_nearly_empty else _METERING))
 
     def look_again(self) -> None:
         """Let all who wait see whether they have been stopped, or the provider takes no more calls."""
@@ -298,6 +307,8 @@ class SharedLimits(Limits):
             used={rate: used for rate, meter in self._meters.items() if (used := meter.take())[1]},
             pending=self._pending(),
             refused=self._refusals,
+            spent=self._purse.take(),
+            known=self._purse.known,
         )
 
     def _pending(self) -> dict[str, int]:
@@ -323,6 +334,7 @@ class SharedLimits(Limits):
                 self._lanes[provider].refuse(ModelFailure(why.code, why.message, is_exhausted=why.is_exhausted))
         for place, calls in self._asked_calls.items():
             self._turnstiles[place].give(grant.moments[place], asked=calls, now=now, wait=grant.waits[place])
+        self._purse.hear(grant.spent)
         self._hand_out()
         for gate, turnstile in self._turnstile_of.items():
             if gate.lane.broken is not None:

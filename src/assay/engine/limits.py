@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from assay.core.ask import ModelFailure, Stage, Usage
 from assay.core.errors import StoreUnavailable
 from assay.core.plan import Plan, ProviderPlan, StageLimits
+from assay.engine.tally import Tally
 
 HOPELESS = frozenset({"unauthorized", "payment_required", "forbidden", "not_found", "redirect_refused", "certificate_refused"})
 """Failures that every further call to a provider would repeat."""
@@ -176,6 +177,9 @@ class Limits:
         gate.charge(now)
         if wait > 0:
             await self._pace(gate, wait, stop=stop or self.stop)
+
+    def share_cost(self, tally: Tally, budget: float) -> None:
+        """Count what other workers spend of a budget, too; here there are none."""
 
     def look_again(self) -> None:
         """Those who wait for a slot have been stopped: here they get one soon, and then see it."""

@@ -40,6 +40,8 @@ async def opened_room(ledger: Ledger, plan: Plan, surroundings: Surroundings, *,
             open_limits(ledger, plan, clock=surroundings.clock, stop=stop) as limits,
         ):
             tally = await journal.call(_tally, ledger, plan, started=surroundings.clock())
+            if plan.max_cost is not None:
+                limits.share_cost(tally, plan.max_cost)
             room = _furnished(plan, surroundings, journal=journal, models=models, tally=tally, limits=limits)
             room.settings, room.cache = grading_settings(plan, plugins), cache
             # A large file of answers takes a while to read, in which others are not to be kept waiting.

@@ -2,6 +2,7 @@
 
 from array import array
 from collections import Counter
+from collections.abc import Callable
 
 import msgspec
 
@@ -69,6 +70,11 @@ class Tally:
         self.errors: Counter[str] = Counter()
         self.calls = self.in_flight = self.unknown_costs = 0
         self.cost = cost
+        """US dollars that the run has cost, as far as it is known here."""
+        self.paid = 0.0
+        """US dollars of the calls of this process."""
+        self.on_paid: Callable[[], None] | None = None
+        """Told of each call that has cost something."""
         self._started = started
         self._latencies = array("d")
 
@@ -86,13 +92,19 @@ class Tally:
             self.errors[attempt.error_code] += 1
             return
         if attempt.cost is not None:
-            self.cost += attempt.cost
+            self._pay(attempt.cost)
         else:
             self.unknown_costs += 1
         if len(self._latencies) < _LATENCIES:
             self._latencies.append(attempt.latency_ms)
         else:
             self._latencies[self.calls % _LATENCIES] = attempt.latency_ms
+
+    def _pay(self, cost: float) -> None:
+        self.cost += cost
+        self.paid += cost
+        if cost and self.on_paid is not None:
+            self.on_paid()
 
     def add_outcome(self, outcome: Outcome) -> None:
         """One record has come to its end."""

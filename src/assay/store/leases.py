@@ -57,6 +57,10 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     """By metered rate, calls of which it is not yet known what they use."""
     refused: dict[str, bytes] = {}
     """By provider, why this worker makes no further call."""
+    spent: float = 0.0
+    """US dollars that this worker has spent since the last question."""
+    known: float = 0.0
+    """US dollars that all workers have spent, as far as this one knows: some were not heard of any more when they died."""
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +77,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """By gate, after how long to ask again for the calls that were given no moment."""
     refused: dict[str, bytes]
     """By provider, why another worker makes no further call."""
+    spent: float = 0.0
+    """US dollars that all workers have spent, as far as they have told."""
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -97,6 +103,8 @@ class Pool(msgspec.Struct, frozen=True):
     means: dict[str, float] = {}
     """By metered rate, the units that a call uses."""
     shares: dict[str, Share] = {}
+    spent: float = 0.0
+    """US dollars, by workers of now and before."""
 
 
 class Leases(Protocol):
@@ -128,6 +136,7 @@ def settle(pool: Pool, need: Need, terms: Terms, *, now: float, started: float) 
     rates = _Rates(pool, terms, at=at, pending=(need.pending, *(share.pending for share in shares.values())))
     for rate, (units, calls) in need.used.items() if is_new else ():
         rates.learn(rate, units, calls)
+    spent = max(pool.spent + (need.spent if is_new else 0.0), need.known)
     parts = {name: _part(name, cap, need, shares) for name, cap in terms.seats.items()}
     seats = {name: max(0, min(parts[name], cap - _held(name, shares.values()))) for name, cap in terms.seats.items()}
     pending = Counter(need.pending)
@@ -145,11 +154,12 @@ def settle(pool: Pool, need: Need, terms: Terms, *, now: float, started: float) 
         moments=moments,
         waits=waits,
         refused={provider: why for share in shares.values() for provider, why in share.refused.items()},
+        spent=spent,
     )
     held = {name: max(count, need.held.get(name, 0)) for name, count in seats.items()}
     gates = tuple(gate for gate, calls in need.calls.items() if calls)
     shares[need.worker] = Share(at + terms.life, need.number, held, need.wanted, gates, dict(pending), need.refused)
-    return Pool(at, rates.dues, rates.means, shares), grant
+    return Pool(at, rates.dues, rates.means, shares, spent), grant
 
 
 def without(pool: Pool, worker: str) -> Pool:
