@@ -172,6 +172,8 @@ def test_the_same_id_with_other_settings_is_refused_in_the_database_too(
     running.communicate()
     with pytest.raises(UsageProblem, match=r"other settings \(limit\)"):
         api.run(job.folder / "run.json", run_id=name_of(job), runs_dir=str(tmp_path / "other"), ledger=database.address, limit=3)
+    # What was refused leaves nothing that leads to the other's run.
+    assert list(api.list_runs(tmp_path / "other")) == []
 
 
 def test_a_password_is_taken_from_the_environment_and_kept_nowhere(

@@ -5,6 +5,7 @@ AssayError
 ├── SourceUnreadable    a file that cannot be opened or decompressed
 ├── MissingExtra        an optional dependency that is not installed
 ├── StoreUnavailable    what a run keeps cannot be written or read: disk full, read-only folder, damaged file
+│   └── LedgerUnavailable   a shared ledger that cannot be used at this moment
 ├── RunNotFound         no run of that name, or a folder that holds none
 │   └── ArtifactGone    a part of a run that retention has removed
 ├── RunSealed           a run whose artifacts are written once and stay as they are

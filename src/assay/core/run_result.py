@@ -61,8 +61,9 @@ class RunListing(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the list of runs."""
 
     run_id: str
-    state: State | Literal["damaged"]
-    """`damaged` when the run cannot be read; the note says why, and nothing else is known."""
+    state: State | Literal["damaged", "unreachable"]
+    """`damaged` when the run cannot be read, `unreachable` when its shared ledger cannot be asked or has it no more; the note says
+    why, and nothing else is known."""
     created_at: str = ""
     dataset: str = ""
     candidate: str = ""

@@ -8,7 +8,7 @@ from typing import Self
 
 import msgspec
 
-from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
+from assay.core.errors import AssayError, LedgerUnavailable, MissingExtra, RunNotFound, UsageProblem
 from assay.datasets.checks import nearest
 from assay.engine.homes import bring_home
 from assay.engine.run_id import check_run_id, could_be_run_id
@@ -16,7 +16,7 @@ from assay.store.artifacts import MANIFEST
 from assay.store.failures import disk_errors
 from assay.store.folder import read_manifest
 from assay.store.ledger import Ledger
-from assay.store.ledgers import LEDGER, POINTER, adopt_known, has_ledger, ledger_file, open_ledger
+from assay.store.ledgers import LEDGER, POINTER, Looks, adopt_known, has_ledger, ledger_file, open_ledger, pointed_to
 
 ACTIVE = ".active"
 UPLOAD = "upload"
@@ -108,13 +108,40 @@ def _named(runs_dir: Path, run: str) -> RunFolders:
     if run in known or (could_be_run_id(run) and adopt_known(RunFolders(runs_dir, run).active)):
         return RunFolders(runs_dir, run)
     if run == "latest" and known:
-        return RunFolders(runs_dir, run_ids(runs_dir)[-1])
+        return _latest(runs_dir)
     matches = [run_id for run_id in known if run_id.startswith(run)]
     if len(matches) == 1:
         return RunFolders(runs_dir, matches[0])
     if matches:
         raise RunNotFound(f"'{run}' is the beginning of {len(matches)} runs", hint="give more of the id; see: assay runs")
     raise _not_found(runs_dir, run, known)
+
+
+def _latest(runs_dir: Path) -> RunFolders:
+    """The run that was created last; one that a shared ledger has no more is passed over, since nothing is left of it.
+
+    Raises what keeps the newest from being looked at: another one in its place could be cancelled, or decide about a release.
+    """
+    looks = Looks()
+    known = [RunFolders(runs_dir, run_id) for run_id in reversed(run_ids(runs_dir, looks))]
+    for at, folders in enumerate(known):
+        try:
+            _look(folders, looks)
+        except RunNotFound:
+            continue
+        except (LedgerUnavailable, MissingExtra) as problem:
+            other = next((ended.run_id for ended in known[at:] if ended.is_sealed), "")
+            named = f"; or name another run, such as {other}" if other else ""
+            what = f"'{folders.run_id}' seems to be the latest run: {problem.message}"
+            raise type(problem)(what, hint=f"{problem.hint}{named}") from problem
+        return folders
+    raise _not_found(runs_dir, "latest", [])
+
+
+def _look(folders: RunFolders, looks: Looks) -> None:
+    """Raises what keeps a run in a shared ledger from being looked at."""
+    if not folders.is_sealed and pointed_to(folders.active):
+        looks.open(folders.active).close()
 
 
 def _not_found(runs_dir: Path, run: str, known: list[str]) -> RunNotFound:
@@ -141,9 +168,10 @@ def _at_path(run: str) -> RunFolders | None:
     return RunFolders(place.parent, place.name)
 
 
-def run_ids(runs_dir: Path) -> list[str]:
+def run_ids(runs_dir: Path, looks: Looks | None = None) -> list[str]:
     """The ids of all runs in the order of their creation."""
-    created = {run_id: _created_at(RunFolders(runs_dir, run_id)) for run_id in run_names(runs_dir)}
+    looks = looks or Looks()
+    created = {run_id: _created_at(RunFolders(runs_dir, run_id), looks) for run_id in run_names(runs_dir)}
     return sorted(created, key=lambda run_id: (created[run_id], run_id))
 
 
@@ -167,17 +195,17 @@ class _Created(msgspec.Struct):
 _decode_created = msgspec.json.Decoder(_Created).decode
 
 
-def _created_at(folders: RunFolders) -> float:
-    """When the run was created, in seconds; of a damaged run when it was last written."""
+def _created_at(folders: RunFolders, looks: Looks) -> float:
+    """When the run was created, in seconds; of one that cannot be read when it, or what points to it, was last written."""
     try:
         if folders.is_sealed:
             return _decode_created(read_manifest(folders.sealed)).created_at.timestamp()
-        ledger = folders.open_ledger()
+        ledger = looks.open(folders.active)
         try:
             return ledger.run().states[0][1]
         finally:
             ledger.close()
-    except (RunNotFound, StoreUnavailable, ValueError):
+    except (AssayError, ValueError):
         return _modified(folders.sealed / MANIFEST if folders.is_sealed else folders.ledger_file)
 
 

@@ -14,6 +14,7 @@ from assay.engine.folders import RunFolders, active_names
 from assay.engine.runs import listing_of
 from assay.engine.shared_runs import SharedRuns
 from assay.store.artifacts import MANIFEST
+from assay.store.ledgers import Looks
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -43,10 +44,10 @@ class Listings:
         # In this order: a run that is sealed at this very moment is among the first or among the second, or among both.
         shared = {} if self._shared is None else self._shared.listings()
         active = active_names(self._runs_dir)
-        stamps = self._stamps()
-        found = [self._sealed(name, stamp) for name, stamp in stamps.items()]
+        stamps, looks = self._stamps(), Looks()
+        found = [self._sealed(name, stamp, looks) for name, stamp in stamps.items()]
         found += [listing for name, listing in shared.items() if name not in stamps]
-        found += [listing_of(RunFolders(self._runs_dir, name)) for name in active - stamps.keys() - shared.keys()]
+        found += [listing_of(RunFolders(self._runs_dir, name), looks) for name in active - stamps.keys() - shared.keys()]
         self._kept = {name: self._kept[name] for name in stamps if name in self._kept}
         return sorted(found, key=lambda listing: (listing.created_at, listing.run_id), reverse=True)
 
@@ -60,9 +61,9 @@ class Listings:
                     stamps[entry.name] = (entry.stat().st_mtime_ns, manifest.st_mtime_ns)
         return stamps
 
-    def _sealed(self, name: str, stamp: tuple[int, int]) -> RunListing:
+    def _sealed(self, name: str, stamp: tuple[int, int], looks: Looks) -> RunListing:
         kept = self._kept.get(name)
         if kept is None or kept.stamp != stamp:
-            kept = _Kept(stamp, listing_of(RunFolders(self._runs_dir, name)))
+            kept = _Kept(stamp, listing_of(RunFolders(self._runs_dir, name), looks))
             self._kept[name] = kept
         return kept.listing

@@ -75,10 +75,9 @@ def _open_or_create_shared(plan: Plan, folders: RunFolders, ledger: str, *, at: 
     try:
         create_ledger(folders.active, plan=msgspec.json.encode(plan), plan_sha256=plan_sha256(plan), at=at, address=ledger)
     except UsageProblem:
-        point_to(folders.active, ledger)
-        _check_same(folders.open_ledger(), plan)
-    else:
-        point_to(folders.active, ledger)
+        # It is somebody else's until it is known to be the same.
+        _check_same(open_shared(ledger, folders.run_id), plan)
+    point_to(folders.active, ledger)
 
 
 def check_shareable(plan: Plan) -> None:

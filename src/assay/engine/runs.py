@@ -7,7 +7,16 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from assay.core.errors import AssayError, RunDamaged, RunNotFound, RunSealed, StoreUnavailable, UsageProblem
+from assay.core.errors import (
+    AssayError,
+    LedgerUnavailable,
+    MissingExtra,
+    RunDamaged,
+    RunNotFound,
+    RunSealed,
+    StoreUnavailable,
+    UsageProblem,
+)
 from assay.core.plan import Plan, changed_settings, plan_sha256, read_plan
 from assay.core.run_result import GateResult, RunListing, RunResult
 from assay.core.run_state import TERMINAL, RunCounts, State, count_records
@@ -23,7 +32,8 @@ from assay.engine.unevaluated import has_failed_evaluations
 from assay.store.batch_book import NOTE as BATCHES
 from assay.store.batch_book import BatchRow
 from assay.store.folder import RunFolder, open_run_folder
-from assay.store.ledger import RunRow
+from assay.store.ledger import Ledger, RunRow
+from assay.store.ledgers import Looks
 from assay.store.redact import Redactor
 
 T = TypeVar("T")
@@ -220,9 +230,8 @@ def _sealed_result(folders: RunFolders) -> RunResult:
     )
 
 
-def _looked_at(folders: RunFolders) -> tuple[RunRow, dict[str, int]]:
+def _looked_at(ledger: Ledger) -> tuple[RunRow, dict[str, int]]:
     """A run that is not sealed here and its records by status, at this moment."""
-    ledger = folders.open_ledger()
     try:
         row = ledger.run()
         ended_with = row.notes.get(COUNTS)
@@ -234,7 +243,7 @@ def _looked_at(folders: RunFolders) -> tuple[RunRow, dict[str, int]]:
 
 
 def _active_result(folders: RunFolders) -> RunResult:
-    row, by_status = _looked_at(folders)
+    row, by_status = _looked_at(folders.open_ledger())
     plan = read_plan(row.plan)
     is_away = row.state in TERMINAL
     opened = by_status.pop("open", 0)
@@ -262,14 +271,17 @@ def final_counts(notes: Mapping[str, str]) -> RunCounts:
 
 def list_runs(runs_dir: Path) -> Iterator[RunListing]:
     """All runs, the newest first."""
-    for run_id in reversed(run_ids(runs_dir)):
-        yield listing_of(RunFolders(runs_dir, run_id))
+    looks = Looks()
+    for run_id in reversed(run_ids(runs_dir, looks)):
+        yield listing_of(RunFolders(runs_dir, run_id), looks)
 
 
-def listing_of(folders: RunFolders) -> RunListing:
+def listing_of(folders: RunFolders, looks: Looks) -> RunListing:
     """One run for a list. A run that cannot be read is listed too: it must not hide the others, nor be hidden itself."""
     try:
-        return _sealed_or_active(folders, _sealed_listing, _active_listing)
+        return _sealed_or_active(folders, _sealed_listing, lambda folders: _active_listing(folders, looks))
+    except (LedgerUnavailable, MissingExtra, RunNotFound) as problem:
+        return RunListing(run_id=folders.run_id, state="unreachable", note=problem.message)
     except AssayError as problem:
         return RunListing(run_id=folders.run_id, state="damaged", note=problem.message)
 
@@ -337,8 +349,8 @@ def _listed_metrics(run: RunFolder) -> tuple[dict[str, Any], str]:
         return {}, problem.message
 
 
-def _active_listing(folders: RunFolders) -> RunListing:
-    row, by_status = _looked_at(folders)
+def _active_listing(folders: RunFolders, looks: Looks) -> RunListing:
+    row, by_status = _looked_at(looks.open(folders.active))
     plan = read_plan(row.plan)
     total = sum(by_status.values())
     return RunListing(

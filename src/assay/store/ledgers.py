@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from assay.core.errors import MissingExtra, RunNotFound, StoreUnavailable, UsageProblem
+from assay.core.errors import LedgerUnavailable, MissingExtra, RunNotFound, StoreUnavailable, UsageProblem
 from assay.store.failures import disk_errors, sync_folder
 from assay.store.folder import open_run_folder
 from assay.store.ledger import Ledger
@@ -78,10 +78,30 @@ def open_ledger(active: Path, *, driver: str = "") -> Ledger:
     return open_shared(address, active.name, driver=driver) if address else open_file(active / LEDGER)
 
 
-def open_shared(address: str, run_id: str, *, driver: str = "") -> Ledger:
+def open_shared(address: str, run_id: str, *, driver: str = "", is_brief: bool = False) -> Ledger:
     """The ledger of a run in PostgreSQL; raises RunNotFound when there is none."""
-    ledger: Ledger = _postgres().open_run(reachable(address), run_id, driver=driver)
+    ledger: Ledger = _postgres().open_run(reachable(address), run_id, driver=driver, is_brief=is_brief)
     return ledger
+
+
+class Looks:
+    """Looks at many runs in a row: a shared ledger that does not answer is waited for once, and briefly."""
+
+    def __init__(self) -> None:
+        self._away: dict[str, LedgerUnavailable] = {}
+
+    def open(self, active: Path) -> Ledger:
+        """As open_ledger; raises LedgerUnavailable at once for an address that has not answered before."""
+        address = pointed_to(active)
+        if not address:
+            return open_file(active / LEDGER)
+        if address in self._away:
+            raise self._away[address]
+        try:
+            return open_shared(address, active.name, is_brief=True)
+        except LedgerUnavailable as problem:
+            self._away[address] = problem
+            raise
 
 
 def lease_of(active: Path, *, owner: str) -> "PostgresLease | None":

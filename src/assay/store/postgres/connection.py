@@ -15,6 +15,9 @@ PATIENCE = 60.0
 """Seconds that a transaction is tried again while the server is away."""
 FIRST_PATIENCE = 10.0
 """The same before anything has begun: an address may be wrong, and somebody waits to hear of it."""
+BRIEF_PATIENCE = 2.0
+"""The same for whoever looks at many runs and can do without this one."""
+BRIEF_TIMEOUT = 3
 _PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 _TIMEOUT = 10
@@ -35,10 +38,18 @@ T = TypeVar("T")
 class Link:
     """One connection, opened when it is needed and opened again when it is lost."""
 
-    def __init__(self, address: str, *, patience: float = PATIENCE, idle_in_transaction: float = _IDLE_IN_TRANSACTION) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        patience: float = PATIENCE,
+        idle_in_transaction: float = _IDLE_IN_TRANSACTION,
+        timeout: int = _TIMEOUT,
+    ) -> None:
         self.address = address
         self._patience = patience
         self._idle_in_transaction = idle_in_transaction
+        self._timeout = timeout
         self._database: psycopg.Connection | None = None
 
     def transact(self, work: Callable[[psycopg.Connection], T]) -> T:
@@ -83,7 +94,7 @@ class Link:
 
     def _connected(self) -> psycopg.Connection:
         if self._database is None or self._database.closed:
-            self._database = connect(self.address, idle_in_transaction=self._idle_in_transaction)
+            self._database = connect(self.address, idle_in_transaction=self._idle_in_transaction, timeout=self._timeout)
         return self._database
 
     def close(self) -> None:
@@ -93,13 +104,15 @@ class Link:
             database.close()
 
 
-def connect(address: str, *, is_reading: bool = False, idle_in_transaction: float = READING) -> psycopg.Connection:
+def connect(
+    address: str, *, is_reading: bool = False, idle_in_transaction: float = READING, timeout: int = _TIMEOUT
+) -> psycopg.Connection:
     """A connection that commits durably; one for reading sees the state of the moment of its first query."""
     given = parameters_of(address)
     own = f"-c idle_in_transaction_session_timeout={round(1000 * idle_in_transaction)} -c synchronous_commit=on"
     options = f"{given.get('options') or os.environ.get('PGOPTIONS', '')} {own}".lstrip()
-    timeout = int(given.get("connect_timeout") or _TIMEOUT)
-    database = psycopg.connect(address, connect_timeout=timeout, options=options, autocommit=not is_reading)
+    seconds = int(given.get("connect_timeout") or timeout)
+    database = psycopg.connect(address, connect_timeout=seconds, options=options, autocommit=not is_reading)
     if is_reading:
         database.isolation_level = IsolationLevel.REPEATABLE_READ
         database.read_only = True

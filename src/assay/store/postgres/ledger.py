@@ -22,7 +22,7 @@ from assay.store.ledger_rows import (
     outcome_values,
 )
 from assay.store.postgres.address import shown_address
-from assay.store.postgres.connection import FIRST_PATIENCE, READING, Link, connect
+from assay.store.postgres.connection import BRIEF_PATIENCE, BRIEF_TIMEOUT, FIRST_PATIENCE, PATIENCE, READING, Link, connect
 from assay.store.postgres.leases import PostgresLeases
 from assay.store.postgres.migrations import migrate
 
@@ -88,11 +88,13 @@ class PostgresLedgers:
 class PostgresLedger:
     """The rows of one run; every method is one durable transaction, which outlives restarts of the server."""
 
-    def __init__(self, address: str, run_id: str, run: int, *, driver: str = "") -> None:
+    def __init__(self, address: str, run_id: str, run: int, *, driver: str = "", is_brief: bool = False) -> None:
+        """For a brief look nobody waits for a server that is away."""
         self.run_id = run_id
         self._run = run
         self._driver = driver
-        self._link = Link(address)
+        self._is_brief = is_brief
+        self._link = self._linked(address, PATIENCE)
 
     @property
     def address(self) -> str:
@@ -101,15 +103,20 @@ class PostgresLedger:
 
     def find(self) -> None:
         """Look the run up by its id; raises RunNotFound."""
-        first = Link(self._link.address, patience=FIRST_PATIENCE)
+        first = self._linked(self._link.address, FIRST_PATIENCE)
         try:
             found = first.transact(lambda database: _one(database.execute(_SELECT_RUN, (self.run_id,))))
         finally:
             self._link.take_over(first)
         if found is None:
             where = shown_address(self._link.address)
-            raise RunNotFound(f'there is no run "{self.run_id}" at {where}', hint="`assay runs` lists the runs of a ledger")
+            raise RunNotFound(
+                f'there is no run "{self.run_id}" at {where}', hint="check the id and the address; it may have been removed there"
+            )
         self._run = int(found[0])
+
+    def _linked(self, address: str, patience: float) -> Link:
+        return Link(address, patience=BRIEF_PATIENCE, timeout=BRIEF_TIMEOUT) if self._is_brief else Link(address, patience=patience)
 
     def remove_records(self, *, shown_plan: bytes) -> None:
         """Delete the records of a run with all that became of them; its states and notes stay, and its plan without secrets."""
@@ -134,7 +141,7 @@ class PostgresLedger:
 
         row, states, notes = self._link.transact(read)
         if row is None:
-            raise RunNotFound(f'the run "{self.run_id}" is gone', hint="`assay runs` lists the runs of a ledger")
+            raise RunNotFound(f'the run "{self.run_id}" is gone', hint="it was removed from the ledger")
         plan, sha256, state, is_cancelled = row
         return RunRow(plan, sha256, state, tuple(states), is_cancelled, {name: _text(value) for name, value in notes})
 
@@ -408,9 +415,9 @@ class PostgresLedger:
             ) from problem
 
 
-def open_run(address: str, run_id: str, *, driver: str = "") -> PostgresLedger:
+def open_run(address: str, run_id: str, *, driver: str = "", is_brief: bool = False) -> PostgresLedger:
     """The ledger of an existing run; raises RunNotFound when there is none. For a driver its states change while it is one."""
-    ledger = PostgresLedger(address, run_id, 0, driver=driver)
+    ledger = PostgresLedger(address, run_id, 0, driver=driver, is_brief=is_brief)
     try:
         ledger.find()
     except (RunNotFound, StoreUnavailable):

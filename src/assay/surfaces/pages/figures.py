@@ -20,6 +20,7 @@ _KINDS: dict[str, Kind] = {
     "failed": "bad",
     "cancelled": "quiet",
     "damaged": "bad",
+    "unreachable": "warn",
 }
 _STATES = {
     "queued": "Waits for its turn.",
@@ -32,6 +33,7 @@ _STATES = {
     "failed": "It could not go on, and has ended.",
     "cancelled": "Somebody ended it before all records were done.",
     "damaged": "Its files cannot be read.",
+    "unreachable": "The ledger that keeps it cannot be asked, or has it no more.",
 }
 _UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
@@ -100,7 +102,7 @@ def state_mark(state: str) -> Mark:
 
 def is_live(listing: RunListing) -> bool:
     """True while a run may still change."""
-    return listing.state not in TERMINAL and listing.state != "damaged"
+    return listing.state not in TERMINAL and listing.state not in ("damaged", "unreachable")
 
 
 def gate_mark(*, passed: bool | None) -> Mark | None:

@@ -27,7 +27,7 @@ from assay.surfaces.pages.places import Place
 from assay.surfaces.reporters.wording import counted
 
 Sort = Literal["created", "run", "dataset", "candidate", "pass_rate", "score", "cost"]
-StateChoice = Literal[State, "damaged", "unfinished", "finished"]
+StateChoice = Literal[State, "damaged", "unreachable", "unfinished", "finished"]
 PAGE = 50
 
 
@@ -125,7 +125,7 @@ def runs_view(listings: Sequence[RunListing], choice: RunsChoice, *, place: Plac
         choice=choice,
         rows=tuple(run_row(listing, place=place) for listing in shown),
         headings=_headings(choice, place),
-        states=_options(["unfinished", "finished", *get_args(State), "damaged"], choice.state or ""),
+        states=_options(["unfinished", "finished", *get_args(State), "damaged", "unreachable"], choice.state or ""),
         datasets=_options(sorted({listing.dataset for listing in listings} - {""}), choice.dataset),
         models=_options(sorted({listing.candidate for listing in listings} - {""}), choice.model),
         summary=_summary(len(listings), len(found), start=start, shown=len(shown)),

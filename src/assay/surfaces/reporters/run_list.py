@@ -1,5 +1,6 @@
 """The list of runs as a table."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
@@ -16,7 +17,8 @@ from assay.surfaces.reporters.wording import counted
 
 NAME_LIMIT = 32
 INDENT = 2
-DAMAGED = "damaged"
+UNREAD = {"unreachable": "warning", "damaged": "error"}
+"""States of which nothing else is known, and how they are painted."""
 
 _COLUMNS = (
     Column("run"),
@@ -41,10 +43,9 @@ def runs_text(runs: Sequence[RunListing], settings: Settings) -> Iterator[str]:
     for run in runs:
         if run.note:
             yield f"{printable(run.run_id)}: {printable(run.note)}\n"
-    damaged = sum(run.state == DAMAGED for run in runs)
-    unfinished = sum(run.state not in TERMINAL for run in runs) - damaged
-    words = [counted(len(runs), "run"), *([f"{unfinished:,} unfinished"] if unfinished else [])]
-    yield " · ".join([*words, *([f"{damaged:,} damaged"] if damaged else [])]) + "\n"
+    states = Counter(run.state if run.state in UNREAD else "unfinished" for run in runs if run.state not in TERMINAL)
+    words = [f"{states[state]:,} {state}" for state in ("unfinished", *UNREAD) if states[state]]
+    yield " · ".join([counted(len(runs), "run"), *words]) + "\n"
 
 
 def _lines(runs: Sequence[RunListing], settings: Settings, *, paint: Paint) -> Iterator[str]:
@@ -74,8 +75,8 @@ def _painted(cell: Cell, paint: Paint) -> str:
 
 def _row(run: RunListing) -> Row:
     is_done = run.done_records == run.total_records
-    if run.state == DAMAGED:
-        return (printable(run.run_id), UNKNOWN, Cell(DAMAGED, "error"), *[UNKNOWN] * (len(_COLUMNS) - 3))
+    if run.state in UNREAD:
+        return (printable(run.run_id), UNKNOWN, Cell(run.state, UNREAD[run.state]), *[UNKNOWN] * (len(_COLUMNS) - 3))
     return (
         printable(run.run_id),
         printable(run.created_at[:16].replace("T", " ")),
