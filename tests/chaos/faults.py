@@ -105,9 +105,10 @@ def freeze_worker(trial: Trial, *, seconds: float = FREEZE) -> int:
 
 def freeze_worker_in_a_write(trial: Trial) -> int:
     """The same in the middle of a transaction, whose locks it keeps."""
-    worker, cases = _victim(trial)
-    with trial.fleet.held_up_in_a_write(worker):
+    with trial.fleet.held_up_in_a_write() as worker:
+        shards = trial.fleet.in_hand(trial.run_id)[owner_of(worker)]
         worker.send(signal.SIGSTOP)
+    cases = frozenset(str(case) for part in shards for case in part)
     return _thawed_later(trial, worker, cases, seconds=FREEZE)
 
 

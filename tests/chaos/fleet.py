@@ -27,7 +27,7 @@ SELECT owner, first, last FROM shard JOIN span USING (run, shard) JOIN run USING
 """
 
 _WAITING = """
-SELECT pid FROM pg_stat_activity WHERE application_name = %s AND wait_event_type = 'Lock' AND query LIKE '%%INTO attempt%%'
+SELECT application_name FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%INTO attempt%'
 """
 
 
@@ -94,14 +94,14 @@ class Fleet(msgspec.Struct, kw_only=True):
         return sum(share.held[ALL] for name, share in shares.items() if name.startswith(f"{owner_of(worker)}:"))
 
     @contextmanager
-    def held_up_in_a_write(self, worker: WorkerProcess) -> Iterator[None]:
+    def held_up_in_a_write(self) -> Iterator[WorkerProcess]:
         """Inside, a worker waits in the middle of a transaction in which it writes results; afterwards it could go on."""
-        address = self.database.address
+        address, by_name = self.database.address, {worker.log.stem: worker for worker in self.workers}
         # Who looks needs a connection of its own: in a transaction it would see the same again and again.
         with psycopg.connect(address) as holding, psycopg.connect(address, autocommit=True) as looking:
             holding.execute("LOCK TABLE attempt IN SHARE MODE")
-            until(lambda: bool(looking.execute(_WAITING, (worker.log.stem,)).fetchall()), patience=PATIENCE)
-            yield
+            until(lambda: bool(looking.execute(_WAITING).fetchall()), patience=PATIENCE)
+            yield next(by_name[name] for (name,) in looking.execute(_WAITING))
 
     def close(self) -> None:
         for worker in self.workers:
