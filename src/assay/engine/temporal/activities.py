@@ -13,7 +13,7 @@ from assay.core.errors import AssayError, LedgerUnavailable, RunDamaged, StoreUn
 from assay.engine.engines import PROBLEM
 from assay.engine.stopping import Stop
 from assay.engine.temporal.open_runs import HandedBack, OpenRuns
-from assay.engine.temporal.workflow import EVALUATE_SHARD, OPEN_SHARDS, PAGE, REQUEST_CANCEL, SEAL
+from assay.engine.temporal.workflow import EVALUATE_SHARD, HEARTBEAT_TIMEOUT, OPEN_SHARDS, PAGE, REQUEST_CANCEL, SEAL
 from assay.store.ledger import Ledger
 from assay.store.ledgers import open_shared
 
@@ -93,11 +93,16 @@ async def beating(work: Coroutine[Any, Any, T], stop: Stop) -> T:
     """The result of the work, with a heartbeat while it lasts.
 
     Once the activity is cancelled, because its heartbeats were lost or somebody wants so, no new call is made; what is in flight
-    comes to its end, and is recorded as long as nobody else has claimed the shard.
+    comes to its end, and is recorded as long as nobody else has claimed the shard. The same when this worker has stood still for so
+    long that it was missed.
     """
-    task = asyncio.create_task(work)
+    task, clock = asyncio.create_task(work), asyncio.get_running_loop().time
     cancelled: asyncio.CancelledError | None = None
+    missed_at = clock() + HEARTBEAT_TIMEOUT.total_seconds()
     while not task.done():
+        if clock() > missed_at:
+            stop.set()
+        missed_at = clock() + HEARTBEAT_TIMEOUT.total_seconds()
         activity.heartbeat()
         try:
             await asyncio.wait([task], timeout=BEAT)
