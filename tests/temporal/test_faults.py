@@ -8,7 +8,7 @@ import pytest
 
 from tests.engine.run_settings import mcq_row, write_rows
 from tests.temporal.conftest import LATENCY
-from tests.temporal.machines import PATIENCE, Plant, finished, until
+from tests.temporal.machines import PATIENCE, Plant, TemporalProcess, finished, until
 
 pytestmark = pytest.mark.xdist_group("temporal")
 
@@ -23,6 +23,26 @@ def test_a_worker_that_is_told_to_stop_finishes_its_calls_and_hands_its_shards_b
             finished(starting)
     assert site.problems("relay") == []
     assert site.repeated == 0
+
+
+def test_a_namespace_that_is_not_there_is_told_before_any_work_is_promised(site: Plant) -> None:
+    with site.worker("lost", "--temporal-namespace", "nowhere") as lost:
+        assert lost.process.wait(PATIENCE) == 2
+    told = lost.log.read_text(encoding="utf-8")
+    assert "has no namespace 'nowhere'" in told
+    assert "takes work from" not in told
+    assert told.count("\n") <= 2
+
+
+def test_a_worker_says_when_the_server_is_away_and_when_it_is_back(site: Plant, temporal: TemporalProcess) -> None:
+    with site.worker("patient") as worker:
+        temporal.kill()
+        try:
+            until(lambda: "no Temporal server answers" in worker.log.read_text(encoding="utf-8"))
+        finally:
+            temporal.start()
+        until(lambda: "answers again" in worker.log.read_text(encoding="utf-8"))
+    assert worker.log.read_text(encoding="utf-8").count("\n") == 3
 
 
 def test_what_will_never_be_well_on_a_worker_ends_the_run_and_is_told(busy: Plant) -> None:
@@ -57,6 +77,7 @@ def test_what_a_worker_lacks_is_told_with_its_name_and_the_run_goes_on_when_it_i
     assert starting.returncode == 2
     assert "environment variable PLANT_KEY" in complained
     assert f":{poor.process.pid})" in complained
+    assert "Traceback" not in poor.log.read_text(encoding="utf-8")
     assert "environment variable PLANT_KEY" in site.assay("show", "keyed").stdout
     with site.worker("rich", PLANT_KEY="secret"):
         assert json.loads(site.assay("resume", "keyed", "--json").stdout)["counts"]["evaluated_records"] == 16

@@ -64,6 +64,12 @@ def test_a_certificate_without_its_key_is_refused(tmp_path: Path) -> None:
         connected(client_certificate=str(tmp_path / "own.pem"))
 
 
+def test_a_certificate_that_is_none_is_told(tmp_path: Path) -> None:
+    (tmp_path / "own.pem").write_text("none", encoding="utf-8")
+    with pytest.raises(StoreUnavailable, match="the certificates do not lead to the Temporal server"):
+        connected(client_certificate=str(tmp_path / "own.pem"), client_key=str(tmp_path / "own.pem"))
+
+
 def test_a_certificate_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageProblem, match=r"none\.pem' cannot be read: no such file"):
         connected(server_ca=str(tmp_path / "none.pem"))

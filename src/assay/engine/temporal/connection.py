@@ -1,14 +1,18 @@
 """The way to a Temporal server: address, namespace, certificates, key."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import temporalio.api.failure.v1
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.converter import DataConverter, DefaultFailureConverter, PayloadConverter
 from temporalio.exceptions import ApplicationError, FailureError
-from temporalio.service import RPCError, TLSConfig
+from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
+from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
 from assay.core.errors import StoreUnavailable, UsageProblem
 from assay.core.placement import TemporalServer
@@ -28,7 +32,17 @@ class QuietFailures(DefaultFailureConverter):
         failure.stack_trace = ""
 
 
+_CERTIFICATES = ("privatekey", "certificate", "invalid peer")
+"""What speaks of certificates in the words of the connection, in small letters."""
 CONVERTER = replace(DataConverter.default, failure_converter_class=QuietFailures)
+
+
+@cache
+def _runtime() -> Runtime:
+    """Temporal's core, which would write its warnings to standard output; that a server is away is told in other words."""
+    kept = LogForwardingConfig(logger=logging.getLogger(__name__))
+    filtered = TelemetryFilter(core_level="ERROR", other_level="ERROR")
+    return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=filtered, forwarding=kept)))
 
 
 async def connect(server: TemporalServer, *, environ: Mapping[str, str], identity: str) -> Client:
@@ -42,15 +56,35 @@ async def connect(server: TemporalServer, *, environ: Mapping[str, str], identit
             api_key=key,
             tls=_tls(server, has_key=key is not None),
             data_converter=CONVERTER,
+            runtime=_runtime(),
         )
     except (RPCError, RuntimeError, ValueError) as problem:
         raise unreachable(server, problem) from problem
 
 
+async def check_namespace(client: Client, server: TemporalServer) -> None:
+    """Raises StoreUnavailable when the server has no such namespace, or does not let us use it."""
+    try:
+        await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=server.namespace))
+    except RPCError as problem:
+        raise unreachable(server, problem) from problem
+
+
 def unreachable(server: TemporalServer, problem: Exception) -> StoreUnavailable:
     """The error to raise when the server cannot be spoken to."""
+    words = " ".join(str(problem).split())
+    if isinstance(problem, RPCError) and problem.status == RPCStatusCode.NOT_FOUND:
+        return StoreUnavailable(
+            f"the Temporal server at {server.address} has no namespace '{server.namespace}'",
+            hint=f"name another with --temporal-namespace, or make it: temporal operator namespace create -n {server.namespace}",
+        )
+    if any(word in words.lower() for word in _CERTIFICATES):
+        return StoreUnavailable(
+            f"the certificates do not lead to the Temporal server at {server.address}: {words}",
+            hint="--temporal-certificate and --temporal-key are PEM files that belong together; --temporal-ca signs the server's",
+        )
     return StoreUnavailable(
-        f"no Temporal server answers at {server.address} (namespace '{server.namespace}'): {' '.join(str(problem).split())}",
+        f"no Temporal server answers at {server.address} (namespace '{server.namespace}'): {words}",
         hint="check --temporal, the namespace and the certificates, and that the server runs",
     )
 

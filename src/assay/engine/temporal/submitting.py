@@ -158,7 +158,7 @@ async def _ended(handle: _Handle) -> None:
         try:
             await handle.result()
         except WorkflowFailureError as problem:
-            raise _told(problem) from None
+            raise _told(problem, handle.id) from None
         except RPCError:
             # A server that is away comes back: the run waits for it too.
             await asyncio.sleep(REFRESH)
@@ -166,12 +166,12 @@ async def _ended(handle: _Handle) -> None:
             return
 
 
-def _told(problem: WorkflowFailureError) -> AssayError:
+def _told(problem: WorkflowFailureError, run_id: str) -> AssayError:
     """The error of a worker, with its hint."""
     cause: BaseException = problem
     while cause.__cause__ is not None:
         cause = cause.__cause__
     if not isinstance(cause, ApplicationError):
-        return UsageProblem(f"the workflow of the run has ended: {cause}", hint="go on with the run: assay resume RUN")
+        return UsageProblem(f"the workflow of the run has ended: {cause}", hint=f"go on with the run: assay resume {run_id}")
     hint = str(cause.details[0]) if cause.details else ""
     return _ERRORS.get(cause.type or "", UsageProblem)(cause.message, hint=hint)

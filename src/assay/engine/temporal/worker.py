@@ -1,6 +1,7 @@
 """A worker: takes shards of runs from a Temporal server until it is stopped, and then hands back what it has in hand."""
 
 import asyncio
+import logging
 import os
 import signal
 from collections.abc import Callable
@@ -9,11 +10,15 @@ from datetime import timedelta
 from pathlib import Path
 
 import msgspec
+from temporalio.api.workflowservice.v1 import GetSystemInfoRequest
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
+from assay.core.placement import TemporalServer
 from assay.core.version import __version__
 from assay.engine.folders import folders_of
 from assay.engine.garbage import rare_collection
@@ -22,7 +27,7 @@ from assay.engine.run import seal
 from assay.engine.stopping import run_loop
 from assay.engine.surroundings import Surroundings
 from assay.engine.temporal.activities import BEAT, Activities
-from assay.engine.temporal.connection import connect
+from assay.engine.temporal.connection import check_namespace, connect
 from assay.engine.temporal.open_runs import OpenRuns, clear_problem
 from assay.engine.temporal.workflow import RunWorkflow, shard_queue
 from assay.store.ledgers import open_shared, shared_ledgers
@@ -34,6 +39,10 @@ _STICKY = timedelta(seconds=3)
 """How long a workflow waits for the worker that knows it before another one reads its history."""
 INTERRUPTED = 130
 """The exit code of a process that was stopped at once, as the command has it."""
+_LOOK = 2.0
+"""Seconds between two looks whether the server is there."""
+_ANSWER = timedelta(seconds=5)
+"""After which a server that says nothing is taken to be away."""
 _RUN_ACTIVITIES = 4
 """Activities that are no shards, at the same time: looks at a ledger, and sealing."""
 
@@ -61,6 +70,8 @@ async def _work(settings: WorkerSettings, surroundings: Surroundings, say: Calla
     server, ledger, owner = surroundings.placement.temporal, surroundings.placement.ledger, worker_name()
     assert server is not None, "a worker works for a server"
     client = await connect(server, environ=surroundings.environ, identity=owner)
+    await check_namespace(client, server)
+    logging.getLogger("temporalio.activity").addFilter(_in_one_line)
     runs = OpenRuns(ledger, surroundings, owner=owner)
     activities = Activities(runs, lambda run_id: _sealed(run_id, settings, surroundings))
     stop = asyncio.Event()
@@ -70,10 +81,42 @@ async def _work(settings: WorkerSettings, surroundings: Surroundings, say: Calla
         for worker in _workers(client, settings, activities, queue=server.task_queue):
             await stack.enter_async_context(worker)
         say(f"worker {owner} takes work from {server.address} (namespace {server.namespace}, task queue {server.task_queue})")
+        watching = asyncio.create_task(_watched(client, server, say))
+        stack.callback(watching.cancel)
         await stop.wait()
         say("stopping: waiting for the calls in flight; a second signal stops at once")
         runs.stop()
     say("stopped")
+
+
+async def _watched(client: Client, server: TemporalServer, say: Callable[[str], None]) -> None:
+    """Say when the server is away, and when it is back."""
+    is_away = False
+    while True:
+        await asyncio.sleep(_LOOK)
+        was_away, is_away = is_away, await _is_away(client)
+        if is_away and not was_away:
+            say(f"no Temporal server answers at {server.address}; waiting for it")
+        elif was_away and not is_away:
+            say(f"the Temporal server at {server.address} answers again")
+
+
+async def _is_away(client: Client) -> bool:
+    try:
+        await client.workflow_service.get_system_info(GetSystemInfoRequest(), timeout=_ANSWER)
+    except RPCError as problem:
+        return problem.status in (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED)
+    return False
+
+
+def _in_one_line(record: logging.LogRecord) -> bool:
+    """What was said in words for people needs no stack of calls in the log; a surprise does."""
+    problem = record.exc_info[1] if record.exc_info else None
+    if isinstance(problem, ApplicationError):
+        told = getattr(record, "temporal_activity", {})
+        record.msg = f"{told.get('activity_type', 'work')} of run {told.get('workflow_id', '')} failed: {problem.message}"
+        record.args, record.exc_info = None, None
+    return True
 
 
 def _workers(client: Client, settings: WorkerSettings, activities: Activities, *, queue: str) -> tuple[Worker, Worker]:
