@@ -57,7 +57,7 @@ def test_what_will_never_be_well_on_a_worker_ends_the_run_and_is_told(busy: Plan
 def test_a_worker_that_is_told_twice_stops_at_once(site: Plant) -> None:
     site.provider.latency = 60.0
     try:
-        with site.worker("leaves") as leaves:
+        with site.worker("leaves at once") as leaves:
             site.start("dropped")
             site.asked(1)
             leaves.send(signal.SIGTERM)
