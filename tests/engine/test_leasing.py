@@ -279,6 +279,21 @@ def test_money_that_one_worker_spends_is_gone_for_the_others(run: PostgresLedger
     assert asyncio.run(known_costs()) == [7.0, 7.0, 7.0]
 
 
+def test_money_that_a_worker_knows_of_from_the_ledger_is_not_counted_twice(run: PostgresLedger) -> None:
+    async def known_costs() -> list[float]:
+        spender, reader = Tally(9, {}, started=0.0), Tally(9, {}, started=0.0, cost=1.0)
+        async with workers(run, plan_of(), count=2) as limits:
+            limits[1].share_cost(reader, 10.0)
+            reader.add_attempt(paid(2.0))
+            limits[0].share_cost(spender, 10.0)
+            await until(lambda: spender.cost >= 2.0)
+            spender.add_attempt(paid(1.0))
+            await until(lambda: reader.cost >= 3.0 and spender.cost >= 3.0)
+        return [spender.cost, reader.cost]
+
+    assert asyncio.run(known_costs()) == [3.0, 3.0]
+
+
 def test_moments_are_asked_for_ahead_only_while_the_rates_leave_room() -> None:
     turnstile = Turnstile()
     turnstile.give((0.0, 0.0), asked=2, now=10.0, wait=0.25)

@@ -54,21 +54,15 @@ class Desk:
 
 def test_what_one_worker_spends_is_told_to_the_next() -> None:
     desk = Desk()
-    assert desk.ask("a", spent=1.0, known=1.0).spent == 1.0
-    assert desk.ask("b", spent=0.5, known=0.5).spent == 1.5
+    assert desk.ask("a", spent=1.0).spent == 1.0
+    assert desk.ask("b", spent=0.5).spent == 1.5
 
 
 def test_a_question_that_is_repeated_spends_nothing_twice() -> None:
     desk = Desk()
-    desk.ask("a", spent=1.0, known=1.0)
+    desk.ask("a", spent=1.0)
     desk.number -= 1
-    assert desk.ask("a", spent=1.0, known=1.0).spent == 1.0
-
-
-def test_what_a_dead_worker_has_recorded_and_not_told_counts_as_soon_as_somebody_knows_it() -> None:
-    desk = Desk()
-    desk.ask("a", known=7.0)
-    assert desk.ask("b", spent=0.5, known=0.5).spent == 7.5
+    assert desk.ask("a", spent=1.0).spent == 1.0
 
 
 @given(st.lists(st.tuples(WORKERS, st.integers(0, 40), st.floats(0, 2)), min_size=1, max_size=40))

@@ -99,3 +99,13 @@ def test_a_run_without_workers_says_so(site: Plant) -> None:
     assert started.stderr is not None
     told = next(line for line in started.stderr if "no worker takes work" in line)
     assert f"the task queue '{site.queue}'" in told
+
+
+def test_a_run_whose_workflow_was_ended_says_how_to_go_on(site: Plant) -> None:
+    started = site.start("ended", "--limit", "5")
+    assert started.stderr is not None
+    next(line for line in started.stderr if "no worker takes work" in line)
+    told(site, "workflow", "terminate", "--workflow-id", "ended")
+    _, complained = started.communicate(timeout=PATIENCE)
+    assert started.returncode == 2
+    assert "assay resume ended" in complained

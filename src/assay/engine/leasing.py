@@ -308,7 +308,6 @@ class SharedLimits(Limits):
             pending=self._pending(),
             refused=self._refusals,
             spent=self._purse.take(),
-            known=self._purse.known,
         )
 
     def _pending(self) -> dict[str, int]:

@@ -19,11 +19,6 @@ class Purse:
         """True when every call counts."""
         return self._tally.cost >= _NEARLY * self._budget
 
-    @property
-    def known(self) -> float:
-        """What all have spent, as far as it is known here."""
-        return self._tally.cost
-
     def take(self) -> float:
         """What was spent here since the last time."""
         spent, self._told = self._tally.paid - self._told, self._tally.paid

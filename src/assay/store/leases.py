@@ -59,8 +59,6 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     """By provider, why this worker makes no further call."""
     spent: float = 0.0
     """US dollars that this worker has spent since the last question."""
-    known: float = 0.0
-    """US dollars that all workers have spent, as far as this one knows: some were not heard of any more when they died."""
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +134,7 @@ def settle(pool: Pool, need: Need, terms: Terms, *, now: float, started: float) 
     rates = _Rates(pool, terms, at=at, pending=(need.pending, *(share.pending for share in shares.values())))
     for rate, (units, calls) in need.used.items() if is_new else ():
         rates.learn(rate, units, calls)
-    spent = max(pool.spent + (need.spent if is_new else 0.0), need.known)
+    spent = pool.spent + (need.spent if is_new else 0.0)
     parts = {name: _part(name, cap, need, shares) for name, cap in terms.seats.items()}
     seats = {name: max(0, min(parts[name], cap - _held(name, shares.values()))) for name, cap in terms.seats.items()}
     pending = Counter(need.pending)

@@ -183,8 +183,9 @@ class OpenRun:
             if await journal.call(_is_cancelled, journal.ledger):
                 room.stop.set()
             if room.plan.max_cost is not None:
-                # Own calls whose rows are on their way are in the own count only, those of others in the ledger only.
-                tally.cost = max(tally.cost, await journal.call(journal.ledger.spent))
+                # Workers tell each other what they spend; the ledger knows, too, what those have spent who died before they told.
+                spent = await journal.call(journal.ledger.spent)
+                tally.cost = max(tally.cost, spent)
             if room.crew.is_retrying_all:
                 await journal.call(partial(_mark_retrying, journal.ledger, frozenset(self._shards), at=room.clock()))
 
