@@ -41,6 +41,8 @@ def _killed(fleet: Fleet, folder: Path, chance: random.Random, *, options: tuple
         first.kill()
         wound = Wound(time.monotonic(), settle=0.0 if options else SETTLE)
         second.ended(named)
+        # The working state is cleared away after the end is told.
+        second.wait_for(lambda: not list(fleet.site.runs.glob(f".active/{named}/*")))
         found = counted(fleet, fleet.site.runs / named)
     # The path of an upload has the id of its run in it.
     expected = json.loads(json.dumps(stable_artifacts(fleet.site.runs / peaceful)).replace(peaceful, named))
