@@ -1,6 +1,6 @@
 """Which engine works on a run: this process, or the workers of a Temporal server. The ledger remembers it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
@@ -29,6 +29,13 @@ def check_placement(plan: Plan, placement: Placement) -> None:
         check_shareable(plan)
     if placement.temporal is not None:
         temporal_engine("submitting").check_placeable(plan)
+
+
+def check_reachable(run_id: str, surroundings: Surroundings) -> None:
+    """Raises what keeps the Temporal server of a new run from being asked: better now than when its records are written."""
+    server = surroundings.placement.temporal
+    if server is not None:
+        temporal_engine("asking").check_server(run_id, server, environ=surroundings.environ)
 
 
 def carry_out(folders: RunFolders, surroundings: Surroundings, plan: Plan | None = None) -> None:
@@ -70,7 +77,8 @@ def temporal_engine(part: str) -> ModuleType:
     try:
         return import_module(f"assay.engine.temporal.{part}")
     except ModuleNotFoundError as problem:
-        raise MissingExtra(f"the engine needs {problem.name}", hint="pip install 'assay[temporal,postgres]'") from problem
+        package = (problem.name or "").partition(".")[0]
+        raise MissingExtra(f"the engine needs {package}", hint="pip install 'assay[temporal,postgres]'") from problem
 
 
 def _server_of(folders: RunFolders, surroundings: Surroundings) -> TemporalServer | None:
@@ -85,12 +93,12 @@ def _server_of(folders: RunFolders, surroundings: Surroundings) -> TemporalServe
         )
     ledger = folders.open_ledger()
     try:
-        return _noted(ledger, wanted)
+        return _noted(ledger, wanted, run_id=folders.run_id, environ=surroundings.environ)
     finally:
         ledger.close()
 
 
-def _noted(ledger: Ledger, wanted: TemporalServer | None) -> TemporalServer | None:
+def _noted(ledger: Ledger, wanted: TemporalServer | None, *, run_id: str, environ: Mapping[str, str]) -> TemporalServer | None:
     row = ledger.run()
     note = row.notes.get(TEMPORAL, "")
     known = msgspec.json.decode(note, type=TemporalServer) if note else None
@@ -102,5 +110,8 @@ def _noted(ledger: Ledger, wanted: TemporalServer | None) -> TemporalServer | No
     if wanted is None or wanted == known:
         return known
     temporal_engine("submitting").check_placeable(read_plan(row.plan))
+    is_other = known is not None and (known.address, known.namespace) != (wanted.address, wanted.namespace)
+    if is_other and not temporal_engine("asking").check_left(run_id, known, wanted, environ=environ):
+        return wanted
     ledger.set_note(TEMPORAL, msgspec.json.encode(wanted).decode())
     return wanted

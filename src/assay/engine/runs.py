@@ -20,7 +20,7 @@ from assay.core.errors import (
 from assay.core.plan import Plan, changed_settings, plan_sha256, read_plan
 from assay.core.run_result import GateResult, RunListing, RunResult
 from assay.core.run_state import TERMINAL, RunCounts, State, count_records
-from assay.engine.engines import PROBLEM, TEMPORAL, carry_out, check_placement, unless_sealed, wind_up
+from assay.engine.engines import PROBLEM, TEMPORAL, carry_out, check_placement, check_reachable, unless_sealed, wind_up
 from assay.engine.evidence import iso
 from assay.engine.folders import ACTIVE, UPLOAD, RunFolders, check_place, folders_of, run_ids
 from assay.engine.homes import SEALED_IN, are_elsewhere, bring_home, fetch_same, home_of, note_store, publish_sealed
@@ -55,6 +55,8 @@ def start(plan: Plan, runs_dir: Path, surroundings: Surroundings) -> RunResult:
     if folders.is_sealed:
         _check_same_as_sealed(folders, plan, environ=surroundings.environ)
     else:
+        if not folders.has_ledger:
+            check_reachable(plan.run_id, surroundings)
         open_or_create(plan, folders, at=surroundings.clock(), ledger=surroundings.placement.ledger)
     return _driven(folders, surroundings, plan)
 
