@@ -24,15 +24,20 @@ def is_written(site: Plant, run_id: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("option", "value"),
-    [("--temporal", f"127.0.0.1:{free_port()}"), ("--temporal-namespace", "nowhere")],
+    ("option", "value", "said"),
+    [
+        ("--temporal", f"127.0.0.1:{free_port()}", "no Temporal server answers at"),
+        ("--temporal-namespace", "nowhere", "has no namespace 'nowhere'"),
+    ],
     ids=["address", "namespace"],
 )
-def test_a_server_that_is_not_there_is_found_out_before_anything_is_written(plant: Plant, option: str, value: str) -> None:
+def test_a_server_that_is_not_there_is_found_out_before_anything_is_written(
+    plant: Plant, option: str, value: str, said: str
+) -> None:
     starting = plant.start("early", option, value)
     _, complained = starting.communicate(timeout=PATIENCE)
     assert starting.returncode == 2
-    assert "no Temporal server answers at" in complained
+    assert said in complained
     assert not is_written(plant, "early")
 
 
