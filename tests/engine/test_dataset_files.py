@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -118,3 +119,21 @@ def test_a_named_contract_takes_every_file_of_a_folder(tmp_path: Path) -> None:
     (folder / "b.jsonl").write_text('{"unlike": "any contract"}\n')
     problems = problems_of(_request(folder, contract="legal_eval_v1"))
     assert f"'{folder / 'b.jsonl'}' is not usable as legal_eval_v1" in problems[0]
+
+
+def test_a_file_that_calls_itself_packed_and_is_not_is_refused_not_left_out(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, "a.jsonl")
+    (folder / "b.jsonl.gz").write_bytes(b"<html>not found</html>")
+    assert any("b.jsonl.gz" in problem for problem in problems_of(_request(folder)))
+
+
+def test_a_link_to_a_pipe_is_no_dataset_of_a_folder(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, "a.jsonl")
+    os.mkfifo(tmp_path / "pipe")
+    (folder / "b.jsonl").symlink_to(tmp_path / "pipe")
+    assert [dataset.name for dataset in planned(_request(folder)).plans[0].datasets] == ["a"]
+
+
+def test_a_name_that_is_no_text_is_refused_before_any_call(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, "a.jsonl", os.fsdecode(b"b-\xff.jsonl"))
+    assert any("is not UTF-8" in problem for problem in problems_of(_request(folder)))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.datasets import resolve_contract
-from assay.datasets.source import open_beginning
+from assay.datasets.source import is_packed, open_beginning
 
 DATASET_SUFFIXES = (".json", ".jsonl", ".ndjson", ".yaml", ".yml", ".gz")
 
@@ -72,7 +72,8 @@ def files_like(pattern: str) -> list[str]:
 
 
 def _may_be_dataset(path: Path) -> bool:
-    return path.suffix.lower() in DATASET_SUFFIXES and (path.is_file() or path.is_symlink())
+    # A link that leads nowhere counts, so that validation says so; one to a pipe would be waited for.
+    return path.suffix.lower() in DATASET_SUFFIXES and (path.is_file() or (path.is_symlink() and not path.exists()))
 
 
 def _is_hidden(path: Path, folder: Path) -> bool:
@@ -82,9 +83,14 @@ def _is_hidden(path: Path, folder: Path) -> bool:
 def _shows_contract(path: str) -> bool:
     """A file that cannot be read counts, so that validation says why."""
     try:
-        return resolve_contract(open_beginning(path), "auto") is not None
+        return resolve_contract(open_beginning(path), "auto") is not None or _is_badly_packed(path)
     except SourceUnreadable:
         return True
+
+
+def _is_badly_packed(path: str) -> bool:
+    """True for a file that calls itself packed, and is not: half of a download, or an error page in its place."""
+    return Path(path).suffix.lower() == ".gz" and not is_packed(path)
 
 
 def _neighbour(path: Path) -> str:

@@ -199,6 +199,15 @@ def open_source(source: str | Path | bytes | bytearray | memoryview, *, name: st
         raise SourceUnreadable(f"cannot read '{path}': {reason}", hint="check the path and its permissions") from problem
 
 
+def is_packed(path: str) -> bool:
+    """True for a gzip file; raises SourceUnreadable."""
+    try:
+        with Path(path).open("rb") as stream:
+            return stream.read(2) == _GZIP_MAGIC
+    except OSError as problem:
+        raise SourceUnreadable(f"cannot read '{path}': {problem}", hint="check the path and its permissions") from problem
+
+
 def open_beginning(path: str, size: int = BEGINNING) -> Source:
     """The source at a path for whoever only wants to see what it is: of a gzip file no more is unpacked than that takes."""
     try:

@@ -85,6 +85,7 @@ class DatasetReading:
         try:
             config = self._validation(path, entry)
             place = (self._settings.folder(path) / entry.path).absolute()
+            _check_name(place)
             source = open_source(place)
             report = read(source, self._code.contract(path, entry, source), config=config)
         except (SourceUnreadable, UsageProblem) as problem:
@@ -148,3 +149,11 @@ class DatasetReading:
         path = shown_path(report.path)
         lines = [f"{path}:{issue.line or 1}:{issue.column or 1}: {issue.code}: {issue.message}" for issue in errors[:FIRST]]
         return listed(lines, len(errors))
+
+
+def _check_name(place: Path) -> None:
+    """Raises UsageProblem for a name that no document could hold."""
+    try:
+        str(place).encode()
+    except UnicodeEncodeError:
+        raise UsageProblem(f"the name of {str(place)!r} is not UTF-8", hint="rename the file") from None

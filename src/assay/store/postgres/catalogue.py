@@ -1,13 +1,12 @@
 """All runs of a shared ledger at a glance: where each stands, and how many of its records are done."""
 
-import threading
 from collections.abc import Iterable
 from typing import Any, LiteralString
 
 import psycopg
 
 from assay.store.ledger import StandingRow
-from assay.store.postgres.connection import FIRST_PATIENCE, Link
+from assay.store.postgres.shared_link import SharedLink
 
 # A run that has ended has no records here any more, so that only those under way are counted.
 _STANDINGS: LiteralString = """
@@ -29,8 +28,7 @@ class PostgresCatalogue:
     """The runs of one database, for whoever asks often; from any thread."""
 
     def __init__(self, address: str) -> None:
-        self._link = Link(address, patience=FIRST_PATIENCE)
-        self._lock = threading.Lock()
+        self._link = SharedLink(address)
 
     def standings(self, run_ids: Iterable[str] | None = None) -> list[StandingRow]:
         """All runs, or those of some ids, with one query."""
@@ -48,12 +46,10 @@ class PostgresCatalogue:
 
     def close(self) -> None:
         """Let go of the database."""
-        with self._lock:
-            self._link.close()
+        self._link.close()
 
     def _rows(self, query: LiteralString, values: tuple[Any, ...]) -> list[Any]:
         def read(database: psycopg.Connection[Any]) -> list[Any]:
             return database.execute(query, values).fetchall()
 
-        with self._lock:
-            return self._link.transact(read)
+        return self._link.transact(read)

@@ -1,7 +1,5 @@
 """Who submitted which run under which idempotency key, for all servers over one ledger; and which runs wait for a driver."""
 
-import threading
-from collections.abc import Callable
 from typing import Any, LiteralString, TypeVar
 
 import psycopg
@@ -9,6 +7,7 @@ import psycopg
 from assay.store.ledger import READ
 from assay.store.postgres.connection import FIRST_PATIENCE, Link
 from assay.store.postgres.ledger import PostgresLedger, insert_run
+from assay.store.postgres.shared_link import SharedLink
 from assay.store.submissions import SubmissionRow, Submitted, WaitingRun
 
 T = TypeVar("T")
@@ -31,8 +30,7 @@ class PostgresSubmissions:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._link = Link(address, patience=FIRST_PATIENCE)
-        self._lock = threading.Lock()
+        self._link = SharedLink(address)
 
     def enter(self, row: SubmissionRow, submitted: Submitted) -> bool:
         """Make the run with its records and its key, all or nothing; False when there is a run under that key already.
@@ -80,20 +78,15 @@ class PostgresSubmissions:
     def set_problem(self, run_id: str, problem: str) -> None:
         """Say why nobody goes on with a run until somebody resumes it; empty lets it go on."""
         statement: LiteralString = "UPDATE submission SET problem = %s FROM run WHERE run.run = submission.run AND run_id = %s"
-        self._transact(lambda database: database.execute(statement, (problem.encode("utf-8", "replace"), run_id)))
+        self._link.transact(lambda database: database.execute(statement, (problem.encode("utf-8", "replace"), run_id)))
 
     def close(self) -> None:
         """Let go of the database."""
-        with self._lock:
-            self._link.close()
+        self._link.close()
 
     def _found(self, query: LiteralString, values: tuple[Any, ...]) -> SubmissionRow | None:
         rows = self._rows(query, values)
         return SubmissionRow(*rows[0]) if rows else None
 
     def _rows(self, query: LiteralString, values: tuple[Any, ...]) -> list[Any]:
-        return self._transact(lambda database: database.execute(query, values).fetchall())
-
-    def _transact(self, work: Callable[[psycopg.Connection[Any]], T]) -> T:
-        with self._lock:
-            return self._link.transact(work)
+        return self._link.transact(lambda database: database.execute(query, values).fetchall())
