@@ -11,7 +11,7 @@ from psycopg import sql
 from assay.core.errors import StoreUnavailable
 from assay.store.ledger import Claim, Fenced
 from assay.store.postgres import PostgresLedgers
-from assay.store.postgres.connection import Link, shown_address
+from assay.store.postgres.connection import Link, connect, shown_address
 from assay.store.postgres.migrations import STEPS, migrate
 from tests.store.databases import Database, running_database
 from tests.store.samples import done, rows
@@ -174,3 +174,10 @@ def test_a_ledger_of_a_newer_version_is_refused(database: Database) -> None:
         ahead.execute("INSERT INTO migration(step) VALUES (%s)", (len(STEPS),))
     with pytest.raises(StoreUnavailable, match="has version"):
         PostgresLedgers(address)
+
+
+@pytest.mark.parametrize(("query", "expected"), [("", "12000"), ("?tcp_user_timeout=3000", "3000")])
+def test_a_connection_that_is_cut_off_without_a_word_is_given_up(database: Database, query: str, expected: str) -> None:
+    with connect(database.address + query) as connection:
+        said = connection.info.get_parameters()
+    assert (said["tcp_user_timeout"], said["keepalives_idle"]) == (expected, "5")

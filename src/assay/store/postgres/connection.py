@@ -32,6 +32,9 @@ locks, and whoever goes on with the work is to find them free when the worker is
 READING = 60.0
 """The same for transactions in which something else is read or written between two statements."""
 
+_ALIVE = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 12_000}
+"""How soon a connection that was cut off without a word is given up, by the names of PostgreSQL's library: after about 12 seconds."""
+
 T = TypeVar("T")
 
 
@@ -112,7 +115,8 @@ def connect(
     own = f"-c idle_in_transaction_session_timeout={round(1000 * idle_in_transaction)} -c synchronous_commit=on"
     options = f"{given.get('options') or os.environ.get('PGOPTIONS', '')} {own}".lstrip()
     seconds = int(given.get("connect_timeout") or timeout)
-    database = psycopg.connect(address, connect_timeout=seconds, options=options, autocommit=not is_reading)
+    alive = {name: value for name, value in _ALIVE.items() if name not in given}
+    database = psycopg.connect(address, connect_timeout=seconds, options=options, autocommit=not is_reading, **alive)
     if is_reading:
         database.isolation_level = IsolationLevel.REPEATABLE_READ
         database.read_only = True
