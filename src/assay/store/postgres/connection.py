@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import IsolationLevel, errors
@@ -32,8 +32,8 @@ locks, and whoever goes on with the work is to find them free when the worker is
 READING = 60.0
 """The same for transactions in which something else is read or written between two statements."""
 
-_ALIVE = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 12_000}
-"""How soon a connection that was cut off without a word is given up, by the names of PostgreSQL's library: after about 12 seconds."""
+_ALIVE: dict[str, Any] = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 12_000}
+"""When a connection that was cut off without a word is given up, in words of PostgreSQL's library: after about 12 seconds."""
 
 T = TypeVar("T")
 
