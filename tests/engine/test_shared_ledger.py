@@ -14,6 +14,10 @@ import pytest
 from assay import api
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.run_result import RunResult
+from assay.engine.folders import RunFolders
+from assay.engine.run import seal
+from assay.engine.surroundings import Surroundings
+from assay.store.ledgers import adopt
 from tests.crash.check import problems_of, stable_artifacts
 from tests.crash.job import Job, steady, write_job
 from tests.crash.provider import CountingProvider
@@ -130,6 +134,30 @@ def test_another_machine_finds_a_run_by_its_id_in_the_ledger_of_its_environment(
     assert api.open_run(name_of(job), runs_dir=elsewhere).result.state == "running"
     with pytest.raises(RunNotFound):
         api.open_run("no-such-run", runs_dir=elsewhere)
+
+
+def seal_elsewhere(run_id: str, runs: Path, database: Database) -> None:
+    """Another machine seals a run whose driver has not been heard of for so long that its lease is over."""
+    adopt(runs / ".active" / run_id, database.address)
+    with psycopg.connect(database.address) as connection:
+        connection.execute("DELETE FROM driver USING run WHERE driver.run = run.run AND run_id = %s", (run_id,))
+    seal(RunFolders(runs, run_id), Surroundings(environ={}, placement=api.Placement(ledger=database.address)))
+
+
+def test_whoever_stood_still_while_it_sealed_and_lost_the_run_publishes_nothing(tmp_path: Path, database: Database) -> None:
+    scripted = {"candidates": ["scripted/say-4"], "judges": ["scripted/judge-5"], "providers": []}
+    job = kept(write_job(tmp_path, "", records=3_000, **scripted), database)
+    running = job.start(name_of(job))
+    while not list((job.runs / ".active" / name_of(job)).glob("staging-*")):
+        assert running.poll() is None, running.communicate()
+        time.sleep(0.002)
+    running.send_signal(signal.SIGSTOP)
+    seal_elsewhere(name_of(job), job.folder / "elsewhere", database)
+    running.send_signal(signal.SIGCONT)
+    _, errors = running.communicate(timeout=60)
+    assert not (job.runs / name_of(job)).exists()
+    assert (running.returncode, "has ended on another machine" in errors) == (2, True)
+    assert api.verify(str(job.folder / "elsewhere" / name_of(job))) == []
 
 
 def test_a_cancel_reaches_a_run_through_the_database(tmp_path: Path, provider: CountingProvider, database: Database) -> None:

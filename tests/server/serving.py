@@ -142,7 +142,7 @@ class Serving:
 
     def left_over(self) -> list[str]:
         """What uploads have left of which no run came."""
-        spooled = [str(path) for path in self.runs_dir.glob(".server/temporary/*")]
+        spooled = [str(path) for path in self.runs_dir.glob(".server/temporary/*/*") if path.name != "run.lock"]
         uploads = [path.parent for path in self.runs_dir.glob(".active/*/upload")]
         return spooled + [str(path) for path in uploads if path.exists() and not (path / "ledger.sqlite").exists()]
 

@@ -148,7 +148,7 @@ def test_of_a_run_that_ended_elsewhere_a_server_says_how_and_where_its_artifacts
     records = second.ask("GET", f"/v1/runs/{run_id}/records")
     assert (shown["counts"], shown["completed_at"]) == (ended["counts"], ended["completed_at"])
     assert (records.status, str(first.runs_dir / run_id) in records.json["error"]["message"]) == (404, True)
-    assert second.ask("GET", f"/runs/{run_id}").status == 404
+    assert [second.ask("GET", path).status for path in (f"/runs/{run_id}", f"/v1/runs/{run_id}/artifacts")] == [404, 404]
     assert second.ask("POST", f"/v1/runs/{run_id}/cancel").status == 409
 
 
@@ -184,6 +184,39 @@ def test_servers_may_share_a_folder(
         run_id = submitted(first, "shared", 10)
         first.ended(run_id)
         assert third.ask("GET", f"/v1/runs/{run_id}/records").json["total"] == 10
+
+
+def begin_upload(server: Serving) -> HTTPConnection:
+    """An upload of which the server has a part, and waits for the rest."""
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
+    connection.putrequest("POST", "/v1/runs")
+    connection.putheader("Content-Type", "application/json")
+    connection.putheader("Content-Length", "100000")
+    connection.endheaders(b'{"records": [' + b" " * 20_000)
+    return connection
+
+
+def uploads_in(server: Serving) -> set[Path]:
+    return set(server.runs_dir.glob(".active/*/upload"))
+
+
+def test_an_upload_whose_server_was_killed_is_removed_by_another_one_of_the_folder_and_no_other_upload(
+    database: Database, provider: CountingProvider, tmp_path: Path
+) -> None:
+    first, second = (server_over(database, tmp_path / name, provider) for name in "ab")
+    second.runs_dir = first.runs_dir
+    with first, second:
+        writing = begin_upload(second)
+        second.wait_for(lambda: len(uploads_in(second)) == 1)
+        kept = uploads_in(second)
+        cut_off = begin_upload(first)
+        second.wait_for(lambda: len(uploads_in(second)) == 2)
+        first.kill()
+        second.wait_for(lambda: len(list(second.runs_dir.glob(".server/temporary/*"))) == 1)
+        assert uploads_in(second) == kept
+        writing.close()
+        cut_off.close()
+        second.wait_for(lambda: not second.left_over())
 
 
 def test_a_server_that_is_stopped_hands_its_runs_over(servers: tuple[Serving, Serving], provider: CountingProvider) -> None:

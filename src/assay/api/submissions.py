@@ -28,6 +28,7 @@ from assay.engine.shared_runs import SharedRuns
 from assay.engine.submission import (
     MOST_ERRORS,
     SERVER_DIR,
+    Presence,
     UploadVerdict,
     accept,
     accept_shared,
@@ -38,8 +39,8 @@ from assay.engine.submission import (
     new_upload,
     prepare,
     queued_errors,
+    sweep_gone,
     sweep_uploads,
-    temporary,
     verdict_on,
 )
 from assay.store.audit import AuditLog
@@ -120,22 +121,27 @@ class Submissions:
                 f"process {self._lock.holder()} serves the runs in '{runs_dir}'",
                 hint="stop it, or choose another folder with --runs-dir",
             )
-        self.temporary = temporary(runs_dir)
+        self._presence = Presence(runs_dir)
+        self.temporary = self._presence.folder
         self._log = AuditLog(runs_dir)
         self._book = shared_submissions(ledger) if ledger else SubmissionBook(self.folder / "submissions.sqlite")
 
     def unfinished(self) -> list[str]:
         """The submitted runs that have not ended, the oldest first; uploads of which no run came are removed."""
-        return sweep_uploads(self.runs_dir, is_alone=self._is_alone)
+        return sweep_uploads(self.runs_dir, place=self.temporary, is_alone=self._is_alone)
+
+    def sweep(self) -> None:
+        """Remove what other servers of the folder have left that are gone."""
+        sweep_gone(self.runs_dir, place=self.temporary)
 
     def new_upload(self) -> Upload:
         """A private folder for the dataset of a new run."""
         run_id = new_run_id()
-        return Upload(run_id, new_upload(self.runs_dir, run_id))
+        return Upload(run_id, new_upload(self.runs_dir, run_id, place=self.temporary))
 
     def discard(self, upload: Upload) -> None:
         """Remove an upload, unless a run came of it."""
-        discard_upload(self.runs_dir, upload.run_id)
+        discard_upload(self.runs_dir, upload.run_id, place=self.temporary)
 
     def under(self, owner: str, key: str) -> SubmissionRow | None:
         """The submission under an idempotency key, if its run exists."""
@@ -176,6 +182,7 @@ class Submissions:
     def close(self) -> None:
         """Let another server take over."""
         self._book.close()
+        self._presence.leave()
         self._lock.release()
 
 

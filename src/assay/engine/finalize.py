@@ -1,7 +1,7 @@
 """The end of a run: its ledger into eight artifacts. The same ledger gives the same bytes, however often it is asked."""
 
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import msgspec
 from assay.core.case import Case
 from assay.core.errors import StoreUnavailable
 from assay.core.plan import DatasetPlan, Plan
-from assay.core.run_state import State, count_records
+from assay.core.run_state import TERMINAL, State, count_records
 from assay.core.version import __version__
 from assay.engine.eval_run import EVAL_RESULTS, eval_run_parameters, golden_result, why_no_eval_run
 from assay.engine.evidence import Evidence, InputLine, PredictionLine, cluster_of, facts_of, invalid_facts, iso, slices_of, texts_of
@@ -42,10 +42,18 @@ _encode = msgspec.json.Encoder().encode
 _decode_case = msgspec.json.Decoder(Case).decode
 
 
-def finalize(ledger: Finished, folders: RunFolders, *, secrets: Iterable[str] = (), home: str = "") -> None:
+def finalize(
+    ledger: Finished,
+    folders: RunFolders,
+    *,
+    secrets: Iterable[str] = (),
+    home: str = "",
+    check: Callable[[], None] = lambda: None,
+) -> None:
     """Write, seal and publish the artifacts of a run whose final state is decided; a second time changes nothing.
 
-    With a `home` in an object store they are there, every file of them, before they are published on this machine.
+    With a `home` in an object store they are there, every file of them, before they are published on this machine. Before each
+    publication `check` raises where somebody else has the run by now.
     """
     run = ledger.run()
     plan = msgspec.json.decode(run.plan, type=Plan)
@@ -54,8 +62,10 @@ def finalize(ledger: Finished, folders: RunFolders, *, secrets: Iterable[str] = 
         artifacts = _Artifacts(ShownPlan(plan, redactor), staging, started_at=iso(run.states[0][1]))
         artifacts.write(ledger.finished())
         staging.seal(artifacts.manifest(ledger.run()))
+        check()
         if home:
             _send(staging.folder, home)
+            check()
         staging.publish(folders.sealed)
 
 
@@ -248,7 +258,8 @@ class _Artifacts:
         """What the run was and how it ended; hashes of the artifacts are added when it is sealed."""
         plan, final = self._plan, msgspec.convert(run.notes["final_state"], State)
         completed_at = iso(float(run.notes["completed_at"]))
-        states = [{"state": state, "entered_at": iso(at)} for state, at in run.states]
+        # Somebody else may have ended the run a moment ago, and has published the same.
+        states = [{"state": state, "entered_at": iso(at)} for state, at in run.states if state not in TERMINAL]
         shown = self._shown
         first, parameters = shown.datasets[0], plan.candidate.parameters
         return {

@@ -66,12 +66,18 @@ class RunStates:
 
     def _publish(self, home: str) -> None:
         try:
-            finalize(self._ledger, self._folders, secrets=own_secrets(self.plan, self._surroundings.environ), home=home)
+            secrets = own_secrets(self.plan, self._surroundings.environ)
+            finalize(self._ledger, self._folders, secrets=secrets, home=home, check=self._check_ours)
         except RunSealed:
-            # Another machine that was taken for dead may have sealed the run meanwhile, and emptied its ledger.
-            if not home or not is_at(home, self._ledger.run()):
+            # Another machine that took this one for dead may have sealed the run meanwhile, and emptied its ledger.
+            if self.state not in TERMINAL and not (home and is_at(home, self._ledger.run())):
                 raise
             self._fetch()
+
+    def _check_ours(self) -> None:
+        """Whoever stood still for longer than a lease has lost the run, and must not publish it a second time."""
+        if not self._ledger.is_ours("finalizing"):
+            raise self._taken_over()
 
     def _fetch(self) -> None:
         fetch_ended(self._ledger.run(), active=self._folders.active, sealed=self._folders.sealed)

@@ -1,6 +1,7 @@
 """Uploads into runs that wait for their turn: an accepted one survives a crash, a refused one leaves nothing."""
 
 import os
+import secrets
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -32,6 +33,9 @@ SERVER_DIR = ".server"
 """Folder of what a server keeps beside its runs."""
 TEMPORARY = "temporary"
 """Folder in it of what is gone when its server starts again."""
+UPLOADER = "server"
+"""File beside an upload with the name of the server that takes it."""
+_NEW = "new-"
 ERRORS = "record_errors.jsonl"
 ERROR_MEMBERS = ("index", "record_id", "code", "message", "path", "severity")
 """batch_v1 2.2: the members of a record error, and no other."""
@@ -82,21 +86,42 @@ def fixed_error(error: Line) -> Line:
     return {name: error[name] for name in ERROR_MEMBERS}
 
 
-def new_upload(runs_dir: Path, run_id: str) -> Path:
-    """A private folder for the upload of a run that is yet to be planned."""
+class Presence:
+    """A place of one server's own for what a crash may leave; the kernel tells the others when that server is gone."""
+
+    def __init__(self, runs_dir: Path) -> None:
+        name = secrets.token_hex(8)
+        self.folder = temporary(runs_dir) / name
+        new = self.folder.with_name(f"{_NEW}{name}")
+        self._lock = RunLock(new)
+        with disk_errors(self.folder):
+            self.folder.parent.mkdir(mode=0o700, exist_ok=True)
+            new.mkdir(mode=0o700)
+            self._lock.try_acquire()
+            # In one step: a place without a lock is that of a server that is gone.
+            new.rename(self.folder)
+
+    def leave(self) -> None:
+        """Let others remove what is left."""
+        self._lock.release()
+
+
+def new_upload(runs_dir: Path, run_id: str, *, place: Path) -> Path:
+    """A private folder for the upload of a run that is yet to be planned, by the server with this place."""
     active = folders_of(runs_dir, run_id).active
     with disk_errors(active):
         active.parent.mkdir(mode=0o700, exist_ok=True)
-        made = temporary(runs_dir) / f"upload-{run_id}"
+        made = place / f"upload-{run_id}"
         for folder in (made, made / UPLOAD):
             folder.mkdir(mode=0o700)
+        (made / UPLOADER).write_text(place.name, encoding="ascii")
         # In one step: a folder without an upload could be anybody's.
         made.rename(active)
     return active / UPLOAD
 
 
 def temporary(runs_dir: Path) -> Path:
-    """Where everything goes that a crash may leave."""
+    """Where everything goes that a crash may leave, each server's in a place of its own."""
     return runs_dir / SERVER_DIR / TEMPORARY
 
 
@@ -108,16 +133,16 @@ def clear_temporary(runs_dir: Path) -> None:
         temporary(runs_dir).mkdir(mode=0o700)
 
 
-def discard_upload(runs_dir: Path, run_id: str) -> None:
+def discard_upload(runs_dir: Path, run_id: str, *, place: Path) -> None:
     """Remove an upload of which no run came."""
     folders = folders_of(runs_dir, run_id)
     if not folders.exists:
-        _remove(folders)
+        _remove(folders, place)
 
 
-def _remove(folders: RunFolders) -> None:
+def _remove(folders: RunFolders, place: Path) -> None:
     """Out of the way in one step, and then piece by piece."""
-    gone = temporary(folders.runs_dir) / f"discarded-{folders.run_id}"
+    gone = place / f"discarded-{folders.run_id}"
     with suppress(FileNotFoundError):
         folders.active.rename(gone)
     shutil.rmtree(gone, ignore_errors=True)
@@ -180,29 +205,57 @@ def queued_errors(folders: RunFolders) -> list[Line]:
         return []
 
 
-def sweep_uploads(runs_dir: Path, *, is_alone: bool = True) -> list[str]:
-    """The submitted runs that have not ended, the oldest first; what is left of others is removed.
+def sweep_uploads(runs_dir: Path, *, place: Path, is_alone: bool = True) -> list[str]:
+    """The submitted runs that have not ended, the oldest first; uploads of servers that are gone are removed.
 
-    Who is not alone in the folder removes nothing: it may be an upload that another server is about to take.
+    Of one that names no server only whoever is alone in the folder knows that nobody is about to take it.
     """
     unfinished: list[tuple[float, str]] = []
     for active in sorted(runs_dir.glob(f"{ACTIVE}/*")):
         folders = RunFolders(runs_dir, active.name)
         is_upload = (active / UPLOAD).is_dir()
         if folders.is_sealed:
-            _clear_sealed(folders)
+            _clear_sealed(folders, place)
         elif is_upload and folders.has_ledger:
             unfinished.append((folders.ledger_file.stat().st_mtime, folders.run_id))
-        elif is_upload and is_alone:
-            _remove(folders)
+        elif is_upload and _is_abandoned(folders, is_alone=is_alone):
+            _remove(folders, place)
     return [run_id for _, run_id in sorted(unfinished)]
 
 
-def _clear_sealed(folders: RunFolders) -> None:
+def _is_abandoned(folders: RunFolders, *, is_alone: bool) -> bool:
+    try:
+        uploader = (folders.active / UPLOADER).read_text(encoding="ascii")
+    except FileNotFoundError:
+        return is_alone
+    return not RunLock(temporary(folders.runs_dir) / uploader).is_held()
+
+
+def sweep_gone(runs_dir: Path, *, place: Path) -> None:
+    """Remove what servers have left that were killed while others of the same folder went on."""
+    with disk_errors(temporary(runs_dir)):
+        places = [folder for folder in temporary(runs_dir).iterdir() if _is_left(folder)]
+        # Most of the time nobody is gone, and nothing else is looked at.
+        uploads = list(runs_dir.glob(f"{ACTIVE}/*/{UPLOADER}")) if places else []
+        for upload in uploads:
+            folders = RunFolders(runs_dir, upload.parent.name)
+            if not folders.exists and _is_abandoned(folders, is_alone=False):
+                _remove(folders, place)
+    # Last: as long as it is there, somebody looks for its uploads.
+    for folder in places:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_left(folder: Path) -> bool:
+    """Whether a place is that of a server that is gone, and not of one that is about to begin."""
+    return folder.is_dir() and not folder.name.startswith(_NEW) and not RunLock(folder).is_held()
+
+
+def _clear_sealed(folders: RunFolders, place: Path) -> None:
     """A crash after the publication leaves originals, unless somebody is about to remove them."""
     lock = RunLock(folders.active)
     if lock.try_acquire():
-        _remove(folders)
+        _remove(folders, place)
         lock.release()
 
 

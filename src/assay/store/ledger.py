@@ -129,6 +129,9 @@ class Ledger(Protocol):
     def set_state(self, old: State, new: State, *, at: float) -> bool:
         """Go from one state to the next; False when the run is not in `old` any more."""
 
+    def is_ours(self, state: State) -> bool:
+        """True while the run is in this state and nobody else drives it; whoever drives it may go on for the time of a lease."""
+
     def set_note(self, name: str, value: str) -> None:
         """Keep a small fact."""
 

@@ -197,6 +197,10 @@ class SqliteLedger:
                 database.execute("INSERT INTO state(state, at) VALUES (?, ?)", (new, at))
         return is_changed
 
+    def is_ours(self, state: State) -> bool:
+        """True while the run is in this state; a lock in its folder keeps others away."""
+        return self.run().state == state
+
     def set_note(self, name: str, value: str) -> None:
         """Keep a small fact."""
         with self.transaction() as database:

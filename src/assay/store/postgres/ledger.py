@@ -21,6 +21,7 @@ from assay.store.ledger_rows import (
     invalid_outcomes,
     outcome_values,
 )
+from assay.store.lock import LEASE_SECONDS
 from assay.store.postgres.address import shown_address
 from assay.store.postgres.connection import BRIEF_PATIENCE, BRIEF_TIMEOUT, FIRST_PATIENCE, PATIENCE, READING, Link, connect
 from assay.store.postgres.leases import PostgresLeases
@@ -36,6 +37,10 @@ _ENTER: LiteralString = (
     "UPDATE run SET state = %s WHERE run = %s AND state = %s"
     # Locked: nobody else begins to drive before the state is entered.
     " AND (%s = '' OR EXISTS (SELECT FROM driver WHERE driver.run = run.run AND owner = %s FOR SHARE))"
+)
+_GO_ON: LiteralString = (
+    "UPDATE driver SET until = clock_timestamp() + make_interval(secs => %s) FROM run"
+    " WHERE driver.run = run.run AND run.run = %s AND run.state = %s AND owner = %s"
 )
 _SELECT_RUN: LiteralString = "SELECT run FROM run WHERE run_id = %s"
 _AT_ONCE = 2000
@@ -162,6 +167,13 @@ class PostgresLedger:
             return was_tried and last == (new, at)
 
         return self._link.transact(changed)
+
+    def is_ours(self, state: State) -> bool:
+        """True while the run is in this state and its driver is this one, whose lease begins anew; without one the state counts."""
+        if not self._driver:
+            return self.run().state == state
+        values = (LEASE_SECONDS, self._run, state, self._driver)
+        return self._link.transact(lambda database: database.execute(_GO_ON, values).rowcount == 1)
 
     def set_note(self, name: str, value: str) -> None:
         """Keep a small fact."""

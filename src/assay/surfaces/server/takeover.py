@@ -23,6 +23,7 @@ async def take_over(server: Server) -> None:
         await asyncio.sleep(ROUND_SECONDS)
         try:
             await asyncio.to_thread(_take_waiting, server, tried)
+            await asyncio.to_thread(server.submissions.sweep)
         except StoreUnavailable as problem:
             log.warning("cannot look for runs to go on with: %s", problem.message)
 

@@ -29,7 +29,10 @@ _MEDIA_TYPES = {".json": "application/json", ".jsonl": "application/x-ndjson"}
 def list_artifacts(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """List the files of a finished run with their hashes; none before its end."""
     read_query(request, NoQuery)
-    run = server_of(request).run(run_id)
+    server = server_of(request)
+    run = server.run(run_id)
+    if not run.artifacts() and run.result.is_away:
+        server.sealed_path(run_id)
     shown = tuple(_view(run, name, path) for name, path in run.artifacts().items())
     removed = tuple(RemovedView(**msgspec.structs.asdict(tombstone)) for tombstone in run.removed())
     return answered(ArtifactsView(run_id=run_id, artifacts=shown, removed=removed, request_id=request_id_of(request)))
