@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from assay import api
-from assay.core.errors import RunDamaged, RunNotFound, RunSealed, StoreUnavailable, UsageProblem
+from assay.core.errors import RunDamaged, RunNotFound, RunSealed, StoreRefused, StoreUnavailable, UsageProblem
 from assay.core.run_result import RunResult
 from assay.engine.folders import RunFolders
 from assay.engine.run import seal
@@ -149,8 +149,11 @@ def test_a_store_that_is_away_or_refuses_leaves_a_run_that_can_be_resumed(
 
 def test_a_store_that_cannot_be_used_is_told_before_any_call(job: Job, bucket: Gateway, provider: CountingProvider) -> None:
     bucket.refusal = 403
-    with pytest.raises(StoreUnavailable, match="cannot use"):
+    with pytest.raises(StoreRefused, match="cannot use"):
         run(job)
+    bucket.refusal = 0
+    with pytest.raises(StoreRefused, match="NoSuchBucket"):
+        run(job, store="s3://nowhere/x")
     with pytest.raises(UsageProblem, match="holds no credentials"):
         run(job, store="s3://me:hush@runs/x")
     assert provider.calls.total() == 0

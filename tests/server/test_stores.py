@@ -1,35 +1,88 @@
 """Servers that share a ledger and a store, and no folder: each shows every finished run, whoever has made it."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.crash.job import steady
 from tests.crash.provider import CountingProvider
-from tests.server.serving import Serving
+from tests.server.serving import PATIENCE, Serving, free_port
 from tests.store.buckets import Bucket, running_bucket
 from tests.store.databases import Database
 
+DOCUMENT = {
+    "dataset_id": "d",
+    "dataset_version": "1",
+    "schema_version": "1.0",
+    "records": [{"record_id": "r", "input": {"prompt": "Tell of [case 1]."}}],
+}
 
-@pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
-    with running_bucket() as bucket:
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[Bucket]:
+    with running_bucket() as bucket, pytest.MonkeyPatch.context() as environ:
         for name, value in bucket.environ.items():
-            monkeypatch.setenv(name, value)
+            environ.setenv(name, value)
         yield bucket
 
 
-def server_over(database: Database, folder: Path, provider: CountingProvider) -> Serving:
+def server_over(database: Database, folder: Path, provider: CountingProvider, store: str = "s3://runs/served") -> Serving:
     folder.mkdir()
     run_file = {
         "candidates": [{"model": "stub/candidate"}],
         "judges": [{"model": "stub/judge"}],
         "providers": [{"name": "stub", "base_url": provider.base_url, "timeout": 20}],
     }
-    options = ("--ledger", database.address, "--store", "s3://runs/served")
+    options = ("--ledger", database.address, "--store", store)
     return Serving(folder, settings="requests_per_minute: 100000\n", run_file=json.dumps(run_file), options=options)
+
+
+def event_of_stop(server: Serving, run_id: str) -> Any:
+    """The last event, when the server has ended the stream."""
+    told = server.ask("GET", f"/v1/runs/{run_id}/events").body.decode().strip().rpartition("event: stopped\ndata: ")
+    return json.loads(told[2])
+
+
+def test_a_bucket_that_is_gone_is_the_problem_of_the_run_at_every_server_until_somebody_resumes_it(
+    bucket: Bucket, database: Database, tmp_path: Path
+) -> None:
+    bucket.ask("PUT", "/fleeting")
+    with (
+        CountingProvider(steady) as provider,
+        server_over(database, tmp_path / "a", provider, "s3://fleeting/served") as first,
+        server_over(database, tmp_path / "b", provider, "s3://fleeting/served") as second,
+    ):
+        bucket.ask("DELETE", "/fleeting")
+        run_id = str(first.submit(DOCUMENT).json["run_id"])
+        assert "NoSuchBucket" in event_of_stop(second, run_id)["problem"]
+        first.wait_for(lambda: "NoSuchBucket" in (first.ask("GET", f"/v1/runs/{run_id}").json["problem"] or ""))
+        assert "NoSuchBucket" in event_of_stop(first, run_id)["problem"]
+        notes = [{run["run_id"]: run["note"] for run in server.runs()}[run_id] for server in (first, second)]
+        assert all("NoSuchBucket" in note for note in notes)
+        assert all(b"NoSuchBucket" in server.ask("GET", f"/runs/{run_id}").body for server in (first, second))
+        bucket.ask("PUT", "/fleeting")
+        assert second.ask("POST", f"/v1/runs/{run_id}/resume").status == 202
+        assert second.ended(run_id)["problem"] is None
+
+
+def test_a_bucket_that_is_not_there_is_refused_before_a_server_takes_anything(bucket: Bucket, tmp_path: Path) -> None:
+    assert bucket.ask("HEAD", "/nowhere")[0] == 404
+    server = Serving(tmp_path, options=("--store", "s3://nowhere/runs"))
+    ended = subprocess.run(server.command(), capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert ended.returncode != 0
+    assert "NoSuchBucket" in ended.stderr
+
+
+def test_a_server_serves_and_says_so_while_its_store_is_away(
+    monkeypatch: pytest.MonkeyPatch, bucket: Bucket, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", bucket.environ["AWS_ENDPOINT_URL"].replace(str(bucket.port), str(free_port())))
+    with Serving(tmp_path, options=("--store", "s3://runs/away")) as server:
+        assert "the store is away at this moment" in (server.folder / "server.log").read_text(encoding="utf-8")
 
 
 def test_a_server_fetches_the_run_that_another_has_made(bucket: Bucket, database: Database, tmp_path: Path) -> None:
@@ -51,9 +104,7 @@ def test_a_server_fetches_the_run_that_another_has_made(bucket: Bucket, database
 
 
 def test_a_bucket_alone_is_a_store(bucket: Bucket, tmp_path: Path) -> None:
-    document = {"dataset_id": "d", "dataset_version": "1", "schema_version": "1.0"}
-    records = [{"record_id": "r", "input": {"prompt": "Tell."}}]
     with Serving(tmp_path, options=("--store", "s3://runs")) as server:
-        run_id = str(server.submit({**document, "records": records}).json["run_id"])
+        run_id = str(server.submit(DOCUMENT).json["run_id"])
         server.ended(run_id)
     assert bucket.ask("HEAD", f"/runs/{run_id}/run_manifest.json")[0] == 200

@@ -1,5 +1,6 @@
 """Runs that somebody submits and somebody else works off: what a server needs beside the calls for people."""
 
+import logging
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -13,7 +14,7 @@ import msgspec
 from assay.api.runs import run
 from assay.api.validation import validate
 from assay.core.case import BUILT_IN, ContractId
-from assay.core.errors import RunNotFound, StoreUnavailable
+from assay.core.errors import RunNotFound, StoreRefused, StoreUnavailable
 from assay.core.placement import HERE, Placement
 from assay.engine.baselines import audit_entry
 from assay.engine.folders import RunFolders
@@ -69,6 +70,7 @@ __all__ = [
     "warm_up",
 ]
 
+log = logging.getLogger("assay.server")
 _MODELS = ("assay.models.openai_chat", "assay.models.openai_responses", "assay.models.anthropic")
 
 
@@ -106,8 +108,7 @@ class Submissions:
     def __init__(self, runs_dir: Path, placement: Placement = HERE) -> None:
         ledger = placement.ledger
         if placement.store:
-            # Wrong addresses are refused before anything is taken.
-            check_store(placement.store)
+            _look_at_store(placement.store)
         self.runs_dir = runs_dir
         self.folder = runs_dir / SERVER_DIR
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -184,6 +185,16 @@ class Submissions:
         self._book.close()
         self._presence.leave()
         self._lock.release()
+
+
+def _look_at_store(store: str) -> None:
+    """Wrong addresses are refused before anything is taken; a store that is away may be back before the first run ends."""
+    try:
+        check_store(store)
+    except StoreRefused:
+        raise
+    except StoreUnavailable as problem:
+        log.warning("the store is away at this moment, and runs end when it is back: %s", problem.message)
 
 
 def accept_records(plan: bytes, row: SubmissionRow, *, runs_dir: Path, placement: Placement) -> bool:

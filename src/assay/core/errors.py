@@ -5,7 +5,8 @@ AssayError
 ├── SourceUnreadable    a file that cannot be opened or decompressed
 ├── MissingExtra        an optional dependency that is not installed
 ├── StoreUnavailable    what a run keeps cannot be written or read: disk full, read-only folder, damaged file
-│   └── LedgerUnavailable   a shared ledger that cannot be used at this moment
+│   ├── LedgerUnavailable   a shared ledger that cannot be used at this moment
+│   └── StoreRefused        an object store that answers, and does not let us use it
 ├── RunNotFound         no run of that name, or a folder that holds none
 │   └── ArtifactGone    a part of a run that retention has removed
 ├── RunSealed           a run whose artifacts are written once and stay as they are
@@ -52,6 +53,10 @@ class StoreUnavailable(AssayError):
 
 class LedgerUnavailable(StoreUnavailable):
     """The database that keeps runs is away or refuses what is asked of it; it is the same for whoever asks next, from anywhere."""
+
+
+class StoreRefused(StoreUnavailable):
+    """An object store answers and refuses: no such bucket, or not with these credentials; waiting alone heals nothing."""
 
 
 class RunDamaged(StoreUnavailable):

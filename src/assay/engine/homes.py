@@ -30,8 +30,11 @@ def home_of(store: str, run_id: str) -> str:
 
 
 def check_store(store: str) -> None:
-    """Raises UsageProblem for an address that holds a secret or means no place, before anybody keeps it."""
-    ObjectPlace(home_of(store, "RUN"))
+    """Raises UsageProblem for an address that holds a secret or means no place, before anybody keeps it.
+
+    Raises StoreRefused for a bucket that is not there or that nobody here may use, StoreUnavailable for a store that is away.
+    """
+    ObjectPlace(home_of(store, "RUN")).check()
 
 
 def note_store(ledger: Ledger, store: str, *, run_id: str) -> str:

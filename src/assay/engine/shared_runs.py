@@ -108,8 +108,12 @@ def _listing(row: StandingRow, planned: RunListing) -> RunListing:
         created_at=iso(row.created_at),
         total_records=total,
         done_records=total if is_over else row.done,
-        note=are_elsewhere(row.run_id, row.notes).message if is_over and STORE not in row.notes else "",
+        note=are_elsewhere(row.run_id, row.notes).message if is_over and STORE not in row.notes else _why_stopped(row),
     )
+
+
+def _why_stopped(row: StandingRow) -> str:
+    return "" if row.state in TERMINAL else row.problem
 
 
 def _mark(row: StandingRow) -> str:

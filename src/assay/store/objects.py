@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
-from assay.core.errors import MissingExtra, RunSealed, StoreUnavailable, UsageProblem
+from assay.core.errors import MissingExtra, RunSealed, StoreRefused, StoreUnavailable, UsageProblem
 from assay.store.artifacts import MANIFEST
 from assay.store.places import FolderPlace
 
@@ -29,6 +29,8 @@ _STEP = re.compile(r"[\w.+=@, -]+")
 _TOLD = re.compile(r"\b([A-Z]+) https?://.* in \S+?s\b.* - (?:Server returned non-2xx status code: )?([^<]*?)[: ]*(?:<|$)")
 """A method and what became of it, in what the library says of a failed request."""
 _CODE = re.compile(r"<Code>(\w+)</Code>")
+_REFUSED = re.compile(r"[A-Z]+: (?:(?:301|400|401|403|404|405)\b(?!.*RequestTimeout)|Received redirect)")
+"""A reason that does not pass by itself: no such bucket, wrong credentials, another region; a slow request is told as 400, too."""
 _RETRIES = {"max_retries": 5, "retry_timeout": timedelta(seconds=30)}
 """A store that is away for longer is told of: whoever waits for it can do something about it, and nothing is lost."""
 
@@ -69,6 +71,11 @@ class ObjectPlace:
         """The objects below the prefix."""
         with self._errors():
             return {str(found["path"]) for page in self._library.list(self._store) for found in page}
+
+    def check(self) -> None:
+        """Look whether the store can be used, with one request; raises StoreRefused, or StoreUnavailable for one that is away."""
+        with self._errors():
+            next(iter(self._library.list(self._store, chunk_size=1)), None)
 
     def is_file(self, name: str) -> bool:
         """An object store has nothing else."""
@@ -111,8 +118,10 @@ class ObjectPlace:
             raise RunSealed(f"{self.shown} has such an object already") from problem
         except (self._library.exceptions.BaseError, OSError) as problem:
             variables = _VARIABLES[self.shown.partition(":")[0]]
-            raise StoreUnavailable(
-                f"cannot use {self.shown}: {_reason(problem)}",
+            reason = _reason(problem)
+            failure = StoreRefused if _REFUSED.match(reason) else StoreUnavailable
+            raise failure(
+                f"cannot use {self.shown}: {reason}",
                 hint=f"check the address, the credentials and the endpoint ({variables}), then try again",
             ) from problem
 

@@ -21,7 +21,7 @@ from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp
 
 from assay import api
-from assay.core.errors import AssayError, StoreUnavailable, UsageProblem
+from assay.core.errors import AssayError, StoreRefused, StoreUnavailable, UsageProblem
 from assay.core.placement import HERE, Placement
 from assay.surfaces.server import errors
 from assay.surfaces.server.drafts import Drafts
@@ -244,8 +244,8 @@ def _opened(listening: Listening) -> Server:
     meters, indexer = Meters(), Indexer()
 
     def give_up(run_id: str, problem: AssayError) -> None:
-        # What is wrong with a disk or a connection here need not be wrong elsewhere, or in a while.
-        if not isinstance(problem, StoreUnavailable):
+        # What is wrong with a disk or a connection here need not be wrong elsewhere, or in a while; a missing bucket is.
+        if isinstance(problem, StoreRefused) or not isinstance(problem, StoreUnavailable):
             taken.set_problem(run_id, server.told(problem.message))
 
     told = Told(ended=lambda run_id: indexer.prepare(runs_dir / run_id), given_up=give_up, teller=listening.teller)

@@ -11,6 +11,7 @@ from assay import api
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.core.placement import Placement
 from assay.core.run_result import RunListing, RunResult
+from assay.core.run_state import TERMINAL
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.server.answers import RunView
 from assay.surfaces.server.drafts import Drafts
@@ -81,8 +82,9 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             return ""
         standing = None if self.shared is None else self.shared.standing(run_id)
         if standing is not None and (standing.is_submitted or standing.is_driven or standing.is_with_workers):
-            # Whichever server has room goes on with it.
-            return standing.problem
+            # Whichever server has room goes on with it; what kept this one from it is said until then.
+            is_worked_on = standing.is_driven or standing.is_with_workers
+            return standing.problem or ("" if is_worked_on else self.told(self.queue.problem(run_id)))
         why = self.queue.problem(run_id) or ("" if api.is_driven(run_id, self.runs_dir) else "nobody works on this run; resume it")
         return self.told(why)
 
@@ -97,11 +99,20 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             # Whoever looks again and again shares one question a second.
             max_age = max(max_age, LOOK_SECONDS)
         listings = self.listings.newest_first(max_age=max_age)
-        return [msgspec.structs.replace(listing, note=self.told(listing.note)) if listing.note else listing for listing in listings]
+        return [msgspec.structs.replace(listing, note=self._note(listing)) for listing in listings]
+
+    def _note(self, listing: RunListing) -> str:
+        # Of a run that other servers may go on with, the ledger knows better.
+        is_over = self.shared is not None or listing.state in TERMINAL
+        return self.told(listing.note or ("" if is_over else self.queue.problem(listing.run_id)))
 
     def mark(self, run_id: str) -> str:
         """Names where a run stands that another server drives, as of a second ago; empty for one that has to be looked at."""
-        return "" if self.shared is None or self.queue.snapshot(run_id) is not None else self.shared.mark(run_id)
+        if self.shared is None or self.queue.snapshot(run_id) is not None:
+            return ""
+        mark = self.shared.mark(run_id)
+        # Work that stops here changes what is said of the run, also where the ledger stays as it is.
+        return mark and f"{mark} {self.queue.has(run_id)} {self.queue.problem(run_id)}"
 
     def told(self, message: str) -> str:
         """A message for those who may not know where on this machine the runs are."""
