@@ -214,8 +214,9 @@ def test_a_machine_that_was_taken_for_dead_finds_the_run_that_another_has_sealed
     job: Job, bucket: Gateway, database: Database
 ) -> None:
     other = RunFolders(job.folder / "elsewhere", name_of(job))
-    # The first look is for a run of that name before anything is asked, the second is that of whoever is about to publish.
-    bucket.on_read = lambda number: sealed_meanwhile(other, database) if number == 2 else None
+    # Before anything is asked, the first look is for a run of that name and the second for a store that can be used; the third is
+    # that of whoever is about to publish.
+    bucket.on_read = lambda number: sealed_meanwhile(other, database) if number == 3 else None
     assert run(job, ledger=database.address).state == "completed_with_failures"
     assert files(other.sealed) == files(job.runs / name_of(job)) == kept(bucket, name_of(job))
     assert bucket.writes == FILES
