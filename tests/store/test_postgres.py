@@ -10,7 +10,7 @@ from psycopg import sql
 
 from assay.core.errors import StoreUnavailable
 from assay.store.ledger import Claim, Fenced
-from assay.store.postgres import PostgresLedgers
+from assay.store.postgres import PostgresCatalogue, PostgresLedgers
 from assay.store.postgres.connection import Link, connect, shown_address
 from assay.store.postgres.migrations import STEPS, migrate
 from tests.store.databases import Database, running_database
@@ -174,6 +174,19 @@ def test_a_ledger_of_a_newer_version_is_refused(database: Database) -> None:
         ahead.execute("INSERT INTO migration(step) VALUES (%s)", (len(STEPS),))
     with pytest.raises(StoreUnavailable, match="has version"):
         PostgresLedgers(address)
+
+
+def test_a_run_with_an_odd_note_is_listed_with_all_others(database: Database) -> None:
+    runs = PostgresLedgers(database.address)
+    ledger = runs.create("odd-note", plan=b"{}", plan_sha256="ab", at=1.0)
+    ledger.set_note("problem", "a\x00b \ud800")
+    ledger.set_note("counts", "{}")
+    catalogue = PostgresCatalogue(database.address)
+    (standing,) = catalogue.standings(["odd-note"])
+    for opened in (ledger, runs, catalogue):
+        opened.close()
+    assert standing.problem.startswith("a\x00b ")
+    assert standing.notes == {"counts": "{}"}
 
 
 @pytest.mark.parametrize(("query", "expected"), [("", "12000"), ("?tcp_user_timeout=3000", "3000")])

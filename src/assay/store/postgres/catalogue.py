@@ -16,10 +16,9 @@ SELECT run_id, state, records, is_cancel_requested,
     submission.run IS NOT NULL,
     coalesce(driver.until >= clock_timestamp(), false),
     EXISTS (SELECT FROM note WHERE note.run = run.run AND name = 'temporal'),
-    coalesce(nullif(convert_from(submission.problem, 'UTF8'), ''),
-        (SELECT convert_from(value, 'UTF8') FROM note WHERE note.run = run.run AND name = 'problem'), ''),
-    coalesce((SELECT jsonb_object_agg(name, convert_from(value, 'UTF8')) FROM note
-        WHERE note.run = run.run AND name IN ('counts', 'sealed_in', 'store')), '{}'::jsonb)
+    coalesce(nullif(submission.problem, ''), (SELECT value FROM note WHERE note.run = run.run AND name = 'problem'), ''),
+    (SELECT array_agg(name ORDER BY name) FROM note WHERE note.run = run.run AND name IN ('counts', 'sealed_in', 'store')),
+    (SELECT array_agg(value ORDER BY name) FROM note WHERE note.run = run.run AND name IN ('counts', 'sealed_in', 'store'))
 FROM run LEFT JOIN submission USING (run) LEFT JOIN driver USING (run)
 """
 
@@ -33,8 +32,8 @@ class PostgresCatalogue:
     def standings(self, run_ids: Iterable[str] | None = None) -> list[StandingRow]:
         """All runs, or those of some ids, with one query."""
         if run_ids is None:
-            return [StandingRow(*row) for row in self._rows(_STANDINGS, ())]
-        return [StandingRow(*row) for row in self._rows(f"{_STANDINGS} WHERE run_id = ANY(%s)", (list(run_ids),))]
+            return [_standing(row) for row in self._rows(_STANDINGS, ())]
+        return [_standing(row) for row in self._rows(f"{_STANDINGS} WHERE run_id = ANY(%s)", (list(run_ids),))]
 
     def plans(self, run_ids: Iterable[str]) -> dict[str, bytes]:
         """The plans of runs by id."""
@@ -53,3 +52,14 @@ class PostgresCatalogue:
             return database.execute(query, values).fetchall()
 
         return self._link.transact(read)
+
+
+def _standing(row: tuple[Any, ...]) -> StandingRow:
+    """Texts are bytes in the database, and decoded here: what one run holds must not hide the others."""
+    *facts, problem, names, values = row
+    notes = {name: _shown(value) for name, value in zip(names or (), values or (), strict=True)}
+    return StandingRow(*(*facts, _shown(problem), notes))
+
+
+def _shown(content: bytes) -> str:
+    return content.decode("utf-8", "replace")
