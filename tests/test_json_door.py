@@ -57,6 +57,17 @@ def test_every_value_is_found_where_it_stands(value: Any, indent: int | None) ->
         assert inner == wanted
 
 
+@given(
+    st.lists(st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=3))),
+    st.sampled_from(["", " ", "\n\t"]),
+)
+def test_numbers_in_a_row_are_read_and_found_like_any_others(values: list[Any], white: str) -> None:
+    text = json.dumps(values, separators=("," + white, ":"))
+    document = read_exactly(text)
+    assert (document.value, document.flaws) == (values, ())
+    assert [json.JSONDecoder().raw_decode(text[document.offset((index,)) :])[0] for index in range(len(values))] == values
+
+
 @given(documents.filter(lambda value: isinstance(value, dict) and value))
 def test_every_name_is_found_where_it_stands(value: dict[str, Any]) -> None:
     text = json.dumps(value)
@@ -285,7 +296,9 @@ def test_containers_nest_up_to_the_limit(opening: str, closing: str) -> None:
 
 @pytest.mark.heavy
 def test_a_document_has_up_to_two_million_values() -> None:
-    assert refusal("[" + "1," * MAX_TOKENS + "1]")[0] == "more than 2,000,000 values in one document"
+    assert read_exactly("[" + "1," * (MAX_TOKENS - 2) + "1]").is_readable
+    message, place = refusal("[" + "1," * MAX_TOKENS + "1]")
+    assert (message, place) == ("more than 2,000,000 values in one document", (1, len("[") + 2 * (MAX_TOKENS - 1) + 1))
 
 
 def test_lines_are_read_one_by_one_and_a_bad_one_is_null() -> None:
