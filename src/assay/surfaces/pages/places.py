@@ -126,7 +126,7 @@ class FilePlace:
             *(f"<style>{style}</style>" for style in styles),
             *(f'<script type="module">{script}</script>' for script in scripts),
         ]
-        return Markup("\n".join(elements))  # files of this package: no text of anybody else is among them
+        return Markup("\n".join(elements))  # noqa: S704  # files of this package: no text of anybody else is among them
 
     def runs(self) -> str:
         """The list of runs: a file has none."""
