@@ -15,11 +15,11 @@ from pathlib import Path
 from assay.api import plan_runs
 from assay.core.ask import Reply, Stage, Usage
 from assay.core.outcome import Attempt, Grade, Graded, Outcome, Score
-from assay.engine.finalize import finalize
-from assay.engine.folders import RunFolders
-from assay.engine.request import RunRequest
-from assay.engine.run import open_or_create
-from assay.engine.selection import prepared_records
+from assay.engine.places.folders import RunFolders
+from assay.engine.planning.request import RunRequest
+from assay.engine.planning.selection import prepared_records
+from assay.engine.running.run import open_or_create
+from assay.engine.sealing.finalize import finalize
 from assay.store.ledger import SHARD_SIZE, Entry, Ledger
 from cases import cases_file
 from stub import ANSWER, CANDIDATE, JUDGE, VERDICT

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from assay.core.ask import Usage
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
-from assay.engine.leasing import SharedLimits
+from assay.engine.running.leasing import SharedLimits
 from assay.store.leases import Grant, Leases, Need, Terms
 from assay.store.postgres import PostgresLedgers
 

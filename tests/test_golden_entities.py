@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from assay import RunResult, run, validate
-from assay.engine.request import RunRequest
+from assay.engine.planning.request import RunRequest
 from assay.golden import EvalResult, EvalRun, EvalRunMetrics, EvalRunParameters, GoldenDataset, TestCase
 from assay.metrics.golden import EvalRunParameters as RunParameters
 from assay.metrics.golden import eval_run_metrics

@@ -15,9 +15,9 @@ from assay.core.ask import Ask, Reply, Usage
 from assay.core.case import Case
 from assay.core.outcome import GradingFailure
 from assay.datasets.yaml_door import parse_yaml
-from assay.engine.attachments import read_attachment
-from assay.engine.conversations import recorded_replies
-from assay.engine.inputs import DatasetInput, cases_of, dataset_plan, read_dataset
+from assay.engine.planning.attachments import read_attachment
+from assay.engine.planning.conversations import recorded_replies
+from assay.engine.planning.inputs import DatasetInput, cases_of, dataset_plan, read_dataset
 from assay.grading import GradingSettings, start
 from assay.models import messages_sha256
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from assay import api
 from assay.core.run_result import RunResult
-from assay.engine.request import RunRequest
+from assay.engine.planning.request import RunRequest
+from assay.engine.running.surroundings import Surroundings
 from assay.engine.runs import start
-from assay.engine.surroundings import Surroundings
 from tests.engine.run_settings import mcq_row, planned, write_rows
 from tests.models.batch_provider import BatchProvider
 

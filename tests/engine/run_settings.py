@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from assay.engine.planning import PlannedRuns, plan_runs
-from assay.engine.request import PlanProblems, RunRequest
+from assay.engine.planning.plans import PlannedRuns, plan_runs
+from assay.engine.planning.request import PlanProblems, RunRequest
 
 JUDGE = "scripted/judge-5"
 

@@ -17,9 +17,9 @@ from assay.core.case import Case
 from assay.core.outcome import Attempt, Grade, Graded, Score
 from assay.core.plan import plan_sha256
 from assay.core.run_result import RunResult
-from assay.engine.evidence import AttemptLine, Evidence, FailureLine, InputLine, PredictionLine, ValidationLine
-from assay.engine.request import RunRequest
-from assay.engine.shown import ShownPlan
+from assay.engine.planning.request import RunRequest
+from assay.engine.sealing.evidence import AttemptLine, Evidence, FailureLine, InputLine, PredictionLine, ValidationLine
+from assay.engine.sealing.shown import ShownPlan
 from assay.store.ledger import FinishedRecord, RecordRow
 from assay.store.redact import Redactor
 from assay.testing import StubProvider, StubReply, StubRequest

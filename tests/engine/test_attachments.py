@@ -12,7 +12,8 @@ import pytest
 from assay import api
 from assay.core.case import Attachment, Case
 from assay.core.outcome import GradingFailure
-from assay.engine.attachments import (
+from assay.engine.places.folders import RunFolders
+from assay.engine.planning.attachments import (
     MAX_BYTES,
     MAX_CHARACTERS,
     AttachmentProblem,
@@ -21,12 +22,11 @@ from assay.engine.attachments import (
     read_attachment,
     read_pinned,
 )
-from assay.engine.folders import RunFolders
-from assay.engine.planning import PlannedRuns
-from assay.engine.request import RunRequest
-from assay.engine.run import drive, open_or_create
-from assay.engine.selection import prepared_records
-from assay.engine.surroundings import Surroundings
+from assay.engine.planning.plans import PlannedRuns
+from assay.engine.planning.request import RunRequest
+from assay.engine.planning.selection import prepared_records
+from assay.engine.running.run import drive, open_or_create
+from assay.engine.running.surroundings import Surroundings
 from tests.engine.run_settings import mcq_row, planned, problems_of, write_rows
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.engine.estimate import ModelEstimate, estimate_cost
-from assay.engine.request import RunRequest
+from assay.engine.planning.estimate import ModelEstimate, estimate_cost
+from assay.engine.planning.request import RunRequest
 from assay.models.prices import find_tariff
 from tests.engine.batch_runs import attempts, manifest, run_priced
 from tests.engine.run_settings import mcq_row, planned, write_rows

@@ -10,10 +10,10 @@ import pytest
 
 from assay import api
 from assay.core.errors import ServerProblem
-from assay.engine.batches import LOST_LOOKS, PATIENCE
-from assay.engine.request import RunRequest
+from assay.engine.planning.request import RunRequest
+from assay.engine.running.batches import LOST_LOOKS, PATIENCE
+from assay.engine.running.surroundings import Surroundings
 from assay.engine.runs import start
-from assay.engine.surroundings import Surroundings
 from assay.models.batching import SKEW, Mark, earliest
 from assay.surfaces.reporters.run_text import batches_text
 from tests.engine.batch_runs import attempts, manifest, resumed, run, write_run

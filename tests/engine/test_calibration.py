@@ -11,7 +11,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.engine.request import PlanProblems
+from assay.engine.planning.request import PlanProblems
 from tests.engine.graded_runs import graded, passing, question
 from tests.engine.run_settings import write_rows
 

@@ -8,7 +8,7 @@ import pytest
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.engine.comparison import Comparison
+from assay.engine.comparing.comparison import Comparison
 from tests.engine.graded_runs import RIGHT, WRONG, graded, passing, question
 from tests.engine.run_settings import write_rows
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from assay.engine.crew import MOST_BYTES, MOST_OPEN, Crew
+from assay.engine.running.crew import MOST_BYTES, MOST_OPEN, Crew
 from assay.store.ledger import SHARD_SIZE
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from assay.engine.dataset_reading import FAULTY_FILES
-from assay.engine.request import RunRequest
-from assay.engine.selection import prepared_records
+from assay.engine.planning.dataset_reading import FAULTY_FILES
+from assay.engine.planning.request import RunRequest
+from assay.engine.planning.selection import prepared_records
 from tests.engine.run_settings import mcq_row, planned, problems_of, write_rows
 
 MODEL = "scripted/say-A"

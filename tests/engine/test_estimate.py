@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from assay import api
-from assay.engine.estimate import ANSWER_TOKENS, SAMPLED, CostEstimate, estimate_cost
-from assay.engine.request import RunRequest
+from assay.engine.planning.estimate import ANSWER_TOKENS, SAMPLED, CostEstimate, estimate_cost
+from assay.engine.planning.request import RunRequest
 from tests.engine.run_settings import JUDGE, mcq_row, planned, write_golden, write_rows
 
 KEYS = {"OPENAI_API_KEY": "x"}

@@ -12,7 +12,7 @@ import pytest
 from assay import api
 from assay.core.errors import StoreUnavailable
 from assay.core.run_result import RunResult
-from assay.engine.crew import Crew
+from assay.engine.running.crew import Crew
 from tests.crash.check import problems_of, stable_artifacts
 from tests.crash.job import VERDICT, Job, steady, write_job
 from tests.crash.provider import Answer, CountingProvider, Script, error

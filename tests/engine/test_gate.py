@@ -7,7 +7,7 @@ import pytest
 from assay import api
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.plan import Gates, Plan
-from assay.engine.gate import judge
+from assay.engine.comparing.gate import judge
 from tests.engine.graded_runs import graded, passing, question
 from tests.engine.run_settings import write_golden, write_rows
 

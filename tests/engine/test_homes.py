@@ -16,9 +16,9 @@ from click.testing import CliRunner
 from assay import api
 from assay.core.errors import RunDamaged, RunNotFound, RunSealed, StoreRefused, StoreUnavailable, UsageProblem
 from assay.core.run_result import RunResult
-from assay.engine.folders import RunFolders
-from assay.engine.run import seal
-from assay.engine.surroundings import Surroundings
+from assay.engine.places.folders import RunFolders
+from assay.engine.running.run import seal
+from assay.engine.running.surroundings import Surroundings
 from assay.store.ledgers import point_to
 from assay.surfaces.cli.main import program
 from tests.crash.check import problems_of, stable_artifacts

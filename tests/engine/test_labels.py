@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.engine.labels import HumanLabel, guarded, read_labels
-from assay.engine.request import PlanProblems
+from assay.engine.judging.labels import HumanLabel, guarded, read_labels
+from assay.engine.planning.request import PlanProblems
 
 
 def labels_of(path: Path, text: str) -> tuple[HumanLabel, ...]:

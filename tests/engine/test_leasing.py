@@ -13,10 +13,10 @@ import pytest
 from assay.core.ask import ModelFailure, Reply, Stage, Usage
 from assay.core.outcome import Attempt
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan, StageLimits
-from assay.engine.leasing import SharedLimits, open_limits, terms_of
-from assay.engine.limits import Gate, Limits
+from assay.engine.running.leasing import SharedLimits, open_limits, terms_of
+from assay.engine.running.limits import Gate, Limits
+from assay.engine.running.turnstiles import Turnstile
 from assay.engine.tally import Tally
-from assay.engine.turnstiles import Turnstile
 from assay.store.leases import ALL, Need
 from assay.store.postgres import PostgresLedger, PostgresLedgers
 from tests.store.databases import Database, running_database

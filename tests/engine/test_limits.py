@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from assay.core.ask import ModelFailure
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
-from assay.engine.limits import Limits
+from assay.engine.running.limits import Limits
 
 QUOTA = ModelFailure("quota_exceeded", "no more", is_exhausted=True)
 LONG = 600.0

@@ -11,7 +11,7 @@ import pytest
 from assay import api
 from assay.core.errors import RunSealed
 from assay.core.run_result import RunResult
-from assay.engine.request import RunRequest
+from assay.engine.planning.request import RunRequest
 from tests.crash.check import problems_of, stable_artifacts
 from tests.crash.job import Job, write_job
 from tests.crash.provider import Answer, CountingProvider, error

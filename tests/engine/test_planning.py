@@ -5,8 +5,8 @@ import msgspec
 import pytest
 
 from assay.core.plan import Gates, plan_sha256
-from assay.engine.providers import split_model
-from assay.engine.request import PlanProblems, RunRequest
+from assay.engine.planning.providers import split_model
+from assay.engine.planning.request import PlanProblems, RunRequest
 from tests.engine.run_settings import JUDGE, batch_record, mcq_row, planned, problems_of, write_batch, write_golden, write_rows
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from assay import api
 from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
-from assay.engine.found import question_of
+from assay.engine.looking.found import question_of
+from assay.engine.running.surroundings import Surroundings
 from assay.engine.runs import start
-from assay.engine.surroundings import Surroundings
 from assay.store.index_folder import index_of
 from assay.store.record_index import searchable
 from tests.engine.graded_runs import graded, passing, question

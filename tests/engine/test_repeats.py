@@ -15,7 +15,7 @@ from assay.core.case import Message
 from assay.core.errors import RunNotFound, RunSealed
 from assay.core.plan import ModelPlan, ProviderPlan
 from assay.core.run_result import RunResult
-from assay.engine.request import RunRequest
+from assay.engine.planning.request import RunRequest
 from assay.golden import EvalRun
 from assay.models.address import request_sha256
 from assay.models.replay import read_recording

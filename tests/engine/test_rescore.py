@@ -16,10 +16,10 @@ from assay.core.case import Criterion
 from assay.core.errors import RunSealed, UsageProblem
 from assay.core.plan import plan_sha256, read_plan
 from assay.core.run_result import RunResult
-from assay.engine.evidence import VOLATILE_FIELDS
-from assay.engine.profiling import profiler_of
-from assay.engine.recompute import prediction_of
-from assay.engine.request import PlanProblems, RunRequest
+from assay.engine.planning.request import PlanProblems, RunRequest
+from assay.engine.sealing.evidence import VOLATILE_FIELDS
+from assay.engine.sealing.profiling import profiler_of
+from assay.engine.sealing.recompute import prediction_of
 from assay.store.artifacts import ARTIFACTS, MANIFEST, Staging
 from assay.store.evidence import AttemptChain
 from assay.store.retention import purgeable

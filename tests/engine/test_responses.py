@@ -6,8 +6,8 @@ import pytest
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.engine.request import RunRequest
-from assay.engine.responses import load_responses, open_responses
+from assay.engine.planning.request import RunRequest
+from assay.engine.planning.responses import load_responses, open_responses
 from assay.store.folder import open_run_folder
 from tests.engine.run_settings import JUDGE, mcq_row, planned, problems_of, write_rows
 

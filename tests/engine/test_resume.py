@@ -17,8 +17,8 @@ import pytest
 from assay import api
 from assay.core.errors import RunSealed, UsageProblem
 from assay.core.run_result import RunResult
+from assay.engine.running.surroundings import Surroundings
 from assay.engine.runs import start
-from assay.engine.surroundings import Surroundings
 from assay.store.folder import open_run_folder
 from tests.crash.check import problems_of, stable_artifacts
 from tests.crash.job import Job, steady, write_job

@@ -7,7 +7,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from assay.engine.run_file import RunFile, is_run_file, issue_of, load_run_file, run_file_schema
+from assay.engine.planning.run_file import RunFile, is_run_file, issue_of, load_run_file, run_file_schema
 
 ROOT = Path(__file__).parent.parent.parent
 SHIPPED = ROOT / "src" / "assay" / "schemas" / "run_file.schema.json"

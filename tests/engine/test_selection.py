@@ -8,9 +8,9 @@ import pytest
 from assay.core.case import Case
 from assay.core.errors import UsageProblem
 from assay.core.plan import Gates, Plan
-from assay.engine.planning import list_records
-from assay.engine.request import RunRequest
-from assay.engine.selection import prepared_records
+from assay.engine.planning.plans import list_records
+from assay.engine.planning.request import RunRequest
+from assay.engine.planning.selection import prepared_records
 from assay.store.ledger import RecordRow
 from tests.engine.run_settings import JUDGE, batch_record, mcq_row, planned, problems_of, write_batch, write_rows
 

@@ -14,9 +14,9 @@ import pytest
 from assay import api
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.run_result import RunResult
-from assay.engine.folders import RunFolders
-from assay.engine.run import seal
-from assay.engine.surroundings import Surroundings
+from assay.engine.places.folders import RunFolders
+from assay.engine.running.run import seal
+from assay.engine.running.surroundings import Surroundings
 from assay.store.ledgers import adopt
 from tests.crash.check import problems_of, stable_artifacts
 from tests.crash.job import Job, steady, write_job

@@ -3,7 +3,7 @@
 import pytest
 
 from assay.core.plan import ProviderPlan
-from assay.engine.shown import own_secrets
+from assay.engine.sealing.shown import own_secrets
 from assay.store.redact import Redactor
 from tests.models.asking import KEY, plan_of
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assay import api
-from assay.engine.evidence import PredictionLine
+from assay.engine.sealing.evidence import PredictionLine
 from assay.surfaces.exports import EXPORTS
 from assay.surfaces.exports.telling import Teller
 from tests.engine.graded_runs import question

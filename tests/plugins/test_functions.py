@@ -12,7 +12,7 @@ import pytest
 import assay
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.engine.request import PlanProblems
+from assay.engine.planning.request import PlanProblems
 from tests.engine.run_settings import mcq_row, write_golden, write_rows
 from tests.plugins import functions
 from tests.plugins.datasets import attempts, predictions, question, run_words, words

@@ -8,7 +8,7 @@ import pytest
 
 import assay
 from assay import api
-from assay.engine.request import PlanProblems
+from assay.engine.planning.request import PlanProblems
 from tests.engine.run_settings import mcq_row, write_rows
 from tests.plugins.datasets import attempts, predictions, question, run_words
 from tests.plugins.functions import is_reference, last_word

@@ -16,8 +16,8 @@ import pytest
 import assay
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.engine.folders import folders_of
-from assay.engine.run import open_or_create
+from assay.engine.places.folders import folders_of
+from assay.engine.running.run import open_or_create
 from tests.plugins.datasets import predictions, run_words, words
 from tests.plugins.functions import is_reference, last_word
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from assay import api
 from assay.core.checkup import Check
 from assay.core.plan import ProviderPlan
-from assay.engine.checkup import examine_clock, examine_extras, examine_handles, examine_proxies
+from assay.engine.planning.checkup import examine_clock, examine_extras, examine_handles, examine_proxies
 from assay.models.reaching import reach
 from assay.store.place import examine_place, file_system
 from assay.surfaces.cli.main import program

@@ -14,12 +14,12 @@ import pytest
 from assay import api
 from assay.core.errors import AssayError, RunDamaged, StoreUnavailable
 from assay.core.placement import Placement, TemporalServer
-from assay.engine.engines import PROBLEM, TEMPORAL
-from assay.engine.folders import RunFolders
-from assay.engine.request import RunRequest
-from assay.engine.run import open_or_create, prepare, seal
-from assay.engine.stopping import Stop
-from assay.engine.surroundings import Surroundings
+from assay.engine.places.folders import RunFolders
+from assay.engine.planning.request import RunRequest
+from assay.engine.running.engines import PROBLEM, TEMPORAL
+from assay.engine.running.run import open_or_create, prepare, seal
+from assay.engine.running.stopping import Stop
+from assay.engine.running.surroundings import Surroundings
 from assay.engine.temporal.open_runs import OpenRuns
 from assay.store.lock import RunLock
 from tests.store.databases import Database

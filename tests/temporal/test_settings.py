@@ -9,7 +9,7 @@ import pytest
 
 from assay.core.errors import StoreUnavailable, UsageProblem
 from assay.core.placement import TemporalServer
-from assay.engine.stopping import run_loop
+from assay.engine.running.stopping import run_loop
 from assay.surfaces.cli.placement import placement_of
 from tests.server.serving import free_port
 

@@ -7,7 +7,7 @@ import pytest
 
 from assay.core.errors import StoreUnavailable
 from assay.core.placement import TemporalServer
-from assay.engine.stopping import run_loop
+from assay.engine.running.stopping import run_loop
 from tests.temporal.machines import TemporalProcess
 
 pytestmark = pytest.mark.xdist_group("temporal")

@@ -8,15 +8,15 @@ import msgspec
 
 from assay.api.runs import RUNS_DIR, sealed_folder
 from assay.core.errors import UsageProblem
-from assay.engine.calibration import Calibration
-from assay.engine.calibration import calibrate as calibrate_run
-from assay.engine.found import row_at
-from assay.engine.kept_labels import KeptLabel, Opinion, human_labels, labels_of
-from assay.engine.kept_labels import keep_label as keep_label_line
-from assay.engine.kept_labels import kept_labels as read_kept_labels
-from assay.engine.labelling import LabelSample, draw_sample, sample_lines, sample_table
-from assay.engine.labels import read_labels
-from assay.engine.opened import Run
+from assay.engine.judging.calibration import Calibration
+from assay.engine.judging.calibration import calibrate as calibrate_run
+from assay.engine.judging.kept_labels import KeptLabel, Opinion, human_labels, labels_of
+from assay.engine.judging.kept_labels import keep_label as keep_label_line
+from assay.engine.judging.kept_labels import kept_labels as read_kept_labels
+from assay.engine.judging.labelling import LabelSample, draw_sample, sample_lines, sample_table
+from assay.engine.judging.labels import read_labels
+from assay.engine.looking.found import row_at
+from assay.engine.looking.opened import Run
 from assay.store.folder import RunFolder, open_run_folder
 
 __all__ = [

@@ -7,8 +7,8 @@ from pathlib import Path
 from assay.api.runs import RUNS_DIR, plan_runs
 from assay.core.checkup import Check
 from assay.core.plan import Plan
-from assay.engine.checkup import examine
-from assay.engine.request import PlanProblems, RunRequest
+from assay.engine.planning.checkup import examine
+from assay.engine.planning.request import PlanProblems, RunRequest
 
 __all__ = ["Check", "examine_place"]
 

@@ -4,9 +4,9 @@ import os
 import time
 from collections.abc import Mapping
 
-from assay.engine.estimate import CostEstimate, ModelEstimate
-from assay.engine.estimate import estimate_cost as estimate_planned
-from assay.engine.planning import PlannedRuns
+from assay.engine.planning.estimate import CostEstimate, ModelEstimate
+from assay.engine.planning.estimate import estimate_cost as estimate_planned
+from assay.engine.planning.plans import PlannedRuns
 
 __all__ = ["CostEstimate", "ModelEstimate", "estimate_cost"]
 

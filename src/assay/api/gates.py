@@ -9,10 +9,10 @@ import msgspec
 from assay.api.runs import RUNS_DIR, sealed_folder
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.plan import Plan
-from assay.engine.baselines import NO_BASELINE, PREVIOUS, Baseline, baseline_run, baselines, previous_run, promote, record
-from assay.engine.comparison import Choices, compare
-from assay.engine.gate import MEASURES, MODES, Demand, Measure, Verdict, judge
-from assay.engine.trends import RunTrend, TrendChoice, run_trend
+from assay.engine.comparing.baselines import NO_BASELINE, PREVIOUS, Baseline, baseline_run, baselines, previous_run, promote, record
+from assay.engine.comparing.comparison import Choices, compare
+from assay.engine.comparing.gate import MEASURES, MODES, Demand, Measure, Verdict, judge
+from assay.engine.comparing.trends import RunTrend, TrendChoice, run_trend
 from assay.store.audit import read_audit
 from assay.store.folder import RunFolder
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from assay.core.run_result import RunResult
 from assay.datasets.importers import DatasetRows, Imported, ImportFormat, ImportReport, read_files
 from assay.engine.importing import Importing, candidates_of, check_new, dataset_of, import_plans, publish
-from assay.engine.run_id import new_run_id
+from assay.engine.places.run_id import new_run_id
 from assay.engine.runs import result_of
 
 __all__ = ["DatasetRows", "ImportFormat", "ImportReport", "Imported", "Importing", "import_files", "import_runs"]

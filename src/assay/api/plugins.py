@@ -1,5 +1,5 @@
 """Installed plugins, for people who want to know what is there."""
 
-from assay.engine.plugins import PluginListing, list_plugins
+from assay.engine.planning.plugins import PluginListing, list_plugins
 
 __all__ = ["PluginListing", "list_plugins"]

@@ -7,8 +7,8 @@ from pathlib import Path
 from assay.api.runs import Hooks, OnBusy, Watch, surroundings
 from assay.core.placement import HERE, Placement
 from assay.core.run_result import RunResult
-from assay.engine.pairs import PlannedComparison, RankRequest, plan_comparison
-from assay.engine.run_id import new_run_id
+from assay.engine.places.run_id import new_run_id
+from assay.engine.planning.pairs import PlannedComparison, RankRequest, plan_comparison
 from assay.engine.runs import start
 
 __all__ = ["PlannedComparison", "RankRequest", "plan_rank", "rank"]

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from assay.core.record_query import RecordSearch
-from assay.engine.found import (
+from assay.engine.looking.found import (
     FoundRecord,
     FoundRecords,
     Neighbours,
@@ -14,7 +14,7 @@ from assay.engine.found import (
     question_of,
     row_at,
 )
-from assay.engine.record_index import index_run
+from assay.engine.looking.record_index import index_run
 from assay.store.index_folder import progress_of
 from assay.store.record_index import Facets, IndexedRecord
 

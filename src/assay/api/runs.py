@@ -14,27 +14,27 @@ from assay.core.placement import HERE, Placement
 from assay.core.plan import ProfileId
 from assay.core.plugin import Plugin
 from assay.core.run_result import RunListing, RunResult
-from assay.engine.fetched import fetch_published
-from assay.engine.folders import RunFolders, find_named_run, find_run, folders_of, run_ids
-from assay.engine.homes import publish_sealed
-from assay.engine.inputs import DatasetInput
-from assay.engine.observing import CallSeen, Observer, RecordSeen, ScoreSeen
-from assay.engine.opened import Run
-from assay.engine.planning import ListedRecords, PlannedRuns
-from assay.engine.planning import list_records as list_request
-from assay.engine.planning import plan_runs as plan_request
-from assay.engine.recompute import differences
-from assay.engine.request import PlanProblems, RunRequest
+from assay.engine.looking.opened import Run
+from assay.engine.places.fetched import fetch_published
+from assay.engine.places.folders import RunFolders, find_named_run, find_run, folders_of, run_ids
+from assay.engine.places.homes import publish_sealed
+from assay.engine.places.run_id import new_run_id
+from assay.engine.planning.inputs import DatasetInput
+from assay.engine.planning.plans import ListedRecords, PlannedRuns
+from assay.engine.planning.plans import list_records as list_request
+from assay.engine.planning.plans import plan_runs as plan_request
+from assay.engine.planning.request import PlanProblems, RunRequest
+from assay.engine.planning.run_file import is_run_file
 from assay.engine.rescore import Rescoring
 from assay.engine.rescore import rescore as rescore_run
-from assay.engine.run_file import is_run_file
-from assay.engine.run_id import new_run_id
+from assay.engine.running.observing import CallSeen, Observer, RecordSeen, ScoreSeen
+from assay.engine.running.surroundings import Surroundings
 from assay.engine.runs import cancel as cancel_run
 from assay.engine.runs import list_runs as listed_runs
 from assay.engine.runs import result_of, retry_plan
 from assay.engine.runs import resume as resume_run
 from assay.engine.runs import start as start_run
-from assay.engine.surroundings import Surroundings
+from assay.engine.sealing.recompute import differences
 from assay.engine.tally import Snapshot
 from assay.models import reach_models
 from assay.models.scripted import scripted_problems

@@ -16,17 +16,17 @@ from assay.api.validation import validate
 from assay.core.case import BUILT_IN, ContractId
 from assay.core.errors import RunNotFound, StoreRefused, StoreUnavailable
 from assay.core.placement import HERE, Placement
-from assay.engine.baselines import audit_entry
-from assay.engine.folders import RunFolders
-from assay.engine.homes import check_store
-from assay.engine.listings import Listings
-from assay.engine.opened import Run
-from assay.engine.providers import is_file_model
-from assay.engine.request import RunRequest
-from assay.engine.run_file import DatasetEntry, ProviderEntry, load_run_file
-from assay.engine.run_id import new_run_id
-from assay.engine.shared_runs import SharedRuns
-from assay.engine.submission import (
+from assay.engine.comparing.baselines import audit_entry
+from assay.engine.looking.listings import Listings
+from assay.engine.looking.opened import Run
+from assay.engine.looking.shared_runs import SharedRuns
+from assay.engine.places.folders import RunFolders
+from assay.engine.places.homes import check_store
+from assay.engine.places.run_id import new_run_id
+from assay.engine.planning.providers import is_file_model
+from assay.engine.planning.request import RunRequest
+from assay.engine.planning.run_file import DatasetEntry, ProviderEntry, load_run_file
+from assay.engine.running.submission import (
     MOST_ERRORS,
     SERVER_DIR,
     Presence,

@@ -12,14 +12,14 @@ from assay.api.runs import RUNS_DIR, RunRequest, plan_runs, run
 from assay.core.errors import AssayError, SourceUnreadable, UsageProblem
 from assay.core.placement import HERE, Placement
 from assay.core.run_result import RunResult
-from assay.engine.baselines import NO_BASELINE, PREVIOUS, baselines, record
-from assay.engine.engines import check_placement
-from assay.engine.folders import find_run
-from assay.engine.gate import Verdict, Word
-from assay.engine.planning import PlannedRuns
-from assay.engine.request import PlanProblems
-from assay.engine.run_id import new_run_id
-from assay.engine.suite_file import SuiteEntry, load_suite
+from assay.engine.comparing.baselines import NO_BASELINE, PREVIOUS, baselines, record
+from assay.engine.comparing.gate import Verdict, Word
+from assay.engine.comparing.suite_file import SuiteEntry, load_suite
+from assay.engine.places.folders import find_run
+from assay.engine.places.run_id import new_run_id
+from assay.engine.planning.plans import PlannedRuns
+from assay.engine.planning.request import PlanProblems
+from assay.engine.running.engines import check_placement
 
 _GRAVITY: tuple[Word, ...] = ("REGRESSION", "WARNING", "IMPROVED", "PASS")
 """Which word a suite has when its runs have several."""

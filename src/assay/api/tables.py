@@ -5,10 +5,10 @@ from pathlib import Path
 from assay.api.validation import validate_with_hashes
 from assay.core.errors import UsageProblem
 from assay.datasets.source import open_source
-from assay.engine.columns import LISTS as TABLE_LISTS
-from assay.engine.columns import SCORE_MEMBERS, ArrowTable, Table, arrow_of
-from assay.engine.tables import COLUMNS as TABLE_COLUMNS
-from assay.engine.tables import arrow_table, case_table, run_facts, run_table, table_rows, typed_rows
+from assay.engine.looking.columns import LISTS as TABLE_LISTS
+from assay.engine.looking.columns import SCORE_MEMBERS, ArrowTable, Table, arrow_of
+from assay.engine.looking.tables import COLUMNS as TABLE_COLUMNS
+from assay.engine.looking.tables import arrow_table, case_table, run_facts, run_table, table_rows, typed_rows
 
 __all__ = [
     "SCORE_MEMBERS",

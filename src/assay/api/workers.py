@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from assay.core.placement import Placement
-from assay.engine.engines import temporal_engine
-from assay.engine.observing import Observer
-from assay.engine.surroundings import Surroundings
+from assay.engine.running.engines import temporal_engine
+from assay.engine.running.observing import Observer
+from assay.engine.running.surroundings import Surroundings
 
 __all__ = ["work"]
 

@@ -14,12 +14,12 @@ from assay.core.outcome import Attempt, Failed, Grade, Graded, Outcome, Score, S
 from assay.core.plan import ImportedFile, ImportPlan, ModelPlan, Parameters, Plan, plan_sha256
 from assay.core.run_state import count_records, final_state
 from assay.datasets.importers import LEFT, Answers, DatasetRows, Imported, Item, Mark
-from assay.engine.finalize import finalize
-from assay.engine.folders import RunFolders, check_place, folders_of
-from assay.engine.inputs import DatasetInput, dataset_plan, read_dataset
-from assay.engine.planning import candidate_run_ids, suite_of
-from assay.engine.responses import storable
-from assay.engine.selection import prepared_records
+from assay.engine.places.folders import RunFolders, check_place, folders_of
+from assay.engine.planning.inputs import DatasetInput, dataset_plan, read_dataset
+from assay.engine.planning.plans import candidate_run_ids, suite_of
+from assay.engine.planning.responses import storable
+from assay.engine.planning.selection import prepared_records
+from assay.engine.sealing.finalize import finalize
 from assay.store.failures import disk_errors
 from assay.store.ledger import FinishedRecord, RecordRow, RunRow
 

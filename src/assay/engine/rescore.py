@@ -10,16 +10,17 @@ import msgspec
 
 from assay.core.case import Case
 from assay.core.errors import RunSealed, UsageProblem
+from assay.core.moment import iso
 from assay.core.plan import Gates, Plan, ProfileId, plan_sha256, read_plan
 from assay.core.version import __version__
-from assay.engine.eval_run import EVAL_RESULTS, regated, why_no_eval_run
-from assay.engine.evidence import PredictionLine, iso
-from assay.engine.folders import RunFolders, check_place
-from assay.engine.intact import intact_run
-from assay.engine.panels import read_panel
-from assay.engine.profiling import Misfits, Profiler, Replies, profiler_of
-from assay.engine.recompute import columns_of, metrics_of, prediction_of
-from assay.engine.request import PlanProblems
+from assay.engine.places.folders import RunFolders, check_place
+from assay.engine.places.intact import intact_run
+from assay.engine.planning.request import PlanProblems
+from assay.engine.sealing.eval_run import EVAL_RESULTS, regated, why_no_eval_run
+from assay.engine.sealing.evidence import PredictionLine
+from assay.engine.sealing.panels import read_panel
+from assay.engine.sealing.profiling import Misfits, Profiler, Replies, profiler_of
+from assay.engine.sealing.recompute import columns_of, metrics_of, prediction_of
 from assay.grading import kind_of
 from assay.metrics.profiles import Profile
 from assay.store.artifacts import OWN_HASH, Staging, read_pieces

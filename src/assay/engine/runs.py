@@ -17,18 +17,18 @@ from assay.core.errors import (
     StoreUnavailable,
     UsageProblem,
 )
+from assay.core.moment import iso
 from assay.core.plan import Plan, changed_settings, plan_sha256, read_plan
 from assay.core.run_result import GateResult, RunListing, RunResult
 from assay.core.run_state import TERMINAL, RunCounts, State, count_records
-from assay.engine.engines import PROBLEM, TEMPORAL, carry_out, check_placement, check_reachable, unless_sealed, wind_up
-from assay.engine.evidence import iso
-from assay.engine.folders import ACTIVE, UPLOAD, RunFolders, check_place, folders_of, run_ids
-from assay.engine.homes import SEALED_IN, are_elsewhere, bring_home, fetch_same, home_of, note_store, publish_sealed
-from assay.engine.run import open_or_create
-from assay.engine.shown import ShownPlan, own_secrets
-from assay.engine.states import COUNTS
-from assay.engine.surroundings import Interrupted, Surroundings
-from assay.engine.unevaluated import has_failed_evaluations
+from assay.engine.places.folders import ACTIVE, UPLOAD, RunFolders, check_place, folders_of, run_ids
+from assay.engine.places.homes import SEALED_IN, are_elsewhere, bring_home, fetch_same, home_of, note_store, publish_sealed
+from assay.engine.running.engines import PROBLEM, TEMPORAL, carry_out, check_placement, check_reachable, unless_sealed, wind_up
+from assay.engine.running.run import open_or_create
+from assay.engine.running.states import COUNTS
+from assay.engine.running.surroundings import Interrupted, Surroundings
+from assay.engine.running.unevaluated import has_failed_evaluations
+from assay.engine.sealing.shown import ShownPlan, own_secrets
 from assay.store.batch_book import NOTE as BATCHES
 from assay.store.batch_book import BatchRow
 from assay.store.folder import RunFolder, open_run_folder

@@ -10,8 +10,8 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from assay.core.errors import AssayError, LedgerUnavailable, RunDamaged, StoreUnavailable
-from assay.engine.engines import PROBLEM
-from assay.engine.stopping import Stop
+from assay.engine.running.engines import PROBLEM
+from assay.engine.running.stopping import Stop
 from assay.engine.temporal.open_runs import HandedBack, OpenRuns
 from assay.engine.temporal.workflow import EVALUATE_SHARD, HEARTBEAT_TIMEOUT, OPEN_SHARDS, PAGE, REQUEST_CANCEL, SEAL
 from assay.store.ledger import Ledger

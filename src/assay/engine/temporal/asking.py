@@ -8,8 +8,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from assay.core.errors import StoreUnavailable, UsageProblem
 from assay.core.placement import TemporalServer
-from assay.engine.local import worker_name
-from assay.engine.stopping import run_loop
+from assay.engine.running.local import worker_name
+from assay.engine.running.stopping import run_loop
 from assay.engine.temporal.connection import connect, unreachable
 
 

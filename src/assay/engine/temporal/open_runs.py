@@ -11,13 +11,13 @@ from assay.core.case import Case
 from assay.core.errors import AssayError, UsageProblem
 from assay.core.outcome import GradingFailure
 from assay.core.plan import Plan, read_plan
-from assay.engine.case import Room
-from assay.engine.engines import PROBLEM
-from assay.engine.local import watched
-from assay.engine.rooms import opened_room
-from assay.engine.shard import run_shard
-from assay.engine.stopping import Stop
-from assay.engine.surroundings import Surroundings
+from assay.engine.running.case import Room
+from assay.engine.running.engines import PROBLEM
+from assay.engine.running.local import watched
+from assay.engine.running.rooms import opened_room
+from assay.engine.running.shard import run_shard
+from assay.engine.running.stopping import Stop
+from assay.engine.running.surroundings import Surroundings
 from assay.models import check_models
 from assay.store.ledger import Ledger
 from assay.store.ledgers import open_shared

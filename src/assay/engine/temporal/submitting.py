@@ -17,11 +17,11 @@ from temporalio.service import RPCError
 from assay.core.errors import AssayError, MissingExtra, StoreUnavailable, UsageProblem
 from assay.core.placement import TemporalServer
 from assay.core.plan import Plan
-from assay.engine.engines import PROBLEM
-from assay.engine.folders import RunFolders
-from assay.engine.local import worker_name
-from assay.engine.stopping import run_loop
-from assay.engine.surroundings import Interrupted, Surroundings
+from assay.engine.places.folders import RunFolders
+from assay.engine.running.engines import PROBLEM
+from assay.engine.running.local import worker_name
+from assay.engine.running.stopping import run_loop
+from assay.engine.running.surroundings import Interrupted, Surroundings
 from assay.engine.tally import Snapshot, Tally
 from assay.engine.temporal.connection import connect, unreachable
 from assay.engine.temporal.workflow import RUN_WORKFLOW, shard_queue

@@ -20,12 +20,12 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from assay.core.placement import TemporalServer
 from assay.core.version import __version__
-from assay.engine.folders import folders_of
 from assay.engine.garbage import rare_collection
-from assay.engine.local import worker_name
-from assay.engine.run import seal
-from assay.engine.stopping import run_loop
-from assay.engine.surroundings import Surroundings
+from assay.engine.places.folders import folders_of
+from assay.engine.running.local import worker_name
+from assay.engine.running.run import seal
+from assay.engine.running.stopping import run_loop
+from assay.engine.running.surroundings import Surroundings
 from assay.engine.temporal.activities import BEAT, Activities
 from assay.engine.temporal.connection import check_namespace, connect
 from assay.engine.temporal.open_runs import OpenRuns, clear_problem

@@ -1,0 +1,202 @@
+"""A verdict on a run that may be released: its own thresholds, and how it compares with a baseline, with every reason in words."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from assay.core.plan import Gates, Plan
+from assay.engine.comparing.comparison import Comparison
+from assay.metrics.gates import check_gates
+from assay.metrics.intervals import Estimate, Interval
+from assay.metrics.paired import decide
+
+Mode = Literal["absolute", "superiority", "non-inferiority"]
+Measure = Literal["pass_rate", "score"]
+Word = Literal["REGRESSION", "WARNING", "PASS", "IMPROVED"]
+
+MODES: tuple[Mode, ...] = ("absolute", "superiority", "non-inferiority")
+MEASURES: tuple[Measure, ...] = ("pass_rate", "score")
+MAX_LEFT_OUT = 0.05
+"""Share of the baseline's records that may be missing from a comparison without a warning."""
+NOTICEABLE_LOSS = 0.05
+"""A loss, as a share of the scale, that is worth a warning although it cannot be told from chance."""
+_NAMES: dict[Measure, str] = {"pass_rate": "pass rate", "score": "mean score"}
+_GRAVITY: tuple[Word, ...] = ("REGRESSION", "WARNING", "PASS", "IMPROVED")
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that speaks for or against the run."""
+
+    word: Word
+    reason: str
+    is_failure: bool = False
+    """It keeps the run from passing."""
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What is decided about a run, and why."""
+
+    word: Word
+    passed: bool
+    """What the exit code says."""
+    reasons: tuple[Finding, ...]
+    """The gravest first."""
+    run_id: str
+    baseline: str
+    """Id of the run that it was measured against; empty for none."""
+    mode: Mode
+    measure: Measure
+    delta: float | None
+    difference: Estimate | None
+    """Paired, run - baseline."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict as JSON documents hold it."""
+        members: dict[str, Any] = msgspec.to_builtins(self)
+        return {"verdict": members.pop("word"), **members}
+
+
+class Demand(msgspec.Struct, frozen=True, kw_only=True):
+    """What a gate asks for."""
+
+    mode: Mode = "absolute"
+    delta: float | None = None
+    """The loss that is acceptable, for non-inferiority."""
+    measure: Measure = "pass_rate"
+    gates: Gates | None = None
+    """Thresholds in place of the same ones of the plan."""
+
+
+def judge(plan: Plan, summary: dict[str, Any], demand: Demand, *, comparison: Comparison | None = None) -> Verdict:
+    """The verdict on a finished run; the gravest finding decides, and every one of them is a reason."""
+    findings = _thresholds(_demanded(plan.gates, demand.gates), summary) + _incomplete(summary)
+    estimate: Estimate | None = None
+    if comparison is not None:
+        estimate = comparison.passes if demand.measure == "pass_rate" else comparison.scores
+        findings += [_difference(estimate, demand, span=_span(comparison, demand)), *_left_out(comparison)]
+    findings = findings or [Finding("PASS", "no threshold and no baseline is set: nothing was demanded")]
+    ordered = sorted(findings, key=lambda finding: (not finding.is_failure, _GRAVITY.index(finding.word)))
+    return Verdict(
+        word=_word(findings),
+        passed=not any(finding.is_failure for finding in findings),
+        reasons=tuple(ordered),
+        run_id=plan.run_id,
+        baseline=comparison.before.run_id if comparison else "",
+        mode=demand.mode,
+        measure=demand.measure,
+        delta=demand.delta,
+        difference=estimate,
+    )
+
+
+def _demanded(planned: Gates, given: Gates | None) -> Gates:
+    """A threshold that is given takes the place of the plan's; the others stay."""
+    members = {} if given is None else {name: limit for name, limit in msgspec.structs.asdict(given).items() if limit is not None}
+    return msgspec.structs.replace(planned, **members)
+
+
+def _span(comparison: Comparison, demand: Demand) -> float:
+    """Length of the scale that the differences are on."""
+    return comparison.span if demand.measure == "score" else 1.0
+
+
+def _word(findings: list[Finding]) -> Word:
+    """The gravest word; an improvement is one only where nothing speaks against the run."""
+    words = {finding.word for finding in findings}
+    if "IMPROVED" in words and not words & {"REGRESSION", "WARNING"}:
+        return "IMPROVED"
+    return next(word for word in _GRAVITY if word in words)
+
+
+def _thresholds(gates: Gates, summary: dict[str, Any]) -> list[Finding]:
+    """Missed thresholds fail the run; one that is reached by luck, for all that the interval tells, is a warning."""
+    verdict = check_gates(gates, summary)
+    found = [Finding("REGRESSION", reason, is_failure=True) for reason in verdict.reasons]
+    reached = (
+        ("pass rate", gates.pass_rate, summary["pass_rate"], _interval(summary, "pass_rate")),
+        _scored(gates, summary),
+    )
+    for name, limit, value, interval in reached:
+        if limit is None or value is None or any(reason.startswith(name) for reason in verdict.reasons):
+            continue
+        if interval is not None and interval["low"] < limit:
+            reason = f"{name} {value:.2f} reaches {limit:.2f}, but its 95 % interval begins at {interval['low']:.2f}"
+            found.append(Finding("WARNING", reason))
+        else:
+            found.append(Finding("PASS", f"{name} {value:.2f} reaches {limit:.2f}"))
+    if gates.max_error_rate is not None and not any(reason.startswith("error rate") for reason in verdict.reasons):
+        found.append(Finding("PASS", f"error rate {summary['error_rate'] or 0.0:.2f} is at most {gates.max_error_rate:.2f}"))
+    return found
+
+
+def _interval(summary: dict[str, Any], name: str) -> dict[str, Any] | None:
+    """The interval that counts clusters, where records hang together."""
+    found: dict[str, Any] | None = summary.get(f"{name}_cluster_interval") or summary.get(f"{name}_interval")
+    return found
+
+
+def _scored(gates: Gates, summary: dict[str, Any]) -> tuple[str, float | None, float | None, dict[str, Any] | None]:
+    """The figure that a score's threshold is about: the headline of a profile where the run has one."""
+    profile = summary.get("profile")
+    if profile is None:
+        return "mean score", gates.min_score, summary["raw_score_mean"], _interval(summary, "raw_score_mean")
+    return str(profile["id"]), gates.min_score, profile["headline"], _interval(profile, "headline")
+
+
+def _incomplete(summary: dict[str, Any]) -> list[Finding]:
+    """A run that was cancelled has not seen all its records, and a gate is about all of them."""
+    cancelled, total = summary["cancelled_records"], summary["total_records"]
+    if not cancelled:
+        return []
+    return [Finding("WARNING", f"{cancelled:,} of {total:,} records were cancelled: the run is not complete", is_failure=True)]
+
+
+def _difference(estimate: Estimate, demand: Demand, *, span: float) -> Finding:
+    name, interval = _NAMES[demand.measure], estimate.interval
+    if interval is None:
+        return Finding("WARNING", f"the {name} cannot be compared: {estimate.reason}", is_failure=demand.mode != "absolute")
+    shown = f"{name} {estimate.value or 0.0:+.2f} against the baseline, 95 % interval [{interval.low:+.2f}, {interval.high:+.2f}]"
+    if decide(interval) == "improved":
+        return Finding("IMPROVED", f"{shown}: better")
+    if demand.mode == "superiority":
+        return _not_superior(interval, shown)
+    if demand.mode == "non-inferiority":
+        return _inferiority(interval, shown, delta=demand.delta or 0.0)
+    if decide(interval) == "worse":
+        return Finding("REGRESSION", f"{shown}: worse", is_failure=True)
+    if (estimate.value or 0.0) < -NOTICEABLE_LOSS * span:
+        return Finding("WARNING", f"{shown}: a loss is seen, and so few records cannot tell whether it is one")
+    return Finding("PASS", f"{shown}: no loss can be shown")
+
+
+def _not_superior(interval: Interval, shown: str) -> Finding:
+    if decide(interval) == "worse":
+        return Finding("REGRESSION", f"{shown}: worse, and better was demanded", is_failure=True)
+    return Finding("WARNING", f"{shown}: better was demanded, and is not shown", is_failure=True)
+
+
+def _inferiority(interval: Interval, shown: str, *, delta: float) -> Finding:
+    match decide(interval, margin=delta):
+        case "worse":
+            return Finding("REGRESSION", f"{shown}: worse by more than {delta:g}", is_failure=True)
+        case "not_worse":
+            return Finding("PASS", f"{shown}: a loss of more than {delta:g} is excluded")
+        case _:
+            reason = f"{shown}: a loss of more than {delta:g} cannot be excluded"
+            return Finding("WARNING", reason, is_failure=True)
+
+
+def _left_out(comparison: Comparison) -> list[Finding]:
+    """Records of the baseline that say nothing about the run, and settings that are not the same."""
+    kinds = (
+        (comparison.missing.count, "are not in the run"),
+        (comparison.changed.count, "have other contents"),
+        (comparison.unscored.count, "have no grade in one of the runs"),
+    )
+    total = comparison.before.records
+    found = [
+        Finding("WARNING", f"{count:,} of {total:,} records of the baseline {words}")
+        for count, words in kinds
+        if total and count / total > MAX_LEFT_OUT
+    ]
+    return found + [Finding("WARNING", note) for note in comparison.notes if note.startswith("'")]

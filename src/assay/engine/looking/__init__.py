@@ -1,0 +1,1 @@
+"""Runs and records for whoever looks at them, finished or under way."""

@@ -1,0 +1,38 @@
+"""One dataset of a run file or an option into those of its files, where it names a folder or a pattern."""
+
+import glob
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from assay.datasets.finding import files_in, files_like
+from assay.engine.planning.inputs import file_stem
+from assay.engine.planning.run_file import DatasetEntry
+
+
+def names_files(place: Path) -> bool:
+    """True for a folder, and for a pattern that is not itself the name of a file."""
+    return place.is_dir() or (glob.has_magic(str(place)) and not place.exists())
+
+
+def dataset_files(
+    entry: DatasetEntry, place: Path, *, is_any: bool, besides: Path, on_skip: Callable[[str], None]
+) -> list[DatasetEntry]:
+    """An entry for each file, in the order of their names; raises UsageProblem where there is none.
+
+    Of a folder only files that show a contract count, unless any is wanted, and none of the folder `besides`.
+    """
+    found = files_in(place, on_skip=on_skip, is_any=is_any, besides=besides) if place.is_dir() else files_like(str(place))
+    files = [Path(path) for path in found]
+    folder = place if place.is_dir() else Path(os.path.commonpath([file.parent for file in files]))
+    entries: list[DatasetEntry] = []
+    names: set[str] = set()
+    for file in files:
+        name = (file.relative_to(folder).parent / file_stem(file.name)).as_posix()
+        if name in names:
+            name = file.relative_to(folder).as_posix()
+        names.add(name)
+        entries.append(msgspec.structs.replace(entry, path=str(file), name=f"{entry.name}/{name}" if entry.name else name))
+    return entries

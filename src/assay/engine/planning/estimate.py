@@ -1,0 +1,213 @@
+"""What a run would cost before anybody is asked: its calls, the tokens of its prompts, and the prices that are known.
+
+The prompts are those that the run itself would send, made by its own graders. How long answers will be nobody knows beforehand,
+so that an estimate says what it took for granted. A price that is not known is not guessed.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from math import ceil, fsum
+
+import msgspec
+
+from assay.core.ask import Ask, Reply, Stage, Usage
+from assay.core.case import Case
+from assay.core.outcome import GradingFailure
+from assay.core.plan import BATCH_KINDS, BatchPlan, ModelPlan, Plan, ProviderPlan
+from assay.engine.planning.attachments import folder_of
+from assay.engine.planning.inputs import DatasetInput, cases_of
+from assay.engine.planning.plans import PlannedRuns
+from assay.engine.planning.plugins import OpenPlugins
+from assay.engine.planning.selection import merged, rules_of, selector_for
+from assay.engine.planning.token_counts import ANSWER_TOKENS, BYTES_PER_TOKEN, VERDICT_TOKENS
+from assay.grading import GradingSettings, settings_of, start
+from assay.models.batching import batch_limits
+from assay.models.prices import is_paid, tariff_of, usage_cost
+
+SAMPLED = 400
+"""Records whose prompts are made; of more records every so many-th."""
+LINE_BYTES = 200
+"""Of a request in a batch beside its messages, about."""
+
+_ANSWER = Reply(text="x" * ANSWER_TOKENS * BYTES_PER_TOKEN)
+"""Stands for the candidate's answer in the prompts of judges."""
+
+
+class ModelEstimate(msgspec.Struct, frozen=True, kw_only=True):
+    """What one model would be asked, and what that costs."""
+
+    stage: Stage
+    model: str
+    calls: int
+    """Without retries; of judges who are only asked when another is unsure, none."""
+    input_tokens: int
+    output_tokens: int
+    """As many as are taken for granted, or fewer where the model may not say so much."""
+    cost: float | None
+    """US dollars; None where the price is not known."""
+    is_free: bool = False
+    """Nobody wants money for these calls: a scripted, recorded or local model."""
+    batches: int = 0
+    """So many batches of the provider hold these calls, about; 0 where they are made one by one."""
+    live_cost: float | None = None
+    """Of calls in batches: what they would cost one by one."""
+    is_assumed: bool = False
+    """The price of batches is not listed, and half of the usual one is taken for granted."""
+
+
+class CostEstimate(msgspec.Struct, frozen=True, kw_only=True):
+    """What the runs of one request would cost."""
+
+    models: tuple[ModelEstimate, ...]
+    calls: int
+    cost: float | None
+    """US dollars for all calls; None where the price of some is not known."""
+    known_cost: float
+    """US dollars for those calls whose price is known."""
+    records: int
+    """Records that would be evaluated."""
+    sampled: int
+    """Records whose prompts were made for this estimate; the others are taken to be like them."""
+    answer_tokens: int = ANSWER_TOKENS
+    verdict_tokens: int = VERDICT_TOKENS
+
+
+class _Load(msgspec.Struct):
+    """What a model is asked by the sampled records."""
+
+    calls: int = 0
+    bytes: int = 0
+
+
+_Loads = dict[tuple[Stage, str], _Load]
+
+
+def estimate_cost(planned: PlannedRuns, *, environ: Mapping[str, str], now: float) -> CostEstimate:
+    """The calls and the cost of planned runs, without a call."""
+    settings = [OpenPlugins(plan, planned.plugins).into(settings_of(plan)) for plan in planned.plans]
+    loads: list[_Loads] = [{} for _ in planned.plans]
+    sampled = 0
+    for case, attachments in _sample(planned):
+        sampled += 1
+        for own, load in zip(settings, loads, strict=True):
+            _add_asks(case, own, attachments=attachments, loads=load)
+    pricing = _Pricing(environ, datetime.fromtimestamp(now, UTC))
+    scale = planned.valid_records / max(sampled, 1)
+    models: list[ModelEstimate] = []
+    for plan, load in zip(planned.plans, loads, strict=True):
+        models += pricing.models(plan, load, scale * plan.repeat)
+    costs = [model.cost for model in models if model.cost is not None]
+    return CostEstimate(
+        models=tuple(models),
+        calls=sum(model.calls for model in models),
+        cost=fsum(costs) if len(costs) == len(models) else None,
+        known_cost=fsum(costs),
+        records=planned.valid_records,
+        sampled=sampled,
+    )
+
+
+_Texts = dict[str, str]
+
+
+def _sample(planned: PlannedRuns) -> Iterator[tuple[Case, _Texts]]:
+    """Every so many-th of the selected cases, with the texts of its attachments, one at a time."""
+    step = max(1, ceil(planned.valid_records / SAMPLED))
+    return ((case, _attachments(case, dataset)) for number, (case, dataset) in enumerate(_selected(planned)) if number % step == 0)
+
+
+def _selected(planned: PlannedRuns) -> Iterator[tuple[Case, DatasetInput]]:
+    """The valid cases that take part, in the order of the run."""
+    rules = rules_of(planned.plans[0])
+    selector = selector_for(rules, planned.inputs)
+    for number, dataset in enumerate(planned.inputs):
+        for entry in merged(cases_of(dataset, is_recorded=rules.is_recorded), dataset.broken):
+            if selector.is_full:
+                return
+            if isinstance(entry, int):
+                selector.takes(number, None, None)
+            elif selector.takes(number, entry.id, entry.metadata):
+                yield entry, dataset
+
+
+def _attachments(case: Case, dataset: DatasetInput) -> _Texts:
+    """They were all read when the run was planned; one that has changed since then is the run's to complain about."""
+    pinned = dataset.attachments.pinned(folder_of(dataset.plan), case.attachments)
+    return {attachment.path: dataset.attachments.kept(attachment.sha256) or "" for attachment in pinned}
+
+
+def _add_asks(case: Case, settings: GradingSettings, *, attachments: _Texts, loads: _Loads) -> None:
+    """What the candidate gets, and what judges get about an answer of the usual length."""
+    flow = start(case, settings, attachments=attachments)
+    try:
+        _add(next(flow), loads)
+        _add(flow.send((_ANSWER,)), loads)
+    except (StopIteration, GradingFailure):
+        # Graded without a judge, or not to be graded at all.
+        return
+    flow.close()
+
+
+def _add(asks: tuple[Ask, ...], loads: _Loads) -> None:
+    for ask in asks:
+        # An answer that is given has no messages: nobody is asked for it.
+        if ask.messages:
+            load = loads.setdefault((ask.stage, ask.model), _Load())
+            load.calls += 1
+            load.bytes += sum(len(message.content.encode("utf-8", "replace")) for message in ask.messages)
+
+
+class _Pricing:
+    """Loads of models into tokens and dollars, by the prices of one moment."""
+
+    def __init__(self, environ: Mapping[str, str], at: datetime) -> None:
+        self._environ = environ
+        self._at = at
+
+    def models(self, plan: Plan, loads: _Loads, scale: float) -> Iterator[ModelEstimate]:
+        """The candidate's and the judges' share, where they are asked."""
+        named: tuple[tuple[Stage, ModelPlan], ...] = (
+            ("candidate", plan.candidate),
+            *(("judge", judge) for judge in plan.judges),
+        )
+        providers = {provider.name: provider for provider in plan.providers}
+        for stage, model in named:
+            load = loads.get((stage, model.name))
+            if load is not None:
+                provider = providers[model.provider]
+                estimate = self._model(stage, model, provider=provider, load=load, scale=scale)
+                is_batched = stage == "candidate" and plan.batch is not None and provider.kind in BATCH_KINDS
+                yield self._in_batches(estimate, plan, provider=provider, load=load) if is_batched else estimate
+
+    def _in_batches(self, estimate: ModelEstimate, plan: Plan, *, provider: ProviderPlan, load: _Load) -> ModelEstimate:
+        """The same calls handed in together."""
+        limits = batch_limits(provider.kind, plan.batch or BatchPlan())
+        size = (load.bytes / load.calls + LINE_BYTES) * estimate.calls
+        tariff = tariff_of(provider, plan.candidate, environ=self._environ, at=self._at, is_batch=True)
+        used = Usage(input_tokens=estimate.input_tokens // estimate.calls, output_tokens=estimate.output_tokens // estimate.calls)
+        each = None if tariff is None else usage_cost(tariff, used)
+        return msgspec.structs.replace(
+            estimate,
+            batches=ceil(max(estimate.calls / limits.requests, size / limits.bytes)),
+            live_cost=estimate.cost,
+            cost=None if each is None else each * estimate.calls,
+            is_assumed=tariff is not None and tariff.is_assumed,
+        )
+
+    def _model(self, stage: Stage, model: ModelPlan, *, provider: ProviderPlan, load: _Load, scale: float) -> ModelEstimate:
+        said = ANSWER_TOKENS if stage == "candidate" else VERDICT_TOKENS
+        said = min(said, model.parameters.max_tokens or said)
+        asked = ceil(load.bytes / BYTES_PER_TOKEN / load.calls)
+        calls = round(load.calls * scale)
+        is_free = not is_paid(provider)
+        tariff = None if is_free else tariff_of(provider, model, environ=self._environ, at=self._at)
+        each = 0.0 if is_free else None if tariff is None else usage_cost(tariff, Usage(input_tokens=asked, output_tokens=said))
+        return ModelEstimate(
+            stage=stage,
+            model=model.name,
+            calls=calls,
+            input_tokens=asked * calls,
+            output_tokens=said * calls,
+            cost=None if each is None else each * calls,
+            is_free=is_free,
+        )

@@ -1,0 +1,175 @@
+"""The datasets of a run: a file is validated once, and its report, bytes and plan stay together."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path, PurePath
+from typing import Any
+
+import msgspec
+
+from assay.core.case import Attachment, Case, Task
+from assay.core.errors import UsageProblem
+from assay.core.installed_plugins import reopened
+from assay.core.plan import DatasetPlan, PluginPlan
+from assay.core.plugin import Plugin
+from assay.core.report import Report
+from assay.datasets import CONTRACTS, read
+from assay.datasets.batch_v1.rules import HEAD_FIELDS
+from assay.datasets.config import ValidationConfig
+from assay.datasets.source import Source, filled_lines, open_source
+from assay.engine.planning.attachments import Attachments
+from assay.engine.planning.conversations import replayed
+from assay.grading import kind_for, kind_of, needs_judge
+
+_SCHEMA_VERSIONS: dict[str, str] = {
+    "legal_eval_v1": "legal_eval_v1",
+    "golden_v1": "golden_v1",
+    "conversation_v1": "conversation_v1",
+}
+"""What the contracts without a schema version of their own are called."""
+
+
+class DatasetInput(msgspec.Struct, frozen=True):
+    """One dataset, read and validated."""
+
+    plan: DatasetPlan
+    source: Source
+    report: Report
+    attachments: Attachments = msgspec.field(default_factory=Attachments)
+    """What was read of its attachments; the datasets of a run share it."""
+
+    @property
+    def broken(self) -> set[int]:
+        """Indexes of the records that broke their contract; of conversations for conversation_v1."""
+        is_conversation = self.plan.contract == "conversation_v1"
+        return {
+            (issue.conversation or 0) if is_conversation else issue.index or 0
+            for issue in self.report.issues
+            if issue.severity == "error"
+        }
+
+
+class Glance(msgspec.Struct, frozen=True):
+    """What selection needs to know of a valid record."""
+
+    index: int
+    id: str
+    task: str
+    is_judged: bool
+    """A judge has to grade it."""
+    metadata: dict[str, Any]
+    policy_id: str = ""
+    attachments: tuple[Attachment, ...] = ()
+    kind: str = ""
+    """How it is graded."""
+
+
+def read_dataset(path: Path, contract: str | Plugin = "auto", *, config: ValidationConfig | None = None) -> tuple[Source, Report]:
+    """The source at a path and the one report on it; raises SourceUnreadable and UsageProblem."""
+    source = open_source(path)
+    return source, read(source, contract, config=config or ValidationConfig())
+
+
+def dataset_plan(source: Source, report: Report, *, name: str) -> DatasetPlan:
+    """How the plan names a dataset whose contract is known."""
+    assert report.contract is not None
+    sha256 = source.sha256()
+    version = {"batch_v1": "dataset_version", "golden_v1": "version"}.get(report.contract, "")
+    return DatasetPlan(
+        path=source.name,
+        contract=report.contract,
+        dataset_id=str(report.head["dataset_id"]) if report.contract == "batch_v1" else name,
+        # A file without a version is known by its content, not by a name that outlives it.
+        dataset_version=str(report.head[version]) if version else f"sha256:{sha256[:12]}",
+        schema_version=_SCHEMA_VERSIONS.get(report.contract) or str(report.head.get("schema_version", report.contract)),
+        sha256=sha256,
+        name=name,
+        **_own_words(report),
+    )
+
+
+def _own_words(report: Report) -> dict[str, Any]:
+    """What a document of batch_v1 says of itself beside its id and versions."""
+    head = report.head if report.contract == "batch_v1" else {}
+    ignored = tuple(name for name in head if name not in HEAD_FIELDS)
+    return {"created_at": str(head.get("created_at", "")), "metadata": head.get("metadata") or {}, "ignored_fields": ignored}
+
+
+def reread(plan: DatasetPlan, plugins: Sequence[PluginPlan] = ()) -> DatasetInput:
+    """The dataset of an existing plan; raises UsageProblem when the file, or the code of its contract, is not what it was."""
+    contract = plan.contract if plan.contract in CONTRACTS else _contract_among(plugins, plan.contract)
+    source, report = read_dataset(Path(plan.path), contract, config=msgspec.convert(plan.validation, ValidationConfig))
+    if source.sha256() != plan.sha256:
+        raise UsageProblem(f"'{plan.path}' has changed since the run was planned", hint="bring the file back, or start a new run")
+    return DatasetInput(plan, source, report)
+
+
+def _contract_among(plugins: Sequence[PluginPlan], name: str) -> Plugin:
+    wanted = next(plugin for plugin in plugins if (plugin.kind, plugin.name) == ("contract", name))
+    return reopened(wanted)
+
+
+def file_stem(path: str) -> str:
+    """The file's name without its endings `.gz` and `.jsonl` or such."""
+    name = PurePath(path).name.removesuffix(".gz")
+    return PurePath(name).stem or name
+
+
+def cases_of(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Case]:
+    """The valid cases; a conversation gives one for each reply, which is the answer where it is taken as recorded."""
+    if dataset.plan.contract == "conversation_v1":
+        return replayed(dataset.report.cases, is_recorded=is_recorded)
+    return dataset.report.cases
+
+
+class _AttachmentRow(msgspec.Struct):
+    """An attachment as a dataset writes it; whatever else it has is none of ours."""
+
+    path: str
+
+
+class _Row(msgspec.Struct):
+    """The members of a legal_eval_v1 row that selection looks at."""
+
+    id: str
+    task_type: str
+    metadata: dict[str, Any] = {}
+    attachments: tuple[_AttachmentRow, ...] | None = None
+
+
+_decode_row = msgspec.json.Decoder(_Row).decode
+
+
+def glances(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Glance]:
+    """The valid records at a glance, which for long JSONL files costs a fifth of their cases."""
+    if dataset.plan.contract != "legal_eval_v1":
+        for case in cases_of(dataset, is_recorded=is_recorded):
+            yield Glance(case.index, case.id, case.task, needs_judge(case), case.metadata, kind=kind_of(case) or "")
+        return
+    broken = dataset.broken
+    # Loaded here: no other contract needs it.
+    tasks: Mapping[str, Task] = import_module("assay.datasets.legal_eval_v1.rules").TASKS
+    for index, line in enumerate(filled_lines(dataset.source)):
+        if index not in broken:
+            row = _decode_row(line.content)
+            task, policy_id = tasks[row.task_type], row.metadata.get("policy_id", "")
+            attachments = tuple(Attachment(attachment.path) for attachment in row.attachments or ())
+            kind = kind_for("legal_eval_v1", task) or ""
+            yield Glance(index, row.id, task, task != "mcq", row.metadata, policy_id, attachments, kind)
+
+
+def place_of(dataset: DatasetInput, index: int) -> str:
+    """Where a record stands, as people look for it."""
+    path = shown_path(dataset.plan.path)
+    if dataset.plan.contract == "legal_eval_v1":
+        line = next(line for position, line in enumerate(filled_lines(dataset.source)) if position == index)
+        return f"{path}:{line.number}"
+    members = {"batch_v1": "records", "golden_v1": "cases", "conversation_v1": "conversations"}
+    member = members.get(dataset.plan.contract, "row ")
+    return f"{path} {member}[{index}]"
+
+
+def shown_path(path: str) -> str:
+    """A path as people in this folder would write it."""
+    place = Path(path)
+    return str(place.relative_to(Path.cwd())) if place.is_relative_to(Path.cwd()) else path

@@ -1,0 +1,96 @@
+"""Code of others in a plan: found by its names, refused where it may not be named, and listed with what is known of it."""
+
+from collections.abc import Sequence
+
+from assay.core.case import BUILT_IN
+from assay.core.errors import UsageProblem
+from assay.core.installed_plugins import find_plugin, installed_plugin
+from assay.core.issue import Path as Steps
+from assay.core.plan import ModelPlan, PluginKind, PluginPlan
+from assay.core.plugin import Plugin, uncomparable
+from assay.datasets import CONTRACTS, resolve_contract
+from assay.datasets.own_contract import given_contract, named_contract
+from assay.datasets.source import Source
+from assay.engine.planning.plugins import built_in
+from assay.engine.planning.request import Settings
+from assay.engine.planning.run_file import DatasetEntry, ModelEntry
+
+
+class OwnCode:
+    """The plugins of a request while its plans come together; what is wrong with one is noted in the settings."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.plugins: dict[tuple[PluginKind, str], Plugin] = {}
+        value = settings.value
+        self.policy = self.find("policy", value.policy, ("policy",)) if value.policy else None
+        self.grader = self.find("grader", value.grader, ("grader",)) if value.grader else None
+        if self.policy is not None and self.policy.plan.grades:
+            if value.grader:
+                settings.add(("grader",), f"the policy '{value.policy}' grades by itself; leave one of them out")
+            self.grader = self.policy
+        if self.grader is not None and value.profile is not None:
+            settings.add(("grader",), f"the profile '{value.profile}' scores by its own rules, which a grader is not part of")
+
+    def find(self, kind: PluginKind, name: str, path: Steps) -> Plugin | None:
+        """The code of that name; None where there is none, which is noted."""
+        settings = self._settings
+        try:
+            if not settings.may_name(path, name):
+                raise UsageProblem(f"code cannot be named here: '{name}'")
+            folder = settings.folder(path)
+            found = settings.given.get((kind, name)) or find_plugin(kind, name, folder=folder, built_in=built_in(kind))
+        except UsageProblem as problem:
+            settings.add(path, f"{problem.message}{f' ({problem.hint})' if problem.hint else ''}")
+            return None
+        self.plugins[kind, name] = found
+        return found
+
+    def is_model(self, entry: ModelEntry) -> bool:
+        """True for the name of an installed model, which needs no provider before it."""
+        if entry.provider or entry.model in built_in("model"):
+            return False
+        try:
+            return installed_plugin("model", entry.model) is not None
+        except UsageProblem:
+            # It is one, and cannot be loaded: whoever loads it says why.
+            return True
+
+    def contract(self, path: Steps, entry: DatasetEntry, source: Source) -> str | Plugin:
+        """The contract of a dataset, which may be code; data that somebody sends here chooses none. Raises UsageProblem."""
+        settings = self._settings
+        named = entry.contract or settings.contract or ("auto" if settings.may_name(path, "") else BUILT_IN)
+        if not isinstance(named, str):
+            found: str | Plugin | None = given_contract(named, built_in=CONTRACTS)
+        elif named in (*CONTRACTS, BUILT_IN):
+            found = named
+        elif named == "auto":
+            found = resolve_contract(source, named)
+        else:
+            found = named_contract(named, built_in=CONTRACTS, folder=settings.folder(path))
+        if isinstance(found, Plugin):
+            self.plugins["contract", found.plan.name] = found
+        return found or named
+
+    def used_by(self, models: Sequence[ModelPlan]) -> tuple[PluginPlan, ...]:
+        """The code that a run with these models uses."""
+        named = {("model", model.model) for model in models}
+        return tuple(plugin.plan for key, plugin in self.plugins.items() if key[0] != "model" or key in named)
+
+    def needs_judge(self, judged: int) -> bool:
+        """True when a judge is needed, for so many records that one would grade; a grader that is not found has said so."""
+        if self.grader is not None:
+            return self.grader.plan.asks_judges
+        return bool(judged) and not self._settings.value.grader
+
+    def notes(self) -> list[str]:
+        """What should be known of it, and keeps no run from starting."""
+        has_prompt = self.policy is not None and self._settings.value.run.system_prompt
+        asks = self.grader is not None and self.grader.plan.asks_judges
+        name = self._settings.value.policy
+        plans = [plugin.plan for plugin in self.plugins.values() if plugin.plan.token]
+        return [
+            *(f"only this process can go on with the run: {uncomparable(plan)}" for plan in plans),
+            *([f"the policy '{name}' says all that candidates get, so that the system prompt is not sent"] if has_prompt else []),
+            *(["the grader asks judges as often as it likes; an estimate counts its first questions only"] if asks else []),
+        ]

@@ -1,0 +1,498 @@
+"""Requests into plans: everything that can be known before the first call is checked here, and told all at once."""
+
+import hashlib
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+
+import msgspec
+
+from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
+from assay.core.issue import Path as Steps
+from assay.core.plan import (
+    CONTRACT_GATES,
+    FUNCTIONS,
+    BatchPlan,
+    Gates,
+    ModelPlan,
+    PanelPlan,
+    Parameters,
+    Plan,
+    ResponseSource,
+    RetryPlan,
+    StageLimits,
+    function_model,
+)
+from assay.core.plugin import Plugin
+from assay.core.report import Report
+from assay.datasets import CONTRACTS
+from assay.engine.places.folders import check_place, folders_of
+from assay.engine.planning.attachments import folder_of
+from assay.engine.planning.dataset_reading import DatasetReading, on_invalid
+from assay.engine.planning.inputs import DatasetInput, shown_path
+from assay.engine.planning.own_code import OwnCode
+from assay.engine.planning.providers import BadName, find_provider, kind_of, model_plan, used_providers
+from assay.engine.planning.request import PlanProblems, RunRequest, Settings
+from assay.engine.planning.responses import FIRST, ResponseFile, listed, load_responses
+from assay.engine.planning.run_file import MlflowSection, ModelEntry, ProviderEntry
+from assay.engine.planning.selection import Rules, rules_of, selected_ids
+from assay.engine.planning.survey import HasAnswer, Survey, survey
+from assay.engine.sealing.eval_run import EVAL_RESULTS, GOLDEN_MAX_TOKENS, why_no_eval_run
+from assay.metrics.profiles import Profile, profile_of
+from assay.models import check_models
+
+RECORDED = "recorded"
+"""What the speaker of a recorded conversation is called where no candidate is named."""
+
+
+class PlannedRuns(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs of one request: one plan for each candidate, over the same datasets."""
+
+    plans: tuple[Plan, ...]
+    runs_dir: str
+    inputs: tuple[DatasetInput, ...]
+    """The datasets as they were validated; `prepared_records` takes them instead of reading the files again."""
+    valid_records: int
+    invalid_records: int
+    judged_records: int = 0
+    """Valid records that a judge has to grade, with one call for each criterion."""
+    plugins: tuple[Plugin, ...] = ()
+    """Code of others that the runs use, loaded."""
+    mlflow: MlflowSection | None = None
+    """Where the run file wants finished runs pushed to."""
+    notes: tuple[str, ...] = ()
+    """What does not keep a run from starting, but should be known."""
+
+    @property
+    def suite(self) -> str:
+        """The id that groups the runs of several candidates; empty for one."""
+        return self.plans[0].suite
+
+
+def plan_runs(request: RunRequest, *, environ: Mapping[str, str], now: float, new_run_id: Callable[[], str]) -> PlannedRuns:
+    """The runs that a request describes; raises PlanProblems with everything that is wrong, SourceUnreadable without a run file."""
+    planner = _Planner(Settings(request), environ)
+    planner.read_datasets()
+    planner.name_models()
+    planner.load_responses()
+    plans = planner.plans(suite_of(planner.candidates, now), new_run_id)
+    surveyed = planner.survey(plans)
+    problems = [*planner.settings.problems, *(problem for plan in plans for problem in check_models(plan, environ=environ))]
+    if problems or surveyed is None:
+        raise PlanProblems(list(dict.fromkeys(problems)), refused=planner.refused)
+    return PlannedRuns(
+        plans=plans,
+        runs_dir=str(planner.runs_dir),
+        inputs=tuple(planner.inputs),
+        valid_records=surveyed.valid,
+        invalid_records=surveyed.broken,
+        judged_records=0 if planner.code.grader else surveyed.judged,
+        plugins=tuple(planner.code.plugins.values()),
+        mlflow=planner.settings.value.mlflow,
+        notes=(*planner.notes, *surveyed.notes),
+    )
+
+
+class ListedRecord(msgspec.Struct, frozen=True):
+    """A valid record that takes part in a run."""
+
+    record_id: str
+    sample: int | None = None
+    """Which of several answers to it is meant, from 0; None where it is asked once."""
+
+
+class ListedRecords(msgspec.Struct, frozen=True):
+    """What a request is about, before anybody looks at its models."""
+
+    records: tuple[ListedRecord, ...]
+    """In the order of the run."""
+    gates: Gates
+    """Those that the request itself sets, without the defaults of a contract."""
+
+
+def list_records(request: RunRequest, *, environ: Mapping[str, str]) -> ListedRecords:
+    """The valid records that a request selects, without a look at its models; raises PlanProblems, SourceUnreadable."""
+    planner = _Planner(Settings(request), environ)
+    planner.read_datasets()
+    if planner.settings.problems:
+        raise PlanProblems(list(dict.fromkeys(planner.settings.problems)), refused=planner.refused)
+    rules = planner.rules()
+    samples = [None] if rules.repeat == 1 else range(rules.repeat)
+    records = tuple(ListedRecord(found, sample) for found in selected_ids(rules, planner.inputs) for sample in samples)
+    return ListedRecords(records, Gates(**msgspec.to_builtins(planner.settings.value.gates)))
+
+
+def suite_of(candidates: list[ModelPlan], now: float) -> str:
+    """The id that groups the runs of several candidates; empty for one."""
+    if len(candidates) < 2:
+        return ""
+    names = hashlib.sha256("\n".join(candidate.name for candidate in candidates).encode()).hexdigest()[:8]
+    return time.strftime("suite_%Y%m%dT%H%M%SZ_", time.gmtime(now)) + names
+
+
+class _Planner:
+    """The parts of the plans while they come together."""
+
+    def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
+        self.settings = settings
+        self.inputs: list[DatasetInput] = []
+        self.refused: list[Report] = []
+        self.candidates: list[ModelPlan] = []
+        self.judges: list[ModelPlan] = []
+        self.code = OwnCode(settings)
+        self.notes = self.code.notes()
+        self._environ = environ
+        self._declared = self._providers()
+        self._responses: ResponseFile | None = None
+        self.profile = profile_of(settings.value.profile, is_compat=settings.value.compat)
+        if settings.value.compat and self.profile is None and not settings.is_wrong(("profile",)):
+            settings.add(("compat",), "compat says how a profile treats failures, and no profile is named")
+        run = settings.value.run
+        self.runs_dir = (
+            (settings.folder(("run", "runs_dir")) / run.runs_dir).absolute() if run.runs_dir else Path("runs").absolute()
+        )
+
+    def _providers(self) -> dict[str, ProviderEntry]:
+        providers = self.settings.value.providers
+        self._check_unique("providers", [(("providers", index), entry.name) for index, entry in enumerate(providers)])
+        return {entry.name: entry for entry in providers}
+
+    def _check_unique(self, section: str, names: Iterable[tuple[Steps, str]]) -> None:
+        first: set[str] = set()
+        for path, name in names:
+            if name in first:
+                self.settings.add(path, f"the name '{name}' is taken by an earlier entry of {section}")
+            first.add(name)
+
+    # Datasets
+
+    def read_datasets(self) -> None:
+        """Validate every dataset once."""
+        entries = self.settings.datasets()
+        if not entries and not self.settings.is_wrong(("datasets",)):
+            is_given = bool(self.settings.value.datasets)
+            self.settings.add(("datasets",), "every dataset is disabled" if is_given else "no dataset is named")
+        reading = DatasetReading(self.settings, self.code, runs_dir=self.runs_dir)
+        reading.read(entries)
+        self.inputs, self.refused = reading.inputs, reading.refused
+        self.notes += reading.notes
+        self._check_unique("datasets", [(("datasets",), dataset.plan.name) for dataset in self.inputs])
+        self._check_scale()
+        if not self._is_golden and any(dataset.plan.contract == "golden_v1" for dataset in self.inputs):
+            self.notes.append("the thresholds of golden_v1 are no gates here, because other datasets are in the run")
+
+    @property
+    def _is_golden(self) -> bool:
+        """All datasets are golden ones."""
+        return {dataset.plan.contract for dataset in self.inputs} == {"golden_v1"}
+
+    def _check_scale(self) -> None:
+        score = self.settings.value.gates.min_score
+        if self.code.grader is None and any(dataset.plan.contract not in CONTRACTS for dataset in self.inputs):
+            # Each record of another contract may be graded on a scale of its own.
+            return
+        highest = {self._highest(dataset.plan.contract) for dataset in self.inputs}
+        if score is None or not highest:
+            return
+        if self.profile is not None:
+            self._check_headline(score, self.profile)
+            return
+        if len(highest) > 1:
+            self.settings.add(
+                ("gates", "min_score"), "the datasets have different scales (0-1 and 1-5), so that no mean score is one"
+            )
+        elif score > max(highest) or (score < 1 and highest == {5}):
+            self.settings.add(
+                ("gates", "min_score"), f"{score:g} is not on the scale {'0-1' if highest == {1} else '1-5'} of the datasets"
+            )
+
+    def _check_headline(self, score: float, profile: Profile) -> None:
+        if not profile.has_on_scale(score):
+            self.settings.add(
+                ("gates", "min_score"), f"{score:g} is not on the scale {profile.scale} of the profile '{profile.id}'"
+            )
+
+    def _highest(self, contract: str) -> int:
+        """The best score: 1 where an answer is compared with a reference or rubric, 5 where it is judged as such."""
+        is_compared = (
+            self.code.grader is not None
+            or contract == "legal_eval_v1"
+            or (contract == "conversation_v1" and self._source == "sampled")
+        )
+        return 1 if is_compared else 5
+
+    # Models
+
+    def name_models(self) -> None:
+        """Candidates and judges by the names that the run file or the options give them."""
+        self.candidates = self._models("candidates")
+        self.judges = self._models("judges")
+        for judge in self.judges:
+            if any(judge.name == candidate.name and judge != candidate for candidate in self.candidates):
+                self.settings.add(("judges",), f"a candidate with other parameters is called '{judge.name}' too; give one a name")
+        if any(dataset.plan.contract == "golden_v1" for dataset in self.inputs):
+            warm = [model.name for model in (*self.candidates, *self.judges) if model.parameters.temperature]
+            self.notes += [f"golden_v1 wants temperature 0, which '{name}' does not have" for name in warm]
+        self._check_panel()
+        self._warn_of_equal_answers()
+
+    def _models(self, section: str) -> list[ModelPlan]:
+        named: list[tuple[Steps, ModelPlan]] = []
+        for path, entry in self.settings.models(section):
+            try:
+                named.append((path, self._model(path, entry)))
+            except BadName as problem:
+                self.settings.add((*path, "provider" if entry.provider else "model"), str(problem))
+        self._check_unique(section, [(path, model.name) for path, model in named])
+        return [model for _, model in named]
+
+    def _model(self, path: Steps, entry: ModelEntry) -> ModelPlan:
+        try:
+            plan = model_plan(entry, self._declared, folder=self.settings.folder(path))
+        except BadName:
+            if not self.code.is_model(entry):
+                raise
+            plan = model_plan(msgspec.structs.replace(entry, provider=FUNCTIONS), self._declared, folder=Path())
+        if kind_of(find_provider(plan.provider, self._declared)) == FUNCTIONS:
+            self.code.find("model", plan.model, path)
+            if plan.parameters != Parameters():
+                self.settings.add(path, f"'{plan.name}' is a function, which gets no parameters; leave them out")
+        return plan
+
+    def _check_panel(self) -> None:
+        panel, judges = self.settings.value.panel, len(self.judges)
+        if panel.quorum is not None and panel.quorum > max(judges, 1):
+            self.settings.add(("panel", "quorum"), f"{panel.quorum} judges must vote, but the run has {judges}")
+        if panel.escalate and judges < 2:
+            self.settings.add(("panel", "escalate"), "there is nobody to escalate to; name at least two judges")
+
+    def _warn_of_equal_answers(self) -> None:
+        """A model that does not sample says the same every time, and then repeating it tells nothing."""
+        if self.settings.value.repeat == 1 or self._source != "sampled":
+            return
+        for model in self.candidates:
+            steady = "temperature 0" if model.parameters.temperature == 0 else "a fixed seed" if model.parameters.seed else ""
+            if steady:
+                self.notes.append(
+                    f"'{model.name}' is asked {self.settings.value.repeat} times with {steady}: its answers may all be equal"
+                )
+
+    # Answers
+
+    @property
+    def _source(self) -> ResponseSource:
+        run = self.settings.value.run
+        contracts = {dataset.plan.contract for dataset in self.inputs}
+        is_recorded = contracts == {"conversation_v1"} and not self.settings.value.candidates
+        return run.response_source or ("prefilled" if run.responses else "part_of_conversation" if is_recorded else "sampled")
+
+    def load_responses(self) -> None:
+        """The given answers, where there are any, and the candidates that they name."""
+        run, source = self.settings.value.run, self._source
+        if source == "sampled" and run.responses:
+            self.settings.add(("run", "response_source"), "responses are given, but the response source is 'sampled'")
+        elif source == "prefilled" and not run.responses:
+            self.settings.add(("run", "response_source"), "the response source 'prefilled' needs a file: responses (--responses)")
+        elif source != "sampled" and run.responses:
+            self._load_file(run.responses)
+        elif source == "part_of_conversation":
+            self._take_recorded()
+        is_known_wrong = self.settings.is_wrong(("candidates",)) or self.settings.value.candidates
+        if not self.candidates and not is_known_wrong and source == "sampled":
+            self.settings.add(("candidates",), "no candidate is named; add candidates (--model provider/model)")
+        self._bound_answers()
+
+    def _bound_answers(self) -> None:
+        """golden_v1 states how long an answer may be, so that there is a limit; a judge that is the candidate stays the same."""
+        if self._is_golden:
+            self.judges = [_bounded(judge) if judge in self.candidates else judge for judge in self.judges]
+            self.candidates = [_bounded(candidate) for candidate in self.candidates]
+
+    def _load_file(self, path: str) -> None:
+        place: Steps = ("run", "responses")
+        try:
+            self._responses = load_responses((self.settings.folder(place) / path).absolute())
+        except SourceUnreadable as problem:
+            self.settings.add(place, problem.message)
+            return
+        self.settings.problems += listed(self._responses.problems)
+        names = list(self._responses.by_candidate)
+        if names == [""] and len(self.candidates) > 1:
+            self.settings.add(place, "an object of record id and text answers for one candidate, and the run has several")
+        elif self.candidates or self.settings.value.candidates:
+            self._name_strangers(names)
+        elif len(names) == 1:
+            self.candidates = [_given(names[0] or Path(path).stem)]
+        elif names:
+            self.settings.add(place, f"the file has answers of {', '.join(names)}; name the candidates of this run")
+
+    def _name_strangers(self, names: list[str]) -> None:
+        """Answers under a name that nobody has in this run are probably the ones that will be missed."""
+        missing = [model.name for model in self.candidates if model.name not in names and names != [""]]
+        if missing and names:
+            known = ", ".join(f"'{name}'" for name in names)
+            self.settings.add(("run", "responses"), f"the file has no answers of '{missing[0]}', but of {known}")
+
+    def _take_recorded(self) -> None:
+        if any(dataset.plan.contract != "conversation_v1" for dataset in self.inputs):
+            self.settings.add(("run", "response_source"), "only conversation_v1 has recorded replies; name a file of responses")
+        if self.settings.value.repeat > 1:
+            self.settings.add(("repeat",), "recorded replies were given once; name a candidate to ask it several times")
+        self.candidates = self.candidates or [_given(RECORDED)]
+
+    # Plans
+
+    def plans(self, suite: str, new_run_id: Callable[[], str]) -> tuple[Plan, ...]:
+        """One plan for each candidate."""
+        wanted = self.settings.value.run.id
+        ids = candidate_run_ids(wanted, self.candidates) if wanted else [new_run_id() for _ in self.candidates]
+        self._check_places(ids)
+        plans = tuple(self._plan(run_id, candidate, suite=suite) for run_id, candidate in zip(ids, self.candidates, strict=True))
+        reason = why_no_eval_run(plans[0]) if plans else ""
+        self.notes += [f"no {EVAL_RESULTS}: {reason}"] if reason else []
+        return plans
+
+    def _gates(self) -> tuple[Gates, tuple[str, ...]]:
+        """The gates, and the names of those that the contract sets: one that is about another score than the contract's is none."""
+        given = msgspec.to_builtins(self.settings.value.gates)
+        own = msgspec.structs.asdict(CONTRACT_GATES["golden_v1"]) if self._is_golden else {}
+        if self.profile is not None or self.code.grader is not None:
+            own.pop("min_score", None)
+        taken = tuple(name for name in own if given[name] is None)
+        return Gates(**{**given, **{name: own[name] for name in taken}}), taken
+
+    def _check_places(self, ids: list[str]) -> None:
+        """No candidate is asked when the run of another one could not be kept."""
+        for run_id in ids:
+            try:
+                check_place(folders_of(self.runs_dir, run_id))
+            except (UsageProblem, StoreUnavailable) as problem:
+                self.settings.add(("run", "id"), f"{problem.message}; {problem.hint}")
+
+    def _plan(self, run_id: str, candidate: ModelPlan, *, suite: str) -> Plan:
+        value, run = self.settings.value, self.settings.value.run
+        gates, default_gates = self._gates()
+        models = (candidate, *self.judges)
+        graders = () if self.code.grader is None else (function_model(self.code.grader.plan),)
+        return Plan(
+            run_id=run_id,
+            datasets=tuple(dataset.plan for dataset in self.inputs),
+            candidate=candidate,
+            judges=tuple(self.judges),
+            panel=PanelPlan(quorum=value.panel.quorum, escalate=value.panel.escalate, min_confidence=value.panel.min_confidence),
+            providers=used_providers((*models, *graders), self._declared, environ=self._environ),
+            response_source=self._source,
+            responses_path=self._responses.path if self._responses else "",
+            responses_sha256=self._responses.sha256 if self._responses else "",
+            system_prompt=run.system_prompt,
+            retry=RetryPlan(
+                max_attempts=value.retry.max_attempts, base_delay=value.retry.base_delay, max_delay=value.retry.max_delay
+            ),
+            concurrency=run.concurrency,
+            generation=StageLimits(concurrency=run.generation.concurrency, requests_per_minute=run.generation.requests_per_minute),
+            judging=StageLimits(concurrency=run.judging.concurrency, requests_per_minute=run.judging.requests_per_minute),
+            max_cost=value.max_cost,
+            gates=gates,
+            default_gates=default_gates,
+            profile=value.profile,
+            compat=value.compat,
+            slices=value.slices,
+            cluster_key=value.cluster_key,
+            pass_threshold=run.pass_threshold,
+            case_pass_score=run.case_pass_score,
+            rubric_mode=run.rubric_mode,
+            mcq_mode=run.mcq_mode,
+            criteria=tuple(dict.fromkeys(run.criteria)),
+            on_invalid="skip"
+            if any(on_invalid(value.on_invalid, dataset.plan.contract) == "skip" for dataset in self.inputs)
+            else "reject",
+            records=tuple(dict.fromkeys(value.records)),
+            limit=value.limit,
+            sample=value.sample,
+            seed=value.seed,
+            repeat=value.repeat,
+            keep_raw=run.keep_raw,
+            batch=self._batch(),
+            cache_dir=self._cache_dir(),
+            suite=suite,
+            plugins=self.code.used_by(models),
+        )
+
+    def _batch(self) -> BatchPlan | None:
+        batch = self.settings.value.batch
+        if batch is None or not batch.enabled:
+            return None
+        return BatchPlan(
+            fallback=batch.fallback, max_requests=batch.max_requests, max_bytes=batch.max_bytes, poll_seconds=batch.poll_seconds
+        )
+
+    def _cache_dir(self) -> str:
+        cache = self.settings.value.cache
+        if cache is None or not cache.enabled:
+            return ""
+        return str((self.settings.folder(("cache",)) / cache.folder).absolute() if cache.folder else self.runs_dir / ".cache")
+
+    # Records
+
+    def rules(self) -> Rules:
+        """What decides which records take part, whatever the models are."""
+        value = self.settings.value
+        is_recorded = self._source == "part_of_conversation" and not value.run.responses
+        datasets = tuple(dataset.plan for dataset in self.inputs)
+        return Rules(datasets, value.limit, value.sample, value.seed, is_recorded, value.repeat, frozenset(value.records))
+
+    def survey(self, plans: tuple[Plan, ...]) -> Survey | None:
+        """A look at the selected records; None where the datasets cannot even be read."""
+        if not self.inputs:
+            return None
+        rules = rules_of(plans[0]) if plans else Rules(tuple(dataset.plan for dataset in self.inputs))
+        surveyed = survey(
+            rules, self.inputs, answers=self._answers(), profile=self.profile, has_policy=self.code.policy is not None
+        )
+        self.settings.problems += surveyed.problems
+        if surveyed.benchmarked and self.settings.value.run.system_prompt:
+            self.notes.append(f"{surveyed.benchmarked:,} record(s) have a policy without a system prompt, so that they get none")
+        needs_judge = self.code.needs_judge(surveyed.judged)
+        if needs_judge and not self.judges and not self.settings.is_wrong(("judges",)) and not self.settings.value.judges:
+            some, more = self.inputs[:FIRST], len(self.inputs) - FIRST
+            names = ", ".join(f"'{dataset.plan.name}' ({dataset.plan.contract})" for dataset in some)
+            names += f" and {more:,} more" if more > 0 else ""
+            self.settings.add(("judges",), f"{names} cannot be graded without a judge; add judges (--judge provider/model)")
+        for number, uses in groupby(surveyed.attachments, key=attrgetter("dataset")):
+            dataset, used = self.inputs[number], [use.attachment for use in uses]
+            found = dataset.attachments.check(folder_of(dataset.plan), used)
+            self.settings.problems += listed([f"{shown_path(dataset.plan.path)}: {problem}" for problem in found])
+        return surveyed
+
+    def _answers(self) -> dict[str, HasAnswer]:
+        """What every candidate has an answer for; recorded replies are there by their nature."""
+        responses = self._responses
+        return (
+            {model.name: responses.of(model.name).has for model in self.candidates} if responses and responses.by_candidate else {}
+        )
+
+
+def _given(name: str) -> ModelPlan:
+    """A candidate whose answers are given: nobody is asked, so it has no provider."""
+    return ModelPlan(name=name, provider="", model=name)
+
+
+def _bounded(model: ModelPlan) -> ModelPlan:
+    """The model with the longest answer of a golden run, where nothing is said about it."""
+    parameters = model.parameters
+    if parameters.max_tokens is not None:
+        return model
+    longest = GOLDEN_MAX_TOKENS + (parameters.thinking_budget or 0)
+    return msgspec.structs.replace(model, parameters=msgspec.structs.replace(parameters, max_tokens=longest))
+
+
+def candidate_run_ids(wanted: str, candidates: list[ModelPlan]) -> list[str]:
+    """The wanted id; several candidates share it as a beginning, and each id is whole, so that no two are the same."""
+    if len(candidates) == 1:
+        return [wanted]
+    names = [re.sub(r"[^A-Za-z0-9_.-]+", "-", candidate.name).strip("-.") for candidate in candidates]
+    clash = len({name.lower() for name in names}) < len(names)
+    return [f"{wanted}-{f'{number}-' if clash else ''}{name}" for number, name in enumerate(names, 1)]

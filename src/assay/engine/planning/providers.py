@@ -1,0 +1,119 @@
+"""Names of models and providers into the plans of both."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, get_args
+
+from assay.core.plan import FUNCTIONS, ModelPlan, Parameters, ProviderKind, ProviderPlan
+from assay.datasets.checks import nearest
+from assay.engine.planning.run_file import ModelEntry, ProviderEntry
+
+KINDS: tuple[ProviderKind, ...] = get_args(ProviderKind)
+
+
+class _Vendor(NamedTuple):
+    """Where a kind is reached unless somebody says otherwise."""
+
+    url: str
+    url_variable: str
+    key_variable: str
+
+
+_OPENAI = _Vendor("https://api.openai.com/v1", "OPENAI_BASE_URL", "OPENAI_API_KEY")
+VENDORS: dict[ProviderKind, _Vendor] = {
+    "openai": _OPENAI,
+    "openai_responses": _OPENAI,
+    "anthropic": _Vendor("https://api.anthropic.com/v1", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"),
+}
+_MODEL = re.compile(r"(?P<provider>[A-Za-z0-9_.-]+)(?P<mark>:/(?!/)|/|:)(?P<model>.+)", re.DOTALL)
+_PARAMETERS = Parameters.__struct_fields__
+
+
+class ModelName(NamedTuple):
+    """Provider and model of `provider/model`."""
+
+    provider: str
+    model: str
+
+
+class BadName(Exception):
+    """A model string that names no known provider; the message says what is wrong."""
+
+
+def split_model(text: str) -> ModelName:
+    """Provider and model of `provider/model`, `provider:model` or `provider:/model`; raises BadName."""
+    match = _MODEL.fullmatch(text.strip())
+    if match is None:
+        raise BadName(f"'{text}' names no provider; write provider/model, such as openai/{text or 'gpt-4.1'}")
+    # A recording is a file, whose path may begin with a slash.
+    is_path = match["provider"] == "replay" and match["mark"] == ":/"
+    return ModelName(match["provider"], f"/{match['model']}" if is_path else match["model"])
+
+
+def find_provider(name: str, declared: Mapping[str, ProviderEntry]) -> ProviderEntry:
+    """The declared provider of that name, or the well-known one; raises BadName."""
+    if name in declared:
+        return declared[name]
+    if name in KINDS:
+        return ProviderEntry(name=name)
+    known = sorted({*declared, *KINDS})
+    raise BadName(f"unknown provider '{name}'; {nearest(name, known) or 'known are ' + ', '.join(known)}")
+
+
+def provider_plan(entry: ProviderEntry, environ: Mapping[str, str]) -> ProviderPlan:
+    """A provider with its address as the environment has it; of its key there is only the variable's name."""
+    kind = kind_of(entry)
+    url, key_variable = entry.base_url or "", entry.key_variable or ""
+    vendor = VENDORS.get(kind)
+    if vendor is not None and not url:
+        url = environ.get(vendor.url_variable, "").strip() or vendor.url
+        # A server of one's own often wants no key; the vendor's always does.
+        is_keyed = url == vendor.url or bool(environ.get(vendor.key_variable))
+        key_variable = key_variable or (vendor.key_variable if is_keyed else "")
+    return ProviderPlan(
+        name=entry.name,
+        kind=kind,
+        base_url=url,
+        key_variable=key_variable,
+        timeout=entry.timeout,
+        requests_per_minute=entry.requests_per_minute,
+        tokens_per_minute=entry.tokens_per_minute,
+        headers=entry.headers,
+    )
+
+
+def kind_of(entry: ProviderEntry) -> ProviderKind:
+    """How a provider is spoken to: as it says, else as its name says, else like OpenAI."""
+    named: ProviderKind = next((kind for kind in KINDS if kind == entry.name), "openai")
+    return entry.kind or named
+
+
+def is_file_model(text: str, declared: Mapping[str, ProviderEntry]) -> bool:
+    """True for a model that is a file or a function of this machine; what names no model is none."""
+    try:
+        return kind_of(find_provider(split_model(text).provider, declared)) in ("replay", FUNCTIONS)
+    except BadName:
+        return False
+
+
+def model_plan(entry: ModelEntry, declared: Mapping[str, ProviderEntry], *, folder: Path) -> ModelPlan:
+    """A model under its name; a recording's path is taken from `folder`. Raises BadName."""
+    named = ModelName(entry.provider, entry.model) if entry.provider else split_model(entry.model)
+    provider = find_provider(named.provider, declared)
+    is_recording = kind_of(provider) == "replay"
+    parameters = Parameters(**{name: getattr(entry, name) for name in _PARAMETERS})
+    return ModelPlan(
+        name=entry.name or f"{named.provider}/{named.model}",
+        provider=named.provider,
+        model=str((folder / named.model).absolute()) if is_recording else named.model,
+        parameters=parameters,
+    )
+
+
+def used_providers(
+    models: Sequence[ModelPlan], declared: Mapping[str, ProviderEntry], *, environ: Mapping[str, str]
+) -> tuple[ProviderPlan, ...]:
+    """The providers that the models name, each once, in their order."""
+    names = dict.fromkeys(model.provider for model in models if model.provider)
+    return tuple(provider_plan(find_provider(name, declared), environ) for name in names)

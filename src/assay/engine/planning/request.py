@@ -1,0 +1,221 @@
+"""What somebody asks for, as options or in a run file, into one value whose every member still knows where it was said."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.core.errors import UsageProblem
+from assay.core.issue import Finding
+from assay.core.issue import Path as Steps
+from assay.core.plan import FUNCTIONS, Fallback, OnInvalid, PluginKind, ProfileId, ResponseSource
+from assay.core.plugin import Plugin, given_plugin
+from assay.core.report import Report
+from assay.datasets.checks import Findings
+from assay.engine.planning.run_file import (
+    DatasetEntry,
+    LoadedRunFile,
+    ModelEntry,
+    RunFile,
+    issue_of,
+    load_run_file,
+    read_members,
+)
+
+
+class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of `assay run`; what is given here counts more than what the run file says."""
+
+    run_file: str = ""
+    datasets: tuple[DatasetEntry | str, ...] = ()
+    contract: Any = ""
+    """Of the datasets that name none: a name, or code that makes a case of a row. Default: recognised by content."""
+    models: tuple[str | Callable[..., Any], ...] = ()
+    """As `provider/model`, or functions."""
+    judges: tuple[str | Callable[..., Any], ...] = ()
+    grader: str | Callable[..., Any] = ""
+    """Grades every record instead of the way that its contract says."""
+    policy: Any = ""
+    """Says what the candidate is asked in every record: a name, a function, or an object with `ask` and perhaps `grade`."""
+    responses: str = ""
+    response_source: ResponseSource | None = None
+    runs_dir: str = ""
+    run_id: str = ""
+    concurrency: int | None = None
+    records: tuple[str, ...] = ()
+    limit: int | None = None
+    sample: int | None = None
+    seed: int | None = None
+    repeat: int | None = None
+    criteria: tuple[str, ...] = ()
+    quorum: int | None = None
+    escalate: bool | None = None
+    batch: bool | None = None
+    batch_fallback: Fallback | None = None
+    max_cost: float | None = None
+    on_invalid: OnInvalid | None = None
+    config: str = ""
+    profile: ProfileId | None = None
+    compat: bool | None = None
+    pass_rate: float | None = None
+    min_score: float | None = None
+    max_error_rate: float | None = None
+    code: tuple[str, ...] | None = None
+    """Names of the only code that the options may name; None is any. For callers who must not choose what a process runs."""
+
+
+_SEATS: dict[str, Steps] = {
+    "datasets": ("datasets",),
+    "models": ("candidates",),
+    "judges": ("judges",),
+    "grader": ("grader",),
+    "policy": ("policy",),
+    "responses": ("run", "responses"),
+    "response_source": ("run", "response_source"),
+    "runs_dir": ("run", "runs_dir"),
+    "run_id": ("run", "id"),
+    "concurrency": ("run", "concurrency"),
+    "records": ("records",),
+    "limit": ("limit",),
+    "sample": ("sample",),
+    "seed": ("seed",),
+    "repeat": ("repeat",),
+    "criteria": ("run", "criteria"),
+    "quorum": ("panel", "quorum"),
+    "escalate": ("panel", "escalate"),
+    "batch": ("batch", "enabled"),
+    "batch_fallback": ("batch", "fallback"),
+    "max_cost": ("max_cost",),
+    "on_invalid": ("on_invalid",),
+    "config": ("config",),
+    "profile": ("profile",),
+    "compat": ("compat",),
+    "pass_rate": ("gates", "pass_rate"),
+    "min_score": ("gates", "min_score"),
+    "max_error_rate": ("gates", "max_error_rate"),
+}
+"""Where each option sits in a run file."""
+_ARGUMENTS = {"datasets": "DATASET", "models": "--model", "judges": "--judge", "records": "--record"}
+
+
+class PlanProblems(UsageProblem):
+    """Everything that keeps a run from being started, found before any call."""
+
+    def __init__(self, problems: Sequence[str], *, refused: Sequence[Report] = ()) -> None:
+        self.problems = tuple(problems)
+        self.refused = tuple(refused)
+        """What was said of datasets that cannot be used."""
+        count = f"{len(problems)} problems: " if len(problems) > 1 else ""
+        super().__init__(count + "; ".join(problems), hint="nothing was called; correct these and try again")
+
+
+class Settings:
+    """The merged settings of a request, and the place in a file or the option that each of them comes from."""
+
+    def __init__(self, request: RunRequest) -> None:
+        self.problems: list[str] = []
+        self.given: dict[tuple[PluginKind, str], Plugin] = {}
+        """Functions that the request holds, by the names that stand for them."""
+        self._targets: dict[tuple[PluginKind, str], Any] = {}
+        self._wrong: set[Steps] = set()
+        self._code = request.code
+        self.contract: Any = request.contract
+        self._options = {_SEATS[name]: name for name in _SEATS if getattr(request, name) not in ("", (), None)}
+        self._loaded = load_run_file(request.run_file) if request.run_file else None
+        given = {seat: self._spelled(name, getattr(request, name)) for seat, name in self._options.items()}
+        self.value = self._merged(_nested(given))
+
+    def _spelled(self, option: str, value: Any) -> Any:
+        """The value of an option with names in the place of functions."""
+        if option in ("models", "judges"):
+            return tuple(entry if isinstance(entry, str) else f"{FUNCTIONS}/{self._named('model', entry)}" for entry in value)
+        kind: PluginKind | None = "grader" if option == "grader" else "policy" if option == "policy" else None
+        return value if kind is None or isinstance(value, str) else self._named(kind, value)
+
+    def _named(self, kind: PluginKind, target: Any) -> str:
+        """The name of a function that is given, which no other one has."""
+        plugin = given_plugin(kind, target)
+        name, number = plugin.plan.name, 1
+        while self._targets.get((kind, name), target) is not target:
+            number += 1
+            name = f"{plugin.plan.name}#{number}"
+        self._targets[kind, name] = target
+        self.given[kind, name] = given_plugin(kind, target, name=name)
+        return name
+
+    def may_name(self, path: Steps, name: str) -> bool:
+        """False for code that the caller of this process names and may not choose; a run file is the operator's own."""
+        return self._code is None or not self._option(path) or name in self._code
+
+    def _merged(self, options: dict[str, Any]) -> RunFile:
+        found = Findings()
+        members = read_members(options, found)
+        in_file = self._loaded.members if self._loaded else {}
+        if self._loaded:
+            self._note(self._loaded.findings, self._loaded)
+        self._note(found, None)
+        merged = {**in_file, **members}
+        for section in ("run", "panel", "gates"):
+            merged[section] = {**in_file.get(section, {}), **members.get(section, {})}
+        if members.get("batch"):
+            # An option about batches does not turn them on.
+            is_on = in_file.get("batch") is not None
+            merged["batch"] = {"enabled": is_on, **(in_file.get("batch") or {}), **members["batch"]}
+        for section in ("providers", "slices"):
+            merged[section] = [entry for entry in merged.get(section, getattr(RunFile(), section)) if entry]
+        return msgspec.convert(merged, RunFile)
+
+    def _note(self, findings: Sequence[Finding], loaded: LoadedRunFile | None) -> None:
+        for finding in findings:
+            self._wrong |= {finding.path[:length] for length in range(len(finding.path) + 1)}
+            hint = f" ({finding.hint})" if finding.hint else ""
+            where = self.place(finding.path) if loaded is None else f"{_place(loaded, finding)}: "
+            self.problems.append(f"{where}{finding.message}{hint}")
+
+    def add(self, path: Steps, message: str) -> None:
+        """Note a problem with the setting at a path."""
+        self.problems.append(f"{self.place(path)}{message}")
+
+    def is_wrong(self, path: Steps) -> bool:
+        """True when something at or below the path was refused already, so that its absence means nothing."""
+        return path in self._wrong
+
+    def place(self, path: Steps) -> str:
+        """The option or the place in the run file that a setting comes from, as the beginning of a sentence."""
+        option = self._option(path)
+        if option:
+            return _ARGUMENTS.get(option, "--" + option.replace("_", "-")) + ": "
+        return f"{_place(self._loaded, Finding('', path, ''))}: " if self._loaded else ""
+
+    def folder(self, path: Steps) -> Path:
+        """The folder that a path at this place is relative to."""
+        return Path() if self._loaded is None or self._option(path) else Path(self._loaded.path).parent
+
+    def _option(self, path: Steps) -> str:
+        return self._options.get(path[:1]) or self._options.get(path[:2]) or ""
+
+    def datasets(self) -> list[tuple[Steps, DatasetEntry]]:
+        """The enabled datasets with their places; wrong entries are left out."""
+        entries = [entry if isinstance(entry, DatasetEntry) else DatasetEntry(path=entry) for entry in self.value.datasets]
+        return [(("datasets", index), entry) for index, entry in enumerate(entries) if entry.path and entry.enabled]
+
+    def models(self, section: str) -> list[tuple[Steps, ModelEntry]]:
+        """The candidates or judges with their places; wrong entries are left out."""
+        given: tuple[ModelEntry | str, ...] = getattr(self.value, section)
+        entries = [entry if isinstance(entry, ModelEntry) else ModelEntry(model=entry) for entry in given]
+        return [((section, index), entry) for index, entry in enumerate(entries) if entry.model]
+
+
+def _nested(given: dict[Steps, Any]) -> dict[str, Any]:
+    """Options as the members of a run file."""
+    members: dict[str, Any] = {}
+    for seat, value in given.items():
+        section = members if len(seat) == 1 else members.setdefault(str(seat[0]), {})
+        section[str(seat[-1])] = [msgspec.to_builtins(member) for member in value] if isinstance(value, tuple) else value
+    return members
+
+
+def _place(loaded: LoadedRunFile, finding: Finding) -> str:
+    issue = issue_of(loaded, finding)
+    return f"{loaded.path}:{issue.line}:{issue.column}"

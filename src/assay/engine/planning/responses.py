@@ -1,0 +1,271 @@
+"""Answers that are given instead of sampled: a file of responses, an earlier run, or the recorded conversation."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.core.ask import Reply
+from assay.core.document import Document
+from assay.core.errors import UsageProblem
+from assay.core.json_door import parse_json
+from assay.core.plan import Plan
+from assay.datasets.checks import short, type_name
+from assay.datasets.formats import sniff_format
+from assay.datasets.source import BOM, Source, open_source
+from assay.engine.planning.conversations import recorded_replies
+from assay.engine.planning.inputs import reread, shown_path
+from assay.engine.planning.response_lines import ResponseLines
+
+EXPORT = "responses.jsonl"
+"""The file of a finished run that holds its answers."""
+FIRST = 10
+_MEMBERS = ("example_id", "candidate_name", "response_text")
+_EXAMPLE, _CANDIDATE, _TEXT = (f'"{name}"'.encode() for name in _MEMBERS)
+_SAMPLE = b'"sample"'
+_REPLACED = str.maketrans({"\x00": "\ufffd"} | {chr(code): "\ufffd" for code in range(0xD800, 0xE000)})
+"""NUL and unpaired surrogates have no place in any store."""
+
+
+class _Row(msgspec.Struct):
+    """One line of a response file; what else it holds is nobody's business here."""
+
+    example_id: str
+    candidate_name: str
+    response_text: str
+    sample: int = 0
+    """Which of several answers to the record it is."""
+
+
+_decode_row = msgspec.json.Decoder(_Row).decode
+
+
+class Responses:
+    """The answers of one candidate by record id and sample; texts are read from the file when they are asked for."""
+
+    def __init__(self, texts: Mapping[str, str] | None = None, *, lines: ResponseLines | None = None) -> None:
+        self._texts = dict(texts or {})
+        self._lines = lines
+
+    def has(self, case_id: str, sample: int = 0) -> bool:
+        """True when there is an answer to the record."""
+        key = _key(case_id, sample)
+        return key in self._texts or (self._lines is not None and key in self._lines)
+
+    def __len__(self) -> int:
+        return len(self._texts) + (0 if self._lines is None else len(self._lines))
+
+    def text_for(self, case_id: str, sample: int = 0) -> str:
+        """The answer as it can be stored; raises KeyError where there is none."""
+        return self.reply_for(case_id, sample).text
+
+    def reply_for(self, case_id: str, sample: int = 0) -> Reply:
+        """The answer as a reply, flagged as given; NUL and unpaired surrogates are replaced, which is flagged too."""
+        given = self._given(_key(case_id, sample))
+        text = storable(given)
+        return Reply(text=text, flags=("prefilled", "replaced_characters") if text != given else ("prefilled",))
+
+    def _given(self, key: str) -> str:
+        line = None if self._lines is None else self._lines.line(key)
+        if line is None:
+            return self._texts[key]
+        row = _quick(line)
+        return row.response_text if row else str(parse_json(line, is_whole=False).value["response_text"])
+
+    def add_text(self, case_id: str, text: str, *, sample: int = 0) -> None:
+        """Keep a response."""
+        self._texts[_key(case_id, sample)] = text
+
+
+def storable(given: str) -> str:
+    """An answer without NUL and unpaired surrogates, which are replaced."""
+    return given if given.isascii() and "\x00" not in given else given.translate(_REPLACED)
+
+
+class ResponseFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of responses: the answers of each candidate in it, and what is wrong with the rest."""
+
+    path: str
+    sha256: str
+    by_candidate: Mapping[str, Responses]
+    """Answers by candidate; the only ones of a JSON object, which names no candidate, are under the empty name."""
+    problems: tuple[str, ...]
+
+    def of(self, candidate: str) -> Responses:
+        """The answers of a candidate, none if it is not in the file."""
+        return self.by_candidate.get(candidate) or self.by_candidate.get("") or Responses()
+
+
+def load_responses(path: str | Path) -> ResponseFile:
+    """The responses in a JSONL file, a JSON list, a JSON object of id and text, or the folder of a run. Raises SourceUnreadable."""
+    place = Path(path)
+    source = open_source(place / EXPORT if place.is_dir() else place)
+    reading = _Reading(source)
+    if sniff_format(source) == "jsonl":
+        reading.read_lines()
+    else:
+        reading.read_document()
+    return ResponseFile(
+        path=source.name,
+        sha256=source.sha256(),
+        by_candidate=reading.by_candidate,
+        problems=tuple(reading.problems),
+    )
+
+
+def open_responses(plan: Plan) -> Callable[[str, int], Reply] | None:
+    """The given answers of a plan by record and sample; None where a candidate is asked. Raises UsageProblem for a changed file."""
+    if plan.response_source == "sampled" or plan.comparison is not None:
+        return None
+    if not plan.responses_path:
+        return recorded_responses(plan).reply_for
+    loaded = load_responses(plan.responses_path)
+    if loaded.sha256 != plan.responses_sha256:
+        raise UsageProblem(
+            f"'{plan.responses_path}' has changed since the run was planned", hint="bring the file back, or start a new run"
+        )
+    return loaded.of(plan.candidate.name).reply_for
+
+
+def recorded_responses(plan: Plan) -> Responses:
+    """The recorded replies of the plan's conversations."""
+    texts: dict[str, str] = {}
+    for dataset in plan.datasets:
+        if dataset.contract == "conversation_v1":
+            texts |= recorded_replies(reread(dataset).report.cases)
+    return Responses(texts)
+
+
+class _Reading:
+    """The rows of one response file on their way to candidates."""
+
+    def __init__(self, source: Source) -> None:
+        self._name = shown_path(source.name)
+        self._source = source
+        self._lines: dict[str, ResponseLines] = {}
+        self._first: dict[tuple[str, str], int] = {}
+        self.by_candidate: dict[str, Responses] = {}
+        self.problems: list[str] = []
+
+    def read_lines(self) -> None:
+        """A file with a row on each line; its texts stay in the file."""
+        after = len(BOM) if self._source.part(0, len(BOM)) == BOM else 0
+        for number, content in self._source.lines():
+            start, after = after, after + len(content)
+            if content.isspace():
+                continue
+            row = _quick(content) or self._checked(parse_json(content.rstrip(b"\r\n"), is_whole=False), f"{self._name}:{number}")
+            if row is not None:
+                key = _key(row.example_id, row.sample)
+                first = self._lines_of(row.candidate_name).add(key, start=start, size=len(content), number=number)
+                if first:
+                    self._repeated(row, number, first=first)
+
+    def _lines_of(self, candidate: str) -> ResponseLines:
+        lines = self._lines.get(candidate)
+        if lines is None:
+            lines = self._lines[candidate] = ResponseLines(self._source)
+            self.by_candidate[candidate] = Responses(lines=lines)
+        return lines
+
+    def read_document(self) -> None:
+        """One JSON document: a list of rows, or an object of id and text."""
+        document = parse_json(bytes(self._source.buffer()))
+        if document.flaws:
+            self.problems += [self._flaw_text(document, flaw.offset, flaw.message) for flaw in document.flaws]
+        elif isinstance(document.value, dict) and not {"example_id", "response_text"} & set(document.value):
+            self._read_object(document)
+        elif isinstance(document.value, list):
+            self._read_list(document)
+        else:
+            self.problems.append(f"{self._name}: neither rows of {', '.join(_MEMBERS)} nor an object of record id and text")
+
+    def _read_object(self, document: Document) -> None:
+        for case_id, text in document.value.items():
+            if isinstance(text, str):
+                self._of("").add_text(case_id, text)
+            else:
+                message = f"the response of {short(case_id)} must be a string, not {type_name(text)}"
+                self.problems.append(self._flaw_text(document, document.offset((case_id,)), message))
+
+    def _read_list(self, document: Document) -> None:
+        for index, value in enumerate(document.value):
+            line = document.place(document.offset((index,))).line
+            row = self._row(value, f"{self._name}:{line}")
+            if row is None:
+                continue
+            pair = (row.candidate_name, _key(row.example_id, row.sample))
+            if pair in self._first:
+                self._repeated(row, line, first=self._first[pair])
+            else:
+                self._first[pair] = line
+                self._of(row.candidate_name).add_text(row.example_id, row.response_text, sample=row.sample)
+
+    def _of(self, candidate: str) -> Responses:
+        responses = self.by_candidate.get(candidate)
+        if responses is None:
+            responses = self.by_candidate[candidate] = Responses()
+        return responses
+
+    def _repeated(self, row: _Row, line: int, *, first: int) -> None:
+        which = f" (sample {row.sample})" if row.sample else ""
+        pair = f"{short(row.candidate_name)} to {short(row.example_id)}{which}"
+        self.problems.append(f"{self._name}:{line}: a second response of {pair}; the first is on line {first}")
+
+    def _checked(self, document: Document, where: str) -> _Row | None:
+        """A row whose text the quick way did not take. An unpaired surrogate is a flaw of the answer, not of the file."""
+        fatal = [flaw.message for flaw in document.flaws if flaw.fatal or "surrogate" not in flaw.message]
+        self.problems += [f"{where}: {message}" for message in fatal]
+        return None if fatal else self._row(document.value, where)
+
+    def _row(self, value: Any, where: str) -> _Row | None:
+        if not isinstance(value, dict):
+            self.problems.append(f"{where}: a row must be an object, not {type_name(value)}")
+            return None
+        wrong = list(_wrong_members(value))
+        self.problems += [f"{where}: {problem}" for problem in wrong]
+        if wrong:
+            return None
+        return _Row(value["example_id"], value["candidate_name"], value["response_text"], value.get("sample", 0))
+
+    def _flaw_text(self, document: Document, offset: int, message: str) -> str:
+        place = document.place(offset)
+        return f"{self._name}:{place.line}:{place.column}: {message}"
+
+
+def _wrong_members(row: Mapping[str, Any]) -> Iterator[str]:
+    for name in _MEMBERS:
+        if name not in row:
+            yield f"{name} is missing"
+        elif not isinstance(row[name], str):
+            yield f"{name} must be a string, not {type_name(row[name])}"
+        elif name != "response_text" and not row[name].strip():
+            yield f"{name} is empty"
+    sample = row.get("sample", 0)
+    if type(sample) is not int or sample < 0:
+        yield "sample must be a whole number from 0 on"
+
+
+def _key(case_id: str, sample: int) -> str:
+    """What an answer is found by; no id has a NUL in it."""
+    return f"{case_id}\0{sample}" if sample else case_id
+
+
+def _quick(content: bytes | bytearray) -> _Row | None:
+    """The row in a line that is beyond doubt: right types, and each name once."""
+    count = content.count
+    if count(_EXAMPLE) != 1 or count(_CANDIDATE) != 1 or count(_TEXT) != 1:
+        return None
+    try:
+        row = _decode_row(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    is_doubtful = not row.example_id.strip() or not row.candidate_name.strip() or row.sample < 0 or count(_SAMPLE) > 1
+    return None if is_doubtful else row
+
+
+def listed(problems: Sequence[str], count: int = 0) -> list[str]:
+    """The first problems and how many more there are, of all of these or of a larger count."""
+    more = max(count, len(problems)) - FIRST
+    return [*problems[:FIRST], f"... and {more:,} more like these"] if more > 0 else list(problems)

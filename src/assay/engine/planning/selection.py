@@ -1,0 +1,233 @@
+"""Which records take part in a run, and the rows of the ledger that they become.
+
+In this order: the records that are named, the split of a dataset, the limit of a dataset, the sample, the limit of the run. A
+limit counts records as they stand in the file, those that broke their contract included. A broken record belongs to no split and
+to no sample and has no name, because its metadata and its id cannot be trusted: it is left out there, and a note says so.
+"""
+
+import hashlib
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from assay.core.case import Case
+from assay.core.issue import Issue
+from assay.core.plan import DatasetPlan, Plan
+from assay.core.report import issue_members
+from assay.engine.members import member, member_text
+from assay.engine.planning.attachments import folder_of
+from assay.engine.planning.inputs import DatasetInput, Glance, cases_of, file_stem, glances, reread
+from assay.store.ledger import RecordRow
+
+Entry = TypeVar("Entry", Glance, Case)
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """Everything that decides which records take part."""
+
+    datasets: tuple[DatasetPlan, ...]
+    limit: int | None = None
+    sample: int | None = None
+    seed: int = 0
+    is_recorded: bool = False
+    """The answers are the recorded replies of conversations."""
+    repeat: int = 1
+    """How often each of them is asked."""
+    records: frozenset[str] = frozenset()
+    """Ids of those that are named; empty for all."""
+
+
+def rules_of(plan: Plan) -> Rules:
+    """The rules of a plan."""
+    is_recorded = plan.response_source == "part_of_conversation" and not plan.responses_path
+    return Rules(plan.datasets, plan.limit, plan.sample, plan.seed, is_recorded, plan.repeat, frozenset(plan.records))
+
+
+class _Rank(NamedTuple):
+    """A record's place in the order that samples are taken in, which depends on the seed and its id alone."""
+
+    number: bytes
+    id: str
+
+
+def sample_rank(record_id: str, seed: int) -> _Rank:
+    """The place of a record in the order that samples are taken in."""
+    return _Rank(hashlib.blake2b(record_id.encode(), digest_size=8, key=str(seed).encode()[:64]).digest(), record_id)
+
+
+class Selector:
+    """Says of one record after the other, in the order of the run, whether it takes part."""
+
+    def __init__(self, rules: Rules, *, last_in_sample: _Rank | None = None) -> None:
+        self._rules = rules
+        self._last = last_in_sample
+        self._of_dataset: Counter[int] = Counter()
+        self._taken = 0
+        self.left_out: Counter[int] = Counter()
+        """Broken records that belong to no split or sample, by dataset."""
+
+    def takes(self, dataset: int, record_id: str | None, metadata: Mapping[str, Any] | None) -> bool:
+        """True when the record takes part; `metadata` is None for a record that broke its contract."""
+        plan = self._rules.datasets[dataset]
+        named = self._rules.records
+        if metadata is None and (plan.split_field or named or self._rules.sample is not None):
+            self.left_out[dataset] += 1
+            return False
+        if named and record_id not in named:
+            return False
+        if metadata is not None and plan.split_field and not _has(metadata, plan):
+            return False
+        self._of_dataset[dataset] += 1
+        if plan.limit is not None and self._of_dataset[dataset] > plan.limit:
+            return False
+        if self._last is not None and sample_rank(record_id or "", self._rules.seed) > self._last:
+            return False
+        self._taken += 1
+        return self._rules.limit is None or self._taken <= self._rules.limit
+
+    @property
+    def is_full(self) -> bool:
+        """True when nothing more can be taken."""
+        return self._rules.limit is not None and self._taken >= self._rules.limit
+
+
+def selector_for(rules: Rules, inputs: Sequence[DatasetInput]) -> Selector:
+    """The selector of a run; a sample needs one look at all ids."""
+    if rules.sample is None:
+        return Selector(rules)
+    pool = Selector(msgspec.structs.replace(rules, limit=None))
+    ranks = (
+        sample_rank(glance.id, rules.seed)
+        for number, dataset in enumerate(inputs)
+        for glance in glances(dataset, is_recorded=rules.is_recorded)
+        if pool.takes(number, glance.id, glance.metadata)
+    )
+    sample = heapq.nsmallest(rules.sample, ranks)
+    return Selector(rules, last_in_sample=sample[-1] if sample else None)
+
+
+def selected_ids(rules: Rules, inputs: Sequence[DatasetInput]) -> Iterator[str]:
+    """The ids of the valid records that take part, in the order of the run."""
+    selector = selector_for(rules, inputs)
+    for number, dataset in enumerate(inputs):
+        for entry in merged(glances(dataset, is_recorded=rules.is_recorded), dataset.broken):
+            if selector.is_full:
+                break
+            if isinstance(entry, int):
+                selector.takes(number, None, None)
+            elif selector.takes(number, entry.id, entry.metadata):
+                yield entry.id
+
+
+def _has(metadata: Mapping[str, Any], plan: DatasetPlan) -> bool:
+    value = member(metadata, plan.split_field)
+    return plan.split_value in map(member_text, value if isinstance(value, list) else [value])
+
+
+def merged(entries: Iterable[Entry], broken: Iterable[int]) -> Iterator[Entry | int]:
+    """Valid entries and the indexes of broken records, in the order of the file."""
+    left = iter(sorted(broken))
+    following = next(left, None)
+    for entry in entries:
+        while following is not None and following < entry.index:
+            yield following
+            following = next(left, None)
+        yield entry
+    if following is not None:
+        yield following
+        yield from left
+
+
+def prepared_records(plan: Plan, inputs: Sequence[DatasetInput] | None = None) -> Iterator[RecordRow]:
+    """The selected records of a run in their order, in constant memory.
+
+    Without the inputs of the plan they are read anew; raises UsageProblem when a file is not what it was.
+    """
+    rules = rules_of(plan)
+    read = [reread(dataset, plan.plugins) for dataset in plan.datasets] if inputs is None else inputs
+    selector = selector_for(rules, read)
+    position = 0
+    names = dataset_names(plan.datasets)
+    for number, dataset in enumerate(read):
+        issues = _issues(dataset)
+        for entry in merged(cases_of(dataset, is_recorded=rules.is_recorded), dataset.broken):
+            if selector.is_full:
+                break
+            if isinstance(entry, int):
+                record_id, metadata = _broken_id(issues[entry]), None
+            else:
+                record_id, metadata = entry.id, entry.metadata
+            if selector.takes(number, record_id, metadata):
+                for sampled in _samples(_pinned(_named(entry, names[number]), dataset), plan.repeat):
+                    yield _row(sampled, record_id, issues=issues, position=position)
+                    position += 1
+        # From here on the ledger has the records.
+        dataset.source.let_go()
+
+
+def dataset_names(datasets: Sequence[DatasetPlan]) -> tuple[str, ...]:
+    """What records belong to: the name that the run gives, else the id; empty for legal_eval_v1, whose rows say it themselves."""
+    ids = Counter(dataset.dataset_id for dataset in datasets)
+    return tuple(
+        ""
+        if dataset.contract == "legal_eval_v1"
+        else dataset.name
+        if dataset.name and (ids[dataset.dataset_id] > 1 or dataset.name != file_stem(dataset.path))
+        else dataset.dataset_id
+        for dataset in datasets
+    )
+
+
+def _named(entry: Case | int, name: str) -> Case | int:
+    return entry if isinstance(entry, int) or not name or entry.dataset == name else msgspec.structs.replace(entry, dataset=name)
+
+
+def _samples(entry: Case | int, repeat: int) -> Iterator[Case | int]:
+    """The case as often as it is asked; a broken record is never asked, and stands once."""
+    if isinstance(entry, int) or repeat == 1:
+        yield entry
+        return
+    for sample in range(repeat):
+        yield msgspec.structs.replace(entry, sample=sample)
+
+
+def _pinned(entry: Case | int, dataset: DatasetInput) -> Case | int:
+    """The case with the hashes of its attachments, so that a resumed run does not go on with other contents."""
+    if isinstance(entry, int) or not entry.attachments:
+        return entry
+    attachments = dataset.attachments.pinned(folder_of(dataset.plan), entry.attachments)
+    return msgspec.structs.replace(entry, attachments=attachments)
+
+
+def _row(entry: Case | int, record_id: str | None, *, issues: dict[int, list[Issue]], position: int) -> RecordRow:
+    if isinstance(entry, int):
+        return RecordRow(position, record_id, "", None, _written(issues[entry]))
+    # The answers to one record come one after the other, and its warnings are told with the first.
+    warnings = issues.pop(entry.index, None)
+    return RecordRow(position, record_id, entry.record_sha256, _encode(entry), _written(warnings) if warnings else b"")
+
+
+def _broken_id(issues: Iterable[Issue]) -> str | None:
+    return next((issue.record_id for issue in issues if issue.record_id is not None), None)
+
+
+def _issues(dataset: DatasetInput) -> dict[int, list[Issue]]:
+    """Errors and warnings of each record, errors first."""
+    report = dataset.report
+    is_conversation = dataset.plan.contract == "conversation_v1"
+    by_record: dict[int, list[Issue]] = {}
+    for issue in (*report.dataset_errors, *report.record_errors, *report.warnings):
+        # A record of conversation_v1 is a conversation here, but a turn in its report.
+        index = (issue.conversation or 0) if is_conversation else issue.index
+        if index is not None:
+            by_record.setdefault(index, []).append(issue)
+    return by_record
+
+
+def _written(issues: Iterable[Issue]) -> bytes:
+    return _encode([issue_members(issue) for issue in issues])

@@ -1,0 +1,226 @@
+"""One look at all selected records before any call: what they need, and what is missing."""
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from assay.core.case import Attachment
+from assay.datasets.checks import short
+from assay.datasets.key_index import KeyIndex
+from assay.engine.members import member, member_text
+from assay.engine.planning.inputs import DatasetInput, Glance, glances, place_of
+from assay.engine.planning.responses import listed
+from assay.engine.planning.selection import Rules, Selector, merged, selector_for
+from assay.engine.sealing.profiling import Misfits
+from assay.grading import POLICIES, UNKNOWN, UNSUITABLE, resolved
+from assay.metrics.profiles import Profile
+
+FIRST = 10
+"""Missing answers, duplicates and split values that a problem lists before it only counts them."""
+HasAnswer = Callable[[str, int], bool]
+"""Whether there is an answer to the record with an id, for each of the times that it is asked."""
+
+_MISNAMED = {
+    UNKNOWN: f"which is none of {', '.join(POLICIES)}",
+    UNSUITABLE: "which is made for another task",
+}
+"""What is wrong with the policy that a record names, by the flag of its grade."""
+
+
+class AttachmentUse(NamedTuple):
+    """An attachment and the first record that names it."""
+
+    dataset: int
+    attachment: Attachment
+    record_id: str
+
+
+class Survey(msgspec.Struct, frozen=True, kw_only=True):
+    """What the selected records are like."""
+
+    valid: int
+    broken: int
+    judged: int
+    """Valid records that a judge has to grade."""
+    benchmarked: int
+    """Valid records under a policy that says all that a candidate gets."""
+    attachments: tuple[AttachmentUse, ...]
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def survey(
+    rules: Rules,
+    inputs: Sequence[DatasetInput],
+    *,
+    answers: Mapping[str, HasAnswer],
+    profile: Profile | None = None,
+    has_policy: bool = False,
+) -> Survey:
+    """The selected records at a glance; `answers` says what each candidate has an answer for, where they are given.
+
+    Where the run has a policy of its own, those that records name are of no account.
+    """
+    look = _Look(rules, inputs, answers)
+    look.has_policy = has_policy
+    if profile is not None:
+        look.misfits = Misfits(profile)
+    selector = selector_for(rules, inputs)
+    for number, dataset in enumerate(inputs):
+        for entry in merged(glances(dataset, is_recorded=rules.is_recorded), dataset.broken):
+            if selector.is_full:
+                break
+            if isinstance(entry, int):
+                look.broken += selector.takes(number, None, None)
+            else:
+                look.at(number, entry, is_taken=selector.takes(number, entry.id, entry.metadata))
+    return look.survey(selector)
+
+
+class _Look:
+    """What was seen so far; of the records themselves only ids are kept, and those only where several datasets may clash."""
+
+    def __init__(self, rules: Rules, inputs: Sequence[DatasetInput], answers: Mapping[str, HasAnswer]) -> None:
+        self._rules = rules
+        self._inputs = inputs
+        self._answers = answers
+        self._ids = KeyIndex()
+        self._places = (array("I"), array("I"))
+        """Dataset and index of each id, by its number."""
+        self._attachments: dict[tuple[int, str], AttachmentUse] = {}
+        self._split_values: Counter[tuple[int, str]] = Counter()
+        self._duplicates: list[str] = []
+        self._duplicate_count = 0
+        self._missing: list[str] = []
+        self._missing_count = 0
+        self._of_dataset: Counter[int] = Counter()
+        self._judged = 0
+        self._benchmarked = 0
+        self._misnamed: Counter[tuple[str, str]] = Counter()
+        self._unseen = dict.fromkeys(sorted(rules.records))
+        """Named records that were not seen yet."""
+        self.broken = 0
+        self.misfits: Misfits | None = None
+        self.has_policy = False
+
+    def at(self, number: int, glance: Glance, *, is_taken: bool) -> None:
+        """Look at one valid record."""
+        field = self._rules.datasets[number].split_field
+        if field and len(self._split_values) < FIRST:
+            self._split_values[number, member_text(member(glance.metadata, field))] += 1
+        self._unseen.pop(glance.id, None)
+        if not is_taken:
+            return
+        self._of_dataset[number] += 1
+        self._judged += glance.is_judged
+        if self.misfits is not None:
+            self.misfits.look_at(glance.id, glance.kind)
+        if glance.policy_id and not self.has_policy:
+            self._look_at_policy(glance)
+        for attachment in glance.attachments:
+            self._attachments.setdefault((number, attachment.path), AttachmentUse(number, attachment, glance.id))
+        if len(self._inputs) > 1:
+            self._look_for_duplicate(number, glance)
+        for candidate, has_answer in self._answers.items():
+            for sample in range(self._rules.repeat):
+                if not has_answer(glance.id, sample):
+                    self._note_missing(candidate, glance.id, sample)
+
+    def _note_missing(self, candidate: str, record_id: str, sample: int) -> None:
+        which = f", sample {sample}" if sample else ""
+        self._missing_count += 1
+        self._missing += [f"({candidate}, {record_id}{which})"] if len(self._missing) < FIRST else []
+
+    def _look_at_policy(self, glance: Glance) -> None:
+        policy, flags = resolved(glance.policy_id, glance.task)
+        self._benchmarked += not policy.takes_system_prompt
+        for flag in flags:
+            self._misnamed[flag, glance.policy_id] += 1
+
+    def _look_for_duplicate(self, number: int, glance: Glance) -> None:
+        first = self._ids.find(glance.id)
+        datasets, indexes = self._places
+        if first is None:
+            self._ids.add(glance.id)
+            datasets.append(number)
+            indexes.append(glance.index)
+            return
+        self._duplicate_count += 1
+        if len(self._duplicates) < FIRST:
+            earlier = place_of(self._inputs[datasets[first]], indexes[first])
+            places = f"{earlier} and {place_of(self._inputs[number], glance.index)}"
+            self._duplicates.append(f"the id {short(glance.id)} stands in {places}; ids are unique in a run")
+
+    def survey(self, selector: Selector) -> Survey:
+        """Everything that was seen, in words."""
+        return Survey(
+            valid=self._of_dataset.total(),
+            broken=self.broken,
+            judged=self._judged,
+            benchmarked=self._benchmarked,
+            attachments=tuple(self._attachments.values()),
+            problems=(
+                *self._strangers(),
+                *self._empty_datasets(),
+                *self._clashes(),
+                *self._gaps(),
+                *(self.misfits.problems() if self.misfits else ()),
+            ),
+            notes=tuple(self._notes(selector)),
+        )
+
+    def _strangers(self) -> list[str]:
+        if not self._unseen:
+            return []
+        more = len(self._unseen) - FIRST
+        listed = ", ".join(short(name) for name in list(self._unseen)[:FIRST]) + (f" and {more:,} more" if more > 0 else "")
+        return [f"there is no valid record {listed}"]
+
+    def _empty_datasets(self) -> list[str]:
+        """Where nothing is left of the run, every dataset says why."""
+        if self._of_dataset or self._unseen:
+            return []
+        return listed(
+            [
+                f"nothing is selected of '{dataset.name}': {self._reason(number)}"
+                for number, dataset in enumerate(self._rules.datasets)
+            ]
+        )
+
+    def _reason(self, number: int) -> str:
+        plan = self._rules.datasets[number]
+        if not plan.split_field:
+            return "it has no valid records" if not self.broken else "the limit takes in only records that are invalid"
+        values = [short(value) for dataset, value in self._split_values if dataset == number]
+        found = f"it has {', '.join(values)}" if values else "it has no valid records"
+        return f"no record has metadata.{plan.split_field} = {short(plan.split_value)}; {found}"
+
+    def _clashes(self) -> list[str]:
+        more = self._duplicate_count - len(self._duplicates)
+        return self._duplicates + ([f"{more:,} more ids stand in two datasets"] if more else [])
+
+    def _gaps(self) -> list[str]:
+        if not self._missing_count:
+            return []
+        more = self._missing_count - len(self._missing)
+        listed = ", ".join(self._missing) + (f" and {more:,} more" if more else "")
+        return [f"no response for {self._missing_count:,} of the selected (candidate, record) pairs: {listed}"]
+
+    def _notes(self, selector: Selector) -> list[str]:
+        left_out = [
+            f"{count:,} invalid records of '{self._rules.datasets[number].name}' belong to no split or sample and are left out"
+            for number, count in sorted(selector.left_out.items())
+        ]
+        return self._policy_notes() + listed(left_out)
+
+    def _policy_notes(self) -> list[str]:
+        """At most so many as other lists have: policy ids come from the file."""
+        named = [
+            f"{count:,} record(s) name the policy {short(policy_id)}, {_MISNAMED[flag]}; they are graded by the default policy"
+            for (flag, policy_id), count in self._misnamed.most_common(FIRST)
+        ]
+        more = len(self._misnamed) - len(named)
+        return named + ([f"{more:,} more policies are named that do not fit"] if more else [])

@@ -1,0 +1,107 @@
+"""The room of a run: everything that its cases share, opened and closed in the same way on every engine."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+from assay.core.ask import Reply
+from assay.core.plan import FUNCTIONS, ModelPlan, Plan
+from assay.engine.planning.attachments import attachment_reader
+from assay.engine.planning.handles import make_room_for_handles
+from assay.engine.planning.plugins import OpenPlugins
+from assay.engine.planning.responses import open_responses
+from assay.engine.running.case import Room, Route
+from assay.engine.running.crew import Crew
+from assay.engine.running.journal import Journal
+from assay.engine.running.leasing import open_limits
+from assay.engine.running.limits import Limits
+from assay.engine.running.observing import Watcher
+from assay.engine.running.surroundings import Surroundings
+from assay.engine.tally import Tally
+from assay.grading import GradingSettings, settings_of
+from assay.models import Model, open_models
+from assay.models.address import request_addressing
+from assay.models.prices import pricing
+from assay.store.cache import ReplyCache
+from assay.store.ledger import Ledger
+
+
+@asynccontextmanager
+async def opened_room(ledger: Ledger, plan: Plan, surroundings: Surroundings, *, stop: asyncio.Event) -> AsyncIterator[Room]:
+    """What the cases of a run share while a process works on them, until a stop; raises UsageProblem, MissingExtra."""
+    make_room_for_handles(plan.concurrency + len(surroundings.inputs or ()))
+    plugins = OpenPlugins(plan, surroundings.plugins)
+    cache = ReplyCache(Path(plan.cache_dir)) if plan.cache_dir else None
+    journal = Journal(ledger, on_cancel=partial(asyncio.get_running_loop().call_soon_threadsafe, stop.set))
+    try:
+        async with (
+            open_models(plan, environ=surroundings.environ, functions=plugins.functions()) as models,
+            open_limits(ledger, plan, clock=surroundings.clock, stop=stop) as limits,
+        ):
+            tally = await journal.call(_tally, ledger, plan, started=surroundings.clock())
+            if plan.max_cost is not None:
+                limits.share_cost(tally, plan.max_cost)
+            room = _furnished(plan, surroundings, journal=journal, models=models, tally=tally, limits=limits)
+            room.settings, room.cache = grading_settings(plan, plugins), cache
+            # A large file of answers takes a while to read, in which others are not to be kept waiting.
+            room.responses = surroundings.answers or await asyncio.to_thread(open_responses, plan)
+            yield room
+    finally:
+        await journal.close()
+        if cache is not None:
+            cache.close()
+
+
+def _furnished(
+    plan: Plan, surroundings: Surroundings, *, journal: Journal, models: Mapping[str, Model], tally: Tally, limits: Limits
+) -> Room:
+    inputs, observe = surroundings.inputs, surroundings.observe
+    return Room(
+        plan=plan,
+        settings=settings_of(plan),
+        routes={
+            model.name: _route(plan, model, models[model.name], limits=limits, environ=surroundings.environ)
+            for model in (*plan.models(), *filter(None, (plan.called_grader(),)))
+            if model.name in models
+        },
+        journal=journal,
+        limits=limits,
+        tally=tally,
+        crew=Crew(plan.concurrency),
+        stop=limits.stop,
+        attachments=attachment_reader(plan, inputs[0].attachments if inputs else None, stop=limits.stop),
+        judged=surroundings.judged,
+        watcher=None if observe is None else Watcher(observe, plan, environ=surroundings.environ, clock=surroundings.clock),
+        clock=surroundings.clock,
+    )
+
+
+def grading_settings(plan: Plan, plugins: OpenPlugins) -> GradingSettings:
+    """What cases are asked and graded by, the same one by one and in batches."""
+    return plugins.into(settings_of(plan))
+
+
+def _tally(ledger: Ledger, plan: Plan, *, started: float) -> Tally:
+    counts = ledger.counts()
+    opened = counts.pop("open", 0)
+    spent = ledger.spent() if plan.max_cost is not None or plan.batch is not None else 0.0
+    return Tally(sum(counts.values()) + opened, counts, started=started, cost=spent)
+
+
+def _route(plan: Plan, model: ModelPlan, opened: Model, *, limits: Limits, environ: Mapping[str, str]) -> Route:
+    provider = next(provider for provider in plan.providers if provider.name == model.provider)
+    return Route(
+        model=opened,
+        gate=limits.gate(model.provider, "candidate" if model is plan.candidate else "judge"),
+        address=request_addressing(provider, model),
+        cost=pricing(provider, model, environ=environ) if model != plan.called_grader() else _free,
+        # What a function says depends on its code, which an address does not cover.
+        is_kept=provider.kind != FUNCTIONS,
+    )
+
+
+def _free(_: Reply) -> float:
+    """A grader of one's own has no price."""
+    return 0.0

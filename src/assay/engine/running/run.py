@@ -1,0 +1,351 @@
+"""One run on this machine: from its plan to sealed artifacts, or to a ledger that another process goes on with."""
+
+import asyncio
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from math import inf
+
+import msgspec
+
+from assay.core.errors import StoreUnavailable, UsageProblem
+from assay.core.placement import Placement
+from assay.core.plan import Plan, changed_settings, plan_sha256, read_plan
+from assay.core.plugin import uncomparable
+from assay.core.run_state import State
+from assay.engine.places.folders import RunFolders, check_place
+from assay.engine.places.homes import STORE
+from assay.engine.planning.plugins import OpenPlugins
+from assay.engine.running.batches import Collecting, collect, has_open_batches
+from assay.engine.running.case import Room
+from assay.engine.running.holding import held
+from assay.engine.running.journal import Journal
+from assay.engine.running.local import run_local
+from assay.engine.running.rooms import grading_settings, opened_room
+from assay.engine.running.states import RunStates
+from assay.engine.running.stopping import Signals, run_loop
+from assay.engine.running.surroundings import Interrupted, Surroundings
+from assay.engine.sealing.rankings import earlier_verdicts
+from assay.engine.tally import BatchProgress, Tally
+from assay.store.artifacts import remove_stale_staging
+from assay.store.failures import disk_errors, sync_folder
+from assay.store.ledger import Ledger
+from assay.store.ledgers import create_ledger, empty_ledger, open_shared, point_to, pointed_to, reachable
+from assay.store.lock import LEASE_SECONDS, RunLock
+from assay.store.sqlite import SqliteLedger
+
+SEAL_PATIENCE = 1.5 * LEASE_SECONDS
+"""Seconds that whoever seals waits for another who has the run; one that is dead has lost it by then."""
+REFRESH = 0.25
+"""Seconds between two snapshots for whoever watches."""
+
+
+def open_or_create(plan: Plan, folders: RunFolders, *, at: float, ledger: str = "") -> None:
+    """Make the run durable in state `queued`; an unfinished run with the same settings is left as it is.
+
+    With the address of a shared `ledger` it is kept there, unless it has begun here.
+    """
+    check_place(folders)
+    if folders.has_ledger:
+        _check_same(folders.open_ledger(), plan)
+    elif ledger:
+        _open_or_create_shared(plan, folders, ledger, at=at)
+    else:
+        _open_or_create_own(plan, folders, at=at)
+
+
+def _open_or_create_own(plan: Plan, folders: RunFolders, *, at: float) -> None:
+    _make_folder(folders)
+    try:
+        create_ledger(folders.active, plan=msgspec.json.encode(plan), plan_sha256=plan_sha256(plan), at=at)
+    except UsageProblem:
+        # Another process was quicker; it may have had the same in mind.
+        if not folders.has_ledger:
+            raise
+        _check_same(folders.open_ledger(), plan)
+
+
+def _open_or_create_shared(plan: Plan, folders: RunFolders, ledger: str, *, at: float) -> None:
+    """The pointer comes last: without it, a run that another machine or an earlier process has made is found again."""
+    check_shareable(plan)
+    # Before anything is made, an address that cannot be kept is refused.
+    reachable(ledger)
+    _make_folder(folders)
+    try:
+        create_ledger(folders.active, plan=msgspec.json.encode(plan), plan_sha256=plan_sha256(plan), at=at, address=ledger)
+    except UsageProblem:
+        # It is somebody else's until it is known to be the same.
+        _check_same(open_shared(ledger, folders.run_id), plan)
+    point_to(folders.active, ledger)
+
+
+def check_shareable(plan: Plan) -> None:
+    """Raises UsageProblem for a run that cannot be kept in a shared ledger."""
+    if plan.batch is not None:
+        raise UsageProblem(
+            "batches of a provider are kept in a run's own ledger", hint="leave out --ledger (or ASSAY_LEDGER), or --batch"
+        )
+
+
+def _make_folder(folders: RunFolders) -> None:
+    with disk_errors(folders.active):
+        folders.active.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for parent in (folders.active.parent, folders.runs_dir):
+        sync_folder(parent)
+
+
+def _check_same(ledger: Ledger, plan: Plan) -> None:
+    try:
+        row = ledger.run()
+    finally:
+        ledger.close()
+    # Of a run that has ended the ledger keeps the plan as it may be shown, which is no longer what was hashed.
+    if row.plan_sha256 == plan_sha256(plan):
+        return
+    begun = read_plan(row.plan)
+    changed = changed_settings(begun, plan)
+    tokens = {plugin.token for plugin in begun.plugins}
+    for plugin in plan.plugins:
+        if plugin.token and plugin.token not in tokens:
+            raise UsageProblem(
+                f"run '{plan.run_id}' cannot go on: {uncomparable(plugin)}",
+                hint="choose another --run-id; code that holds plain values only, or says its own `version`, is known again",
+            )
+    if changed:
+        raise UsageProblem(
+            f"run '{plan.run_id}' was started with other settings ({', '.join(changed)})",
+            hint="repeat it with the same settings, go on with `assay resume`, or choose another --run-id",
+        )
+
+
+def drive(folders: RunFolders, surroundings: Surroundings, *, plan: Plan | None = None, is_patient: bool = True) -> None:
+    """Bring the run to its sealed end; raises Interrupted or StoreUnavailable, and then it can be resumed.
+
+    `plan` may differ from the run's own in what changes no result, such as the concurrency. While another process works on the
+    run this one waits, or returns at once when it is not patient.
+    """
+    with held(folders, surroundings, patience=inf if is_patient else 0.0) as around:
+        if around is not None and not folders.is_sealed:
+            _drive_locked(folders, around, plan)
+        if around is not None:
+            _clear(folders, around)
+
+
+def prepare(folders: RunFolders, surroundings: Surroundings, *, is_patient: bool = True) -> bool:
+    """Write the records of a run into its ledger, so that workers elsewhere can evaluate them; False where another process does."""
+    with held(folders, surroundings, patience=inf if is_patient else 0.0) as around:
+        if around is not None and not folders.is_sealed:
+            with _opened(folders, around) as ledger:
+                RunStates(ledger, folders, around).prepare()
+        return around is not None
+
+
+def seal(folders: RunFolders, surroundings: Surroundings, *, patience: float = SEAL_PATIENCE) -> None:
+    """Publish the artifacts of a run that workers have evaluated, and end it; a run that has ended stays as it is.
+
+    Raises StoreUnavailable when another process has the run and does not end it.
+    """
+    if not folders.exists:
+        _adopt(folders, surroundings.placement)
+    with held(folders, surroundings, patience=patience) as around:
+        if around is None and not folders.is_sealed:
+            raise _occupied(folders)
+        if around is not None and not folders.is_sealed:
+            with _opened(folders, around) as ledger:
+                RunStates(ledger, folders, around).seal()
+        if around is not None:
+            _clear(folders, around)
+
+
+def _occupied(folders: RunFolders) -> StoreUnavailable:
+    process = RunLock(folders.active).holder()
+    return StoreUnavailable(
+        f"another worker has run '{folders.run_id}' and does not end it" + (f" (process {process})" if process else ""),
+        hint="it is tried again; if that one stands still, stop it",
+    )
+
+
+def _adopt(folders: RunFolders, placement: Placement) -> None:
+    """Let a machine seal a run that it did not start, where artifacts go to a store; raises StoreUnavailable where they do not."""
+    ledger = open_shared(placement.ledger, folders.run_id)
+    try:
+        has_home = bool(placement.store) or STORE in ledger.run().notes
+    finally:
+        ledger.close()
+    if not has_home:
+        raise StoreUnavailable(
+            f"'{folders.runs_dir}' is not the folder of runs in which run '{folders.run_id}' was started",
+            hint="let workers and whoever starts runs share one folder of runs, or give them a --store",
+        )
+    _make_folder(folders)
+    point_to(folders.active, placement.ledger)
+
+
+def _drive_locked(folders: RunFolders, surroundings: Surroundings, plan: Plan | None) -> None:
+    with _opened(folders, surroundings) as ledger:
+        try:
+            _Drive(ledger, folders, surroundings).to_the_end(plan)
+        except KeyboardInterrupt as end:
+            # Before and after the calls a signal is not drained, but the run is interrupted all the same, and can go on.
+            if not surroundings.takes_signals:
+                raise
+            raise Interrupted from end
+
+
+@contextmanager
+def _opened(folders: RunFolders, surroundings: Surroundings) -> Iterator[Ledger]:
+    """The ledger of a run that this process has the lock of."""
+    check_place(folders)
+    remove_stale_staging(folders.active)
+    ledger = folders.open_ledger(driver=surroundings.driver)
+    try:
+        yield ledger
+    finally:
+        ledger.close()
+
+
+def _clear(folders: RunFolders, surroundings: Surroundings) -> None:
+    """A sealed run needs its working state no more; the originals in it are gone with it.
+
+    The folder above stays even when it is empty: another run may be about to begin in it.
+    """
+    if pointed_to(folders.active):
+        with _opened(folders, surroundings) as ledger:
+            RunStates(ledger, folders, surroundings).end()
+    empty_ledger(folders.active, folders.sealed)
+    shutil.rmtree(folders.active, ignore_errors=True)
+
+
+class _Drive:
+    """One run on this machine, from whichever state it is in."""
+
+    def __init__(self, ledger: Ledger, folders: RunFolders, surroundings: Surroundings) -> None:
+        self._ledger = ledger
+        self._folders = folders
+        self._surroundings = surroundings
+        self._states = RunStates(ledger, folders, surroundings)
+
+    def to_the_end(self, plan: Plan | None) -> None:
+        """Through all states that are left; evaluates under `plan` where it is given."""
+        states = self._states
+        states.prepare()
+        if states.state in ("running", "retrying"):
+            self._collect(plan or states.plan)
+            if states.has_work:
+                self._evaluate(plan or states.plan)
+        states.seal()
+
+    def _collect(self, plan: Plan) -> None:
+        """Bring answers from batches into the ledger; those of a cancelled run too, as far as they are paid for."""
+        if plan.batch is None:
+            return
+        assert isinstance(self._ledger, SqliteLedger), "a run with batches has a ledger of its own"
+        if not (self._states.has_work or has_open_batches(self._ledger)):
+            return
+        around = self._surroundings
+        collecting = Collecting(
+            ledger=self._ledger,
+            plan=plan,
+            settings=grading_settings(plan, OpenPlugins(plan, around.plugins)),
+            folder=self._folders.active,
+            environ=around.environ,
+            clock=around.clock,
+            attachments=around.inputs[0].attachments if around.inputs else None,
+            spent=lambda: self._ledger.spent() if plan.max_cost is not None else 0.0,
+            show=self._batch_display(),
+            is_stopping=around.is_stopping,
+            takes_signals=around.takes_signals,
+            is_detached=around.is_detached,
+        )
+        with disk_errors(self._folders.active), _as_interrupted():
+            is_complete = collect(collecting)
+        if not is_complete:
+            raise Interrupted
+
+    def _batch_display(self) -> Callable[[BatchProgress], None] | None:
+        """What shows the run while it waits for its batches; None where nobody looks."""
+        watch, started = self._surroundings.watch, self._surroundings.clock()
+        if watch is None:
+            return None
+        counts = self._ledger.counts()
+        opened = counts.pop("open", 0)
+        tally = Tally(sum(counts.values()) + opened, counts, started=started)
+
+        def show(progress: BatchProgress) -> None:
+            snapshot = tally.snapshot("running", self._surroundings.clock(), is_stopping=progress.is_stopping)
+            watch(msgspec.structs.replace(snapshot, batch=progress))
+
+        return show
+
+    def _evaluate(self, plan: Plan) -> None:
+        """Evaluate what is open; raises Interrupted when it was stopped with something left."""
+        surroundings = self._surroundings
+        if plan.comparison is not None and plan.parent_run_id:
+            surroundings = msgspec.structs.replace(surroundings, judged=earlier_verdicts(self._states.parent()))
+        with disk_errors(self._folders.active):
+            is_complete = evaluate(self._ledger, plan, surroundings)
+        if not is_complete and not self._ledger.run().is_cancel_requested:
+            raise Interrupted
+
+
+def evaluate(ledger: Ledger, plan: Plan, surroundings: Surroundings) -> bool:
+    """Bring the open records of a ledger to their outcomes; False when somebody stopped it. Raises Interrupted at a second stop."""
+    evaluation = Evaluation(ledger, plan, surroundings)
+    with _as_interrupted():
+        run_loop(evaluation.run())
+    return not evaluation.is_interrupted
+
+
+@contextmanager
+def _as_interrupted() -> Iterator[None]:
+    try:
+        yield
+    except asyncio.CancelledError as end:
+        raise Interrupted from end
+
+
+class Evaluation:
+    """The asynchronous part of a run: every open record of the ledger to its outcome."""
+
+    def __init__(self, ledger: Ledger, plan: Plan, surroundings: Surroundings) -> None:
+        self._ledger = ledger
+        self._plan = plan
+        self._surroundings = surroundings
+        self._state: State = ledger.run().state
+        self.is_interrupted = False
+
+    async def run(self) -> None:
+        """Returns when no record is open or the run is to stop."""
+        async with opened_room(self._ledger, self._plan, self._surroundings, stop=asyncio.Event()) as room:
+            with Signals(self, room.stop) if self._surroundings.takes_signals else nullcontext():
+                await self._work(room)
+
+    async def _work(self, room: Room) -> None:
+        watcher = asyncio.create_task(self._report(room))
+        # A watch that raises ends the run, which can go on: it would ask and pay with nobody looking.
+        watcher.add_done_callback(lambda ended: None if ended.cancelled() else room.stop.set())
+        try:
+            await run_local(room, on_retrying=partial(self._enter_retrying, room.journal))
+        finally:
+            if watcher.done():
+                watcher.result()
+            watcher.cancel()
+            self._show(room)
+
+    async def _enter_retrying(self, journal: Journal) -> None:
+        if await journal.call(self._ledger.set_state, "running", "retrying", at=self._surroundings.clock()):
+            self._state = "retrying"
+
+    async def _report(self, room: Room) -> None:
+        while True:
+            self._show(room)
+            if self._surroundings.is_stopping is not None and self._surroundings.is_stopping():
+                self.is_interrupted = True
+                room.stop.set()
+            await asyncio.sleep(REFRESH)
+
+    def _show(self, room: Room) -> None:
+        if self._surroundings.watch is not None:
+            now, is_stopping = self._surroundings.clock(), room.stop.is_set()
+            self._surroundings.watch(room.tally.snapshot(self._state, now, waiting=room.crew.waiting, is_stopping=is_stopping))

@@ -1,0 +1,1 @@
+"""Outcomes into the artifacts of a finished run: lines, figures, hashes."""

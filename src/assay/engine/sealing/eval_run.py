@@ -1,0 +1,80 @@
+"""`eval_results.json`: a run over one golden dataset as golden_v1's EvalRun, which says the same as the run's gates."""
+
+from typing import Any
+
+import msgspec
+
+from assay.core.case import Case
+from assay.core.plan import Gates, Plan
+from assay.engine.sealing.evidence import PredictionLine
+from assay.engine.sealing.shown import ShownPlan
+from assay.metrics.golden import PASS_SCORE, EvalResult, EvalRunParameters, eval_result, eval_run_metrics
+
+EVAL_RESULTS = "eval_results.json"
+GOLDEN_MAX_TOKENS = 4_096
+"""The longest answer in a golden run whose request does not say it: the contract wants a number, and a number that is true."""
+
+Json = dict[str, Any]
+
+
+def why_no_eval_run(plan: Plan) -> str:
+    """Why the run is none that an EvalRun can tell; empty where it is one, or has no golden dataset at all."""
+    golden = [dataset for dataset in plan.datasets if dataset.contract == "golden_v1"]
+    if not golden:
+        return ""
+    if plan.comparison is not None:
+        return "it tells of answers, and the run compares those of others"
+    if plan.grader() is not None:
+        return "it tells of scores from 1 to 5, and the run has a grader of its own"
+    if len(plan.datasets) > 1:
+        return f"it tells of one golden dataset, and the run has {len(plan.datasets)} datasets; run each by itself, or as a suite"
+    if plan.case_pass_score != PASS_SCORE:
+        return f"its cases pass with {PASS_SCORE}, and those of the run with {plan.case_pass_score}"
+    if plan.profile is not None and plan.gates.min_score is not None:
+        return f"its score threshold is one on the average score, and the run's is one on {plan.profile}"
+    return "" if plan.candidate.parameters.max_tokens else "the candidate has no max_tokens"
+
+
+def eval_run_parameters(shown: ShownPlan) -> EvalRunParameters:
+    """The settings of the run; a panel's judges are named together."""
+    parameters = shown.plan.candidate.parameters
+    return EvalRunParameters(
+        assistant_model=shown.candidate.model,
+        judge_model=", ".join(judge.model for judge in shown.judges),
+        temperature=parameters.temperature,
+        max_tokens=parameters.max_tokens,
+        dataset_version=shown.datasets[0].dataset_version,
+        **_thresholds(shown.plan.gates),
+    )
+
+
+def _thresholds(gates: Gates) -> Json:
+    """A gate that is not set is a threshold that everything reaches."""
+    return {
+        "pass_rate_threshold": 0.0 if gates.pass_rate is None else gates.pass_rate,
+        "score_threshold": 1.0 if gates.min_score is None else gates.min_score,
+        "max_error_rate": gates.max_error_rate,
+    }
+
+
+def golden_result(line: PredictionLine, case: Case) -> EvalResult:
+    """One case of the dataset after its run."""
+    grade = None if line.raw_score is None else (round(line.raw_score), line.justification or "")
+    error = "" if line.error_code is None else f"{line.error_code}: {line.error_message}"
+    result = eval_result(
+        line.record_id,
+        case.prompt,
+        answer=line.model_response or "",
+        grade=grade,
+        duration_ms=line.total_latency_ms or 0.0,
+        error=error,
+    )
+    return msgspec.structs.replace(result, sample=line.sample)
+
+
+def regated(document: Json, plan: Plan) -> Json:
+    """The EvalRun of a run as that of another one with the same results and other gates."""
+    parameters = msgspec.convert({**document["parameters"], **_thresholds(plan.gates)}, EvalRunParameters)
+    scores = [result["score"] for result in document["results"]]
+    decided = {"parameters": msgspec.to_builtins(parameters), "metrics": eval_run_metrics(scores, parameters)}
+    return {**document, "run_id": plan.run_id, **decided}

@@ -1,0 +1,326 @@
+"""The end of a run: its ledger into eight artifacts. The same ledger gives the same bytes, however often it is asked."""
+
+import platform
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.core.case import Case
+from assay.core.errors import StoreUnavailable
+from assay.core.moment import iso
+from assay.core.plan import DatasetPlan, Plan
+from assay.core.run_state import TERMINAL, State, count_records
+from assay.core.version import __version__
+from assay.engine.garbage import rare_collection
+from assay.engine.places.folders import RunFolders
+from assay.engine.sealing.eval_run import EVAL_RESULTS, eval_run_parameters, golden_result, why_no_eval_run
+from assay.engine.sealing.evidence import (
+    Evidence,
+    InputLine,
+    PredictionLine,
+    cluster_of,
+    facts_of,
+    invalid_facts,
+    slices_of,
+    texts_of,
+)
+from assay.engine.sealing.panels import add_record, panel_of
+from assay.engine.sealing.profiling import profiler_of, replies_of
+from assay.engine.sealing.rankings import add_comparison, ranking_of
+from assay.engine.sealing.shown import ShownPlan
+from assay.grading import policies, templates
+from assay.metrics.facts import Columns
+from assay.metrics.gates import check_gates
+from assay.metrics.golden import EvalResult, eval_results
+from assay.metrics.summary import summarize, summarize_slices
+from assay.store.artifacts import Staging
+from assay.store.batch_book import NOTE as BATCHES
+from assay.store.batch_book import BatchRow
+from assay.store.evidence import AttemptChain, MerkleTree
+from assay.store.ledger import Finished, FinishedRecord, RecordRow, RunRow
+from assay.store.objects import publish_objects
+from assay.store.redact import Redactor
+from assay.store.verify import verify_run
+
+MANIFEST_VERSION = "1"
+_BLOCK_RECORDS = 32
+_BLOCK_BYTES = 1 << 20
+_encode = msgspec.json.Encoder().encode
+_decode_case = msgspec.json.Decoder(Case).decode
+
+
+def finalize(
+    ledger: Finished,
+    folders: RunFolders,
+    *,
+    secrets: Iterable[str] = (),
+    home: str = "",
+    check: Callable[[], None] = lambda: None,
+) -> None:
+    """Write, seal and publish the artifacts of a run whose final state is decided; a second time changes nothing.
+
+    With a `home` in an object store they are there, every file of them, before they are published on this machine. Before each
+    publication `check` raises where somebody else has the run by now.
+    """
+    run = ledger.run()
+    plan = msgspec.json.decode(run.plan, type=Plan)
+    with rare_collection(), Staging(folders.active) as staging:
+        redactor = Redactor(secret.strip() for secret in secrets)
+        artifacts = _Artifacts(ShownPlan(plan, redactor), staging, started_at=iso(run.states[0][1]))
+        artifacts.write(ledger.finished())
+        staging.seal(artifacts.manifest(ledger.run()))
+        check()
+        if home:
+            _send(staging.folder, home)
+            check()
+        staging.publish(folders.sealed)
+
+
+def _send(folder: Path, home: str) -> None:
+    """What a disk has changed since it was written stays here."""
+    problems = verify_run(folder)
+    if problems:
+        raise StoreUnavailable(f'"{folder}" is not as it was written: {problems[0]}', hint="see to the disk, then: assay resume")
+    publish_objects(folder, home)
+
+
+def _blocks(records: Iterable[FinishedRecord]) -> Iterator[list[FinishedRecord]]:
+    """The records in groups that are small in number and in bytes."""
+    block: list[FinishedRecord] = []
+    size = 0
+    for finished in records:
+        block.append(finished)
+        size += len(finished.record.case or b"")
+        if len(block) == _BLOCK_RECORDS or size >= _BLOCK_BYTES:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
+
+
+def _input_text(record: RecordRow) -> bytes:
+    """What came from outside of a case; one hash in twenty has so many digits in a row that it looks like a card's number."""
+    return (record.case or b"").removesuffix(f',"record_sha256":"{record.sha256}"}}'.encode())
+
+
+def _redacted_case(record: RecordRow, record_id: str | None, redactor: Redactor) -> bytes:
+    """The case as it may be kept; its id is the one that all artifacts show, and hashes of contents stay as they are."""
+    if record_id == record.record_id and redactor.is_clean_json((_input_text(record),)):
+        return record.case or b""
+    case = msgspec.json.decode(record.case or b"{}")
+    hashes = [attachment.pop("sha256", "") for attachment in case["attachments"]]
+    del case["record_sha256"]
+    shown: dict[str, Any] = redactor.value({**case, "id": ""})
+    for attachment, digest in zip(shown["attachments"], hashes, strict=True):
+        attachment["sha256"] = digest
+    return _encode({**shown, "id": record_id, "record_sha256": record.sha256})
+
+
+def _original(record: RecordRow, case: Case, stored: bytes) -> Case:
+    """The case as it was asked, which is the stored one unless something in it was redacted."""
+    return case if record.case is stored or record.case is None else _decode_case(record.case)
+
+
+class _Artifacts:
+    """The files of one run while they are being written."""
+
+    def __init__(self, shown: ShownPlan, staging: Staging, *, started_at: str) -> None:
+        self._shown = shown
+        self._plan = shown.plan
+        self._staging = staging
+        self._redactor = shown.redactor
+        self._started_at = started_at
+        self._chain = AttemptChain()
+        self._tree = MerkleTree()
+        self._facts = Columns()
+        self._profiler = profiler_of(self._plan)
+        self._panel = panel_of(msgspec.structs.replace(self._plan, judges=shown.judges))
+        self._has_eval_run = self._plan.datasets[0].contract == "golden_v1" and not why_no_eval_run(self._plan)
+        self._ranking = ranking_of(shown.comparison, seed=self._plan.seed)
+        self._golden: list[EvalResult] = []
+        self._summary: dict[str, Any] = {}
+        self._gate: dict[str, Any] = {}
+        self._statuses: dict[str, int] = {}
+        self._separator = b""
+
+    def write(self, records: Iterable[FinishedRecord]) -> None:
+        """All artifacts but the manifest, in one pass over the records."""
+        open_lines = self._staging.open_lines
+        self._input = open_lines("input_dataset.json")
+        self._validation = open_lines("record_validation.jsonl")
+        self._predictions = open_lines("predictions.jsonl")
+        self._attempts = open_lines("attempt_logs.jsonl")
+        self._failures = open_lines("failures.jsonl")
+        self._responses = open_lines("responses.jsonl")
+        self._write_records(records)
+        self._write_metrics()
+
+    def _write_records(self, records: Iterable[FinishedRecord]) -> None:
+        self._input.write(_encode(self._input_head())[:-1] + b',"records":[\n')
+        for block in _blocks(records):
+            self._write_block(block)
+        self._input.write(b"\n]}\n")
+
+    def _write_block(self, block: list[FinishedRecord]) -> None:
+        """Some records; one look at all their texts nearly always says that there is nothing to redact."""
+        redactor = self._redactor
+        is_clean = redactor.is_clean([text for finished in block for text in texts_of(finished)])
+        is_input_clean = redactor.is_clean_json(_input_text(finished.record) for finished in block)
+        for finished in block:
+            case = finished.record.case
+            evidence = Evidence(finished, self._shown, is_clean=is_clean)
+            self._validation.line(_encode(evidence.validation()))
+            if case is not None:
+                stored = case if is_clean and is_input_clean else _redacted_case(finished.record, evidence.record_id, redactor)
+                self._write_evaluated(evidence, stored, finished)
+            else:
+                self._facts.append(invalid_facts(finished.record.position))
+            failure = evidence.failure()
+            if failure is not None:
+                self._failures.line(_encode(failure))
+            self._statuses[evidence.status] = self._statuses.get(evidence.status, 0) + 1
+
+    def _write_evaluated(self, evidence: Evidence, stored: bytes, finished: FinishedRecord) -> None:
+        """The lines of a record that was valid; the case is the redacted one, so that no slice tells what was redacted."""
+        case = _decode_case(stored)
+        line = evidence.prediction(case.dataset)
+        if self._profiler is not None:
+            self._profiler.apply(line, _original(finished.record, case, stored), replies_of(finished.attempts))
+        self._write_input(line, stored)
+        self._predictions.line(_encode(line))
+        self._tree.add(bytes.fromhex(line.record_sha256))
+        attempts = [evidence.attempt(number, attempt) for number, attempt in enumerate(finished.attempts, 1)]
+        for attempt in attempts:
+            self._attempts.line(self._chain.line(_encode(attempt)))
+        if self._panel is not None:
+            add_record(self._panel, line, attempts)
+        if line.model_response is not None:
+            row = {"example_id": line.record_id, "candidate_name": line.candidate_name, "response_text": line.model_response}
+            self._responses.line(_encode(row if line.sample is msgspec.UNSET else {**row, "sample": line.sample}))
+        cluster = cluster_of(case, self._plan.cluster_key)
+        self._facts.append(facts_of(line, slices_of(case, self._plan.slices), cluster))
+        if self._ranking is not None:
+            add_comparison(self._ranking, line, case, cluster=cluster)
+        if self._has_eval_run:
+            self._golden.append(golden_result(line, case))
+
+    def _input_head(self) -> dict[str, Any]:
+        first = self._shown.datasets[0]
+        return {
+            "dataset_id": first.dataset_id,
+            "dataset_version": first.dataset_version,
+            "schema_version": first.schema_version,
+            "created_at": first.created_at or None,
+            "metadata": first.metadata,
+            "contract": first.contract,
+            "datasets": self._shown.datasets,
+        }
+
+    def _write_input(self, line: PredictionLine, stored: bytes) -> None:
+        """The record as it was evaluated, redacted, beside the hashes of the original and of what is left of it."""
+        head = _encode(InputLine(line.record_id, line.record_sha256, sha256(stored).hexdigest(), line.sample))
+        self._input.write(b"".join((self._separator, head[:-1], b',"record":', stored, b"}")))
+        self._separator = b",\n"
+
+    def _write_metrics(self) -> None:
+        plan = self._plan
+        profile = None if self._profiler is None else self._profiler.profile
+        summary = summarize(self._facts, seed=plan.seed, profile=profile, repeat=plan.repeat)
+        verdict = check_gates(plan.gates, summary)
+        self._gate = msgspec.to_builtins(verdict)
+        panel = {} if self._panel is None else self._panel.blocks()
+        ranking = {} if self._ranking is None else self._ranking.block()
+        self._summary = {**summary, **panel, **ranking, "gate": self._gate}
+        self._staging.write("metrics_summary.json", _pretty(self._summary))
+        self._staging.write("metrics_by_slice.json", _pretty(summarize_slices(self._facts, seed=plan.seed, profile=profile)))
+        if self._has_eval_run:
+            parameters = eval_run_parameters(self._shown)
+            document = eval_results(plan.run_id, self._started_at, parameters=parameters, results=self._golden)
+            self._staging.write(EVAL_RESULTS, _pretty(document))
+
+    def _batches(self, run: RunRow) -> list[dict[str, Any]]:
+        """What became of the batches that the candidate was asked in."""
+        rows = msgspec.json.decode(run.notes.get(BATCHES, "[]"), type=list[BatchRow])
+        return [
+            {
+                "number": row.number,
+                "batch_id": row.batch_id or None,
+                "status": row.status or row.state,
+                "submitted_at": iso(row.at),
+                "requests": row.requests,
+                "bytes": row.bytes,
+                "input_sha256": row.sha256,
+                "answered": row.answered,
+                "errors": row.errors,
+                "asked_live": row.asked_live,
+                "duplicates": row.duplicates,
+                "unknown": row.unknown,
+                "malformed": row.malformed,
+                "problems": [self._redactor.text(problem) for problem in row.problems],
+            }
+            for row in rows
+        ]
+
+    def manifest(self, run: RunRow) -> dict[str, Any]:
+        """What the run was and how it ended; hashes of the artifacts are added when it is sealed."""
+        plan, final = self._plan, msgspec.convert(run.notes["final_state"], State)
+        completed_at = iso(float(run.notes["completed_at"]))
+        # Somebody else may have ended the run a moment ago, and has published the same.
+        states = [{"state": state, "entered_at": iso(at)} for state, at in run.states if state not in TERMINAL]
+        shown = self._shown
+        first, parameters = shown.datasets[0], plan.candidate.parameters
+        return {
+            "manifest_version": MANIFEST_VERSION,
+            "assay_version": __version__,
+            "run_id": plan.run_id,
+            "status": final,
+            "created_at": states[0]["entered_at"],
+            "started_at": next((state["entered_at"] for state in states if state["state"] == "running"), None),
+            "completed_at": completed_at,
+            "states": [*states, {"state": final, "entered_at": completed_at}],
+            "contract": first.contract,
+            "dataset_id": first.dataset_id,
+            "dataset_version": first.dataset_version,
+            "schema_version": first.schema_version,
+            "counts": msgspec.to_builtins(count_records(self._statuses)),
+            "gate": self._gate,
+            "model": shown.candidate.model,
+            "temperature": parameters.temperature,
+            "top_p": parameters.top_p,
+            "max_new_tokens": parameters.max_tokens,
+            "seed": parameters.seed,
+            "candidate": msgspec.to_builtins(shown.candidate),
+            "judges": msgspec.to_builtins(shown.judges),
+            "ignored_fields": _ignored_fields(shown.datasets),
+            "evaluator_version": _evaluator(plan),
+            "policies": dict(policies()),
+            "templates": dict(templates()),
+            "profile": None if self._profiler is None else self._profiler.profile.to_json(),
+            "rescored_from": None,
+            "plan": shown.members(),
+            "plan_sha256": run.plan_sha256,
+            "blocked": run.notes.get("blocked"),
+            "batches": self._batches(run),
+            "redactions": dict(sorted(self._redactor.counts.items())),
+            "records_merkle_root": self._tree.hexdigest(),
+            "attempt_chain_sha256": self._chain.hexdigest(),
+            "environment": {"python": platform.python_version(), "platform": platform.system()},
+        }
+
+
+def _evaluator(plan: Plan) -> str:
+    """Who has graded: this version, or the tool that a run was imported from."""
+    imported = plan.imported
+    return f"assay {__version__}" if imported is None else f"{imported.tool} {imported.version}".strip()
+
+
+def _ignored_fields(datasets: Iterable[DatasetPlan]) -> list[dict[str, Any]]:
+    """Members of documents that were accepted without any effect, by dataset."""
+    return [{"dataset_id": dataset.dataset_id, "fields": dataset.ignored_fields} for dataset in datasets if dataset.ignored_fields]
+
+
+def _pretty(value: Any) -> bytes:
+    return msgspec.json.format(_encode(value), indent=2) + b"\n"
