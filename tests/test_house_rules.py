@@ -30,7 +30,9 @@ DOOR = {
     *("run", "run_async", "open_run", "Run", "RunRequest", "RunResult", "Client", "AsyncClient", "ServerProblem"),
     *("convert", "Ask", "GradingFailure", "Judgement", "Message", "ModelFailure", "Reply"),
 }
-NOT_OURS = re.compile(r"(^|/)(\.git|\.venv|\.assay|__pycache__|\.hypothesis|\.\w+_cache|bench/files|bench/results|demo-runs)(/|$)")
+NOT_OURS = re.compile(
+    r"(^|/)(\.git|\.venv|\.assay|__pycache__|\.hypothesis|\.\w+_cache|bench/files|bench/results|demo-runs|dist)(/|$)"
+)
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
