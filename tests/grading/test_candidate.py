@@ -3,8 +3,8 @@ import pytest
 from assay.core.case import Attachment, Choice, Message
 from assay.core.outcome import GradingFailure
 from assay.grading import GradingSettings
-from assay.grading.assignment import assign
 from assay.grading.candidate import candidate_messages
+from assay.grading.ways import assign
 from tests.grading.driving import SETTINGS, batch_case, drive, golden_case, judged, mcq_case, reference_case
 
 FRIENDLY = GradingSettings(candidate="model", judges=("judge",), system_prompt="Be brief.")

@@ -4,7 +4,7 @@ from assay.core.case import Criterion, Message
 from assay.core.outcome import GradingFailure
 from assay.grading import GradingSettings, needs_judge, templates
 from assay.grading.templates import fill, load_template, texts_sha256
-from tests.grading.driving import GOOD, batch_case, conversation_case, drive, golden_case, judged, mcq_case, rubric_case
+from tests.grading.driving import GOOD, SETTINGS, batch_case, conversation_case, drive, golden_case, judged, mcq_case, rubric_case
 
 PANEL = GradingSettings(candidate="model", judges=("one", "two", "three"))
 
@@ -120,7 +120,12 @@ def test_call_ids_stay_apart_whatever_criteria_are_called() -> None:
 
 
 def test_only_multiple_choice_needs_no_judge() -> None:
-    assert [needs_judge(case) for case in (mcq_case(), golden_case(), batch_case(), rubric_case())] == [False, True, True, True]
+    assert [needs_judge(case, SETTINGS) for case in (mcq_case(), golden_case(), batch_case(), rubric_case())] == [
+        False,
+        True,
+        True,
+        True,
+    ]
 
 
 def test_every_template_has_a_hash_and_grades_name_theirs() -> None:

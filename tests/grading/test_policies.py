@@ -10,7 +10,7 @@ import pytest
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Attachment, Criterion, Message
 from assay.core.outcome import FailureLabel, GradingFailure
-from assay.grading import POLICIES, GradingSettings, policies, resolved, templates, way_of
+from assay.grading import POLICIES, WAYS, GradingSettings, graded_by, policies, resolved, templates
 from assay.grading.templates import load_template
 from tests.grading.driving import (
     SETTINGS,
@@ -165,7 +165,7 @@ def test_a_policy_is_known_by_its_own_id() -> None:
     ],
 )
 def test_the_hash_of_a_grade_covers_every_text_that_is_asked_with(case, texts) -> None:
-    way = way_of(case, SETTINGS)
+    way = graded_by(case, SETTINGS)
     assert (way.template, *way.others) == texts
     assert way.template_sha256 == sha256_hex(canonical_json({name: templates()[name] for name in texts}))
 
@@ -175,11 +175,11 @@ def test_the_hash_of_a_policy_covers_the_texts_of_its_tasks(text) -> None:
     assert text in POLICIES["default"].template_ids
 
 
-def test_the_way_of_grading_is_known_without_a_grade() -> None:
+def test_the_graded_by_grading_is_known_without_a_grade() -> None:
     case, _ = CASES["lexam_oq_v1"]
-    way = way_of(case, SETTINGS)
+    way = graded_by(case, SETTINGS)
     assert (way.evaluator, way.template, way.policy) == ("judge_reference/1", "judge_exam/1", "lexam_oq_v1")
-    assert way_of(conversation_case(), SETTINGS) is None
+    assert graded_by(conversation_case(), SETTINGS) is None
 
 
 def test_the_hash_of_a_policy_covers_what_it_asks_for() -> None:
@@ -189,9 +189,8 @@ def test_the_hash_of_a_policy_covers_what_it_asks_for() -> None:
     assert changed.sha256 != hashes["lexam_oq_v1"]
 
 
-def test_the_reference_page_has_every_policy_way_of_grading_and_label() -> None:
+def test_the_reference_page_has_every_policy_graded_by_grading_and_label() -> None:
     page = (Path(__file__).parent.parent.parent / "docs" / "reference" / "policies.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w/]+)` \|", page, flags=re.MULTILINE)
-    ways = ["judge_1_5", "rubric_per_criterion", "rubric_one_call", "judge_reference", "mcq_exact", "mcq_any", "tool_call_exact"]
-    ways.append("judge_pairwise")
-    assert rows == [*POLICIES, *(f"{way}/1" for way in ways), *get_args(FailureLabel)[1:]]
+    evaluators = dict.fromkeys(evaluator for way in WAYS.values() for evaluator in way.evaluators)
+    assert rows == [*POLICIES, *evaluators, *get_args(FailureLabel)[1:]]

@@ -28,7 +28,7 @@ def graded(answer: str, *, turn: int = 0):
 
 def test_the_recorded_turns_tool_is_expected() -> None:
     assert expected_call(turns()[1]) == ToolCall("hold_seat", {"train": "RJ 131", "position": "window"})
-    assert [needs_judge(case) for case in turns()] == [False, False, True]
+    assert [needs_judge(case, NO_JUDGE) for case in turns()] == [False, False, True]
 
 
 def test_the_candidate_is_told_of_all_tools_and_of_no_call() -> None:

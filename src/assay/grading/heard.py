@@ -8,37 +8,16 @@ import msgspec
 from assay.core.case import Case
 from assay.core.mark import Mark
 from assay.core.outcome import Score
-from assay.grading.assignment import Assignment, assign
 from assay.grading.judge_call import AGAIN, judge_call_id
 from assay.grading.reply_object import Refusal, only_object
-from assay.grading.rubric import ONE_CALL
 from assay.grading.settings import GradingSettings
-from assay.grading.tool_call import expected_call, read_call
-from assay.grading.verdict import (
-    CRITERION,
-    FIVE_POINT,
-    Shape,
-    Verdict,
-    read_verdict,
-    read_verdicts,
-    salvaged_verdict,
-)
+from assay.grading.topic import Topic
+from assay.grading.verdict import Shape, Verdict, WordShape, read_verdict, read_verdicts, salvaged_verdict
+from assay.grading.ways import assign
 
 
 class UnknownCall(Exception):
     """A reply in the log that belongs to none of the record's questions."""
-
-
-class _Topic(msgspec.Struct, frozen=True, kw_only=True):
-    """One question to every judge, as far as reading the replies needs it."""
-
-    name: str
-    """Names the call."""
-    shape: Shape
-    marks: tuple[Mark, ...]
-    """The criteria that a reply decides on, without a value."""
-    is_list: bool = False
-    """The reply is a list with a verdict on each."""
 
 
 def marks_of(scores: Iterable[Score]) -> tuple[Mark, ...]:
@@ -61,7 +40,7 @@ def marks_heard(
     belongs to no question: marks that leave it out would not be those of the record.
     """
     assignment = assign(case, settings)
-    topics = _topics(assignment, answer)
+    topics = assignment.way.topics(assignment, answer)
     known = {(topic.name, judge): call_id for topic in topics for judge, call_id in _call_ids(topic, settings.judges)}
     strangers = {call_id.removesuffix(AGAIN) for call_id in replies} - set(known.values())
     if strangers:
@@ -73,36 +52,12 @@ def marks_heard(
     )
 
 
-def _topics(assignment: Assignment, answer: str | None) -> tuple[_Topic, ...]:
-    case, policy = assignment.case, assignment.policy
-    if assignment.kind == "five_point":
-        return tuple(_topic(criterion.id, FIVE_POINT) for criterion in assignment.criteria)
-    if assignment.kind == "rubric" and assignment.settings.rubric_mode == "one_call":
-        marks = tuple(_empty(criterion.id, CRITERION, weight=criterion.weight) for criterion in case.criteria)
-        return (_Topic(name=ONE_CALL, shape=CRITERION, marks=marks, is_list=True),)
-    if assignment.kind == "rubric":
-        return tuple(_topic(criterion.id, policy.criterion.shape, weight=criterion.weight) for criterion in case.criteria)
-    if assignment.kind == "mcq":
-        return (_topic("choice", CRITERION),)
-    if assignment.kind == "turn" and (expected_call(case) or read_call(answer or "")) is not None:
-        return (_topic("tool_call", CRITERION),)
-    return (_topic("reference", policy.reference.shape),)
-
-
-def _topic(criterion: str, shape: Shape, *, weight: float = 1.0) -> _Topic:
-    return _Topic(name=criterion, shape=shape, marks=(_empty(criterion, shape, weight=weight),))
-
-
-def _empty(criterion: str, shape: Shape, *, weight: float) -> Mark:
-    return Mark(criterion=criterion, value=None, scale=shape.scale, weight=weight)
-
-
-def _call_ids(topic: _Topic, judges: tuple[str, ...]) -> list[tuple[str, str]]:
+def _call_ids(topic: Topic, judges: tuple[str, ...]) -> list[tuple[str, str]]:
     return [(judge, judge_call_id(topic.name, judge if len(judges) > 1 else "")) for judge in judges]
 
 
 def _votes(
-    topic: _Topic, judges: tuple[str, ...], *, replies: Mapping[str, str], answer: str, is_first: bool
+    topic: Topic, judges: tuple[str, ...], *, replies: Mapping[str, str], answer: str, is_first: bool
 ) -> list[tuple[float, ...]]:
     """What each judge says to the criteria of a question; a judge without a verdict has no vote."""
     votes = []
@@ -110,10 +65,10 @@ def _votes(
         texts = [replies[name] for name in (call_id, *(() if is_first else (call_id + AGAIN,))) if name in replies]
         read = [_values(topic, text, answer=answer, is_exact=is_first) for text in texts]
         votes.append(next(filter(None, read), ()) or (() if is_first else _salvaged(topic, texts, answer=answer)))
-    return [vote for vote in votes if vote]
+    return [tuple(1 - value for value in vote) if topic.is_turned else vote for vote in votes if vote]
 
 
-def _values(topic: _Topic, text: str, *, answer: str, is_exact: bool) -> tuple[float, ...]:
+def _values(topic: Topic, text: str, *, answer: str, is_exact: bool) -> tuple[float, ...]:
     found: tuple[Verdict, ...] | Verdict | Refusal
     if topic.is_list:
         found = read_verdicts(text, topic.shape, answer=answer, count=len(topic.marks))
@@ -123,7 +78,8 @@ def _values(topic: _Topic, text: str, *, answer: str, is_exact: bool) -> tuple[f
         return ()
     if isinstance(found, tuple):
         return tuple(verdict.value for verdict in found)
-    return (_said(text, topic.shape) if is_exact else found.value,)
+    is_number = not isinstance(topic.shape, WordShape)
+    return (_said(text, topic.shape) if is_exact and is_number else found.value,)
 
 
 def _said(text: str, shape: Shape) -> float:
@@ -133,7 +89,7 @@ def _said(text: str, shape: Shape) -> float:
     return float(found[shape.value])
 
 
-def _salvaged(topic: _Topic, texts: list[str], *, answer: str) -> tuple[float, ...]:
+def _salvaged(topic: Topic, texts: list[str], *, answer: str) -> tuple[float, ...]:
     """What can be saved of two replies, as grading saves it; nothing of a list."""
     if topic.is_list or len(texts) < 2:
         return ()
@@ -141,7 +97,7 @@ def _salvaged(topic: _Topic, texts: list[str], *, answer: str) -> tuple[float, .
     return () if saved is None else (saved.value,)
 
 
-def _settled(topic: _Topic, votes: list[tuple[float, ...]]) -> Iterable[Mark]:
+def _settled(topic: Topic, votes: list[tuple[float, ...]]) -> Iterable[Mark]:
     if not votes:
         return topic.marks
     values = (median_low(vote[place] for vote in votes) for place in range(len(topic.marks)))

@@ -24,7 +24,7 @@ from assay.engine.planning.run_file import ModelEntry
 from assay.engine.running.run import evaluate
 from assay.engine.running.surroundings import Surroundings
 from assay.engine.tally import Snapshot
-from assay.grading import settings_of, templates, way_of
+from assay.grading import graded_by, settings_of, templates
 from assay.models import check_models
 from assay.store.ledger import FinishedRecord, RecordRow
 from assay.store.sqlite import create_ledger
@@ -172,6 +172,6 @@ def _candidate(run: Plan | None) -> str:
 def _prompts(items: Items, plan: Plan) -> dict[str, str]:
     """Every text of ours that the judge was asked with, and its hash."""
     settings, hashes = settings_of(plan), templates()
-    ways = (way_of(trial.case, settings) for trial in trials(items.items, repeats=1))
+    ways = (graded_by(trial.case, settings) for trial in trials(items.items, repeats=1))
     used = {text for way in ways if way is not None for text in (way.template, *way.others)}
     return {template_id: hashes[template_id] for template_id in sorted(used)}

@@ -13,7 +13,7 @@ from assay.engine.judging.probe_items import Item, Items, shipped_items
 from assay.engine.places.folders import find_run
 from assay.engine.places.intact import intact_run
 from assay.engine.planning.inputs import DatasetInput, cases_of, dataset_plan, read_dataset
-from assay.grading import kind_of, needs_judge
+from assay.grading import is_judged, kind_of
 from assay.store.artifacts import OWN_HASH
 from assay.store.folder import RunFolder
 
@@ -105,8 +105,9 @@ def _answers(run: RunFolder) -> Iterator[tuple[Case, str]]:
 
 def _is_usable(case: Case) -> bool:
     """A judge grades it, and could give it points."""
-    has_points = kind_of(case) != "rubric" or any(criterion.weight > 0 for criterion in case.criteria)
-    return kind_of(case) is not None and needs_judge(case) and has_points
+    kind = kind_of(case)
+    has_points = kind != "rubric" or any(criterion.weight > 0 for criterion in case.criteria)
+    return is_judged(kind, grader=None) and has_points
 
 
 def _reference(case: Case) -> str:

@@ -19,7 +19,7 @@ from assay.datasets.config import ValidationConfig
 from assay.datasets.source import Source, filled_lines, open_source
 from assay.engine.planning.attachments import Attachments
 from assay.engine.planning.conversations import replayed
-from assay.grading import kind_for, kind_of, needs_judge
+from assay.grading import Kind, kind_for, kind_of
 
 _SCHEMA_VERSIONS: dict[str, str] = {
     "legal_eval_v1": "legal_eval_v1",
@@ -55,13 +55,11 @@ class Glance(msgspec.Struct, frozen=True):
     index: int
     id: str
     task: str
-    is_judged: bool
-    """A judge has to grade it."""
     metadata: dict[str, Any]
     policy_id: str = ""
     attachments: tuple[Attachment, ...] = ()
-    kind: str = ""
-    """How it is graded."""
+    kind: Kind | None = None
+    """How it is graded where the run has no grader of its own; None where it cannot be."""
 
 
 def read_dataset(path: Path, contract: str | Plugin = "auto", *, config: ValidationConfig | None = None) -> tuple[Source, Report]:
@@ -144,7 +142,7 @@ def glances(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Glance]:
     """The valid records at a glance, which for long JSONL files costs a fifth of their cases."""
     if dataset.plan.contract != "legal_eval_v1":
         for case in cases_of(dataset, is_recorded=is_recorded):
-            yield Glance(case.index, case.id, case.task, needs_judge(case), case.metadata, kind=kind_of(case) or "")
+            yield Glance(case.index, case.id, case.task, case.metadata, kind=kind_of(case))
         return
     broken = dataset.broken
     # Loaded here: no other contract needs it.
@@ -154,8 +152,7 @@ def glances(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Glance]:
             row = _decode_row(line.content)
             task, policy_id = tasks[row.task_type], row.metadata.get("policy_id", "")
             attachments = tuple(Attachment(attachment.path) for attachment in row.attachments or ())
-            kind = kind_for("legal_eval_v1", task) or ""
-            yield Glance(index, row.id, task, task != "mcq", row.metadata, policy_id, attachments, kind)
+            yield Glance(index, row.id, task, row.metadata, policy_id, attachments, kind_for("legal_eval_v1", task))
 
 
 def place_of(dataset: DatasetInput, index: int) -> str:

@@ -1,6 +1,6 @@
 """Code of others in a plan: found by its names, refused where it may not be named, and listed with what is known of it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from assay.core.case import BUILT_IN
 from assay.core.errors import UsageProblem
@@ -14,6 +14,7 @@ from assay.datasets.source import Source
 from assay.engine.planning.plugins import built_in
 from assay.engine.planning.request import Settings
 from assay.engine.planning.run_file import DatasetEntry, ModelEntry
+from assay.grading import Kind, is_judged
 
 
 class OwnCode:
@@ -77,11 +78,16 @@ class OwnCode:
         named = {("model", model.model) for model in models}
         return tuple(plugin.plan for key, plugin in self.plugins.items() if key[0] != "model" or key in named)
 
-    def needs_judge(self, judged: int) -> bool:
-        """True when a judge is needed, for so many records that one would grade; a grader that is not found has said so."""
-        if self.grader is not None:
-            return self.grader.plan.asks_judges
-        return bool(judged) and not self._settings.value.grader
+    def needs_judge(self, kinds: Iterable[Kind | None]) -> bool:
+        """True when records of these kinds need a judge; a grader that is not found has said so."""
+        if self.grader is None and self._settings.value.grader:
+            return False
+        grader = None if self.grader is None else self.grader.plan
+        return any(is_judged(kind, grader=grader) for kind in kinds)
+
+    def judged(self, kinds: Mapping[Kind | None, int]) -> int:
+        """The records that our own ways of grading put to judges; how often a grader asks one, nobody knows before."""
+        return 0 if self.grader else sum(count for kind, count in kinds.items() if is_judged(kind, grader=None))
 
     def notes(self) -> list[str]:
         """What should be known of it, and keeps no run from starting."""

@@ -89,7 +89,7 @@ def plan_runs(request: RunRequest, *, environ: Mapping[str, str], now: float, ne
         inputs=tuple(planner.inputs),
         valid_records=surveyed.valid,
         invalid_records=surveyed.broken,
-        judged_records=0 if planner.code.grader else surveyed.judged,
+        judged_records=planner.code.judged(surveyed.kinds),
         plugins=tuple(planner.code.plugins.values()),
         mlflow=planner.settings.value.mlflow,
         notes=(*planner.notes, *surveyed.notes),
@@ -455,7 +455,7 @@ class _Planner:
         self.settings.problems += surveyed.problems
         if surveyed.benchmarked and self.settings.value.run.system_prompt:
             self.notes.append(f"{surveyed.benchmarked:,} record(s) have a policy without a system prompt, so that they get none")
-        needs_judge = self.code.needs_judge(surveyed.judged)
+        needs_judge = self.code.needs_judge(surveyed.kinds)
         if needs_judge and not self.judges and not self.settings.is_wrong(("judges",)) and not self.settings.value.judges:
             some, more = self.inputs[:FIRST], len(self.inputs) - FIRST
             names = ", ".join(f"'{dataset.plan.name}' ({dataset.plan.contract})" for dataset in some)

@@ -15,7 +15,7 @@ from assay.engine.planning.inputs import DatasetInput, Glance, glances, place_of
 from assay.engine.planning.responses import listed
 from assay.engine.planning.selection import Rules, Selector, merged, selector_for
 from assay.engine.sealing.profiling import Misfits
-from assay.grading import POLICIES, UNKNOWN, UNSUITABLE, resolved
+from assay.grading import POLICIES, UNKNOWN, UNSUITABLE, Kind, resolved
 from assay.metrics.profiles import Profile
 
 FIRST = 10
@@ -43,8 +43,8 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
 
     valid: int
     broken: int
-    judged: int
-    """Valid records that a judge has to grade."""
+    kinds: Mapping[Kind | None, int]
+    """How many valid records are graded in each way."""
     benchmarked: int
     """Valid records under a policy that says all that a candidate gets."""
     attachments: tuple[AttachmentUse, ...]
@@ -97,7 +97,7 @@ class _Look:
         self._missing: list[str] = []
         self._missing_count = 0
         self._of_dataset: Counter[int] = Counter()
-        self._judged = 0
+        self._kinds: Counter[Kind | None] = Counter()
         self._benchmarked = 0
         self._misnamed: Counter[tuple[str, str]] = Counter()
         self._unseen = dict.fromkeys(sorted(rules.records))
@@ -115,9 +115,9 @@ class _Look:
         if not is_taken:
             return
         self._of_dataset[number] += 1
-        self._judged += glance.is_judged
+        self._kinds[glance.kind] += 1
         if self.misfits is not None:
-            self.misfits.look_at(glance.id, glance.kind)
+            self.misfits.look_at(glance.id, glance.kind or "")
         if glance.policy_id and not self.has_policy:
             self._look_at_policy(glance)
         for attachment in glance.attachments:
@@ -159,7 +159,7 @@ class _Look:
         return Survey(
             valid=self._of_dataset.total(),
             broken=self.broken,
-            judged=self._judged,
+            kinds=self._kinds,
             benchmarked=self._benchmarked,
             attachments=tuple(self._attachments.values()),
             problems=(

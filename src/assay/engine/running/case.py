@@ -197,7 +197,8 @@ class _Drive:
     @property
     def needs_nobody(self) -> bool:
         """True when no judge is asked and nothing but the case is read, so that a given answer is all that it takes."""
-        return not self._case.attachments and not needs_judge(self._case) and self._room.settings.grader is None
+        case, settings = self._case, self._room.settings
+        return not case.attachments and not needs_judge(case, settings) and settings.grader is None
 
     async def _attachments(self) -> Mapping[str, str]:
         if not self._case.attachments:

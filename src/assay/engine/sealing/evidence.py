@@ -13,7 +13,7 @@ from assay.core.outcome import Attempt, Decision, Failed, Grade, Graded, Invalid
 from assay.engine.members import member, member_text
 from assay.engine.sealing.shown import ShownPlan
 from assay.engine.tally import FREE, UNTIMED
-from assay.grading import INCONSISTENT, Way, settings_of, way_of
+from assay.grading import INCONSISTENT, GradedBy, graded_by, settings_of
 from assay.metrics.facts import RecordFacts
 from assay.metrics.profiles import Range
 from assay.store.ledger import FinishedRecord
@@ -218,7 +218,7 @@ class Evidence:
         reply = answered.reply if answered is not None else None
         usage = _NO_USAGE if reply is None else reply.usage
         grade = self._outcome.grade if isinstance(self._outcome, Graded) else None
-        way = grade or self._way()
+        by = grade or self._graded_by()
         code, message = _problem(self._outcome)
         response = None if reply is None else self._redact(reply.text)
         measures = _measures(self._attempts)
@@ -241,9 +241,9 @@ class Evidence:
             grade.passed if grade else None,
             None if grade and grade.passed else _label(self._outcome),
             self._redact(grade.justification) if grade else None,
-            way.evaluator if way else None,
-            way.template_sha256 if way else None,
-            (way and way.policy) or None,
+            by.evaluator if by else None,
+            by.template_sha256 if by else None,
+            (by and by.policy) or None,
             self._choices(grade.selected_choice_ids) if grade else (),
             (*(reply.flags if reply else ()), *(grade.flags if grade else ())),
             (reply and self._redact(reply.finish_reason)) or None,
@@ -261,7 +261,7 @@ class Evidence:
             iso(measures.last_at) if self._attempts else None,
             code,
             message and self._redact(message),
-            template=(way and way.template) or None,
+            template=(by and by.template) or None,
             sample=self.sample,
             panel=self._decisions(grade.panel if grade else ()) if len(self._plan.judges) > 1 else msgspec.UNSET,
             judge_costs=self._judge_costs() if len(self._plan.judges) > 1 else msgspec.UNSET,
@@ -279,13 +279,13 @@ class Evidence:
         """A text of the record's input as it may be shown."""
         return self._plan.redactor.text(text)
 
-    def _way(self) -> Way | None:
+    def _graded_by(self) -> GradedBy | None:
         """How a record without a grade was to be graded; of another tool's records nobody here knows."""
         case = self._record.case
         return (
             None
             if case is None or self._plan.plan.imported is not None
-            else way_of(_decode_case(case), settings_of(self._plan.plan))
+            else graded_by(_decode_case(case), settings_of(self._plan.plan))
         )
 
     def _choices(self, choices: tuple[str, ...]) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ _WORDS = {
     "mcq": "multiple choice",
     "five_point": "judged from 1 to 5",
     "turn": "turns of a conversation with tools",
+    "tool_call": "turns of a conversation that call a tool",
 }
 
 Replies = Mapping[str, str]

@@ -8,7 +8,7 @@ from assay.core.case import Case
 from assay.core.plan import ComparisonPlan
 from assay.engine.sealing.evidence import PredictionLine
 from assay.grading import INCONSISTENT
-from assay.grading.pairwise import IN_ORDER, SWAPPED
+from assay.grading.ways.pairwise import IN_ORDER, SWAPPED
 from assay.metrics.pairwise import Meeting, PairwiseFigures, Result, Vote
 from assay.store.folder import RunFolder
 

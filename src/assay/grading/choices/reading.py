@@ -5,10 +5,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from assay.core.case import Choice
-from assay.grading.choice_list import Item, Options, plain_words
-from assay.grading.statements import unescaped
-from assay.grading.thoughts import without_end_marks, without_thoughts
-from assay.grading.wording import (
+from assay.grading.choices.listed import Item, Options, plain_words
+from assay.grading.choices.wording import (
     ANNOUNCEMENTS,
     BECAUSE,
     FINAL,
@@ -24,6 +22,8 @@ from assay.grading.wording import (
     Announcement,
     compiled,
 )
+from assay.grading.statements import unescaped
+from assay.grading.thoughts import without_end_marks, without_thoughts
 
 _VALUE = r"""\s*:\s*(\[[^][]{0,2000}\]|"(?:[^"\\]|\\.){0,2000}+"|'(?:[^'\\]|\\.){0,2000}+'|-?[\w.]+)"""
 _FIELDS = tuple(

@@ -7,10 +7,11 @@ import msgspec
 
 from assay.core.case import Case
 from assay.core.outcome import Decision, Flow, Grade, Score
-from assay.grading.assignment import Assignment
+from assay.grading.assignment import Assignment, Way
 from assay.grading.judge_call import Answer, Question
 from assay.grading.panel import Finding, ask_judges, panel_flags
 from assay.grading.suspicion import suspicion_flags
+from assay.grading.topic import Topic, topic_on
 from assay.grading.transcript import criteria_text, reference_text, task_text
 from assay.grading.verdict import WINNER
 
@@ -23,6 +24,7 @@ INCONSISTENT = "inconsistent"
 Result = Literal["first", "second", "tie", "inconsistent"]
 _RESULTS: dict[float, Result] = {1.0: "first", 0.5: "tie", 0.0: "second"}
 _SCORES: dict[Result, float] = {"first": 1.0, "second": 0.0, "tie": 0.5, "inconsistent": 0.5}
+TEMPLATE = "judge_pairwise/1"
 _EMPTY = "(the answer is empty)"
 
 
@@ -32,14 +34,14 @@ def grade_pairwise(assignment: Assignment) -> Flow:
     The score is 1 where the first answer won, 0 where the second did, and 0.5 where nobody has; it passes where the comparison
     was decided, be it as a tie. A judge that gives no verdict in one of the orders leaves the case without a grade.
     """
-    case, way = assignment.case, assignment.way
+    case = assignment.case
     texts = tuple(choice.text for choice in case.choices)
     questions = (_question(case, IN_ORDER, shown=texts), _question(case, SWAPPED, shown=texts[::-1]))
     answer = Answer("\n\n".join(texts), case.record_sha256)
     findings = yield from ask_judges(questions, assignment.settings, answer=answer)
     scores = (*findings[0].scores, *map(_turned, findings[1].scores))
     result = decided(tuple(by_judge(scores).values()))
-    return Grade(
+    grade = Grade(
         score=_SCORES[result],
         passed=result != "inconsistent",
         answer="",
@@ -48,13 +50,10 @@ def grade_pairwise(assignment: Assignment) -> Flow:
         scores=scores,
         justification=_reasons(scores, result),
         label="other" if result == "inconsistent" else "",
-        evaluator=way.evaluator,
-        template=way.template,
-        template_sha256=way.template_sha256,
         panel=tuple(_decision(finding, scores) for finding in findings if finding.is_split),
-        policy=way.policy,
-        flags=_flags(assignment, findings, result=result),
+        flags=_flags(case, findings, result=result),
     )
+    return assignment.signed(grade)
 
 
 def by_judge(scores: tuple[Score, ...]) -> dict[str, Result]:
@@ -75,7 +74,7 @@ def _question(case: Case, name: str, *, shown: tuple[str, ...]) -> Question:
     first, second = (text or _EMPTY for text in shown)
     return Question(
         criterion=name,
-        template_id="judge_pairwise/1",
+        template_id=TEMPLATE,
         blocks={
             "task": task_text(case),
             "context": case.model_context,
@@ -109,7 +108,21 @@ def _reasons(scores: tuple[Score, ...], result: Result) -> str:
     return "\n".join((f"{won}.", *lines))
 
 
-def _flags(assignment: Assignment, findings: tuple[Finding, ...], *, result: Result) -> tuple[str, ...]:
-    suspicions = (flag for choice in assignment.case.choices for flag in suspicion_flags(choice.text))
-    raised = (*assignment.flags, *panel_flags(findings), *suspicions)
+def _flags(case: Case, findings: tuple[Finding, ...], *, result: Result) -> tuple[str, ...]:
+    suspicions = (flag for choice in case.choices for flag in suspicion_flags(choice.text))
+    raised = (*panel_flags(findings), *suspicions)
     return tuple(dict.fromkeys((*raised, INCONSISTENT) if result == "inconsistent" else raised))
+
+
+def _topics(*_: object) -> tuple[Topic, ...]:
+    return topic_on(IN_ORDER, WINNER), msgspec.structs.replace(topic_on(SWAPPED, WINNER), is_turned=True)
+
+
+WAY = Way(
+    flow=grade_pairwise,
+    names=lambda _: ("judge_pairwise/1", TEMPLATE),
+    evaluators=("judge_pairwise/1",),
+    needs_judge=True,
+    scale="0-1",
+    topics=_topics,
+)

@@ -30,7 +30,7 @@ def selected_choices(answer: str, choices: tuple[Choice, ...]) -> tuple[str, ...
     if any(named == choice.id for choice in choices):
         return (named,)
     # Loaded here: a run without multiple choice, or with plain answers, needs no words of nine languages.
-    read: Callable[..., tuple[str, ...]] = import_module("assay.grading.choice_reading").read_choices
+    read: Callable[..., tuple[str, ...]] = import_module("assay.grading.choices.reading").read_choices
     return read(answer, choices)
 
 

@@ -1,13 +1,17 @@
 """Reference answers: one judge call, a score of 0 to 1 in tenths."""
 
-from assay.core.outcome import Flow, Grade
-from assay.grading.assignment import Assignment
+from assay.core.outcome import Flow
+from assay.grading.assignment import Assignment, Way
 from assay.grading.candidate import candidate_ask
 from assay.grading.judge_call import Answer, Question
-from assay.grading.panel import ask_judges, panel_decisions, panel_flags, panel_reasons, proposed_label
+from assay.grading.judged_grade import judged_grade
+from assay.grading.panel import ask_judges, proposed_label
 from assay.grading.policies import metadata_text
-from assay.grading.suspicion import suspicion_flags
+from assay.grading.topic import Topic, topic_on
 from assay.grading.transcript import reference_text, task_text
+
+CRITERION = "reference"
+EVALUATOR = "judge_reference/1"
 
 
 def grade_reference(assignment: Assignment) -> Flow:
@@ -18,26 +22,12 @@ def grade_reference(assignment: Assignment) -> Flow:
 
 def judge_by_reference(assignment: Assignment, text: str) -> Flow:
     """Asks a judge who compares an answer with the references."""
-    settings, way = assignment.settings, assignment.way
+    settings = assignment.settings
     findings = yield from ask_judges((_question(assignment),), settings, answer=Answer(text, assignment.case.record_sha256))
     score = findings[0].value
     passed = score >= settings.pass_threshold
-    return Grade(
-        score=score,
-        passed=passed,
-        answer=text,
-        raw_score=score,
-        scale="0-1",
-        scores=findings[0].scores,
-        justification=panel_reasons(findings),
-        label="" if passed else proposed_label(findings) or "incorrect_answer",
-        evaluator=way.evaluator,
-        template=way.template,
-        template_sha256=way.template_sha256,
-        panel=panel_decisions(findings),
-        policy=way.policy,
-        flags=(*assignment.flags, *panel_flags(findings), *suspicion_flags(text)),
-    )
+    label = "" if passed else proposed_label(findings) or "incorrect_answer"
+    return judged_grade(assignment, text, findings=findings, raw_score=score, passed=passed, label=label)
 
 
 def _question(assignment: Assignment) -> Question:
@@ -48,4 +38,17 @@ def _question(assignment: Assignment) -> Question:
         "context": case.model_context,
         "reference": reference_text(case),
     }
-    return Question(criterion="reference", template_id=style.template_id, blocks=blocks, shape=style.shape)
+    return Question(criterion=CRITERION, template_id=style.template_id, blocks=blocks, shape=style.shape)
+
+
+def judge_names(assignment: Assignment) -> tuple[str, str]:
+    """The evaluator, and the template that the judge is asked with."""
+    return EVALUATOR, assignment.policy.reference.template_id
+
+
+def judge_topics(assignment: Assignment, _: str | None) -> tuple[Topic, ...]:
+    """The one question."""
+    return (topic_on(CRITERION, assignment.policy.reference.shape),)
+
+
+WAY = Way(flow=grade_reference, names=judge_names, evaluators=(EVALUATOR,), needs_judge=True, scale="0-1", topics=judge_topics)

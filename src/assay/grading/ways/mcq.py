@@ -2,9 +2,11 @@
 
 from assay.core.case import Case
 from assay.core.outcome import FailureLabel, Flow, Grade, Score
-from assay.grading.assignment import Assignment
+from assay.grading.assignment import MCQ_ANSWER, Assignment, Way
 from assay.grading.candidate import candidate_ask
 from assay.grading.choices import selected_choices
+from assay.grading.topic import topic_on
+from assay.grading.verdict import CRITERION
 
 UNPARSEABLE = "unparseable_answer"
 
@@ -21,12 +23,12 @@ def compare_choices(assignment: Assignment, answer: str) -> Grade:
     Right is exactly the correct choices; in the mode `any`, one or more of them and none besides, so that naming every
     choice is not right.
     """
-    case, way = assignment.case, assignment.way
+    case = assignment.case
     selected = selected_choices(answer, case.choices)
     chosen, correct = set(selected), set(case.correct_choice_ids)
     is_right = chosen == correct or (assignment.settings.mcq_mode == "any" and bool(chosen) and chosen < correct)
     score = float(is_right)
-    return Grade(
+    grade = Grade(
         score=score,
         passed=is_right,
         answer=answer,
@@ -35,13 +37,10 @@ def compare_choices(assignment: Assignment, answer: str) -> Grade:
         scores=(Score(criterion="choice", score=score, scale="0/1", normalized=score),),
         justification=_justification(selected, case),
         label="" if is_right else _label(selected),
-        evaluator=way.evaluator,
-        template=way.template,
-        template_sha256=way.template_sha256,
-        policy=way.policy,
         selected_choice_ids=selected,
-        flags=assignment.flags if selected else (*assignment.flags, UNPARSEABLE),
+        flags=() if selected else (UNPARSEABLE,),
     )
+    return assignment.signed(grade)
 
 
 def _label(selected: tuple[str, ...]) -> FailureLabel:
@@ -51,3 +50,13 @@ def _label(selected: tuple[str, ...]) -> FailureLabel:
 def _justification(selected: tuple[str, ...], case: Case) -> str:
     chosen = ", ".join(selected) or "no choice that could be read"
     return f"selected {chosen}; correct {', '.join(case.correct_choice_ids)}"
+
+
+WAY = Way(
+    flow=grade_mcq,
+    names=lambda assignment: (f"mcq_{assignment.settings.mcq_mode}/1", MCQ_ANSWER),
+    evaluators=("mcq_exact/1", "mcq_any/1"),
+    needs_judge=False,
+    scale="0/1",
+    topics=lambda *_: (topic_on("choice", CRITERION),),
+)

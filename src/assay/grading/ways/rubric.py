@@ -2,20 +2,24 @@
 
 from fractions import Fraction
 
+import msgspec
+
 from assay.core.case import Case, Criterion
 from assay.core.outcome import FailureLabel, Flow, Grade, GradingFailure
 from assay.core.plan import ProfileId
-from assay.grading.assignment import Assignment
+from assay.grading.assignment import Assignment, Way
 from assay.grading.candidate import candidate_ask
 from assay.grading.judge_call import Answer, Part, Question
-from assay.grading.panel import Finding, ask_judges, panel_decisions, panel_flags, panel_reasons, proposed_label
+from assay.grading.judged_grade import judged_grade
+from assay.grading.panel import Finding, ask_judges, proposed_label
 from assay.grading.policies import JudgeStyle
-from assay.grading.suspicion import suspicion_flags
+from assay.grading.topic import Topic, empty_mark, topic_on
 from assay.grading.transcript import criteria_text, criterion_text, reference_text, task_text
 from assay.grading.verdict import CRITERION
 
 ONE_CALL = "rubric"
 """Names the one call for all criteria."""
+TEMPLATE_FOR_ALL = "judge_rubric/1"
 WITHOUT_POINTS = "rubric_without_points"
 BY_PROFILE = "scored_by_profile"
 """Flag of a rubric without a score of its own, which has that of the run's profile."""
@@ -58,7 +62,7 @@ def rubric_score(weights: Weights, met: tuple[float, ...]) -> float:
 def _questions(assignment: Assignment) -> tuple[Question, ...]:
     case = assignment.case
     if assignment.settings.rubric_mode == "one_call":
-        return (_question_for_all(case, template_id=assignment.way.template),)
+        return (_question_for_all(case),)
     shown = _shown(case)
     return tuple(_question(criterion, shown, style=assignment.policy.criterion) for criterion in case.criteria)
 
@@ -76,10 +80,10 @@ def _question(criterion: Criterion, shown: dict[str, str], *, style: JudgeStyle)
     )
 
 
-def _question_for_all(case: Case, *, template_id: str) -> Question:
+def _question_for_all(case: Case) -> Question:
     return Question(
         criterion=ONE_CALL,
-        template_id=template_id,
+        template_id=TEMPLATE_FOR_ALL,
         blocks={**_shown(case), "criteria": criteria_text(case)},
         shape=CRITERION,
         parts=tuple(Part(criterion.id, criterion.weight) for criterion in case.criteria),
@@ -87,27 +91,14 @@ def _question_for_all(case: Case, *, template_id: str) -> Question:
 
 
 def _grade(assignment: Assignment, answer: str, *, findings: tuple[Finding, ...]) -> Grade:
-    own, way = _weights(assignment.case), assignment.way
+    own = _weights(assignment.case)
     weights = scoring_weights(own, assignment.settings.profile)
-    by_profile = () if any(weight > 0 for weight in own) else (BY_PROFILE,)
+    if not any(weight > 0 for weight in own):
+        assignment = msgspec.structs.replace(assignment, flags=(*assignment.flags, BY_PROFILE))
     score = rubric_score(weights, tuple(finding.value for finding in findings))
     passed = score >= assignment.settings.pass_threshold
-    return Grade(
-        score=score,
-        passed=passed,
-        answer=answer,
-        raw_score=score,
-        scale="0-1",
-        scores=tuple(score for finding in findings for score in finding.scores),
-        justification=panel_reasons(findings),
-        label="" if passed else _label(weights, findings),
-        evaluator=way.evaluator,
-        template=way.template,
-        template_sha256=way.template_sha256,
-        panel=panel_decisions(findings),
-        policy=way.policy,
-        flags=(*assignment.flags, *by_profile, *panel_flags(findings), *suspicion_flags(answer)),
-    )
+    label: FailureLabel = "" if passed else _label(weights, findings)
+    return judged_grade(assignment, answer, findings=findings, raw_score=score, passed=passed, label=label)
 
 
 def _label(weights: Weights, findings: tuple[Finding, ...]) -> FailureLabel:
@@ -117,3 +108,27 @@ def _label(weights: Weights, findings: tuple[Finding, ...]) -> FailureLabel:
     )
     lacks = any(weight > 0 and not finding.value for weight, finding in zip(weights, findings, strict=True))
     return proposed_label(lost) or ("missing_required_content" if lacks else "incorrect_answer")
+
+
+def _names(assignment: Assignment) -> tuple[str, str]:
+    if assignment.settings.rubric_mode == "one_call":
+        return "rubric_one_call/1", TEMPLATE_FOR_ALL
+    return "rubric_per_criterion/1", assignment.policy.criterion.template_id
+
+
+def _topics(assignment: Assignment, _: str | None) -> tuple[Topic, ...]:
+    criteria, shape = assignment.case.criteria, assignment.policy.criterion.shape
+    if assignment.settings.rubric_mode == "one_call":
+        marks = tuple(empty_mark(criterion.id, CRITERION, weight=criterion.weight) for criterion in criteria)
+        return (Topic(name=ONE_CALL, shape=CRITERION, marks=marks, is_list=True),)
+    return tuple(topic_on(criterion.id, shape, weight=criterion.weight) for criterion in criteria)
+
+
+WAY = Way(
+    flow=grade_rubric,
+    names=_names,
+    evaluators=("rubric_per_criterion/1", "rubric_one_call/1"),
+    needs_judge=True,
+    scale="0-1",
+    topics=_topics,
+)

@@ -6,7 +6,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from assay.core.case import Choice
-from assay.grading.wording import (
+from assay.grading.choices.wording import (
     AND,
     CLOSING,
     COMMA,

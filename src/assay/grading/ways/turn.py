@@ -1,11 +1,17 @@
 """Turns of recorded conversations with tools: calls are compared exactly, words with the recorded words by a judge."""
 
 from assay.core.outcome import Flow, Grade, Score
-from assay.grading.assignment import Assignment, tool_call_way
+from assay.grading.assignment import Assignment, GradedBy, Way
 from assay.grading.candidate import candidate_ask
-from assay.grading.reference import judge_by_reference
 from assay.grading.reply_object import REPLACED
+from assay.grading.templates import TOOL_CALL
 from assay.grading.tool_call import ToolCall, expected_call, read_call
+from assay.grading.topic import Topic, topic_on
+from assay.grading.verdict import CRITERION
+from assay.grading.ways.reference import EVALUATOR as BY_JUDGE
+from assay.grading.ways.reference import judge_by_reference, judge_names, judge_topics
+
+EVALUATOR = "tool_call_exact/1"
 
 
 def grade_turn(assignment: Assignment) -> Flow:
@@ -20,8 +26,8 @@ def grade_turn(assignment: Assignment) -> Flow:
 def compare_calls(assignment: Assignment, answer: str, *, expected: ToolCall | None, called: ToolCall | None) -> Grade:
     """The grade of an answer by its tool call alone."""
     is_same = called is not None and called.is_same_as(expected)
-    score, way = float(is_same), tool_call_way(assignment.policy)
-    return Grade(
+    score = float(is_same)
+    grade = Grade(
         score=score,
         passed=is_same,
         answer=answer,
@@ -31,9 +37,27 @@ def compare_calls(assignment: Assignment, answer: str, *, expected: ToolCall | N
         scores=(Score(criterion="tool_call", score=score, scale="0/1", normalized=score),),
         justification=f"called {called or 'no tool'}; recorded {expected or 'no tool'}",
         label="" if is_same else "tool_or_retrieval_misuse",
-        evaluator=way.evaluator,
-        template=way.template,
-        template_sha256=way.template_sha256,
-        policy=way.policy,
-        flags=(*assignment.flags, REPLACED) if called and called.has_replaced else assignment.flags,
+        flags=(REPLACED,) if called and called.has_replaced else (),
     )
+    return assignment.signed(grade, by=GradedBy(EVALUATOR, TOOL_CALL, assignment.policy.id))
+
+
+def _call_topics(*_: object) -> tuple[Topic, ...]:
+    return (topic_on("tool_call", CRITERION),)
+
+
+def _topics(assignment: Assignment, answer: str | None) -> tuple[Topic, ...]:
+    return _call_topics() if read_call(answer or "") is not None else judge_topics(assignment, answer)
+
+
+OF_WORDS = Way(flow=grade_turn, names=judge_names, evaluators=(BY_JUDGE, EVALUATOR), needs_judge=True, scale="0-1", topics=_topics)
+"""A turn that was recorded in words: only an answer that calls a tool needs no judge."""
+OF_A_CALL = Way(
+    flow=grade_turn,
+    names=lambda _: (EVALUATOR, TOOL_CALL),
+    evaluators=(EVALUATOR,),
+    needs_judge=False,
+    scale="0-1",
+    topics=_call_topics,
+)
+"""A turn that was recorded as the call of a tool."""

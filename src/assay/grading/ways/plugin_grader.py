@@ -10,7 +10,7 @@ from assay.core.case import Message
 from assay.core.foreign import ForeignCode, ForeignFailure
 from assay.core.judgement import GRADER_ERROR, Judgement, judgement_of
 from assay.core.outcome import Flow, Grade, GradingFailure, Score
-from assay.grading.assignment import Assignment
+from assay.grading.assignment import MCQ_ANSWER, Assignment, Way
 from assay.grading.candidate import candidate_ask
 from assay.grading.suspicion import suspicion_flags
 
@@ -79,10 +79,10 @@ def _heard(question: Any, reply: Reply) -> Any:
 
 
 def _grade(assignment: Assignment, answer: str, *, judgement: Judgement) -> Grade:
-    way, score = assignment.way, judgement.score
+    score = judgement.score
     passed = score >= assignment.settings.pass_threshold if judgement.passed is None else judgement.passed
     scores = judgement.scores or {CALL_ID: score}
-    return Grade(
+    grade = Grade(
         score=score,
         passed=passed,
         answer=answer,
@@ -91,9 +91,25 @@ def _grade(assignment: Assignment, answer: str, *, judgement: Judgement) -> Grad
         scores=tuple(Score(criterion=name, score=value, scale=judgement.scale, normalized=value) for name, value in scores.items()),
         justification=judgement.justification,
         label="" if passed else judgement.label or "incorrect_answer",
-        evaluator=way.evaluator,
-        template=way.template,
-        template_sha256=way.template_sha256,
-        policy=way.policy,
-        flags=(*assignment.flags, *judgement.flags, *suspicion_flags(answer)),
+        flags=(*judgement.flags, *suspicion_flags(answer)),
     )
+    return assignment.signed(grade)
+
+
+def _names(assignment: Assignment) -> tuple[str, str]:
+    """A grader of one's own has the version of its distribution, or else the beginning of its source's hash."""
+    grader = assignment.settings.grader
+    assert grader is not None
+    version = grader.version or grader.source_sha256[:12]
+    return f"{grader.name}/{version}" if version else grader.name, MCQ_ANSWER if assignment.case.task == "mcq" else ""
+
+
+WAY = Way(
+    flow=grade_by_plugin,
+    names=_names,
+    evaluators=(),
+    needs_judge=False,
+    scale="0-1",
+    topics=lambda *_: (),
+)
+"""Whether it needs a judge, the grader itself says (`asks_judges`); what it makes of replies, nobody else can read."""
