@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from assay.core.provider import PROVIDERS
+
 if TYPE_CHECKING:
     from tests.store.databases import Database
 
@@ -21,6 +23,10 @@ settings.load_profile(os.environ.get("ASSAY_HYPOTHESIS", "seeded"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # No test may ask a vendor for a developer's money.
+    for vendor in filter(None, (row.vendor for row in PROVIDERS.values())):
+        os.environ.pop(vendor.key_variable, None)
+        os.environ.pop(vendor.url_variable, None)
     config.addinivalue_line("markers", f"heavy: needs minutes or gigabytes; runs where {HEAVY} is set, as in make fuzz")
     if not hasattr(config, "workerinput"):
         # Tests start hundreds of processes, and each would compile the package where PYTHONDONTWRITEBYTECODE is set.

@@ -7,7 +7,8 @@ from typing import Any
 
 from assay.core.ask import Ask, ModelFailure, Reply
 from assay.core.case import Message
-from assay.core.plan import DatasetPlan, ModelPlan, Parameters, Plan, ProviderKind, ProviderPlan
+from assay.core.plan import DatasetPlan, ModelPlan, Parameters, Plan, ProviderPlan
+from assay.core.provider import ProviderKind
 from assay.models import open_models
 
 KEY = "sk-very-secret-1234567890"

@@ -6,6 +6,8 @@ import pytest
 
 from assay.core.ask import ModelFailure, Usage
 from assay.core.plan import ModelPlan, Parameters
+from assay.engine.planning.providers import provider_plan
+from assay.engine.planning.run_file import ProviderEntry
 from assay.models.endpoint import Endpoint
 from assay.models.http_pool import HttpPool
 from assay.models.openai_chat import ChatModel
@@ -110,10 +112,11 @@ def test_without_a_key_no_authorization_is_sent() -> None:
     assert "authorization" not in stub.requests[0].headers
 
 
-def test_the_environment_names_the_address_where_the_plan_does_not() -> None:
+def test_the_environment_names_the_address_where_the_run_file_does_not() -> None:
     with StubProvider() as stub:
         environ = {"OPENAI_BASE_URL": stub.base_url, "OPENAI_API_KEY": KEY}
-        assert reply_to(plan_of(provider_of("openai")), environ=environ).text == "The answer is 4."
+        provider = provider_plan(ProviderEntry(name="p", kind="openai"), environ)
+        assert reply_to(plan_of(provider), environ=environ).text == "The answer is 4."
     assert stub.requests[0].headers["authorization"] == f"Bearer {KEY}"
 
 

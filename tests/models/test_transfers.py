@@ -27,20 +27,19 @@ from tests.models.faulty_provider import (
 from tests.models.test_connections import server
 
 PIECE = b"x" * 65_536
+KEY = "sk-canary-123456"
 ANY = msgspec.json.Decoder(dict[str, int])
 
 
 def endpoint(url: str, *, timeout: float = 5.0) -> Endpoint:
-    return Endpoint(provider="shop", kind="openai", url=url, key="sk-canary-123456", timeout=timeout)
+    return Endpoint(provider="shop", kind="openai", url=url, key=KEY, headers={"Authorization": f"Bearer {KEY}"}, timeout=timeout)
 
 
 def uploaded(url: str, pieces: Iterable[bytes], *, size: int, timeout: float = 5.0) -> dict[str, int]:
     """What a server says to a body in pieces."""
 
     async def sent() -> dict[str, int]:
-        async with open_transport(
-            endpoint(url, timeout=timeout), headers={"Authorization": "Bearer sk-canary-123456"}
-        ) as transport:
+        async with open_transport(endpoint(url, timeout=timeout)) as transport:
             exchanged = await transport.upload("/files", pieces, size=size, content_type="text/plain", decoder=ANY)
             return exchanged.value
 
@@ -52,7 +51,7 @@ def downloaded(*plays: Play, timeout: float = 5.0, tls: bool = False) -> bytes:
     received = bytearray()
 
     async def fetched(url: str) -> None:
-        async with open_transport(endpoint(url, timeout=timeout), headers={}) as transport:
+        async with open_transport(endpoint(url, timeout=timeout)) as transport:
             await transport.download("/files/1/content", received.extend)
 
     with faulty_provider(*plays, tls=tls) as url:

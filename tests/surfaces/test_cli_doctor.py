@@ -15,7 +15,7 @@ from assay import api
 from assay.core.checkup import Check
 from assay.core.plan import ProviderPlan
 from assay.engine.planning.checkup import examine_clock, examine_extras, examine_handles, examine_proxies
-from assay.models.reaching import reach
+from assay.models.reaching import ask_for_models
 from assay.store.place import examine_place, file_system
 from assay.surfaces.cli.main import program
 from assay.surfaces.reporters.checkup import checkup_text
@@ -23,11 +23,11 @@ from assay.surfaces.reporters.settings import Settings
 from tests.models.faulty_provider import faulty_provider, http, send, send_and_hang
 
 KEY = "sk-canary-0123456789"
-NETWORK = {"HTTP_PROXY": "", "HTTPS_PROXY": "", "ALL_PROXY": "", "http_proxy": "", "https_proxy": "", "ANTHROPIC_API_KEY": ""}
+NETWORK = {"HTTP_PROXY": "", "HTTPS_PROXY": "", "ALL_PROXY": "", "http_proxy": "", "https_proxy": ""}
 
 
 def doctor(*arguments: str, **variables: str) -> Result:
-    return CliRunner(env={**NETWORK, "OPENAI_API_KEY": "", **variables}).invoke(program, ["doctor", *arguments], prog_name="assay")
+    return CliRunner(env={**NETWORK, **variables}).invoke(program, ["doctor", *arguments], prog_name="assay")
 
 
 def found(result: Result, area: str) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def test_a_provider_that_takes_no_connection_is_to_be_mended() -> None:
 def test_a_provider_that_never_answers_is_given_up() -> None:
     with faulty_provider(send_and_hang(b"", 2.0)) as url:
         plan = ProviderPlan(name="gpu", kind="openai", base_url=url)
-        assert asyncio.run(reach(plan, environ={}, seconds=0.3)).problem == "no answer within 0.3 s"
+        assert asyncio.run(ask_for_models(plan, environ={}, seconds=0.3)).problem == "no answer within 0.3 s"
 
 
 def test_a_run_file_that_cannot_run_says_why() -> None:

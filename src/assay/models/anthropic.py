@@ -10,11 +10,10 @@ from assay.core.ask import Ask, Reply, Usage
 from assay.core.plan import ModelPlan
 from assay.models.answers import Answered, reply_of
 from assay.models.body import BodyWriter, applied_parameters
-from assay.models.endpoint import Endpoint, resolve_endpoint
+from assay.models.endpoint import resolve_endpoint
 from assay.models.opening import Maker, Opening
 from assay.models.transport import Exchanged, Transport, open_transport
 
-VERSION = "2023-06-01"
 MAX_TOKENS = 4096
 """The API wants a limit in every request; this is sent where the plan has none."""
 
@@ -56,7 +55,7 @@ _DECODER = msgspec.json.Decoder(_Answer)
 async def open_provider(opening: Opening) -> AsyncIterator[Maker]:
     """Anthropic, or a server that speaks its messages, ready to make its models."""
     endpoint = resolve_endpoint(opening.provider, opening.environ)
-    async with open_transport(endpoint, headers=anthropic_headers(endpoint), keep_raw=opening.keep_raw) as transport:
+    async with open_transport(endpoint, keep_raw=opening.keep_raw) as transport:
         yield lambda model: MessagesModel(transport, model)
 
 
@@ -97,12 +96,6 @@ class MessagesModel:
             request_id=request_id,
         )
         return reply_of(answered, exchanged, self._applied)
-
-
-def anthropic_headers(endpoint: Endpoint) -> dict[str, str]:
-    """The version of the API, and the key as Anthropic wants it; none where there is none."""
-    key = {"x-api-key": endpoint.key} if endpoint.key else {}
-    return {"anthropic-version": VERSION, **key}
 
 
 def _usage(usage: _Usage | None) -> Usage:

@@ -9,7 +9,7 @@ import msgspec
 
 from assay.core.ask import Ask, ModelFailure, Reply
 from assay.core.plan import ModelPlan
-from assay.models.anthropic import MessagesModel, anthropic_headers
+from assay.models.anthropic import MessagesModel
 from assay.models.batching import (
     PAGES,
     Batchable,
@@ -80,7 +80,7 @@ _UNANSWERED = {"canceled": "batch_cancelled", "expired": "batch_expired"}
 async def open_batches(opening: Opening, model: ModelPlan) -> AsyncIterator["AnthropicBatches"]:
     """The Message Batches of Anthropic, or of a server that speaks them, for one model."""
     endpoint = resolve_endpoint(opening.provider, opening.environ)
-    async with open_transport(endpoint, headers=anthropic_headers(endpoint), keep_raw=opening.keep_raw) as transport:
+    async with open_transport(endpoint, keep_raw=opening.keep_raw) as transport:
         yield AnthropicBatches(transport, MessagesModel(transport, model))
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import msgspec
 
 from assay.core.ask import Ask, ModelFailure, Reply
-from assay.core.plan import BatchPlan, ModelPlan, ProviderKind, ProviderPlan
+from assay.core.plan import BatchPlan, ModelPlan, ProviderPlan
+from assay.core.provider import PROVIDERS, Batches, ProviderKind
 from assay.models.decoding import Undecodable, decode_body
 from assay.models.opening import Opening
 
@@ -24,11 +25,6 @@ SKEW = 600.0
 """Seconds by which a provider's clock may differ from ours."""
 PAGES = 50
 """Pages of a provider's list of batches that are looked through for one of ours."""
-_HOMES: dict[ProviderKind, str] = {
-    "openai": "assay.models.openai_batches",
-    "openai_responses": "assay.models.openai_batches",
-    "anthropic": "assay.models.anthropic_batches",
-}
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}")
 
 
@@ -39,18 +35,18 @@ class BatchLimits(msgspec.Struct, frozen=True):
     bytes: int
 
 
-_OPENAI = BatchLimits(50_000, 200_000_000)
-LIMITS: dict[ProviderKind, BatchLimits] = {
-    "openai": _OPENAI,
-    "openai_responses": _OPENAI,
-    "anthropic": BatchLimits(100_000, 256_000_000),
-}
-
-
 def batch_limits(kind: ProviderKind, batch: BatchPlan) -> BatchLimits:
     """What a plan puts into one batch at most: never more than the provider takes."""
-    most = LIMITS[kind]
-    return BatchLimits(min(batch.max_requests or most.requests, most.requests), min(batch.max_bytes or most.bytes, most.bytes))
+    most = _batches(kind)
+    return BatchLimits(
+        min(batch.max_requests or most.max_requests, most.max_requests), min(batch.max_bytes or most.max_bytes, most.max_bytes)
+    )
+
+
+def _batches(kind: ProviderKind) -> Batches:
+    batches = PROVIDERS[kind].batches
+    assert batches is not None, f"{kind} takes no batches"
+    return batches
 
 
 class Framing(msgspec.Struct, frozen=True):
@@ -191,7 +187,8 @@ async def open_desk(
 ) -> AsyncIterator[BatchDesk]:
     """The desk of a provider for batches of one model; raises UsageProblem."""
     opening = Opening(provider=provider, environ=environ, keep_raw=keep_raw)
-    opened: AbstractAsyncContextManager[BatchDesk] = import_module(_HOMES[provider.kind]).open_batches(opening, model)
+    home = import_module(f"assay.models.{_batches(provider.kind).home}")
+    opened: AbstractAsyncContextManager[BatchDesk] = home.open_batches(opening, model)
     async with opened as desk:
         yield desk
 

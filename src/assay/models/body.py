@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from assay.core.case import Message
-from assay.models.endpoint import Endpoint
 
 _encode = msgspec.json.Encoder().encode
 _OPENAI_REASONING = re.compile(r"(o\d|gpt-5(?!.*chat))")
@@ -33,11 +32,6 @@ class BodyWriter:
 def applied_parameters(known: Mapping[str, Any], extra_body: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters that are sent: those with a value, and the plan's own members, which win."""
     return {**{name: value for name, value in known.items() if value is not None}, **extra_body}
-
-
-def openai_headers(endpoint: Endpoint) -> dict[str, str]:
-    """The key as OpenAI-compatible servers want it; none where there is none."""
-    return {"Authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
 
 
 def refuses_sampling(model: str) -> bool:

@@ -9,11 +9,11 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 
 from assay.core.errors import UsageProblem
-from assay.core.plan import ProviderKind, ProviderPlan
+from assay.core.plan import ProviderPlan
+from assay.core.provider import KEY_MARK, PROVIDERS, ProviderKind, Vendor
 from assay.core.secrets import header_secrets, login_secrets
 from assay.models.proxies import proxy_of, proxy_secrets
 
-HTTP_KINDS: frozenset[ProviderKind] = frozenset({"openai", "openai_responses", "anthropic"})
 CONNECT_SECONDS = 10.0
 """How long a provider may take to accept a connection when it is only looked for."""
 
@@ -22,19 +22,6 @@ _FRAMING_HEADERS = frozenset({"content-length", "transfer-encoding"})
 """Say where a request ends, which is not for a plan to say."""
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
-
-
-class Vendor(msgspec.Struct, frozen=True):
-    """What is true of a vendor's own service."""
-
-    url: str
-    url_variable: str
-    key_variable: str
-
-
-_OPENAI = Vendor("https://api.openai.com/v1", "OPENAI_BASE_URL", "OPENAI_API_KEY")
-_ANTHROPIC = Vendor("https://api.anthropic.com/v1", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")
-_VENDORS: dict[ProviderKind, Vendor] = {"openai": _OPENAI, "openai_responses": _OPENAI, "anthropic": _ANTHROPIC}
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +33,9 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """The address that paths are added to."""
     key: str = ""
     headers: dict[str, str] = {}
+    """Those of the protocol, with the key, and those of the plan."""
+    models_path: str = ""
+    """Where the list of its models is."""
     timeout: float = 120.0
     proxy: str = ""
     is_vendor: bool = False
@@ -72,14 +62,19 @@ def resolve_endpoint(provider: ProviderPlan, environ: Mapping[str, str]) -> Endp
     problems = endpoint_problems(provider, environ)
     if problems:
         raise UsageProblem(problems[0])
-    url = _url(provider, environ)
-    variable = _key_variable(provider, environ)
+    url = _url(provider)
+    variable = _key_variable(provider)
+    key = environ.get(variable, "").strip() if variable else ""
     return Endpoint(
         provider=provider.name,
         kind=provider.kind,
         url=url,
-        key=environ.get(variable, "").strip() if variable else "",
-        headers={name: _header_value(value, environ) for name, value in provider.headers.items()},
+        key=key,
+        headers={
+            **_protocol_headers(_vendor(provider), key),
+            **{name: _header_value(value, environ) for name, value in provider.headers.items()},
+        },
+        models_path=_vendor(provider).models_path,
         timeout=provider.timeout,
         proxy=proxy_of(urlsplit(url), environ),
         is_vendor=_is_vendor(provider, url),
@@ -89,7 +84,7 @@ def resolve_endpoint(provider: ProviderPlan, environ: Mapping[str, str]) -> Endp
 
 def provider_secrets(provider: ProviderPlan, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Everything secret that a provider may be called with: it is kept nowhere."""
-    vendor = _VENDORS.get(provider.kind)
+    vendor = PROVIDERS[provider.kind].vendor
     variable = provider.key_variable or (vendor.key_variable if vendor else "")
     found = (environ.get(variable, "").strip(), *_header_secrets(provider, environ), *proxy_secrets(environ))
     return tuple(filter(None, found))
@@ -97,7 +92,7 @@ def provider_secrets(provider: ProviderPlan, environ: Mapping[str, str]) -> tupl
 
 def endpoint_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[str]:
     """Why a provider cannot be called as planned, one sentence each; no sentence holds a key."""
-    broken = _url_problems(provider, _url(provider, environ))
+    broken = _url_problems(provider, _url(provider))
     return broken or [
         *_proxy_problems(provider, environ),
         *_key_problems(provider, environ),
@@ -123,27 +118,36 @@ async def open_socket(endpoint: Endpoint) -> str:
     return ""
 
 
-def _url(provider: ProviderPlan, environ: Mapping[str, str]) -> str:
-    vendor = _VENDORS[provider.kind]
-    url = provider.base_url or environ.get(vendor.url_variable, "").strip() or vendor.url
-    # Anthropic's own tools write the address without the version that all of its paths begin with.
-    is_bare = provider.kind == "anthropic" and url.count("/") == 2 + url.endswith("/")
-    return f"{url.rstrip('/')}/v1" if is_bare else url
+def _vendor(provider: ProviderPlan) -> Vendor:
+    vendor = PROVIDERS[provider.kind].vendor
+    assert vendor is not None, f"{provider.kind} is not spoken to over HTTP"
+    return vendor
+
+
+def _url(provider: ProviderPlan) -> str:
+    """By the plan alone, never by the environment: kept replies are found by the plan, and must be of the host that is asked."""
+    vendor = _vendor(provider)
+    url = provider.base_url or vendor.url
+    is_bare = url.count("/") == 2 + url.endswith("/")
+    return url.rstrip("/") + vendor.version_path if is_bare and vendor.version_path else url
+
+
+def _protocol_headers(vendor: Vendor, key: str) -> dict[str, str]:
+    return {name: value.replace(KEY_MARK, key) for name, value in vendor.headers.items() if key or KEY_MARK not in value}
 
 
 def _is_vendor(provider: ProviderPlan, url: str) -> bool:
     """True for the vendor's host, encrypted and at its own port: a key goes nowhere else by itself."""
     parts = urlsplit(url)
     is_secure = parts.scheme == "https" and parts.port in (None, 443)
-    return is_secure and parts.hostname == urlsplit(_VENDORS[provider.kind].url).hostname
+    return is_secure and parts.hostname == urlsplit(_vendor(provider).url).hostname
 
 
-def _key_variable(provider: ProviderPlan, environ: Mapping[str, str]) -> str:
+def _key_variable(provider: ProviderPlan) -> str:
     """The vendor's variable is not read for a host that the plan names: one host's key is not sent to another."""
     if provider.key_variable:
         return provider.key_variable
-    is_own_host = not provider.base_url or _is_vendor(provider, _url(provider, environ))
-    return _VENDORS[provider.kind].key_variable if is_own_host else ""
+    return _vendor(provider).key_variable if _is_vendor(provider, _url(provider)) else ""
 
 
 def _header_value(value: str, environ: Mapping[str, str]) -> str:
@@ -175,7 +179,7 @@ def _name(parts: SplitResult) -> bytes:
 
 def _proxy_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[str]:
     """The address of a proxy may hold a password, so that no sentence repeats it."""
-    proxy = proxy_of(urlsplit(_url(provider, environ)), environ)
+    proxy = proxy_of(urlsplit(_url(provider)), environ)
     try:
         parts = urlsplit(proxy)
         is_usable = parts.scheme in ("http", "https") and bool(_name(parts)) and parts.port != 0
@@ -187,11 +191,11 @@ def _proxy_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[
 
 
 def _key_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[str]:
-    variable = _key_variable(provider, environ)
+    variable = _key_variable(provider)
     key = environ.get(variable, "").strip() if variable else ""
     if key and not (key.isascii() and key.isprintable()):
         return [f"the environment variable {variable} holds characters that no key has"]
-    is_needed = bool(provider.key_variable) or _is_vendor(provider, _url(provider, environ))
+    is_needed = bool(provider.key_variable) or _is_vendor(provider, _url(provider))
     if is_needed and not key:
         return [f"the environment variable {variable} with the key of provider '{provider.name}' is not set"]
     return []

@@ -11,6 +11,7 @@ import msgspec
 from assay.core.ask import Ask, ModelFailure, Reply
 from assay.core.errors import MissingExtra
 from assay.core.plan import ModelPlan
+from assay.core.provider import PROVIDERS
 from assay.models.body import applied_parameters
 from assay.models.failures import Refusal, error_failure, exception_failure, status_failure
 from assay.models.openai_chat import Completion, completion_reply
@@ -28,7 +29,7 @@ async def open_provider(opening: Opening) -> AsyncIterator[Maker]:
         library = import_module("litellm")
         errors = import_module("openai").OpenAIError
     except ImportError:
-        raise MissingExtra("this provider needs LiteLLM", hint="pip install 'assay[litellm]'") from None
+        raise MissingExtra("this provider needs LiteLLM", hint=PROVIDERS["litellm"].install) from None
     yield lambda model: LiteLLMModel(opening, model, library=library, errors=errors)
 
 

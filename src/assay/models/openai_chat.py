@@ -14,7 +14,7 @@ import msgspec
 from assay.core.ask import Ask, ModelFailure, Reply, Usage
 from assay.core.plan import ModelPlan
 from assay.models.answers import Answered, reply_of
-from assay.models.body import BodyWriter, applied_parameters, openai_headers, refuses_sampling, schema_format
+from assay.models.body import BodyWriter, applied_parameters, refuses_sampling, schema_format
 from assay.models.endpoint import resolve_endpoint
 from assay.models.opening import Maker, Opening
 from assay.models.transport import Exchanged, Transport, open_transport
@@ -74,7 +74,7 @@ _NO_CHOICE = _Choice()
 async def open_provider(opening: Opening) -> AsyncIterator[Maker]:
     """An OpenAI-compatible provider, ready to make its models."""
     endpoint = resolve_endpoint(opening.provider, opening.environ)
-    async with open_transport(endpoint, headers=openai_headers(endpoint), keep_raw=opening.keep_raw) as transport:
+    async with open_transport(endpoint, keep_raw=opening.keep_raw) as transport:
         yield lambda model: ChatModel(transport, model)
 
 

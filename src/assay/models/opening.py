@@ -1,6 +1,7 @@
 """What a provider gets to open itself, and what it gives back."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 import msgspec
@@ -30,3 +31,11 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
     """Keep the provider's whole bodies in the replies."""
     functions: Mapping[str, Callable[..., Any]] = {}
     """Functions that answer or grade, by the name of the plan's model."""
+
+
+class ProviderModule(Protocol):
+    """What the home of a kind of provider has: the module that a row of the table of providers names."""
+
+    def open_provider(self, opening: Opening, /) -> AbstractAsyncContextManager[Maker]:
+        """The provider, ready to make its models; raises UsageProblem or MissingExtra."""
+        ...

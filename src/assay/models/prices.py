@@ -13,7 +13,8 @@ import msgspec
 
 from assay.core.ask import Reply, Usage
 from assay.core.plan import ModelPlan, ProviderPlan
-from assay.models.endpoint import HTTP_KINDS, endpoint_problems, resolve_endpoint
+from assay.core.provider import PROVIDERS
+from assay.models.endpoint import endpoint_problems, resolve_endpoint
 
 PRICE_SECONDS = 900
 """Some providers are cheaper at night, from a quarter of an hour on; a price is looked up anew that often."""
@@ -74,7 +75,7 @@ def pricing(
 
 def is_paid(provider: ProviderPlan) -> bool:
     """True when calls go to a provider that may want money for them."""
-    return provider.kind == "litellm" or provider.kind in HTTP_KINDS
+    return not PROVIDERS[provider.kind].is_free
 
 
 def has_price(provider: ProviderPlan, model: ModelPlan, *, environ: Mapping[str, str]) -> bool:
@@ -109,7 +110,7 @@ def usage_cost(tariff: Tariff, usage: Usage) -> float | None:
 
 
 def find_tariff(url: str, model: str, *, at: datetime, is_batch: bool = False) -> Tariff | None:
-    """The tariff of a model behind an address; `litellm` stands for the provider that the model's name begins with."""
+    """The tariff of a model behind an address, or of a provider by its name in the list."""
     usual = _listed_tariff(url, model, at=at)
     if usual is None or not is_batch:
         return usual
@@ -128,7 +129,7 @@ def _listed_tariff(url: str, model: str, *, at: datetime, **context: Any) -> Tar
         library = import_module("genai_prices")
     except ImportError:
         return None
-    place = {"provider_id": "litellm"} if url == "litellm" else {"provider_api_url": url}
+    place = {"provider_api_url" if "/" in url else "provider_id": url}
 
     def ask(**tokens: int) -> Any:
         return library.calc_price(library.Usage(**tokens), model, genai_request_timestamp=at, **place, **context)
@@ -147,9 +148,10 @@ def _listed_tariff(url: str, model: str, *, at: datetime, **context: Any) -> Tar
 
 def _priced_url(provider: ProviderPlan, environ: Mapping[str, str]) -> str | None:
     """The address to look a price up by, or None for what has no listed price: so the list, which is slow to load, is not."""
-    if provider.kind == "litellm":
-        return "litellm"
-    if provider.kind not in HTTP_KINDS or endpoint_problems(provider, environ):
+    row = PROVIDERS[provider.kind]
+    if row.price_list:
+        return row.price_list
+    if row.vendor is None or endpoint_problems(provider, environ):
         return None
     url = resolve_endpoint(provider, environ).url
     return url if _is_public(urlsplit(url).hostname or "") else None

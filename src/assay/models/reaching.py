@@ -11,8 +11,6 @@ import msgspec
 
 from assay.core.plan import ProviderPlan
 from assay.core.version import __version__
-from assay.models.anthropic import anthropic_headers
-from assay.models.body import openai_headers
 from assay.models.endpoint import Endpoint, endpoint_problems, resolve_endpoint
 from assay.models.http_connection import Broken, HttpReply
 from assay.models.http_pool import HttpPool
@@ -37,7 +35,7 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
 
 
-async def reach(provider: ProviderPlan, *, environ: Mapping[str, str], seconds: float = SECONDS) -> Reached:
+async def ask_for_models(provider: ProviderPlan, *, environ: Mapping[str, str], seconds: float = SECONDS) -> Reached:
     """Ask an HTTP provider for its models; a key goes nowhere that a run would not send it to."""
     problems = endpoint_problems(provider, environ)
     if problems:
@@ -52,12 +50,11 @@ async def reach(provider: ProviderPlan, *, environ: Mapping[str, str], seconds: 
 
 
 async def _asked(endpoint: Endpoint, seconds: float) -> HttpReply:
-    known = anthropic_headers(endpoint) if endpoint.kind == "anthropic" else openai_headers(endpoint)
     pool = HttpPool(endpoint.url, seconds=seconds, proxy=endpoint.proxy)
     try:
-        headers = {"Accept": "application/json", "User-Agent": f"assay/{__version__}", **known, **endpoint.headers}
+        headers = {"Accept": "application/json", "User-Agent": f"assay/{__version__}", **endpoint.headers}
         async with asyncio.timeout(seconds):
-            return await pool.send(pool.head("GET", endpoint.at("/models"), headers) + b"\r\n")
+            return await pool.send(pool.head("GET", endpoint.at(endpoint.models_path), headers) + b"\r\n")
     finally:
         await pool.close()
 

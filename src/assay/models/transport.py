@@ -47,15 +47,14 @@ class Exchanged(msgspec.Struct, Generic[_Value], frozen=True):
 
 
 @asynccontextmanager
-async def open_transport(endpoint: Endpoint, *, headers: Mapping[str, str], keep_raw: bool = False) -> AsyncIterator["Transport"]:
-    """A transport to one provider, with the headers of its protocol; closing it closes every connection."""
+async def open_transport(endpoint: Endpoint, *, keep_raw: bool = False) -> AsyncIterator["Transport"]:
+    """A transport to one provider; closing it closes every connection."""
     sent = {
         "Accept": "application/json",
         # Replies are short: asking for plain ones costs less than unpacking.
         "Accept-Encoding": "identity",
         "Content-Type": "application/json",
         "User-Agent": f"assay/{__version__}",
-        **headers,
         **endpoint.headers,
     }
     pool = HttpPool(endpoint.url, seconds=endpoint.timeout, proxy=endpoint.proxy)

@@ -8,6 +8,7 @@ import msgspec
 
 from assay.core.judge_card import ProbeId, ProbeResult, Soundness
 from assay.core.outcome import Grade
+from assay.core.provider import PROVIDERS
 from assay.engine.judging.probe_trials import (
     CANARIES,
     EMPTY,
@@ -32,7 +33,7 @@ _EVEN = 1e-9
 _FAMILY = re.compile(r"[a-z]+")
 _FAMILIES = {"o": "gpt", "chatgpt": "gpt", "codex": "gpt", "codellama": "llama", "ministral": "mistral", "magistral": "mistral"}
 """Names under which models of one family go."""
-_VENDORS = frozenset({"openai", "openai_responses", "anthropic"})
+_HOUSES = frozenset[str](kind for kind, row in PROVIDERS.items() if row.vendor)
 """Providers all of whose models come from one house."""
 
 
@@ -247,7 +248,7 @@ def same_family(judge: str, candidate: str) -> ProbeResult:
     provider, family = _house(judge)
     other_provider, other_family = _house(candidate)
     shared = f"the family '{family}'" if family == other_family else ""
-    if not shared and provider == other_provider and provider in _VENDORS:
+    if not shared and provider == other_provider and provider in _HOUSES:
         shared = f"the provider '{provider}'"
     words = f"'{judge}' and '{candidate}' share {shared}: judges tend to favour their own kind" if shared else ""
     return ProbeResult(

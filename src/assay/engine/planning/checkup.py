@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 
 from assay.core.checkup import Check
 from assay.core.plan import ProviderPlan
+from assay.core.provider import PROVIDERS
 from assay.core.version import __version__
 from assay.engine.planning.handles import OWN_HANDLES
-from assay.engine.planning.providers import VENDORS, provider_plan
+from assay.engine.planning.providers import provider_plan
 from assay.engine.planning.run_file import ProviderEntry
-from assay.models.endpoint import HTTP_KINDS
-from assay.models.reaching import Reached, reach
+from assay.models.reaching import Reached, ask_for_models
 from assay.store.place import examine_place
 
 CONCURRENCY = 32
@@ -43,7 +43,7 @@ def examine(
     yield from examine_keys(environ)
     yield from examine_place(runs_dir)
     yield from examine_proxies(environ)
-    known = {provider.name: provider for provider in (*keyed_providers(environ), *providers) if provider.kind in HTTP_KINDS}
+    known = {provider.name: provider for provider in (*keyed_providers(environ), *providers) if PROVIDERS[provider.kind].vendor}
     if is_offline:
         yield Check(area="providers", name="none", standing="note", says="was asked: --offline")
         yield examine_clock(time.time(), [])
@@ -101,7 +101,7 @@ def _version(name: str) -> str:
 
 def examine_keys(environ: Mapping[str, str]) -> Iterator[Check]:
     """Which keys are there: their names, and nothing of their values."""
-    for variable in dict.fromkeys(vendor.key_variable for vendor in VENDORS.values()):
+    for variable in dict.fromkeys(row.vendor.key_variable for row in PROVIDERS.values() if row.vendor):
         key = environ.get(variable, "")
         if key and not (key.isascii() and key.isprintable() and key.strip() == key):
             hint = f"copy the key again, without quotes, blanks or line breaks: export {variable}=..."
@@ -117,7 +117,9 @@ def examine_keys(environ: Mapping[str, str]) -> Iterator[Check]:
 def keyed_providers(environ: Mapping[str, str]) -> list[ProviderPlan]:
     """The well-known providers whose key is there, each once."""
     found = [
-        provider_plan(ProviderEntry(name=kind), environ) for kind, vendor in VENDORS.items() if environ.get(vendor.key_variable)
+        provider_plan(ProviderEntry(name=kind), environ)
+        for kind, row in PROVIDERS.items()
+        if row.vendor and environ.get(row.vendor.key_variable)
     ]
     # OpenAI's two ways to ask are one host with one key.
     return list({provider.key_variable: provider for provider in reversed(found)}.values())[::-1]
@@ -146,7 +148,7 @@ def examine_proxies(environ: Mapping[str, str]) -> Iterator[Check]:
 
 
 async def _reach_all(providers: Sequence[ProviderPlan], environ: Mapping[str, str]) -> list[Reached]:
-    return list(await asyncio.gather(*(reach(provider, environ=environ) for provider in providers)))
+    return list(await asyncio.gather(*(ask_for_models(provider, environ=environ) for provider in providers)))
 
 
 def _provider(name: str, found: Reached) -> Check:

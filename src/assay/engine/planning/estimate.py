@@ -13,7 +13,8 @@ import msgspec
 from assay.core.ask import Ask, Reply, Stage, Usage
 from assay.core.case import Case
 from assay.core.outcome import GradingFailure
-from assay.core.plan import BATCH_KINDS, BatchPlan, ModelPlan, Plan, ProviderPlan
+from assay.core.plan import BatchPlan, ModelPlan, Plan, ProviderPlan
+from assay.core.provider import PROVIDERS
 from assay.engine.planning.attachments import folder_of
 from assay.engine.planning.inputs import DatasetInput, cases_of
 from assay.engine.planning.plans import PlannedRuns
@@ -176,7 +177,8 @@ class _Pricing:
             if load is not None:
                 provider = providers[model.provider]
                 estimate = self._model(stage, model, provider=provider, load=load, scale=scale)
-                is_batched = stage == "candidate" and plan.batch is not None and provider.kind in BATCH_KINDS
+                takes_batches = PROVIDERS[provider.kind].batches is not None
+                is_batched = stage == "candidate" and plan.batch is not None and takes_batches
                 yield self._in_batches(estimate, plan, provider=provider, load=load) if is_batched else estimate
 
     def _in_batches(self, estimate: ModelEstimate, plan: Plan, *, provider: ProviderPlan, load: _Load) -> ModelEstimate:

@@ -13,9 +13,10 @@ from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case, Choice
 from assay.core.errors import RunDamaged, UsageProblem
 from assay.core.plan import ComparedRun, ComparisonPlan, DatasetPlan, ModelPlan, Plan, ProviderPlan, read_plan
+from assay.core.provider import PROVIDER_KINDS
 from assay.engine.places.folders import check_place, find_run, folders_of
 from assay.engine.places.intact import intact_run
-from assay.engine.planning.providers import KINDS, BadName, model_plan, used_providers
+from assay.engine.planning.providers import BadName, model_plan, used_providers
 from assay.engine.planning.request import PlanProblems, RunRequest, Settings
 from assay.engine.planning.responses import Responses, load_responses
 from assay.engine.planning.run_file import ProviderEntry
@@ -203,7 +204,7 @@ def _judges(
         provider.name: _entry(provider)
         for plan in reversed(plans)
         for provider in plan.providers
-        if provider.name not in KINDS and _REDACTED not in str(provider)
+        if provider.name not in PROVIDER_KINDS and _REDACTED not in str(provider)
     }
     judges: dict[str, ModelPlan] = {}
     for path, entry in settings.models("judges"):

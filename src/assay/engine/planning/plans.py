@@ -14,7 +14,6 @@ from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
 from assay.core.issue import Path as Steps
 from assay.core.plan import (
     CONTRACT_GATES,
-    FUNCTIONS,
     BatchPlan,
     Gates,
     ModelPlan,
@@ -27,6 +26,7 @@ from assay.core.plan import (
     function_model,
 )
 from assay.core.plugin import Plugin
+from assay.core.provider import FUNCTIONS
 from assay.core.report import Report
 from assay.datasets import CONTRACTS
 from assay.engine.places.folders import check_place, folders_of

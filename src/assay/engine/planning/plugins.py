@@ -8,8 +8,9 @@ import msgspec
 
 from assay.core.errors import UsageProblem
 from assay.core.installed_plugins import Declared, declared_plugins, reopened
-from assay.core.plan import FUNCTIONS, Plan, PluginKind, PluginPlan, ProviderKind
+from assay.core.plan import Plan, PluginKind, PluginPlan
 from assay.core.plugin import Plugin
+from assay.core.provider import FUNCTIONS, ProviderKind
 from assay.datasets import CONTRACTS
 from assay.grading import POLICIES, GradingSettings
 

@@ -3,31 +3,16 @@
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
-from assay.core.plan import FUNCTIONS, ModelPlan, Parameters, ProviderKind, ProviderPlan
+from assay.core.plan import ModelPlan, Parameters, ProviderPlan
+from assay.core.provider import FUNCTIONS, PROVIDER_KINDS, PROVIDERS, ProviderKind
 from assay.datasets.checks import nearest
 from assay.engine.planning.run_file import ModelEntry, ProviderEntry
 
-KINDS: tuple[ProviderKind, ...] = get_args(ProviderKind)
-
-
-class _Vendor(NamedTuple):
-    """Where a kind is reached unless somebody says otherwise."""
-
-    url: str
-    url_variable: str
-    key_variable: str
-
-
-_OPENAI = _Vendor("https://api.openai.com/v1", "OPENAI_BASE_URL", "OPENAI_API_KEY")
-VENDORS: dict[ProviderKind, _Vendor] = {
-    "openai": _OPENAI,
-    "openai_responses": _OPENAI,
-    "anthropic": _Vendor("https://api.anthropic.com/v1", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"),
-}
 _MODEL = re.compile(r"(?P<provider>[A-Za-z0-9_.-]+)(?P<mark>:/(?!/)|/|:)(?P<model>.+)", re.DOTALL)
 _PARAMETERS = Parameters.__struct_fields__
+_FILE_KINDS = frozenset(kind for kind, row in PROVIDERS.items() if row.has_files)
 
 
 class ModelName(NamedTuple):
@@ -47,7 +32,7 @@ def split_model(text: str) -> ModelName:
     if match is None:
         raise BadName(f"'{text}' names no provider; write provider/model, such as openai/{text or 'gpt-4.1'}")
     # A recording is a file, whose path may begin with a slash.
-    is_path = match["provider"] == "replay" and match["mark"] == ":/"
+    is_path = match["provider"] in _FILE_KINDS and match["mark"] == ":/"
     return ModelName(match["provider"], f"/{match['model']}" if is_path else match["model"])
 
 
@@ -55,9 +40,9 @@ def find_provider(name: str, declared: Mapping[str, ProviderEntry]) -> ProviderE
     """The declared provider of that name, or the well-known one; raises BadName."""
     if name in declared:
         return declared[name]
-    if name in KINDS:
+    if name in PROVIDER_KINDS:
         return ProviderEntry(name=name)
-    known = sorted({*declared, *KINDS})
+    known = sorted({*declared, *PROVIDER_KINDS})
     raise BadName(f"unknown provider '{name}'; {nearest(name, known) or 'known are ' + ', '.join(known)}")
 
 
@@ -65,7 +50,7 @@ def provider_plan(entry: ProviderEntry, environ: Mapping[str, str]) -> ProviderP
     """A provider with its address as the environment has it; of its key there is only the variable's name."""
     kind = kind_of(entry)
     url, key_variable = entry.base_url or "", entry.key_variable or ""
-    vendor = VENDORS.get(kind)
+    vendor = PROVIDERS[kind].vendor
     if vendor is not None and not url:
         url = environ.get(vendor.url_variable, "").strip() or vendor.url
         # A server of one's own often wants no key; the vendor's always does.
@@ -85,14 +70,14 @@ def provider_plan(entry: ProviderEntry, environ: Mapping[str, str]) -> ProviderP
 
 def kind_of(entry: ProviderEntry) -> ProviderKind:
     """How a provider is spoken to: as it says, else as its name says, else like OpenAI."""
-    named: ProviderKind = next((kind for kind in KINDS if kind == entry.name), "openai")
+    named: ProviderKind = next((kind for kind in PROVIDER_KINDS if kind == entry.name), "openai")
     return entry.kind or named
 
 
 def is_file_model(text: str, declared: Mapping[str, ProviderEntry]) -> bool:
     """True for a model that is a file or a function of this machine; what names no model is none."""
     try:
-        return kind_of(find_provider(split_model(text).provider, declared)) in ("replay", FUNCTIONS)
+        return kind_of(find_provider(split_model(text).provider, declared)) in {*_FILE_KINDS, FUNCTIONS}
     except BadName:
         return False
 
@@ -101,7 +86,7 @@ def model_plan(entry: ModelEntry, declared: Mapping[str, ProviderEntry], *, fold
     """A model under its name; a recording's path is taken from `folder`. Raises BadName."""
     named = ModelName(entry.provider, entry.model) if entry.provider else split_model(entry.model)
     provider = find_provider(named.provider, declared)
-    is_recording = kind_of(provider) == "replay"
+    is_recording = kind_of(provider) in _FILE_KINDS
     parameters = Parameters(**{name: getattr(entry, name) for name in _PARAMETERS})
     return ModelPlan(
         name=entry.name or f"{named.provider}/{named.model}",

@@ -9,8 +9,9 @@ import msgspec
 from assay.core.errors import UsageProblem
 from assay.core.issue import Finding
 from assay.core.issue import Path as Steps
-from assay.core.plan import FUNCTIONS, Fallback, OnInvalid, PluginKind, ProfileId, ResponseSource
+from assay.core.plan import Fallback, OnInvalid, PluginKind, ProfileId, ResponseSource
 from assay.core.plugin import Plugin, given_plugin
+from assay.core.provider import FUNCTIONS
 from assay.core.report import Report
 from assay.datasets.checks import Findings
 from assay.engine.planning.run_file import (

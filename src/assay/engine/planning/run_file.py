@@ -10,7 +10,8 @@ from msgspec import Meta
 
 from assay.core.document import Document
 from assay.core.issue import Issue
-from assay.core.plan import CriterionName, Fallback, McqMode, OnInvalid, ProfileId, ProviderKind, ResponseSource, RubricMode
+from assay.core.plan import CriterionName, Fallback, McqMode, OnInvalid, ProfileId, ResponseSource, RubricMode
+from assay.core.provider import ProviderKind
 from assay.datasets.checks import Findings, check_flaws
 from assay.datasets.placing import Record, placed
 from assay.datasets.source import open_source

@@ -176,7 +176,7 @@ class _Collection:
                 limits=batch_limits(provider.kind, self._batch),
                 folder=self._folder,
                 name=self._name(),
-                address=request_addressing(provider, plan.candidate),
+                address=request_addressing(provider, plan.candidate, environ=environ),
                 attachments=attachment_reader(plan, self._from.attachments, stop=self._stop),
                 clock=self._from.clock,
                 cache=cache,

@@ -9,6 +9,7 @@ from assay.core.ask import Ask, Usage
 from assay.core.case import Case, Message
 from assay.core.outcome import Attempt, Cancelled, Failed, Grade, Graded, Outcome, Score, record_status
 from assay.core.plan import ModelPlan, Plan, ProviderPlan
+from assay.core.provider import ProviderKind
 from assay.engine.sealing.shown import ShownPlan, own_secrets
 from assay.engine.tally import FREE, UNTIMED
 from assay.store.redact import Redactor
@@ -30,7 +31,7 @@ class CallSeen(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the plan's model."""
     provider: str
     """Its name in the run file."""
-    provider_kind: str
+    provider_kind: ProviderKind
     """What it speaks: `openai`, `anthropic` and so on."""
     base_url: str
     request_model: str

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from assay.core.ask import Reply
-from assay.core.plan import FUNCTIONS, ModelPlan, Plan
+from assay.core.plan import ModelPlan, Plan
+from assay.core.provider import PROVIDERS
 from assay.engine.planning.attachments import attachment_reader
 from assay.engine.planning.handles import make_room_for_handles
 from assay.engine.planning.plugins import OpenPlugins
@@ -95,10 +96,9 @@ def _route(plan: Plan, model: ModelPlan, opened: Model, *, limits: Limits, envir
     return Route(
         model=opened,
         gate=limits.gate(model.provider, "candidate" if model is plan.candidate else "judge"),
-        address=request_addressing(provider, model),
+        address=request_addressing(provider, model, environ=environ),
         cost=pricing(provider, model, environ=environ) if model != plan.called_grader() else _free,
-        # What a function says depends on its code, which an address does not cover.
-        is_kept=provider.kind != FUNCTIONS,
+        is_kept=PROVIDERS[provider.kind].is_kept,
     )
 
 

@@ -12,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from assay.core.case import ContractId
-from assay.core.plan import ProviderKind
+from assay.core.provider import ProviderKind
 from assay.surfaces.cli.run_options import RUNS_DIR, RUNS_DIR_VARIABLE
 
 Words = Callable[[click.Context, str], list[CompletionItem]]

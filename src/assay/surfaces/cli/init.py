@@ -14,7 +14,7 @@ import msgspec
 from assay import api
 from assay.core.case import ContractId
 from assay.core.errors import UsageProblem
-from assay.core.plan import ProviderKind
+from assay.core.provider import ProviderKind
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import write_text
 from assay.surfaces.cli.streams import standard_output

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from assay import api
 from assay.core.case import Message
+from assay.core.provider import PROVIDERS
 
 OPERATION = "gen_ai.operation.name"
 PROVIDER = "gen_ai.provider.name"
@@ -57,7 +58,7 @@ def measured(call: api.CallSeen) -> Attributes:
     """What the figures of a call are told apart by: few values each."""
     found = {
         OPERATION: CHAT,
-        PROVIDER: "openai" if call.provider_kind == "openai_responses" else call.provider_kind,
+        PROVIDER: PROVIDERS[call.provider_kind].telemetry_name or call.provider_kind,
         "assay.provider": call.provider,
         REQUEST_MODEL: call.request_model,
         RESPONSE_MODEL: call.response_model,

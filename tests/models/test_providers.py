@@ -1,0 +1,111 @@
+"""The one table of providers: whatever depends on a kind follows from its row, for every kind."""
+
+import inspect
+import os
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from assay.core.plan import ProviderPlan
+from assay.core.provider import PROVIDER_KINDS, PROVIDERS, ProviderKind, Vendor
+from assay.engine.planning.checkup import examine_keys, keyed_providers
+from assay.engine.planning.providers import provider_plan
+from assay.engine.planning.run_file import ProviderEntry
+from assay.models import check_models, load_provider
+from assay.models.address import request_addressing
+from assay.models.endpoint import provider_secrets, resolve_endpoint
+from assay.models.opening import Maker, Opening
+from tests.models.asking import KEY, ask_of, plan_of, provider_of
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "run-file.md"
+VENDORS = {kind: row.vendor for kind, row in PROVIDERS.items() if row.vendor is not None}
+each_kind = pytest.mark.parametrize("kind", PROVIDER_KINDS)
+each_vendor = pytest.mark.parametrize(("kind", "vendor"), VENDORS.items())
+each_paid = pytest.mark.parametrize("kind", [kind for kind, row in PROVIDERS.items() if not row.is_free])
+
+
+def planned(kind: ProviderKind, **environ: str) -> ProviderPlan:
+    """A provider as planning makes it of an entry that says nothing but the kind."""
+    return provider_plan(ProviderEntry(name="p", kind=kind), environ)
+
+
+def address(provider: ProviderPlan, environ: Mapping[str, str]) -> str:
+    return request_addressing(provider, plan_of(provider).candidate, environ=environ)(ask_of())
+
+
+def test_every_kind_has_a_row() -> None:
+    assert set(PROVIDERS) == set(PROVIDER_KINDS)
+
+
+def test_only_what_never_leaves_this_machine_is_free() -> None:
+    assert {kind for kind, row in PROVIDERS.items() if row.is_free} == {"local", "replay", "scripted"}
+
+
+@each_kind
+def test_its_home_opens_it(kind: ProviderKind) -> None:
+    annotations = inspect.get_annotations(load_provider(kind).open_provider)
+    assert annotations == {"opening": Opening, "return": AsyncIterator[Maker]}
+
+
+@each_kind
+def test_the_reference_lists_it(kind: ProviderKind) -> None:
+    row = PROVIDERS[kind]
+    key, url = (f"`{row.vendor.key_variable}`", f"`{row.vendor.url_variable}`") if row.vendor else ("", "")
+    assert f"| **`{kind}`** | {row.words} | {key} | {url} | {'yes' if row.batches else ''} |" in PAGE.read_text().splitlines()
+
+
+@each_paid
+def test_a_budget_is_refused_where_no_price_is_known(kind: ProviderKind) -> None:
+    plan = plan_of(provider_of(kind, "http://127.0.0.1:9/v1"), "no/such-model", max_cost=1.0)
+    assert "max_cost cannot be kept: the price of 'm' is not known" in " ".join(check_models(plan, environ={}))
+
+
+@each_vendor
+def test_the_vendors_host_needs_its_key(kind: ProviderKind, vendor: Vendor) -> None:
+    plan = plan_of(planned(kind))
+    assert check_models(plan, environ={vendor.key_variable: KEY}) == []
+    assert check_models(plan, environ={vendor.key_variable: " "}) == [
+        f"the environment variable {vendor.key_variable} with the key of provider 'p' is not set"
+    ]
+
+
+@each_vendor
+def test_a_key_is_sent_in_its_header_and_kept_nowhere(kind: ProviderKind, vendor: Vendor) -> None:
+    environ = {vendor.key_variable: KEY}
+    endpoint = resolve_endpoint(planned(kind, **environ), environ)
+    assert [name for name, value in endpoint.headers.items() if KEY in value] != []
+    assert KEY in provider_secrets(planned(kind), environ)
+
+
+@each_vendor
+def test_replies_are_kept_under_the_host_that_is_asked(kind: ProviderKind, vendor: Vendor) -> None:
+    urls = [{vendor.url_variable: f"http://{host}/v1"} for host in ("one", "two")]
+    providers = [planned(kind, **environ) for environ in urls]
+    assert [urlsplit(resolve_endpoint(provider, {}).url).hostname for provider in providers] == ["one", "two"]
+    assert len({address(provider, {}) for provider in (*providers, planned(kind))}) == 3
+
+
+@each_vendor
+def test_a_plan_decides_alone_who_is_asked(kind: ProviderKind, vendor: Vendor) -> None:
+    environ = {vendor.url_variable: "http://elsewhere/v1", vendor.key_variable: KEY}
+    assert resolve_endpoint(provider_of(kind), environ).url == vendor.url
+
+
+def test_replies_by_litellm_are_kept_under_the_hosts_that_its_environment_names() -> None:
+    provider = planned("litellm")
+    environs = ({}, {"OLLAMA_API_BASE": "http://one"}, {"OLLAMA_API_BASE": "http://two"}, {"AWS_REGION_NAME": "eu-west-1"})
+    assert len({address(provider, environ) for environ in environs}) == 4
+    assert address(provider, {"HOME": "/root", "SOME_API_KEY": "x"}) == address(provider, {})
+
+
+@pytest.mark.parametrize("vendor", VENDORS.values())
+def test_the_checkup_looks_for_its_key_and_asks_its_host(vendor: Vendor) -> None:
+    assert vendor.key_variable in {check.name for check in examine_keys({})}
+    assert vendor.key_variable in {provider.key_variable for provider in keyed_providers({vendor.key_variable: KEY})}
+
+
+@pytest.mark.parametrize("vendor", VENDORS.values())
+def test_no_test_has_a_developers_key(vendor: Vendor) -> None:
+    assert {vendor.key_variable, vendor.url_variable} & set(os.environ) == set()
