@@ -30,12 +30,11 @@ from assay.engine.sealing.evidence import (
 from assay.engine.sealing.panels import add_record, panel_of
 from assay.engine.sealing.profiling import profiler_of, replies_of
 from assay.engine.sealing.rankings import add_comparison, ranking_of
+from assay.engine.sealing.recompute import metrics_of
 from assay.engine.sealing.shown import ShownPlan
 from assay.grading import policies, templates
 from assay.metrics.facts import Columns
-from assay.metrics.gates import check_gates
 from assay.metrics.golden import EvalResult, eval_results
-from assay.metrics.summary import summarize, summarize_slices
 from assay.store.artifacts import Staging
 from assay.store.batch_book import NOTE as BATCHES
 from assay.store.batch_book import BatchRow
@@ -141,7 +140,6 @@ class _Artifacts:
         self._has_eval_run = self._plan.datasets[0].contract == "golden_v1" and not why_no_eval_run(self._plan)
         self._ranking = ranking_of(shown.comparison, seed=self._plan.seed)
         self._golden: list[EvalResult] = []
-        self._summary: dict[str, Any] = {}
         self._gate: dict[str, Any] = {}
         self._statuses: dict[str, int] = {}
         self._separator = b""
@@ -226,19 +224,15 @@ class _Artifacts:
         self._separator = b",\n"
 
     def _write_metrics(self) -> None:
-        plan = self._plan
-        profile = None if self._profiler is None else self._profiler.profile
-        summary = summarize(self._facts, seed=plan.seed, profile=profile, repeat=plan.repeat)
-        verdict = check_gates(plan.gates, summary)
-        self._gate = msgspec.to_builtins(verdict)
         panel = {} if self._panel is None else self._panel.blocks()
         ranking = {} if self._ranking is None else self._ranking.block()
-        self._summary = {**summary, **panel, **ranking, "gate": self._gate}
-        self._staging.write("metrics_summary.json", _pretty(self._summary))
-        self._staging.write("metrics_by_slice.json", _pretty(summarize_slices(self._facts, seed=plan.seed, profile=profile)))
+        metrics = metrics_of(self._facts, self._plan, blocks={**panel, **ranking})
+        self._gate = metrics["metrics_summary.json"]["gate"]
+        for name, document in metrics.items():
+            self._staging.write(name, _pretty(document))
         if self._has_eval_run:
             parameters = eval_run_parameters(self._shown)
-            document = eval_results(plan.run_id, self._started_at, parameters=parameters, results=self._golden)
+            document = eval_results(self._plan.run_id, self._started_at, parameters=parameters, results=self._golden)
             self._staging.write(EVAL_RESULTS, _pretty(document))
 
     def _batches(self, run: RunRow) -> list[dict[str, Any]]:

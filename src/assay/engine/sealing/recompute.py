@@ -1,6 +1,6 @@
 """Metrics recomputed from the artifacts alone, to be compared with those that were published."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -18,6 +18,12 @@ from assay.store.folder import RunFolder
 
 Line = dict[str, Any]
 Read = Callable[[Line, Case], PredictionLine]
+
+_TALLIES = frozenset({"errors", "flags", "left_out", "unscored"})
+"""Members that count records by words of theirs: one that is not there is a count of 0, not a figure that was added later.
+
+`labels` is none of them, because the first versions gave no label to a record that broke its contract.
+"""
 
 
 def recompute(run: RunFolder) -> dict[str, Line]:
@@ -67,35 +73,23 @@ def columns_of(run: RunFolder, plan: Plan, *, read: Read) -> Columns:
 
 
 def differences(run: RunFolder) -> list[str]:
-    """One line for each figure that is not what its records give; empty when everything is."""
-    found = _Differences(_later(run.document("metrics_summary.json")))
-    for name, computed in recompute(run).items():
-        found.compare(run.document(name), msgspec.json.decode(msgspec.json.encode(computed)), name)
-    return found.lines
+    """One line for each figure of the run that is not what its records give; empty when everything is.
+
+    A figure that the run does not have is one that a later version has added, and no difference.
+    """
+    return [
+        line
+        for name, computed in recompute(run).items()
+        for line in _differing(run.document(name), msgspec.json.decode(msgspec.json.encode(computed)), (name,))
+    ]
 
 
-def _later(summary: Line) -> frozenset[str]:
-    """Members that runs of earlier versions do not have, or that leave some records out there."""
-    has_bounds = "headline_bounds" in (summary["profile"] or {"headline_bounds": None})
-    return frozenset(() if "judge" in summary["tokens"] else ("judge", "labels")) | frozenset(
-        () if has_bounds else ("headline_bounds",)
-    )
-
-
-class _Differences:
-    """What two documents do not have in common."""
-
-    def __init__(self, ignored: frozenset[str]) -> None:
-        self._ignored = ignored
-        self.lines: list[str] = []
-
-    def compare(self, stored: Any, computed: Any, path: str) -> None:
-        """Note every value that is not the same."""
-        if isinstance(stored, dict) and isinstance(computed, dict):
-            for name in sorted({*stored, *computed} - self._ignored):
-                self.compare(stored.get(name), computed.get(name), f"{path}: {name}" if path.endswith("json") else f"{path}.{name}")
-        elif isinstance(stored, list) and isinstance(computed, list) and len(stored) == len(computed):
-            for index, (one, other) in enumerate(zip(stored, computed, strict=True)):
-                self.compare(one, other, f"{path}[{index}]")
-        elif stored != computed:
-            self.lines.append(f"{path} is {stored!r}, but the records give {computed!r}")
+def _differing(stored: Any, computed: Any, path: tuple[str, ...]) -> Iterator[str]:
+    if isinstance(stored, dict) and isinstance(computed, dict):
+        for name in sorted({*stored, *computed} if path[-1] in _TALLIES else stored):
+            yield from _differing(stored.get(name), computed.get(name), (*path, name))
+    elif isinstance(stored, list) and isinstance(computed, list) and len(stored) == len(computed):
+        for index, (one, other) in enumerate(zip(stored, computed, strict=True)):
+            yield from _differing(one, other, (*path[:-1], f"{path[-1]}[{index}]"))
+    elif stored != computed:
+        yield f"{path[0]}: {'.'.join(path[1:])} is {stored!r}, but the records give {computed!r}"
