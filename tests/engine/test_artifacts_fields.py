@@ -14,6 +14,7 @@ import pytest
 from assay import api
 from assay.core.ask import Reply
 from assay.core.case import Case
+from assay.core.metrics_summary import Latency
 from assay.core.outcome import Attempt, Grade, Graded, Score
 from assay.core.plan import plan_sha256
 from assay.core.run_result import RunResult
@@ -167,7 +168,7 @@ def without(found: Any, path: tuple[str, ...]) -> Any:
 
 @pytest.fixture
 def with_many_figures(tmp_path: Path) -> RunResult:
-    path = write_batch(tmp_path / "d.json", batch_record("a"), {"record_id": "broken", "input": {}})
+    path = write_batch(tmp_path / "d.json", batch_record("a"), batch_record("b"), {"record_id": "broken", "input": {}})
     return finished(path, repeat=2, judges=PANEL)
 
 
@@ -188,9 +189,7 @@ def test_a_figure_that_a_run_has_must_be_what_its_records_give(with_many_figures
 def test_an_error_that_is_not_counted_is_a_difference(with_many_figures: RunResult) -> None:
     found = document(with_many_figures, "metrics_summary.json")
     del found["errors"]["invalid_record"]
-    assert replayed(with_many_figures, found) == [
-        "metrics_summary.json: errors.invalid_record is None, but the records give 1"
-    ]
+    assert replayed(with_many_figures, found) == ["metrics_summary.json: errors.invalid_record is None, but the records give 1"]
 
 
 # Slices
@@ -343,6 +342,7 @@ def test_a_record_that_broke_its_contract_has_no_hash(tmp_path: Path) -> None:
 
 # The page that documents the fields
 
+
 def documented(artifact: str) -> set[str]:
     section = PAGE.partition(f"## {artifact}\n")[2].partition("\n## ")[0]
     return set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
@@ -365,6 +365,16 @@ def test_every_field_of_a_line_is_documented(artifact: str, line: type[msgspec.S
 def test_every_member_of_a_document_is_documented(tmp_path: Path, artifact: str) -> None:
     result = finished(write_batch(tmp_path / "d.json", batch_record("a")), repeat=2, judges=PANEL)
     assert documented(artifact) == set(document(result, artifact))
+
+
+def test_every_member_within_a_member_of_the_metrics_is_named(with_many_figures: RunResult) -> None:
+    found = document(with_many_figures, "metrics_summary.json")
+    section = PAGE.partition("## metrics_summary.json\n")[2].partition("\n## metrics_by_slice")[0]
+    words = {"labels", "score_distribution"}
+    inner = {path[-1] for path in members(found) if len(path) > 1 and path[0] not in words}
+    assert inner >= {"low", "p95", "n_unknown", "within", "quorum"}
+    assert inner - set(re.findall(r"`(\w+)`", section)) == set()
+    assert documented("metrics_summary.json: latency_ms") == set(Latency.__struct_fields__)
 
 
 def test_every_member_of_a_panel_is_documented(tmp_path: Path) -> None:

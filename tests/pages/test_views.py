@@ -49,8 +49,19 @@ def test_a_share_is_all_or_nothing_only_where_it_is(count: int, total: int, text
 
 
 def test_answers_to_records_that_were_asked_several_times_are_no_records() -> None:
-    found = figures.rate(0.5, (0.2, 0.8), over=figures.basis(18, {"low": 0.2, "high": 0.8, "n": 6}))
+    metrics = {"pass_rate_interval": {"low": 0.2, "high": 0.8, "n": 6}, "pass_rate_cluster_interval": None}
+    found = figures.rate(0.5, figures.ends(metrics, "pass_rate"), over=figures.basis(18, metrics, "pass_rate"))
     assert (found.n, found.says) == ("n 6", "pass rate 0.50 of 18 scored answers to 6 records; 95 % interval 0.20 to 0.80")
+
+
+def test_a_figure_of_records_that_hang_together_has_the_interval_of_their_clusters() -> None:
+    plain, wider = {"low": 0.4, "high": 0.6, "n": 30}, {"low": 0.2, "high": 0.8, "n": 6}
+    metrics = {"pass_rate_interval": plain, "pass_rate_cluster_interval": wider}
+    found = figures.rate(0.5, figures.ends(metrics, "pass_rate"), over=figures.basis(30, metrics, "pass_rate"))
+    assert (found.n, found.says) == (
+        "n 6 clusters",
+        "pass rate 0.50 of 30 scored records in 6 clusters; 95 % interval 0.20 to 0.80",
+    )
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 bytes"), (1023, "1,023 bytes"), (1024, "1.0 KB"), (5 << 30, "5.0 GB")])

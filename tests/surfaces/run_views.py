@@ -6,6 +6,7 @@ import msgspec
 
 from assay.core.run_result import GateResult, RunResult
 from assay.core.run_state import RunCounts, State
+from assay.metrics.summary import summarize
 from assay.surfaces.reporters.run_view import RunView, SliceValue, WorstRecord, grouped
 from tests.surfaces.conftest import HOSTILE
 
@@ -24,6 +25,7 @@ def latencies(p50: float | None, p95: float | None) -> Json:
 
 
 METRICS: Json = {
+    **summarize(()),
     "n_scored": 4,
     "n_unscored": 1,
     "error_rate": 0.3333,

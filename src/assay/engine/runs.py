@@ -17,6 +17,7 @@ from assay.core.errors import (
     StoreUnavailable,
     UsageProblem,
 )
+from assay.core.metrics_summary import interval_of
 from assay.core.moment import iso
 from assay.core.plan import Plan, changed_settings, plan_sha256, read_plan
 from assay.core.run_result import GateResult, RunListing, RunResult
@@ -314,7 +315,7 @@ def _listed_rate(metrics: dict[str, Any]) -> dict[str, Any]:
     return {
         "scored_records": metrics.get("n_scored", 0),
         "pass_rate": metrics.get("pass_rate"),
-        "pass_rate_interval": _ends(metrics.get("pass_rate_interval")),
+        "pass_rate_interval": _ends(interval_of(metrics, "pass_rate")),
         "cost_usd": cost.get("sum"),
         "unpriced_records": cost.get("n_unknown", 0),
     }
@@ -325,13 +326,13 @@ def _listed_score(metrics: dict[str, Any]) -> dict[str, Any]:
     profile = metrics.get("profile")
     if profile is not None:
         name = f"{profile['id']} (compat)" if profile["compat"] else profile["id"]
-        interval = _ends(profile["headline_interval"])
+        interval = _ends(interval_of(profile, "headline"))
         return {"score": profile["headline"], "scored_by": name, "scale": profile["scale"], "score_interval": interval}
     if metrics.get("score_mean") is None or "ranking" in metrics:
         return {}
     # Scores of several scales have a mean only where each is brought to 0-1.
     member = "score_mean" if metrics["raw_score_mean"] is None else "raw_score_mean"
-    shown = {"score": metrics[member], "score_interval": _ends(metrics[f"{member}_interval"])}
+    shown = {"score": metrics[member], "score_interval": _ends(interval_of(metrics, member))}
     return {**shown, "scored_by": "mean", "scale": metrics["scale"] or "0-1"}
 
 

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.core.metrics_summary import Latency
 from assay.core.run_state import count_records
 from assay.metrics.facts import NO_WORD, STATUSES, UNKNOWN, Columns, RecordFacts, Value, collect
 from assay.metrics.headline import condense, headline, headline_figures
@@ -102,7 +103,8 @@ class _Tables:
             **self._scores(scored, n_valid=counts.valid_records, seed=seed, resamples=resamples),
             **self._profile(rows, seed=seed, resamples=resamples),
             "latency_ms": {
-                name: latency_figures(_at(column, rows[_at(self.status, rows) == 0])) for name, column in self.latencies.items()
+                name: latency_figures(_at(column, rows[_at(self.status, rows) == STATUSES.index("evaluated")]))
+                for name, column in self.latencies.items()
             },
             **self._spent(rows),
             "errors": self._words(rows, "error"),
@@ -284,13 +286,14 @@ def latency_figures(values: Floats) -> Json:
     """What is said about the latencies that are known."""
     known = np.sort(values[~np.isnan(values)])
     n = len(known)
-    return {
-        "n": n,
-        "p50": percentile(known, 0.5) if n else None,
-        "p95": percentile(known, 0.95) if n else None,
-        "mean": _ratio(_sum(known), n),
-        "max": float(known[-1]) if n else None,
-    }
+    found = Latency(
+        n=n,
+        p50=percentile(known, 0.5) if n else None,
+        p95=percentile(known, 0.95) if n else None,
+        mean=_ratio(_sum(known), n),
+        max=float(known[-1]) if n else None,
+    )
+    return msgspec.structs.asdict(found)
 
 
 def amount_figures(values: Floats, *, is_whole: bool) -> Json:

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from assay.core.metrics_summary import interval_of
 from assay.core.plan import Gates, Plan
 from assay.engine.comparing.comparison import Comparison
 from assay.metrics.gates import check_gates
@@ -113,7 +114,7 @@ def _thresholds(gates: Gates, summary: dict[str, Any]) -> list[Finding]:
     verdict = check_gates(gates, summary)
     found = [Finding("REGRESSION", reason, is_failure=True) for reason in verdict.reasons]
     reached = (
-        ("pass rate", gates.pass_rate, summary["pass_rate"], _interval(summary, "pass_rate")),
+        ("pass rate", gates.pass_rate, summary["pass_rate"], interval_of(summary, "pass_rate")),
         _scored(gates, summary),
     )
     for name, limit, value, interval in reached:
@@ -129,18 +130,12 @@ def _thresholds(gates: Gates, summary: dict[str, Any]) -> list[Finding]:
     return found
 
 
-def _interval(summary: dict[str, Any], name: str) -> dict[str, Any] | None:
-    """The interval that counts clusters, where records hang together."""
-    found: dict[str, Any] | None = summary.get(f"{name}_cluster_interval") or summary.get(f"{name}_interval")
-    return found
-
-
 def _scored(gates: Gates, summary: dict[str, Any]) -> tuple[str, float | None, float | None, dict[str, Any] | None]:
     """The figure that a score's threshold is about: the headline of a profile where the run has one."""
     profile = summary.get("profile")
     if profile is None:
-        return "mean score", gates.min_score, summary["raw_score_mean"], _interval(summary, "raw_score_mean")
-    return str(profile["id"]), gates.min_score, profile["headline"], _interval(profile, "headline")
+        return "mean score", gates.min_score, summary["raw_score_mean"], interval_of(summary, "raw_score_mean")
+    return str(profile["id"]), gates.min_score, profile["headline"], interval_of(profile, "headline")
 
 
 def _incomplete(summary: dict[str, Any]) -> list[Finding]:

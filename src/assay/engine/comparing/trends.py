@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from assay.core.errors import AssayError, UsageProblem
+from assay.core.metrics_summary import interval_of
 from assay.engine.comparing.baselines import COMPLETE, is_derived
 from assay.engine.comparing.gate import Measure
 from assay.engine.places.folders import RunFolders, run_ids
@@ -183,4 +184,4 @@ def _figure(summary: dict[str, Any], measure: Measure) -> tuple[float | None, di
     profile = summary.get("profile") if measure == "score" else None
     if profile is not None:
         summary, name = profile, "headline"
-    return summary[name], summary.get(f"{name}_cluster_interval") or summary.get(f"{name}_interval") or {}
+    return summary[name], interval_of(summary, name) or {}

@@ -10,7 +10,7 @@ from assay.api import TABLE_LISTS, Run, Table, run_table
 from assay.surfaces.exports.parquet_file import table_parquet
 from assay.surfaces.exports.telling import Teller
 from assay.surfaces.reporters.markdown import code
-from assay.surfaces.reporters.run_numbers import with_interval
+from assay.surfaces.reporters.run_numbers import figure_text
 
 CARD = "README.md"
 RECORDS = Path("data", "test-00000-of-00001.parquet")
@@ -96,7 +96,7 @@ def _figures(run: Run) -> Iterator[str]:
     yield "## Figures\n\n| figure | value | records |\n|---|---:|---:|\n"
     for name in ("pass_rate", "score_mean"):
         if metrics.get(name) is not None:
-            shown = with_interval(metrics[name], metrics[f"{name}_interval"])
+            shown = figure_text(metrics, name)
             yield f"| {name} | {shown} | {metrics['n_scored']:,} |\n"
     if metrics:
         yield f"| invalid_records, not in this table | {run.result.counts.invalid_records:,} | {metrics['total_records']:,} |\n"

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from assay.api import Run
+from assay.core.metrics_summary import cluster_interval_of, interval_of, latencies
 from assay.surfaces.exports.sheets import Column
 from assay.surfaces.reporters.run_decision import decisions
 from assay.surfaces.reporters.run_view import RunView
@@ -57,7 +58,7 @@ def summary_rows(run: Run) -> Iterator[Line]:
 
 def _rates(metrics: Line, name: str, meaning: str) -> Iterator[Line]:
     yield {"figure": name, "value": metrics[name], **_ends(metrics[f"{name}_interval"], metrics["n_scored"], meaning)}
-    clustered = metrics.get(f"{name}_cluster_interval")
+    clustered = cluster_interval_of(metrics, name)
     if clustered:
         ends = _ends(clustered, metrics["n_scored"], "records that hang together count once")
         yield {"figure": f"{name}, by cluster", "value": metrics[name], **ends}
@@ -83,9 +84,9 @@ def _profile(profile: Line | None) -> Iterator[Line]:
 
 
 def _spent(metrics: Line) -> Iterator[Line]:
-    for name, times in metrics["latency_ms"].items():
-        for part in ("p50", "p95"):
-            yield {"figure": f"latency_ms, {name}, {part}", "value": times[part], "n": times["n"], "meaning": "milliseconds"}
+    for name, times in latencies(metrics).items():
+        for part, value in times.figures().items():
+            yield {"figure": f"latency_ms, {name}, {part}", "value": value, "n": times.n, "meaning": "milliseconds"}
     for name, tokens in metrics["tokens"].items():
         yield {"figure": f"tokens, {name}", "value": tokens["sum"], "n": tokens["n_known"], "meaning": "sum where it is known"}
     cost = metrics["cost_usd"]
@@ -97,7 +98,7 @@ def slice_rows(slices: Line) -> Iterator[Line]:
     """A row for each value of each slice."""
     for name, found in slices.items():
         for figures in found["values"]:
-            rate, mean = (figures[f"{figure}_interval"] or {} for figure in ("pass_rate", "score_mean"))
+            rate, mean = (interval_of(figures, figure) or {} for figure in ("pass_rate", "score_mean"))
             yield {
                 "slice": name,
                 "value": figures["value"],

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from assay import api
+from assay.core.metrics_summary import interval_of, latencies
 
 Json = dict[str, Any]
 
@@ -102,11 +103,8 @@ def _further(metrics: Json) -> Iterator[tuple[str, float]]:
     yield from _own(
         {name: metrics[name] for name in ("error_rate", "n_scored", "n_unscored", "invalid_records", "skipped_records")}
     ).items()
-    for kind, measured in metrics["latency_ms"].items():
-        yield from (
-            (f"latency_ms/{kind}/{name}", value)
-            for name, value in _own({key: measured[key] for key in ("p50", "p95", "mean", "max")}).items()
-        )
+    for kind, measured in latencies(metrics).items():
+        yield from ((f"latency_ms/{kind}/{name}", value) for name, value in _own(measured.figures()).items())
     for kind, counted in metrics["tokens"].items():
         yield from _amounts(f"tokens/{kind}", counted)
     yield from _amounts("cost_usd", metrics["cost_usd"])
@@ -139,7 +137,7 @@ def _with_ends(name: str, metrics: Json, member: str) -> Iterator[tuple[str, flo
     if metrics.get(member) is None:
         return
     yield name, float(metrics[member])
-    interval = metrics.get(f"{member}_cluster_interval") or metrics.get(f"{member}_interval") or metrics.get("interval")
+    interval = interval_of(metrics, member) or metrics.get("interval")
     if interval:
         yield f"{name}_low", float(interval["low"])
         yield f"{name}_high", float(interval["high"])

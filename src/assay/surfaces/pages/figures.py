@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from assay.core.metrics_summary import cluster_interval_of, interval_of
 from assay.core.run_result import RunListing
 from assay.core.run_state import TERMINAL
 from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, dollars
@@ -130,8 +131,13 @@ def interval_text(interval: tuple[float, float] | None) -> str:
     return "no interval" if interval is None else f"{decimal(interval[0])} to {decimal(interval[1])}"
 
 
-def ends(interval: dict[str, Any] | None) -> tuple[float, float] | None:
-    """An interval of the metrics as its two ends."""
+def ends(metrics: dict[str, Any], member: str) -> tuple[float, float] | None:
+    """The two ends of the interval that is meant with a figure of the metrics."""
+    return ends_of(interval_of(metrics, member))
+
+
+def ends_of(interval: dict[str, Any] | None) -> tuple[float, float] | None:
+    """The two ends of an interval."""
     return None if interval is None else (interval["low"], interval["high"])
 
 
@@ -151,10 +157,14 @@ class Basis(msgspec.Struct, frozen=True):
     """With a score."""
     records: int | None = None
     """That they are to, where records were asked several times: an interval is over those."""
+    clusters: int | None = None
+    """That they are in, where records hang together: an interval is over those."""
 
     @property
     def says(self) -> str:
         """In words."""
+        if self.clusters is not None:
+            return f"{counted(self.answers, 'scored record')} in {counted(self.clusters, 'cluster')}"
         if self.records in (None, self.answers):
             return counted(self.answers, "scored record")
         return f"{counted(self.answers, 'scored answer')} to {counted(self.records or 0, 'record')}"
@@ -162,12 +172,15 @@ class Basis(msgspec.Struct, frozen=True):
     @property
     def n(self) -> str:
         """As it stands beside a figure."""
+        if self.clusters is not None:
+            return f"n {counted(self.clusters, 'cluster')}"
         return f"n {self.answers if self.records is None else self.records:,}"
 
 
-def basis(n: int, interval: dict[str, Any] | None) -> Basis:
-    """What a figure of the metrics is counted over, with an interval of theirs."""
-    return Basis(n, None if interval is None else interval.get("n"))
+def basis(n: int, metrics: dict[str, Any], member: str) -> Basis:
+    """What a figure of the metrics is counted over, and what its interval counts."""
+    clustered, plain = cluster_interval_of(metrics, member), metrics[f"{member}_interval"] or {}
+    return Basis(n, plain.get("n"), None if clustered is None else clustered["n"])
 
 
 def rate(value: float | None, interval: tuple[float, float] | None, *, over: Basis, name: str = "pass rate") -> Figure:

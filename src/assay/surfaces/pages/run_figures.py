@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from assay.core.metrics_summary import latencies
 from assay.surfaces.pages import figures
 from assay.surfaces.pages.figures import Figure, KeyFigure, Kind, Whisker
 from assay.surfaces.pages.places import Place
@@ -33,28 +34,28 @@ def key_figures(view: RunView) -> Iterator[KeyFigure]:
         yield _pass_rate(metrics, label="Pass rate", name="pass rate")
         yield _score(view)
     yield KeyFigure(label="Cost", figure=_cost(metrics["cost_usd"]), note=_each(metrics["cost_usd"]))
-    whole = metrics["latency_ms"].get("end_to_end") or {"n": 0, "p50": None, "p95": None}
+    whole = latencies(metrics)["end_to_end"]
     yield KeyFigure(
         label="Time for a record",
         figure=Figure(
-            figures.shown(latency(whole["p50"])),
-            "Median time from the first call of a record to its grade: half of the records took less.",
-            f"n {whole['n']:,}",
+            figures.shown(latency(whole.p50)),
+            "Median time in which calls of a record were under way, waits left out: half of the records took less.",
+            f"n {whole.n:,}",
         ),
-        note=f"95 % took less than {latency(whole['p95'])}" if whole["p95"] is not None else "",
+        note=f"95 % took less than {latency(whole.p95)}" if whole.p95 is not None else "",
     )
     if view.seconds is not None:
         yield KeyFigure(label="Duration", figure=Figure(duration(view.seconds), "From the first call of the run to its end."))
 
 
 def _pass_rate(metrics: Json, *, label: str, name: str) -> KeyFigure:
-    interval = figures.ends(metrics["pass_rate_interval"])
+    interval = figures.ends(metrics, "pass_rate")
     unscored = metrics.get("n_unscored", 0)
     bounds = f"; {unscored:,} unscored: {ends_text(metrics['pass_rate_bounds'])}" if unscored else ""
     return KeyFigure(
         label=label,
         figure=figures.rate(
-            metrics["pass_rate"], interval, over=figures.basis(metrics["n_scored"], metrics["pass_rate_interval"]), name=name
+            metrics["pass_rate"], interval, over=figures.basis(metrics["n_scored"], metrics, "pass_rate"), name=name
         ),
         note=f"95 % interval {figures.interval_text(interval)}{bounds}" if interval else "no record has a score",
         bar=figures.whisker(metrics["pass_rate"], interval),
@@ -65,19 +66,19 @@ def _score(view: RunView) -> KeyFigure:
     metrics, mean = view.result.metrics, shared_mean([view])
     profile = metrics.get("profile")
     if profile:
-        interval = figures.ends(profile["headline_interval"])
+        interval = figures.ends(profile, "headline")
         found = figures.score(
             profile["headline"],
             interval,
-            over=figures.basis(profile["n"], profile["headline_interval"]),
+            over=figures.basis(profile["n"], profile, "headline"),
             scale=profile["scale"],
             name=mean.title,
         )
         note = f"scale {profile['scale']} · 95 % interval {figures.interval_text(interval)}"
         return KeyFigure(label=mean.title, figure=found, note=note, bar=_bar(profile["headline"], interval, profile["scale"]))
     scale = metrics["scale"] or "0-1"
-    interval = figures.ends(metrics[f"{mean.member}_interval"])
-    over = figures.basis(metrics["n_scored"], metrics[f"{mean.member}_interval"])
+    interval = figures.ends(metrics, mean.member)
+    over = figures.basis(metrics["n_scored"], metrics, mean.member)
     found = figures.score(metrics[mean.member], interval, over=over, scale=scale, name=mean.title)
     several = "" if metrics["scale"] or not metrics["n_scored"] else "several scales, each brought to 0-1 · "
     note = f"{several}scale {scale} · 95 % interval {figures.interval_text(interval)}" if interval else f"scale {scale}"

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from assay.core.metrics_summary import Latency, latencies
 from assay.surfaces.pages import figures
 from assay.surfaces.pages.figures import Figure, Mark
 from assay.surfaces.pages.places import Place
@@ -40,11 +41,11 @@ def slice_table(view: RunView, place: Place) -> Table:
 
 def _slice_row(found: SliceValue, mean: Mean, *, run_id: str, place: Place) -> tuple[Cell, ...]:
     row = found.figures
-    n, interval = row["n_scored"], figures.ends(row["pass_rate_interval"])
+    n, interval = row["n_scored"], figures.ends(row, "pass_rate")
     source, member = (row["profile"], "headline") if mean.member == HEADLINE else (row, mean.member)
     scale = row.get("scale") or ""
-    ends = figures.ends(source[f"{member}_interval"])
-    over = figures.basis(n, row["pass_rate_interval"])
+    ends = figures.ends(source, member)
+    over = figures.basis(n, row, "pass_rate")
     middle = figures.score(source[member], ends, over=over, scale=scale, name=mean.title)
     domain = figures.domain(source.get("scale") or "")
     query = {} if found.value is None else {"slice": f"{found.name}:{found.value}"}
@@ -120,7 +121,7 @@ def judge_table(judges: Sequence[Json]) -> Table:
 
 def _judge_row(judge: Json) -> tuple[Cell, ...]:
     agreement, cost, tokens = judge["agreement"], judge["cost_usd"], judge["tokens"]["sum"]
-    ends = figures.ends(agreement["interval"])
+    ends = figures.ends_of(agreement["interval"])
     return (
         text_cell(judge["judge"]),
         text_cell(f"{judge['n_votes']:,}"),
@@ -171,29 +172,34 @@ _RANKING = {
 }
 
 
+_TIMES = {
+    "p50": ("Half below", "The median (p50): half of the records took less."),
+    "p95": ("95 % below", "The 95th percentile (p95)."),
+    "mean": ("Mean", "The arithmetic mean."),
+    "max": ("Longest", "The largest value."),
+}
+
+
 def latency_table(metrics: Json) -> Table:
     """How long the calls took."""
     names = {
-        "model": ("Candidate", "Time of the candidate's calls of a record."),
-        "judge": ("Judges", "Time of the judges' calls of a record."),
-        "end_to_end": ("Whole record", "From the first call of a record to its grade."),
+        "model": ("Candidate", "The candidate's call that was answered."),
+        "judge": ("Judges", "Time in which at least one judge was being asked about a record."),
+        "end_to_end": ("Whole record", "Time in which at least one call of a record was under way, failed ones included."),
     }
     rows = [
         (
             text_cell(names.get(name, (name, ""))[0], names.get(name, ("", ""))[1]),
-            text_cell(f"{found['n']:,}"),
-            *(text_cell(figures.shown(latency(found[member]))) for member in ("p50", "p95", "mean", "max")),
+            text_cell(f"{found.n:,}"),
+            *(text_cell(figures.shown(latency(value))) for value in found.figures().values()),
         )
-        for name, found in metrics["latency_ms"].items()
-        if found["n"]
+        for name, found in latencies(metrics).items()
+        if found.n
     ]
     columns = (
-        Column("Latency", "How long calls took, waiting between attempts left out."),
+        Column("Latency", "How long calls took; waits between attempts are left out."),
         Column("Records", "Records with a known time.", is_number=True),
-        Column("Half below", "The median (p50): half of the records took less.", is_number=True),
-        Column("95 % below", "The 95th percentile (p95).", is_number=True),
-        Column("Mean", "The arithmetic mean.", is_number=True),
-        Column("Longest", "The largest value.", is_number=True),
+        *(Column(*_TIMES[member], is_number=True) for member in Latency.__struct_fields__ if member != "n"),
     )
     return Table(caption="Latency", columns=columns, rows=tuple(rows))
 

@@ -16,7 +16,7 @@ from assay.surfaces.pages.run_figures import key_figures
 from assay.surfaces.reporters.comparison_words import conclusion, difference_rows, listed_records
 from assay.surfaces.reporters.run_charts import Chart, run_charts
 from assay.surfaces.reporters.run_decision import NO_GATES, Decision, decisions
-from assay.surfaces.reporters.run_numbers import level_name, with_interval
+from assay.surfaces.reporters.run_numbers import figure_text, level_name
 from assay.surfaces.reporters.run_repeats import sampled_name
 from assay.surfaces.reporters.run_slices import shared_mean
 from assay.surfaces.reporters.run_text import cost_text, record_counts, score_text
@@ -255,7 +255,7 @@ def _side(view: RunView) -> Side:
         candidate=view.result.candidate or view.result.run_id,
         verdict=_mark(decisions(view)[0].word),
         records=f"{view.result.counts.evaluated_records:,} of {view.result.counts.total_records:,}",
-        pass_rate=with_interval(metrics["pass_rate"], metrics["pass_rate_interval"]) if metrics else DASH,
+        pass_rate=figure_text(metrics, "pass_rate") if metrics else DASH,
         score=mean.text(metrics) if metrics else DASH,
         cost=cost_text(metrics["cost_usd"]) if metrics else DASH,
     )

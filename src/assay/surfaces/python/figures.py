@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.metrics_summary import interval_of
 from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal
 
 
@@ -26,7 +27,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 def figure_of(metrics: dict[str, Any], member: str, *, n: str = "n_scored", scale: str = "0-1") -> Figure:
     """A member of a metrics summary with its interval: the one that counts clusters, where records hang together."""
-    interval = metrics.get(f"{member}_cluster_interval") or metrics.get(f"{member}_interval") or {}
+    interval = interval_of(metrics, member) or {}
     return Figure(value=metrics.get(member), low=interval.get("low"), high=interval.get("high"), n=metrics.get(n) or 0, scale=scale)
 
 

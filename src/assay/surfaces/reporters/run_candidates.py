@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
+from assay.core.metrics_summary import latencies
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import Paint, painter
-from assay.surfaces.reporters.run_numbers import UNKNOWN, dollars, latency, with_interval
+from assay.surfaces.reporters.run_numbers import UNKNOWN, dollars, figure_text, latency
 from assay.surfaces.reporters.run_repeats import sampled_name
 from assay.surfaces.reporters.run_slices import Mean, shared_mean
 from assay.surfaces.reporters.run_table import Cell, Column, Row, table
@@ -80,9 +81,9 @@ def candidate_figures(view: RunView, mean: Mean) -> tuple[str, ...]:
         return (*head, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
     return (
         *head,
-        with_interval(metrics["pass_rate"], metrics["pass_rate_interval"]),
+        figure_text(metrics, "pass_rate"),
         mean.text(metrics),
-        latency(metrics["latency_ms"]["model"]["p95"]),
+        latency(latencies(metrics)["model"].p95),
         _cost(metrics["cost_usd"]),
     )
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from assay.core.metrics_summary import interval_of
 from assay.surfaces.charts import Caption, Estimate, Level, Reference, Row, interval_plot, score_distribution
 from assay.surfaces.reporters.run_numbers import decimal
 from assay.surfaces.reporters.run_slices import NO_VALUE, Mean, shared_mean
@@ -138,11 +139,11 @@ def _value(value: str | None) -> str:
 
 
 def _pass_rate(figures: Json) -> Estimate:
-    return _estimate(figures["pass_rate"], figures["pass_rate_interval"], n=figures["n_scored"])
+    return _estimate(figures["pass_rate"], interval_of(figures, "pass_rate"), n=figures["n_scored"])
 
 
 def _mean(figures: Json, mean: Mean) -> Estimate:
-    return _estimate(figures[mean.member], figures[f"{mean.member}_interval"], n=figures["n_scored"])
+    return _estimate(figures[mean.member], interval_of(figures, mean.member), n=figures["n_scored"])
 
 
 def _estimate(value: float | None, interval: Json | None, *, n: int) -> Estimate:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from assay.surfaces.reporters.run_checks import Check, CheckedRun, RecordCheck
-from assay.surfaces.reporters.run_numbers import with_interval
+from assay.surfaces.reporters.run_numbers import figure_text
 from assay.surfaces.reporters.xml_text import attribute, content
 
 MESSAGE_LIMIT = 400
@@ -43,7 +43,7 @@ def _properties(checked: CheckedRun) -> Iterator[str]:
         "status": result.state,
         "candidate": result.candidate,
         "dataset": manifest.get("dataset_id"),
-        "pass_rate": with_interval(metrics["pass_rate"], metrics["pass_rate_interval"]) if metrics else None,
+        "pass_rate": figure_text(metrics, "pass_rate") if metrics else None,
         "n_scored": metrics.get("n_scored"),
         "manifest_sha256": manifest.get("manifest_sha256"),
     }

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from assay.core.metrics_summary import interval_of
+
 UNKNOWN = "-"
 BAR_WIDTH = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -25,6 +27,11 @@ def with_interval(value: float | None, interval: dict[str, Any] | None) -> str:
     if value is None or interval is None:
         return decimal(value)
     return f"{decimal(value)} [{decimal(interval['low'])}, {decimal(interval['high'])}]"
+
+
+def figure_text(metrics: dict[str, Any], member: str) -> str:
+    """A figure of the metrics with the interval that is meant with it: `0.83 [0.44, 0.97]`."""
+    return with_interval(metrics[member], interval_of(metrics, member))
 
 
 def ends_text(bounds: dict[str, Any] | None, *, scale: str | None = None) -> str:

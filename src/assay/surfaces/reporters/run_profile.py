@@ -1,6 +1,6 @@
 """The score of a benchmark in words: the headline, what it rests on, and what it leaves out."""
 
-from assay.surfaces.reporters.run_numbers import ends_text, with_interval
+from assay.surfaces.reporters.run_numbers import ends_text, figure_text
 from assay.surfaces.reporters.run_view import Json
 from assay.surfaces.reporters.wording import counted
 
@@ -12,7 +12,7 @@ def profile_name(profile: Json) -> str:
 
 def headline_text(profile: Json) -> str:
     """`0.42 [0.30, 0.55]`."""
-    return with_interval(profile["headline"], profile["headline_interval"])
+    return figure_text(profile, "headline")
 
 
 def profile_text(profile: Json) -> str:

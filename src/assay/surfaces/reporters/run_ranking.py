@@ -5,7 +5,7 @@ from typing import Any
 
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import Paint
-from assay.surfaces.reporters.run_numbers import UNKNOWN, with_interval
+from assay.surfaces.reporters.run_numbers import UNKNOWN, figure_text, with_interval
 from assay.surfaces.reporters.run_table import Column, table
 from assay.surfaces.reporters.settings import Settings
 from assay.surfaces.reporters.wording import counted
@@ -69,7 +69,7 @@ def result_word(case: Json) -> str:
 def decided_text(metrics: Json) -> str:
     """How many comparisons both orders, and most judges, agree on."""
     ranking = metrics["ranking"]
-    rate = with_interval(metrics["pass_rate"], metrics["pass_rate_interval"])
+    rate = figure_text(metrics, "pass_rate")
     return f"{rate} · {metrics['pass_count']:,} of {counted(ranking['n_comparisons'], 'comparison')} the same in both orders"
 
 

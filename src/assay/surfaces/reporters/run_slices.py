@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from assay.surfaces.reporters.run_numbers import with_interval
+from assay.surfaces.reporters.run_numbers import figure_text
 from assay.surfaces.reporters.run_profile import headline_text, profile_name
 from assay.surfaces.reporters.run_view import Json, RunView, SliceValue
 
@@ -27,7 +27,7 @@ class Mean(msgspec.Struct, frozen=True):
         """The mean with its interval."""
         if self.member == HEADLINE:
             return headline_text(metrics["profile"])
-        return with_interval(metrics[self.member], metrics[f"{self.member}_interval"])
+        return figure_text(metrics, self.member)
 
 
 class SliceRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +82,6 @@ def _row(view: RunView, found: SliceValue, *, mean: Mean) -> SliceRow:
         value=NO_VALUE if found.value is None else found.value,
         candidate=view.result.candidate or view.result.run_id,
         n=f"{figures['n_scored']:,}",
-        pass_rate=with_interval(figures["pass_rate"], figures["pass_rate_interval"]),
+        pass_rate=figure_text(figures, "pass_rate"),
         mean=mean.text(figures),
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
+from assay.core.metrics_summary import Latency, latencies
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.imports import imported_words
 from assay.surfaces.reporters.paint import Paint, hanging, painter
@@ -17,9 +18,9 @@ from assay.surfaces.reporters.run_numbers import (
     dollars,
     duration,
     ends_text,
+    figure_text,
     latency,
     level_name,
-    with_interval,
 )
 from assay.surfaces.reporters.run_panel import judge_table, panel_lines
 from assay.surfaces.reporters.run_profile import profile_text
@@ -237,7 +238,7 @@ def _figures(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str
         yield _labelled(label, text, paint=paint, settings=settings)
     for label, text in panel_lines(metrics["panel"]) if "panel" in metrics else ():
         yield _labelled(label, text, paint=paint, settings=settings)
-    yield _labelled("time", _times(view.seconds, metrics["latency_ms"]), paint=paint, settings=settings)
+    yield _labelled("time", _times(view.seconds, latencies(metrics)), paint=paint, settings=settings)
     if "ranking" not in metrics:
         yield _labelled("tokens", _tokens(metrics["tokens"]), paint=paint, settings=settings)
     yield _labelled("cost", cost_text(metrics["cost_usd"]), paint=paint, settings=settings)
@@ -245,7 +246,7 @@ def _figures(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str
 
 def _grades(metrics: Json, settings: Settings, *, paint: Paint) -> Iterator[str]:
     n = metrics["n_scored"]
-    rate = with_interval(metrics["pass_rate"], metrics["pass_rate_interval"])
+    rate = figure_text(metrics, "pass_rate")
     parts = [f"{rate} · {metrics['pass_count']:,} of {n:,}" if n else UNKNOWN]
     if metrics["n_unscored"]:
         parts.append(f"{metrics['n_unscored']:,} unscored: {ends_text(metrics['pass_rate_bounds'])}")
@@ -271,12 +272,12 @@ def record_counts(view: RunView) -> str:
 
 
 def _scores(metrics: Json, settings: Settings, *, paint: Paint) -> Iterator[str]:
-    mean = with_interval(metrics["raw_score_mean"], metrics["raw_score_mean_interval"])
+    mean = figure_text(metrics, "raw_score_mean")
     ends = f" · {ends_text(metrics['score_mean_bounds'], scale=metrics['scale'])}" if metrics["n_unscored"] else ""
     if metrics["scale"]:
         yield _labelled("mean score", f"{mean} · scale {metrics['scale']}{ends}", paint=paint, settings=settings)
     elif metrics["n_scored"]:
-        mean = with_interval(metrics["score_mean"], metrics["score_mean_interval"])
+        mean = figure_text(metrics, "score_mean")
         yield _labelled("mean score", f"{mean} · several scales, each brought to 0-1{ends}", paint=paint, settings=settings)
     for scale, levels in metrics["score_distribution"].items():
         title = f"scores {scale}" if len(metrics["score_distribution"]) > 1 else "scores"
@@ -293,12 +294,10 @@ def _distribution(title: str, levels: Sequence[Json], paint: Paint) -> Iterator[
         yield _labelled("" if number else title, line, paint=paint)
 
 
-def _times(seconds: float | None, latencies: Json) -> str:
+def _times(seconds: float | None, times: dict[str, Latency]) -> str:
     parts = [] if seconds is None else [duration(seconds)]
     parts += [
-        f"{name.replace('_', ' ')} p50 {latency(found['p50'])}, p95 {latency(found['p95'])}"
-        for name, found in latencies.items()
-        if found["n"]
+        f"{name.replace('_', ' ')} p50 {latency(found.p50)}, p95 {latency(found.p95)}" for name, found in times.items() if found.n
     ]
     return " · ".join(parts) or UNKNOWN
 

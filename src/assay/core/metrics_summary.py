@@ -1,0 +1,46 @@
+"""How `metrics_summary.json` is read: which interval a figure has, and the times of calls; the same for all who show or decide."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+Json = dict[str, Any]
+
+
+class Latency(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said about the times of some calls, in milliseconds; None where no time is known.
+
+    A member that is added has a default: earlier runs do not have it.
+    """
+
+    n: int
+    """Records, or calls, whose time is known."""
+    p50: float | None
+    p95: float | None
+    mean: float | None
+    max: float | None
+
+    def figures(self) -> dict[str, float | None]:
+        """All that is said, by name."""
+        return {name: getattr(self, name) for name in self.__struct_fields__ if name != "n"}
+
+
+def latencies(metrics: Mapping[str, Any]) -> dict[str, Latency]:
+    """The times of the candidate (`model`), of the judges (`judge`) and of whole records (`end_to_end`)."""
+    return msgspec.convert(metrics["latency_ms"], dict[str, Latency])
+
+
+def interval_of(figures: Mapping[str, Any], member: str) -> Json | None:
+    """The interval that is meant with a figure: the one that counts clusters, where records hang together."""
+    return cluster_interval_of(figures, member) or figures.get(f"{member}_interval")
+
+
+def cluster_interval_of(figures: Mapping[str, Any], member: str) -> Json | None:
+    """The interval of a figure that counts clusters; None where records stand for themselves."""
+    if member != "raw_score_mean":
+        return figures.get(f"{member}_cluster_interval")
+    found: Json | None = figures.get("score_mean_cluster_interval")
+    if found is None or figures["scale"] != "1-5":
+        return found
+    return {**found, "low": 1 + 4 * found["low"], "high": 1 + 4 * found["high"]}
