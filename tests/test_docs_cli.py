@@ -5,10 +5,17 @@ from pathlib import Path
 import click
 import pytest
 
+from assay import ValidationConfig
 from assay.surfaces.cli import convert, validate
 from assay.surfaces.reporters import FORMATS
 
-PAGE = (Path(__file__).parent.parent / "docs" / "reference" / "validate.md").read_text(encoding="utf-8")
+REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
+
+
+def page_names(word: str, *, part: slice = slice(None)) -> bool:
+    """Whether the page on validation has a word as code; a function, so that a failure shows the word and not the page."""
+    parts = (REFERENCE / "validate.md").read_text(encoding="utf-8").split("## `assay convert`")
+    return any(f"`{word}" in text for text in parts[part])
 
 
 def options(command: click.Command) -> list[str]:
@@ -17,14 +24,20 @@ def options(command: click.Command) -> list[str]:
 
 @pytest.mark.parametrize("option", options(validate.command))
 def test_every_option_of_validate_is_documented(option: str) -> None:
-    assert f"`{option}" in PAGE.split("## `assay convert`")[0]
+    assert page_names(option, part=slice(1))
 
 
 @pytest.mark.parametrize("option", options(convert.command))
 def test_every_option_of_convert_is_documented(option: str) -> None:
-    assert f"`{option}" in PAGE.split("## `assay convert`")[1]
+    assert page_names(option, part=slice(1, None))
+
+
+@pytest.mark.parametrize("setting", ValidationConfig.__struct_fields__)
+def test_every_setting_of_the_validation_is_in_the_section_that_the_error_names(setting: str) -> None:
+    section = (REFERENCE / "contracts.md").read_text(encoding="utf-8").partition("## Settings")[2]
+    assert any(f"`{setting}`" in line for line in section.splitlines())
 
 
 @pytest.mark.parametrize("word", [*FORMATS, *validate.ALIASES, *validate.CONTRACTS, *convert.BENCHMARKS, *convert.ID_STYLES])
 def test_every_word_that_an_option_takes_is_documented(word: str) -> None:
-    assert f"`{word}`" in PAGE
+    assert page_names(f"{word}`")

@@ -1,10 +1,12 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from assay.core.plan import Gates, plan_sha256
+from assay.engine.planning.plans import list_records
 from assay.engine.planning.providers import split_model
 from assay.engine.planning.request import PlanProblems, RunRequest
 from tests.engine.run_settings import JUDGE, batch_record, mcq_row, planned, problems_of, write_batch, write_golden, write_rows
@@ -123,9 +125,9 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
         "--concurrency: run.concurrency must be an integer from 1 to 10,000, not 0",
         "--pass-rate: gates.pass_rate must be a number from 0 to 1, not 1.5",
         f"DATASET: cannot read '{tmp_path / 'gone.json'}': no such file or directory",
-        "--min-score: 0.5 is not on the scale 1-5 of the datasets",
         "--model: unknown provider 'opnai'; did you mean 'openai'?",
         "--model: 'gpt' names no provider; write provider/model, such as openai/gpt",
+        "--min-score: 0.5 is not on the scale 1-5 of the datasets",
         "'golden' (golden_v1) cannot be graded without a judge; add judges (--judge provider/model)",
     )
 
@@ -172,6 +174,33 @@ def test_the_scales_of_two_contracts_have_no_common_mean(tmp_path: Path) -> None
     datasets = (str(write_golden(tmp_path / "g.json")), str(write_rows(tmp_path / "law.jsonl", mcq_row("a"))))
     (problem,) = problems_of(RunRequest(datasets=datasets, models=("scripted/echo",), judges=(JUDGE,), min_score=0.5))
     assert problem.startswith("--min-score: the datasets have different scales")
+
+
+@pytest.mark.parametrize(("options", "scale"), [({}, "1-5"), ({"models": ("scripted/echo",)}, "0-1")])
+def test_a_gate_lies_on_the_scale_that_the_same_conversation_is_graded_on(
+    tmp_path: Path, options: dict[str, Any], scale: str
+) -> None:
+    turns = [{"turn_id": 1, "speaker": "user", "message": "Hi"}, {"turn_id": 2, "speaker": "assistant", "assistant_reply": "Hello"}]
+    (tmp_path / "talk.json").write_text(json.dumps(turns))
+    request = RunRequest(datasets=(str(tmp_path / "talk.json"),), judges=(JUDGE,), min_score=7, **options)
+    assert problems_of(request) == (f"--min-score: 7 is not on the scale {scale} of the datasets",)
+
+
+def test_given_answers_to_a_conversation_are_gated_on_the_scale_of_their_references(tmp_path: Path) -> None:
+    turns = [{"turn_id": 1, "speaker": "user", "message": "Hi"}, {"turn_id": 2, "speaker": "assistant", "assistant_reply": "Hello"}]
+    (tmp_path / "talk.json").write_text(json.dumps(turns))
+    request = RunRequest(datasets=(str(tmp_path / "talk.json"),), judges=(JUDGE,), models=("scripted/echo",))
+    (record,) = list_records(request, environ={}).records
+    (tmp_path / "answers.json").write_text(json.dumps({record.record_id: "Good day"}))
+    given = msgspec.structs.replace(request, models=(), responses=str(tmp_path / "answers.json"))
+    assert problems_of(msgspec.structs.replace(given, min_score=0.8)) == ()
+    assert problems_of(msgspec.structs.replace(given, min_score=3)) == ("--min-score: 3 is not on the scale 0-1 of the datasets",)
+
+
+def test_only_the_selected_records_decide_on_the_scale(tmp_path: Path) -> None:
+    datasets = (str(write_golden(tmp_path / "g.json")), str(write_rows(tmp_path / "law.jsonl", mcq_row("a"))))
+    request = RunRequest(datasets=datasets, models=("scripted/echo",), judges=(JUDGE,), min_score=3.5, limit=2)
+    assert problems_of(request) == ()
 
 
 def test_multiple_choice_needs_no_judge(tmp_path: Path) -> None:

@@ -64,6 +64,11 @@ def test_standard_input_is_a_dash() -> None:
     assert (result.exit_code, json.loads(result.stdout)["files"][0]["path"]) == (0, "-")
 
 
+def test_a_line_that_is_no_object_is_called_a_row() -> None:
+    result = assay("validate", "-", "--contract", "legal_eval_v1", stdin="[1]\n{}\n")
+    assert "-:1:1: error[invalid_field_type] the row must be an object, not an array" in result.stdout
+
+
 def test_gzip_is_unpacked(tmp_path: Path) -> None:
     path = tmp_path / "turns.json.gz"
     path.write_bytes(gzip.compress(json.dumps(TURNS).encode()))

@@ -82,7 +82,7 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     pass_rate: float | None = None
     min_score: float | None = None
-    """Mean score on the scale of the dataset: 1-5 for golden_v1 and batch_v1, 0-1 otherwise; with a profile, its headline."""
+    """Mean score on the scale that the records are graded on; with a profile, its headline."""
     max_error_rate: float | None = None
 
 

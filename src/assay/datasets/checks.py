@@ -18,7 +18,11 @@ _CONTROL_IN_NAME = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 class Findings(list[Finding]):
-    """What was found in one row so far."""
+    """What was found in one row so far, or in one document."""
+
+    def __init__(self, whole: str = "the document") -> None:
+        super().__init__()
+        self._whole = whole
 
     def add(self, code: str, path: Path, message: str, *, hint: str = "", on_key: bool = False) -> None:
         """Note one error."""
@@ -35,7 +39,7 @@ class Findings(list[Finding]):
     def wrong_type(self, path: Path, expected: str, value: object) -> None:
         """Note a value of another JSON type."""
         hint = "leave the field out instead of writing null" if value is None else ""
-        name = name_of(path)
+        name = name_of(path) if path else self._whole
         self.add("invalid_field_type", path, f"{name} must be {expected}, not {type_name(value)}", hint=hint)
 
     @property
@@ -144,7 +148,14 @@ def unknown_members(value: Mapping[str, Any], known: Collection[str]) -> Iterato
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """`did you mean 'prompt'?` or nothing."""
-    return _nearest(word[:80], tuple(known))
+    close = _nearest(word[:80], tuple(known))
+    return f"did you mean {close!r}?" if close else ""
+
+
+def misspelt(field: str, members: Iterable[str], known: Collection[str]) -> str:
+    """`is it written as 'promt'?` where a field is missing and an unknown member looks like it, or nothing."""
+    close = _nearest(field, tuple(name for name in members if name not in known))
+    return f"is it written as {close!r}?" if close else ""
 
 
 @lru_cache(4096)
@@ -153,7 +164,7 @@ def _nearest(word: str, known: tuple[str, ...]) -> str:
     if not close:
         folded = word.strip().casefold()
         close = [candidate for candidate in known if candidate.casefold() == folded]
-    return f"did you mean {close[0]!r}?" if close else ""
+    return close[0] if close else ""
 
 
 def short(text: str) -> str:

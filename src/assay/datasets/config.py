@@ -71,7 +71,7 @@ def check_config(config: ValidationConfig) -> ValidationConfig:
     try:
         msgspec.convert(msgspec.to_builtins(config), ValidationConfig)
     except msgspec.ValidationError as problem:
-        raise UsageProblem(f"bad setting: {problem}", hint="see docs/reference/contracts.md for the settings") from problem
+        raise UsageProblem(f"bad setting: {problem}", hint="docs/reference/contracts.md#settings lists them") from problem
     problems = [*_bad_ranges(config), *_bad_lists(config)]
     if problems:
         raise UsageProblem(
@@ -135,7 +135,7 @@ def _flat(values: dict[str, Any], path: str | Path) -> dict[str, Any]:
         else:
             unknown.append(_unknown_key(key, key, ValidationConfig.__struct_fields__))
     if unknown:
-        raise UsageProblem(f"config '{path}': {'; '.join(unknown)}", hint="see docs/reference/contracts.md for the settings")
+        raise UsageProblem(f"config '{path}': {'; '.join(unknown)}", hint="docs/reference/contracts.md#settings lists them")
     return flat
 
 

@@ -15,7 +15,7 @@ from assay.datasets.checks import (
     array_at,
     check_flaws,
     check_nul,
-    nearest,
+    misspelt,
     object_at,
     short,
     string_at,
@@ -124,10 +124,7 @@ def _check_case(found: Findings, value: Any, path: Path) -> None:
         return
     for field in ("id", "user_prompt", "rubric"):
         if field not in case:
-            found.missing(
-                (*path, field),
-                hint=nearest(field, [key for key in case if key not in CASE_FIELDS]).replace("did you mean", "is it"),
-            )
+            found.missing((*path, field), hint=misspelt(field, case, CASE_FIELDS))
     if "id" in case:
         _check_id(found, case["id"], (*path, "id"))
     if "user_prompt" in case:

@@ -11,7 +11,7 @@ from assay.core.case import Case, Message, Role, Turn
 from assay.core.document import Document
 from assay.core.issue import Finding, Path
 from assay.core.json_door import MAX_DEPTH
-from assay.datasets.checks import nearest, short, shown_integer, strings_in, type_name, unknown_members
+from assay.datasets.checks import misspelt, nearest, short, shown_integer, strings_in, type_name, unknown_members
 from assay.datasets.config import ValidationConfig
 
 ErrorType = Literal[
@@ -140,13 +140,8 @@ def _check_required(turn: dict[str, Any], path: Path, config: ValidationConfig) 
                 f"Missing {field}",
                 (*path, field),
                 f"{field} is required",
-                hint=_misspelt(field, turn, config),
+                hint=misspelt(field, turn, (*config.required_fields, *config.optional_fields)),
             )
-
-
-def _misspelt(field: str, turn: dict[str, Any], config: ValidationConfig) -> str:
-    guess = nearest(field, [key for key in turn if key not in (*config.required_fields, *config.optional_fields)])
-    return guess.replace("did you mean", "is it written as")
 
 
 def _check_turn_id(turn: dict[str, Any], path: Path) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from assay.datasets.checks import (
     array_at,
     check_nul,
     filled_at,
-    nearest,
+    misspelt,
     object_at,
     short,
     string_at,
@@ -40,13 +40,13 @@ _OUTSIDE = re.compile(r"^(?:[/\\~]|[A-Za-z][A-Za-z0-9+.-]*:)|(?:^|[/\\])\.\.(?:[
 
 def check_row(row: Any, config: ValidationConfig) -> Findings:
     """Every rule of the contract for one row."""
-    found = Findings()
+    found = Findings("the row")
     members = object_at(found, row, ())
     if members is None:
         return found
     for field in ("schema_version", "id", "dataset", "task_type", "prompt"):
         if field not in members:
-            found.missing((field,), hint=_misspelt(field, members))
+            found.missing((field,), hint=misspelt(field, members, FIELDS))
     if "schema_version" in members:
         word_at(found, members["schema_version"], ("schema_version",), words=(SCHEMA_VERSION,))
     for field in ("id", "dataset", "prompt"):
@@ -61,11 +61,6 @@ def check_row(row: Any, config: ValidationConfig) -> Findings:
     _check_unknown(found, members)
     check_nul(found, members, ())
     return found
-
-
-def _misspelt(field: str, members: dict[str, Any]) -> str:
-    guess = nearest(field, [key for key in members if key not in FIELDS])
-    return guess.replace("did you mean", "is it written as").replace("?", "?") if guess else ""
 
 
 def _check_unknown(found: Findings, members: dict[str, Any]) -> None:

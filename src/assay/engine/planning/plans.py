@@ -28,7 +28,6 @@ from assay.core.plan import (
 from assay.core.plugin import Plugin
 from assay.core.provider import FUNCTIONS
 from assay.core.report import Report
-from assay.datasets import CONTRACTS
 from assay.engine.places.folders import check_place, folders_of
 from assay.engine.planning.attachments import folder_of
 from assay.engine.planning.dataset_reading import DatasetReading, on_invalid
@@ -41,7 +40,9 @@ from assay.engine.planning.run_file import MlflowSection, ModelEntry, ProviderEn
 from assay.engine.planning.selection import Rules, rules_of, selected_ids
 from assay.engine.planning.survey import HasAnswer, Survey, survey
 from assay.engine.sealing.eval_run import EVAL_RESULTS, GOLDEN_MAX_TOKENS, why_no_eval_run
-from assay.metrics.profiles import Profile, profile_of
+from assay.grading.assignment import Kind
+from assay.grading.ways import WAYS
+from assay.metrics.profiles import profile_of
 from assay.models import check_models
 
 RECORDED = "recorded"
@@ -180,7 +181,6 @@ class _Planner:
         self.inputs, self.refused = reading.inputs, reading.refused
         self.notes += reading.notes
         self._check_unique("datasets", [(("datasets",), dataset.plan.name) for dataset in self.inputs])
-        self._check_scale()
         if not self._is_golden and any(dataset.plan.contract == "golden_v1" for dataset in self.inputs):
             self.notes.append("the thresholds of golden_v1 are no gates here, because other datasets are in the run")
 
@@ -188,41 +188,6 @@ class _Planner:
     def _is_golden(self) -> bool:
         """All datasets are golden ones."""
         return {dataset.plan.contract for dataset in self.inputs} == {"golden_v1"}
-
-    def _check_scale(self) -> None:
-        score = self.settings.value.gates.min_score
-        if self.code.grader is None and any(dataset.plan.contract not in CONTRACTS for dataset in self.inputs):
-            # Each record of another contract may be graded on a scale of its own.
-            return
-        highest = {self._highest(dataset.plan.contract) for dataset in self.inputs}
-        if score is None or not highest:
-            return
-        if self.profile is not None:
-            self._check_headline(score, self.profile)
-            return
-        if len(highest) > 1:
-            self.settings.add(
-                ("gates", "min_score"), "the datasets have different scales (0-1 and 1-5), so that no mean score is one"
-            )
-        elif score > max(highest) or (score < 1 and highest == {5}):
-            self.settings.add(
-                ("gates", "min_score"), f"{score:g} is not on the scale {'0-1' if highest == {1} else '1-5'} of the datasets"
-            )
-
-    def _check_headline(self, score: float, profile: Profile) -> None:
-        if not profile.has_on_scale(score):
-            self.settings.add(
-                ("gates", "min_score"), f"{score:g} is not on the scale {profile.scale} of the profile '{profile.id}'"
-            )
-
-    def _highest(self, contract: str) -> int:
-        """The best score: 1 where an answer is compared with a reference or rubric, 5 where it is judged as such."""
-        is_compared = (
-            self.code.grader is not None
-            or contract == "legal_eval_v1"
-            or (contract == "conversation_v1" and self._source == "sampled")
-        )
-        return 1 if is_compared else 5
 
     # Models
 
@@ -453,6 +418,7 @@ class _Planner:
             rules, self.inputs, answers=self._answers(), profile=self.profile, has_policy=self.code.policy is not None
         )
         self.settings.problems += surveyed.problems
+        self._check_scale({"plugin"} if self.code.grader else surveyed.kinds)
         if surveyed.benchmarked and self.settings.value.run.system_prompt:
             self.notes.append(f"{surveyed.benchmarked:,} record(s) have a policy without a system prompt, so that they get none")
         needs_judge = self.code.needs_judge(surveyed.kinds)
@@ -466,6 +432,24 @@ class _Planner:
             found = dataset.attachments.check(folder_of(dataset.plan), used)
             self.settings.problems += listed([f"{shown_path(dataset.plan.path)}: {problem}" for problem in found])
         return surveyed
+
+    def _check_scale(self, kinds: Iterable[Kind | None]) -> None:
+        """A gate on the mean score lies on the scale that the selected records are graded on, or on that of the profile."""
+        score = self.settings.value.gates.min_score
+        # All or nothing, 0/1, has its mean on 0-1.
+        own = {WAYS[kind].scale.replace("/", "-") for kind in kinds if kind is not None}
+        scales = own if self.profile is None else {self.profile.scale}
+        if score is None or not scales:
+            return
+        if len(scales) > 1:
+            both = " and ".join(sorted(scales))
+            self.settings.add(("gates", "min_score"), f"the datasets have different scales ({both}), so that no mean score is one")
+            return
+        (scale,) = scales
+        low, high = map(float, scale.split("-"))
+        if not low <= score <= high:
+            whose = "the datasets" if self.profile is None else f"the profile '{self.profile.id}'"
+            self.settings.add(("gates", "min_score"), f"{score:g} is not on the scale {scale} of {whose}")
 
     def _answers(self) -> dict[str, HasAnswer]:
         """What every candidate has an answer for; recorded replies are there by their nature."""

@@ -194,7 +194,12 @@ class GatesSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """What a run must reach to pass; the bounds themselves pass. golden_v1 has gates where none are set: 0.8, 3.5 and 0."""
 
     pass_rate: Annotated[Rate | None, _says("Share of the evaluated records that pass.")] = None
-    min_score: Annotated[Score | None, _says("Mean score: 1-5, but 0-1 for legal_eval_v1; with a profile, its headline.")] = None
+    min_score: Annotated[
+        Score | None,
+        _says(
+            "Mean score: 0-1, or 1-5 where nothing is compared (golden_v1, batch_v1, recorded replies); of a profile, its headline."
+        ),
+    ] = None
     max_error_rate: Annotated[Rate | None, _says("Share of all records that are invalid, failed or were cancelled, at most.")] = (
         None
     )

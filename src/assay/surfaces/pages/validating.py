@@ -29,7 +29,7 @@ CONTRACTS = (
     ("auto", "recognise it"),
     ("batch_v1", "batch_v1: one JSON document with records"),
     ("legal_eval_v1", "legal_eval_v1: one JSON object in each line"),
-    ("golden_v1", "golden_v1: JSON or YAML with cases"),
+    ("golden_v1", "golden_v1: one JSON document with cases"),
     ("conversation_v1", "conversation_v1: turns as JSON, lines or YAML"),
 )
 _OUTCOMES: dict[Outcome, Kind] = {"accepted": "good", "accepted_with_record_errors": "warn", "rejected": "bad"}
