@@ -9,7 +9,7 @@ COMPILE := uv pip compile --quiet --generate-hashes --no-emit-index-url --univer
 	--fork-strategy fewest --no-annotate --custom-compile-command 'make lock' $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-local test check format bench stats fuzz crash crash-server chaos load lock audit release clean
+.PHONY: help demo demo-local test check format bench stats fuzz crash crash-server chaos sim load lock audit release clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -52,6 +52,9 @@ crash-server: $(VENV)/dev.stamp ## Kill a server at random moments and at system
 
 chaos: $(VENV)/dev.stamp $(VENV)/postgres.stamp ## Kill, freeze and restart workers and servers of runs on many machines, and check that nothing is lost (about 12 minutes)
 	$(RUN) -m tests.chaos $(ARGS)
+
+sim: $(VENV)/dev.stamp ## Play 5,000 histories of the engine in virtual time, each with its own faults, and check what must be true of them (about 5 minutes)
+	$(RUN) -m tests.simulation $(ARGS)
 
 load: $(VENV)/dev.stamp ## Send ten uploads of 100 MB at once to a server, and check memory, health and what is left (about 1 minute)
 	$(RUN) -m tests.server.load $(ARGS)

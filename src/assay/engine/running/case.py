@@ -2,8 +2,6 @@
 
 import asyncio
 import errno
-import random
-import time
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -90,8 +88,9 @@ class Room(msgspec.Struct, kw_only=True):
     cache: ReplyCache | None = None
     watcher: Watcher | None = None
     """Who is told of each record when its outcome is on the disk."""
-    chance: Callable[[], float] = random.random
-    clock: Callable[[], float] = time.time
+    chance: Callable[[], float]
+    clock: Callable[[], float]
+    stopwatch: Callable[[], float]
 
 
 def end_at_once(opened: OpenRecord, claim: Claim, room: Room) -> Entry | None:
@@ -164,9 +163,10 @@ class _Drive:
         """An attempt of the time before the run was interrupted."""
         if attempt.reply is not None:
             self._replies[attempt.call_id], self._latencies[attempt.call_id] = attempt.reply, attempt.latency_ms
+        # A call that was lost for good begins no round: others of the record may have theirs still before them.
+        self._round = max(self._round, attempt.round + (attempt.wait_s is not None))
         if attempt.error_code:
             self._failures.append(attempt)
-            self._round = max(self._round, attempt.round + 1)
 
     async def outcome(self) -> Outcome:
         """Grade the case, whatever that takes."""
@@ -393,9 +393,9 @@ class _Drive:
                 room.limits.leave(route.gate)
         self._held.append(route.gate)
         if isinstance(result, ModelFailure):
-            route.gate.lane.failed(result, call.at)
+            route.gate.lane.failed(result, call.started)
             return self._note(call, result, cost=None)
-        route.gate.lane.succeeded(result.usage, call.at)
+        route.gate.lane.succeeded(result.usage, call.started)
         if cache is not None and result.text:
             cache.put(call.address, result)
         return self._note(call, result, cost=route.cost(result))
@@ -405,14 +405,14 @@ class _Drive:
         room = self._room
         self._check_open(route)
         room.tally.in_flight += 1
-        call.at, started = room.clock(), time.perf_counter()
+        call.at, call.started = room.clock(), room.stopwatch()
         try:
             return await route.model.reply(call.ask)
         except ModelFailure as failure:
             _check_machine(failure)
             return failure
         finally:
-            call.seconds = time.perf_counter() - started
+            call.seconds = room.stopwatch() - call.started
             room.tally.in_flight -= 1
 
     def _check_open(self, route: Route) -> None:
@@ -493,4 +493,7 @@ class _Call(msgspec.Struct):
     ask: Ask
     address: str
     at: float
+    """By the clock on the wall."""
+    started: float = 0.0
+    """By the stopwatch."""
     seconds: float = 0.0

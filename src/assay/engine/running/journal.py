@@ -85,5 +85,6 @@ class Journal:
         """Write what is left, even though nobody waits for it any more, and wait until it is written."""
         if self._timer is not None:
             self._timer.cancel()
-            self._thread.submit(self._commit, self._pending)
+            written = asyncio.get_running_loop().run_in_executor(self._thread, self._commit, self._pending)
+            await asyncio.gather(written, return_exceptions=True)
         await asyncio.to_thread(self._thread.shutdown)

@@ -24,6 +24,11 @@ class Pace:
         self._burst = 1.0
         self._due = 0.0
 
+    @property
+    def is_limited(self) -> bool:
+        """True when there is a rate at all."""
+        return bool(self._interval)
+
     def wait(self, now: float) -> float:
         """Seconds until the next unit may be used."""
         return max(0.0, self._due - self._burst - now) if self._interval else 0.0
@@ -109,6 +114,13 @@ class Gate:
         self.lane = lane
         self.stage = stage
         self.waiting: deque[asyncio.Future[None]] = deque()
+        self.turn = asyncio.Lock()
+        """Held by the one call that waits for the rates; the others wait behind it."""
+
+    @property
+    def is_paced(self) -> bool:
+        """True when a call may have to wait for a rate."""
+        return self.lane.requests.is_limited or self.lane.tokens.is_limited or self.stage.requests.is_limited
 
     @property
     def has_room(self) -> bool:
@@ -154,11 +166,8 @@ class Limits:
             await self._queue(gate)
         else:
             self._take(gate)
-        now = self._clock()
-        wait = gate.wait(now)
-        gate.charge(now)
-        if wait > 0:
-            await self._pace(gate, wait, stop=stop or self.stop)
+        if gate.is_paced:
+            await self._wait_for_rates(gate, stop or self.stop)
 
     def share_cost(self, tally: Tally, budget: float) -> None:
         """Count what other workers spend of a budget, too; here there are none."""
@@ -185,6 +194,20 @@ class Limits:
             if slot.done() and not slot.cancelled() and slot.exception() is None:
                 self.leave(gate)
             raise
+
+    async def _wait_for_rates(self, gate: Gate, stop: asyncio.Event) -> None:
+        """One call of a gate after the other waits until all rates allow it at the same moment, and only then uses them."""
+        try:
+            await gate.turn.acquire()
+        except asyncio.CancelledError:
+            self.leave(gate)
+            raise
+        try:
+            while not stop.is_set() and (wait := gate.wait(self._clock())) > 0:
+                await self._pace(gate, wait, stop=stop)
+            gate.charge(self._clock())
+        finally:
+            gate.turn.release()
 
     async def _pace(self, gate: Gate, seconds: float, *, stop: asyncio.Event) -> None:
         try:

@@ -1,13 +1,13 @@
 """The room of a run: everything that its cases share, opened and closed in the same way on every engine."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
 from assay.core.ask import Reply
-from assay.core.plan import ModelPlan, Plan
+from assay.core.plan import ModelPlan, Plan, ProviderPlan
 from assay.core.provider import PROVIDERS
 from assay.engine.planning.attachments import attachment_reader
 from assay.engine.planning.handles import make_room_for_handles
@@ -39,7 +39,7 @@ async def opened_room(ledger: Ledger, plan: Plan, surroundings: Surroundings, *,
     try:
         async with (
             open_models(plan, environ=surroundings.environ, functions=plugins.functions()) as models,
-            open_limits(ledger, plan, clock=surroundings.clock, stop=stop) as limits,
+            open_limits(ledger, plan, clock=surroundings.stopwatch, stop=stop) as limits,
         ):
             tally = await journal.call(_tally, ledger, plan, started=surroundings.clock())
             if plan.max_cost is not None:
@@ -63,7 +63,7 @@ def _furnished(
         plan=plan,
         settings=settings_of(plan),
         routes={
-            model.name: _route(plan, model, models[model.name], limits=limits, environ=surroundings.environ)
+            model.name: _route(plan, model, models[model.name], limits=limits, surroundings=surroundings)
             for model in (*plan.models(), *filter(None, (plan.called_grader(),)))
             if model.name in models
         },
@@ -75,7 +75,9 @@ def _furnished(
         attachments=attachment_reader(plan, inputs[0].attachments if inputs else None, stop=limits.stop),
         judged=surroundings.judged,
         watcher=None if observe is None else Watcher(observe, plan, environ=surroundings.environ, clock=surroundings.clock),
+        chance=surroundings.chance,
         clock=surroundings.clock,
+        stopwatch=surroundings.stopwatch,
     )
 
 
@@ -91,15 +93,19 @@ def _tally(ledger: Ledger, plan: Plan, *, started: float) -> Tally:
     return Tally(sum(counts.values()) + opened, counts, started=started, cost=spent)
 
 
-def _route(plan: Plan, model: ModelPlan, opened: Model, *, limits: Limits, environ: Mapping[str, str]) -> Route:
+def _route(plan: Plan, model: ModelPlan, opened: Model, *, limits: Limits, surroundings: Surroundings) -> Route:
     provider = next(provider for provider in plan.providers if provider.name == model.provider)
     return Route(
         model=opened,
         gate=limits.gate(model.provider, "candidate" if model is plan.candidate else "judge"),
-        address=request_addressing(provider, model, environ=environ),
-        cost=pricing(provider, model, environ=environ) if model != plan.called_grader() else _free,
+        address=request_addressing(provider, model, environ=surroundings.environ),
+        cost=_cost(provider, model, surroundings) if model != plan.called_grader() else _free,
         is_kept=PROVIDERS[provider.kind].is_kept,
     )
+
+
+def _cost(provider: ProviderPlan, model: ModelPlan, surroundings: Surroundings) -> Callable[[Reply], float | None]:
+    return pricing(provider, model, environ=surroundings.environ, clock=surroundings.clock)
 
 
 def _free(_: Reply) -> float:

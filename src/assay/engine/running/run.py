@@ -23,7 +23,7 @@ from assay.engine.running.holding import held
 from assay.engine.running.journal import Journal
 from assay.engine.running.local import run_local
 from assay.engine.running.rooms import grading_settings, opened_room
-from assay.engine.running.states import RunStates
+from assay.engine.running.states import RunStates, time_of_next
 from assay.engine.running.stopping import Signals, run_loop
 from assay.engine.running.surroundings import Interrupted, Surroundings
 from assay.engine.sealing.rankings import earlier_verdicts
@@ -293,7 +293,7 @@ def evaluate(ledger: Ledger, plan: Plan, surroundings: Surroundings) -> bool:
     """Bring the open records of a ledger to their outcomes; False when somebody stopped it. Raises Interrupted at a second stop."""
     evaluation = Evaluation(ledger, plan, surroundings)
     with _as_interrupted():
-        run_loop(evaluation.run())
+        run_loop(evaluation.run(), surroundings.loop)
     return not evaluation.is_interrupted
 
 
@@ -334,8 +334,11 @@ class Evaluation:
             self._show(room)
 
     async def _enter_retrying(self, journal: Journal) -> None:
-        if await journal.call(self._ledger.set_state, "running", "retrying", at=self._surroundings.clock()):
+        if await journal.call(self._is_retrying):
             self._state = "retrying"
+
+    def _is_retrying(self) -> bool:
+        return self._ledger.set_state("running", "retrying", at=time_of_next(self._ledger, self._surroundings.clock()))
 
     async def _report(self, room: Room) -> None:
         while True:

@@ -118,8 +118,7 @@ class RunStates:
         return _among(records, failed_evaluations(self.parent())) if self.plan.parent_run_id else records
 
     def _now(self) -> float:
-        """Never before the last state was entered, whatever became of the clock."""
-        return max(self._surroundings.clock(), self._ledger.run().states[-1][1])
+        return time_of_next(self._ledger, self._surroundings.clock())
 
     def _decide(self) -> None:
         """Fix the final state and its time before anything is published, so that a repetition publishes the same."""
@@ -147,6 +146,11 @@ class RunStates:
 
     def _taken_over(self) -> RunSealed:
         return RunSealed(f"run '{self.plan.run_id}' was taken over by another process", hint="look at it with: assay runs")
+
+
+def time_of_next(ledger: Ledger, now: float) -> float:
+    """When the next state is entered: never before the last one was, whatever became of the clock."""
+    return max(now, ledger.run().states[-1][1])
 
 
 def sealed_in(folders: RunFolders) -> str:

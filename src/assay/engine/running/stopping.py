@@ -14,9 +14,9 @@ class Interruptible(Protocol):
     is_interrupted: bool
 
 
-def run_loop(main: Coroutine[Any, Any, T]) -> T:
+def run_loop(main: Coroutine[Any, Any, T], loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> T:
     """Run a coroutine to its end in a loop of its own; raises CancelledError when a second signal ended it."""
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop or _loop_factory()) as runner:
         return runner.run(main)
 
 

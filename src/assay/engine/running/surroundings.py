@@ -1,5 +1,7 @@
 """What a run takes from outside."""
 
+import asyncio
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -14,10 +16,16 @@ from assay.engine.tally import Snapshot
 
 
 class Surroundings(msgspec.Struct, kw_only=True):
-    """What a run takes from outside: environment, clock, somebody who watches, signals."""
+    """What a run takes from outside: environment, clocks, chance, an event loop, somebody who watches, signals."""
 
     environ: Mapping[str, str]
     clock: Callable[[], float] = time.time
+    stopwatch: Callable[[], float] = time.perf_counter
+    """Seconds that nobody sets back: how long a call takes."""
+    chance: Callable[[], float] = random.random
+    """Uniform in 0..1: how much longer or shorter a wait is than its schedule says."""
+    loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+    """Makes the event loop that the run works in; None is the fastest one that is installed."""
     watch: Callable[[Snapshot], None] | None = None
     on_busy: Callable[[int | None], None] | None = None
     """Told once, with a process id, when another process works on the run and this one waits."""

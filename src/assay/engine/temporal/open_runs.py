@@ -16,6 +16,7 @@ from assay.engine.running.engines import PROBLEM
 from assay.engine.running.local import watched
 from assay.engine.running.rooms import opened_room
 from assay.engine.running.shard import run_shard
+from assay.engine.running.states import time_of_next
 from assay.engine.running.stopping import Stop
 from assay.engine.running.surroundings import Surroundings
 from assay.models import check_models
@@ -209,7 +210,7 @@ def _is_cancelled(ledger: Ledger) -> bool:
 def _mark_retrying(ledger: Ledger, shards: frozenset[int], *, at: float) -> None:
     """Only whoever has all that is left of a run in hand knows that nothing but retries is left."""
     if ledger.run().state == "running" and shards.issuperset(ledger.shards()):
-        ledger.set_state("running", "retrying", at=at)
+        ledger.set_state("running", "retrying", at=time_of_next(ledger, at))
 
 
 def _check(plan: Plan, surroundings: Surroundings) -> None:

@@ -1,0 +1,80 @@
+"""A clock on the wall that somebody sets: rates, waits and states go by what it cannot change."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
+from assay.core.run_result import RunResult
+from assay.engine.planning.request import RunRequest
+from assay.engine.running.limits import Limits
+from assay.engine.running.surroundings import Surroundings
+from assay.engine.runs import start
+from tests.engine.run_settings import mcq_row, write_rows
+from tests.engine.run_settings import planned as plans_of
+from tests.simulation.loop import VirtualLoop
+from tests.simulation.world import World
+
+HOUR = 3600.0
+
+
+def run_in(world: World, folder: Path, clock: Callable[[], float], *, model: str = "scripted/echo", rate: int = 60) -> RunResult:
+    """A run of six records with a rate, in virtual time and by that clock."""
+    write_rows(folder / "law.jsonl", *(mcq_row(f"q-{n}") for n in range(6)))
+    settings = {
+        "datasets": ["law.jsonl"],
+        "candidates": [model],
+        "providers": [{"name": "scripted", "requests_per_minute": rate}],
+    }
+    (folder / "run.json").write_text(json.dumps(settings))
+    (plan,) = plans_of(RunRequest(run_file=str(folder / "run.json"))).plans
+    around = Surroundings(environ={}, clock=clock, stopwatch=world.clock.time, loop=partial(VirtualLoop, world))
+    return start(plan, folder / "runs", around)
+
+
+def test_a_clock_that_is_set_forward_lets_nobody_exceed_a_rate(tmp_path: Path) -> None:
+    world, hours = World(0), count()
+    run_in(world, tmp_path, lambda: next(hours) * HOUR)
+    assert world.clock.now > 3.9
+
+
+def test_a_clock_that_is_set_back_keeps_nobody_waiting_for_a_rate(tmp_path: Path) -> None:
+    world, hours = World(0), count()
+    run_in(world, tmp_path, lambda: 1e9 - next(hours) * HOUR)
+    assert world.clock.now < 10
+
+
+def test_no_state_is_entered_before_the_last_one(tmp_path: Path) -> None:
+    world, hours = World(0), count()
+    result = run_in(world, tmp_path, lambda: 1e9 - next(hours) * HOUR, model="scripted/flaky-1", rate=6000)
+    states = json.loads((Path(result.run_dir) / "run_manifest.json").read_text())["states"]
+    assert "retrying" in [state["state"] for state in states]
+    assert [state["entered_at"] for state in states] == sorted(state["entered_at"] for state in states)
+
+
+def test_calls_that_waited_for_one_rate_do_not_exceed_another() -> None:
+    world = World(0)
+    plan = Plan(
+        run_id="x",
+        datasets=(DatasetPlan(path="", contract="batch_v1", dataset_id="", dataset_version="", schema_version="", sha256=""),),
+        candidate=ModelPlan(name="m", provider="a", model="m"),
+        providers=(ProviderPlan(name="a", kind="openai", requests_per_minute=60, tokens_per_minute=1000),),
+    )
+
+    async def moments() -> list[int]:
+        limits, begun = Limits(plan, clock=world.clock.time, stop=asyncio.Event()), []
+        gate = limits.gate("a", "candidate")
+        gate.lane.tokens.charge(0.0, 1000)
+
+        async def call() -> None:
+            await limits.enter(gate)
+            begun.append(round(world.clock.now))
+
+        await asyncio.gather(*(call() for _ in range(5)))
+        return begun
+
+    with asyncio.Runner(loop_factory=partial(VirtualLoop, world)) as runner:
+        assert runner.run(moments()) == [59, 59, 60, 61, 62]

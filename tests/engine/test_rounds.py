@@ -1,0 +1,46 @@
+"""Rounds of a record whose run was interrupted: what is left of them, and how long they are waited for."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from assay.core.ask import Reply
+from assay.core.outcome import Attempt
+from assay.engine.places.folders import RunFolders
+from assay.engine.planning.request import RunRequest
+from assay.engine.running.run import drive, open_or_create, prepare
+from assay.engine.running.surroundings import Surroundings
+from assay.store.ledger import Entry
+from tests.engine.run_settings import planned, write_golden
+from tests.simulation.loop import VirtualLoop
+from tests.simulation.world import World
+
+LOST, OTHER = "scripted/fail-timeout", "scripted/judge-5"
+
+
+def begun(folder: Path, *attempts: Attempt) -> RunFolders:
+    """A run with a panel of two, of whose first record somebody has made these attempts."""
+    write_golden(folder / "golden.json")
+    request = RunRequest(datasets=(str(folder / "golden.json"),), models=("scripted/echo",), judges=(LOST, OTHER), quorum=1)
+    (plan,) = planned(request).plans
+    folders = RunFolders(folder / "runs", plan.run_id)
+    open_or_create(plan, folders, at=0.0)
+    prepare(folders, Surroundings(environ={}))
+    ledger = folders.open_ledger()
+    ledger.append(ledger.claim(0, owner="another"), [Entry(0, attempts)])
+    ledger.close()
+    return folders
+
+
+def attempt(call_id: str, **members: Any) -> Attempt:
+    values: dict[str, Any] = {"stage": "judge", "round": 3, "started_at": 0.0, "latency_ms": 1.0, "model": "m"}
+    return Attempt(**{**values, "call_id": call_id, **members})
+
+
+def test_a_judge_that_is_lost_for_good_takes_no_round_from_the_others(tmp_path: Path) -> None:
+    said = attempt("candidate", stage="candidate", reply=Reply(text="Something."))
+    folders = begun(tmp_path, said, attempt(f"judge:rubric@{LOST}", model=LOST, error_code="timeout"))
+    drive(folders, Surroundings(environ={}, loop=lambda: VirtualLoop(World(0))))
+    lines = [json.loads(line) for line in (folders.sealed / "attempt_logs.jsonl").read_text().splitlines()]
+    found = [(line["call_id"], line["record_attempt"]) for line in lines if line["index"] == 0]
+    assert found == [("candidate", 3), (f"judge:rubric@{LOST}", 3), (f"judge:rubric@{OTHER}", 3)]

@@ -1,0 +1,303 @@
+"""What must be true of every history, found out from the provider's memory, the ledger and the artifacts alone."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from math import fsum, isclose
+
+from assay.engine.sealing.recompute import differences
+from assay.store.folder import open_run_folder
+from assay.store.verify import verify_run
+from tests.simulation.history import History
+from tests.simulation.provider import CANDIDATE
+from tests.simulation.sealed import Line, Sealed
+from tests.simulation.world import Call
+
+Invariant = Callable[[History, Sealed], Iterator[str]]
+LOOK = 1.0
+"""Seconds between two looks at the cancel flag, as the engine promises."""
+MOMENT = 1e-4
+ROUNDED = 0.003
+"""Seconds by which times in artifacts are rounded."""
+_LOSING = ("killed", "store")
+"""Ends of processes that lose what is in flight."""
+
+
+def problems_of(history: History) -> list[str]:
+    """Everything that is wrong with a history, each with the name of what should have been true."""
+    found = list(history.problems)
+    found += [f"it_comes_to_its_end: {ending.how}" for ending in history.endings[-1:] if ending.how != "done"]
+    if found:
+        return found
+    sealed = Sealed(history.folder)
+    return [f"{invariant.__name__}: {problem}" for invariant in INVARIANTS for problem in invariant(history, sealed)]
+
+
+def every_record_has_one_outcome(history: History, sealed: Sealed) -> Iterator[str]:
+    """None is lost and none is doubled."""
+    positions = Counter([*sealed.invalid, *(line["index"] for line in sealed.predictions)])
+    for position in range(history.scenario.records):
+        if positions[position] != 1:
+            yield f"record {position} has {positions[position]} outcomes"
+    if positions.total() != history.scenario.records:
+        yield f"{positions.total()} outcomes of {history.scenario.records} records"
+    names = Counter((line["record_id"], line.get("sample")) for line in sealed.predictions)
+    yield from (f"{name} occurs {count} times" for name, count in names.items() if count > 1)
+
+
+def what_is_finished_stays(history: History, sealed: Sealed) -> Iterator[str]:
+    """No later process changes an outcome that an earlier one has left."""
+    for before, after in pairwise(ending.look for ending in history.endings if not ending.look.is_sealed):
+        for position, outcome in before.outcomes.items():
+            if after.outcomes.get(position) != outcome:
+                yield f"the outcome of record {position} was {outcome}, and then {after.outcomes.get(position)}"
+    ends = {line["index"]: (line["status"], line["score"]) for line in sealed.predictions}
+    for ending in history.endings[:-1]:
+        for position, (status, score) in ending.look.outcomes.items():
+            if status != "invalid_record" and ends.get(position) != (status, score):
+                yield f"record {position} was {status} with {score}, and is {ends.get(position)} in the artifacts"
+
+
+def no_call_is_made_too_often(history: History, sealed: Sealed) -> Iterator[str]:
+    """At most as many attempts as the plan allows, one round after the other, and none after a reply."""
+    most = history.scenario.run_file["retry"]["max_attempts"]
+    for (position, call_id), attempts in sealed.by_call.items():
+        rounds = [attempt["record_attempt"] for attempt in attempts]
+        if len(attempts) > most or rounds != sorted(set(rounds)) or rounds[-1] > most:
+            yield f"record {position} has attempts at {call_id} in rounds {rounds} of {most}"
+        replied = [attempt["error_code"] is None for attempt in attempts]
+        if any(replied[:-1]):
+            yield f"record {position} asked {call_id} again after a reply"
+
+
+def only_calls_in_flight_are_lost(history: History, sealed: Sealed) -> Iterator[str]:
+    """Every call that the provider saw is in the log, except those in flight when a process died or its disk failed."""
+    cached = [attempt for attempt in sealed.attempts if "cached" in attempt["flags"]]
+    total = len(sealed.attempts) - len(cached)
+    logged = [0, *(total if ending.look.is_sealed else ending.look.attempts for ending in history.endings)]
+    for life, (ending, (before, after)) in enumerate(zip(history.endings, pairwise(logged), strict=True), 1):
+        calls = sum(call.life == life for call in history.calls)
+        lost = calls - (after - before)
+        allowed = history.scenario.concurrency if ending.how in _LOSING else 0
+        if not 0 <= lost <= allowed:
+            yield f"life {life} ({ending.how}) made {calls} calls and logged {after - before}; {allowed} may be lost"
+
+
+def no_call_follows_a_cancel(history: History, sealed: Sealed) -> Iterator[str]:  # noqa: ARG001
+    """When a cancel is seen, which takes a second at most, no call is made; until then no more than there are slots."""
+    if history.cancelled_at is None:
+        return
+    at = history.cancelled_at
+    slowest = at + LOOK + 3 * max(history.scenario.thread_seconds)
+    seen = min([slowest, *(moment for moment in history.appends if moment > at)]) + MOMENT
+    later = [call for call in history.calls if call.at > at + MOMENT]
+    yield from (f"call {call.number} at {call.at:.3f}, cancelled at {at:.3f}" for call in later if call.at > seen)
+    if len(later) > history.scenario.concurrency:
+        yield f"{len(later)} calls after the cancel with {history.scenario.concurrency} slots"
+
+
+def never_more_in_flight_than_slots(history: History, sealed: Sealed) -> Iterator[str]:  # noqa: ARG001
+    """Of all calls, and of each stage."""
+    run = history.scenario.run_file["run"]
+    limits = {"all": run["concurrency"], **{stage: run[stage].get("concurrency") for stage in ("generation", "judging")}}
+    for name, most in limits.items():
+        calls = [call for call in history.calls if name == "all" or _stage(call) == name]
+        peak = _peak(calls, history)
+        if most is not None and peak > most:
+            yield f"{peak} calls of {name} at once, and {most} were allowed"
+
+
+def denominators_add_up(history: History, sealed: Sealed) -> Iterator[str]:  # noqa: ARG001
+    """In the run and in every slice, and as the records themselves say."""
+    for name, value, table in sealed.tables():
+        place = f"{name or 'all'}={value}"
+        sums = {
+            "total": (table["total_records"], table["evaluated_records"] + table["failed_records"] + table["skipped_records"]),
+            "valid": (table["valid_records"], table["total_records"] - table["invalid_records"]),
+            "scored": (table["valid_records"], table["n_scored"] + table["n_unscored"]),
+            "passed": (table["n_scored"], table["pass_count"] + table["fail_count"]),
+        }
+        yield from (f"{place}: {what} is {left}, not {right}" for what, (left, right) in sums.items() if left != right)
+        lines = sealed.predictions if not name else sealed.members.get((name, value))
+        if lines is not None:
+            yield from (f"{place}: {problem}" for problem in _wrong_figures(table, lines))
+    if sealed.summary["total_records"] != sum(sealed.by_status.values()):
+        yield f"{sealed.summary['total_records']} records in the summary, {sealed.by_status} in the lines"
+
+
+def _wrong_figures(table: Line, lines: list[Line]) -> Iterator[str]:
+    """What a table says otherwise than the valid records do."""
+    status = Counter(line["status"] for line in lines)
+    scores = [line["score"] for line in lines if line["score"] is not None]
+    expected = {
+        "valid_records": len(lines),
+        "evaluated_records": status["evaluated"],
+        "cancelled_records": status["cancelled"],
+        "n_scored": len(scores),
+        "pass_count": sum(line["passed"] is True for line in lines),
+    }
+    yield from (f"{name} is {table[name]}, not {right}" for name, right in expected.items() if table[name] != right)
+    mean = fsum(scores) / len(scores) if scores else None
+    if (mean is None) != (table["score_mean"] is None) or (
+        mean is not None and not isclose(mean, table["score_mean"], abs_tol=1e-9)
+    ):
+        yield f"score_mean is {table['score_mean']}, not {mean}"
+
+
+def an_error_is_never_a_score(history: History, sealed: Sealed) -> Iterator[str]:  # noqa: ARG001
+    """Only a record that was evaluated has a score, and every other one says why it has none."""
+    for line in sealed.predictions:
+        if line["status"] == "evaluated":
+            continue
+        if any(line[name] is not None for name in ("score", "raw_score", "passed")):
+            yield f"record {line['index']} is {line['status']} and has the score {line['score']}"
+        if not line["error_code"]:
+            yield f"record {line['index']} is {line['status']} without a reason"
+    failed = {line["index"] for line in sealed.lines("failures.jsonl")}
+    missing = [line["index"] for line in sealed.predictions if line["status"] != "evaluated" and line["index"] not in failed]
+    yield from (f"record {position} has no line in failures.jsonl" for position in missing)
+
+
+def artifacts_are_as_the_manifest_says(history: History, sealed: Sealed) -> Iterator[str]:  # noqa: ARG001
+    """Hashes and counts, by our own sums; and what `verify` and `replay` would say."""
+    for name, said in sealed.manifest["artifacts"].items():
+        content = (sealed.folder / name).read_bytes()
+        found = {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content), "lines": content.count(b"\n")}
+        if found != said:
+            yield f"{name} is {found}, and the manifest says {said}"
+    yield from verify_run(sealed.folder)
+    yield from differences(open_run_folder(sealed.folder))
+    counts = sealed.manifest["counts"]
+    if counts != {name: sealed.summary[name] for name in counts}:
+        yield f"the manifest counts {counts}"
+    if list(sealed.folder.parent.glob(".active/*")):
+        yield "the working state is left behind"
+
+
+def the_final_state_is_right(history: History, sealed: Sealed) -> Iterator[str]:
+    """As batch_v1 3.3 has it, with the precedence failed, cancelled, completed_with_failures, completed."""
+    found, status = sealed.by_status, sealed.manifest["status"]
+    refused = any(line["error_code"] == "provider_refused" for line in sealed.predictions)
+    is_flawed = any(found[name] for name in ("invalid_record", "timeout", "evaluation_error", "cancelled"))
+    expected = "completed_with_failures" if is_flawed else "completed"
+    if history.cancelled_at is not None and found["cancelled"]:
+        expected = "cancelled"
+    if refused and not found["evaluated"]:
+        expected = "failed"
+    if status != expected:
+        yield f"the run is {status} and not {expected}, with {dict(found)}"
+    times = [state["entered_at"] for state in sealed.manifest["states"]]
+    if times != sorted(times):
+        yield f"the states were entered at {times}"
+
+
+def the_budget_is_kept(history: History, sealed: Sealed) -> Iterator[str]:
+    """No call begins when what is known to be spent has reached the budget; and every price is right."""
+    prices = {f"req-{call.number}": call.cost for call in history.calls}
+    for attempt in sealed.attempts:
+        is_paid = attempt["request_id"] in prices and "cached" not in attempt["flags"] and attempt["cost"] is not None
+        if is_paid and not isclose(attempt["cost"], prices[attempt["request_id"]], abs_tol=1e-9):
+            yield f"{attempt['request_id']} cost {prices[attempt['request_id']]}, and the log says {attempt['cost']}"
+    budget = history.scenario.run_file.get("max_cost")
+    if budget is None:
+        return
+    spent = [0.0, *(ending.look.spent for ending in history.endings)]
+    for call in history.calls:
+        before = [other.cost for other in history.calls if other.life == call.life and _is_before(other, call)]
+        known = spent[call.life - 1] + fsum(before)
+        if known >= budget + 1e-9:
+            yield f"call {call.number} began when {known:.4f} of {budget:.4f} was spent"
+
+
+def _is_before(other: Call, call: Call) -> bool:
+    return other.ended is not None and other.ended < call.at - MOMENT
+
+
+def rates_are_kept(history: History, sealed: Sealed) -> Iterator[str]:  # noqa: ARG001
+    """Requests per minute of the provider and of each stage, with a burst of one second, in virtual time."""
+    run, provider = history.scenario.run_file["run"], history.scenario.run_file["providers"][0]
+    rates = {"all": provider.get("requests_per_minute")}
+    rates |= {stage: run[stage].get("requests_per_minute") for stage in ("generation", "judging")}
+    for name, rate in rates.items():
+        for life in range(1, len(history.endings) + 1) if rate else ():
+            starts = [call.at for call in history.calls if call.life == life and (name == "all" or _stage(call) == name)]
+            yield from (f"{name} in life {life}: {problem}" for problem in _too_many(starts, 60.0 / rate))
+
+
+def _too_many(starts: list[float], interval: float) -> Iterator[str]:
+    for first, begin in enumerate(starts):
+        for count, at in enumerate(starts[first:]):
+            if at - begin < count * interval - 1.0 - MOMENT:
+                yield f"{count + 1} calls in {at - begin:.3f} s, one every {interval:.3f} s was allowed"
+                return
+
+
+def nobody_is_asked_again_too_soon(history: History, sealed: Sealed) -> Iterator[str]:
+    """The wait before a round is what the schedule says, or what the provider said where that is longer; and it is waited."""
+    retry = history.scenario.run_file["retry"]
+    told = {f"req-{call.number}": call for call in history.calls}
+    for attempt in sealed.attempts:
+        if attempt["wait_s"] is not None:
+            yield from _wrong_wait(attempt, told.get(attempt["request_id"]), max_delay=retry["max_delay"])
+    if history.scenario.has_jumps:
+        return
+    for position in {attempt["index"] for attempt in sealed.attempts}:
+        attempts = [attempt for attempt in sealed.attempts if attempt["index"] == position]
+        for earlier in (attempt for attempt in attempts if attempt["wait_s"] is not None):
+            due = earlier["at_seconds"] + earlier["latency_ms"] / 1000 + earlier["wait_s"] - ROUNDED
+            later = [one for one in attempts if one["record_attempt"] > earlier["record_attempt"]]
+            if any(one["at_seconds"] < due for one in later):
+                yield f"record {position} did not wait {earlier['wait_s']} s after {earlier['call_id']}"
+
+
+def _wrong_wait(attempt: Line, call: Call | None, *, max_delay: float) -> Iterator[str]:
+    scheduled = 2.0 * (2 ** attempt["record_attempt"] - 1)
+    asked_for = min(attempt["retry_after"] or 0.0, max_delay)
+    low, high = max(0.8 * scheduled, asked_for), max(1.2 * scheduled, asked_for)
+    if not low - ROUNDED <= attempt["wait_s"] <= high + ROUNDED:
+        yield f"record {attempt['index']} waits {attempt['wait_s']} s after round {attempt['record_attempt']}, not {low} to {high}"
+    if call is not None and attempt["retry_after"] != call.retry_after:
+        yield f"call {call.number} said Retry-After {call.retry_after}, and the log {attempt['retry_after']}"
+
+
+def a_provider_without_quota_is_left_alone(history: History, sealed: Sealed) -> Iterator[str]:  # noqa: ARG001
+    """After the account is known to be empty, the same process makes no further call."""
+    for empty in history.calls:
+        if empty.kind == "quota" and empty.ended is not None:
+            later = [call.number for call in history.calls if call.life == empty.life and call.at > empty.ended + MOMENT]
+            yield from (f"call {number} after call {empty.number} said that the quota is used up" for number in later)
+
+
+def _stage(call: Call) -> str:
+    return "generation" if call.model == CANDIDATE else "judging" if call.model else ""
+
+
+def _peak(calls: list[Call], history: History) -> int:
+    """The most calls that were in flight at one moment; one that begins as another ends is not beside it."""
+    ends = [ending.at for ending in history.endings]
+    changes = [(call.at, 1) for call in calls]
+    changes += [(ends[call.life - 1] if call.ended is None else call.ended, -1) for call in calls]
+    peak = count = 0
+    for _, change in sorted(changes):
+        count += change
+        peak = max(peak, count)
+    return peak
+
+
+INVARIANTS: tuple[Invariant, ...] = (
+    every_record_has_one_outcome,
+    what_is_finished_stays,
+    no_call_is_made_too_often,
+    only_calls_in_flight_are_lost,
+    no_call_follows_a_cancel,
+    never_more_in_flight_than_slots,
+    denominators_add_up,
+    an_error_is_never_a_score,
+    artifacts_are_as_the_manifest_says,
+    the_final_state_is_right,
+    the_budget_is_kept,
+    rates_are_kept,
+    nobody_is_asked_again_too_soon,
+    a_provider_without_quota_is_left_alone,
+)
