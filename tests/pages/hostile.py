@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from assay import api
 from tests.crash.job import write_job
 from tests.crash.provider import Answer, CountingProvider, completion, error
@@ -34,6 +36,15 @@ def build(folder: Path) -> list[str]:
     opinion = api.Opinion(rater=EVIL[:100], passed=True, score=1.0, note=EVIL[:4000])
     aside(api.keep_label, run, next(line["index"] for line in run.predictions() if line["passed"] is not None), opinion)
     return [said, *(assay(folder, *words, "--runs-dir", "runs") for words in COMMANDS)]
+
+
+def hostile_card(runs_dir: Path) -> str:
+    """The id of a judge's card whose every text is hostile."""
+    card = aside(api.probe, api.ProbeRequest(judge="scripted/judge-gullible"))
+    probes = tuple(msgspec.structs.replace(probe, words=EVIL, expectation=EVIL) for probe in card.probes)
+    texts = {"judge": EVIL, "candidate": EVIL, "source": EVIL, "parameters": {EVIL: EVIL}, "templates": {EVIL: EVIL}}
+    api.keep_card(msgspec.structs.replace(card, probes=probes, **texts), runs_dir)
+    return api.kept_cards(runs_dir).cards[0].id
 
 
 COMMANDS = (("runs",), ("show", "x"), ("show", "x", "-v"), ("compare", "x", "y"), ("report", "x"), ("trend",))

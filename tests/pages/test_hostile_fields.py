@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, FilePayload, Page, expect
 
 from tests.pages.browsing import SETTLED, Visit, Visitor, expect_view, visiting
-from tests.pages.hostile import DATASET, RUNS, build
+from tests.pages.hostile import DATASET, RUNS, build, hostile_card
 from tests.server.serving import Serving
 
 RECORDS = range(10)
@@ -31,6 +31,7 @@ PATHS = (
     "/compare?before=x&after=y",
     "/compare?before=x&after=y&cluster=%3Cb%3E",
     "/judges",
+    "/judges/{card}",
     "/runs/x/judge",
     *(f"/compare/flip?before=x&after=y&start={number}" for number in range(4)),
 )
@@ -42,6 +43,7 @@ class Hostile:
 
     def __init__(self, folder: Path) -> None:
         self.said = build(folder)
+        self.card = hostile_card(folder / "runs")
         self.serving = Serving(folder, settings="requests_per_minute: 100000\n")
         self.report = (folder / "x.html").as_uri()
 
@@ -79,7 +81,7 @@ def watched(visitor: Visitor) -> Visitor:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_no_page_of_the_server_is_changed_by_what_it_shows(hostile: Hostile, visit: Visit, path: str) -> None:
-    visitor = watched(visit(hostile.serving, path, viewport=PHONE))
+    visitor = watched(visit(hostile.serving, path.format(card=hostile.card), viewport=PHONE))
     assert visitor.page.locator("h1").count() == 1
     assert harm(visitor) == {}
     visitor.page.set_viewport_size(DESK)

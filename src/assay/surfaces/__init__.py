@@ -1,1 +1,1 @@
-"""Where people and programs meet the product: the command line and the reporters."""
+"""Where people and programs meet the product: commands, reports, server, pages, charts, exports, MLflow, telemetry, Python."""
