@@ -146,11 +146,7 @@ class LineScanner:
         codes = np.frombuffer(text, np.uint8)
         self._grow(codes.size)
         backslashes = self._bits(codes, _BACKSLASH)
-        zeros = self._bits(codes, _ZERO)
-        pairs = zeros & _later(zeros, 1)
-        # The last zero of `\\u0000` ends four of them, and is five bytes after the backslash.
-        is_near = (pairs & _later(pairs, 2) & _later(backslashes, 5)).any()
-        return TextScan(self._strings(text, codes, backslashes), bool(is_near) and b"\\u0000" in bytes(text))
+        return TextScan(self._strings(text, codes, backslashes), self._may_hold_nul(text, codes, backslashes))
 
     def strings(self, text: bytes) -> int:
         """How many strings are in a text that is mostly short."""
@@ -161,19 +157,26 @@ class LineScanner:
         return self._strings(text, codes, self._bits(codes, _BACKSLASH))
 
     def _strings(self, text: Buffer | memoryview, codes: _Bytes, backslashes: _Words) -> int:
-        quotes = self._bits(codes, _QUOTE)
-        after = _later(backslashes, 1)
-        escaped = quotes & after
-        found = int(np.bitwise_count(quotes ^ escaped).sum())
+        after = self._bits(codes, _QUOTE, ahead=1)
+        escaped = after & backslashes
+        found = int(np.bitwise_count(after ^ escaped).sum()) + int(text[:1] == b'"')
         # Few backslashes before a quotation mark have another one before them; only these are worth a loop.
-        doubtful = escaped & _later(after, 1)
+        doubtful = escaped & _later(backslashes, 1)
         if doubtful.any():
-            found += sum(not _is_escape(text, offset - 1) for offset in _offsets(doubtful))
+            found += sum(not _is_escape(text, offset) for offset in _offsets(doubtful))
         return found // 2
 
-    def _bits(self, codes: _Bytes, code: int) -> _Words:
-        """A bit for each byte of a text that is the code, the first byte in the lowest bit."""
-        mask = self._mask[: -(-codes.size // _WORD_BITS) * _WORD_BITS]
+    def _may_hold_nul(self, text: Buffer | memoryview, codes: _Bytes, backslashes: _Words) -> bool:
+        """Of all that is written with three zeros two bytes after a backslash, control characters, a NUL has a fourth."""
+        zeros = self._bits(codes, _ZERO, ahead=4)
+        pairs = zeros & _later(zeros, 1)
+        is_near = (pairs & _later(pairs, 1) & backslashes).any()
+        return bool(is_near) and b"\\u0000" in bytes(text)
+
+    def _bits(self, codes: _Bytes, code: int, *, ahead: int = 0) -> _Words:
+        """A bit for each byte of a text, the first in the lowest bit: whether the byte so many places ahead of it is the code."""
+        codes, size = codes[ahead:], codes.size
+        mask = self._mask[: -(-size // _WORD_BITS) * _WORD_BITS]
         np.equal(codes, code, out=mask[: codes.size])
         mask[codes.size :] = False
         return np.packbits(mask, bitorder="little").view(_WORD)
