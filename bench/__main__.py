@@ -8,13 +8,21 @@ from measure import HERE
 from run import PARTS
 
 WHOLE = ("validate", "run", "metrics", "pages", "machines")
+PEERS = "peers"
 
 
 def main() -> None:
-    """Measure validation, then runs, then metrics, then pages, then runs on many machines."""
+    """Measure validation, runs, metrics, pages and runs on many machines; or other frameworks, which have options of their own."""
+    if sys.argv[1:2] == [PEERS]:
+        measure("peers.py", sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(prog="bench", description="Measure all that assay does.")
     parser.add_argument(
-        "parts", nargs="*", metavar="PART", help=f"{', '.join(WHOLE)}, many, or of run: {', '.join(PARTS)}; default: all but many"
+        "parts",
+        nargs="*",
+        metavar="PART",
+        help=f"{', '.join(WHOLE)}, many, or of run: {', '.join(PARTS)}; default: all but many. "
+        f"`{PEERS}` alone measures other frameworks, see `{PEERS} --help`",
     )
     parser.add_argument("--quick", action="store_true", help="small sizes: the ratios are rough")
     parser.add_argument("--repeat", type=int, default=3, metavar="N", help="the smallest of N measurements counts (default 3)")

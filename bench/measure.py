@@ -2,9 +2,11 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -49,8 +51,11 @@ def provider(latency: float = 0.0) -> Iterator[Provider]:
             stub.kill()
 
 
-def measure(command: Sequence[object], environ: Mapping[str, str] | None = None) -> Cost:
-    """CPU and wall seconds of a whole process and its children, and its memory at the peak; `output` is what it printed."""
+def measure(command: Sequence[object], environ: Mapping[str, str] | None = None, *, limit: float | None = None) -> Cost:
+    """CPU and wall seconds of a whole process and its children, and its memory at the peak; `output` is what it printed.
+
+    What has not ended after the limit is killed, and its cost until then is marked with `stopped`.
+    """
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         start = time.perf_counter()
         started = subprocess.Popen(
@@ -59,17 +64,44 @@ def measure(command: Sequence[object], environ: Mapping[str, str] | None = None)
             stdout=output,
             stderr=errors,
             env={**_environ(), **(environ or {})},
+            # A group of its own can be killed as a whole.
+            process_group=None if limit is None else 0,
         )
-        _, status, usage = os.wait4(started.pid, 0)
+        with _killed_after(limit, started) as killed:
+            _, status, usage = os.wait4(started.pid, 0)
         wall = time.perf_counter() - start
         # Otherwise it would be waited for once more.
         started.returncode = os.waitstatus_to_exitcode(status)
-        if started.returncode:
-            return {"refused": _last_line(errors) or f"exit code {started.returncode}"}
+        if started.returncode and not killed:
+            return {"refused": _last_line(errors) or _last_line(output) or f"exit code {started.returncode}"}
         output.seek(0)
-        printed = output.read().decode()
+        printed = output.read().decode("utf-8", "replace")
     memory = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return {"cpu": usage.ru_utime + usage.ru_stime, "wall": wall, "memory": memory, "output": printed}
+    cost = {"cpu": usage.ru_utime + usage.ru_stime, "wall": wall, "memory": memory, "output": printed}
+    return cost | ({"stopped": limit} if killed else {})
+
+
+@contextmanager
+def _killed_after(limit: float | None, started: "subprocess.Popen[bytes]") -> Iterator[list[int]]:
+    """A list that is empty as long as the command was not killed."""
+    killed: list[int] = []
+    if limit is None:
+        yield killed
+        return
+
+    def kill() -> None:
+        killed.append(started.pid)
+        os.killpg(started.pid, signal.SIGKILL)
+
+    timer = threading.Timer(limit, kill)
+    timer.start()
+    try:
+        yield killed
+    except KeyboardInterrupt:
+        kill()
+        raise
+    finally:
+        timer.cancel()
 
 
 def _environ() -> dict[str, str]:
@@ -77,7 +109,7 @@ def _environ() -> dict[str, str]:
     return {**os.environ, "NO_PROXY": "127.0.0.1", "PYTHONDONTWRITEBYTECODE": ""}
 
 
-def _last_line(errors: Any) -> str:
-    errors.seek(0)
-    lines = errors.read().decode("utf-8", "replace").strip().splitlines()
+def _last_line(printed: Any) -> str:
+    printed.seek(0)
+    lines = printed.read().decode("utf-8", "replace").strip().splitlines()
     return str(lines[-1])[:REASON_LENGTH] if lines else ""

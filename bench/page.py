@@ -75,9 +75,9 @@ def bars(values: Sequence[Bar], title: str) -> str:
     return "\n".join(["```text", title, *lines, "```"])
 
 
-def write_page(page: Page, *, repeat: int) -> Path:
-    """The page in the documentation, made anew."""
-    setting = setting_line({name: version_of(name) for name in PEERS}, repeat=repeat)
+def write_page(page: Page, *, repeat: int, others: Mapping[str, str]) -> Path:
+    """The page in the documentation, made anew; others are versions of what has an environment of its own."""
+    setting = setting_line({**{name: version_of(name) for name in PEERS}, **others}, repeat=repeat)
     text = _PAGE.format(setting=setting, targets=page.targets, costs=page.costs, chart=page.chart)
     SPEED_PAGE.write_text(text, encoding="utf-8")
     return SPEED_PAGE
@@ -114,7 +114,8 @@ page of their own.
   two of these may be off by a fifth against each other.
 - CPU seconds are user and system time of the process and its children. Of two workers the first does what cannot be shared, so
   its own CPU is what a clock would show if nobody else used the second core. Parsers and other validators are given bytes that are
-  already in memory, with their schemas compiled; assay is given a path.
+  already in memory, with their schemas compiled; assay is given a path. check-jsonschema is a command without a library: it is
+  measured from its start to its end, and its memory includes its imports; the first thing it cannot parse is all that it reports.
 - Peak memory is what the process grew by after its imports, mapped files included, divided by the size of the file.
 - What the garbage collector adds to a parser differs between versions of Python, so there are two columns for orjson.
 - json, orjson, pydantic and jsonschema check less: none of them sees duplicate names, duplicate ids, control characters,
@@ -126,11 +127,14 @@ def setting_line(versions: Mapping[str, str], *, repeat: int) -> str:
     """When and where was measured, with which versions."""
     named = ", ".join(f"{name} {version}" for name, version in versions.items())
     today = datetime.datetime.now(tz=datetime.UTC).date()
-    machine = f"{platform.system()} on {platform.machine()}, {os.cpu_count()} cores"
     # Other work on the machine takes caches and cores away, and with them more from some tools than from others.
     load = f"The load average of the last quarter of an hour was {os.getloadavg()[2]:.1f}, of which measuring is 1."
-    python = f"Python {platform.python_version()}"
-    return f"Measured on {today} with {python}, {machine}; {named}. The smallest of {repeat} counts. {load}"
+    return f"Measured on {today} with {machine_line()}; {named}. The smallest of {repeat} counts. {load}"
+
+
+def machine_line() -> str:
+    """What is measured on."""
+    return f"Python {platform.python_version()}, {platform.system()} on {platform.machine()}, {os.cpu_count()} cores"
 
 
 def version_of(name: str) -> str:

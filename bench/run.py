@@ -1,20 +1,18 @@
-"""What a run costs beside a loop that does nothing but the calls, and beside other frameworks; nothing here is asserted.
+"""What a run costs beside a loop that does nothing but the calls; nothing here is asserted.
 
 Every measurement is a fresh process from its start to its end. `--quick` takes small sizes, `--only PART` a part of the whole, and
-`--write` renews docs/explanation/run-speed.md. Inspect AI and pydantic-evals take part where they are installed, or where
-ASSAY_BENCH_INSPECT or ASSAY_BENCH_PYDANTIC_EVALS names a Python that has them.
+`--write` renews docs/explanation/run-speed.md. `peers.py` measures other frameworks.
 """
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cases import REFERENCE, cases_file, given_files, prompt
 from measure import HERE, Cost, Provider, measure, provider
@@ -28,6 +26,8 @@ ASSAY = "assay"
 PLAIN = "assay, without uvloop"
 WITHOUT_UVLOOP = "import sys; sys.modules['uvloop'] = None; from assay.surfaces.cli.main import main; main()"
 CONCURRENCY = 64
+Contestant = Callable[[Provider, Path], Cost]
+"""Does the job once against a provider, and leaves what it leaves in a folder; settings that it was given there are in `given`."""
 KEY = "sk-5f1d0c27e9b84a6380c2d7f4"
 """As long as keys are, and in no reply: one that is also a word of the replies would have to be redacted in every record."""
 MILLION = 1_000_000
@@ -52,20 +52,6 @@ class Sizes(NamedTuple):
 
 
 QUICK = Sizes(calls=300, few=500, many=2_000, waiting=1_000, medium=1_000, large=5_000, few_given=1_000, many_given=10_000)
-
-
-class Peer(NamedTuple):
-    """Another framework: its driver, the distribution to look for, and the variable that may name a Python that has it."""
-
-    driver: str
-    distribution: str
-    variable: str
-
-
-PEERS = {
-    "pydantic-evals": Peer("with_pydantic_evals.py", "pydantic-evals", "ASSAY_BENCH_PYDANTIC_EVALS"),
-    "Inspect AI": Peer("with_inspect.py", "inspect_ai", "ASSAY_BENCH_INSPECT"),
-}
 
 
 class Bench(NamedTuple):
@@ -93,57 +79,46 @@ def main() -> None:
     page = report(measured)
     print(page.text)
     if options.write:
-        print(f"wrote {write_run_page(page, repeat=options.repeat, peers=versions())}")
+        print(f"wrote {write_run_page(page, repeat=options.repeat)}")
 
 
 def calls(bench: Bench, measured: Measured) -> None:
-    """The same calls by everybody, to a provider that answers at once."""
+    """The same calls by the bare loop and by assay, to a provider that answers at once."""
     count = bench.sizes.calls
     with provider() as stub, folder() as place:
-        shape = place / "shape.json"
-        shape.write_text(json.dumps(request_shape(stub, place)), encoding="utf-8")
-        runs = contestants(count, shape)
+        shape = shape_file(stub, place)
+        dataset = cases_file(count)
+        runs: dict[str, Contestant] = {
+            BARE: bare_loop(dataset, shape),
+            ASSAY: lambda stub, place: assay_run(dataset, place, base_url=stub.base_url),
+            PLAIN: lambda stub, place: assay_run(dataset, place, base_url=stub.base_url, start=("-c", WITHOUT_UVLOOP)),
+        }
         costs: dict[str, Cost] = {}
         for turn in range(bench.repeat):
             for name, run in runs.items():
-                # The peers cost so much that one measurement says enough.
-                if turn == 0 or name not in PEERS:
-                    show_progress(f"round {turn + 1} of {bench.repeat}: {name}, {count:,} cases")
-                    costs[name] = smaller(costs.get(name), called(run, stub, count))
+                show_progress(f"round {turn + 1} of {bench.repeat}: {name}, {count:,} cases")
+                costs[name] = smaller(costs.get(name), called(run, stub, count))
     measured.called = [Called(name, count, cost) for name, cost in costs.items()]
     ratio = over(costs[ASSAY], costs[BARE])
     measured.aims.append(Aim(f"run of {count:,} cases, CPU / bare loop", 1.6, ratio))
 
 
-def contestants(count: int, shape: Path) -> dict[str, Callable[[Provider, Path], Cost]]:
-    """Everybody who takes part, as a function that does the job once."""
-    dataset = cases_file(count)
-
-    def driver(python: str, name: str, *more: Path) -> Callable[[Provider, Path], Cost]:
-        start: list[object] = [python, HERE / "peers" / name, dataset]
-        return lambda stub, place: measure([*start, stub.base_url, str(CONCURRENCY), place, *more], {"OPENAI_API_KEY": KEY})
-
-    peers = {
-        name: driver(python_of(peer), peer.driver) if version_of(peer) else lambda _stub, _place: {"absent": "not installed"}
-        for name, peer in PEERS.items()
-    }
-    return {
-        BARE: driver(sys.executable, "bare_loop.py", shape),
-        ASSAY: lambda stub, place: assay_run(dataset, place, base_url=stub.base_url),
-        PLAIN: lambda stub, place: assay_run(dataset, place, base_url=stub.base_url, start=("-c", WITHOUT_UVLOOP)),
-        **peers,
-    }
+def bare_loop(dataset: Path, shape: Path) -> Contestant:
+    """The loop that does nothing but the calls, with bodies of that shape."""
+    start = [sys.executable, HERE / "drivers" / "bare_loop.py", dataset]
+    return lambda stub, place: measure([*start, stub.base_url, str(CONCURRENCY), place, shape])
 
 
-def called(run: Callable[[Provider, Path], Cost], stub: Provider, count: int) -> Cost:
-    """One measurement, with what arrived at the provider; a job that is not done has no cost."""
+def called(run: Contestant, stub: Provider, count: int) -> Cost:
+    """One measurement, with what arrived at the provider and what is left on the disk; a job that is not done has no cost."""
     with folder() as place:
         stub.received()
         cost = run(stub, place)
         seen = stub.received()
-    if "cpu" in cost and (seen["candidate"], seen["judge"]) != (count, count):
+        left = sum(file.stat().st_size for file in place.rglob("*") if file.is_file() and "given" not in file.parts)
+    if "cpu" in cost and "stopped" not in cost and (seen["candidate"], seen["judge"]) != (count, count):
         return {"refused": f"made {seen['candidate']} and {seen['judge']} of {count} calls"}
-    return {**cost, "bytes": seen["bytes"]}
+    return {**cost, "left": left, **{name: seen[name] for name in ("candidate", "judge", "bytes", "in_flight")}}
 
 
 def assay_run(
@@ -156,7 +131,7 @@ def assay_run(
     return measure(command, {"OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": KEY})
 
 
-def request_shape(stub: Provider, place: Path) -> dict[str, Any]:
+def shape_file(stub: Provider, place: Path) -> Path:
     """The bodies that assay sends for the first case, with marks where its texts stand."""
     stub.received()
     done(assay_run(cases_file(1), place, base_url=stub.base_url))
@@ -166,7 +141,9 @@ def request_shape(stub: Provider, place: Path) -> dict[str, Any]:
         for message in shape["messages"]:
             for name, text in (("prompt", prompt(0)), ("reference", REFERENCE), ("answer", ANSWER)):
                 message["content"] = message["content"].replace(text, f"<<{name}>>")
-    return shapes
+    path = place / "shape.json"
+    path.write_text(json.dumps(shapes), encoding="utf-8")
+    return path
 
 
 def records(bench: Bench, measured: Measured) -> None:
@@ -276,17 +253,6 @@ def folder() -> Iterator[Path]:
         yield Path(place)
 
 
-def python_of(peer: Peer) -> str:
-    """The Python that may have a peer."""
-    return os.environ.get(peer.variable) or sys.executable
-
-
-def version_of(peer: Peer) -> str:
-    """The installed version, or nothing."""
-    asked = measure([python_of(peer), "-c", f"import importlib.metadata as m; print(m.version({peer.distribution!r}))"])
-    return str(asked.get("output", "")).strip()
-
-
 def done(cost: Cost) -> Cost:
     """The cost of something without which there is nothing to measure."""
     if "refused" in cost:
@@ -297,12 +263,6 @@ def done(cost: Cost) -> Cost:
 def best(costs: list[Cost]) -> Cost:
     """The smallest of several measurements, each figure for itself."""
     return reduce(smaller, costs)
-
-
-def versions() -> dict[str, str]:
-    """The versions of the peers that are installed."""
-    found = {name: version_of(peer) for name, peer in PEERS.items()}
-    return {name: version for name, version in found.items() if version}
 
 
 if __name__ == "__main__":

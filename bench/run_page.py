@@ -1,6 +1,5 @@
 """Measurements of runs as Markdown: the aims, the calls, the stages, and the page docs/explanation/run-speed.md."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -146,9 +145,9 @@ def _given_table(given: list[tuple[int, dict[str, Any]]]) -> str:
     return table(("given answers", "CPU s", "µs CPU for each", "peak memory MB"), rows)
 
 
-def write_run_page(page: RunPage, *, repeat: int, peers: Mapping[str, str]) -> Path:
+def write_run_page(page: RunPage, *, repeat: int) -> Path:
     """The page in the documentation, made anew."""
-    setting = setting_line({**{name: version_of(name) for name in OURS}, **peers}, repeat=repeat)
+    setting = setting_line({name: version_of(name) for name in OURS}, repeat=repeat)
     RUN_PAGE.write_text(_PAGE.format(setting=setting, **page._asdict()), encoding="utf-8")
     return RUN_PAGE
 
@@ -158,7 +157,7 @@ _PAGE = """# What a run costs
 A run does more than its calls: it validates, writes every reply to disk before it goes on, grades, and leaves hashed evidence. This
 page says what that costs beside a loop that does the calls and nothing else. Figures are ratios within one run on one machine.
 `make bench ARGS=run` measures them again, with `ARGS="run --quick"` roughly and in two minutes, and `ARGS="run --write"` renews
-this page. [Validation](speed.md) has a page of its own.
+this page. [Validation](speed.md) and [other tools](beside-other-tools.md) have pages of their own.
 
 {setting}
 
@@ -191,15 +190,12 @@ at the end, its scores and its row in each slice.
 ## How it was measured
 
 - Every figure is of a fresh process, from its start to its end, imports included: user and system time of it and its children, and
-  its largest resident memory. The tools take turns, and the smallest result of each counts; other frameworks are measured once.
+  its largest resident memory. They take turns, and the smallest result of each counts.
 - The provider (`bench/stub.py`) is a process of its own, and its time is nobody's cost. It counts what arrives; a job that does not
   make one call of the candidate and one of the judge for every case has no figure.
-- The bare loop (`bench/peers/bare_loop.py`) is aiohttp, uvloop and orjson with one line in a file for each case, neither synced nor
-  hashed. Its request bodies are those that assay sends, to the byte count, because a longer prompt is a larger job; it neither
+- The bare loop (`bench/drivers/bare_loop.py`) is aiohttp, uvloop and orjson with one line in a file for each case, neither synced
+  nor hashed. Its request bodies are those that assay sends, to the byte count, because a longer prompt is a larger job; it neither
   validates nor retries, and a crash loses everything.
-- Other frameworks (`bench/peers`) are given the same prompts, judge with prompts of their own, which are shorter or longer, as "MB
-  sent" says, and write what they usually write. They take part where `ASSAY_BENCH_INSPECT` or `ASSAY_BENCH_PYDANTIC_EVALS` names
-  a Python that has them.
 - The cost of one more record is the difference between two sizes, divided by the records between them. Its stages are measured
   alone (`bench/run_tasks.py`), on a ledger that holds for each record what a judged one leaves: two attempts and a grade.
 - The ideal wall time is that of the calls alone: two for each record, so many at once.

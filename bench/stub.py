@@ -15,6 +15,7 @@ JUDGE = "bench-judge"
 ANSWER = "Anna has 4 apples now, because pears are not apples."
 VERDICT = {"score": 4, "justification": "The answer states the right number and says why.", "label": ""}
 REASONED = {"reason": "The answer states the right number.", "pass": True, "score": 1.0}
+TYPED = {"result": 4, "rationale": "The answer states the right number."}
 GRADED = "The submission states the right number.\n\nGRADE: C"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _TOOL = re.compile(rb'"tools": ?\[.*?"name": ?"(\w+)"', re.DOTALL)
@@ -34,7 +35,17 @@ def completion(message: dict[str, Any], *, reason: str = "stop") -> bytes:
     return reply(json.dumps({**document, "usage": usage}).encode())
 
 
-_ANSWER, _VERDICT, _GRADED = (completion({"content": text}) for text in (ANSWER, json.dumps(VERDICT), GRADED))
+_ANSWER = completion({"content": ANSWER})
+_VERDICTS = {
+    words: completion({"content": text})
+    for words, text in (
+        (b"justification", json.dumps(VERDICT)),
+        (b"GRADE: ", GRADED),
+        (b"rationale", json.dumps(TYPED)),
+        (b"reason", json.dumps(REASONED)),
+    )
+}
+"""What a judge is told by the words of its prompt that name the form; the first that occur count."""
 
 
 def answer_to(body: bytes) -> bytes:
@@ -46,14 +57,14 @@ def answer_to(body: bytes) -> bytes:
         function = {"name": tool[1].decode(), "arguments": json.dumps(REASONED)}
         calls = [{"id": "call_1", "type": "function", "function": function}]
         return completion({"content": None, "tool_calls": calls}, reason="tool_calls")
-    return _GRADED if b"GRADE: " in body else _VERDICT
+    return next((verdict for words, verdict in _VERDICTS.items() if words in body), _ANSWER)
 
 
 class Received:
     """What has arrived since somebody asked for it."""
 
     def __init__(self) -> None:
-        self.candidate = self.judge = self.bytes = 0
+        self.candidate = self.judge = self.bytes = self.in_flight = 0
         self.bodies = {"candidate": b"", "judge": b""}
 
     def add(self, body: bytes) -> None:
@@ -74,6 +85,8 @@ class Exchange(asyncio.Protocol):
 
     received = Received()
     latency = 0.0
+    waiting = 0
+    """Requests that have no answer yet, over all connections."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the first request."""
@@ -97,13 +110,16 @@ class Exchange(asyncio.Protocol):
             self._transport.write(reply(Exchange.received.document()))
             Exchange.received = Received()
             return
+        Exchange.waiting += 1
         Exchange.received.add(body)
+        Exchange.received.in_flight = max(Exchange.received.in_flight, Exchange.waiting)
         if Exchange.latency:
             asyncio.get_running_loop().call_later(Exchange.latency, self._send, answer_to(body))
         else:
             self._send(answer_to(body))
 
     def _send(self, answer: bytes) -> None:
+        Exchange.waiting -= 1
         if not self._transport.is_closing():
             self._transport.write(answer)
 

@@ -7,18 +7,20 @@ Costs are measured in fresh processes, of which the smallest of N counts; the ra
 
 import argparse
 import json
-import os
-import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from aims import LINE_AIMS, LINE_FILES, ORJSON_LINES, QUICK_TURNS, TURNS, Cell, Cost, Costs, aims, others
 from generate import MEGABYTE, dataset
+from install import NotInstalled, installed, locked_version
+from measure import HERE, measure
 from page import Bar, Page, Target, bars, table, targets_table, write_page
+from tasks import SCHEMA
 
-HERE = Path(__file__).parent
+CHECK_JSONSCHEMA = "check-jsonschema"
 PARSERS = ("json.loads", "orjson.loads", "orjson.loads, GC off")
-WHOLE = (*PARSERS, "pydantic", "jsonschema-rs", "jsonschema", "assay", "assay, two workers")
+WHOLE = (*PARSERS, "pydantic", "jsonschema-rs", "jsonschema", CHECK_JSONSCHEMA, "assay", "assay, two workers")
 LINES = (ORJSON_LINES, *LINE_AIMS, "assay, with the lint", "assay, cases and hashes")
 YARDSTICKS = {
     "/ orjson, GC off": "orjson.loads, GC off",
@@ -27,9 +29,6 @@ YARDSTICKS = {
     "/ pydantic": "pydantic",
 }
 NOTHING = "-"
-
-ENVIRONMENT = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
-"""Modules are compiled once, as they are for people."""
 
 
 def main() -> None:
@@ -49,7 +48,8 @@ def main() -> None:
     page = report(costs, sizes, [*ratios, *others(costs)])
     print(page.text)
     if options.write:
-        print(f"wrote {write_page(page, repeat=options.repeat)}")
+        checked = {CHECK_JSONSCHEMA: locked_version(CHECK_JSONSCHEMA, CHECK_JSONSCHEMA)}
+        print(f"wrote {write_page(page, repeat=options.repeat, others=checked)}")
 
 
 def in_turns(*, is_quick: bool) -> list[Target]:
@@ -83,7 +83,7 @@ def measure_all(wanted: list[Cell], repeat: int) -> Costs:
     for turn in range(1, repeat + 1):
         for number, cell in enumerate(wanted, 1):
             show_progress(f"round {turn} of {repeat}, {number} of {len(wanted)}: {cell.tool} on {cell.file} {cell.megabytes} MB")
-            costs[cell] = smaller(costs.get(cell), measure(cell))
+            costs[cell] = smaller(costs.get(cell), measure_cell(cell))
     show_progress("")
     return costs
 
@@ -94,25 +94,28 @@ def show_progress(text: str) -> None:
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
 
-def measure(cell: Cell) -> Cost:
+def measure_cell(cell: Cell) -> Cost:
     """One measurement in a fresh process."""
+    path = dataset(cell.file, cell.megabytes)
     if cell.tool == "assay --version":
-        return measure_command([sys.executable, "-m", "assay", "--version"])
-    command = [sys.executable, str(HERE / "tasks.py"), cell.tool, str(dataset(cell.file, cell.megabytes))]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False, env=ENVIRONMENT)
-    if done.returncode:
-        return {"refused": done.stderr.strip().splitlines()[-1][:120]}
-    cost: Cost = json.loads(done.stdout)
-    return cost
+        return measure([sys.executable, "-m", "assay", "--version"])
+    if cell.tool == CHECK_JSONSCHEMA:
+        return measure_check_jsonschema(path)
+    cost = measure([sys.executable, HERE / "tasks.py", cell.tool, path])
+    return json.loads(cost["output"]) if "output" in cost else cost
 
 
-def measure_command(command: list[str]) -> Cost:
-    """CPU of a whole process, from its start to its end."""
-    before = os.times()
-    subprocess.run(command, capture_output=True, check=True, env=ENVIRONMENT)
-    after = os.times()
-    cpu = after.children_user + after.children_system - before.children_user - before.children_system
-    return {"cpu": cpu, "own": cpu, "wall": after.elapsed - before.elapsed, "memory": 0}
+def measure_check_jsonschema(path: Path) -> Cost:
+    """Its command as people run it, from start to end; who uses it has no other way in."""
+    try:
+        command = installed(CHECK_JSONSCHEMA) / "bin" / CHECK_JSONSCHEMA
+    except NotInstalled as problem:
+        return {"absent": str(problem)}
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as schema:
+        json.dump(SCHEMA, schema)
+        schema.flush()
+        cost = measure([command, "--schemafile", schema.name, path], {"PYTHONPATH": ""})
+    return cost | ({"result": {"errors": 0}} if "cpu" in cost else {})
 
 
 def smaller(known: Cost | None, new: Cost) -> Cost:

@@ -31,7 +31,7 @@ DOOR = {
     *("convert", "Ask", "GradingFailure", "Judgement", "Message", "ModelFailure", "Reply"),
 }
 NOT_OURS = re.compile(
-    r"(^|/)(\.git|\.venv|\.assay|__pycache__|\.hypothesis|\.\w+_cache|bench/files|bench/results|demo-runs|dist)(/|$)"
+    r"(^|/)(\.git|\.venv|\.assay|__pycache__|\.hypothesis|\.\w+_cache|bench/(files|results|environments)|demo-runs|dist)(/|$)"
 )
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -37,6 +37,9 @@ def main() -> None:
         display="none",
         log_dir=FOLDER,
         log_level="warning",
+        # What a live view shows and nobody looks at here: a copy of each sample in a database, and running scores.
+        log_realtime=False,
+        score_display=False,
     )
     if log.status != "success" or log.results is None or log.results.completed_samples != len(records):
         sys.exit(f"{log.status}: {log.error}")

@@ -3,13 +3,13 @@
 `python with_pydantic_evals.py DATASET BASE_URL CONCURRENCY FOLDER`
 """
 
-import asyncio
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
-from openai import AsyncOpenAI
+import uvloop
+from openai import AsyncOpenAI, DefaultAioHttpClient
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_evals import Case, Dataset
@@ -19,7 +19,7 @@ from pydantic_evals.reporting import EvaluationReportAdapter
 
 async def judged(records: list[Any], *, base_url: str, concurrency: int) -> Any:
     """The report on all records."""
-    client = AsyncOpenAI(api_key="bench", base_url=base_url)
+    client = AsyncOpenAI(api_key="bench", base_url=base_url, http_client=DefaultAioHttpClient())
     judge = OpenAIChatModel("bench-judge", provider=OpenAIProvider(openai_client=client))
 
     async def answer(prompt: str) -> str:
@@ -37,7 +37,7 @@ async def judged(records: list[Any], *, base_url: str, concurrency: int) -> Any:
 def main(dataset: str, base_url: str, concurrency: str, folder: str) -> None:
     """Run, and say so when not everything was judged."""
     records = json.loads(Path(dataset).read_bytes())["records"]
-    report = asyncio.run(judged(records, base_url=base_url, concurrency=int(concurrency)))
+    report = uvloop.run(judged(records, base_url=base_url, concurrency=int(concurrency)))
     if len(report.cases) != len(records) or not all(each.assertions for each in report.cases):
         sys.exit(f"{len(report.cases)} of {len(records)} cases have a result")
     Path(folder, "report.json").write_bytes(EvaluationReportAdapter.dump_json(report))
