@@ -190,8 +190,10 @@ def measured(wanted: Result, stub: Provider, kept: Kept, *, start: "partial[Cont
         return wanted._replace(asked=0)
     show_progress(f"{wanted.who}: {asked:,} cases, {wanted.latency} ms")
     cost = called(start(cases_file(asked), wanted.limit), stub, asked)
-    cost.pop("output", None)
-    return wanted._replace(asked=asked, cost=cost)
+    printed = cost.pop("output", "").split()
+    # A driver that cannot be sure of all results ends with their number.
+    graded = {"graded": int(printed[-1])} if wanted.who in PEERS and printed and printed[-1].isdigit() else {}
+    return wanted._replace(asked=asked, cost=cost | graded)
 
 
 def affordable(wanted: Result, kept: Kept) -> int:

@@ -11,7 +11,8 @@ from assay.surfaces.charts.values import Caption
 WIDTH = 760
 ROW = 28
 LABELS = 130
-FIGURES = 170
+FIGURES = 110
+EMPHASISED = "assay"
 
 
 class Dot(NamedTuple):
@@ -52,8 +53,8 @@ def _rows(dots: Sequence[Dot], scale: Scale, *, top: float) -> Iterator[str]:
     for number, dot in enumerate(dots):
         y = top + ROW * (number + 0.5)
         x = scale(log10(dot.value))
-        tone = "-warn" if dot.note else ""
-        yield ink.words(ink.EDGE, y + 4, dot.name, style="strong" if dot.name == "assay" else "")
-        yield ink.line((scale.start, y), (x, y), style=f"whisker{tone or '-soft'}" if dot.name != "assay" else "whisker")
-        yield ink.dot((x, y), 5.5, style=f"dot{tone or '-soft'}" if dot.name != "assay" else "dot", says=f"{dot.name}: {dot.text}")
+        tone = "" if dot.name == EMPHASISED else "-warn" if dot.note else "-soft"
+        yield ink.words(ink.EDGE, y + 4, dot.name, style="" if tone else "strong")
+        yield ink.line((scale.start, y), (scale.end, y), style="rule")
+        yield ink.dot((x, y), 5.5, style=f"dot{tone}", says=f"{dot.name}: {dot.text}")
         yield ink.words(x + 12, y + 4, dot.text, style="halo")

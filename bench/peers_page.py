@@ -152,9 +152,10 @@ def _cases(each: Result) -> str:
         return f"failed: {each.cost['refused']}"
     if not each.asked:
         return f"not run: not many more than in the smaller run would be done in {each.limit:g} s"
-    if each.asked < each.cases:
-        return f"{each.asked:,}: {each.cases:,} would take longer than {each.limit:g} s"
-    return f"{each.asked:,}"
+    shown = f"{each.asked:,}"
+    if each.cost.get("graded", each.asked) < each.asked:
+        shown += f", of which {each.asked - each.cost['graded']:,} were left without a result"
+    return shown if each.asked == each.cases else f"{shown}: {each.cases:,} would take longer than {each.limit:g} s"
 
 
 def _starts_table(starts: list[Result]) -> str:
