@@ -15,7 +15,7 @@ from assay.engine.running.batches import LOST_LOOKS, PATIENCE
 from assay.engine.running.surroundings import Surroundings
 from assay.engine.runs import start
 from assay.models.batching import SKEW, Mark, earliest
-from assay.surfaces.reporters.run_text import batches_text
+from assay.surfaces.reporters.run_subject import batch_words
 from tests.engine.batch_runs import attempts, manifest, resumed, run, write_run
 from tests.engine.run_settings import planned
 from tests.models.batch_provider import BatchProvider, Faults, Refused, Request
@@ -98,7 +98,7 @@ def test_a_run_is_cancelled_at_once_although_its_batch_may_be_somebody_elses(tmp
     with BatchProvider(faults=Faults(looks=100_000)) as provider:
         run_file = doubtful(tmp_path, provider)
         result = api.cancel("x", runs_dir=tmp_path / "runs")
-    told = batches_text(manifest(run_file)["batches"])
+    told = " · ".join(batch_words(manifest(run_file)["batches"]))
     assert (result.state, provider.seen["POST /v1/messages/batches/ID/cancel"]) == ("cancelled", 0)
     assert told.startswith("1 batch · 0 of 6 requests answered · batch_uncertain 6 · batch msgbatch_0001 may be ours or")
 

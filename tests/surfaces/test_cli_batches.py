@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from assay.engine.tally import BatchProgress
 from assay.surfaces.cli.main import program
 from assay.surfaces.cli.progress import Pace, RunProgress, plain_line
-from assay.surfaces.reporters.run_text import batches_text
+from assay.surfaces.reporters.run_subject import batch_words
 from tests.engine.batch_runs import write_run
 from tests.models.batch_provider import BatchProvider, Faults
 from tests.surfaces.conftest import HOSTILE
@@ -110,7 +110,7 @@ def test_a_log_is_not_filled_while_nothing_changes(capsys: pytest.CaptureFixture
 
 def test_words_of_a_provider_are_harmless_in_a_report() -> None:
     row = {"status": "ended", "requests": 1, "answered": 0, "asked_live": 0, "duplicates": 0, "unknown": 0, "malformed": 0}
-    assert "\x1b" not in batches_text([{**row, "errors": {HOSTILE: 1}}])
+    assert "\x1b" not in "".join(batch_words([{**row, "errors": {HOSTILE: 1}}]))
 
 
 def test_a_run_that_was_handed_in_as_it_was_asked_for_is_no_error_of_a_pipeline(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     scores: dict[str, float] = {}
     """Scores from 0 to 1 of single criteria, by name; the score above is what counts."""
     scale: Literal["0-1", "0/1"] = "0-1"
+    """Any number between the two, or nothing but them; the same for `scores`."""
     flags: tuple[str, ...] = ()
 
 
@@ -61,6 +62,8 @@ def _checked(members: dict[str, Any]) -> Judgement:
     for name, score in (("score", judgement.score), *judgement.scores.items()):
         if not math.isfinite(score) or not 0 <= score <= 1:
             raise _invalid(f"{name} is {score!r}, which is not from 0 to 1")
+        if judgement.scale == "0/1" and score not in (0, 1):
+            raise _invalid(f"{name} is {score!r}, which is neither 0 nor 1, as the scale '0/1' says")
     return judgement
 
 

@@ -11,6 +11,7 @@ from assay.surfaces.pages.places import Place
 from assay.surfaces.pages.records import score_figure, verdict_mark
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.reporters.run_numbers import latency, level_name
+from assay.surfaces.reporters.run_subject import stage_word
 
 Json = dict[str, Any]
 LONG = 4_000
@@ -243,7 +244,7 @@ def _facts(line: Json, asked: Json) -> Iterator[Fact]:
 
 
 def _latencies(line: Json) -> str:
-    parts = {"candidate": line["latency_ms"], "judges": line["judge_latency_ms"], "in all": line["total_latency_ms"]}
+    parts = {"candidate": line["latency_ms"], "grading": line["judge_latency_ms"], "in all": line["total_latency_ms"]}
     return " · ".join(f"{latency(value)} {name}" for name, value in parts.items() if value is not None)
 
 
@@ -420,8 +421,8 @@ def _attempt(attempt: Json) -> AttemptView:
         passages.append(Passage(title="Parameters as sent", text=_pretty(attempt["applied"]), is_code=True))
     return AttemptView(
         number=attempt["attempt"],
-        stage=attempt["stage"],
-        about=attempt["call_id"].removeprefix(attempt["stage"]).lstrip(":").partition("@")[0],
+        stage=stage_word(attempt),
+        about=attempt["call_id"].removeprefix(stage_word(attempt)).lstrip(":").partition("@")[0],
         model=attempt["model"],
         at=moment(attempt["at"]),
         round=attempt["record_attempt"],

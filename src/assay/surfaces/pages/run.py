@@ -22,7 +22,6 @@ from assay.surfaces.pages.run_tables import (
 )
 from assay.surfaces.pages.standing import Standing
 from assay.surfaces.pages.tables import NARROW, WIDE, Cell, Drawing, Table, text_cell
-from assay.surfaces.reporters.imports import imported_words
 from assay.surfaces.reporters.run_charts import run_charts
 from assay.surfaces.reporters.run_decision import NO_GATES, decisions
 from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, duration
@@ -30,6 +29,7 @@ from assay.surfaces.reporters.run_panel import panel_lines
 from assay.surfaces.reporters.run_profile import profile_text
 from assay.surfaces.reporters.run_ranking import ranking_notes
 from assay.surfaces.reporters.run_repeats import repeat_lines
+from assay.surfaces.reporters.run_subject import grading_word, subject
 from assay.surfaces.reporters.run_view import Json, RunView
 from assay.surfaces.reporters.wording import counted, first_datasets
 
@@ -115,7 +115,7 @@ def run_page(
         errors=error_table(metrics, run_id=run_id, place=place) if metrics else None,
         labels=label_table(metrics) if metrics else None,
         judges=judge_table(metrics["judges"]) if metrics.get("judges") else None,
-        latencies=latency_table(metrics) if metrics else None,
+        latencies=latency_table(metrics, graded_by=grading_word(view.plan)) if metrics else None,
         spending=spending_table(metrics) if metrics else None,
         settings=tuple(_settings(view.plan)),
         plan_json=msgspec.json.format(msgspec.json.encode(view.plan), indent=2).decode(),
@@ -142,31 +142,8 @@ def _verdict(word: str, reason: str) -> Verdict:
 
 
 def _subject(view: RunView) -> Iterator[Fact]:
-    plan = view.plan
-    datasets, more = first_datasets(plan.get("datasets", ()))
-    for dataset in datasets:
-        words = (dataset["dataset_id"], dataset["dataset_version"], dataset["contract"])
-        yield Fact("Dataset", " · ".join(str(word) for word in words if word))
-    if more:
-        yield Fact("Datasets", more)
-    yield Fact("Candidate", _model(plan["candidate"]))
-    for judge in plan.get("judges", ()):
-        yield Fact("Judge", _model(judge))
-    if plan.get("imported"):
-        yield Fact("Imported", imported_words(plan["imported"]))
-    if view.manifest.get("rescored_from"):
-        yield Fact("Rescored", f"from {view.manifest['rescored_from']['run_id']}, without any call")
-    elif plan.get("parent_run_id"):
-        yield Fact("Repeats", f"the failed records of {plan['parent_run_id']}")
-
-
-def _model(model: Json) -> str:
-    given = {name: value for name, value in (model.get("parameters") or {}).items() if value not in (None, {})}
-    return " · ".join([str(model["name"]), *(f"{name.replace('_', ' ')} {_plain(value)}" for name, value in given.items())])
-
-
-def _plain(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    for label, words in subject(view.plan, view.manifest):
+        yield Fact(label.capitalize(), " · ".join(words))
 
 
 def _total(view: RunView) -> Figure:

@@ -180,11 +180,12 @@ _TIMES = {
 }
 
 
-def latency_table(metrics: Json) -> Table:
+def latency_table(metrics: Json, *, graded_by: str) -> Table:
     """How long the calls took."""
+    judges = ("Judges", "Time in which at least one judge was being asked about a record.")
     names = {
         "model": ("Candidate", "The candidate's call that was answered."),
-        "judge": ("Judges", "Time in which at least one judge was being asked about a record."),
+        "judge": ("Grader", "Time that the run's own grader took on a record.") if graded_by == "grader" else judges,
         "end_to_end": ("Whole record", "Time in which at least one call of a record was under way, failed ones included."),
     }
     rows = [

@@ -19,6 +19,7 @@ from assay.surfaces.reporters.run_decision import NO_GATES, Decision, decisions
 from assay.surfaces.reporters.run_numbers import figure_text, level_name
 from assay.surfaces.reporters.run_repeats import sampled_name
 from assay.surfaces.reporters.run_slices import shared_mean
+from assay.surfaces.reporters.run_subject import own_code
 from assay.surfaces.reporters.run_text import cost_text, record_counts, score_text
 from assay.surfaces.reporters.run_view import FailureGroup, RunView, WorstRecord, view_of
 from assay.surfaces.reporters.wording import counted, first_datasets
@@ -211,6 +212,7 @@ def _subject(view: RunView) -> Iterable[str]:
     yield from filter(None, (more,))
     yield view.result.candidate
     yield from (f"judged by {judge['name']}" for judge in view.plan.get("judges", ()))
+    yield from (f"{label} {words[0]}" for label, words in own_code(view.plan))
 
 
 def _not_passed(view: RunView) -> int:

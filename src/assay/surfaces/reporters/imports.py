@@ -17,15 +17,15 @@ SHOWN_LEFT_OUT = 12
 Json = dict[str, Any]
 
 
-def imported_words(imported: Json) -> str:
-    """Where an imported run comes from: `from inspect_ai 0.3.285 · scorer includes (0/1) · capitals.eval`."""
+def imported_words(imported: Json) -> tuple[str, ...]:
+    """Where an imported run comes from: `from inspect_ai 0.3.285`, `scorer includes (0/1)`, `capitals.eval`."""
     tool = f"from {imported['tool']} {imported['version']}".strip()
     scorer = f"scorer {imported['scorer']} ({imported['scale']})" if imported["scorer"] else "no scorer"
     files = [PurePath(file["name"]).name for file in imported["files"]]
     more = [f"and {len(files) - 3:,} more files"] if len(files) > 3 else []
     # Runs that were imported by earlier versions do not say it.
     incomplete = [f"incomplete: {'; '.join(imported['incomplete'])}"] if imported.get("incomplete") else []
-    return " · ".join([tool, scorer, *files[:3], *more, *incomplete])
+    return tool, scorer, *files[:3], *more, *incomplete
 
 
 def import_text(report: Json, settings: Settings, *, dataset: str = "") -> Iterator[str]:

@@ -15,6 +15,7 @@ from assay.surfaces.reporters.run_profile import profile_text
 from assay.surfaces.reporters.run_ranking import ranking_notes, ranking_rows
 from assay.surfaces.reporters.run_repeats import sampled_name
 from assay.surfaces.reporters.run_slices import shared_mean, slice_table
+from assay.surfaces.reporters.run_subject import own_code
 from assay.surfaces.reporters.run_text import ID_LIMIT, NAME_LIMIT, one_line, worst_score
 from assay.surfaces.reporters.run_view import RunView
 from assay.surfaces.reporters.settings import Settings
@@ -100,6 +101,8 @@ def _subject(view: RunView) -> Iterator[str]:
         yield f" Judges: {', '.join(inert(name, limit=NAME_LIMIT) for name in judges)}."
     panel = view.result.metrics.get("panel")
     yield f" They do not agree on {panel['n_disagree']:,} of {counted(panel['n_records'], 'record')}." if panel else ""
+    for label, words in own_code(view.plan):
+        yield f" {label.capitalize()}: {inert(' · '.join(words), limit=NAME_LIMIT)}."
     repeat = view.plan.get("repeat", 1)
     yield f" Every record was asked {repeat} times, and each answer counts; intervals are by record." if repeat > 1 else ""
     yield " Numbers in brackets are 95 % intervals.\n"

@@ -14,8 +14,9 @@ from assay.surfaces.reporters.paint import hanging, painter
 from assay.surfaces.reporters.run_decision import default_gates_text
 from assay.surfaces.reporters.run_estimate import assumption_text, batch_text, cost_text
 from assay.surfaces.reporters.run_numbers import dollars
+from assay.surfaces.reporters.run_subject import graders, model_words
 from assay.surfaces.reporters.settings import Settings
-from assay.surfaces.reporters.wording import counted, first_datasets, plugin_words
+from assay.surfaces.reporters.wording import counted, first_datasets
 
 LABEL = 12
 TEXT_LIMIT = 400
@@ -80,11 +81,8 @@ def _subjects(planned: api.PlannedRuns) -> Iterator[tuple[str, str]]:
     for plan in planned.plans:
         source = _SOURCES[plan.response_source].format(path=plan.responses_path)
         yield "candidate", f"{_model(plan.candidate)} · {source} · run {plan.run_id}"
-    for judge in first.judges:
-        yield "judge", _model(judge)
-    for plugin in first.plugins:
-        if plugin.kind in ("policy", "grader"):
-            yield plugin.kind, plugin_words(msgspec.to_builtins(plugin))
+    for label, words in graders(msgspec.to_builtins(first)):
+        yield label, " · ".join(words)
     if len(first.judges) > 1:
         yield "panel", _panel(first)
 
@@ -105,12 +103,7 @@ def _records(planned: api.PlannedRuns, plan: Plan) -> str:
 
 
 def _model(model: ModelPlan) -> str:
-    address = f"{model.provider}/{model.model}" if model.provider else ""
-    given = {name: value for name, value in msgspec.to_builtins(model.parameters).items() if value not in (None, {})}
-    parameters = (
-        f"{name.replace('_', ' ')} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in given.items()
-    )
-    return " · ".join(part for part in (model.name, address if address != model.name else "", *parameters) if part)
+    return " · ".join(model_words(msgspec.to_builtins(model)))
 
 
 def _panel(plan: Plan) -> str:

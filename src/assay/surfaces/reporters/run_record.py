@@ -6,6 +6,7 @@ from assay.surfaces.printable import printable, printable_lines
 from assay.surfaces.reporters.paint import Paint, hanging, painter
 from assay.surfaces.reporters.run_numbers import UNKNOWN, dollars, latency
 from assay.surfaces.reporters.run_repeats import sampled_name
+from assay.surfaces.reporters.run_subject import stage_word
 from assay.surfaces.reporters.run_table import Cell, Column, Row, table
 from assay.surfaces.reporters.run_text import NAME_LIMIT, score_text, verdict
 from assay.surfaces.reporters.run_view import Json
@@ -160,7 +161,7 @@ def _attempt_row(attempt: Json) -> Row:
     tokens, cost = attempt["total_tokens"], attempt["cost"]
     return (
         f"{attempt['attempt']}",
-        f"{attempt['stage']}, round {attempt['record_attempt']}",
+        f"{stage_word(attempt)}, round {attempt['record_attempt']}",
         printable(attempt["call_id"], limit=NAME_LIMIT),
         printable(attempt["model"], limit=NAME_LIMIT),
         latency(attempt["latency_ms"]),

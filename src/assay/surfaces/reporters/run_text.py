@@ -1,14 +1,11 @@
 """The report on one run for people: what was asked, what came out, whether it is enough and why, and what to do next."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from rich.cells import cell_len
 
 from assay.core.metrics_summary import Latency, latencies
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.imports import imported_words
 from assay.surfaces.reporters.paint import Paint, hanging, painter
 from assay.surfaces.reporters.run_decision import NO_GATES, Decision, decisions
 from assay.surfaces.reporters.run_numbers import (
@@ -27,18 +24,17 @@ from assay.surfaces.reporters.run_profile import profile_text
 from assay.surfaces.reporters.run_ranking import COMPARING, decided_text, ranking_notes, ranking_tables, result_word
 from assay.surfaces.reporters.run_repeats import repeat_lines, sampled_name
 from assay.surfaces.reporters.run_slices import SliceRow, slice_table
+from assay.surfaces.reporters.run_subject import grading_word, subject
 from assay.surfaces.reporters.run_table import Cell, Column, Row, table
 from assay.surfaces.reporters.run_view import FailureGroup, Json, RunView, WorstRecord
 from assay.surfaces.reporters.settings import Settings
-from assay.surfaces.reporters.wording import counted, first_datasets, plugin_words
+from assay.surfaces.reporters.wording import counted
 
 LABEL = 12
 """Columns of the labels at the left."""
 ID_LIMIT = 48
 NAME_LIMIT = 120
 TEXT_LIMIT = 400
-_ODD_LINES = {"duplicates": "repeated", "unknown": "unknown", "malformed": "unreadable"}
-"""Lines of results of batches that became nothing."""
 SLICE_LIMIT = 32
 WHY_LIMIT = 160
 MAX_WORST = 8
@@ -52,6 +48,8 @@ STATE_STYLES = {
     "failed": "error",
     "cancelled": "error",
 }
+_NAMED = ("dataset", "candidate", "judge")
+"""Facts whose words are names that others gave, which may be of any length."""
 _DECISION_STYLES = {"PASS": "accepted", "UNFINISHED": "warning"}
 
 
@@ -101,74 +99,12 @@ def place_lines(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[
         yield _labelled("missing", printable(problem, limit=TEXT_LIMIT), paint=paint, settings=settings)
 
 
-def _dataset_lines(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str]:
-    datasets, more = first_datasets(view.plan.get("datasets", ()))
-    for dataset in datasets:
-        words = [dataset["name"] or dataset["dataset_id"], dataset["dataset_version"], dataset["contract"]]
-        yield _labelled("dataset", _joined(words), paint=paint, settings=settings)
-    if more:
-        yield _labelled("datasets", more, paint=paint)
-
-
 def subject_lines(view: RunView, settings: Settings, *, paint: Paint, is_one: bool = True) -> Iterator[str]:
-    """Dataset, candidate and judge, each on a line."""
-    yield from _dataset_lines(view, settings, paint=paint)
-    if is_one:
-        yield _labelled("candidate", _model(view.plan["candidate"], view.plan), paint=paint, settings=settings)
-    for judge in view.plan.get("judges", ()):
-        yield _labelled("judge", _model(judge, {}), paint=paint, settings=settings)
-    for plugin in view.plan.get("plugins", ()):
-        if plugin["kind"] in ("policy", "grader"):
-            yield _labelled(plugin["kind"], printable(plugin_words(plugin)), paint=paint, settings=settings)
-    if view.plan.get("imported"):
-        yield _labelled("imported", printable(imported_words(view.plan["imported"])), paint=paint, settings=settings)
-    if view.manifest.get("batches"):
-        yield _labelled("batches", batches_text(view.manifest["batches"]), paint=paint, settings=settings)
-    if view.manifest.get("rescored_from"):
-        yield _labelled("rescored", f"from {printable(view.manifest['rescored_from']['run_id'])}, without any call", paint=paint)
-    elif view.plan.get("parent_run_id"):
-        what = (
-            "the failed comparisons of {}; the others are as they were"
-            if view.plan.get("comparison")
-            else "the failed records of {}"
-        )
-        yield _labelled("repeats", what.format(printable(view.plan["parent_run_id"])), paint=paint, settings=settings)
-
-
-def _model(model: Json, plan: Json) -> str:
-    """`gpt · openai/gpt-5-mini · temperature 0`."""
-    # The path of a recording says less than the name that it was given.
-    address = f"{model['provider']}/{model['model']}" if model["provider"] not in ("", "replay") else ""
-    sources = {} if plan.get("imported") else {"prefilled": "answers from a file", "part_of_conversation": "recorded answers"}
-    source = "answers of finished runs" if plan.get("comparison") else sources.get(plan.get("response_source", ""), "")
-    # Nobody was asked for a given answer, so that nothing was asked for with these parameters.
-    given = {} if source else model.get("parameters") or {}
-    parameters = [f"{name.replace('_', ' ')} {_plain(value)}" for name, value in given.items() if value not in (None, {})]
-    return _joined([model["name"], address if address != model["name"] else "", source, *parameters])
-
-
-def batches_text(batches: Sequence[Json]) -> str:
-    """What became of the batches: how many requests were answered, and what became of the others."""
-    taken = [batch for batch in batches if batch["status"] != "failed"]
-    errors = Counter[str]()
-    for batch in taken:
-        errors.update(batch["errors"])
-    total = {name: sum(batch[name] for batch in taken) for name in ("answered", "requests", "asked_live", *_ODD_LINES)}
-    words = ["1 batch" if len(taken) == 1 else f"{len(taken):,} batches"]
-    words.append(f"{total['answered']:,} of {counted(total['requests'], 'request')} answered")
-    words += [", ".join(f"{printable(code)} {count:,}" for code, count in sorted(errors.items()))] if errors else []
-    words += [f"{total['asked_live']:,} asked one by one"] if total["asked_live"] else []
-    words += [f"{counted(total[name], f'{odd} line')} of results" for name, odd in _ODD_LINES.items() if total[name]]
-    words += [printable(problem) for batch in taken for problem in batch.get("problems", ())]
-    return " · ".join(words)
-
-
-def _plain(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _joined(words: Sequence[Any]) -> str:
-    return " · ".join(printable(str(word), limit=NAME_LIMIT) for word in words if word != "")
+    """Dataset, candidate and who graded, each on a line."""
+    for label, words in subject(view.plan, view.manifest, has_candidate=is_one):
+        limit = NAME_LIMIT if label in _NAMED else None
+        text = " · ".join(printable(word, limit=limit) for word in words)
+        yield _labelled(label, text, paint=paint, settings=settings)
 
 
 def _labelled(label: str, text: str, *, paint: Paint, settings: Settings | None = None) -> str:
@@ -238,7 +174,8 @@ def _figures(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str
         yield _labelled(label, text, paint=paint, settings=settings)
     for label, text in panel_lines(metrics["panel"]) if "panel" in metrics else ():
         yield _labelled(label, text, paint=paint, settings=settings)
-    yield _labelled("time", _times(view.seconds, latencies(metrics)), paint=paint, settings=settings)
+    times = _times(view.seconds, latencies(metrics), graded_by=grading_word(view.plan))
+    yield _labelled("time", times, paint=paint, settings=settings)
     if "ranking" not in metrics:
         yield _labelled("tokens", _tokens(metrics["tokens"]), paint=paint, settings=settings)
     yield _labelled("cost", cost_text(metrics["cost_usd"]), paint=paint, settings=settings)
@@ -294,10 +231,12 @@ def _distribution(title: str, levels: Sequence[Json], paint: Paint) -> Iterator[
         yield _labelled("" if number else title, line, paint=paint)
 
 
-def _times(seconds: float | None, times: dict[str, Latency]) -> str:
+def _times(seconds: float | None, times: dict[str, Latency], *, graded_by: str) -> str:
     parts = [] if seconds is None else [duration(seconds)]
     parts += [
-        f"{name.replace('_', ' ')} p50 {latency(found.p50)}, p95 {latency(found.p95)}" for name, found in times.items() if found.n
+        f"{graded_by if name == 'judge' else name.replace('_', ' ')} p50 {latency(found.p50)}, p95 {latency(found.p95)}"
+        for name, found in times.items()
+        if found.n
     ]
     return " · ".join(parts) or UNKNOWN
 

@@ -149,9 +149,13 @@ def worst_record(prediction: Json, failure: Json) -> WorstRecord:
 
 
 def _what_cost_points(prediction: Json) -> str:
-    """Of several criteria that one judge decided on, those that cost points, the dearest first; empty for anything else."""
+    """Of several criteria that one judge decided on, those that cost points, the dearest first; empty for anything else.
+
+    What a grader of one's own says is about all of its criteria, and stays whole.
+    """
     scores = prediction["evaluator_scores"]
-    if len(scores) < 2 or len({score.get("judge") for score in scores}) > 1 or prediction["status"] != "evaluated":
+    judges = {score.get("judge") for score in scores}
+    if len(scores) < 2 or len(judges) > 1 or not any(judges) or prediction["status"] != "evaluated":
         return ""
     lost = [(_lost(score), score) for score in scores]
     dearest = sorted((entry for entry in lost if entry[0] > 0), key=lambda entry: -entry[0])

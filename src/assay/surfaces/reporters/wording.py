@@ -88,11 +88,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def plugin_words(plugin: Mapping[str, Any]) -> str:
-    """`exact · acme-evals 2.1 · source 1f2e3d4c5b6a`: a piece of code as a report names it."""
+def plugin_words(plugin: Mapping[str, Any]) -> tuple[str, ...]:
+    """`exact`, `acme-evals 2.1`, `source 1f2e3d4c5b6a`: a piece of code as a report names it."""
     package = f"{plugin.get('distribution', '')} {plugin.get('version', '')}".strip()
     source = f"source {plugin['source_sha256'][:12]}" if plugin.get("source_sha256") else ""
-    return " · ".join(part for part in (plugin["name"], package, source) if part)
+    return tuple(part for part in (plugin["name"], package, source) if part)
 
 
 def issue_counts(errors: int, warnings: int) -> str:
