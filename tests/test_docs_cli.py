@@ -6,6 +6,7 @@ import click
 import pytest
 
 from assay import ValidationConfig
+from assay.core.contract import CONTRACTS
 from assay.surfaces.cli import convert, validate
 from assay.surfaces.reporters import FORMATS
 
@@ -38,6 +39,6 @@ def test_every_setting_of_the_validation_is_in_the_section_that_the_error_names(
     assert any(f"`{setting}`" in line for line in section.splitlines())
 
 
-@pytest.mark.parametrize("word", [*FORMATS, *validate.ALIASES, *validate.CONTRACTS, *convert.BENCHMARKS, *convert.ID_STYLES])
+@pytest.mark.parametrize("word", [*FORMATS, *validate.ALIASES, "auto", *CONTRACTS, *convert.BENCHMARKS, *convert.ID_STYLES])
 def test_every_word_that_an_option_takes_is_documented(word: str) -> None:
     assert page_names(f"{word}`")

@@ -10,7 +10,7 @@ from typing import Any, Self
 import msgspec
 
 from assay.core.ask import ModelFailure, Reply
-from assay.core.case import ContractId
+from assay.core.contract import CONTRACTS, ContractId
 from assay.models.scripted import Answer, Script, ScriptedModel, named_script
 
 __all__ = [
@@ -83,8 +83,8 @@ class StubProvider:
 
 
 def example_dataset(contract: ContractId) -> bytes:
-    """A small valid dataset of a contract: JSON Lines for legal_eval_v1, otherwise one JSON document."""
-    if contract == "legal_eval_v1":
+    """A small valid dataset of a contract: JSON Lines where it is written so, otherwise one JSON document."""
+    if CONTRACTS[contract].is_lines:
         return b"".join(json.dumps(row).encode() + b"\n" for row in _EXAMPLES[contract])
     return json.dumps(_EXAMPLES[contract], indent=2).encode()
 

@@ -11,9 +11,9 @@ import pytest
 
 from assay import Report, ValidationConfig, validate
 from assay.api import load_config
+from assay.core.contract import CONTRACTS
 
 FOLDER = Path(__file__).parent
-CONTRACTS = ("batch_v1", "conversation_v1", "golden_v1", "legal_eval_v1")
 BESIDE = (".issues.json", ".config.yaml")
 FIELDS = ("code", "path", "index", "record_id", "line", "column", "severity")
 TURN_FIELDS = ("error_type", "name", "turn_id")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from assay import Report, validate
+from assay.core.contract import CONTRACTS
 
 MB = 1 << 20
 HEAD = '{"dataset_id":"d","dataset_version":"1","schema_version":"1.0","records":['
@@ -176,7 +177,7 @@ def test_a_conversation_has_up_to_100_turns(count: int, errors: Found) -> None:
     assert errors_of(validate(json.dumps(turns).encode(), "conversation_v1")) == errors
 
 
-@pytest.mark.parametrize("contract", ["batch_v1", "golden_v1", "legal_eval_v1", "conversation_v1"])
+@pytest.mark.parametrize("contract", CONTRACTS)
 def test_a_thousand_unknown_fields_are_named_and_the_others_counted(contract: str) -> None:
     fields = {f"field{number:04}": number for number in range(1500)}
     report = validate([{**fields, "turn_id": 1}] if contract == "conversation_v1" else fields, contract)

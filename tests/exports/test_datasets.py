@@ -11,12 +11,13 @@ from click.testing import CliRunner, Result
 import assay
 from assay import api
 from assay.core.case import Case
+from assay.core.contract import CONTRACTS
 from assay.surfaces.cli.main import program
 from assay.testing import example_dataset
 
 parquet = pytest.importorskip("pyarrow.parquet")
 
-CONTRACTS = {"legal_eval_v1": "rows.jsonl", "batch_v1": "rows.json", "golden_v1": "rows.json", "conversation_v1": "rows.json"}
+FILES = {name: f"rows.{contract.formats[0]}" for name, contract in CONTRACTS.items()}
 
 
 def export(*arguments: str) -> Result:
@@ -32,8 +33,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def write(contract: str) -> list[Case]:
     """A dataset of a contract; the cases in it."""
-    Path(CONTRACTS[contract]).write_bytes(example_dataset(contract))
-    return list(assay.validate(CONTRACTS[contract]).cases)
+    Path(FILES[contract]).write_bytes(example_dataset(contract))
+    return list(assay.validate(FILES[contract]).cases)
 
 
 def test_every_member_of_a_case_has_a_column() -> None:
@@ -41,10 +42,10 @@ def test_every_member_of_a_case_has_a_column() -> None:
     assert set(Case.__struct_fields__) - {"sample"} == set(api.dataset_table("rows.json").columns)
 
 
-@pytest.mark.parametrize("contract", CONTRACTS)
+@pytest.mark.parametrize("contract", FILES)
 def test_a_dataset_of_any_contract_is_a_table(contract: str) -> None:
     cases = write(contract)
-    result = export(CONTRACTS[contract], "-o", "rows.parquet")
+    result = export(FILES[contract], "-o", "rows.parquet")
     rows = parquet.read_table("rows.parquet").to_pylist()
     assert (result.exit_code, result.stdout.endswith(f", {len(cases)} record{'s' * (len(cases) > 1)})\n")) == (0, True)
     assert [(row["id"], row["prompt"], row["record_sha256"]) for row in rows] == [

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, NoReturn
 
 from assay import AssayError, Report, ValidationConfig, validate
+from assay.core.contract import CONTRACTS
 from assay.core.document import Document
 from assay.core.issue import CODES
 from assay.core.json_door import decode_utf8, parse_json, read_exactly
@@ -16,7 +17,6 @@ from assay.datasets.yaml_door import parse_yaml
 from tests.mutants import damaged, mutant_of
 
 DATASETS = Path(__file__).parent.parent / "datasets"
-CONTRACTS = ("batch_v1", "legal_eval_v1", "golden_v1", "conversation_v1")
 CONFIGS = (
     ValidationConfig(),
     ValidationConfig(),

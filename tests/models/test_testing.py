@@ -7,7 +7,7 @@ import urllib.request
 import pytest
 
 import assay
-from assay.core.case import ContractId
+from assay.core.contract import ContractId
 from assay.testing import StubProvider, StubReply, StubRequest, example_dataset
 from tests.models.asking import ask_of, plan_of, provider_of, reply_to
 

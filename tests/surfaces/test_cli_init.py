@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import assay
-from assay.surfaces.cli.init import RUN_FILE, STARTERS
+from assay.core.contract import CONTRACTS
+from assay.surfaces.cli.init import RUN_FILE
 from assay.surfaces.cli.main import program
 from tests.surfaces.test_cli_completion import read_until
 
@@ -25,10 +26,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("contract", STARTERS)
+@pytest.mark.parametrize("contract", CONTRACTS)
 def test_every_contract_begins_with_a_clean_dataset_and_a_run_that_passes(contract: str) -> None:
     assert invoke("init", "first", "--contract", contract, "--yes").exit_code == 0
-    report = assay.validate(Path("first", STARTERS[contract].dataset))  # type: ignore[index]
+    (dataset,) = (path for path in Path("first").iterdir() if path.name != RUN_FILE)
+    report = assay.validate(dataset)
     assert (report.contract, report.outcome, report.issues) == (contract, "accepted", ())
     assert invoke("check", f"first/{RUN_FILE}").exit_code == 0
     assert invoke("run", f"first/{RUN_FILE}", "--quiet").exit_code == 0
@@ -98,7 +100,7 @@ def test_in_a_terminal_it_asks_for_the_contract_and_the_model_and_asks_again() -
     command = [sys.executable, "-m", "assay", "init", "first"]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as run:
         shown = [read_until(ours, "Number [1]")]
-        for answer, awaited in (("3", "needs no key"), ("gpt-5", "names no model"), ("", "show latest")):
+        for answer, awaited in (("2", "needs no key"), ("gpt-5", "names no model"), ("", "show latest")):
             os.write(ours, f"{answer}\n".encode())
             shown.append(read_until(ours, awaited))
     assert run.returncode == 0

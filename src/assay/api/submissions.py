@@ -6,13 +6,13 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 
 from assay.api.runs import run
 from assay.api.validation import validate
-from assay.core.case import BUILT_IN, ContractId
+from assay.core.contract import BUILT_IN, CONTRACTS
 from assay.core.errors import RunNotFound, StoreRefused, StoreUnavailable
 from assay.core.placement import HERE, Placement
 from assay.core.provider import PROVIDERS
@@ -214,7 +214,7 @@ def warm_up(place: Path) -> None:
     for kind, row in PROVIDERS.items():
         if row.vendor:
             load_provider(kind)
-    for contract in get_args(ContractId):
+    for contract in CONTRACTS:
         validate(b"{}", contract)
     with TemporaryDirectory(dir=place) as folder:
         dataset, run_file = Path(folder, "dataset.json"), Path(folder, "run.yaml")

@@ -9,14 +9,16 @@ from typing import Any
 import msgspec
 
 from assay.core.case import Case
+from assay.core.contract import CONTRACTS
 from assay.core.errors import UsageProblem
 from assay.core.issue import Issue
 from assay.core.report import Report
-from assay.datasets import CONTRACTS, read, resolve_contract
+from assay.datasets import read, resolve_contract
 from assay.datasets import stream as stream_source
 from assay.datasets.config import ValidationConfig, check_config, load_config
 from assay.datasets.finding import find_sources
 from assay.datasets.fixes import Change, fixed
+from assay.datasets.formats import guess_contract
 from assay.datasets.progress import Effort, Progress, no_progress
 from assay.datasets.source import Source, open_source
 
@@ -74,7 +76,7 @@ def _known(contract: Any) -> Any:
     """The contract as it may be named, or as a plugin."""
     if isinstance(contract, str):
         return contract
-    return import_module("assay.datasets.own_contract").given_contract(contract, built_in=CONTRACTS)
+    return import_module("assay.datasets.own_contract").given_contract(contract)
 
 
 def _settings(config: ValidationConfig | None, *, strict: bool) -> ValidationConfig:
@@ -90,22 +92,18 @@ def _opened(source: Any, contract: Any) -> Source:
 
 def _from_object(value: Any, contract: Any) -> Source:
     """A Python object as the bytes that it would be read from."""
-    is_rows = contract == "legal_eval_v1" or (contract == "auto" and _looks_like_rows(value))
-    rows = (value if isinstance(value, list | tuple) else [value]) if is_rows else [value]
     try:
-        text = "\n".join(json.dumps(row) for row in rows)
+        source = open_source(json.dumps(value).encode(), name="<object>.json")
+        known = guess_contract(source).contract if contract == "auto" else contract
+        if isinstance(known, str) and known in CONTRACTS and CONTRACTS[known].is_lines:
+            rows = value if isinstance(value, list | tuple) else [value]
+            source = open_source("\n".join(map(json.dumps, rows)).encode(), name="<object>.jsonl")
     except (TypeError, ValueError, RecursionError) as problem:
         raise UsageProblem(
             f"the object is not JSON: {problem}", hint="give dicts, lists, strings, numbers, booleans and None"
         ) from problem
-    source = open_source(text.encode(), name="<object>.jsonl" if is_rows else "<object>.json")
     source.is_object = True
     return source
-
-
-def _looks_like_rows(value: Any) -> bool:
-    first = value[0] if isinstance(value, list | tuple) and value else value
-    return isinstance(first, dict) and "task_type" in first
 
 
 def _without_places(report: Report) -> Report:

@@ -4,9 +4,6 @@ from typing import Any, Literal
 
 import msgspec
 
-ContractId = Literal["legal_eval_v1", "batch_v1", "golden_v1", "conversation_v1"]
-BUILT_IN = "built-in"
-"""Like `auto`, for callers whose data must not choose what code this process runs: no plugin's contract is looked for."""
 Task = Literal["open", "rubric", "reference", "mcq", "conversation", "pairwise"]
 Role = Literal["user", "assistant", "system"]
 

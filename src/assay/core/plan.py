@@ -7,7 +7,6 @@ from typing import Any, Literal
 import msgspec
 
 from assay.core.canonical import canonical_json
-from assay.core.case import ContractId
 from assay.core.errors import StoreUnavailable
 from assay.core.provider import FUNCTIONS, PROVIDERS, ProviderKind
 
@@ -97,8 +96,8 @@ class PanelPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A judge who is asked alone and says that it is less sure than this, is unsure."""
 
 
-CONTRACT_GATES: dict[ContractId, Gates] = {"golden_v1": Gates(pass_rate=0.8, min_score=3.5, max_error_rate=0.0)}
-"""Gates of a run over datasets of one contract, where the request sets no others."""
+GOLDEN_GATES = Gates(pass_rate=0.8, min_score=3.5, max_error_rate=0.0)
+"""Gates of a run over golden datasets alone, where the request sets no others."""
 
 
 class StageLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

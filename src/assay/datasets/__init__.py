@@ -1,10 +1,11 @@
 """Bytes of any contract into cases and issues."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
-from assay.core.case import BUILT_IN, Case, ContractId
+from assay.core.case import Case
+from assay.core.contract import BUILT_IN, CONTRACTS, ContractId
 from assay.core.errors import UsageProblem
 from assay.core.issue import Issue
 from assay.core.report import Counts, Report
@@ -17,33 +18,31 @@ from assay.datasets.source import Source
 if TYPE_CHECKING:
     from assay.core.plugin import Plugin
 
-__all__ = ["CONTRACTS", "contract_named", "read", "reader_of", "resolve_contract", "stream"]
-
-Reader = Callable[[Source, ValidationConfig, Effort], Report]
-
-CONTRACTS: tuple[ContractId, ...] = get_args(ContractId)
-"""Every contract; each is a module of this package with a function `read`."""
-
-
-def reader_of(contract: "ContractId | Plugin") -> Reader:
-    """The reader of a contract, imported now: nobody pays for the three others."""
-    if not isinstance(contract, str):
-        return lambda source, _, effort: _own().read_own(source, contract, effort)
-    reader: Reader = import_module(f"assay.datasets.{contract}").read
-    return reader
+__all__ = ["contract_named", "read", "resolve_contract", "stream"]
 
 
 def read(source: Source, contract: "str | Plugin", *, config: ValidationConfig, effort: Effort = ALONE) -> Report:
     """The report on a source; `auto` recognises the contract by its content. Raises UsageProblem for an unknown name."""
     known = resolve_contract(source, contract)
-    return _unknown(source) if known is None else reader_of(known)(source, config, effort)
+    if known is None:
+        return _unknown(source)
+    if not isinstance(known, str):
+        own_report: Report = _own().read_own(source, known, effort)
+        return own_report
+    report: Report = _module_of(known).read(source, config, effort)
+    return report
+
+
+def _module_of(contract: ContractId) -> Any:
+    """A contract is a module of its name with a function `read`, imported when it is used: nobody pays for the others."""
+    return import_module(f"assay.datasets.{contract}")
 
 
 def stream(source: Source, contract: "str | Plugin", *, config: ValidationConfig) -> Iterator[Case | Issue]:
     """Issues and cases as they are met; in constant memory where the format allows it (JSONL)."""
     known = resolve_contract(source, contract)
     if known == "legal_eval_v1":
-        yield from import_module("assay.datasets.legal_eval_v1").stream(source, config)
+        yield from _module_of(known).stream(source, config)
         return
     report = read(source, known or contract, config=config)
     yield from report.issues
@@ -55,13 +54,11 @@ def resolve_contract(source: Source, contract: "str | Plugin") -> "ContractId | 
     if not isinstance(contract, str):
         return contract
     if contract not in ("auto", BUILT_IN):
-        return next((known for known in CONTRACTS if known == contract), None) or _own().named_contract(
-            contract, built_in=CONTRACTS
-        )
+        return CONTRACTS[contract].id if contract in CONTRACTS else _own().named_contract(contract)
     guessed = guess_contract(source).contract
     if guessed is not None or contract == BUILT_IN:
         return guessed
-    found: Plugin | None = _own().recognised(source, built_in=CONTRACTS)
+    found: Plugin | None = _own().recognised(source)
     return found
 
 
@@ -72,9 +69,8 @@ def _own() -> Any:
 
 def contract_named(contract: str) -> ContractId:
     """The contract of that name; raises UsageProblem that names the nearest one."""
-    for known in CONTRACTS:
-        if known == contract:
-            return known
+    if contract in CONTRACTS:
+        return CONTRACTS[contract].id
     names = (*CONTRACTS, "auto")
     raise UsageProblem(f"unknown contract {contract!r}", hint=nearest(contract, names) or f"known are {', '.join(names)}")
 

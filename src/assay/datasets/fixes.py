@@ -4,22 +4,21 @@ Only what cannot change a meaning: the byte order mark, Unicode NFC where the co
 the end of ids, and unknown fields moved into metadata. Everything else is left for a person.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
 
-from assay.core.case import ContractId
+from assay.core.contract import CONTRACTS, Contract, ContractId
 from assay.core.document import Document, Place
 from assay.core.issue import Path, path_text
 from assay.core.json_door import parse_json
-from assay.datasets import batch_v1, legal_eval_v1
+from assay.datasets import batch_v1, legal_eval_v1, read
 from assay.datasets.batch_v1.split import Split
 from assay.datasets.checks import Findings, nearest
 from assay.datasets.config import ValidationConfig
 from assay.datasets.conversation_v1.texts import has_conversation_lines
 from assay.datasets.formats import sniff_format
-from assay.datasets.progress import ALONE
 from assay.datasets.scan import Cursor
 from assay.datasets.source import BOM, Source, filled_lines
 
@@ -50,7 +49,7 @@ def fixed(source: Source, contract: ContractId, config: ValidationConfig | None 
     content = bytes(source.buffer())
     changes = [Change(1, "", "removed the byte order mark")] if content.startswith(BOM) else []
     content = content.removeprefix(BOM)
-    pieces = list(_PIECES[contract](source, _Fixes(source, contract, config or ValidationConfig())))
+    pieces = list(_OWN.get(contract, _pieces)(source, CONTRACTS[contract], config or ValidationConfig()))
     offset = len(BOM) if changes else 0
     parts: list[bytes] = []
     at = 0
@@ -97,32 +96,6 @@ def _line_pieces(source: Source, fix: Fix) -> Iterator[_Piece]:
         start += len(content)
 
 
-def _legal_pieces(source: Source, fixes: "_Fixes") -> Iterator[_Piece]:
-    return _line_pieces(source, fixes.fix_legal)
-
-
-def _batch_pieces(source: Source, fixes: "_Fixes") -> Iterator[_Piece]:
-    split = Split(source.buffer(), ValidationConfig())
-    cursor = Cursor(split.buffer)
-    for index, record in enumerate(split.records):
-        start = split.offset(record)
-        raw = split.original(start, len(memoryview(record)))
-        yield from _rewritten(raw, ("records", index), fixes.fix_batch, start=start, line=cursor.place(start).line)
-    split.restore()
-
-
-def _golden_pieces(source: Source, fixes: "_Fixes") -> Iterator[_Piece]:
-    return _whole_piece(source, fixes.fix_golden)
-
-
-def _conversation_pieces(source: Source, fixes: "_Fixes") -> Iterator[_Piece]:
-    if sniff_format(source) == "yaml":
-        return iter(())
-    if has_conversation_lines(source):
-        return _line_pieces(source, fixes.fix_turns)
-    return _line_pieces(source, fixes.fix_turn) if sniff_format(source) == "jsonl" else _whole_piece(source, fixes.fix_turns)
-
-
 def _whole_piece(source: Source, fix: Fix) -> Iterator[_Piece]:
     content = bytes(source.buffer())
     start = len(BOM) if content.startswith(BOM) else 0
@@ -131,59 +104,94 @@ def _whole_piece(source: Source, fix: Fix) -> Iterator[_Piece]:
         yield msgspec.structs.replace(piece, content=pretty)
 
 
-class _Fixes:
-    """What may be changed in the records of one source."""
+class _Ids:
+    """The ids of a source: none is trimmed into that of another record."""
 
-    def __init__(self, source: Source, contract: ContractId, config: ValidationConfig) -> None:
-        self._config = config
-        self._ids = set(_IDS[contract](source, config)) if contract in _IDS else set()
-        """An id is not trimmed into that of another record."""
+    def __init__(self, member: str, taken: Iterable[str]) -> None:
+        self._member = member
+        self._taken = set(taken)
 
-    def fix_legal(self, row: Any, path: Path) -> tuple[Any, list[Edit]]:
-        if type(row) is not dict:
-            return row, []
-        changes = self._trim(row, "id", path)
+    def trim(self, record: Any, path: Path) -> list[Edit]:
+        """Remove white space at the end of the record's id."""
+        value = record.get(self._member) if type(record) is dict else None
+        if type(value) is not str or value == value.rstrip() or not value.strip() or value.rstrip() in self._taken:
+            return []
+        record[self._member] = value.rstrip()
+        self._taken.add(value.rstrip())
+        return [((*path, self._member), "removed white space at the end")]
+
+
+def _accepted_ids(source: Source, contract: Contract, config: ValidationConfig) -> _Ids:
+    return _Ids(contract.record_id, (case.id for case in read(source, contract.id, config=config).cases))
+
+
+def _pieces(source: Source, contract: Contract, config: ValidationConfig) -> Iterator[_Piece]:
+    """What is safe in every contract: ids without white space at their ends."""
+    if contract.is_lines:
+        ids = _accepted_ids(source, contract, config)
+        return _line_pieces(source, lambda row, path: (row, ids.trim(row, path)))
+    return _whole_piece(source, lambda document, path: (document, _trimmed(document, path, contract)))
+
+
+def _trimmed(document: Any, path: Path, contract: Contract) -> list[Edit]:
+    """The changes to the records of a document, where those count, too, for which it is not accepted."""
+    records = document.get(contract.member) if type(document) is dict else None
+    listed = [(index, record) for index, record in enumerate(records) if type(record) is dict] if type(records) is list else []
+    ids = _Ids(contract.record_id, (one for _, record in listed if type(one := record.get(contract.record_id)) is str))
+    return [edit for index, record in listed for edit in ids.trim(record, (*path, contract.member, index))]
+
+
+def _legal_pieces(source: Source, contract: Contract, config: ValidationConfig) -> Iterator[_Piece]:
+    ids = _accepted_ids(source, contract, config)
+
+    def fix(row: Any, path: Path) -> tuple[Any, list[Edit]]:
         # A policy_id in metadata selects how a row is graded, so none is put there.
-        return row, changes + _move_unknown(row, path, (*legal_eval_v1.rules.FIELDS, "policy_id"))
+        return row, ids.trim(row, path) + _move_unknown(row, path, (*legal_eval_v1.rules.FIELDS, "policy_id"))
 
-    def fix_batch(self, record: Any, path: Path) -> tuple[Any, list[Edit]]:
-        if type(record) is not dict:
-            return record, []
-        changes: list[Edit] = []
-        found = Findings()
-        normalized = batch_v1.rules.Normalized(found, record, path)
-        # Two names that become one, or a run of combining marks, are for a person to solve.
-        if normalized.changed is not None and not found:
-            record = normalized.value
-            changes.append((normalized.changed, "normalised to Unicode NFC"))
-        changes += self._trim(record, "record_id", path)
+    return _line_pieces(source, fix)
+
+
+def _batch_pieces(source: Source, contract: Contract, config: ValidationConfig) -> Iterator[_Piece]:
+    ids = _accepted_ids(source, contract, config)
+
+    def fix(record: Any, path: Path) -> tuple[Any, list[Edit]]:
+        record, changes = _normalized(record, path)
+        changes += ids.trim(record, path)
         return record, changes + _move_unknown(record, path, batch_v1.rules.RECORD_FIELDS, accepts=_fits_batch)
 
-    def fix_golden(self, document: Any, path: Path) -> tuple[Any, list[Edit]]:
-        cases = document.get("cases") if type(document) is dict else None
-        changes: list[Edit] = []
-        for index, case in enumerate(cases if type(cases) is list else ()):
-            if type(case) is dict:
-                changes += self._trim(case, "id", (*path, "cases", index))
-        return document, changes
+    split = Split(source.buffer(), ValidationConfig())
+    cursor = Cursor(split.buffer)
+    for index, record in enumerate(split.records):
+        start = split.offset(record)
+        raw = split.original(start, len(memoryview(record)))
+        yield from _rewritten(raw, ("records", index), fix, start=start, line=cursor.place(start).line)
+    split.restore()
 
-    def fix_turns(self, turns: Any, path: Path) -> tuple[Any, list[Edit]]:
-        changes: list[Edit] = []
-        for index, turn in enumerate(turns if type(turns) is list else ()):
-            changes += self.fix_turn(turn, (*path, index))[1]
-        return turns, changes
 
-    def fix_turn(self, turn: Any, path: Path) -> tuple[Any, list[Edit]]:
-        known = ("turn_id", "speaker", *self._config.required_fields, *self._config.optional_fields)
-        return turn, _move_unknown(turn, path, known) if type(turn) is dict and "metadata" in known else []
+def _normalized(record: Any, path: Path) -> tuple[Any, list[Edit]]:
+    """The record in NFC; two names that become one, or a run of combining marks, are for a person to solve."""
+    found = Findings()
+    normalized = batch_v1.rules.Normalized(found, record, path) if type(record) is dict else None
+    if normalized is None or normalized.changed is None or found:
+        return record, []
+    return normalized.value, [(normalized.changed, "normalised to Unicode NFC")]
 
-    def _trim(self, record: dict[str, Any], field: str, path: Path) -> list[Edit]:
-        value = record.get(field)
-        if type(value) is not str or value == value.rstrip() or not value.strip() or value.rstrip() in self._ids:
-            return []
-        record[field] = value.rstrip()
-        self._ids.add(value.rstrip())
-        return [((*path, field), "removed white space at the end")]
+
+def _conversation_pieces(source: Source, _: Contract, config: ValidationConfig) -> Iterator[_Piece]:
+    known = ("turn_id", "speaker", *config.required_fields, *config.optional_fields)
+
+    def fix_turn(turn: Any, path: Path) -> tuple[Any, list[Edit]]:
+        return turn, _move_unknown(turn, path, known) if "metadata" in known else []
+
+    def fix_turns(turns: Any, path: Path) -> tuple[Any, list[Edit]]:
+        listed = enumerate(turns if type(turns) is list else ())
+        return turns, [edit for index, turn in listed for edit in fix_turn(turn, (*path, index))[1]]
+
+    if sniff_format(source) == "yaml":
+        return iter(())
+    if has_conversation_lines(source):
+        return _line_pieces(source, fix_turns)
+    return _line_pieces(source, fix_turn) if sniff_format(source) == "jsonl" else _whole_piece(source, fix_turns)
 
 
 def _fits_batch(metadata: dict[str, Any]) -> bool:
@@ -194,9 +202,9 @@ def _fits_batch(metadata: dict[str, Any]) -> bool:
 
 
 def _move_unknown(
-    record: dict[str, Any], path: Path, known: tuple[str, ...], *, accepts: Callable[[dict[str, Any]], bool] | None = None
+    record: Any, path: Path, known: tuple[str, ...], *, accepts: Callable[[dict[str, Any]], bool] | None = None
 ) -> list[Edit]:
-    metadata = record.get("metadata", {})
+    metadata = record.get("metadata", {}) if type(record) is dict else None
     if type(metadata) is not dict:
         return []
     # A name that looks like a known field is a typing error, which moving would hide.
@@ -210,21 +218,9 @@ def _move_unknown(
     return [((*path, key), f"moved into metadata.{key}") for key in unknown]
 
 
-def _golden_ids(source: Source, _: ValidationConfig) -> Iterator[str]:
-    """Of all cases: one with a blank at its end keeps the whole dataset from being accepted."""
-    document = parse_json(source.buffer()).value
-    cases = document.get("cases") if type(document) is dict else None
-    return (case["id"] for case in cases if type(case) is dict and type(case.get("id")) is str) if type(cases) is list else iter(())
-
-
-_IDS: dict[ContractId, Callable[[Source, ValidationConfig], Iterator[str]]] = {
-    "legal_eval_v1": lambda source, config: (case.id for case in legal_eval_v1.read(source, config, ALONE).cases),
-    "batch_v1": lambda source, config: (case.id for case in batch_v1.read(source, config, ALONE).cases),
-    "golden_v1": _golden_ids,
-}
-_PIECES: dict[ContractId, Callable[[Source, _Fixes], Iterator[_Piece]]] = {
+_OWN: dict[ContractId, Callable[[Source, Contract, ValidationConfig], Iterator[_Piece]]] = {
     "legal_eval_v1": _legal_pieces,
     "batch_v1": _batch_pieces,
-    "golden_v1": _golden_pieces,
     "conversation_v1": _conversation_pieces,
 }
+"""Contracts in which more is safe than in every one."""

@@ -4,8 +4,8 @@ import re
 
 import msgspec
 
-from assay.core.case import ContractId
-from assay.datasets.source import BEGINNING, BOM, Format, Source, filled_lines
+from assay.core.contract import ContractId, Format
+from assay.datasets.source import BEGINNING, BOM, Source, filled_lines
 
 _BARE_KEY = re.compile(rb"[\s\[{-]*[A-Za-z_][A-Za-z0-9_ -]*:(?:\s|$)")
 """A mapping whose first name has no quotes is YAML."""

@@ -15,6 +15,7 @@ import msgspec
 
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case
+from assay.core.contract import CONTRACTS
 from assay.core.document import Document, Place
 from assay.core.errors import UsageProblem
 from assay.core.foreign import ForeignCode, ForeignFailure
@@ -40,29 +41,29 @@ _NEEDS = {"rubric": "criteria", "reference": "references", "mcq": "choices"}
 _YAML_NAME = re.compile(rb"^\s*(?:-\s+)?[\"']?([A-Za-z_][\w-]*)[\"']?\s*:", re.MULTILINE)
 
 
-def named_contract(name: str, *, built_in: tuple[str, ...], folder: Path | None = None) -> Plugin:
+def named_contract(name: str, *, folder: Path | None = None) -> Plugin:
     """The contract of that name: a plugin, `module:name` or `file.py:name`; raises UsageProblem."""
-    return _checked(find_plugin("contract", name, folder=folder or Path(), built_in=built_in), built_in)
+    return _checked(find_plugin("contract", name, folder=folder or Path(), built_in=tuple(CONTRACTS)))
 
 
-def given_contract(given: Any, *, built_in: tuple[str, ...]) -> Plugin:
+def given_contract(given: Any) -> Plugin:
     """A function or an object as a contract; raises UsageProblem."""
-    return given if isinstance(given, Plugin) else _checked(given_plugin("contract", given), built_in)
+    return given if isinstance(given, Plugin) else _checked(given_plugin("contract", given))
 
 
-def _checked(plugin: Plugin, built_in: tuple[str, ...]) -> Plugin:
+def _checked(plugin: Plugin) -> Plugin:
     """The contract under its own name, which none of ours has."""
     own = getattr(plugin.target, "name", "")
     name = own if isinstance(own, str) and own else plugin.plan.name
-    if name in built_in:
+    if name in CONTRACTS:
         raise UsageProblem(f"the contract '{name}' is built in, and stays what it is", hint="give yours another name")
     return Plugin(msgspec.structs.replace(plugin.plan, name=name), plugin.target)
 
 
-def recognised(source: Source, *, built_in: tuple[str, ...]) -> Plugin | None:
+def recognised(source: Source) -> Plugin | None:
     """The installed contract that knows the content; raises UsageProblem where several do."""
     names = frozenset(_names(source))
-    found = [plugin for plugin in _recognisers(tuple(sys.path), built_in) if _recognises(plugin, names)]
+    found = [plugin for plugin in _recognisers(tuple(sys.path)) if _recognises(plugin, names)]
     if len(found) > 1:
         both = " and ".join(repr(plugin.plan.name) for plugin in found)
         raise UsageProblem(f"the contracts {both} both recognise '{source.name}'", hint="name one with --contract")
@@ -70,13 +71,13 @@ def recognised(source: Source, *, built_in: tuple[str, ...]) -> Plugin | None:
 
 
 @lru_cache(4)
-def _recognisers(_path: tuple[str, ...], built_in: tuple[str, ...]) -> tuple[Plugin, ...]:
+def _recognisers(_path: tuple[str, ...]) -> tuple[Plugin, ...]:
     """Installed contracts that can tell whether a file is theirs; a broken one is `assay plugins`'s to tell of."""
     loaded: list[Plugin] = []
     for declared in declared_plugins():
         if declared.kind == "contract" and not declared.problem:
             try:
-                loaded.append(_checked(declared.load(), built_in))
+                loaded.append(_checked(declared.load()))
             except UsageProblem:
                 continue
     return tuple(plugin for plugin in loaded if callable(getattr(plugin.target, "recognises", None)))

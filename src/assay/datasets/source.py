@@ -12,14 +12,14 @@ import zlib
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
+from assay.core.contract import Format
 from assay.core.errors import SourceUnreadable
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-Format = Literal["json", "jsonl", "yaml"]
 Buffer = bytes | bytearray | mmap.mmap
 
 BOM = b"\xef\xbb\xbf"

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from assay.core.case import Case, ContractId
+from assay.core.case import Case
+from assay.core.contract import ContractId
 from assay.core.errors import UsageProblem
 from assay.datasets.converters import golden_document, replay
 from assay.datasets.converters.batch_document import Naming, RecordDraft, batch_document

@@ -9,7 +9,7 @@ from typing import get_args
 
 import msgspec
 
-from assay.core.case import ContractId
+from assay.core.contract import ContractId
 from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.datasets.converters.columns import RowRefused
 from assay.datasets.importers.deepeval import read_deepeval

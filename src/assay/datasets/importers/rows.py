@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from assay.core.case import ContractId
+from assay.core.contract import ContractId
 from assay.core.errors import UsageProblem
 from assay.datasets.config import ValidationConfig
 from assay.datasets.conversation_v1.rules import check_conversation

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from assay.core.contract import CONTRACTS
 from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.core.issue import Path as Steps
 from assay.core.plan import OnInvalid
@@ -25,13 +26,12 @@ from assay.engine.planning.run_file import DatasetEntry
 
 FAULTY_FILES = 10
 """Files of which everything is said before those that cannot be used are only counted."""
-_ON_INVALID: dict[str, OnInvalid] = {"batch_v1": "skip"}
-"""batch_v1 goes on with the valid records; every other contract wants a file without a fault."""
 
 
 def on_invalid(wanted: OnInvalid | None, contract: str) -> OnInvalid:
     """What happens to the invalid records of a contract: what somebody wants, or else what is usual for it."""
-    return wanted or _ON_INVALID.get(contract, "reject")
+    skips = contract in CONTRACTS and CONTRACTS[contract].skips_invalid
+    return wanted or ("skip" if skips else "reject")
 
 
 class DatasetReading:

@@ -8,25 +8,19 @@ from typing import Any
 import msgspec
 
 from assay.core.case import Attachment, Case, Task
+from assay.core.contract import CONTRACTS, Head
 from assay.core.errors import UsageProblem
 from assay.core.installed_plugins import reopened
 from assay.core.plan import DatasetPlan, PluginPlan
 from assay.core.plugin import Plugin
 from assay.core.report import Report
-from assay.datasets import CONTRACTS, read
+from assay.datasets import read
 from assay.datasets.batch_v1.rules import HEAD_FIELDS
 from assay.datasets.config import ValidationConfig
 from assay.datasets.source import Source, filled_lines, open_source
 from assay.engine.planning.attachments import Attachments
 from assay.engine.planning.conversations import replayed
 from assay.grading import Kind, kind_for, kind_of
-
-_SCHEMA_VERSIONS: dict[str, str] = {
-    "legal_eval_v1": "legal_eval_v1",
-    "golden_v1": "golden_v1",
-    "conversation_v1": "conversation_v1",
-}
-"""What the contracts without a schema version of their own are called."""
 
 
 class DatasetInput(msgspec.Struct, frozen=True):
@@ -72,14 +66,14 @@ def dataset_plan(source: Source, report: Report, *, name: str) -> DatasetPlan:
     """How the plan names a dataset whose contract is known."""
     assert report.contract is not None
     sha256 = source.sha256()
-    version = {"batch_v1": "dataset_version", "golden_v1": "version"}.get(report.contract, "")
+    head = CONTRACTS[report.contract].head if report.contract in CONTRACTS else Head()
     return DatasetPlan(
         path=source.name,
         contract=report.contract,
-        dataset_id=str(report.head["dataset_id"]) if report.contract == "batch_v1" else name,
+        dataset_id=str(report.head[head.dataset_id]) if head.dataset_id else name,
         # A file without a version is known by its content, not by a name that outlives it.
-        dataset_version=str(report.head[version]) if version else f"sha256:{sha256[:12]}",
-        schema_version=_SCHEMA_VERSIONS.get(report.contract) or str(report.head.get("schema_version", report.contract)),
+        dataset_version=str(report.head[head.dataset_version]) if head.dataset_version else f"sha256:{sha256[:12]}",
+        schema_version=str(report.head[head.schema_version]) if head.schema_version else report.contract,
         sha256=sha256,
         name=name,
         **_own_words(report),
@@ -158,12 +152,11 @@ def glances(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Glance]:
 def place_of(dataset: DatasetInput, index: int) -> str:
     """Where a record stands, as people look for it."""
     path = shown_path(dataset.plan.path)
-    if dataset.plan.contract == "legal_eval_v1":
+    contract = CONTRACTS.get(dataset.plan.contract)
+    if contract is not None and contract.is_lines:
         line = next(line for position, line in enumerate(filled_lines(dataset.source)) if position == index)
         return f"{path}:{line.number}"
-    members = {"batch_v1": "records", "golden_v1": "cases", "conversation_v1": "conversations"}
-    member = members.get(dataset.plan.contract, "row ")
-    return f"{path} {member}[{index}]"
+    return f"{path} {contract.member if contract else 'row '}[{index}]"
 
 
 def shown_path(path: str) -> str:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from assay.core.case import BUILT_IN
+from assay.core.contract import BUILT_IN, CONTRACTS
 from assay.core.errors import UsageProblem
 from assay.core.installed_plugins import find_plugin, installed_plugin
 from assay.core.issue import Path as Steps
 from assay.core.plan import ModelPlan, PluginKind, PluginPlan
 from assay.core.plugin import Plugin, uncomparable
-from assay.datasets import CONTRACTS, resolve_contract
+from assay.datasets import resolve_contract
 from assay.datasets.own_contract import given_contract, named_contract
 from assay.datasets.source import Source
 from assay.engine.planning.plugins import built_in
@@ -62,13 +62,13 @@ class OwnCode:
         settings = self._settings
         named = entry.contract or settings.contract or ("auto" if settings.may_name(path, "") else BUILT_IN)
         if not isinstance(named, str):
-            found: str | Plugin | None = given_contract(named, built_in=CONTRACTS)
+            found: str | Plugin | None = given_contract(named)
         elif named in (*CONTRACTS, BUILT_IN):
             found = named
         elif named == "auto":
             found = resolve_contract(source, named)
         else:
-            found = named_contract(named, built_in=CONTRACTS, folder=settings.folder(path))
+            found = named_contract(named, folder=settings.folder(path))
         if isinstance(found, Plugin):
             self.plugins["contract", found.plan.name] = found
         return found or named

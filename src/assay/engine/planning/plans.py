@@ -13,7 +13,7 @@ import msgspec
 from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
 from assay.core.issue import Path as Steps
 from assay.core.plan import (
-    CONTRACT_GATES,
+    GOLDEN_GATES,
     BatchPlan,
     Gates,
     ModelPlan,
@@ -323,7 +323,7 @@ class _Planner:
     def _gates(self) -> tuple[Gates, tuple[str, ...]]:
         """The gates, and the names of those that the contract sets: one that is about another score than the contract's is none."""
         given = msgspec.to_builtins(self.settings.value.gates)
-        own = msgspec.structs.asdict(CONTRACT_GATES["golden_v1"]) if self._is_golden else {}
+        own = msgspec.structs.asdict(GOLDEN_GATES) if self._is_golden else {}
         if self.profile is not None or self.code.grader is not None:
             own.pop("min_score", None)
         taken = tuple(name for name in own if given[name] is None)

@@ -6,12 +6,12 @@ from typing import Any, get_args
 
 import msgspec
 
+from assay.core.contract import CONTRACTS
 from assay.core.errors import UsageProblem
 from assay.core.installed_plugins import Declared, declared_plugins, reopened
 from assay.core.plan import Plan, PluginKind, PluginPlan
 from assay.core.plugin import Plugin
 from assay.core.provider import FUNCTIONS, ProviderKind
-from assay.datasets import CONTRACTS
 from assay.grading import POLICIES, GradingSettings
 
 Key = tuple[PluginKind, str]

@@ -11,7 +11,7 @@ from typing import get_args
 import click
 from click.shell_completion import CompletionItem
 
-from assay.core.case import ContractId
+from assay.core.contract import CONTRACTS
 from assay.core.provider import ProviderKind
 from assay.surfaces.cli.run_options import RUNS_DIR, RUNS_DIR_VARIABLE
 
@@ -70,7 +70,7 @@ def _folders(context: click.Context, typed: str) -> list[CompletionItem]:
 
 def _contracts(context: click.Context, typed: str) -> list[CompletionItem]:
     """Ours by name; one of your own is in a file."""
-    return [CompletionItem(name) for name in get_args(ContractId) if name.startswith(typed)] or _files(context, typed)
+    return [CompletionItem(name) for name in CONTRACTS if name.startswith(typed)] or _files(context, typed)
 
 
 def _runs(context: click.Context, typed: str) -> list[CompletionItem]:

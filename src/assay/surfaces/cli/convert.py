@@ -5,13 +5,13 @@ import shutil
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import click
 import msgspec
 
 from assay import __version__, api
-from assay.core.case import ContractId
+from assay.core.contract import CONTRACTS
 from assay.core.errors import UsageProblem
 from assay.core.installed_plugins import declared_plugins
 from assay.surfaces.cli import exits
@@ -29,7 +29,6 @@ from assay.surfaces.reporters.conversion import conversion_text
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.reporters.settings import Settings
 
-CONTRACTS = get_args(ContractId)
 BENCHMARKS = ("prbench", "apexv1", "lexam", "includebase", "lar_echr")
 ID_STYLES = ("stable", "upstream")
 
@@ -83,8 +82,8 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command("convert", help=HELP, epilog=EPILOG)
 @click.argument("words", nargs=-1, metavar="[BENCHMARK] SOURCES...")
-@click.option("--from", "source_contract", type=click.Choice(CONTRACTS), help="The contract of the source.")
-@click.option("--to", "target_contract", type=click.Choice(CONTRACTS), help="The contract of the output.")
+@click.option("--from", "source_contract", type=click.Choice(list(CONTRACTS)), help="The contract of the source.")
+@click.option("--to", "target_contract", type=click.Choice(list(CONTRACTS)), help="The contract of the output.")
 @click.option("-o", "--output", metavar="OUT", help="The dataset to write, whole or not at all; - for standard output.")
 @click.option(
     "--id-style",

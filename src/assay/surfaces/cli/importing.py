@@ -1,13 +1,13 @@
 """`assay import`: files of other evaluation tools into a dataset and finished runs, and a report of what stayed behind."""
 
 import sys
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import click
 import msgspec
 
 from assay import api
-from assay.core.case import ContractId
+from assay.core.contract import CONTRACTS, ContractId
 from assay.core.errors import UsageProblem
 from assay.core.run_result import RunResult
 from assay.surfaces.cli import exits
@@ -25,7 +25,6 @@ from assay.surfaces.cli.streams import (
 from assay.surfaces.reporters.imports import import_text
 
 FORMATS = ("inspect", "promptfoo", "openai-evals", "openai-batch", "lm-eval", "deepeval")
-CONTRACTS = get_args(ContractId)
 
 HELP = """Bring questions, answers and scores over from another evaluation tool.
 
@@ -87,7 +86,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.argument("sources", nargs=-1, metavar="SOURCES...")
 @click.option("--from", "format", type=click.Choice(FORMATS), help="Whose files they are, where their content does not tell.")
 @click.option("-o", "--output", metavar="DATASET", help="Write the questions, whole or not at all; - for standard output.")
-@click.option("--to", "contract", type=click.Choice(CONTRACTS), help="The contract of the dataset; the one that fits if left out.")
+@click.option(
+    "--to", "contract", type=click.Choice(list(CONTRACTS)), help="The contract of the dataset; the one that fits if left out."
+)
 @click.option("--responses", metavar="FILE", help="Write the answers as a file that `assay run --responses` takes.")
 @click.option("--run", "is_run", is_flag=True, help="Make a finished run of the answers, one for each candidate.")
 @click.option("--id", "--run-id", "run_id", metavar="ID", help="Name the run.")

@@ -4,7 +4,7 @@ import re
 import shlex
 import sys
 from importlib.resources import files
-from pathlib import Path
+from pathlib import Path, PurePath
 from string import Template
 from typing import get_args
 
@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from assay import api
-from assay.core.case import ContractId
+from assay.core.contract import CONTRACTS, ContractId
 from assay.core.errors import UsageProblem
 from assay.core.provider import ProviderKind
 from assay.surfaces.cli import exits
@@ -54,25 +54,19 @@ _NO_CANDIDATES = """
 class Starter(msgspec.Struct, frozen=True):
     """What a contract begins with."""
 
-    about: str
-    dataset: str
-    """Name of the dataset, with its ending."""
-    candidate: str
+    name: str = "questions"
+    """Of the dataset, without its ending."""
+    candidate: str = "scripted/echo"
     """A model that needs no key; empty where nobody is asked."""
     candidate_words: str = "answers with what it was asked, without a key"
 
 
-STARTERS: dict[ContractId, Starter] = {
-    "golden_v1": Starter("prompts, each with a rubric in plain words", "questions.json", "scripted/echo"),
-    "batch_v1": Starter("prompts with reference answers, up to 50,000", "questions.json", "scripted/echo"),
-    "legal_eval_v1": Starter(
-        "legal questions with a rubric, a reference or choices",
-        "questions.jsonl",
-        "scripted/mcq-first",
-        "takes the first choice of a question, without a key",
-    ),
-    "conversation_v1": Starter("recorded conversations with tool calls", "conversation.yaml", ""),
+DEFAULT: ContractId = "golden_v1"
+_STARTERS: dict[str, Starter] = {
+    "legal_eval_v1": Starter(candidate="scripted/mcq-first", candidate_words="takes the first choice of a question, without a key"),
+    "conversation_v1": Starter(name="conversation", candidate=""),
 }
+"""Where a contract does not begin with what is usual; its dataset is the file of its name in `starters`."""
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,12 +80,22 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def starter(self) -> Starter:
         """What its contract begins with."""
-        return STARTERS[self.contract]
+        return _STARTERS.get(self.contract, Starter())
+
+    @property
+    def dataset(self) -> str:
+        """Name of the dataset, which has the ending of the shipped one."""
+        return f"{self.starter.name}{_shipped(self.contract).suffix}"
+
+    @property
+    def about(self) -> str:
+        """What its contract is for."""
+        return CONTRACTS[self.contract].about
 
 
 @click.command("init", help=HELP, epilog=EPILOG)
 @click.argument("folder", metavar="[DIR]", required=False, default=".")
-@click.option("--contract", type=click.Choice(list(STARTERS)), help="What the dataset is.  [default: golden_v1]")
+@click.option("--contract", type=click.Choice(list(CONTRACTS)), help=f"What the dataset is.  [default: {DEFAULT}]")
 @click.option("--model", metavar="PROVIDER/MODEL", help="Who answers, and judges.  [default: scripted models]")
 @click.option("-y", "--yes", is_flag=True, help="Ask nothing.")
 @click.pass_context
@@ -102,7 +106,7 @@ def command(context: click.Context, /, folder: str, contract: ContractId | None,
     if model is not None:
         _check_model(model)
     asks = not yes and sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
-    chosen: ContractId = contract if contract is not None else _ask_contract() if asks else next(iter(STARTERS))
+    chosen: ContractId = contract if contract is not None else _ask_contract() if asks else DEFAULT
     named = model if model is not None else _ask_model(chosen) if asks else ""
     wanted = Wanted(folder=Path(folder), contract=chosen, model=named)
     write_files(wanted)
@@ -112,14 +116,15 @@ def command(context: click.Context, /, folder: str, contract: ContractId | None,
 
 def _ask_contract() -> ContractId:
     click.echo("What do you evaluate?", err=True)
-    for number, (name, starter) in enumerate(STARTERS.items(), 1):
-        click.echo(f"  {number}  {name:<16} {starter.about}", err=True)
-    number = click.prompt("Number", type=click.IntRange(1, len(STARTERS)), default=1, err=True)
-    return list(STARTERS)[number - 1]
+    offered = sorted(CONTRACTS.values(), key=lambda contract: contract.id != DEFAULT)
+    for number, contract in enumerate(offered, 1):
+        click.echo(f"  {number}  {contract.id:<16} {contract.about}", err=True)
+    number = click.prompt("Number", type=click.IntRange(1, len(offered)), default=1, err=True)
+    return offered[number - 1].id
 
 
 def _ask_model(contract: ContractId) -> str:
-    who = "answers" if STARTERS[contract].candidate else "judges"
+    who = "answers" if _STARTERS.get(contract, Starter()).candidate else "judges"
     question = f"Which model {who}? PROVIDER/MODEL, or Enter for a scripted one that needs no key"
     answer: str = click.prompt(question, default="", show_default=False, value_proc=_model_or_none, err=True)
     return answer
@@ -152,7 +157,10 @@ def _check_model(name: str) -> str:
 
 def write_files(wanted: Wanted) -> None:
     """The dataset, then the run file; raises UsageProblem, with nothing written, when one of them exists."""
-    contents = {wanted.folder / wanted.starter.dataset: _dataset(wanted), wanted.folder / RUN_FILE: run_file(wanted)}
+    contents = {
+        wanted.folder / wanted.dataset: _text_of(_shipped(wanted.contract).name),
+        wanted.folder / RUN_FILE: run_file(wanted),
+    }
     for path in contents:
         if path.exists() or path.is_symlink():
             raise UsageProblem(f"'{path}' exists, and nothing is overwritten", hint="name another folder: assay init DIR")
@@ -164,10 +172,6 @@ def write_files(wanted: Wanted) -> None:
             file.write(text)
 
 
-def _dataset(wanted: Wanted) -> str:
-    return _text_of(f"{wanted.contract}{Path(wanted.starter.dataset).suffix}")
-
-
 def run_file(wanted: Wanted) -> str:
     """The text of the run file."""
     starter = wanted.starter
@@ -177,11 +181,17 @@ def run_file(wanted: Wanted) -> str:
     candidates = _CANDIDATES if starter.candidate else _NO_CANDIDATES
     return Template(_text_of(RUN_FILE)).substitute(
         run_file=RUN_FILE,
-        dataset=starter.dataset,
-        about=f"{wanted.contract}: {starter.about}",
+        dataset=wanted.dataset,
+        about=f"{wanted.contract}: {wanted.about}",
         candidates=Template(candidates).substitute(candidate=candidate),
         judge=judge,
     )
+
+
+def _shipped(contract: ContractId) -> PurePath:
+    """The name of the shipped dataset of a contract."""
+    names = (PurePath(file.name) for file in files("assay.surfaces.cli").joinpath("starters").iterdir())
+    return next(name for name in names if name.stem == contract)
 
 
 def _text_of(name: str) -> str:
@@ -189,14 +199,14 @@ def _text_of(name: str) -> str:
 
 
 def _told(wanted: Wanted) -> list[str]:
-    dataset, settings = str(wanted.folder / wanted.starter.dataset), str(wanted.folder / RUN_FILE)
+    dataset, settings = str(wanted.folder / wanted.dataset), str(wanted.folder / RUN_FILE)
     width = max(map(len, (dataset, settings)))
     # Whoever named a real model hears first whether its key is there.
     is_scripted = not wanted.model or wanted.model.startswith(SCRIPTED)
     first = ("validate", dataset) if is_scripted else ("check", settings)
     commands = [shlex.join(("assay", *words)) for words in (first, ("run", settings), ("show", "latest"))]
     return [
-        printable(f"wrote  {dataset:<{width}}  a tiny dataset ({wanted.contract}): {wanted.starter.about}"),
+        printable(f"wrote  {dataset:<{width}}  a tiny dataset ({wanted.contract}): {wanted.about}"),
         printable(f"wrote  {settings:<{width}}  the settings of a run, with comments"),
         *(printable(f"{label:<6} {line}") for label, line in zip(("next", "", ""), commands, strict=True)),
     ]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import click
 import msgspec
 
 from assay import __version__, api
-from assay.core.case import ContractId
+from assay.core.contract import CONTRACTS
 from assay.core.errors import AssayError, SourceUnreadable, UsageProblem
 from assay.core.report import Report
 from assay.surfaces.cli import exits
@@ -31,7 +31,6 @@ from assay.surfaces.printable import printable
 from assay.surfaces.reporters import FORMATS, Settings, Tally
 from assay.surfaces.reporters.github import report_annotations
 
-CONTRACTS = ("auto", *get_args(ContractId))
 MOST_WORKERS = 2
 """More processes than this gain little: the document is split before, and the report written after."""
 ALIASES = {"console": "text"}
@@ -97,7 +96,7 @@ class Sources(msgspec.Struct, frozen=True):
     metavar="CONTRACT",
     default="auto",
     show_default=True,
-    help=f"The format of the files: {', '.join(CONTRACTS[1:])}, a plugin, or file.py:function.",
+    help=f"The format of the files: {', '.join(CONTRACTS)}, a plugin, or file.py:function.",
 )
 @click.option("--config", metavar="FILE", help="Settings in YAML or JSON: limits, speakers, tools, switches of the contracts.")
 @click.option(

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from assay import api
-from assay.core.case import BUILT_IN
+from assay.core.contract import BUILT_IN, CONTRACTS
 from assay.core.issue import CODES, Issue, Severity
 from assay.core.plan import OnInvalid
 from assay.core.report import Counts, Outcome, Report
@@ -21,17 +21,11 @@ from assay.surfaces.reporters.excerpts import Pointed, pointed
 from assay.surfaces.reporters.run_estimate import assumption_text, cost_text
 from assay.surfaces.reporters.run_numbers import dollars
 from assay.surfaces.reporters.selection import Alike, in_order, select
-from assay.surfaces.reporters.wording import OUTCOME_WORDS, counted, record_label
+from assay.surfaces.reporters.wording import OUTCOME_WORDS, counted, record_label, record_word
 
 SHOWN = 100
 """Issues that the page lists; all of them are counted."""
-CONTRACTS = (
-    ("auto", "recognise it"),
-    ("batch_v1", "batch_v1: one JSON document with records"),
-    ("legal_eval_v1", "legal_eval_v1: one JSON object in each line"),
-    ("golden_v1", "golden_v1: one JSON document with cases"),
-    ("conversation_v1", "conversation_v1: turns as JSON, lines or YAML"),
-)
+CHOICES = (("auto", "recognise it"), *((name, f"{name}: {contract.written_as}") for name, contract in CONTRACTS.items()))
 _OUTCOMES: dict[Outcome, Kind] = {"accepted": "good", "accepted_with_record_errors": "warn", "rejected": "bad"}
 _Model = Annotated[str, Meta(max_length=256)]
 _Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
@@ -142,7 +136,7 @@ def validate_page(contract: str, max_bytes: int, *, problem: str = "", hint: str
     """The form; a problem is told above it."""
     return ValidatePage(
         contract=contract,
-        contracts=CONTRACTS,
+        contracts=CHOICES,
         max_bytes=max_bytes,
         limit=figures.size(max_bytes),
         problem=problem[:1].upper() + problem[1:],
@@ -248,7 +242,7 @@ def with_report(page: DraftPage, examined: Examined) -> DraftPage:
 
 def _reason(examined: Examined) -> str:
     counts = examined.counts
-    unit = "turn" if examined.contract == "conversation_v1" else "record"
+    unit = record_word(examined.contract)
     if examined.outcome == "accepted":
         return f"All {counted(counts.total_records, unit)} are as {examined.contract} wants them."
     if examined.outcome == "rejected":

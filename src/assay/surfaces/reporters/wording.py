@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+from assay.core.contract import CONTRACTS
 from assay.core.issue import Issue
 from assay.core.report import Outcome, Report
 from assay.surfaces.reporters.settings import Change
@@ -105,10 +106,15 @@ def contract_name(report: Report) -> str:
     return report.contract or "unknown contract"
 
 
+def record_word(contract: str | None) -> str:
+    """What the records of a contract are called, ours or a plugin's."""
+    return CONTRACTS[contract].record_word if contract is not None and contract in CONTRACTS else "record"
+
+
 def record_counts(report: Report) -> str:
     """`12 records`, `9 of 12 records accepted`; the records of a conversation are turns."""
     counts = report.counts
-    records = counted(counts.total_records, "turn" if report.contract == "conversation_v1" else "record")
+    records = counted(counts.total_records, record_word(report.contract))
     if counts.accepted_records == counts.total_records:
         return records
     return f"{counts.accepted_records:,} of {records} accepted"

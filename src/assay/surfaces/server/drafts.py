@@ -8,7 +8,7 @@ import msgspec
 
 from assay import api
 from assay.core.errors import RunNotFound
-from assay.surfaces.server.queries import Contract
+from assay.surfaces.server.queries import ContractChoice
 from assay.surfaces.server.spool import Spooled
 
 KEPT_SECONDS = 3600.0
@@ -28,7 +28,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """As the owner calls it."""
     name: str
     """As the dataset is called where its contract gives it no id."""
-    contract: Contract
+    contract: ContractChoice
     spooled: Spooled
     at: float
 

@@ -6,12 +6,13 @@ import msgspec
 from litestar import Request
 from msgspec import Meta, inspect
 
+from assay.core.contract import ContractId
 from assay.core.plan import CriterionName, OnInvalid, ProfileId
 from assay.core.record_query import VALID, RecordSearch
 from assay.core.run_state import State
 from assay.surfaces.server.errors import Refusal
 
-Contract = Literal["batch_v1", "golden_v1", "legal_eval_v1", "conversation_v1", "auto"]
+ContractChoice = Literal[ContractId, "auto"]
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 Rate = Annotated[float, Meta(ge=0, le=1)]
 ModelName = Annotated[str, Meta(min_length=1, max_length=256)]
@@ -36,13 +37,13 @@ class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CheckQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a dataset is validated."""
 
-    contract: Annotated[Contract, _says("The contract of the body; `auto` recognises it.")] = "batch_v1"
+    contract: Annotated[ContractChoice, _says("The contract of the body; `auto` recognises it.")] = "batch_v1"
 
 
 class SubmitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of a run, over the operator's defaults."""
 
-    contract: Annotated[Contract, _says("The contract of the body; `auto` recognises it.")] = "batch_v1"
+    contract: Annotated[ContractChoice, _says("The contract of the body; `auto` recognises it.")] = "batch_v1"
     name: Annotated[DatasetName | None, _says("What the dataset is called, where its contract gives it no id.")] = None
     model: Annotated[ModelName | None, _says("The candidate, as `provider/model`.")] = None
     judge: Annotated[tuple[ModelName, ...], _says("A judge, as `provider/model`; several vote.")] = ()

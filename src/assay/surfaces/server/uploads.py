@@ -3,43 +3,44 @@
 from collections.abc import AsyncIterator
 from email.message import Message
 from pathlib import Path
+from typing import get_args
 
 from litestar.types import Receive
 
+from assay.core.contract import CONTRACTS, Format
 from assay.surfaces.server.errors import Refusal
-from assay.surfaces.server.queries import AnyRequest, Contract
+from assay.surfaces.server.queries import AnyRequest, ContractChoice
 from assay.surfaces.server.spool import Spooled, spool, too_large
 
 LINES = ("application/x-ndjson", "application/jsonl", "application/jsonlines")
 YAML = ("application/yaml", "application/x-yaml")
 _ENDINGS = {"application/json": ".json", **dict.fromkeys(LINES, ".jsonl"), **dict.fromkeys(YAML, ".yaml")}
-_MEDIA_TYPES: dict[Contract, tuple[str, ...]] = {
-    "batch_v1": ("application/json",),
-    "golden_v1": ("application/json",),
-    "legal_eval_v1": ("application/json", *LINES),
-    "conversation_v1": ("application/json", *LINES, *YAML),
-    "auto": ("application/json", *LINES, *YAML),
-}
 
 
 class ClientGone(Exception):
     """The client closed the connection before its body was whole; there is nobody to answer."""
 
 
-def ending_of(request: AnyRequest, contract: Contract) -> str:
+def media_types(contract: ContractChoice) -> tuple[str, ...]:
+    """The content types of a dataset of that contract; lines may also be called JSON."""
+    formats = get_args(Format) if contract == "auto" else CONTRACTS[contract].formats
+    return ("application/json", *(LINES if "jsonl" in formats else ()), *(YAML if "yaml" in formats else ()))
+
+
+def ending_of(request: AnyRequest, contract: ContractChoice) -> str:
     """The ending of a file with such a body; raises Refusal for another content type than the contract's."""
     header = Message()
     header["content-type"] = request.headers.get("content-type", "")
     media_type = header.get_content_type() if header["content-type"] else ""
     charsets = {str(value).lower() for name, value in header.get_params([]) if name.lower().startswith("charset")}
-    if media_type not in _MEDIA_TYPES[contract] or not charsets <= {"utf-8", "utf8"}:
+    if media_type not in media_types(contract) or not charsets <= {"utf-8", "utf8"}:
         raise Refusal(
             415,
-            f"the content type must be {' or '.join(_MEDIA_TYPES[contract])}, in UTF-8",
+            f"the content type must be {' or '.join(media_types(contract))}, in UTF-8",
             details={"given": header["content-type"][:200]},
         )
-    # Rows of legal_eval_v1 are lines, whatever the content type of the request.
-    return ".jsonl" if contract == "legal_eval_v1" else _ENDINGS[media_type]
+    is_lines = contract != "auto" and CONTRACTS[contract].is_lines
+    return ".jsonl" if is_lines else _ENDINGS[media_type]
 
 
 async def spool_body(request: AnyRequest, path: Path, *, limit: int) -> Spooled:
