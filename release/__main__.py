@@ -1,4 +1,4 @@
-"""`make release`: build, compare, look inside, install, try out, list, audit; then fill dist/ and say what was proven."""
+"""`make release`: build, compare, look inside, audit, install, try out, list; then fill dist/ and say what was proven."""
 
 import argparse
 import datetime
@@ -19,6 +19,7 @@ from release.report import Evidence, not_proven, proven
 from release.sbom import write_sbom
 
 ROOT = Path(__file__).parent.parent
+DIST = ROOT / "dist"
 LANGUAGE = "Programming Language :: Python :: "
 
 
@@ -31,6 +32,8 @@ def main() -> None:
         "--pythons", nargs="*", default=[], metavar="PYTHON", help="interpreters to try the wheel with besides this one"
     )
     options = parser.parse_args()
+    # What lies there is of another release, and must not be taken for this one if it fails.
+    shutil.rmtree(DIST, ignore_errors=True)
     try:
         with tempfile.TemporaryDirectory(prefix="assay-release-") as scratch:
             _release(Path(scratch).resolve(), options.pythons)
@@ -46,13 +49,13 @@ def _release(scratch: Path, pythons: list[str]) -> None:
         metadata = check_metadata(built)
         version = str(metadata.version)
         rehearsal = is_rehearsal(built.tree, version)
+    with _saying("Looking for known vulnerabilities"):
+        audited = audit(sorted((built.tree / "requirements").glob("*.txt")), today=datetime.datetime.now(datetime.UTC).date())
     supported = [line.removeprefix(LANGUAGE) for line in metadata.classifiers or [] if line.startswith(f"{LANGUAGE}3.")]
     tried = _try_out(built, scratch, version=version, pythons=find_interpreters(pythons, supported))
     with _saying("Writing the bill of materials"):
         sbom = scratch / f"assay-{version}.cdx.json"
         distributions = write_sbom(tried[0], built.commit, sbom)
-    with _saying("Looking for known vulnerabilities"):
-        audited = audit(sorted((built.tree / "requirements").glob("*.txt")), today=datetime.datetime.now(datetime.UTC).date())
     evidence = Evidence(
         built=built,
         version=version,
@@ -64,7 +67,7 @@ def _release(scratch: Path, pythons: list[str]) -> None:
         distributions=distributions,
         audit=audited,
     )
-    _report(evidence, _publish([built.wheel, built.sdist, sbom], ROOT / "dist"))
+    _report(evidence, _publish([built.wheel, built.sdist, sbom], DIST))
 
 
 def _try_out(built: Built, scratch: Path, *, version: str, pythons: dict[str, Path]) -> list[Installed]:
@@ -83,8 +86,7 @@ def _try_out(built: Built, scratch: Path, *, version: str, pythons: dict[str, Pa
 
 
 def _publish(files: list[Path], folder: Path) -> list[Path]:
-    """Put the files into an empty folder, beside the list of their hashes."""
-    shutil.rmtree(folder, ignore_errors=True)
+    """Put the files into a new folder, beside the list of their hashes."""
     folder.mkdir()
     kept = [Path(shutil.copy(path, folder)) for path in files]
     sums = "".join(f"{digest(path)}  {path.name}\n" for path in sorted(kept))
