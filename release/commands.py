@@ -20,18 +20,15 @@ def surroundings(**others: str) -> dict[str, str]:
 
 
 def call(command: Sequence[str | Path], *, folder: Path, variables: Mapping[str, str] | None = None, umask: int = -1) -> str:
-    """What a program printed; raises ReleaseProblem with all of it unless it ends with 0."""
+    """What a program printed; raises ReleaseProblem with all of it unless it ends with 0, or if there is no such program."""
     environment = surroundings(**(variables or {}))
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=environment,
-        umask=umask,
-        check=False,
-        encoding="utf-8",
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    pipe, both = subprocess.PIPE, subprocess.STDOUT
+    try:
+        done = subprocess.run(
+            command, cwd=folder, env=environment, umask=umask, check=False, encoding="utf-8", stdout=pipe, stderr=both
+        )
+    except OSError as problem:
+        raise ReleaseProblem(f"{command[0]} could not be started: {problem.strerror}") from problem
     if done.returncode:
         raise ReleaseProblem(f"{' '.join(map(str, command))}\nended with {done.returncode}:\n{done.stdout.rstrip()}")
     return done.stdout

@@ -97,7 +97,7 @@ def _pip(python: Path) -> list[str | Path]:
 def _version(python: str | Path) -> str | None:
     try:
         said = call([python, "-c", ASK_VERSION], folder=Path.cwd()).strip()
-    except (ReleaseProblem, OSError):
+    except ReleaseProblem:
         # A name on the search path may be a stub that stands for an interpreter which is not there.
         return None
     return said if re.fullmatch(r"\d+\.\d+", said) else None

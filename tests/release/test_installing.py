@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from release.building import Built, digest
-from release.commands import ReleaseProblem
+from release.commands import ReleaseProblem, call
 from release.installing import Archive, Installed, find_interpreters, install, show_demo
 from release.sbom import write_sbom
 from tests.release.projects import COMMIT, FILES, build_once, write_project
@@ -59,6 +59,11 @@ def test_an_interpreter_that_does_not_start_is_passed_over_unless_it_is_named() 
     assert list(find_interpreters([], ["3.99"])) == [f"{sys.version_info.major}.{sys.version_info.minor}"]
     with pytest.raises(ReleaseProblem, match=r"there is no interpreter 'python3\.99'"):
         find_interpreters(["python3.99"], [])
+
+
+def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ReleaseProblem, match="no-such-program could not be started"):
+        call(["no-such-program"], folder=tmp_path)
 
 
 def test_a_bill_of_materials_is_the_same_for_the_same_commit(built: Built, installed: Installed, tmp_path: Path) -> None:
