@@ -37,7 +37,7 @@ format: $(VENV)/dev.stamp ## Format the code and mend what ruff can mend
 bench: $(VENV)/dev.stamp ## Measure validation and runs beside other tools (ARGS="run --quick" for a part of it)
 	$(RUN) bench $(ARGS)
 
-bench-peers: $(VENV)/dev.stamp ## Install five other frameworks below bench/environments and measure the same job with all (about an hour; ARGS=--quick)
+bench-peers: $(VENV)/dev.stamp ## Install five other frameworks below bench/environments and measure the same job with all (about 90 minutes; ARGS=--quick)
 	$(RUN) bench peers $(ARGS)
 
 stats: $(VENV)/dev.stamp ## Simulate how often every interval holds the truth and every test cries wolf (about 7 minutes)

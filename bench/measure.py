@@ -112,4 +112,4 @@ def _environ() -> dict[str, str]:
 def _last_line(printed: Any) -> str:
     printed.seek(0)
     lines = printed.read().decode("utf-8", "replace").strip().splitlines()
-    return str(lines[-1])[:REASON_LENGTH] if lines else ""
+    return str(lines[-1]).strip()[:REASON_LENGTH] if lines else ""
