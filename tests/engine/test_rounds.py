@@ -44,3 +44,10 @@ def test_a_judge_that_is_lost_for_good_takes_no_round_from_the_others(tmp_path: 
     lines = [json.loads(line) for line in (folders.sealed / "attempt_logs.jsonl").read_text().splitlines()]
     found = [(line["call_id"], line["record_attempt"]) for line in lines if line["index"] == 0]
     assert found == [("candidate", 3), (f"judge:rubric@{LOST}", 3), (f"judge:rubric@{OTHER}", 3)]
+
+
+def test_a_clock_that_was_set_back_makes_no_wait_longer(tmp_path: Path) -> None:
+    world = World(0)
+    folders = begun(tmp_path, attempt("candidate", stage="candidate", round=1, started_at=9e9, error_code="timeout", wait_s=2.0))
+    drive(folders, Surroundings(environ={}, stopwatch=world.clock.time, loop=lambda: VirtualLoop(world)))
+    assert world.clock.now < 60

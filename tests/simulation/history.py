@@ -45,6 +45,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 
     how: str
     """`killed`, `store`, `stopped`, `done`, or what went wrong."""
+    begun: float
     at: float
     look: Look
 
@@ -115,8 +116,9 @@ class _Stage:
     def endings(self) -> Iterator[Ending]:
         """Live one life after the other until the run is sealed; the last life is one in which nothing is in its way."""
         for life in (*self._scenario.lives, Life()):
+            begun = self._world.clock.now
             how = self._live(life)
-            yield Ending(how=how, at=self._world.clock.now, look=_look(self.folders))
+            yield Ending(how=how, begun=begun, at=self._world.clock.now, look=_look(self.folders))
             self._world.clock.now += life.pause
             # Where files could not be removed, whoever repeats the command removes them.
             if how not in ("killed", "store", "stopped") and not (life.file_fault and self.folders.active.exists()):

@@ -175,7 +175,7 @@ def _lives(chance: random.Random) -> tuple[Life, ...]:
 
 def _life(chance: random.Random) -> Life:
     pause, jump = chance.choice((0.0, 1.0, 30.0, 4000.0)), 0.0
-    if chance.random() < 0.1:
+    if chance.random() < 0.2:
         jump = chance.choice((-3600.0, -1.5, 3600.0, 86_400.0))
     # Small numbers are likelier, but every size occurs: most lives are short, and few are long.
     moment = int(2 ** chance.uniform(0, 9))

@@ -323,8 +323,8 @@ class _Drive:
     async def _wait_out(self) -> None:
         """A record that was between two rounds when its run was interrupted waits for the rest of the time."""
         if self._failures:
-            ends = (failed.started_at + failed.latency_ms / 1000 + (failed.wait_s or 0.0) for failed in self._failures)
-            await self._pause(max(ends) - self._room.clock(), [failed.model for failed in self._failures])
+            now = self._room.clock()
+            await self._pause(max(_rest(failed, now) for failed in self._failures), [failed.model for failed in self._failures])
 
     async def _pause(self, seconds: float, models: Iterable[str]) -> None:
         """Between two rounds the record holds no slot; a stop ends the wait, and so does a provider that takes no more calls."""
@@ -466,6 +466,12 @@ class _Drive:
             retry_after=failure.retry_after,
             wait_s=self._wait_before_next(failure),
         )
+
+
+def _rest(failed: Attempt, now: float) -> float:
+    """What is left of the wait after a failed attempt; a clock that was set back since then makes it no longer than it was."""
+    wait = failed.wait_s or 0.0
+    return min(wait, failed.started_at + failed.latency_ms / 1000 + wait - now)
 
 
 def _check_machine(problem: Exception) -> None:
