@@ -26,6 +26,8 @@ from tests.simulation.store import Disk, SimulatedFolders
 from tests.simulation.world import Call, Killed, World
 
 RUN_ID = "sim"
+UNFINISHED = ("killed", "store", "stopped", "cut off")
+"""Ends of a process after which another one goes on with the run."""
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +46,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """How one process ended."""
 
     how: str
-    """`killed`, `store`, `stopped`, `done`, or what went wrong."""
+    """One of UNFINISHED, `done`, or what went wrong."""
     begun: float
     at: float
     look: Look
@@ -121,7 +123,7 @@ class _Stage:
             yield Ending(how=how, begun=begun, at=self._world.clock.now, look=_look(self.folders))
             self._world.clock.now += life.pause
             # Where files could not be removed, whoever repeats the command removes them.
-            if how not in ("killed", "store", "stopped") and not (life.file_fault and self.folders.active.exists()):
+            if how not in UNFINISHED and not (life.file_fault and self.folders.active.exists()):
                 return
 
     def _live(self, life: Life) -> str:
@@ -142,7 +144,8 @@ class _Stage:
             is_expected = life.fault is not None or life.file_fault is not None
             return "store" if is_expected else f"nothing was wrong with the store, and yet: {problem}"
         except Interrupted:
-            return "stopped" if life.drained_after is not None else "nobody stopped the run, and yet it was interrupted"
+            world.note("interrupted")
+            return self._interrupted(life)
         except Standstill:
             return "everybody waits, and nobody will ever wake them"
         except AssayError as problem:
@@ -151,6 +154,12 @@ class _Stage:
             self.problems += [problem for loop in self._loops for problem in loop.problems]
             self._loops.clear()
         return "done"
+
+    def _interrupted(self, life: Life) -> str:
+        if life.drained_after is not None:
+            return "stopped"
+        # The first signal lets calls come to their end, the second does not.
+        return "cut off" if life.signals else "nobody stopped the run, and yet it was interrupted"
 
     def _go_on(self, surroundings: Surroundings) -> None:
         """Start the run or go on with it, as whoever repeats the same command does."""
@@ -168,6 +177,7 @@ class _Stage:
             stopwatch=world.clock.time,
             chance=world.jitter.random,
             loop=partial(self._loop, life),
+            takes_signals=bool(life.signals),
             is_stopping=None if end is None else lambda: world.clock.now >= end,
         )
 
@@ -178,6 +188,8 @@ class _Stage:
         cancel_at = self._scenario.cancel_at
         if cancel_at is not None and world.cancelled_at is None:
             loop.call_at(cancel_at, self._cancel)
+        for seconds in life.signals:
+            loop.call_later(seconds, loop.interrupt)
         if life.jump:
             loop.call_later(2.5, self._jump, life.jump)
         return loop

@@ -20,7 +20,7 @@ LOOK = 1.0
 MOMENT = 1e-4
 ROUNDED = 0.003
 """Seconds by which times in artifacts are rounded."""
-_LOSING = ("killed", "store")
+_LOSING = ("killed", "store", "cut off")
 """Ends of processes that lose what is in flight."""
 
 

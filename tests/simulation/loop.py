@@ -1,6 +1,7 @@
 """An event loop whose time is virtual: when nothing is left to be done now, it is at once the time of the next timer."""
 
 import asyncio
+import signal
 import socket
 from collections.abc import Callable
 from functools import partial
@@ -42,6 +43,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._network = network
         self._thread_seconds = thread_seconds
         self._busy_until: dict[Any, float] = {}
+        self._on_signal: dict[int, Callable[[], Any]] = {}
         self._selector = _NoSelector(world)
         self.set_exception_handler(self._on_problem)
         self.problems: list[str] = []
@@ -70,6 +72,20 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """A connection into the simulated network; raises OSError where it gives none."""
         assert self._network is not None, "this loop has no network"
         return await self._network.connect(self, protocol_factory)
+
+    def add_signal_handler(self, sig: int, callback: Callable[..., Any], *args: Any) -> None:
+        """Who is told of a signal."""
+        self._on_signal[sig] = partial(callback, *args)
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        """Nobody is told any more."""
+        return self._on_signal.pop(sig, None) is not None
+
+    def interrupt(self) -> None:
+        """Somebody presses Ctrl-C; where nobody listens for it, nothing happens."""
+        if signal.SIGINT in self._on_signal and not self._world.is_dead:
+            self._world.note("signal")
+            self._on_signal[signal.SIGINT]()
 
     def _on_problem(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         if not self._world.is_dead:

@@ -41,6 +41,8 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
     fault: Fault | None = None
     drained_after: float | None = None
     """Virtual seconds after which somebody stops it."""
+    signals: tuple[float, ...] = ()
+    """Virtual seconds after which somebody presses Ctrl-C."""
     file_fault: int | None = None
     """The file operation that fails."""
     pause: float = 0.0
@@ -179,7 +181,7 @@ def _life(chance: random.Random) -> Life:
         jump = chance.choice((-3600.0, -1.5, 3600.0, 86_400.0))
     # Small numbers are likelier, but every size occurs: most lives are short, and few are long.
     moment = int(2 ** chance.uniform(0, 9))
-    match chance.choice(("kill", "kill", "kill", "fault", "fault", "torn", "file", "drain")):
+    match chance.choice(("kill", "kill", "kill", "fault", "fault", "torn", "file", "drain", "signals")):
         case "kill":
             return Life(deadly=moment, pause=pause, jump=jump)
         case "fault":
@@ -188,6 +190,9 @@ def _life(chance: random.Random) -> Life:
             return Life(fault=Fault(max(1, moment // 4), "torn"), pause=pause, jump=jump)
         case "file":
             return Life(file_fault=max(1, moment // 8), pause=pause, jump=jump)
+        case "signals":
+            first = chance.expovariate(0.2)
+            return Life(signals=(first, first + chance.expovariate(1.0)), pause=pause, jump=jump)
         case _:
             return Life(drained_after=chance.expovariate(0.2), pause=pause, jump=jump)
 
