@@ -2,9 +2,9 @@
 
 import difflib
 from collections.abc import Collection, Iterator
-from importlib import metadata
+from importlib import import_module
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
@@ -12,6 +12,9 @@ from assay.core.errors import UsageProblem
 from assay.core.foreign import ForeignCode, ForeignFailure
 from assay.core.plan import PluginKind, PluginPlan
 from assay.core.plugin import Plugin, is_reference, loaded_plugin, referred_plugin, uncomparable
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 GROUPS: dict[PluginKind, str] = {
     "grader": "assay.graders",
@@ -56,7 +59,7 @@ def declared_plugins() -> Iterator[Declared]:
     """Everything that installed distributions declare, in the order of kinds and names."""
     seen: set[str] = set()
     found: list[Declared] = []
-    for distribution in metadata.distributions():
+    for distribution in _metadata().distributions():
         try:
             with ForeignCode():
                 text = distribution.read_text("entry_points.txt") or ""
@@ -71,7 +74,7 @@ def declared_plugins() -> Iterator[Declared]:
     return iter(sorted(found, key=lambda plugin: (KINDS.index(plugin.kind), plugin.name, plugin.distribution)))
 
 
-def _declared_by(distribution: metadata.Distribution, name: str) -> list[Declared]:
+def _declared_by(distribution: "Distribution", name: str) -> list[Declared]:
     """What one distribution declares; where that cannot be read, one entry for each kind says so, and all others are found."""
     kinds = {group: kind for kind, group in GROUPS.items()}
     version = distribution.metadata["Version"] or ""
@@ -139,7 +142,13 @@ def reopened(plan: PluginPlan) -> Plugin:
 
 
 def _version_of(distribution: str) -> str:
+    metadata = _metadata()
     try:
         return metadata.version(distribution) if distribution else ""
     except metadata.PackageNotFoundError:
         return "none"
+
+
+def _metadata() -> Any:
+    """What knows the installed distributions; it takes the parsers of e-mail and zip files along, which few runs need."""
+    return import_module("importlib.metadata")
