@@ -28,7 +28,7 @@ SAYS_NOTHING = re.compile("utils?|helpers?|common|misc|base|manager|service|hand
 DOOR = {
     *("validate", "stream", "ValidationConfig", "Case", "Issue", "Report", "AssayError", "UsageProblem", "SourceUnreadable"),
     *("run", "run_async", "open_run", "Run", "RunRequest", "RunResult", "Client", "AsyncClient", "ServerProblem"),
-    *("convert", "Ask", "GradingFailure", "Judgement", "Message", "ModelFailure", "Reply"),
+    *("convert", "Ask", "GradingFailure", "Judgement", "Message", "ModelFailure", "Reply", "Usage"),
 }
 NOT_OURS = re.compile(
     r"(^|/)(\.git|\.venv|\.assay|__pycache__|\.hypothesis|\.\w+_cache|bench/(files|results|environments)|demo-runs|dist)(/|$)"

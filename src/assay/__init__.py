@@ -7,7 +7,7 @@ from assay.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from assay.api import AsyncClient, Client, RunRequest, ValidationConfig, convert, stream
-    from assay.core.ask import Ask, ModelFailure, Reply
+    from assay.core.ask import Ask, ModelFailure, Reply, Usage
     from assay.core.case import Case, Message
     from assay.core.errors import AssayError, ServerProblem, SourceUnreadable, UsageProblem
     from assay.core.issue import Issue
@@ -43,6 +43,7 @@ _HOMES = {
     "AssayError": "assay.core.errors",
     "ServerProblem": "assay.core.errors",
     "SourceUnreadable": "assay.core.errors",
+    "Usage": "assay.core.ask",
     "UsageProblem": "assay.core.errors",
 }
 
@@ -64,6 +65,7 @@ __all__ = [
     "RunResult",
     "ServerProblem",
     "SourceUnreadable",
+    "Usage",
     "UsageProblem",
     "ValidationConfig",
     "convert",

@@ -21,6 +21,7 @@ __all__ = [
     "ScriptedModel",
     "StubProvider",
     "StubReply",
+    "StubRequest",
     "example_dataset",
     "named_script",
 ]
@@ -46,16 +47,20 @@ class StubRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 StubAnswer = str | StubReply
 StubScript = Callable[[StubRequest], StubAnswer]
+StubAnswers = str | Sequence[StubAnswer] | StubScript
+StubWrap = Callable[[StubRequest, str], Any]
 
 
 class StubProvider:
     """A provider on loopback that speaks chat completions, responses and messages, for the time of a `with` block.
 
-    It answers with a text, with the texts of a list in their order, or with what a function makes of the request.
+    It answers with a text, with the texts of a list in their order, or with what a function makes of the request. `wrap` makes the
+    body of a reply of a request and its answer, for an API that the stub does not speak itself.
     """
 
-    def __init__(self, answers: str | Sequence[StubAnswer] | StubScript = "The answer is 4.") -> None:
+    def __init__(self, answers: StubAnswers = "The answer is 4.", *, wrap: StubWrap | None = None) -> None:
         self._script = _stub_script(answers)
+        self._wrap = wrap
         self._lock = threading.Lock()
         self.requests: list[StubRequest] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _exchange_for(self))
@@ -71,7 +76,10 @@ class StubProvider:
         with self._lock:
             self.requests.append(request)
             said = self._script(request)
-        return said if isinstance(said, StubReply) else StubReply(body=_completion(request, said))
+        if isinstance(said, StubReply):
+            return said
+        wrap = self._wrap or _wrap_for(request.path)
+        return _nothing_at(request.path) if wrap is None else StubReply(body=wrap(request, said))
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
@@ -89,7 +97,7 @@ def example_dataset(contract: ContractId) -> bytes:
     return json.dumps(_EXAMPLES[contract], indent=2).encode()
 
 
-def _stub_script(answers: str | Sequence[StubAnswer] | StubScript) -> StubScript:
+def _stub_script(answers: StubAnswers) -> StubScript:
     if isinstance(answers, str):
         return lambda _: answers
     if callable(answers):
@@ -103,10 +111,16 @@ def _exchange_for(provider: StubProvider) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
 
+        def do_GET(self) -> None:
+            is_list = self.path.partition("?")[0].endswith("/models")
+            self._send(StubReply(body={"data": []}) if is_list else _nothing_at(self.path))
+
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            reply = provider.answer(StubRequest(path=self.path, headers=headers, body=json.loads(body)))
+            self._send(provider.answer(StubRequest(path=self.path, headers=headers, body=json.loads(body))))
+
+        def _send(self, reply: StubReply) -> None:
             sent = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
             self.send_response(reply.status)
             for name, value in {"Content-Type": "application/json", "Content-Length": str(len(sent)), **reply.headers}.items():
@@ -120,27 +134,38 @@ def _exchange_for(provider: StubProvider) -> type[BaseHTTPRequestHandler]:
     return Exchange
 
 
+def _wrap_for(path: str) -> StubWrap | None:
+    return next((wrap for end, wrap in _WRAPS.items() if path.partition("?")[0].endswith(end)), None)
+
+
+def _nothing_at(path: str) -> StubReply:
+    return StubReply(status=404, body={"error": {"message": f"the stub has nothing at {path}"}})
+
+
 def _completion(request: StubRequest, text: str) -> dict[str, Any]:
-    """The text as the API of the request's path would wrap it."""
-    model = request.body.get("model", "stub") if isinstance(request.body, dict) else "stub"
-    if request.path.endswith("/messages"):
-        usage = {"input_tokens": 40, "output_tokens": 12}
-        return {
-            "id": "msg_stub",
-            "model": model,
-            "content": [{"type": "text", "text": text}],
-            "stop_reason": "end_turn",
-            "usage": usage,
-        }
-    usage = {"prompt_tokens": 40, "completion_tokens": 12, "total_tokens": 52}
-    if request.path.endswith("/responses"):
-        usage = {"input_tokens": 40, "output_tokens": 12, "total_tokens": 52}
-        output = [{"type": "message", "content": [{"type": "output_text", "text": text}]}]
-        return {"id": "resp_stub", "model": model, "status": "completed", "output": output, "usage": usage}
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-    return {"id": "chatcmpl-stub", "model": model, "choices": [choice], "usage": usage}
+    usage = {"prompt_tokens": 40, "completion_tokens": 12, "total_tokens": 52}
+    return {"id": "chatcmpl-stub", "model": _model(request), "choices": [choice], "usage": usage}
 
 
+def _response(request: StubRequest, text: str) -> dict[str, Any]:
+    output = [{"type": "message", "content": [{"type": "output_text", "text": text}]}]
+    usage = {"input_tokens": 40, "output_tokens": 12, "total_tokens": 52}
+    return {"id": "resp_stub", "model": _model(request), "status": "completed", "output": output, "usage": usage}
+
+
+def _message(request: StubRequest, text: str) -> dict[str, Any]:
+    content = [{"type": "text", "text": text}]
+    usage = {"input_tokens": 40, "output_tokens": 12}
+    return {"id": "msg_stub", "model": _model(request), "content": content, "stop_reason": "end_turn", "usage": usage}
+
+
+def _model(request: StubRequest) -> str:
+    return str(request.body.get("model", "stub")) if isinstance(request.body, dict) else "stub"
+
+
+_WRAPS: dict[str, StubWrap] = {"/chat/completions": _completion, "/responses": _response, "/messages": _message}
+"""How an answer is sent, by the end of the path that was asked."""
 _QUESTIONS = ("What is 2 + 2?", "What is 3 + 4?", "What is 9 - 4?", "What is 6 x 7?", "What is 8 / 2?")
 _ANSWERS = ("4", "7", "5", "42", "4")
 _PAIRS = tuple(zip(_QUESTIONS, _ANSWERS, strict=True))

@@ -1,10 +1,31 @@
 """The table of failures: statuses, words and waits."""
 
+import ast
+import re
 from email.utils import formatdate
+from pathlib import Path
 
 import pytest
 
-from assay.models.failures import Refusal, error_failure, exception_failure, parse_retry_after, status_failure
+from assay.core.ask import TRANSIENT_CODES, ModelFailure, Usage
+from assay.engine.running.batch_merge import UNANSWERED_MESSAGES
+from assay.models.failures import (
+    ERROR_WORDS,
+    EXCEPTION_CODES,
+    STATUS_CODES,
+    Refusal,
+    error_failure,
+    exception_failure,
+    parse_retry_after,
+    status_failure,
+)
+from assay.models.function import MODEL_ERROR
+from assay.testing import StubProvider, StubReply
+from tests.models.asking import class_of, plan_of, provider_of, reply_to
+
+ROOT = Path(__file__).parents[2]
+MODELS = ROOT / "src" / "assay" / "models"
+CODES_PAGE = ROOT / "docs" / "reference" / "failure-codes.md"
 
 
 @pytest.mark.parametrize(
@@ -99,3 +120,38 @@ def test_a_date_in_the_past_is_no_wait() -> None:
 )
 def test_an_exception_has_its_code(problem: Exception, code: str) -> None:
     assert exception_failure(problem, provider="p").code == code
+
+
+def said_in(module: Path) -> set[str]:
+    """The codes that a module writes out where a call fails."""
+    calls = [node for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    failures = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id in ("ModelFailure", "Broken")]
+    return {call.args[0].value for call in failures if isinstance(call.args[0], ast.Constant)}
+
+
+def test_the_reference_lists_every_code_and_which_are_tried_again() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| .* \| (yes|no) \|$", CODES_PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    written = set().union(*(said_in(module) for module in MODELS.glob("*.py")))
+    tables = {*STATUS_CODES.values(), *ERROR_WORDS.values(), *EXCEPTION_CODES.values(), MODEL_ERROR, "refused", "redirect_refused"}
+    assert {code for code, _ in rows} == written | tables | set(UNANSWERED_MESSAGES)
+    assert {code for code, answer in rows if answer == "yes"} == TRANSIENT_CODES
+
+
+def test_an_end_that_is_an_error_is_no_answer() -> None:
+    body = {"choices": [{"message": {"content": "half an ans"}, "finish_reason": "error"}]}
+    with StubProvider([StubReply(body=body)]) as stub, pytest.raises(ModelFailure) as caught:
+        reply_to(plan_of(provider_of("openai", stub.base_url)))
+    assert (caught.value.code, caught.value.is_transient) == ("internal_error", True)
+    assert caught.value.message == "the provider ended the reply with 'error'"
+
+
+def test_a_response_that_failed_is_no_answer() -> None:
+    output = [{"type": "message", "content": [{"type": "output_text", "text": "half an ans"}]}]
+    with StubProvider([StubReply(body={"status": "failed", "output": output})]) as stub:
+        assert class_of(plan_of(provider_of("openai_responses", stub.base_url))) == "internal_error"
+
+
+def test_tokens_are_added_up_where_a_provider_has_no_sum() -> None:
+    body = {"choices": [{"message": {"content": "4"}}], "usage": {"prompt_tokens": 40, "completion_tokens": 12}}
+    with StubProvider([StubReply(body=body)]) as stub:
+        assert reply_to(plan_of(provider_of("openai", stub.base_url))).usage == Usage(40, 12, 52)

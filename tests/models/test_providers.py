@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from assay.core.plan import ProviderPlan
+from assay.core.ask import ModelFailure
+from assay.core.plan import Parameters, ProviderPlan
 from assay.core.provider import PROVIDER_KINDS, PROVIDERS, ProviderKind, Vendor
 from assay.engine.planning.checkup import examine_keys, keyed_providers
 from assay.engine.planning.providers import provider_plan
@@ -17,7 +18,8 @@ from assay.models import check_models, load_provider
 from assay.models.address import request_addressing
 from assay.models.endpoint import provider_secrets, resolve_endpoint
 from assay.models.opening import Maker, Opening
-from tests.models.asking import KEY, ask_of, plan_of, provider_of
+from assay.testing import StubProvider, StubReply
+from tests.models.asking import KEY, ask_of, plan_of, provider_of, reply_to
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "run-file.md"
 VENDORS = {kind: row.vendor for kind, row in PROVIDERS.items() if row.vendor is not None}
@@ -109,3 +111,15 @@ def test_the_checkup_looks_for_its_key_and_asks_its_host(vendor: Vendor) -> None
 @pytest.mark.parametrize("vendor", VENDORS.values())
 def test_no_test_has_a_developers_key(vendor: Vendor) -> None:
     assert {vendor.key_variable, vendor.url_variable} & set(os.environ) == set()
+
+
+@each_vendor
+def test_what_is_sent_is_known_by_the_names_of_a_plan(kind: ProviderKind, vendor: Vendor) -> None:
+    wanted = {"temperature": 0.5, "top_p": 0.5, "max_tokens": 9}
+    with StubProvider(lambda _: StubReply(status=400)) as stub:
+        url = urlsplit(stub.base_url)._replace(path=urlsplit(vendor.url).path).geturl()
+        plan = plan_of(provider_of(kind, url), parameters=Parameters(**wanted))
+        with pytest.raises(ModelFailure):
+            reply_to(plan)
+    named = {PROVIDERS[kind].sent_names.get(name, name): value for name, value in stub.requests[0].body.items()}
+    assert wanted.items() <= named.items()

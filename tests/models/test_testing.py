@@ -1,5 +1,6 @@
 """What users' own tests may rely on."""
 
+import asyncio
 import json
 import urllib.error
 import urllib.request
@@ -8,6 +9,7 @@ import pytest
 
 import assay
 from assay.core.contract import ContractId
+from assay.models.reaching import ask_for_models
 from assay.testing import StubProvider, StubReply, StubRequest, example_dataset
 from tests.models.asking import ask_of, plan_of, provider_of, reply_to
 
@@ -49,3 +51,25 @@ def test_a_stub_remembers_its_requests() -> None:
     request = stub.requests[0]
     assert (request.path, request.headers["content-type"]) == ("/v1/chat/completions", "application/json")
     assert json.dumps(request.body["messages"]) == '[{"role": "user", "content": "hello"}]'
+
+
+def test_a_stub_has_nothing_at_a_path_that_it_does_not_know() -> None:
+    with StubProvider() as stub:
+        request = urllib.request.Request(f"{stub.base_url}/chat", data=b"{}")
+        with pytest.raises(urllib.error.HTTPError, match="404") as caught:
+            urllib.request.urlopen(request)
+        assert json.load(caught.value) == {"error": {"message": "the stub has nothing at /v1/chat"}}
+
+
+def test_a_stub_speaks_what_it_is_told_to_speak() -> None:
+    def wrap(request: StubRequest, text: str) -> dict[str, str]:
+        return {"said": text, "at": request.path}
+
+    with StubProvider("4", wrap=wrap) as stub, urllib.request.urlopen(f"{stub.base_url}/generate", data=b"{}") as reply:
+        assert json.load(reply) == {"said": "4", "at": "/v1/generate"}
+
+
+def test_a_stub_has_a_list_of_models_for_the_checkup() -> None:
+    with StubProvider() as stub:
+        reached = asyncio.run(ask_for_models(provider_of("openai", stub.base_url), environ={}))
+    assert (reached.status, reached.problem) == (200, "")

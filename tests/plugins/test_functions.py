@@ -1,5 +1,6 @@
 """Plain functions as models and graders of a run."""
 
+import json
 import math
 import subprocess
 import sys
@@ -335,3 +336,57 @@ def test_parameters_for_a_function_are_refused_rather_than_dropped(tmp_path: Pat
     run_file.write_text(f"candidates: [{candidate}]\ngrader: tests.plugins.functions:is_reference\n", encoding="utf-8")
     with pytest.raises(PlanProblems, match="is a function, which gets no parameters"):
         _run_file(run_file, words(tmp_path))
+
+
+def test_no_parameters_are_stated_that_a_function_never_got(tmp_path: Path) -> None:
+    result = run_words(tmp_path, 1, model=last_word, grader=is_reference)
+    manifest = assay.open_run(result.run_dir).manifest
+    assert manifest["plan"]["candidate"]["parameters"] == {"temperature": None}
+    assert (manifest["temperature"], manifest["max_new_tokens"]) == (None, None)
+
+
+def test_a_golden_run_over_a_function_states_the_limit_of_its_contract_in_its_own_document_alone(tmp_path: Path) -> None:
+    golden = write_golden(tmp_path / "golden.json")
+    (result,) = assay.run(golden, model=last_word, judge="scripted/judge-5", runs_dir=str(tmp_path / "runs"))
+    folder = Path(result.run_dir)
+    parameters = json.loads((folder / "eval_results.json").read_bytes())["parameters"]
+    assert (parameters["temperature"], parameters["max_tokens"]) == (None, 4096)
+    assert json.loads((folder / "run_manifest.json").read_bytes())["max_new_tokens"] is None
+
+
+def test_usage_of_a_function_is_counted(tmp_path: Path) -> None:
+    told = assay.Reply(text="word0", usage=assay.Usage(input_tokens=40, output_tokens=12))
+    (attempt, *_) = attempts(run_words(tmp_path, 1, model=lambda _: told, grader=is_reference))
+    assert (attempt["input_tokens"], attempt["output_tokens"]) == (40, 12)
+
+
+def test_a_budget_over_functions_alone_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PlanProblems, match=r"max_cost cannot be kept: the price of 'function/.*last_word' is not known"):
+        run_words(tmp_path, model=last_word, grader=is_reference, max_cost=0.01)
+
+
+def function_with_key(folder: Path) -> Path:
+    """A run file whose function is said to use a key."""
+    (folder / "mine.py").write_text(
+        "import os\n\ndef answer(prompt):\n    raise ValueError('bad key ' + os.environ['MINE_KEY'])\n", encoding="utf-8"
+    )
+    run_file = folder / "run.yaml"
+    run_file.write_text(
+        "candidates: ['function/mine.py:answer']\ngrader: tests.plugins.functions:is_reference\n"
+        "providers: [{name: function, key_variable: MINE_KEY}]\n",
+        encoding="utf-8",
+    )
+    return run_file
+
+
+def test_the_key_of_a_function_is_looked_for_before_the_run(tmp_path: Path) -> None:
+    with pytest.raises(PlanProblems, match="MINE_KEY with the key of provider 'function' is not set"):
+        _run_file(function_with_key(tmp_path), words(tmp_path))
+
+
+def test_the_key_of_a_function_is_kept_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINE_KEY", "plain-words-of-a-key")
+    (result,) = _run_file(function_with_key(tmp_path), words(tmp_path))
+    kept = [path for path in Path(result.run_dir).rglob("*") if path.is_file()]
+    assert [path.name for path in kept if b"plain-words-of" in path.read_bytes()] == []
+    assert b"mine.py:answer' raised ValueError: bad key" in (Path(result.run_dir) / "attempt_logs.jsonl").read_bytes()

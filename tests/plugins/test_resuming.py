@@ -11,11 +11,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import assay
 from assay import api
 from assay.core.errors import UsageProblem
+from assay.core.plan import Parameters
 from assay.engine.places.folders import folders_of
 from assay.engine.running.run import open_or_create
 from tests.plugins.datasets import predictions, run_words, words
@@ -227,3 +229,15 @@ def test_failed_records_are_repeated_with_the_same_code(tmp_path: Path) -> None:
     retried = api.retry(failing.run_id, runs_dir=tmp_path / "runs")
     assert retried.counts.total_records == 3
     assert assay.open_run(retried.run_dir).manifest["plan"]["plugins"][0]["name"] == "tests.plugins.functions:is_reference"
+
+
+def test_a_run_that_still_states_parameters_of_a_function_goes_on(tmp_path: Path) -> None:
+    folders = folders_of(tmp_path / "runs", "x")
+    request = api.RunRequest(
+        datasets=(str(words(tmp_path)),), runs_dir=str(tmp_path / "runs"), run_id="x", models=(last_word,), grader=is_reference
+    )
+    plan = api.plan_runs(request).plans[0]
+    stated = msgspec.structs.replace(plan.candidate, parameters=Parameters(max_tokens=4096))
+    open_or_create(msgspec.structs.replace(plan, candidate=stated), folders, at=time.time())
+    (result,) = api.run(request)
+    assert result.state == "completed"

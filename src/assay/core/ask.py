@@ -47,6 +47,13 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     reasoning_tokens: int | None = None
 
 
+def with_total(usage: Usage) -> Usage:
+    """The usage with the sum of both counts, where the provider said both and no sum."""
+    if usage.total_tokens is not None or usage.input_tokens is None or usage.output_tokens is None:
+        return usage
+    return msgspec.structs.replace(usage, total_tokens=usage.input_tokens + usage.output_tokens)
+
+
 class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a model answered."""
 

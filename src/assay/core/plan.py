@@ -39,6 +39,10 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Members that are sent as they are."""
 
 
+NO_PARAMETERS = Parameters(temperature=None)
+"""Those of a model that is sent none."""
+
+
 class ProviderPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Where a model is reached and how often it may be called."""
 
@@ -286,6 +290,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """The candidate, then the judges."""
         return (self.candidate, *self.judges)
 
+    def takes_parameters(self, model: ModelPlan) -> bool:
+        """False for a model that is sent no parameters: a function."""
+        kinds = (provider.kind for provider in self.providers if provider.name == model.provider)
+        return all(PROVIDERS[kind].has_parameters for kind in kinds)
+
     def policy(self) -> PluginPlan | None:
         """The run's own policy."""
         return next((plugin for plugin in self.plugins if plugin.kind == "policy"), None)
@@ -331,11 +340,15 @@ def plan_sha256(plan: Plan) -> str:
     _keep_batch(settings)
     for run in (settings["comparison"] or {}).get("runs", ()):
         del run["path"]
-    recordings = {provider.name for provider in plan.providers if PROVIDERS[provider.kind].has_files}
+    rows = {provider.name: PROVIDERS[provider.kind] for provider in plan.providers}
     for model in (settings["candidate"], *settings["judges"]):
+        row = rows.get(model["provider"])
         # Of a recording the name counts, not the folder that it happens to be in.
-        if model["provider"] in recordings:
+        if row and row.has_files:
             model["model"] = PurePath(model["model"]).name
+        # Earlier versions stated parameters of functions, which never got them.
+        if row and not row.has_parameters:
+            del model["parameters"]
     return hashlib.sha256(canonical_json(settings)).hexdigest()
 
 

@@ -61,6 +61,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """Its models are files of this machine, whose path may begin with a slash."""
     has_parameters: bool = True
     """Its models are sent temperature and the like."""
+    sent_names: dict[str, str] = {}
+    """Names of parameters in its requests that are not those of a plan, and which they stand for."""
     packages: tuple[str, ...] = ()
     """What must be installed beside assay itself."""
     install: str = ""
@@ -88,12 +90,14 @@ PROVIDERS: dict[ProviderKind, Provider] = {
         words="OpenAI, or any server that speaks its chat completions",
         vendor=_OPENAI,
         batches=_OPENAI_BATCHES,
+        sent_names={"max_completion_tokens": "max_tokens"},
     ),
     "openai_responses": Provider(
         home="openai_responses",
         words="OpenAI's responses",
         vendor=_OPENAI,
         batches=_OPENAI_BATCHES,
+        sent_names={"max_output_tokens": "max_tokens"},
         telemetry_name="openai",
     ),
     "anthropic": Provider(

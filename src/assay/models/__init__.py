@@ -1,7 +1,7 @@
 """Models: asks in, replies out; the only code that talks to a provider."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from importlib.util import find_spec
@@ -11,18 +11,27 @@ from assay.core.errors import UsageProblem
 from assay.core.plan import ModelPlan, Plan, ProviderPlan
 from assay.core.provider import PROVIDERS, ProviderKind
 from assay.models.address import messages_sha256, request_sha256
-from assay.models.endpoint import endpoint_problems, open_socket, resolve_endpoint
+from assay.models.endpoint import endpoint_problems, key_problems, open_socket, resolve_endpoint
 from assay.models.opening import Maker, Model, Opening, ProviderModule
 from assay.models.prices import has_price, is_paid
 from assay.models.replay import replay_problems
 from assay.models.scripted import scripted_problems
 
-__all__ = ["Model", "check_models", "load_provider", "messages_sha256", "open_models", "request_sha256", "unreachable_hosts"]
+__all__ = [
+    "Model",
+    "budget_notes",
+    "check_models",
+    "load_provider",
+    "messages_sha256",
+    "open_models",
+    "request_sha256",
+    "unreachable_hosts",
+]
 
 NO_FUNCTIONS: Mapping[str, Callable[..., Any]] = {}
 _MODEL_CHECKS: dict[ProviderKind, Callable[[str], list[str]]] = {"replay": replay_problems, "scripted": scripted_problems}
 """Kinds whose models are known without a call."""
-PRICES_HINT = "the price list comes with: pip install 'assay[prices]'; a server of your own has no listed price"
+PRICES_HINT = "the price list comes with: pip install 'assay[prices]'; a server or a function of your own has no listed price"
 
 
 @asynccontextmanager
@@ -77,13 +86,24 @@ def _batch_problems(plan: Plan, providers: Mapping[str, ProviderPlan]) -> list[s
 
 def _price_problems(plan: Plan, environ: Mapping[str, str]) -> list[str]:
     """A budget over calls none of which has a known price would stop nothing."""
+    bill = _bill(plan, environ) if plan.max_cost is not None else {}
+    if not bill or any(bill.values()):
+        return []
+    return [f"max_cost cannot be kept: the price of '{next(iter(bill))}' is not known ({PRICES_HINT})"]
+
+
+def budget_notes(plans: Sequence[Plan], *, environ: Mapping[str, str]) -> list[str]:
+    """Whose calls the budget of a run does not count, although that of others is known."""
+    bills = [_bill(plan, environ) for plan in plans if plan.max_cost is not None]
+    unknown = dict.fromkeys(name for bill in bills if any(bill.values()) for name, is_known in bill.items() if not is_known)
+    return [f"max_cost counts no call of '{name}', whose price is not known" for name in unknown]
+
+
+def _bill(plan: Plan, environ: Mapping[str, str]) -> dict[str, bool]:
+    """The models whose calls may cost something, and whether their price is known."""
     providers = {provider.name: provider for provider in plan.providers}
-    paid = [model for model in _asked(plan) if model.provider in providers and is_paid(providers[model.provider])]
-    if plan.max_cost is None or not paid:
-        return []
-    if any(has_price(providers[model.provider], model, environ=environ) for model in paid):
-        return []
-    return [f"max_cost cannot be kept: the price of '{paid[0].name}' is not known ({PRICES_HINT})"]
+    paid = (model for model in _asked(plan) if model.provider in providers and is_paid(providers[model.provider]))
+    return {model.name: has_price(providers[model.provider], model, environ=environ) for model in paid}
 
 
 async def unreachable_hosts(plan: Plan, *, environ: Mapping[str, str]) -> list[str]:
@@ -115,7 +135,7 @@ def _provider_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> li
     missing = [package for package in row.packages if find_spec(package) is None]
     if missing:
         return [f"the provider '{provider.name}' needs {' and '.join(missing)}: {row.install}"]
-    return endpoint_problems(provider, environ) if row.vendor else []
+    return endpoint_problems(provider, environ) if row.vendor else key_problems(provider, environ)
 
 
 def _model_problems(provider: ProviderPlan, model: ModelPlan) -> list[str]:

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import ModelFailure, Reply, Usage
-from assay.models.failures import shown_id
+from assay.core.ask import ModelFailure, Reply, Usage, with_total
+from assay.models.failures import shorten, shown_id
 from assay.models.transport import Exchanged
 
 
@@ -21,12 +21,14 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     is_refusal: bool = False
     """The model says in words that it will not answer."""
+    failure_code: str = ""
+    """Of an end that is an error (`finish_reason` has the provider's word for it): then whatever was said is no answer."""
 
 
 def reply_of(answered: Answered, exchanged: Exchanged[Any], applied: dict[str, Any]) -> Reply:
     """The reply; raises ModelFailure when there is no answer, which asking again would not change."""
     found, finish = answered.text, answered.finish_reason
-    if found is None or finish == "content_filter":
+    if found is None or finish == "content_filter" or answered.failure_code:
         raise _no_answer(answered)
     # Databases and files cannot be trusted to hold a NUL.
     text = found.replace("\x00", "\ufffd")
@@ -35,7 +37,7 @@ def reply_of(answered: Answered, exchanged: Exchanged[Any], applied: dict[str, A
     return Reply(
         text=text,
         finish_reason=finish,
-        usage=answered.usage,
+        usage=with_total(answered.usage),
         model=answered.model,
         request_id=shown_id(answered.request_id),
         applied=applied,
@@ -57,5 +59,8 @@ def _no_answer(answered: Answered) -> ModelFailure:
     finish, request_id = answered.finish_reason, shown_id(answered.request_id)
     if finish == "content_filter":
         return ModelFailure("content_filtered", "the provider's filter withheld the answer", http_status=200, request_id=request_id)
+    if answered.failure_code:
+        message = f"the provider ended the reply with '{finish}'"
+        return ModelFailure(answered.failure_code, shorten(message), http_status=200, request_id=request_id)
     message = f"the reply holds no answer (it ended with '{finish or 'no reason'}')"
     return ModelFailure("empty_answer", message, http_status=200, request_id=request_id)

@@ -104,13 +104,7 @@ def _usage(usage: _Usage | None) -> Usage:
         return Usage()
     read, written = usage.cache_read_input_tokens, usage.cache_creation_input_tokens
     total_input = None if usage.input_tokens is None else usage.input_tokens + (read or 0) + (written or 0)
-    is_whole = total_input is not None and usage.output_tokens is not None
-    return Usage(
-        input_tokens=total_input,
-        output_tokens=usage.output_tokens,
-        total_tokens=(total_input or 0) + (usage.output_tokens or 0) if is_whole else None,
-        cached_tokens=read,
-    )
+    return Usage(input_tokens=total_input, output_tokens=usage.output_tokens, cached_tokens=read)
 
 
 def _parameters(model: ModelPlan) -> dict[str, Any]:

@@ -95,9 +95,20 @@ def endpoint_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> lis
     broken = _url_problems(provider, _url(provider))
     return broken or [
         *_proxy_problems(provider, environ),
-        *_key_problems(provider, environ),
+        *key_problems(provider, environ),
         *_header_problems(provider, environ),
     ]
+
+
+def key_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[str]:
+    """Why there is no key, where the plan names one or the vendor wants one."""
+    variable = _key_variable(provider)
+    key = environ.get(variable, "").strip() if variable else ""
+    if key and not (key.isascii() and key.isprintable()):
+        return [f"the environment variable {variable} holds characters that no key has"]
+    if variable and not key:
+        return [f"the environment variable {variable} with the key of provider '{provider.name}' is not set"]
+    return []
 
 
 async def open_socket(endpoint: Endpoint) -> str:
@@ -147,7 +158,8 @@ def _key_variable(provider: ProviderPlan) -> str:
     """The vendor's variable is not read for a host that the plan names: one host's key is not sent to another."""
     if provider.key_variable:
         return provider.key_variable
-    return _vendor(provider).key_variable if _is_vendor(provider, _url(provider)) else ""
+    vendor = PROVIDERS[provider.kind].vendor
+    return vendor.key_variable if vendor and _is_vendor(provider, _url(provider)) else ""
 
 
 def _header_value(value: str, environ: Mapping[str, str]) -> str:
@@ -188,17 +200,6 @@ def _proxy_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[
     if is_usable or not proxy:
         return []
     return [f"the proxy of the environment for provider '{provider.name}' is not an http or https address; others are not spoken"]
-
-
-def _key_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[str]:
-    variable = _key_variable(provider)
-    key = environ.get(variable, "").strip() if variable else ""
-    if key and not (key.isascii() and key.isprintable()):
-        return [f"the environment variable {variable} holds characters that no key has"]
-    is_needed = bool(provider.key_variable) or _is_vendor(provider, _url(provider))
-    if is_needed and not key:
-        return [f"the environment variable {variable} with the key of provider '{provider.name}' is not set"]
-    return []
 
 
 def _header_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import Ask, GraderAsk, ModelFailure, Reply
+from assay.core.ask import Ask, GraderAsk, ModelFailure, Reply, with_total
 from assay.core.foreign import ForeignCode, ForeignFailure
 from assay.core.judgement import GRADER_ERROR, judgement_of
 from assay.core.outcome import GradingFailure
@@ -73,9 +73,8 @@ class FunctionModel:
         reply = said if isinstance(said, Reply) else Reply(text=said, finish_reason="stop", model=self._name)
         # Databases and files cannot be trusted to hold a NUL, nor half a character.
         text = reply.text.encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
-        if text == reply.text:
-            return reply
-        return msgspec.structs.replace(reply, text=text, flags=(*reply.flags, "replaced_characters"))
+        flags = reply.flags if text == reply.text else (*reply.flags, "replaced_characters")
+        return msgspec.structs.replace(reply, text=text, flags=flags, usage=with_total(reply.usage))
 
 
 def _argument_for(function: Function) -> Callable[[Ask], Any]:

@@ -65,6 +65,8 @@ class Completion(msgspec.Struct, frozen=True):
 
 
 _DECODER = msgspec.json.Decoder(Completion)
+_BROKEN = {"error": "internal_error"}
+"""Ends that are errors; servers that pass requests on say so."""
 _NO_USAGE = Usage()
 _NO_MESSAGE = _Message()
 _NO_CHOICE = _Choice()
@@ -131,6 +133,7 @@ def completion_reply(
         model=completion.model or "",
         request_id=request_id,
         is_refusal=bool(message.refusal),
+        failure_code=_BROKEN.get(reason, ""),
     )
     return reply_of(answered, exchanged, applied)
 

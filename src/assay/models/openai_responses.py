@@ -58,6 +58,8 @@ class _Response(msgspec.Struct, frozen=True):
     incomplete_details: _Incomplete | None = None
 
 
+_BROKEN = {"failed": "internal_error", "cancelled": "internal_error"}
+"""Ends that are errors."""
 _DECODER = msgspec.json.Decoder(_Response)
 
 
@@ -111,6 +113,7 @@ class ResponsesModel:
             model=response.model or "",
             request_id=request_id,
             is_refusal=any(part.refusal for part in parts),
+            failure_code=_BROKEN.get(response.status or "", ""),
         )
         return reply_of(answered, exchanged, self._applied if applied is None else applied)
 

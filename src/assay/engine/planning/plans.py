@@ -14,6 +14,7 @@ from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
 from assay.core.issue import Path as Steps
 from assay.core.plan import (
     GOLDEN_GATES,
+    NO_PARAMETERS,
     BatchPlan,
     Gates,
     ModelPlan,
@@ -43,7 +44,7 @@ from assay.engine.sealing.eval_run import EVAL_RESULTS, GOLDEN_MAX_TOKENS, why_n
 from assay.grading.assignment import Kind
 from assay.grading.ways import WAYS
 from assay.metrics.profiles import profile_of
-from assay.models import check_models
+from assay.models import budget_notes, check_models
 
 RECORDED = "recorded"
 """What the speaker of a recorded conversation is called where no candidate is named."""
@@ -93,7 +94,7 @@ def plan_runs(request: RunRequest, *, environ: Mapping[str, str], now: float, ne
         judged_records=planner.code.judged(surveyed.kinds),
         plugins=tuple(planner.code.plugins.values()),
         mlflow=planner.settings.value.mlflow,
-        notes=(*planner.notes, *surveyed.notes),
+        notes=(*planner.notes, *surveyed.notes, *budget_notes(plans, environ=environ)),
     )
 
 
@@ -225,6 +226,7 @@ class _Planner:
             self.code.find("model", plan.model, path)
             if plan.parameters != Parameters():
                 self.settings.add(path, f"'{plan.name}' is a function, which gets no parameters; leave them out")
+            return msgspec.structs.replace(plan, parameters=NO_PARAMETERS)
         return plan
 
     def _check_panel(self) -> None:
@@ -273,8 +275,17 @@ class _Planner:
     def _bound_answers(self) -> None:
         """golden_v1 states how long an answer may be, so that there is a limit; a judge that is the candidate stays the same."""
         if self._is_golden:
-            self.judges = [_bounded(judge) if judge in self.candidates else judge for judge in self.judges]
-            self.candidates = [_bounded(candidate) for candidate in self.candidates]
+            self.judges = [self._bounded(judge) if judge in self.candidates else judge for judge in self.judges]
+            self.candidates = [self._bounded(candidate) for candidate in self.candidates]
+
+    def _bounded(self, model: ModelPlan) -> ModelPlan:
+        """The model with the longest answer of a golden run, where nothing is said about it; a function is told no limit."""
+        parameters = model.parameters
+        is_function = bool(model.provider) and kind_of(find_provider(model.provider, self._declared)) == FUNCTIONS
+        if parameters.max_tokens is not None or is_function:
+            return model
+        longest = GOLDEN_MAX_TOKENS + (parameters.thinking_budget or 0)
+        return msgspec.structs.replace(model, parameters=msgspec.structs.replace(parameters, max_tokens=longest))
 
     def _load_file(self, path: str) -> None:
         place: Steps = ("run", "responses")
@@ -462,15 +473,6 @@ class _Planner:
 def _given(name: str) -> ModelPlan:
     """A candidate whose answers are given: nobody is asked, so it has no provider."""
     return ModelPlan(name=name, provider="", model=name)
-
-
-def _bounded(model: ModelPlan) -> ModelPlan:
-    """The model with the longest answer of a golden run, where nothing is said about it."""
-    parameters = model.parameters
-    if parameters.max_tokens is not None:
-        return model
-    longest = GOLDEN_MAX_TOKENS + (parameters.thinking_budget or 0)
-    return msgspec.structs.replace(model, parameters=msgspec.structs.replace(parameters, max_tokens=longest))
 
 
 def candidate_run_ids(wanted: str, candidates: list[ModelPlan]) -> list[str]:

@@ -23,7 +23,7 @@ BATCHED = "batched"
 MOST_LINE = 64 << 20
 """Bytes of one line of results; a longer one cannot be read."""
 _UNANSWERED = {"expired": "batch_expired", "cancelled": "batch_cancelled", "lost": "batch_lost", "uncertain": "batch_uncertain"}
-_MESSAGES = {
+UNANSWERED_MESSAGES = {
     "batch_expired": "the batch expired before the request was answered",
     "batch_cancelled": "the batch was cancelled before the request was answered",
     "batch_lost": "the provider has the batch or its results no more",
@@ -105,7 +105,7 @@ class Merger:
             raise CutOff
         code = _UNANSWERED.get(status.word, "batch_missing")
         while left := self._from.book.unanswered(self.row.number, GROUP):
-            self._add([(request, self._attempt(request, ModelFailure(code, _MESSAGES[code]))) for request in left])
+            self._add([(request, self._attempt(request, ModelFailure(code, UNANSWERED_MESSAGES[code]))) for request in left])
         self.row = msgspec.structs.replace(self.row, state="merged", status=status.word)
         self._from.book.save(self.row)
         return self.row
@@ -143,7 +143,7 @@ class Merger:
     def _failed(self, attempt: Attempt, failure: ModelFailure) -> Attempt:
         """A failure that a call by itself may not repeat is followed by one, where the plan says so."""
         batch = self._from.plan.batch
-        is_live = batch is not None and batch.fallback == "live" and (failure.is_transient or failure.code in _MESSAGES)
+        is_live = batch is not None and batch.fallback == "live" and (failure.is_transient or failure.code in UNANSWERED_MESSAGES)
         return msgspec.structs.replace(
             attempt,
             error_code=failure.code,

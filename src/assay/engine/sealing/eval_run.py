@@ -32,7 +32,12 @@ def why_no_eval_run(plan: Plan) -> str:
         return f"its cases pass with {PASS_SCORE}, and those of the run with {plan.case_pass_score}"
     if plan.profile is not None and plan.gates.min_score is not None:
         return f"its score threshold is one on the average score, and the run's is one on {plan.profile}"
-    return "" if plan.candidate.parameters.max_tokens else "the candidate has no max_tokens"
+    return "" if _max_tokens(plan) else "the candidate has no max_tokens"
+
+
+def _max_tokens(plan: Plan) -> int | None:
+    """The contract wants a number, also of a function, which is told none: that is the contract's own."""
+    return plan.candidate.parameters.max_tokens or (None if plan.takes_parameters(plan.candidate) else GOLDEN_MAX_TOKENS)
 
 
 def eval_run_parameters(shown: ShownPlan) -> EvalRunParameters:
@@ -42,7 +47,7 @@ def eval_run_parameters(shown: ShownPlan) -> EvalRunParameters:
         assistant_model=shown.candidate.model,
         judge_model=", ".join(judge.model for judge in shown.judges),
         temperature=parameters.temperature,
-        max_tokens=parameters.max_tokens,
+        max_tokens=_max_tokens(shown.plan),
         dataset_version=shown.datasets[0].dataset_version,
         **_thresholds(shown.plan.gates),
     )

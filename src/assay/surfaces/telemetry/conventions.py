@@ -42,11 +42,9 @@ PARAMETERS = {
     "frequency_penalty": "gen_ai.request.frequency_penalty",
     "presence_penalty": "gen_ai.request.presence_penalty",
     "max_tokens": "gen_ai.request.max_tokens",
-    "max_completion_tokens": "gen_ai.request.max_tokens",
-    "max_output_tokens": "gen_ai.request.max_tokens",
     "seed": "gen_ai.request.seed",
 }
-"""Parameters of a call that the conventions know."""
+"""Parameters of a call that the conventions know, by their names in a plan."""
 DURATION_BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 TOKEN_BUCKETS = tuple(float(4**power) for power in range(14))
 """Both as the conventions advise."""
@@ -73,7 +71,7 @@ def described(call: api.CallSeen) -> Attributes:
     usage = call.usage
     found = {
         **measured(call),
-        **{name: call.parameters[key] for key, name in PARAMETERS.items() if call.parameters.get(key) is not None},
+        **_parameters(call),
         RESPONSE_ID: call.response_id,
         FINISH_REASONS: (call.finish_reason,) if call.finish_reason else None,
         INPUT_TOKENS: usage.input_tokens,
@@ -117,6 +115,12 @@ def evaluations(seen: api.RecordSeen) -> list[Attributes]:
         for score in seen.scores
     ]
     return [{name: value for name, value in found.items() if value != ""} for found in (whole, *single)]
+
+
+def _parameters(call: api.CallSeen) -> Attributes:
+    sent = PROVIDERS[call.provider_kind].sent_names
+    given = {sent.get(name, name): value for name, value in call.parameters.items()}
+    return {attribute: given[name] for name, attribute in PARAMETERS.items() if given.get(name) is not None}
 
 
 def _server(base_url: str) -> Attributes:
