@@ -9,7 +9,7 @@ COMPILE := uv pip compile --quiet --generate-hashes --no-emit-index-url --univer
 	--fork-strategy fewest --no-annotate --custom-compile-command 'make lock' $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-local test check format bench bench-peers stats fuzz crash crash-server chaos sim load lock lock-peers audit release clean
+.PHONY: help demo demo-local test check format schema bench bench-peers stats fuzz crash crash-server chaos sim load lock lock-peers audit release clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -33,6 +33,9 @@ check: $(VENV)/dev.stamp ## Check format, lint, types and the import rules
 format: $(VENV)/dev.stamp ## Format the code and mend what ruff can mend
 	$(RUN) -m ruff format .
 	$(RUN) -m ruff check --fix .
+
+schema: $(VENV)/dev.stamp ## Write what is made from the code: the schema of run files and the tables of its page
+	$(RUN) docs/generated.py
 
 bench: $(VENV)/dev.stamp ## Measure validation and runs beside other tools (ARGS="run --quick" for a part of it)
 	$(RUN) bench $(ARGS)

@@ -11,7 +11,7 @@ import pytest
 from assay.core.ask import ModelFailure
 from assay.core.plan import Parameters, ProviderPlan
 from assay.core.provider import PROVIDER_KINDS, PROVIDERS, ProviderKind, Vendor
-from assay.engine.planning.checkup import examine_keys, keyed_providers
+from assay.engine.planning.doctor import examine_keys, keyed_providers
 from assay.engine.planning.providers import provider_plan
 from assay.engine.planning.run_file import ProviderEntry
 from assay.models import check_models, load_provider
@@ -53,9 +53,7 @@ def test_its_home_opens_it(kind: ProviderKind) -> None:
 
 @each_kind
 def test_the_reference_lists_it(kind: ProviderKind) -> None:
-    row = PROVIDERS[kind]
-    key, url = (f"`{row.vendor.key_variable}`", f"`{row.vendor.url_variable}`") if row.vendor else ("", "")
-    assert f"| **`{kind}`** | {row.words} | {key} | {url} | {'yes' if row.batches else ''} |" in PAGE.read_text().splitlines()
+    assert f"| **`{kind}`** | {PROVIDERS[kind].words} |" in PAGE.read_text(encoding="utf-8"), "run `make schema`"
 
 
 @each_paid
@@ -103,7 +101,7 @@ def test_replies_by_litellm_are_kept_under_the_hosts_that_its_environment_names(
 
 
 @pytest.mark.parametrize("vendor", VENDORS.values())
-def test_the_checkup_looks_for_its_key_and_asks_its_host(vendor: Vendor) -> None:
+def test_the_doctor_looks_for_its_key_and_asks_its_host(vendor: Vendor) -> None:
     assert vendor.key_variable in {check.name for check in examine_keys({})}
     assert vendor.key_variable in {provider.key_variable for provider in keyed_providers({vendor.key_variable: KEY})}
 

@@ -69,7 +69,7 @@ def test_a_stub_speaks_what_it_is_told_to_speak() -> None:
         assert json.load(reply) == {"said": "4", "at": "/v1/generate"}
 
 
-def test_a_stub_has_a_list_of_models_for_the_checkup() -> None:
+def test_a_stub_has_a_list_of_models_for_the_doctor() -> None:
     with StubProvider() as stub:
         reached = asyncio.run(ask_for_models(provider_of("openai", stub.base_url), environ={}))
     assert (reached.status, reached.problem) == (200, "")

@@ -15,7 +15,6 @@ from assay.metrics.paired import (
     holm,
     mcnemar,
     paired_difference,
-    unpaired_difference,
 )
 from assay.metrics.pairwise import Meeting, PairwiseFigures, Result, Vote
 from assay.metrics.power import detectable_effect
@@ -221,10 +220,6 @@ def clustered_differences(clusters: int) -> Trial:
     return trial
 
 
-def other_records(n: int, count: int) -> Trial:
-    return lambda draw: holds(unpaired_difference(draw.beta(4, 2, n), draw.beta(3, 3, count)).interval, 3 / 6 - 4 / 6)
-
-
 def slopes(runs: int) -> Trial:
     return lambda draw: holds(trend(0.01 * np.arange(runs) + 0.02 * draw.normal(size=runs)).slope.interval, 0.01)
 
@@ -381,10 +376,6 @@ COMPARED = (
     *(
         Scenario(name="paired difference of scores, clusters", sizes=f"{n} clusters of 3 to 12", trial=clustered_differences(n))
         for n in (10, 20)
-    ),
-    *(
-        Scenario(name="difference on other records (Welch)", sizes=f"{n} and {count} records", trial=other_records(n, count))
-        for n, count in ((15, 20), (40, 60))
     ),
     *(Scenario(name="slope of a trend (Theil-Sen)", sizes=f"{n} runs", trial=slopes(n), note=note) for n, note in SLOPES),
     Scenario(name="strength (Bradley-Terry)", sizes="5 candidates, 30 records", trial=strengths(30)),

@@ -11,7 +11,7 @@ import pytest
 
 from assay.core.ask import Reply, Usage
 from assay.core.errors import StoreUnavailable
-from assay.store.cache import CACHE_FILE, FLUSH_AFTER, MAX_WAITING, ReplyCache, sample_key
+from assay.store.cache import CACHE_FILE, FLUSH_AFTER, MAX_WAITING, ReplyCache
 from tests.store.samples import full_disk
 
 REPLY = Reply(text="yes", finish_reason="stop", usage=Usage(input_tokens=3), applied={"temperature": 0.0})
@@ -47,10 +47,6 @@ def test_an_empty_answer_is_not_kept(text: str, tmp_path: Path) -> None:
     again = ReplyCache(tmp_path)
     assert again.get("a") is None
     again.close()
-
-
-def test_samples_of_one_request_are_kept_apart() -> None:
-    assert len({sample_key("ab"), sample_key("ab", sample=1), sample_key("ab", sample=2)}) == 3
 
 
 def test_only_the_owner_can_read_the_cache(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The ledger, whichever database keeps it: what is durable, who may append, and in which order everything is read back."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
@@ -228,10 +229,20 @@ def test_no_claim_from_before_holds_for_a_new_input(book: Book) -> None:
     ledger.close()
 
 
+def test_a_run_leaves_no_state_out(book: Book) -> None:
+    ledger = book.new()
+    with pytest.raises(AssertionError, match="completed does not follow queued"):
+        ledger.set_state("queued", "completed", at=2.0)
+    assert ledger.run().state == "queued"
+    ledger.close()
+
+
 @pytest.mark.parametrize("state", ["running", "finalizing", "completed"])
 def test_the_records_of_a_run_that_is_worked_on_are_not_written_anew(book: Book, state: State) -> None:
     ledger = book.new()
-    ledger.set_state("queued", state, at=2.0)
+    way: tuple[State, ...] = ("queued", "validating", "running", "finalizing", "completed")
+    for old, new in pairwise(way[: way.index(state) + 1]):
+        ledger.set_state(old, new, at=2.0)
     with pytest.raises(Fenced):
         ledger.replace_records(rows(7))
     assert ledger.counts() == {"open": 3}

@@ -12,13 +12,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assay import api
-from assay.core.checkup import Check
+from assay.core.doctor import Check
 from assay.core.plan import ProviderPlan
-from assay.engine.planning.checkup import examine_clock, examine_extras, examine_handles, examine_proxies
+from assay.engine.planning.doctor import examine_clock, examine_extras, examine_handles, examine_proxies
 from assay.models.reaching import ask_for_models
 from assay.store.place import examine_place, file_system
 from assay.surfaces.cli.main import program
-from assay.surfaces.reporters.checkup import checkup_text
+from assay.surfaces.reporters.doctor import doctor_text
 from assay.surfaces.reporters.settings import Settings
 from tests.models.faulty_provider import faulty_provider, http, send, send_and_hang
 
@@ -158,4 +158,4 @@ def test_too_few_open_files_are_to_be_mended_and_the_hint_says_how() -> None:
 
 def test_hostile_names_cannot_move_the_cursor() -> None:
     check = Check(area="run file", name="\x1b[2J", says="\x1b[31m", hint="\x1b]0;x\x07", standing="problem")
-    assert "\x1b" not in "".join(checkup_text([check], Settings(version="0")))
+    assert "\x1b" not in "".join(doctor_text([check], Settings(version="0")))

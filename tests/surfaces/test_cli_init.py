@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import assay
+from assay import api
 from assay.core.contract import CONTRACTS
 from assay.surfaces.cli.init import RUN_FILE
 from assay.surfaces.cli.main import program
@@ -65,14 +66,19 @@ def test_what_exists_is_left_alone_and_nothing_is_written_beside_it(folder: Path
     ("model", "hint"),
     [
         ("opnai/gpt", "did you mean 'openai'?"),
-        ("gpt-5", "write PROVIDER/MODEL, such as openai/gpt-5"),
-        ("openai/gpt-5:", "write PROVIDER/MODEL, such as openai/gpt-5"),
+        ("gpt-5", "write provider/model, such as openai/gpt-5"),
     ],
 )
 def test_a_model_that_no_run_could_use_is_refused_before_anything_is_written(folder: Path, model: str, hint: str) -> None:
     result = invoke("init", "--model", model)
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, f"hint: {hint}")
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("model", ["openai:gpt-5", "openai/gpt-5:", "litellm/a, b #c", "replay:/tmp/replies.jsonl"])
+def test_whatever_a_run_file_can_name_is_written_into_one(model: str) -> None:
+    assert invoke("init", "--model", model).exit_code == 0
+    assert api.run_file_models("evaluation.yaml").candidates == (model,)
 
 
 def test_a_scripted_model_that_does_not_exist_is_refused_with_those_that_do(folder: Path) -> None:
@@ -100,7 +106,7 @@ def test_in_a_terminal_it_asks_for_the_contract_and_the_model_and_asks_again() -
     command = [sys.executable, "-m", "assay", "init", "first"]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as run:
         shown = [read_until(ours, "Number [1]")]
-        for answer, awaited in (("2", "needs no key"), ("gpt-5", "names no model"), ("", "show latest")):
+        for answer, awaited in (("2", "needs no key"), ("gpt-5", "names no provider"), ("", "show latest")):
             os.write(ours, f"{answer}\n".encode())
             shown.append(read_until(ours, awaited))
     assert run.returncode == 0

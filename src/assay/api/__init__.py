@@ -16,10 +16,10 @@ if TYPE_CHECKING:
         label_sample,
         label_text,
     )
-    from assay.api.checkups import Check, examine_place
     from assay.api.client import AsyncClient, Client, RunStatus
     from assay.api.comparisons import Comparison, Flip, Measured, compare, keep_comparison, kept_comparison, read_flips
     from assay.api.conversion import convert, convert_benchmark, convert_contract
+    from assay.api.doctor import Check, examine_place
     from assay.api.estimates import CostEstimate, ModelEstimate, estimate_cost
     from assay.api.gates import Baseline, Demand, RunTrend, Verdict, audit, gate, list_baselines, note_audit, set_baseline, trend
     from assay.api.imports import DatasetRows, Imported, ImportFormat, Importing, ImportReport, import_files, import_runs
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         is_run_file,
         list_records,
         list_runs,
+        model_problem,
         open_run,
         plan_runs,
         publish,
@@ -72,7 +73,6 @@ if TYPE_CHECKING:
         retry,
         run,
         run_async,
-        scripted_problems,
         verify,
     )
     from assay.api.submissions import (
@@ -131,7 +131,7 @@ _HOMES = {
     **dict.fromkeys(("Calibration", "LabelSample", "calibrate", "label_sample", "label_text"), "calibrations"),
     **dict.fromkeys(("KeptLabel", "Opinion", "filled_labels", "keep_label", "kept_labels"), "calibrations"),
     **dict.fromkeys(("AsyncClient", "Client", "RunStatus"), "client"),
-    **dict.fromkeys(("Check", "examine_place"), "checkups"),
+    **dict.fromkeys(("Check", "examine_place"), "doctor"),
     **dict.fromkeys(("Comparison", "Flip", "Measured", "compare"), "comparisons"),
     **dict.fromkeys(("keep_comparison", "kept_comparison", "read_flips"), "comparisons"),
     **dict.fromkeys(("CostEstimate", "ModelEstimate", "estimate_cost"), "estimates"),
@@ -269,6 +269,7 @@ __all__ = [
     "list_runs",
     "load_config",
     "missing_indexes",
+    "model_problem",
     "named_run",
     "neighbours_of",
     "note_audit",
@@ -296,7 +297,6 @@ __all__ = [
     "run_file_models",
     "run_suite",
     "run_table",
-    "scripted_problems",
     "set_baseline",
     "stream",
     "table_rows",

@@ -23,6 +23,7 @@ from assay.engine.planning.inputs import DatasetInput
 from assay.engine.planning.plans import ListedRecords, PlannedRuns
 from assay.engine.planning.plans import list_records as list_request
 from assay.engine.planning.plans import plan_runs as plan_request
+from assay.engine.planning.providers import model_problem
 from assay.engine.planning.request import PlanProblems, RunRequest
 from assay.engine.planning.run_file import is_run_file
 from assay.engine.rescore import Rescoring
@@ -37,7 +38,6 @@ from assay.engine.runs import start as start_run
 from assay.engine.sealing.recompute import differences
 from assay.engine.tally import Snapshot
 from assay.models import unreachable_hosts
-from assay.models.scripted import scripted_problems
 from assay.store.folder import RunFolder, Tombstone, open_run_folder
 from assay.store.index_folder import forget_index
 from assay.store.objects import ObjectPlace, is_object_address
@@ -63,6 +63,7 @@ __all__ = [
     "is_run_file",
     "list_records",
     "list_runs",
+    "model_problem",
     "open_run",
     "plan_runs",
     "publish",
@@ -74,7 +75,6 @@ __all__ = [
     "retry",
     "run",
     "run_async",
-    "scripted_problems",
     "verify",
 ]
 

@@ -24,7 +24,7 @@ GROUPS: dict[PluginKind, str] = {
     "contract": "assay.contracts",
 }
 """The group of entry points for each kind of plugin."""
-KINDS: tuple[PluginKind, ...] = get_args(PluginKind)
+PLUGIN_KINDS: tuple[PluginKind, ...] = get_args(PluginKind)
 
 
 class Declared(msgspec.Struct, frozen=True):
@@ -71,7 +71,7 @@ def declared_plugins() -> Iterator[Declared]:
         if name and name.lower() not in seen:
             seen.add(name.lower())
             found += _declared_by(distribution, name)
-    return iter(sorted(found, key=lambda plugin: (KINDS.index(plugin.kind), plugin.name, plugin.distribution)))
+    return iter(sorted(found, key=lambda plugin: (PLUGIN_KINDS.index(plugin.kind), plugin.name, plugin.distribution)))
 
 
 def _declared_by(distribution: "Distribution", name: str) -> list[Declared]:

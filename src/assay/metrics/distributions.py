@@ -22,14 +22,8 @@ def normal_quantile(share: float) -> float:
     return _NORMAL.inv_cdf(share)
 
 
-def student_cdf(value: float, freedom: float) -> float:
-    """The share of Student's t distribution below a value; freedom may be a fraction."""
-    upper = _student_upper(abs(value), freedom)
-    return upper if value < 0 else 1 - upper
-
-
 def student_two_sided(value: float, freedom: float) -> float:
-    """The share of Student's t distribution at least as far from 0 as a value, on either side."""
+    """The share of Student's t distribution at least as far from 0 as a value, on either side; freedom may be a fraction."""
     return min(1.0, 2 * _student_upper(abs(value), freedom))
 
 

@@ -111,20 +111,6 @@ def difference_p_value(before: Floats, after: Floats, *, clusters: Clusters | No
     return student_two_sided(middle / error, units - 1)
 
 
-def unpaired_difference(before: Floats, after: Floats) -> Estimate:
-    """The difference of the means of two runs over different records, with Welch's interval."""
-    n, count = len(before), len(after)
-    if n < 2 or count < 2:
-        return Estimate(n=min(n, count), reason="each run needs two scored records")
-    value = float(after.mean() - before.mean())
-    first, second = float(before.var(ddof=1)) / n, float(after.var(ddof=1)) / count
-    if first + second == 0:
-        return Estimate(value=value, n=min(n, count), reason="all scores of each run are equal: no spread to judge by")
-    freedom = (first + second) ** 2 / (first**2 / (n - 1) + second**2 / (count - 1))
-    half = student_quantile(_SHARE, freedom) * sqrt(first + second)
-    return Estimate(value=value, interval=Interval(low=value - half, high=value + half, method="welch_t", n=n + count), n=n + count)
-
-
 class McNemar(msgspec.Struct, frozen=True, kw_only=True):
     """Flips between two runs, and how likely so uneven a split of them is if neither run is better."""
 

@@ -34,11 +34,6 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Reply).decode
 
 
-def sample_key(request_sha256: str, *, sample: int = 0) -> str:
-    """The key of one of several samples of the same request."""
-    return f"{request_sha256}:{sample}" if sample else request_sha256
-
-
 class ReplyCache:
     """Replies that need not be paid for twice. They are as the provider sent them, so only their owner can read the file.
 

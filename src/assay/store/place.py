@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from assay.core.checkup import Check
+from assay.core.doctor import Check
 from assay.core.errors import StoreUnavailable
 from assay.store.failures import database_errors, disk_errors, sync_folder
 from assay.store.lock import RunLock

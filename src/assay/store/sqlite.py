@@ -13,7 +13,7 @@ from msgspec.structs import astuple
 
 from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
 from assay.core.outcome import Outcome
-from assay.core.run_state import State
+from assay.core.run_state import State, may_follow
 from assay.store.failures import database_errors, disk_errors, sync_folder
 from assay.store.ledger import SHARD_SIZE, UNPREPARED, Claim, Entry, Fenced, FinishedRecord, OpenRecord, RecordRow, RunRow, askable
 from assay.store.ledger_rows import (
@@ -191,6 +191,7 @@ class SqliteLedger:
 
     def set_state(self, old: State, new: State, *, at: float) -> bool:
         """Go from one state to the next; False when the run is not in `old` any more."""
+        assert may_follow(old, new), f"{new} does not follow {old}"
         with self.transaction() as database:
             is_changed = database.execute("UPDATE run SET state = ? WHERE state = ?", (new, old)).rowcount == 1
             if is_changed:

@@ -9,6 +9,7 @@ from assay.core.plan import ModelPlan, Parameters, ProviderPlan
 from assay.core.provider import FUNCTIONS, PROVIDER_KINDS, PROVIDERS, ProviderKind
 from assay.datasets.checks import nearest
 from assay.engine.planning.run_file import ModelEntry, ProviderEntry
+from assay.models.scripted import scripted_problems
 
 _MODEL = re.compile(r"(?P<provider>[A-Za-z0-9_.-]+)(?P<mark>:/(?!/)|/|:)(?P<model>.+)", re.DOTALL)
 _PARAMETERS = Parameters.__struct_fields__
@@ -34,6 +35,16 @@ def split_model(text: str) -> ModelName:
     # A recording is a file, whose path may begin with a slash.
     is_path = match["provider"] in _FILE_KINDS and match["mark"] == ":/"
     return ModelName(match["provider"], f"/{match['model']}" if is_path else match["model"])
+
+
+def model_problem(text: str) -> str:
+    """Why a run file without providers of its own cannot name this model, as `what; what to do`; empty where it can."""
+    try:
+        named = split_model(text)
+        kind = kind_of(find_provider(named.provider, {}))
+    except BadName as problem:
+        return str(problem)
+    return next(iter(scripted_problems(named.model)), "") if kind == "scripted" else ""
 
 
 def find_provider(name: str, declared: Mapping[str, ProviderEntry]) -> ProviderEntry:

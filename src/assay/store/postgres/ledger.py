@@ -9,7 +9,7 @@ import psycopg
 
 from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
 from assay.core.outcome import Graded, Outcome
-from assay.core.run_state import State
+from assay.core.run_state import State, may_follow
 from assay.store.ledger import UNPREPARED, Claim, Entry, Fenced, FinishedRecord, OpenRecord, RecordRow, RunRow, askable
 from assay.store.ledger_rows import (
     Groups,
@@ -152,6 +152,7 @@ class PostgresLedger:
 
     def set_state(self, old: State, new: State, *, at: float) -> bool:
         """Go from one state to the next; False when the run is not in `old` any more, or its driver is another one."""
+        assert may_follow(old, new), f"{new} does not follow {old}"
 
         is_again = False
 

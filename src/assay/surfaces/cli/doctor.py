@@ -14,7 +14,7 @@ import msgspec
 from assay import api
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text
-from assay.surfaces.reporters.checkup import checkup_text
+from assay.surfaces.reporters.doctor import doctor_text
 
 HELP = """Look at the place where assay runs: versions, extras, keys, the folder of the runs, proxies, providers, the terminal.
 
@@ -48,7 +48,7 @@ def command(context: click.Context, /, run_file: str, *, offline: bool, runs_dir
     if is_json:
         write_json({"is_well": is_well, "checks": [_document(check) for check in checks]})
     else:
-        write_text(checkup_text(checks, text_settings()))
+        write_text(doctor_text(checks, text_settings()))
     context.exit(exits.VALID if is_well else exits.INVALID)
 
 

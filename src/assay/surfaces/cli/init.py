@@ -1,12 +1,12 @@
 """`assay init`: a commented run file and a tiny dataset that run at once, without a key or a network."""
 
+import json
 import re
 import shlex
 import sys
 from importlib.resources import files
 from pathlib import Path, PurePath
 from string import Template
-from typing import get_args
 
 import click
 import msgspec
@@ -14,7 +14,6 @@ import msgspec
 from assay import api
 from assay.core.contract import CONTRACTS, ContractId
 from assay.core.errors import UsageProblem
-from assay.core.provider import ProviderKind
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import write_text
 from assay.surfaces.cli.streams import standard_output
@@ -39,7 +38,8 @@ Exit codes:
 
 RUN_FILE = "evaluation.yaml"
 SCRIPTED = "scripted/"
-_MODEL = re.compile(r"(?P<provider>[A-Za-z0-9_.-]+)/(?P<model>[^\s#,{}\[\]'\"]+)(?<!:)")
+_PLAIN = re.compile(r"[A-Za-z0-9_./:@+-]*[A-Za-z0-9_]")
+"""What YAML takes for a text as it stands."""
 _CANDIDATES = """
 candidates: # who answers; each candidate is a run of its own
   - $candidate
@@ -139,19 +139,10 @@ def _model_or_none(text: str) -> str:
 
 
 def _check_model(name: str) -> str:
-    """The name; raises UsageProblem for one that no run file could hold."""
-    match = _MODEL.fullmatch(name)
-    if match is None:
-        near = name.split("/")[-1].rstrip(":") or "gpt-5-mini"
-        raise UsageProblem(f"'{name}' names no model", hint=f"write PROVIDER/MODEL, such as openai/{near}")
-    if match["provider"] not in get_args(ProviderKind):
-        kinds = get_args(ProviderKind)
-        raise UsageProblem(
-            f"unknown provider '{match['provider']}'", hint=exits.nearest_of(match["provider"], kinds, what="providers")
-        )
-    for problem in api.scripted_problems(match["model"]) if name.startswith(SCRIPTED) else ():
-        unknown, _, known = problem.partition("; ")
-        raise UsageProblem(unknown, hint=known)
+    """The name; raises UsageProblem for one that a new run file could not name."""
+    problem, _, hint = api.model_problem(name).partition("; ")
+    if problem:
+        raise UsageProblem(problem, hint=hint)
     return name
 
 
@@ -175,9 +166,10 @@ def write_files(wanted: Wanted) -> None:
 def run_file(wanted: Wanted) -> str:
     """The text of the run file."""
     starter = wanted.starter
-    candidate = wanted.model or f"{starter.candidate} # {starter.candidate_words}; a model of your own instead:"
+    model = wanted.model if _PLAIN.fullmatch(wanted.model) else json.dumps(wanted.model) if wanted.model else ""
+    candidate = model or f"{starter.candidate} # {starter.candidate_words}; a model of your own instead:"
     scripted = "scripted/judge-5 # gives every answer the best score, without a key; a model of your own instead:"
-    judge = f"{wanted.model} # better not the model that answers" if wanted.model else scripted
+    judge = f"{model} # better not the model that answers" if model else scripted
     candidates = _CANDIDATES if starter.candidate else _NO_CANDIDATES
     return Template(_text_of(RUN_FILE)).substitute(
         run_file=RUN_FILE,

@@ -57,7 +57,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         Annotated[int, Meta(ge=1, le=PAYLOAD_BYTES)], _says("Largest upload in bytes, also after it is unpacked.")
     ] = PAYLOAD_BYTES
 
-    def check_models(self, models: tuple[str, ...], judges: tuple[str, ...], *, files: Container[str]) -> None:
+    def refuse_unoffered(self, models: tuple[str, ...], judges: tuple[str, ...], *, files: Container[str]) -> None:
         """Raises Refusal for a model that the operator does not offer; one that is a file must be offered by its whole name."""
         for name, allowed in [*((name, self.models) for name in models), *((name, self.judges) for name in judges)]:
             patterns = [pattern for pattern in allowed if name not in files or pattern == name]

@@ -82,7 +82,7 @@ def check_settings(server: Server, query: SubmitQuery) -> None:
     """Raises Refusal for settings that the operator does not allow."""
     candidates = (query.model,) if query.model else ()
     files = api.file_models((*candidates, *query.judge), server.settings.run_file)
-    server.settings.check_models(candidates, query.judge, files=files)
+    server.settings.refuse_unoffered(candidates, query.judge, files=files)
     if query.concurrency and query.concurrency > server.settings.max_concurrency:
         raise Refusal(403, f"the concurrency is at most {server.settings.max_concurrency} here")
 

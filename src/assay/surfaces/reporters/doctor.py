@@ -15,7 +15,7 @@ _MARK = 4
 _NAMES = 20
 
 
-def checkup_text(checks: Sequence[api.Check], settings: Settings) -> Iterator[str]:
+def doctor_text(checks: Sequence[api.Check], settings: Settings) -> Iterator[str]:
     """Lines for people; the verdict is the last one."""
     paint = painter(is_coloured=settings.is_coloured)
     for area in dict.fromkeys(check.area for check in checks):

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from assay.api.runs import RUNS_DIR, plan_runs
-from assay.core.checkup import Check
+from assay.core.doctor import Check
 from assay.core.plan import Plan
-from assay.engine.planning.checkup import examine
+from assay.engine.planning.doctor import examine
 from assay.engine.planning.request import PlanProblems, RunRequest
 
 __all__ = ["Check", "examine_place"]

@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from assay.core.checkup import Check
+from assay.core.doctor import Check
 from assay.core.plan import ProviderPlan
 from assay.core.provider import PROVIDERS
 from assay.core.version import __version__
