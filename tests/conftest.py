@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from assay.core.provider import PROVIDERS
+from assay.testing import example_dataset
 
 if TYPE_CHECKING:
     from tests.store.databases import Database
@@ -38,6 +39,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("heavy") and not os.environ.get(HEAVY):
             item.add_marker(skip)
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with a golden dataset, where no setting of whoever runs the tests leads elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ASSAY_RUNS_DIR", raising=False)
+    Path("golden.json").write_bytes(example_dataset("golden_v1"))
+    return tmp_path
 
 
 @pytest.fixture(scope="session")

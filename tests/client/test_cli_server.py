@@ -5,38 +5,23 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from assay.surfaces.cli.main import program
 from assay.testing import example_dataset
+from tests.commands import assay, document, write_broken_batch
 from tests.server.serving import Serving
 
 RUN = ("run", "golden.json", "--model", "scripted/echo", "--judge", "scripted/judge-5")
 
 
-def assay(*arguments: str) -> Result:
-    return CliRunner().invoke(program, arguments, prog_name="assay")
-
-
-def document(result: Result) -> Any:
-    return json.loads(result.stdout)
-
-
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(workplace: Path) -> Path:
     """A working folder with datasets and a run file."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ASSAY_RUNS_DIR", raising=False)
-    Path("golden.json").write_bytes(example_dataset("golden_v1"))
     Path("questions.jsonl").write_bytes(example_dataset("legal_eval_v1"))
-    batch = json.loads(example_dataset("batch_v1"))
-    batch["records"][1]["input"] = {}
-    Path("batch.json").write_text(json.dumps(batch), encoding="utf-8")
+    write_broken_batch()
     Path("run.yaml").write_text("datasets: [golden.json]\ncandidates: [scripted/echo]\n", encoding="utf-8")
-    return tmp_path
+    return workplace
 
 
 @pytest.fixture

@@ -6,26 +6,19 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from assay.surfaces.cli.main import program
 from assay.surfaces.exports import EXPORTS
 from assay.testing import example_dataset
+from tests.commands import assay
 from tests.engine.test_record_index import half_done
 from tests.exports.exported_runs import hostile_run
 
 
-def assay(*arguments: str) -> Result:
-    return CliRunner().invoke(program, arguments, prog_name="assay")
-
-
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(workplace: Path) -> Path:
     """A working folder with a finished run of three records."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ASSAY_RUNS_DIR", raising=False)
-    hostile_run(tmp_path, "A", "=1+1", "B")
-    return tmp_path
+    hostile_run(workplace, "A", "=1+1", "B")
+    return workplace
 
 
 @pytest.mark.parametrize("name", EXPORTS)

@@ -5,26 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from assay import api
-from assay.surfaces.cli.main import program
-from assay.testing import example_dataset
+from tests.commands import assay
 from tests.exports.exported_runs import FORMULAS, ODD, hostile_run
 
 
-def assay(*arguments: str) -> Result:
-    return CliRunner().invoke(program, arguments, prog_name="assay")
-
-
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(workplace: Path) -> Path:
     """A working folder with a finished run."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ASSAY_RUNS_DIR", raising=False)
-    Path("golden.json").write_bytes(example_dataset("golden_v1"))
     assay("run", "golden.json", "--model", "scripted/echo", "--judge", "scripted/judge-any", "--run-id", "first", "--quiet")
-    return tmp_path
+    return workplace
 
 
 def grades(run_id: str) -> list[dict[str, Any]]:

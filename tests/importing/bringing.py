@@ -4,17 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from click.testing import CliRunner, Result
-
 from assay import api
-from assay.surfaces.cli.main import program
+from tests.commands import assay
 
 FIXTURES = Path(__file__).parent.parent.parent / "examples" / "imports"
-
-
-def assay(*arguments: str) -> Result:
-    """The command with these arguments, in the working folder of the test."""
-    return CliRunner().invoke(program, arguments, prog_name="assay")
 
 
 def brought(*sources: str | Path, options: tuple[str, ...] = ()) -> dict[str, Any]:

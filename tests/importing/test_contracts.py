@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from assay import api
-from tests.importing.bringing import FIXTURES, assay, brought
+from tests.commands import assay
+from tests.importing.bringing import FIXTURES, brought
 
 REALDATA = Path(os.environ.get("ASSAY_REALDATA", "/nonexistent")) / "inspect_logs"
 TURNS = [

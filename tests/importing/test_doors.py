@@ -12,7 +12,8 @@ from assay.core.errors import SourceUnreadable
 from assay.datasets.converters.columns import RowRefused
 from assay.datasets.importers.members import Members, elements, strict_value
 from assay.datasets.importers.zip_door import Archive
-from tests.importing.bringing import FIXTURES, assay
+from tests.commands import assay
+from tests.importing.bringing import FIXTURES
 
 
 def packed(entries: dict[str, bytes], *, method: int = zipfile.ZIP_DEFLATED) -> bytes:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from assay import api
-from tests.importing.bringing import FIXTURES, assay, brought, predictions_of, rows_of, run_of
+from tests.commands import assay
+from tests.importing.bringing import FIXTURES, brought, predictions_of, rows_of, run_of
 
 PYTHON = os.environ.get("ASSAY_INSPECT_PYTHON", "")
 REALDATA = Path(os.environ.get("ASSAY_REALDATA", "/nonexistent")) / "inspect_logs"

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from assay import api
-from tests.importing.bringing import FIXTURES, assay, brought, predictions_of
+from tests.commands import assay
+from tests.importing.bringing import FIXTURES, brought, predictions_of
 
 PROMPTFOO = os.environ.get("ASSAY_PROMPTFOO", "")
 RESULTS = json.loads((FIXTURES / "promptfoo_results.json").read_text())

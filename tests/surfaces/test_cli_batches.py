@@ -4,21 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from assay.engine.tally import BatchProgress
-from assay.surfaces.cli.main import program
 from assay.surfaces.cli.progress import Pace, RunProgress, plain_line
 from assay.surfaces.reporters.run_subject import batch_words
+from tests.commands import assay
 from tests.engine.batch_runs import write_run
 from tests.models.batch_provider import BatchProvider, Faults
 from tests.surfaces.conftest import HOSTILE
 from tests.surfaces.test_cli_run_progress import Screen, at
-
-
-def assay(*words: str | Path, **environ: str) -> Result:
-    """The command, in this process."""
-    return CliRunner().invoke(program, [str(word) for word in words], prog_name="assay", env=environ)
 
 
 def test_a_detached_run_ends_well_and_says_how_its_batches_are_collected(tmp_path: Path) -> None:

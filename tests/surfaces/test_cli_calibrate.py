@@ -3,25 +3,16 @@
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from assay.surfaces.cli.main import program
-from assay.testing import example_dataset
-
-
-def assay(*arguments: str) -> Result:
-    return CliRunner().invoke(program, arguments, prog_name="assay")
+from tests.commands import assay
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(workplace: Path) -> Path:
     """A working folder with a finished run whose every record was answered three times."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ASSAY_RUNS_DIR", raising=False)
-    Path("golden.json").write_bytes(example_dataset("golden_v1"))
     options = ("--judge", "scripted/judge-4", "--run-id", "first", "--repeat", "3", "--quiet")
     assay("run", "golden.json", "--model", "scripted/echo", *options)
-    return tmp_path
+    return workplace
 
 
 def test_a_file_of_labels_is_written_over_only_when_asked_for() -> None:

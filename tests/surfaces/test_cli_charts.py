@@ -6,28 +6,20 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from assay.surfaces.cli.main import program
 from assay.surfaces.reporters.run_charts import run_charts
 from assay.surfaces.reporters.run_view import RunView, SliceValue
-from assay.testing import example_dataset
+from tests.commands import assay
 from tests.surfaces.conftest import HOSTILE
 from tests.surfaces.run_views import METRICS, golden_view
 
 
-def assay(*arguments: str) -> Result:
-    return CliRunner().invoke(program, arguments, prog_name="assay")
-
-
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(workplace: Path) -> Path:
     """A working folder with a finished run."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ASSAY_RUNS_DIR", raising=False)
-    Path("golden.json").write_bytes(example_dataset("golden_v1"))
     run("first")
-    return tmp_path
+    return workplace
 
 
 def run(run_id: str, *more: str) -> Result:

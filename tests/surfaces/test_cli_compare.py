@@ -4,18 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from assay.surfaces.cli.main import program
+from tests.commands import assay
 from tests.engine.graded_runs import graded, passing, question
 from tests.surfaces.conftest import HOSTILE
 
 ANSWER = HOSTILE.replace("\ud800", "")
 ROWS = [question(f"q{number}") for number in range(8)]
-
-
-def assay(*arguments: str) -> Result:
-    return CliRunner().invoke(program, arguments, prog_name="assay")
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from assay.surfaces.cli.main import program
+from tests.commands import assay
 
 QUESTION = {
     "question": "Which form does a contract of sale of land need?",
@@ -18,10 +17,6 @@ QUESTION = {
     "id": "q7",
     "source_subset": "mcq_4",
 }
-
-
-def assay(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(program, [str(argument) for argument in arguments], prog_name="assay")
 
 
 @pytest.fixture

@@ -9,18 +9,14 @@ import time
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from assay.core.errors import UsageProblem
 from assay.surfaces.cli.exits import Boundary
-from assay.surfaces.cli.main import COMMANDS, program
+from assay.surfaces.cli.main import COMMANDS
+from tests.commands import assay
 
 ASSAY = [sys.executable, "-m", "assay"]
 TURNS = json.dumps([{"turn_id": 1, "speaker": "user", "message": "Hello"}])
-
-
-def assay(*arguments: str) -> Result:
-    return CliRunner().invoke(program, arguments, prog_name="assay")
 
 
 def wait_for(pattern: str, *, seconds: float = 60) -> None:

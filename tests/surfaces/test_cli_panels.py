@@ -1,34 +1,20 @@
 """Repeats and panels on the command line: reports, lists, dry runs, and what is refused."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from assay.surfaces.cli.main import program
 from assay.surfaces.reporters.run_panel import disagreement_text, judge_table, panel_lines
 from assay.surfaces.reporters.run_repeats import repeat_lines
 from assay.surfaces.reporters.settings import Settings
-from assay.testing import example_dataset
+from tests.commands import assay
 from tests.surfaces.conftest import HOSTILE
 
+pytestmark = pytest.mark.usefixtures("workplace")
 PLAIN = Settings(version="1", width=None, is_coloured=False, is_verbose=False)
 JUDGES = ("--judge", "scripted/judge-2", "--judge", "scripted/judge-4")
-
-
-def assay(*arguments: str) -> Result:
-    return CliRunner().invoke(program, arguments, prog_name="assay")
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with a golden dataset."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ASSAY_RUNS_DIR", raising=False)
-    Path("golden.json").write_bytes(example_dataset("golden_v1"))
-    return tmp_path
 
 
 def run(*options: str) -> Result:

@@ -8,11 +8,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from assay.surfaces.cli.main import program
 from assay.surfaces.cli.pipeline import append_summary
-from assay.testing import example_dataset
+from tests.commands import assay
 from tests.engine.graded_runs import graded, question
 from tests.engine.run_settings import write_batch
 
@@ -20,18 +19,11 @@ ATTACK = "fine\n::error::pwned\n  ::add-mask::x\n\x1b[31m%0A::stop-commands::y\u
 COMMAND = re.compile(r"\s*::(\w[\w-]*)(?: ([^:]*))?::(.*)")
 
 
-def assay(*arguments: str) -> Result:
-    return CliRunner().invoke(program, arguments, prog_name="assay")
-
-
 @pytest.fixture(autouse=True)
-def summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def summary(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with a golden dataset, as a step of a job has one."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ASSAY_RUNS_DIR", raising=False)
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-    Path("golden.json").write_bytes(example_dataset("golden_v1"))
-    return tmp_path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(workplace / "summary.md"))
+    return workplace / "summary.md"
 
 
 def run(name: str, *arguments: str, model: str = "scripted/echo", judge: str = "scripted/judge-3") -> Result:

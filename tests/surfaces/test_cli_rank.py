@@ -4,9 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from assay.surfaces.cli.main import program
+from tests.commands import assay
 from tests.engine.test_pairs import LONG, MIDDLE, SHORT, answered, same
 from tests.surfaces.conftest import HOSTILE
 
@@ -19,10 +18,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> str:
     for run_id, text in (("long", LONG), ("middle", MIDDLE), ("short", SHORT), ("hostile", HOSTILE.replace("\ud800", ""))):
         answered(folder, run_id, same(text))
     return str(folder / "runs")
-
-
-def assay(*arguments: str) -> Result:
-    return CliRunner().invoke(program, arguments, prog_name="assay")
 
 
 def test_the_report_names_who_is_ahead_and_how_surely(runs: str) -> None:

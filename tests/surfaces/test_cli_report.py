@@ -4,25 +4,16 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from assay.surfaces.cli.main import program
-from assay.testing import example_dataset
+from tests.commands import assay
 from tests.engine.test_record_index import half_done
 
 
-def assay(*arguments: str) -> Result:
-    return CliRunner().invoke(program, arguments, prog_name="assay")
-
-
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(workplace: Path) -> Path:
     """A working folder with a finished run of eight records."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ASSAY_RUNS_DIR", raising=False)
-    Path("golden.json").write_bytes(example_dataset("golden_v1"))
     assay("run", "golden.json", "--model", "scripted/echo", "--judge", "scripted/judge-4", "--run-id", "first", "--quiet")
-    return tmp_path
+    return workplace
 
 
 def test_the_file_is_named_after_the_run() -> None:

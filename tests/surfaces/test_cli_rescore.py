@@ -5,18 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from assay.surfaces.cli.main import program
+from tests.commands import assay
 from tests.engine.run_settings import mcq_row, write_rows
 
 MET = 'scripted/say-{"criteria_met": true, "explanation": "It is so."}'
 RUBRIC = [{"id": "one", "title": "Names the law", "weight": 3}, {"id": "two", "title": "Is rude", "weight": -1}]
 RUN = ("run", "law.jsonl", "--model", "scripted/echo", "--judge", MET, "--quiet")
-
-
-def assay(*arguments: str) -> Result:
-    return CliRunner().invoke(program, arguments, prog_name="assay")
 
 
 def rubric_row(row_id: str, **members: Any) -> dict[str, Any]:
@@ -25,12 +20,10 @@ def rubric_row(row_id: str, **members: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(workplace: Path) -> Path:
     """A working folder with two rubrics."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ASSAY_RUNS_DIR", raising=False)
     write_rows(Path("law.jsonl"), rubric_row("a", metadata={"field": "x"}), rubric_row("b", metadata={"field": "y"}))
-    return tmp_path
+    return workplace
 
 
 @pytest.fixture

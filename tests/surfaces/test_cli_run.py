@@ -9,13 +9,11 @@ import sys
 import time
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from assay.surfaces.cli.main import program
 from assay.testing import example_dataset
+from tests.commands import assay, document, write_broken_batch
 
 ASSAY = [sys.executable, "-m", "assay"]
 GOLDEN = ("golden.json", "--model", "scripted/echo")
@@ -26,14 +24,6 @@ judges: [scripted/judge-5]
 gates: {pass_rate: 0.8}
 run: {id: filed, runs_dir: kept}
 """
-
-
-def assay(*arguments: str) -> Result:
-    return CliRunner().invoke(program, arguments, prog_name="assay")
-
-
-def document(result: Result) -> Any:
-    return json.loads(result.stdout)
 
 
 def wait_for_an_answer(folder: Path) -> None:
@@ -52,17 +42,12 @@ def has_an_answer(ledger: Path) -> bool:
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(workplace: Path) -> Path:
     """A working folder with a dataset of each kind, one of them with an invalid record, and a run file."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ASSAY_RUNS_DIR", raising=False)
-    Path("golden.json").write_bytes(example_dataset("golden_v1"))
     Path("questions.jsonl").write_bytes(example_dataset("legal_eval_v1"))
-    batch = json.loads(example_dataset("batch_v1"))
-    batch["records"][1]["input"] = {}
-    Path("batch.json").write_text(json.dumps(batch), encoding="utf-8")
+    write_broken_batch()
     Path("run.yaml").write_text(RUN_FILE, encoding="utf-8")
-    return tmp_path
+    return workplace
 
 
 def test_a_run_ends_with_a_report_and_eight_artifacts() -> None:

@@ -3,35 +3,21 @@
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from assay.surfaces.cli.main import program
 from assay.testing import example_dataset
+from tests.commands import assay, document, write_broken_batch
 
 ARTIFACTS = 8
 
 
-def assay(*arguments: str) -> Result:
-    return CliRunner().invoke(program, arguments, prog_name="assay")
-
-
-def document(result: Result) -> Any:
-    return json.loads(result.stdout)
-
-
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(workplace: Path) -> Path:
     """A working folder with a dataset that has an invalid record, and a finished run over it."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ASSAY_RUNS_DIR", raising=False)
-    batch = json.loads(example_dataset("batch_v1"))
-    batch["records"][1]["input"] = {}
-    Path("batch.json").write_text(json.dumps(batch), encoding="utf-8")
+    write_broken_batch()
     assay("run", "batch.json", "--model", "scripted/echo", "--judge", "scripted/judge-4", "--run-id", "good", "--quiet")
-    return tmp_path
+    return workplace
 
 
 @pytest.fixture

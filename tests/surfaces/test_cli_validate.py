@@ -7,16 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from assay.surfaces.cli.main import program
+from tests.commands import assay
 
 TURNS = [{"turn_id": 1, "speaker": "user", "message": "Hello"}, {"turn_id": 2, "speaker": "assistant", "assistant_reply": "Hi"}]
 GAP = [TURNS[0], {**TURNS[1], "turn_id": 3}]
-
-
-def assay(*arguments: str | Path, stdin: str | bytes | None = None) -> Result:
-    return CliRunner().invoke(program, [str(argument) for argument in arguments], input=stdin, prog_name="assay")
 
 
 def written(folder: Path, name: str, value: Any) -> Path:
