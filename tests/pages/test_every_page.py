@@ -19,7 +19,6 @@ PATHS = (
     "/compare",
     "/compare?before=good&after=poor",
     "/validate",
-    "/judges",
     "/runs/good/judge",
 )
 WIDTHS = (380, 820, 1440)
@@ -28,12 +27,8 @@ WIDTHS = (380, 820, 1440)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("path", PATHS)
 def test_nothing_keeps_anybody_from_using_a_page(gallery: Serving, visit: Visit, path: str, theme: str) -> None:
-    assert barriers(visit(gallery, path, color_scheme=theme).page) == []
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_no_page_is_wider_than_the_screen(gallery: Serving, visit: Visit, path: str) -> None:
-    page = visit(gallery, path).page
+    page = visit(gallery, path, color_scheme=theme).page
+    assert barriers(page) == []
     assert [width for width in WIDTHS if is_wide(page, width)] == []
 
 

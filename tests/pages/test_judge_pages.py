@@ -94,7 +94,7 @@ def test_labels_that_cannot_be_read_are_told_with_their_lines(served: Serving, v
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("path", ["/judges", "/runs/judged/judge", "/runs/talked-about/judge", "card"])
+@pytest.mark.parametrize("path", ["/judges", "/runs/talked-about/judge", "card"])
 def test_nothing_keeps_anybody_from_looking_at_judges(served: Serving, visit: Visit, path: str, theme: str) -> None:
     card = f"/judges/{api.kept_cards(served.runs_dir).cards[0].id}"
     page = visit(served, path.replace("card", card), color_scheme=theme, viewport={"width": 380, "height": 800}).page

@@ -25,7 +25,8 @@ FOR_PROGRAMS = {"/docs", "/docs/style.css", "/openapi.json", "/healthz", "/ready
 """Addresses that docs/reference/http.md tells of, beside those under /v1."""
 USABLE = {
     "/validate/{draft_id}": test_validate_page.test_nothing_keeps_anybody_from_validating,
-    "/compare/flip": test_compare_page.test_nothing_keeps_anybody_from_comparing,
+    "/compare/flip": test_compare_page.test_nothing_keeps_anybody_from_looking_at_a_flip,
+    "/judges": test_judge_pages.test_nothing_keeps_anybody_from_looking_at_judges,
     "/judges/{card_id}": test_judge_pages.test_nothing_keeps_anybody_from_looking_at_judges,
 }
 HARMLESS = {
