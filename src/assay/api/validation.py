@@ -16,7 +16,7 @@ from assay.core.report import Report
 from assay.datasets import read, resolve_contract
 from assay.datasets import stream as stream_source
 from assay.datasets.config import ValidationConfig, check_config, load_config
-from assay.datasets.finding import find_sources
+from assay.datasets.dataset_paths import find_sources
 from assay.datasets.fixes import Change, fixed
 from assay.datasets.formats import guess_contract
 from assay.datasets.progress import Effort, Progress, no_progress

@@ -1,4 +1,4 @@
-"""Canonical JSON (RFC 8785) and the hash of a record.
+"""Canonical JSON (RFC 8785) and the hash of a record, and JSON that is pleasant to read.
 
 Integers are written with all their digits: RFC 8785 is defined for numbers that a double can hold, and two
 records that differ in the 17th digit must not share a hash.
@@ -17,6 +17,11 @@ def canonical_json(value: Any) -> bytes:
     parts: list[bytes] = []
     _write(value, parts)
     return b"".join(parts)
+
+
+def pretty_json(value: Any) -> bytes:
+    """The value as a file for people and programs: indented, with a line feed at its end."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
 def sha256_hex(canonical: bytes) -> str:

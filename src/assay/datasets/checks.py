@@ -194,6 +194,17 @@ def check_nul(found: Findings, value: object, path: Path) -> None:
             )
 
 
+def check_unique(found: Findings, value: object, path: Path, first: dict[str, int]) -> None:
+    """No two of a list have one id; `path` is that of the id, as in `cases[3].id`, and `first` knows who had each."""
+    index = path[-2]
+    if type(value) is not str or not isinstance(index, int):
+        return
+    earlier = first.setdefault(value, index)
+    if earlier != index:
+        message = f"id {short(value)} was used by {path_text((*path[:-2], earlier))}"
+        found.add("duplicate_record_id", path, message, hint="give each one an id of its own")
+
+
 def check_controls(found: Findings, text: str, path: Path, *, one_line: bool = False, on_key: bool = False) -> None:
     """No control characters except tab and line breaks; in a one-line text not even these."""
     match = (_CONTROL_IN_NAME if one_line else _CONTROL).search(text)

@@ -15,6 +15,7 @@ from assay.datasets.checks import (
     array_at,
     check_flaws,
     check_nul,
+    check_unique,
     misspelt,
     object_at,
     short,
@@ -115,7 +116,8 @@ def _check_cases(found: Findings, value: Any, config: ValidationConfig) -> None:
     first: dict[str, int] = {}
     for index, case in enumerate(cases):
         _check_case(found, case, ("cases", index))
-        _check_unique(found, case, index, first)
+        if type(case) is dict:
+            check_unique(found, case.get("id"), ("cases", index, "id"), first)
 
 
 def _check_case(found: Findings, value: Any, path: Path) -> None:
@@ -150,16 +152,6 @@ def _check_text(found: Findings, value: Any, path: Path, *, low: int, high: int)
     text = string_at(found, value, path, low=low, high=high)
     if text is not None and len(text.strip()) < low:
         found.add("value_out_of_range", path, f"{path[-1]} has fewer than {low} characters besides white space at its ends")
-
-
-def _check_unique(found: Findings, case: Any, index: int, first: dict[str, int]) -> None:
-    case_id = case.get("id") if type(case) is dict else None
-    if type(case_id) is not str:
-        return
-    if case_id in first:
-        found.add("duplicate_record_id", ("cases", index, "id"), f"id {short(case_id)} was used by cases[{first[case_id]}]")
-    else:
-        first[case_id] = index
 
 
 def _warn_unknown(found: Findings, value: dict[str, Any], path: Path, *, known: tuple[str, ...]) -> None:

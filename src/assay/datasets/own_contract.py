@@ -24,11 +24,12 @@ from assay.core.issue import CODES, Finding, Issue
 from assay.core.issue import Path as Steps
 from assay.core.json_door import parse_json
 from assay.core.plugin import Plugin, given_plugin
-from assay.core.report import Counts, Outcome, Report
+from assay.core.report import Counts, Report
 from assay.datasets.checks import Findings, check_flaws, check_nul, nearest, short
 from assay.datasets.formats import first_names, sniff_format
 from assay.datasets.placing import START, Placing, Record
 from assay.datasets.progress import Effort
+from assay.datasets.row_verdicts import NO_ROWS, add_used_id, outcome_of
 from assay.datasets.source import Source, filled_lines
 from assay.datasets.yaml_loading import parse_yaml
 
@@ -115,14 +116,13 @@ def read_own(source: Source, plugin: Plugin, effort: Effort) -> Report:
     reading = _Reading(plugin)
     issues = [*reading.issues(source)]
     effort.progress(source.size, source.size)
-    rejected, total = reading.rejected, reading.total
-    accepted = total - len(rejected)
-    outcome: Outcome = "accepted_with_record_errors" if rejected else "accepted"
+    rejected, total = len(reading.rejected), reading.total
+    counts = Counts(total, total - rejected, rejected)
     return Report(
         path=source.name,
         contract=plugin.plan.name,
-        outcome="rejected" if reading.is_broken or (rejected and not accepted) else outcome,
-        counts=Counts(total, accepted, len(rejected)),
+        outcome="rejected" if reading.is_broken else outcome_of(counts),
+        counts=counts,
         issues=issues,
         open_cases=lambda: iter(()) if reading.is_broken else reading.cases(source),
     )
@@ -150,7 +150,7 @@ class _Reading:
             self.total += 1
             yield from self._checked(row)
         if not self.total and not self.is_broken:
-            yield Issue(code="empty_dataset", severity="warning", message="the file has no rows")
+            yield NO_ROWS
 
     def _whole_issues(self, document: Document) -> Iterator[Issue]:
         """What is wrong with a document that holds all rows, outside of them."""
@@ -208,8 +208,7 @@ class _Reading:
     def _note_id(self, record_id: str, row: _Row, found: Findings) -> None:
         first = self._first.setdefault(record_id, row.index)
         if first != row.index:
-            message = f"id {short(record_id)} was used by row {first}"
-            found.add("duplicate_record_id", row.path, message, hint="ids are unique in a file; keep one of the rows")
+            add_used_id(found, record_id, row.path, first=f"row {first}")
 
     def _made(self, row: _Row) -> tuple[Findings, Case | None]:
         """What the contract says of a row, with paths from the document's root, and the case that it makes."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.canonical import pretty_json
 from assay.core.case import Case
 from assay.core.errors import RunSealed, UsageProblem
 from assay.core.moment import iso
@@ -136,9 +137,9 @@ def _write(run: RunFolder, plan: Plan, *, profiler: Profiler, staging: Staging, 
 
     metrics = metrics_of(columns_of(run, plan, read=scored), plan, blocks=read_panel(run, plan))
     for name, document in metrics.items():
-        staging.write(name, _pretty(document))
+        staging.write(name, pretty_json(document))
     if (run.path / EVAL_RESULTS).is_file() and not why_no_eval_run(plan):
-        staging.write(EVAL_RESULTS, _pretty(regated(run.document(EVAL_RESULTS), plan)))
+        staging.write(EVAL_RESULTS, pretty_json(regated(run.document(EVAL_RESULTS), plan)))
     gate = metrics["metrics_summary.json"]["gate"]
     staging.seal(_manifest(run, plan, profiler=profiler, gate=gate, at=iso(at)))
 
@@ -193,7 +194,3 @@ def _manifest(run: RunFolder, plan: Plan, *, profiler: Profiler, gate: Line, at:
         "rescored_from": {"run_id": old["run_id"], OWN_HASH: old[OWN_HASH], "completed_at": evaluated_at},
         "environment": {"python": platform.python_version(), "platform": platform.system()},
     }
-
-
-def _pretty(value: Any) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"

@@ -10,7 +10,7 @@ from assay.core.errors import UsageProblem
 from assay.datasets.batch_v1 import rules
 from assay.datasets.checks import depth_of
 from assay.datasets.config import ValidationConfig
-from assay.datasets.converters.canonical import Row, json_bytes
+from assay.datasets.converters.canonical import Row, filled, json_bytes
 from assay.datasets.converters.columns import RowRefused
 from assay.datasets.converters.report import Tally
 
@@ -82,9 +82,9 @@ def _records(drafts: Iterable[RecordDraft], tally: Tally) -> Iterator[Row]:
 def _record(draft: RecordDraft, tally: Tally) -> Row:
     tags, other_tags = _split_tags(draft.tags)
     metadata, overflow = _split_metadata(draft.metadata)
-    reference = {**draft.reference, **_filled({OTHER_TAGS: other_tags, OVERFLOW: overflow})}
+    reference = {**draft.reference, **filled({OTHER_TAGS: other_tags, OVERFLOW: overflow})}
     members = {"reference": reference, "tags": tags, "metadata": metadata}
-    record = {"record_id": draft.record_id, "input": draft.input, **_filled(members)}
+    record = {"record_id": draft.record_id, "input": draft.input, **filled(members)}
     dropped = _drop_overflow(record, overflow)
     checked = rules.CheckedRecord(record, ("records", 0), ValidationConfig())
     problems = [finding.message for finding in checked.found if finding.severity == "error"]
@@ -148,10 +148,6 @@ def _check_document(document: Row, tally: Tally) -> None:
         raise UsageProblem(f"batch_v1 takes at most {rules.MAX_RECORDS:,} records, these are {count:,}", hint="split the dataset")
     if len(msgspec.json.encode(document)) > rules.MAX_PAYLOAD_BYTES:
         raise UsageProblem(f"batch_v1 takes at most {rules.MAX_PAYLOAD_BYTES:,} bytes", hint="split the dataset")
-
-
-def _filled(members: Row) -> Row:
-    return {name: value for name, value in members.items() if value}
 
 
 def _size(value: Any) -> int:

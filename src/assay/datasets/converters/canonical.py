@@ -65,6 +65,11 @@ def accepted(row: Row) -> Row:
     return row
 
 
+def filled(members: Row) -> Row:
+    """The members that say something: no empty text or list, and not nothing; 0 and false do."""
+    return {name: value for name, value in members.items() if value or isinstance(value, int | float)}
+
+
 def choice_id(position: int, style: IdStyle) -> str:
     """A..Z, then AA, AB, ... (stable) or CHOICE_26, CHOICE_27, ... (upstream)."""
     if position < len(ALPHABET):

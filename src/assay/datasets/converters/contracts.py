@@ -9,11 +9,12 @@ from assay.core.contract import ContractId
 from assay.core.errors import UsageProblem
 from assay.datasets.converters import golden_document, replay
 from assay.datasets.converters.batch_document import Naming, RecordDraft, batch_document
-from assay.datasets.converters.canonical import Draft, Row, TaskType, finish
+from assay.datasets.converters.canonical import Draft, Row, filled, finish
 from assay.datasets.converters.columns import RowRefused
 from assay.datasets.converters.report import Conversion, Tally, summarize
+from assay.datasets.legal_eval_v1.rules import TASKS
 
-_TASK_TYPES: dict[str, TaskType] = {"rubric": "rubric_qa", "reference": "reference_qa", "mcq": "mcq"}
+_TASK_TYPES = {task: task_type for task_type, task in TASKS.items()}
 
 
 def convert_cases(
@@ -53,7 +54,7 @@ def _legal_record(case: Case, tally: Tally) -> RecordDraft:
     for_model: Row = {
         "context": case.model_context,
         "messages": [msgspec.to_builtins(message) for message in case.messages],
-        "attachments": [_filled(msgspec.to_builtins(attachment)) for attachment in case.attachments],
+        "attachments": [filled(msgspec.to_builtins(attachment)) for attachment in case.attachments],
         "choices": [msgspec.to_builtins(choice) for choice in case.choices],
     }
     for_judge: Row = {
@@ -61,11 +62,11 @@ def _legal_record(case: Case, tally: Tally) -> RecordDraft:
         "answers": list(case.references) if len(case.references) > 1 else [],
         "correct_choice_ids": list(case.correct_choice_ids),
     }
-    _note_moved(case, tally, names=[*_filled(for_model), *_filled(for_judge)])
+    _note_moved(case, tally, names=[*filled(for_model), *filled(for_judge)])
     return RecordDraft(
         record_id=case.id,
-        input={"prompt": case.prompt, "dataset": case.dataset, "task_type": _TASK_TYPES[case.task], **_filled(for_model)},
-        reference=_filled({"answer": case.references[0] if case.references else "", **for_judge}),
+        input={"prompt": case.prompt, "dataset": case.dataset, "task_type": _TASK_TYPES[case.task], **filled(for_model)},
+        reference=filled({"answer": case.references[0] if case.references else "", **for_judge}),
         metadata=_with_extra(case, tally),
     )
 
@@ -98,7 +99,7 @@ def _golden_record(case: Case, tally: Tally) -> RecordDraft:
     tally.note("moved", "batch_v1 has no field for it; now reference.rubric", record_id=case.id, path="rubric")
     if case.notes:
         tally.note("moved", "notes are for people; now metadata.notes", record_id=case.id, path="context")
-    metadata = {**_with_extra(case, tally), **_filled({"notes": case.notes})}
+    metadata = {**_with_extra(case, tally), **filled({"notes": case.notes})}
     return RecordDraft(
         record_id=case.id,
         input={"prompt": case.prompt},
@@ -123,7 +124,7 @@ def _golden_draft(case: Case, tally: Tally, *, naming: Naming) -> Draft:
         dataset=naming.dataset_id or case.dataset or "golden_v1",
         task_type="rubric_qa",
         prompt=case.prompt,
-        metadata={**_with_extra(case, tally), **_filled({"notes": case.notes, "tags": list(case.tags)})},
+        metadata={**_with_extra(case, tally), **filled({"notes": case.notes, "tags": list(case.tags)})},
         rubric=[{"id": "rubric", "title": golden_document.rubric_text(case)}],
     )
 
@@ -142,8 +143,8 @@ def _batch_draft(case: Case, tally: Tally, *, naming: Naming) -> Draft:
     extra = dict(case.extra)
     inputs = dict(extra.pop("input", {}))
     context = inputs.pop("context") if isinstance(inputs.get("context"), str) else ""
-    expected = _filled({"max_latency_ms": case.max_latency_ms, "required_criteria": extra.pop("required_criteria", [])})
-    kept = _filled({"tags": list(case.tags), "expected": expected, "input": inputs, **extra})
+    expected = filled({"max_latency_ms": case.max_latency_ms, "required_criteria": extra.pop("required_criteria", [])})
+    kept = filled({"tags": list(case.tags), "expected": expected, "input": inputs, **extra})
     for name in kept:
         tally.note("moved", "legal_eval_v1 has no field for it; now in metadata.batch_v1", record_id=case.id, path=name)
     return Draft(
@@ -152,7 +153,7 @@ def _batch_draft(case: Case, tally: Tally, *, naming: Naming) -> Draft:
         task_type="reference_qa",
         prompt=case.prompt,
         context=context,
-        metadata={**case.metadata, **_filled({"batch_v1": kept})},
+        metadata={**case.metadata, **filled({"batch_v1": kept})},
         reference_answers=list(case.references),
     )
 
@@ -202,10 +203,6 @@ def _shared_dataset(cases: tuple[Case, ...], fallback: str) -> str:
 def _criterion(criterion: Row) -> Row:
     """An absent weight means 1, so 1 is not written."""
     return {name: value for name, value in criterion.items() if value != "" and (name, value) != ("weight", 1.0)}
-
-
-def _filled(members: Row) -> Row:
-    return {name: value for name, value in members.items() if value not in ("", None, [], {})}
 
 
 PAIRS: dict[tuple[str, str], Callable[..., Row | tuple[Row, ...]]] = {

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from assay.core.canonical import pretty_json
 from assay.core.issue import Issue
 from assay.core.plan import PluginPlan
 
@@ -100,7 +101,7 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
         if self.document is None:
             yield from (msgspec.json.encode(row) + b"\n" for row in self.rows)
         else:
-            yield msgspec.json.format(msgspec.json.encode(self.document), indent=2) + b"\n"
+            yield pretty_json(self.document)
 
 
 class Tally:

@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
+from assay.core.canonical import pretty_json
 from assay.core.contract import ContractId
 from assay.core.errors import UsageProblem
 from assay.datasets.config import ValidationConfig
 from assay.datasets.conversation_v1.rules import check_conversation
 from assay.datasets.converters.batch_document import Naming, RecordDraft, batch_document
-from assay.datasets.converters.canonical import Draft, Row, TaskType, finish
+from assay.datasets.converters.canonical import Draft, Row, TaskType, filled, finish
 from assay.datasets.converters.columns import RowRefused
 from assay.datasets.converters.report import Remark, Tally
 from assay.datasets.importers.golden_rows import golden_document
@@ -74,14 +75,14 @@ class DatasetRows:
                 self._refuse(record, question_id, reasons.get(question_id, "batch_v1 does not take it"))
         self.count = len(places)
         self._keep(remark for remark in tally.remarks if remark.action != "invalid")
-        yield _pretty(document)
+        yield pretty_json(document)
 
     def _golden(self) -> Iterator[bytes]:
         tally = Tally(self.name)
         document = golden_document(self._intake.questions(), tally)
         self.count = len(document["cases"])
         self._keep(tally.remarks)
-        yield _pretty(document)
+        yield pretty_json(document)
 
     def _conversations(self) -> Iterator[bytes]:
         """A line for each valid conversation, of whichever candidate; raises UsageProblem where there is none."""
@@ -136,15 +137,7 @@ def _record(question: Question) -> RecordDraft:
     answer = {"answer": question.references[0]} if question.references else {}
     return RecordDraft(
         record_id=question.id,
-        input={"prompt": question.prompt, "dataset": question.dataset, **_filled(for_model)},
-        reference={**answer, **_filled(for_judge)},
+        input={"prompt": question.prompt, "dataset": question.dataset, **filled(for_model)},
+        reference={**answer, **filled(for_judge)},
         metadata=question.metadata,
     )
-
-
-def _pretty(document: Row) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
-
-
-def _filled(members: Row) -> Row:
-    return {name: value for name, value in members.items() if value}

@@ -14,8 +14,8 @@ from assay.core.case import Case
 from assay.core.document import Place
 from assay.core.issue import Issue
 from assay.core.json_door import parse_json
-from assay.core.report import Counts, Outcome, Report
-from assay.datasets.checks import Findings, check_flaws, short
+from assay.core.report import Counts, Report
+from assay.datasets.checks import Findings, check_flaws
 from assay.datasets.config import ValidationConfig
 from assay.datasets.hashing import Hasher
 from assay.datasets.key_index import KeyIndex
@@ -24,11 +24,12 @@ from assay.datasets.legal_eval_v1 import rules
 from assay.datasets.legal_eval_v1.fast import KIND, Clean, clean_rows, has_rubric, warned
 from assay.datasets.placing import Placing, Record, placed
 from assay.datasets.progress import Effort, Progress, no_progress
+from assay.datasets.row_verdicts import NO_ROWS, add_used_id, outcome_of
 from assay.datasets.source import Block, Line, Source, filled_lines
 
 __all__ = ["read", "stream"]
 
-_EMPTY = Issue(code="empty_dataset", severity="warning", message="the file has no rows", hint="write one JSON object per line")
+_EMPTY = msgspec.structs.replace(NO_ROWS, hint="write one JSON object per line")
 _SPREAD = "one JSON document over several lines, but legal_eval_v1 has one object per line"
 
 
@@ -171,8 +172,7 @@ class _Reading:
     def _check_duplicate(self, found: Findings, row_id: str | None) -> None:
         first = None if row_id is None else self._ids.find(row_id)
         if row_id is not None and first is not None:
-            message = f"id {short(row_id)} was used by row {self._rows[first]} (line {self._lines[first]})"
-            found.add("duplicate_record_id", ("id",), message, hint="ids are unique in a file; keep one of the rows")
+            add_used_id(found, row_id, ("id",), first=f"row {self._rows[first]} (line {self._lines[first]})")
 
     def _warn(self, kinds: Iterable[str], line: Line, index: int) -> None:
         """What is odd in one row tends to be odd in every row: the first place and a count say it all."""
@@ -196,13 +196,12 @@ class _Reading:
     def report(self, source: Source, issues: list[Issue]) -> Report:
         # The report keeps what its cases need, not what reading them for the first time took.
         total, rejected = self.total, self.rejected
-        accepted = total - len(rejected)
-        outcome: Outcome = "accepted_with_record_errors" if rejected else "accepted"
+        counts = Counts(total, total - len(rejected), len(rejected))
         report = Report(
             path=source.name,
             contract="legal_eval_v1",
-            outcome="rejected" if rejected and not accepted else outcome,
-            counts=Counts(total, accepted, len(rejected)),
+            outcome=outcome_of(counts),
+            counts=counts,
             issues=issues,
             open_cases=lambda: _cases(source, total, rejected),
         )

@@ -10,6 +10,7 @@ from assay.datasets.checks import (
     Findings,
     array_at,
     check_nul,
+    check_unique,
     filled_at,
     misspelt,
     object_at,
@@ -215,7 +216,7 @@ def _check_rubric(found: Findings, value: Any) -> None:
     for index, criterion in enumerate(rubric):
         _check_criterion(found, criterion, ("rubric", index))
         if type(criterion) is dict:
-            _check_unique(found, criterion.get("id"), ("rubric", index, "id"), first)
+            check_unique(found, criterion.get("id"), ("rubric", index, "id"), first)
             weights.append(criterion.get("weight", 1.0))
     if weights and all(type(weight) in (int, float) for weight in weights) and not any(weight > 0 for weight in weights):
         found.warn(
@@ -254,21 +255,6 @@ def _is_finite(value: int | float) -> bool:
         return math.isfinite(value)
     except OverflowError:
         return False
-
-
-def _check_unique(found: Findings, value: Any, path: Path, first: dict[str, int]) -> None:
-    if type(value) is not str:
-        return
-    index = path[1]
-    if value in first:
-        found.add(
-            "duplicate_record_id",
-            path,
-            f"id {short(value)} was used by {path[0]}[{first[value]}]",
-            hint="give each one an id of its own",
-        )
-    elif isinstance(index, int):
-        first[value] = index
 
 
 def _check_references(found: Findings, value: Any, *, is_required: bool) -> None:
@@ -319,7 +305,7 @@ def _checked_choice_ids(found: Findings, value: Any) -> dict[str, int] | None:
                 found.missing(("choices", index, field))
             else:
                 filled_at(found, choice[field], ("choices", index, field))
-        _check_unique(found, choice.get("id"), ("choices", index, "id"), first)
+        check_unique(found, choice.get("id"), ("choices", index, "id"), first)
     return first if known else None
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.canonical import pretty_json
 from assay.core.case import Case
 from assay.core.errors import StoreUnavailable
 from assay.core.moment import iso
@@ -229,11 +230,11 @@ class _Artifacts:
         metrics = metrics_of(self._facts, self._plan, blocks={**panel, **ranking})
         self._gate = metrics["metrics_summary.json"]["gate"]
         for name, document in metrics.items():
-            self._staging.write(name, _pretty(document))
+            self._staging.write(name, pretty_json(document))
         if self._has_eval_run:
             parameters = eval_run_parameters(self._shown)
             document = eval_results(self._plan.run_id, self._started_at, parameters=parameters, results=self._golden)
-            self._staging.write(EVAL_RESULTS, _pretty(document))
+            self._staging.write(EVAL_RESULTS, pretty_json(document))
 
     def _batches(self, run: RunRow) -> list[dict[str, Any]]:
         """What became of the batches that the candidate was asked in."""
@@ -314,7 +315,3 @@ def _evaluator(plan: Plan) -> str:
 def _ignored_fields(datasets: Iterable[DatasetPlan]) -> list[dict[str, Any]]:
     """Members of documents that were accepted without any effect, by dataset."""
     return [{"dataset_id": dataset.dataset_id, "fields": dataset.ignored_fields} for dataset in datasets if dataset.ignored_fields]
-
-
-def _pretty(value: Any) -> bytes:
-    return msgspec.json.format(_encode(value), indent=2) + b"\n"

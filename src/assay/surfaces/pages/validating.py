@@ -31,7 +31,7 @@ _Model = Annotated[str, Meta(max_length=256)]
 _Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class ShownIssue(msgspec.Struct, frozen=True, kw_only=True):
     """One issue as a page shows it."""
 
     severity: Severity
@@ -55,7 +55,7 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome
     contract: str
     counts: Counts
-    findings: tuple[Finding, ...]
+    findings: tuple[ShownIssue, ...]
     omitted: str
     """`1,204 more errors`; empty where all are shown or counted beside their kind."""
     codes: tuple[tuple[str, Severity, int], ...]
@@ -85,8 +85,8 @@ def _count(report: Report, severity: Severity) -> int:
     return sum(issue.severity == severity for issue in report.issues)
 
 
-def _findings(shown: tuple[Issue | Alike, ...]) -> Iterator[Finding]:
-    last: Finding | None = None
+def _findings(shown: tuple[Issue | Alike, ...]) -> Iterator[ShownIssue]:
+    last: ShownIssue | None = None
     for item in shown:
         if isinstance(item, Alike):
             assert last is not None
@@ -99,10 +99,10 @@ def _findings(shown: tuple[Issue | Alike, ...]) -> Iterator[Finding]:
         yield last
 
 
-def _finding(issue: Issue) -> Finding:
+def _finding(issue: Issue) -> ShownIssue:
     numbers = ((name, number) for name, number in (("line", issue.line), ("column", issue.column)) if number is not None)
     subject = (record_label(issue), issue.path, issue.error_type)
-    return Finding(
+    return ShownIssue(
         severity=issue.severity,
         code=issue.code,
         meaning=CODES.get(issue.code, ""),

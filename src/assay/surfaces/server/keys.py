@@ -14,6 +14,7 @@ from typing import Literal, get_args
 
 import msgspec
 
+from assay.core.canonical import pretty_json
 from assay.core.errors import StoreUnavailable, UsageProblem
 
 Scope = Literal["read", "write", "admin"]
@@ -122,7 +123,7 @@ class Keys:
         partial = self._path.with_name(f".keys-{secrets.token_hex(4)}")
         try:
             with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(msgspec.json.format(msgspec.json.encode(entries), indent=2) + b"\n")
+                file.write(pretty_json(entries))
                 file.flush()
                 os.fsync(file.fileno())
             partial.replace(self._path)
