@@ -146,16 +146,16 @@ def _figure(value: float) -> str:
 
 def _cases(each: Result) -> str:
     """How many cases the figures are of, and why not of all."""
-    if "stopped" in each.cost:
-        return f"did not finish: {each.finished:,} of {each.asked:,} cases in {each.cost['stopped']:g} s"
     if "refused" in each.cost:
         return f"failed: {each.cost['refused']}"
     if not each.asked:
-        return f"not run: not many more than in the smaller run would be done in {each.limit:g} s"
+        return f"not run: hardly more than in the smaller run would be done in {each.limit:g} s"
     shown = f"{each.asked:,}"
-    if each.cost.get("graded", each.asked) < each.asked:
+    if "stopped" in each.cost:
+        shown = f"did not finish: {each.finished:,} of {each.asked:,} cases in {each.cost['stopped']:g} s"
+    elif each.cost.get("graded", each.asked) < each.asked:
         shown += f", of which {each.asked - each.cost['graded']:,} were left without a result"
-    return shown if each.asked == each.cases else f"{shown}: {each.cases:,} would take longer than {each.limit:g} s"
+    return shown if each.asked == each.cases else f"{shown}; {each.cases:,} would take longer than {each.limit:g} s"
 
 
 def _starts_table(starts: list[Result]) -> str:

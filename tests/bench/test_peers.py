@@ -70,7 +70,7 @@ def test_page_says_who_did_not_finish_who_had_fewer_cases_and_who_lost_results(t
     assert (text.startswith("before"), text.endswith("after"), "old" in text) == (True, True, False)
     assert "| assay     | 1.00            | 2.00        |" in text
     assert "did not finish: 213 of 2,000 cases in 240 s" in text
-    assert "6,000, of which 10 were left without a result: 20,000 would take longer than 240 s" in text
+    assert "6,000, of which 10 were left without a result; 20,000 would take longer than 240 s" in text
     assert "1,000, after 213 cases" in chart.read_text()
 
 
