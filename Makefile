@@ -9,7 +9,7 @@ COMPILE := uv pip compile --quiet --generate-hashes --no-emit-index-url --univer
 	--fork-strategy fewest --no-annotate --custom-compile-command 'make lock' $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-local test check format schema bench bench-peers stats fuzz crash crash-server chaos sim load lock lock-peers audit release clean
+.PHONY: help demo demo-local test check format schema bench bench-peers soak stats fuzz crash crash-server chaos sim load lock lock-peers audit release clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -42,6 +42,9 @@ bench: $(VENV)/dev.stamp ## Measure validation and runs beside other tools (ARGS
 
 bench-peers: $(VENV)/dev.stamp ## Install five other frameworks below bench/environments and measure the same job with all (about 90 minutes; ARGS=--quick)
 	$(RUN) bench peers $(ARGS)
+
+soak: $(VENV)/dev.stamp ## Run a million records against a local provider and watch memory, handles, threads and disk (about 20 minutes)
+	$(RUN) bench/soak.py $(ARGS)
 
 stats: $(VENV)/dev.stamp ## Simulate how often every interval holds the truth and every test cries wolf (about 7 minutes)
 	$(RUN) -m tests.stats --write $(ARGS)

@@ -9,6 +9,7 @@ from run import PARTS
 
 WHOLE = ("validate", "run", "metrics", "pages", "machines")
 PEERS = "peers"
+LONG = ("many", "soak")
 
 
 def main() -> None:
@@ -21,7 +22,7 @@ def main() -> None:
         "parts",
         nargs="*",
         metavar="PART",
-        help=f"{', '.join(WHOLE)}, many, or of run: {', '.join(PARTS)}; default: all but many. "
+        help=f"{', '.join(WHOLE)}, {', '.join(LONG)}, or of run: {', '.join(PARTS)}; default: all but {' and '.join(LONG)}. "
         f"`{PEERS}` alone measures other frameworks, see `{PEERS} --help`",
     )
     parser.add_argument("--quick", action="store_true", help="small sizes: the ratios are rough")
@@ -30,7 +31,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="renew the pages in docs/explanation")
     options = parser.parse_args()
     parts = options.parts or WHOLE
-    unknown = [part for part in parts if part not in (*WHOLE, "many", *PARTS)]
+    unknown = [part for part in parts if part not in (*WHOLE, *LONG, *PARTS)]
     if unknown:
         parser.error(f"there is no part '{unknown[0]}'")
     passed = ["--repeat", str(options.repeat), *["--quick"] * options.quick, *["--write"] * options.write]
@@ -47,6 +48,8 @@ def main() -> None:
         measure("machines.py", passed)
     if "many" in parts:
         measure("many.py", passed + [word for rows in options.rows or () for word in ("--rows", rows)])
+    if "soak" in parts:
+        measure("soak.py", passed)
 
 
 def measure(name: str, options: list[str]) -> None:
