@@ -26,7 +26,7 @@ from assay.engine.places.folders import ACTIVE, UPLOAD, RunFolders, check_place,
 from assay.engine.places.homes import SEALED_IN, are_elsewhere, bring_home, fetch_same, home_of, note_store, publish_sealed
 from assay.engine.running.engines import PROBLEM, TEMPORAL, carry_out, check_placement, check_reachable, unless_sealed, wind_up
 from assay.engine.running.run import open_or_create
-from assay.engine.running.states import COUNTS
+from assay.engine.running.states import COUNTS, standing
 from assay.engine.running.surroundings import Interrupted, Surroundings
 from assay.engine.running.unevaluated import has_failed_evaluations
 from assay.engine.sealing.shown import ShownPlan, own_secrets
@@ -236,11 +236,7 @@ def _sealed_result(folders: RunFolders) -> RunResult:
 def _looked_at(ledger: Ledger) -> tuple[RunRow, dict[str, int]]:
     """A run that is not sealed here and its records by status, at this moment."""
     try:
-        row = ledger.run()
-        ended_with = row.notes.get(COUNTS)
-        if row.state in TERMINAL and ended_with is not None:
-            return row, msgspec.json.decode(ended_with, type=dict[str, int])
-        return row, ledger.counts()
+        return standing(ledger)
     finally:
         ledger.close()
 

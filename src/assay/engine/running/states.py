@@ -22,12 +22,21 @@ from assay.engine.running.unevaluated import Evaluations, failed_evaluations
 from assay.engine.sealing.finalize import finalize
 from assay.engine.sealing.shown import own_secrets
 from assay.store.folder import RunFolder, open_run_folder
-from assay.store.ledger import READ, Fenced, Ledger, RecordRow
+from assay.store.ledger import READ, Fenced, Ledger, RecordRow, RunRow
 from assay.store.ledgers import pointed_to
 from assay.store.redact import Redactor
 
 COUNTS = "counts"
 """Under this name the ledger says how many records of each status a run has ended with."""
+
+
+def standing(ledger: Ledger) -> tuple[RunRow, dict[str, int]]:
+    """A run and its records by status at this moment; of one that has ended, as its ledger remembers them."""
+    row = ledger.run()
+    ended_with = row.notes.get(COUNTS)
+    if row.state in TERMINAL and ended_with is not None:
+        return row, msgspec.json.decode(ended_with, type=dict[str, int])
+    return row, ledger.counts()
 
 
 class RunStates:

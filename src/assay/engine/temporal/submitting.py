@@ -20,6 +20,7 @@ from assay.core.plan import Plan
 from assay.engine.places.folders import RunFolders
 from assay.engine.running.engines import PROBLEM
 from assay.engine.running.local import worker_name
+from assay.engine.running.states import standing
 from assay.engine.running.stopping import run_loop
 from assay.engine.running.surroundings import Interrupted, Surroundings
 from assay.engine.tally import Snapshot, Tally
@@ -114,6 +115,8 @@ class _Following:
         finally:
             ended.cancel()
         ended.result()
+        if self._surroundings.watch is not None:
+            self._surroundings.watch(await asyncio.to_thread(self._snapshot))
 
     async def _show(self, client: Client, server: TemporalServer) -> float:
         """Show how the run stands; returns when to look again."""
@@ -131,7 +134,7 @@ class _Following:
 
     def _snapshot(self) -> Snapshot:
         """How the run stands; only the workers know of their calls."""
-        row, counts = self._ledger.run(), self._ledger.counts()
+        row, counts = standing(self._ledger)
         opened = counts.pop("open", 0)
         tally = Tally(sum(counts.values()) + opened, counts, started=self._started)
         snapshot = tally.snapshot(row.state, self._surroundings.clock(), knows_calls=False)
