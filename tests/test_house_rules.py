@@ -152,8 +152,17 @@ def test_no_file_names_a_package_registry_or_a_path_of_one_machine() -> None:
 
 
 def test_no_file_refers_to_papers_that_its_reader_does_not_have() -> None:
-    papers = re.compile(r"\b(DECISIONS|SYSTEMS|DESIGN|STYLE|VALIDATION)\b")
+    sections = r"\b(batch|golden|legal_eval|conversation)_v1 \d\.\d\b|\bcontract (document|paper)s?\b"
+    papers = re.compile(rf"\b(DECISIONS|SYSTEMS|DESIGN|STYLE|VALIDATION)\b|{sections}")
     assert [name for name, text in repository_files() if papers.search(text)] == []
+
+
+def test_every_variable_that_only_the_tests_read_is_in_the_readme() -> None:
+    name = re.compile(r"environ(?:\.get\(|\[)\"(ASSAY_[A-Z_]+)\"|^[A-Z]+ = \"(ASSAY_[A-Z_]+)\"", re.MULTILINE)
+    read = {one for path in (ROOT / "tests").rglob("*.py") for found in name.findall(path.read_text("utf-8")) for one in found}
+    ours = {one for path in SOURCE.rglob("*.py") for one in re.findall("ASSAY_[A-Z_]+", path.read_text("utf-8"))}
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert [one for one in sorted(read - ours - {""}) if re.search(rf"\b{one}\b", readme) is None] == []
 
 
 def test_the_door_has_exactly_the_documented_names() -> None:

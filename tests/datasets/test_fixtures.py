@@ -1,6 +1,7 @@
 """One claim per file below <contract>/valid and <contract>/invalid: what `<name>.issues.json` lists is found, and nothing else.
 
 A valid file without such a list has no issues at all. `<name>.config.yaml` holds the settings that the claim needs.
+With ASSAY_REGENERATE=1 the lists are written: those of new invalid files, those that changed, and empty ones beside valid files.
 """
 
 import json
@@ -12,6 +13,7 @@ import pytest
 from assay import Report, ValidationConfig, validate
 from assay.api import load_config
 from assay.core.contract import CONTRACTS
+from tests.regenerating import REGENERATE, is_regenerating
 
 FOLDER = Path(__file__).parent
 BESIDE = (".issues.json", ".config.yaml")
@@ -42,8 +44,22 @@ def found_in(report: Report) -> dict[str, Any]:
 
 
 def expected_of(path: Path) -> dict[str, Any]:
-    expected: dict[str, Any] = json.loads(beside(path, ".issues.json").read_text(encoding="utf-8"))
+    """What is listed beside a file; with the variable set, what is found is written first where it is something else."""
+    listing = beside(path, ".issues.json")
+    if is_regenerating():
+        found = found_in(validate(path, contract_of(path), config=settings_of(path)))
+        listing.write_text(_listed(listing, found), encoding="utf-8")
+    assert listing.exists(), f"{REGENERATE}=1 writes {listing.name}; read it before you commit it"
+    expected: dict[str, Any] = json.loads(listing.read_text(encoding="utf-8"))
     return {**expected, "issues": in_order(expected["issues"])}
+
+
+def _listed(listing: Path, found: dict[str, Any]) -> str:
+    """The text of a list, which stays as it was written where it says the same."""
+    text = listing.read_text(encoding="utf-8") if listing.exists() else ""
+    known = json.loads(text or '{"issues": []}')
+    is_same = {**known, "issues": in_order(known["issues"])} == found
+    return text if is_same else json.dumps(found, indent=2, ensure_ascii=False) + "\n"
 
 
 def in_order(issues: list[dict[str, Any]]) -> list[dict[str, Any]]:

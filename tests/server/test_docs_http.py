@@ -1,6 +1,5 @@
 """The pages about the server say what the code says."""
 
-import os
 from pathlib import Path
 
 import msgspec
@@ -9,9 +8,9 @@ from msgspec import inspect
 from assay.surfaces.server.app import addresses
 from assay.surfaces.server.reference import reference
 from assay.surfaces.server.settings import ServerSettings
+from tests.regenerating import check_file
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
-REGENERATE = "ASSAY_REGENERATE_GOLDEN"
 
 
 def settings_table() -> str:
@@ -28,11 +27,7 @@ def settings_table() -> str:
 
 
 def test_reference_page_is_that_of_the_openapi_document() -> None:
-    page = DOCS / "reference" / "http.md"
-    made = reference(addresses())
-    if os.environ.get(REGENERATE):
-        page.write_text(made, encoding="utf-8")
-    assert page.read_text(encoding="utf-8") == made, f"{REGENERATE}=1 rewrites the page"
+    check_file(DOCS / "reference" / "http.md", reference(addresses()))
 
 
 def test_every_setting_is_documented() -> None:

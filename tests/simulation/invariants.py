@@ -176,7 +176,7 @@ def artifacts_are_as_the_manifest_says(history: History, sealed: Sealed) -> Iter
 
 
 def the_final_state_is_right(history: History, sealed: Sealed) -> Iterator[str]:
-    """As batch_v1 3.3 has it, with the precedence failed, cancelled, completed_with_failures, completed."""
+    """With the precedence failed, cancelled, completed_with_failures, completed."""
     found, status = sealed.by_status, sealed.manifest["status"]
     codes = {line["error_code"] for line in sealed.predictions}
     is_flawed = any(found[name] for name in ("invalid_record", "timeout", "evaluation_error", "cancelled"))

@@ -1,6 +1,5 @@
-"""Reports made by hand, and the comparison with golden files."""
+"""Reports made by hand, and the comparison with snapshots of what is shown."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,28 +8,21 @@ import pytest
 from assay.core.document import excerpt
 from assay.core.issue import Issue
 from assay.core.report import Counts, Report
+from tests.regenerating import check_file
 
-GOLDEN = Path(__file__).parent / "golden"
-REGENERATE = "ASSAY_REGENERATE_GOLDEN"
+SNAPSHOTS = Path(__file__).parent / "snapshots"
 
 HOSTILE = (
     "\x1b[31mred\x1b[0m [red]x[/red] <script>alert(1)</script> ]]> ::error::x \u202egnp.exe | `tick` \ud800 %0A\r\n::warning::y"
 )
 
-Golden = Callable[[str, str], None]
+Snapshot = Callable[[str, str], None]
 
 
 @pytest.fixture
-def golden() -> Golden:
-    """Compare text with a golden file; with the variable set, write the file first."""
-
-    def compare(name: str, text: str) -> None:
-        path = GOLDEN / name
-        if os.environ.get(REGENERATE):
-            path.write_text(text, encoding="utf-8", newline="")
-        assert text == path.read_bytes().decode(), f"{REGENERATE}=1 rewrites the golden files"
-
-    return compare
+def snapshot() -> Snapshot:
+    """Compare text with a kept file."""
+    return lambda name, text: check_file(SNAPSHOTS / name, text)
 
 
 def found(source: str, needle: str, *, line: int, **fields: object) -> Issue:

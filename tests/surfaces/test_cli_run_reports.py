@@ -19,7 +19,7 @@ from assay.surfaces.reporters.run_record import record_text
 from assay.surfaces.reporters.run_text import run_text
 from assay.surfaces.reporters.run_view import RunView, grouped, worst_record
 from assay.surfaces.reporters.settings import Settings
-from tests.surfaces.conftest import HOSTILE, Golden
+from tests.surfaces.conftest import HOSTILE, Snapshot
 from tests.surfaces.run_views import (
     CASES,
     METRICS,
@@ -81,33 +81,33 @@ def shown(view: RunView, settings: Settings = PLAIN, commands: tuple[str, ...] =
     return "".join(run_text(view, settings, commands=commands))
 
 
-def test_the_report_on_a_golden_run_matches_its_golden_file(golden: Golden) -> None:
-    golden("run.txt", shown(golden_view(), commands=("assay show nightly-1 leap-year", "assay retry nightly-1")))
+def test_the_report_on_a_golden_run_matches_its_golden_file(snapshot: Snapshot) -> None:
+    snapshot("run.txt", shown(golden_view(), commands=("assay show nightly-1 leap-year", "assay retry nightly-1")))
 
 
-def test_the_report_on_a_narrow_coloured_terminal_matches_its_golden_file(golden: Golden) -> None:
-    golden("run-narrow-colour.txt", shown(golden_view(), NARROW))
+def test_the_report_on_a_narrow_coloured_terminal_matches_its_golden_file(snapshot: Snapshot) -> None:
+    snapshot("run-narrow-colour.txt", shown(golden_view(), NARROW))
 
 
-def test_the_report_on_an_unfinished_run_matches_its_golden_file(golden: Golden) -> None:
-    golden("run-unfinished.txt", shown(unfinished_view(), commands=("assay resume nightly-3",)))
+def test_the_report_on_an_unfinished_run_matches_its_golden_file(snapshot: Snapshot) -> None:
+    snapshot("run-unfinished.txt", shown(unfinished_view(), commands=("assay resume nightly-3",)))
 
 
-def test_several_candidates_side_by_side_match_their_golden_file(golden: Golden) -> None:
-    golden("run-candidates.txt", "".join(candidates_text([golden_view(), other_view(), unfinished_view()], PLAIN)))
+def test_several_candidates_side_by_side_match_their_golden_file(snapshot: Snapshot) -> None:
+    snapshot("run-candidates.txt", "".join(candidates_text([golden_view(), other_view(), unfinished_view()], PLAIN)))
 
 
-def test_the_report_on_records_that_are_not_listed_matches_its_golden_file(golden: Golden) -> None:
-    golden("run-unlisted.txt", shown(unlisted_view()))
+def test_the_report_on_records_that_are_not_listed_matches_its_golden_file(snapshot: Snapshot) -> None:
+    snapshot("run-unlisted.txt", shown(unlisted_view()))
 
 
-def test_the_comment_on_several_candidates_matches_its_golden_file(golden: Golden) -> None:
+def test_the_comment_on_several_candidates_matches_its_golden_file(snapshot: Snapshot) -> None:
     views = [golden_view(), other_view(), unfinished_view()]
-    golden("run.md", "".join(run_markdown(views, PLAIN, waiting=["huge"], folder="..")))
+    snapshot("run.md", "".join(run_markdown(views, PLAIN, waiting=["huge"], folder="..")))
 
 
-def test_the_comment_on_hostile_text_matches_its_golden_file(golden: Golden) -> None:
-    golden("run-hostile.md", "".join(run_markdown([hostile_view()], PLAIN)))
+def test_the_comment_on_hostile_text_matches_its_golden_file(snapshot: Snapshot) -> None:
+    snapshot("run-hostile.md", "".join(run_markdown([hostile_view()], PLAIN)))
 
 
 @pytest.mark.parametrize(
@@ -152,12 +152,12 @@ def test_what_retention_has_removed_is_named() -> None:
     assert 'artifacts   runs/nightly-1\nmissing     "failures.jsonl" was removed by retention\n' in shown(gone)
 
 
-def test_the_report_on_one_record_matches_its_golden_file(golden: Golden) -> None:
-    golden("run-record.txt", "".join(record_text(record(), PLAIN)))
+def test_the_report_on_one_record_matches_its_golden_file(snapshot: Snapshot) -> None:
+    snapshot("run-record.txt", "".join(record_text(record(), PLAIN)))
 
 
-def test_the_list_of_runs_matches_its_golden_file(golden: Golden) -> None:
-    golden("run-list.txt", "".join(runs_text(LISTINGS, PLAIN)))
+def test_the_list_of_runs_matches_its_golden_file(snapshot: Snapshot) -> None:
+    snapshot("run-list.txt", "".join(runs_text(LISTINGS, PLAIN)))
 
 
 def test_the_list_of_runs_fits_a_narrow_terminal() -> None:
@@ -266,8 +266,8 @@ def test_failures_are_grouped_by_what_went_wrong_errors_first() -> None:
     assert [(group.word, group.count, group.record_ids) for group in groups] == [("timeout", 2, ("b", "c")), ("other", 1, ("a",))]
 
 
-def test_the_plan_of_a_dry_run_matches_its_golden_file(golden: Golden) -> None:
-    golden("run-plan.txt", "".join(plan_lines()))
+def test_the_plan_of_a_dry_run_matches_its_golden_file(snapshot: Snapshot) -> None:
+    snapshot("run-plan.txt", "".join(plan_lines()))
 
 
 def plan_lines() -> list[str]:

@@ -3,7 +3,6 @@
 import json
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
@@ -13,6 +12,7 @@ from assay.core.issue import CODES, Issue
 from assay.core.report import Counts, Report
 from assay.surfaces.reporters import FORMATS, Settings
 from assay.surfaces.reporters.wording import SUGGESTIONS
+from tests.surfaces.conftest import Snapshot
 
 PLAIN = Settings(version="9.9.9")
 SUFFIXES = {"text": "txt", "json": "json", "jsonl": "jsonl", "sarif": "sarif", "junit": "xml", "github": "log", "markdown": "md"}
@@ -55,20 +55,20 @@ def issues_like(count: int, **fields: Any) -> Report:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_format_matches_its_golden_file(
-    name: str, golden: Callable[[str, str], None], clean: Report, broken: Report, conversation: Report
+def test_every_format_matches_its_snapshot(
+    name: str, snapshot: Snapshot, clean: Report, broken: Report, conversation: Report
 ) -> None:
-    golden(f"reports.{SUFFIXES[name]}", shown(name, clean, broken, conversation))
+    snapshot(f"reports.{SUFFIXES[name]}", shown(name, clean, broken, conversation))
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_hostile_text_matches_its_golden_file(name: str, golden: Callable[[str, str], None], hostile: Report) -> None:
-    golden(f"hostile.{SUFFIXES[name]}", shown(name, hostile))
+def test_hostile_text_matches_its_snapshot(name: str, snapshot: Snapshot, hostile: Report) -> None:
+    snapshot(f"hostile.{SUFFIXES[name]}", shown(name, hostile))
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_format_lists_the_fixes(name: str, golden: Callable[[str, str], None], clean: Report) -> None:
-    golden(f"fixes.{SUFFIXES[name]}", shown(name, clean, settings=FIXED))
+def test_every_format_lists_the_fixes(name: str, snapshot: Snapshot, clean: Report) -> None:
+    snapshot(f"fixes.{SUFFIXES[name]}", shown(name, clean, settings=FIXED))
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -81,8 +81,8 @@ def test_no_control_or_override_character_reaches_a_terminal_or_log(name: str, h
     assert re.findall("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown(name, hostile)) == []
 
 
-def test_a_narrow_coloured_terminal_matches_its_golden_file(golden: Callable[[str, str], None], broken: Report) -> None:
-    golden("narrow-colour.txt", shown("text", broken, settings=Settings(version="9.9.9", width=60, is_coloured=True)))
+def test_a_narrow_coloured_terminal_matches_its_snapshot(snapshot: Snapshot, broken: Report) -> None:
+    snapshot("narrow-colour.txt", shown("text", broken, settings=Settings(version="9.9.9", width=60, is_coloured=True)))
 
 
 def test_markup_in_data_is_shown_as_it_is_written(hostile: Report) -> None:

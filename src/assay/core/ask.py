@@ -8,7 +8,7 @@ from assay.core.case import Case, Message
 
 Stage = Literal["candidate", "judge"]
 TRANSIENT_CODES = frozenset({"timeout", "rate_limited", "service_unavailable", "internal_error"})
-"""batch_v1 3.2: only these are tried again."""
+"""Only these are tried again."""
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):

@@ -64,7 +64,7 @@ class Issue(msgspec.Struct, frozen=True, kw_only=True):
     error_type: str | None = None
     """conversation_v1: one of the seven error types."""
     name: str | None = None
-    """conversation_v1: the error's name in the contract document."""
+    """conversation_v1: the error in two or three words, such as `Missing speaker`."""
     turn_id: int | None = None
     """conversation_v1: the turn's id, where it is an integer."""
     conversation: int | None = None

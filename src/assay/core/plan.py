@@ -71,7 +71,7 @@ class ModelPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RetryPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """batch_v1 3.2: three attempts, 2 s and 6 s between them, 20 % more or less."""
+    """Three attempts, 2 s and 6 s between them, 20 % more or less."""
 
     max_attempts: int = 3
     jitter: float = 0.2

@@ -53,7 +53,7 @@ def count_records(by_status: Mapping[str, int]) -> RunCounts:
 
 
 def final_state(counts: RunCounts, *, is_cancelled: bool = False, is_blocked: bool = False) -> State:
-    """batch_v1 3.3, with the precedence failed, cancelled, completed_with_failures, completed.
+    """How a run has ended, with the precedence failed, cancelled, completed_with_failures, completed.
 
     A cancel that arrives when nothing is left to do changes nothing.
     """

@@ -38,7 +38,7 @@ _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\Z")
 
 
 def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
-    """The report on one golden dataset; any error rejects the file, as the contract's own model does."""
+    """The report on one golden dataset; any error rejects the file, since a part of its cases is no golden dataset."""
     document = parse_json(source.buffer())
     found = check_document(document.value, config) if document.is_readable else Findings()
     check_flaws(found, document, ())

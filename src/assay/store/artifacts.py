@@ -26,7 +26,7 @@ ARTIFACTS = (
     "metrics_by_slice.json",
     "failures.jsonl",
 )
-"""batch_v1 4.1: what every run leaves behind."""
+"""What every run leaves behind."""
 
 EXPORTS = ("responses.jsonl", "eval_results.json")
 """What other tools read."""

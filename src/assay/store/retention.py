@@ -16,7 +16,7 @@ from assay.store.folder import TOMBSTONES, TOMBSTONES_OWN_HASH, Tombstone, open_
 
 RAW_DAYS = 30
 AGGREGATE_DAYS = 180
-"""batch_v1 4.3: minimum retention of raw artifacts and of aggregate summaries."""
+"""For so many days raw artifacts and aggregate summaries are kept at least."""
 
 RAW = ("predictions.jsonl", "attempt_logs.jsonl", "input_dataset.json", "record_validation.jsonl", "failures.jsonl", *EXPORTS)
 AGGREGATE = ("metrics_summary.json", "metrics_by_slice.json")

@@ -26,7 +26,7 @@ _Level4 = dict[str, _Scalar | _Level5] | list[_Scalar | _Level5]
 _Level3 = dict[str, _Scalar | _Level4] | list[_Scalar | _Level4]
 _Level2 = dict[str, _Scalar | _Level3] | list[_Scalar | _Level3]
 _Metadata = dict[str, _Scalar | _Level2]
-"""Five levels of containers: batch_v1 1.2, Max depth 5."""
+"""Five levels of containers, as deep as metadata may be."""
 
 _Tag = Annotated[str, Meta(min_length=1, max_length=rules.MAX_TAG)]
 

@@ -26,7 +26,7 @@ from assay.datasets.checks import (
 from assay.datasets.config import ValidationConfig
 from assay.datasets.nfc import doubtful_offsets, has_combining_run
 
-# batch_v1 1.2 and 1.3; KB and MB are 1024-based.
+# The limits of the contract; KB and MB are 1024-based.
 MAX_PAYLOAD_BYTES = 100 << 20
 MAX_RECORDS = 50_000
 MAX_RECORD_BYTES = 256 << 10
@@ -55,7 +55,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def check_head(head: dict[str, Any], config: ValidationConfig) -> Findings:
-    """Everything outside the records: identity, version, time, metadata (batch_v1 1.2)."""
+    """Everything outside the records: identity, version, time, metadata."""
     found = Findings()
     for field in ("dataset_id", "dataset_version", "schema_version", "records"):
         if field not in head:

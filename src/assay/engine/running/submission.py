@@ -38,7 +38,7 @@ UPLOADER = "server"
 _NEW = "new-"
 ERRORS = "record_errors.jsonl"
 ERROR_MEMBERS = ("index", "record_id", "code", "message", "path", "severity")
-"""batch_v1 2.2: the members of a record error, and no other."""
+"""The members of a record error in an answer of the service, and no other."""
 MOST_ERRORS = 1_000
 """Errors that an answer lists; the rest is counted, and all of them can be asked for."""
 

@@ -13,7 +13,7 @@ from assay.surfaces.server.errors import Refusal
 
 Count = Annotated[int, Meta(ge=1)]
 PAYLOAD_BYTES = 100 << 20
-"""batch_v1 1.3: largest payload."""
+"""The largest payload of batch_v1."""
 
 
 def _says(description: str) -> Meta:
