@@ -1,10 +1,13 @@
 """The tally of a run under way: calls that were made, and nothing else."""
 
+import msgspec
+import numpy as np
 import pytest
 
 from assay.core.ask import Reply
 from assay.core.outcome import Attempt
 from assay.engine.tally import Tally
+from assay.metrics.summary import latency_figures
 
 
 def attempt(*flags: str, cost: float | None = None, error: str = "") -> Attempt:
@@ -36,3 +39,11 @@ def test_calls_of_unknown_price_are_counted_beside_the_cost() -> None:
         tally.add_attempt(one)
     snapshot = tally.snapshot("running", 1.0)
     assert (snapshot.calls, snapshot.cost, snapshot.unknown_costs, snapshot.errors) == (3, 0.5, 1, {"timeout": 1})
+
+
+def test_times_under_way_are_those_of_the_end() -> None:
+    tally = Tally(4, {}, started=0.0)
+    for milliseconds in (40.0, 10.0, 20.0, 30.0):
+        tally.add_attempt(msgspec.structs.replace(attempt(), latency_ms=milliseconds))
+    found, end = tally.snapshot("running", 1.0), latency_figures(np.array([10.0, 20.0, 30.0, 40.0]))
+    assert (found.p50_ms, found.p95_ms) == (end["p50"], end["p95"]) == (25.0, 38.5)

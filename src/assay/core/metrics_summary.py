@@ -1,11 +1,27 @@
-"""How `metrics_summary.json` is read: which interval a figure has, and the times of calls; the same for all who show or decide."""
+"""How `metrics_summary.json` is read: which interval a figure has, and the times of calls; one way for all who show or decide."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 Json = dict[str, Any]
+
+
+class Ordered(Protocol):
+    """Sorted numbers, in a list or an array."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, place: int, /) -> Any: ...
+
+
+def percentile(ordered: Ordered, share: float) -> float:
+    """The value below which a share of sorted values lies, interpolated linearly; the same of a run under way and at its end."""
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    low, high = float(ordered[below]), float(ordered[above])
+    return low + (high - low) * (place - below)
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from assay.core.metrics_summary import percentile
 from assay.core.outcome import Attempt, Outcome, record_status
 
 FREE = frozenset({"cached", "prefilled"})
@@ -126,13 +127,9 @@ class Tally:
             waiting=waiting,
             cost=self.cost,
             unknown_costs=self.unknown_costs,
-            p50_ms=_at(latencies, 0.50),
-            p95_ms=_at(latencies, 0.95),
+            p50_ms=percentile(latencies, 0.50) if latencies else None,
+            p95_ms=percentile(latencies, 0.95) if latencies else None,
             elapsed_s=now - self._started,
             is_stopping=is_stopping,
             knows_calls=knows_calls,
         )
-
-
-def _at(ordered: list[float], share: float) -> float | None:
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None

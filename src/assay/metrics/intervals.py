@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.core.metrics_summary import percentile
 from assay.metrics.distributions import student_quantile
 from assay.metrics.score import Z, score_bounds
 
@@ -146,12 +147,3 @@ def clustered_error(values: Floats, clusters: Clusters) -> ClusteredError:
 def rule_of_three(n: int) -> float:
     """The share of other values that n equal ones leave open, for an interval with two sides."""
     return float(1 - (1 - _SHARE) ** (1 / n))
-
-
-def percentile(ordered: Floats, share: float) -> float:
-    """The value below which a share of sorted values lies, interpolated linearly."""
-    place = share * (len(ordered) - 1)
-    below = int(place)
-    above = min(below + 1, len(ordered) - 1)
-    low, high = float(ordered[below]), float(ordered[above])
-    return low + (high - low) * (place - below)

@@ -10,11 +10,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.metrics_summary import Latency
+from assay.core.metrics_summary import Latency, percentile
 from assay.core.run_state import count_records
 from assay.metrics.facts import NO_WORD, STATUSES, UNKNOWN, Columns, RecordFacts, Value, collect
 from assay.metrics.headline import condense, headline, headline_figures
-from assay.metrics.intervals import RESAMPLES, Ends, Interval, cluster_interval, mean_interval, percentile, wilson
+from assay.metrics.intervals import RESAMPLES, Ends, Interval, cluster_interval, mean_interval, wilson
 from assay.metrics.profiles import Profile
 from assay.metrics.repeats import Samples, summarize_repeats
 
