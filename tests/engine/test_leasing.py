@@ -5,7 +5,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from uuid import uuid4
 
 import psycopg
 import pytest
@@ -18,8 +17,8 @@ from assay.engine.running.limits import Gate, Limits
 from assay.engine.running.turnstiles import Turnstile
 from assay.engine.tally import Tally
 from assay.store.leases import ALL, Need
-from assay.store.postgres import PostgresLedger, PostgresLedgers
-from tests.store.databases import Database, running_database
+from assay.store.postgres import PostgresLedger
+from tests.store.databases import Database, run_in, running_database
 from tests.store.samples import new_ledger
 
 QUOTA = ModelFailure("quota_exceeded", "no more", is_exhausted=True)
@@ -37,11 +36,8 @@ def database() -> Iterator[Database]:
 
 @pytest.fixture
 def run(database: Database) -> Iterator[PostgresLedger]:
-    runs = PostgresLedgers(database.address)
-    ledger = runs.create(uuid4().hex, plan=b"{}", plan_sha256="ab", at=1.0)
-    yield ledger
-    ledger.close()
-    runs.close()
+    with run_in(database) as ledger:
+        yield ledger
 
 
 def plan_of(*, concurrency: int = 4, judges: int | None = None, **provider: float) -> Plan:

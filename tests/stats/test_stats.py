@@ -1,5 +1,8 @@
 """A small part of `make stats`, with fixed seeds: enough to notice an interval that has gone wrong."""
 
+import re
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -46,3 +49,9 @@ def test_the_page_names_every_row_and_its_refusals() -> None:
     assert [row.name for row in rows if f"| {row.name} |" not in written] == []
     assert "3 of the trials were refused" in written
     assert text(ROW) == "holds     95.40 of 95 %  rate, 50 records"
+
+
+def test_the_published_page_is_about_these_rows() -> None:
+    published = (Path(__file__).parents[2] / "docs" / "explanation" / "coverage.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| [\d.]+ \|", published, re.MULTILINE)
+    assert sorted(rows) == sorted((scenario.name, scenario.sizes) for scenario in ROWS), "make stats ARGS=--write renews it"

@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from uuid import uuid4
 
 import pytest
 
+from assay.store.postgres import PostgresLedger, PostgresLedgers
 from tests.server.serving import free_port
 
 INSTALL = "no PostgreSQL: install Debian's postgresql, or put initdb and pg_ctl on the path"
@@ -98,3 +100,13 @@ def running_database() -> Iterator[Database]:
             yield database
         finally:
             database.stop()
+
+
+@contextmanager
+def run_in(database: Database) -> Iterator[PostgresLedger]:
+    """A run of its own in a database that others may use too."""
+    runs = PostgresLedgers(database.address)
+    ledger = runs.create(uuid4().hex, plan=b"{}", plan_sha256="ab", at=1.0)
+    yield ledger
+    ledger.close()
+    runs.close()

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from uuid import uuid4
 
 import msgspec
 import psycopg
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 from assay.core.errors import StoreUnavailable
 from assay.store.leases import AHEAD, ALL, BURST, Grant, Leases, Need, Pool, Terms, settle
 from assay.store.postgres import PostgresLedger, PostgresLedgers
-from tests.store.databases import Database, running_database
+from tests.store.databases import Database, run_in, running_database
 from tests.store.samples import start_python
 
 TERMS = Terms(
@@ -205,11 +204,8 @@ def test_a_refusal_is_told_to_the_others_as_long_as_its_worker_lives() -> None:
 @pytest.fixture
 def run(database: Database) -> Iterator[PostgresLedger]:
     """A run in a database that other tests use too."""
-    runs = PostgresLedgers(database.address)
-    ledger = runs.create(uuid4().hex, plan=b"{}", plan_sha256="ab", at=1.0)
-    yield ledger
-    ledger.close()
-    runs.close()
+    with run_in(database) as ledger:
+        yield ledger
 
 
 @pytest.fixture(scope="module")

@@ -1,1 +1,1 @@
-"""Records of a finished run into metrics: summary, slices, gates, and golden_v1's result document."""
+"""The arithmetic, pure functions of numbers: a run's summary, slices and gates; intervals, comparisons, agreement, rankings."""

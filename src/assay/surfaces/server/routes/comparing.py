@@ -22,7 +22,7 @@ from assay.surfaces.pages.comparing import (
 )
 from assay.surfaces.server.errors import Refusal
 from assay.surfaces.server.queries import AnyRequest
-from assay.surfaces.server.routes.pages import PLACE, paged, read_choice
+from assay.surfaces.server.routes.page_answers import PLACE, paged, read_choice
 from assay.surfaces.server.server import Answer, Server, server_of
 
 _PREDICTIONS = "predictions.jsonl"

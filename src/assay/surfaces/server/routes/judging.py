@@ -13,7 +13,7 @@ from assay.surfaces.pages.judging import RunJudgePage, calibration_view, card_pa
 from assay.surfaces.server.errors import Refusal
 from assay.surfaces.server.forms import FileForm
 from assay.surfaces.server.queries import AnyRequest
-from assay.surfaces.server.routes.pages import PLACE, paged, shown_folder
+from assay.surfaces.server.routes.page_answers import PLACE, paged, shown_folder
 from assay.surfaces.server.server import Answer, Server, caller_of, server_of
 
 LABEL_BYTES = 20 << 20
@@ -44,13 +44,13 @@ def show_card(request: AnyRequest, card_id: FromPath[str]) -> Answer:
 async def show_run_judge(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """The judge of a run beside the people who labelled its answers on these pages."""
     server = server_of(request)
-    page = await asyncio.to_thread(_run_page, server, run_id)
+    page = await asyncio.to_thread(_judge_page, server, run_id)
     if page.source:
         page = await asyncio.to_thread(_calibrated, server, page)
     return await asyncio.to_thread(paged, request, "run_judge.html", page)
 
 
-def _run_page(server: Server, run_id: str) -> RunJudgePage:
+def _judge_page(server: Server, run_id: str) -> RunJudgePage:
     run = server.run(run_id)
     server.sealed_path(run_id)
     plan = run.manifest.get("plan") or {}
@@ -81,7 +81,7 @@ def _calibrated(server: Server, page: RunJudgePage, labels: str | None = None) -
 async def calibrate_form(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """The judge of a run against a file of labels, which is read and not kept."""
     server = server_of(request)
-    page = await asyncio.to_thread(_run_page, server, run_id)
+    page = await asyncio.to_thread(_judge_page, server, run_id)
     with server.uploads.of(caller_of(request).name):
         page = await _compared(request, server, page)
     return await asyncio.to_thread(paged, request, "run_judge.html", page, status=400 if page.problems else 200)

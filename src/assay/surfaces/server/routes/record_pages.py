@@ -15,7 +15,7 @@ from assay.surfaces.pages.records import PAGE, RecordsChoice, indexing_view, rec
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.server.forms import FORM_BYTES, read_fields
 from assay.surfaces.server.queries import AnyRequest
-from assay.surfaces.server.routes.pages import PLACE, paged, read_choice
+from assay.surfaces.server.routes.page_answers import PLACE, paged, read_choice
 from assay.surfaces.server.server import Answer, Server, caller_of, server_of
 
 MAX_OTHERS = 50

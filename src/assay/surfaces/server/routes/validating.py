@@ -27,7 +27,7 @@ from assay.surfaces.server.drafts import Draft
 from assay.surfaces.server.errors import Refusal
 from assay.surfaces.server.forms import FORM_BYTES, FileForm, read_fields
 from assay.surfaces.server.queries import AnyRequest, CheckQuery, SubmitQuery
-from assay.surfaces.server.routes.pages import paged, read_choice
+from assay.surfaces.server.routes.page_answers import paged, read_choice
 from assay.surfaces.server.routes.submissions import Submitted, check_settings
 from assay.surfaces.server.server import Answer, Server, caller_of, server_of
 

@@ -1,9 +1,8 @@
-"""Pages for people: the runs, one run, and what pages are made of."""
+"""Pages for people: the runs and one run, each with what changes on it while somebody looks."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import PurePath
-from typing import TypeVar
 
 import msgspec
 from litestar import Response, get, post
@@ -12,51 +11,21 @@ from litestar.response import Stream
 
 from assay import api
 from assay.core.run_result import RunListing
-from assay.surfaces.pages.places import MEDIA_TYPES, STATIC_NAMES, ServerPlace, static
+from assay.surfaces.pages.places import MEDIA_TYPES, STATIC_NAMES, static
 from assay.surfaces.pages.rendering import Reader, page
 from assay.surfaces.pages.run import run_page
 from assay.surfaces.pages.runs import RunsChoice, is_wanted, run_row, runs_view
 from assay.surfaces.pages.standing import Actions, Standing, pace_text, standing
 from assay.surfaces.reporters.run_view import sketch_of
-from assay.surfaces.server.errors import PAGE_HEADERS, Refusal
+from assay.surfaces.server.errors import Refusal
 from assay.surfaces.server.queries import AnyRequest
+from assay.surfaces.server.routes.page_answers import PLACE, paged, read_choice, reader_of, shown_folder
 from assay.surfaces.server.routes.runs import cancel_run, resume_run
-from assay.surfaces.server.server import Answer, Server, caller_of, server_of
+from assay.surfaces.server.server import Answer, Server, server_of
 
-PLACE = ServerPlace()
 POLL_SECONDS = 1.0
 KEEP_ALIVE_SECONDS = 15.0
 MAX_FAILURES = 5
-T = TypeVar("T", bound=msgspec.Struct)
-
-
-def reader_of(request: AnyRequest) -> Reader:
-    """Who looks at a page."""
-    caller = caller_of(request)
-    return Reader(name=caller.name, may_write=caller.may("write"), is_signed_in=caller.is_signed_in)
-
-
-def shown_folder(request: AnyRequest) -> str:
-    """Where the runs are, for whoever is on this machine anyway; empty for those who came with a key."""
-    return "" if caller_of(request).name else str(server_of(request).runs_dir)
-
-
-def paged(request: AnyRequest, template: str, view: msgspec.Struct, *, status: int = 200) -> Answer:
-    """A page as an answer."""
-    text = page(template, view, place=PLACE, reader=reader_of(request))
-    return Response(text.encode(), status_code=status, headers=PAGE_HEADERS)
-
-
-def read_choice(request: AnyRequest, kind: type[T]) -> T:
-    """The query of a page; forms send fields that nobody filled in, which are none. Raises Refusal."""
-    filled = [(name, value) for name, value in request.query_params.multi_items() if value]
-    given = dict(filled)
-    if len(given) < len(filled):
-        raise Refusal(400, "the address says something twice")
-    try:
-        return msgspec.convert(given, kind, strict=False)
-    except msgspec.ValidationError as problem:
-        raise Refusal(400, f"the address asks for something that cannot be: {problem}") from problem
 
 
 @get("/", status_code=302)
