@@ -260,7 +260,7 @@ def test_a_row_that_the_fast_lane_takes_has_no_finding_but_the_warnings_that_it_
     for line, clean in zip(lines, legal_verdicts(lines), strict=True):
         found = exact_row(line)
         assert clean is None or {finding.severity for finding in found} <= {"warning"}
-        assert clean is None or {legal_rules.kind_of(finding) for finding in found} == set(clean.warned)
+        assert clean is None or {legal_rules.warning_kind(finding) for finding in found} == set(clean.warned)
 
 
 @given(seeds)

@@ -7,7 +7,7 @@ import pytest
 from assay import api
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.plan import Gates, Plan
-from assay.engine.comparing.gate import judge
+from assay.engine.comparing.gate import verdict_on
 from tests.engine.graded_runs import graded, passing, question
 from tests.engine.run_settings import write_golden, write_rows
 
@@ -183,7 +183,7 @@ def test_a_cancelled_run_does_not_pass() -> None:
     summary = {"cancelled_records": 3, "total_records": 10, "pass_rate": 1.0, "pass_rate_interval": None, "error_rate": 0.3}
     summary |= {"raw_score_mean": 1.0, "raw_score_mean_interval": None, "n_scored": 7}
     plan = msgspec.convert({"run_id": "x", "datasets": [], "candidate": {"name": "m", "provider": "p", "model": "m"}}, Plan)
-    verdict = judge(plan, summary, api.Demand())
+    verdict = verdict_on(plan, summary, api.Demand())
     assert (verdict.word, verdict.passed) == ("WARNING", False)
     assert "3 of 10 records were cancelled" in verdict.reasons[0].reason
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from assay import api
+from assay.core.case import Case
 from assay.core.errors import RunNotFound, RunSealed, UsageProblem
 from assay.core.placement import TemporalServer
 from assay.core.run_result import RunResult
@@ -146,6 +147,17 @@ def test_what_cannot_be_compared_is_named(folder: Path) -> None:
         "1 record(s) have other contents in one run than in another: q1",
         "1 record(s) are multiple choice, where no answer is better than another right one: choice",
     ]
+
+
+def test_a_grader_that_is_called_like_a_way_of_ours_makes_no_multiple_choice(tmp_path: Path) -> None:
+    def mcq_exact(_record: Case, answer: str) -> bool:
+        return bool(answer)
+
+    dataset = write_rows(tmp_path / "law.jsonl", *ROWS)
+    for number, answer in enumerate((LONG, SHORT)):
+        options = {"run_id": f"run-{number}", "runs_dir": str(tmp_path / "runs"), "grader": mcq_exact}
+        api.run(dataset, model=f"scripted/say-{answer}", **options)
+    assert ranking_of(rank(tmp_path, "run-0", "run-1"))["n_comparisons"] == len(ROWS)
 
 
 def test_a_record_that_one_run_has_not_answered_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.plan import Plan
 from assay.engine.comparing.baselines import NO_BASELINE, PREVIOUS, Baseline, baseline_run, baselines, previous_run, promote, record
 from assay.engine.comparing.comparison import Choices, compare
-from assay.engine.comparing.gate import MEASURES, MODES, Demand, Measure, Verdict, judge
+from assay.engine.comparing.gate import MEASURES, MODES, Demand, Measure, Verdict, verdict_on
 from assay.engine.comparing.trends import RunTrend, TrendChoice, run_trend
 from assay.store.audit import read_audit
 from assay.store.folder import RunFolder
@@ -68,7 +68,7 @@ def gate(
             hint=f"look at: assay compare {comparison.before.run_id} {comparison.after.run_id}",
         )
     plan = msgspec.convert(run.manifest["plan"], Plan)
-    verdict = judge(plan, run.document("metrics_summary.json"), demand, comparison=comparison)
+    verdict = verdict_on(plan, run.document("metrics_summary.json"), demand, comparison=comparison)
     record(folder, "gate", {"manifest_sha256": run.manifest["manifest_sha256"], **verdict.to_dict()})
     return verdict
 

@@ -9,7 +9,7 @@ from assay.grading.heard import UnknownCall, marks_heard, marks_of
 from assay.grading.judge_call import AGAIN
 from assay.grading.panel import DISAGREE, NO_QUORUM
 from assay.grading.policies import PAIRWISE_ID, POLICIES, UNKNOWN, UNSUITABLE, Policy, resolved
-from assay.grading.settings import GradingSettings, settings_of
+from assay.grading.settings import OF_A_GRADE, GradingSettings, settings_of
 from assay.grading.templates import TEMPLATE_IDS, load_template
 from assay.grading.ways import WAYS, assign, is_judged, needs_judge
 from assay.grading.ways.pairwise import INCONSISTENT, by_judge
@@ -20,6 +20,7 @@ __all__ = [
     "DISAGREE",
     "INCONSISTENT",
     "NO_QUORUM",
+    "OF_A_GRADE",
     "PAIRWISE_ID",
     "POLICIES",
     "UNKNOWN",

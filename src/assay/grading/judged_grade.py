@@ -2,12 +2,12 @@
 
 from assay.core.outcome import FailureLabel, Grade
 from assay.grading.assignment import Assignment
-from assay.grading.panel import Finding, normalized, panel_decisions, panel_flags, panel_reasons
+from assay.grading.panel import Ruling, normalized, panel_decisions, panel_flags, panel_reasons
 from assay.grading.suspicion import suspicion_flags
 
 
 def judged_grade(
-    assignment: Assignment, answer: str, *, findings: tuple[Finding, ...], raw_score: float, passed: bool, label: FailureLabel
+    assignment: Assignment, answer: str, *, rulings: tuple[Ruling, ...], raw_score: float, passed: bool, label: FailureLabel
 ) -> Grade:
     """The grade with all votes, the judges' words, and how they came to decide."""
     scale = assignment.way.scale
@@ -17,10 +17,10 @@ def judged_grade(
         answer=answer,
         raw_score=raw_score,
         scale=scale,
-        scores=tuple(score for finding in findings for score in finding.scores),
-        justification=panel_reasons(findings),
+        scores=tuple(score for ruling in rulings for score in ruling.scores),
+        justification=panel_reasons(rulings),
         label=label,
-        panel=panel_decisions(findings),
-        flags=(*panel_flags(findings), *suspicion_flags(answer)),
+        panel=panel_decisions(rulings),
+        flags=(*panel_flags(rulings), *suspicion_flags(answer)),
     )
     return assignment.signed(grade)

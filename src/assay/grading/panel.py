@@ -11,7 +11,7 @@ from assay.grading.settings import GradingSettings
 from assay.grading.verdict import SALVAGED, Verdict
 
 Asking = Generator[tuple[Ask, ...], tuple[Reply, ...], None]
-Judging = Generator[tuple[Ask, ...], tuple[Reply, ...], tuple["Finding", ...]]
+Judging = Generator[tuple[Ask, ...], tuple[Reply, ...], tuple["Ruling", ...]]
 Bench = list[JudgeCall]
 """The calls to all judges who were asked one question."""
 NO_QUORUM = "judge_quorum"
@@ -25,7 +25,7 @@ NEAR = 0.1
 _TOLERANCE = 1e-9
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class Ruling(msgspec.Struct, frozen=True, kw_only=True):
     """What the judges together say to one criterion."""
 
     value: float
@@ -60,7 +60,7 @@ def ask_judges(questions: tuple[Question, ...], settings: GradingSettings, *, an
         for bench in unsure:
             bench += [JudgeCall(bench[0].question, judge, answer=answer, manner=manner) for judge in judges[1:]]
         yield from _hear_all([call for bench in unsure for call in bench[1:]])
-    return tuple(finding for bench in benches for finding in _findings(bench, settings))
+    return tuple(ruling for bench in benches for ruling in _rulings(bench, settings))
 
 
 def _hear_all(calls: Bench) -> Asking:
@@ -99,7 +99,7 @@ def _is_doubtful(verdict: Verdict, call: JudgeCall, settings: GradingSettings) -
             return False
 
 
-def _findings(bench: Bench, settings: GradingSettings) -> list[Finding]:
+def _rulings(bench: Bench, settings: GradingSettings) -> list[Ruling]:
     """What the judges of one question say, criterion by criterion; raises GradingFailure when too few of them say anything."""
     voting = [call for call in bench if call.verdicts]
     wanted = min(settings.panel.quorum or len(bench), len(bench))
@@ -111,14 +111,14 @@ def _findings(bench: Bench, settings: GradingSettings) -> list[Finding]:
     parts = question.parts or (Part(question.criterion, question.weight),)
     missing = tuple(call.judge for call in bench if not call.verdicts)
     is_escalated = settings.panel.escalate and len(bench) > 1
-    return [_finding(part, number, voting, missing=missing, is_escalated=is_escalated) for number, part in enumerate(parts)]
+    return [_ruling(part, number, voting, missing=missing, is_escalated=is_escalated) for number, part in enumerate(parts)]
 
 
-def _finding(part: Part, number: int, voting: Bench, *, missing: tuple[str, ...], is_escalated: bool) -> Finding:
+def _ruling(part: Part, number: int, voting: Bench, *, missing: tuple[str, ...], is_escalated: bool) -> Ruling:
     votes = tuple(call.verdicts[number] for call in voting)
     scores = tuple(_score(part, vote, call=call) for call, vote in zip(voting, votes, strict=True))
     if len(votes) == 1 and not missing:
-        return Finding(
+        return Ruling(
             value=votes[0].value, votes=votes, scores=scores, decision=Decision(criterion=part.criterion, score=votes[0].value)
         )
     values = sorted(vote.value for vote in votes)
@@ -132,7 +132,7 @@ def _finding(part: Part, number: int, voting: Bench, *, missing: tuple[str, ...]
         missing=missing,
         words=_words(values, scale=scale, missing=len(missing)),
     )
-    return Finding(value=decision.score, votes=votes, scores=scores, decision=decision)
+    return Ruling(value=decision.score, votes=votes, scores=scores, decision=decision)
 
 
 def _is_tied(values: Sequence[float]) -> bool:
@@ -175,12 +175,12 @@ def normalized(value: float, *, scale: str) -> float:
     return (value - 1) / 4 if scale == "1-5" else value
 
 
-def panel_flags(findings: tuple[Finding, ...]) -> tuple[str, ...]:
-    """What happened on the way to the findings, each thing once."""
-    raised = [flag for finding in findings for vote in finding.votes for flag in vote.flags]
-    decisions = [finding.decision for finding in findings]
+def panel_flags(rulings: tuple[Ruling, ...]) -> tuple[str, ...]:
+    """What happened on the way to the rulings, each thing once."""
+    raised = [flag for ruling in rulings for vote in ruling.votes for flag in vote.flags]
+    decisions = [ruling.decision for ruling in rulings]
     marked = {
-        DISAGREE: any(finding.is_split for finding in findings),
+        DISAGREE: any(ruling.is_split for ruling in rulings),
         TIED: any(decision.is_tied for decision in decisions),
         ESCALATED: any(decision.is_escalated for decision in decisions),
         VOTE_LOST: any(decision.missing for decision in decisions),
@@ -188,31 +188,31 @@ def panel_flags(findings: tuple[Finding, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*raised, *(flag for flag, is_raised in marked.items() if is_raised))))
 
 
-def panel_decisions(findings: tuple[Finding, ...]) -> tuple[Decision, ...]:
+def panel_decisions(rulings: tuple[Ruling, ...]) -> tuple[Decision, ...]:
     """The decisions that there is something to say about: judges differ, or did not all vote, or were called in."""
-    decisions = (finding.decision for finding in findings)
+    decisions = (ruling.decision for ruling in rulings)
     return tuple(decision for decision in decisions if decision.words or decision.is_escalated)
 
 
-def panel_reasons(findings: tuple[Finding, ...]) -> str:
+def panel_reasons(rulings: tuple[Ruling, ...]) -> str:
     """One judge's words on one question as they are; otherwise each with what it is about, after how votes were decided."""
-    scores = [score for finding in findings for score in finding.scores]
-    if len(scores) == 1 and not findings[0].decision.words:
+    scores = [score for ruling in rulings for score in ruling.scores]
+    if len(scores) == 1 and not rulings[0].decision.words:
         return scores[0].justification
-    is_alone = len({score.judge for score in scores}) == 1 and not any(finding.decision.words for finding in findings)
-    return "\n".join(line for finding in findings for line in _lines(finding, is_alone=is_alone))
+    is_alone = len({score.judge for score in scores}) == 1 and not any(ruling.decision.words for ruling in rulings)
+    return "\n".join(line for ruling in rulings for line in _lines(ruling, is_alone=is_alone))
 
 
-def _lines(finding: Finding, *, is_alone: bool) -> list[str]:
-    words = finding.decision.words
-    head = [f"{finding.decision.criterion}: {words}."] if words else []
+def _lines(ruling: Ruling, *, is_alone: bool) -> list[str]:
+    words = ruling.decision.words
+    head = [f"{ruling.decision.criterion}: {words}."] if words else []
     return head + [
         f"{score.criterion}{'' if is_alone else f' ({score.judge})'}: {score.score:g}. {score.justification}"
-        for score in finding.scores
+        for score in ruling.scores
     ]
 
 
-def proposed_label(findings: tuple[Finding, ...]) -> FailureLabel:
+def proposed_label(rulings: tuple[Ruling, ...]) -> FailureLabel:
     """What the judge of the lowest score thinks is mainly wrong; empty where no judge says anything."""
-    votes = sorted((vote for finding in findings for vote in finding.votes), key=lambda vote: vote.value)
+    votes = sorted((vote for ruling in rulings for vote in ruling.votes), key=lambda vote: vote.value)
     return next((vote.label for vote in votes if vote.label), "")

@@ -6,6 +6,9 @@ import msgspec
 
 from assay.core.plan import CriterionName, McqMode, PanelPlan, Plan, PluginPlan, ProfileId, RubricMode
 
+OF_A_GRADE = ("pass_threshold", "case_pass_score", "rubric_mode", "mcq_mode", "criteria")
+"""What decides about a grade, whoever gives it; plans have it under the same names."""
+
 
 class GradingSettings(msgspec.Struct, frozen=True):
     """Who answers, who judges, and what is enough to pass."""
@@ -48,14 +51,10 @@ def settings_of(plan: Plan) -> GradingSettings:
         candidate=plan.candidate.name,
         judges=tuple(judge.name for judge in plan.judges),
         system_prompt=plan.system_prompt,
-        pass_threshold=plan.pass_threshold,
-        case_pass_score=plan.case_pass_score,
-        rubric_mode=plan.rubric_mode,
-        mcq_mode=plan.mcq_mode,
-        criteria=plan.criteria,
         panel=plan.panel,
         has_answers=plan.response_source != "sampled",
         profile=plan.profile,
         grader=plan.grader(),
         policy=plan.policy(),
+        **{name: getattr(plan, name) for name in OF_A_GRADE},
     )

@@ -157,7 +157,7 @@ class _Reading:
             self._note_id(row_id, line, index)
             if self._linter is not None and document.value["task_type"] == "rubric_qa":
                 self._linter.look_closely(index, line)
-        self._warn({rules.kind_of(finding) for finding in found if finding.severity == "warning"}, line, index)
+        self._warn({rules.warning_kind(finding) for finding in found if finding.severity == "warning"}, line, index)
         record = Record(index, row_id, start=Place(line.number, 1))
         return self._placing.issues([finding for finding in found if finding.severity == "error"], document, record)
 
@@ -183,8 +183,8 @@ class _Reading:
         document = parse_json(line.text, is_whole=False)
         record = Record(index, _id_of(document.value), start=Place(line.number, 1))
         for finding in rules.check_row(document.value, self.config):
-            if finding.severity == "warning" and rules.kind_of(finding) in new:
-                self._warnings.append((rules.kind_of(finding), placed(finding, document, record)))
+            if finding.severity == "warning" and rules.warning_kind(finding) in new:
+                self._warnings.append((rules.warning_kind(finding), placed(finding, document, record)))
 
     def warnings(self) -> Iterator[Issue]:
         """One warning for each kind that is somewhere in the file."""

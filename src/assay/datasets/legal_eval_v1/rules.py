@@ -69,7 +69,7 @@ def _check_unknown(found: Findings, members: dict[str, Any]) -> None:
         found.warn("unsupported_field", (unknown.name,), unknown.message, hint=unknown.hint or "move it into metadata", on_key=True)
 
 
-def kind_of(finding: Finding) -> str:
+def warning_kind(finding: Finding) -> str:
     """What is the same in the warnings of many rows: the code and the names on the path."""
     return ".".join([finding.code, *(step for step in finding.path if isinstance(step, str))])
 

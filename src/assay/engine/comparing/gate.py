@@ -25,7 +25,7 @@ _NAMES: dict[Measure, str] = {"pass_rate": "pass rate", "score": "mean score"}
 _GRAVITY: tuple[Word, ...] = ("REGRESSION", "WARNING", "PASS", "IMPROVED")
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Reason(msgspec.Struct, frozen=True):
     """One thing that speaks for or against the run."""
 
     word: Word
@@ -40,7 +40,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     word: Word
     passed: bool
     """What the exit code says."""
-    reasons: tuple[Finding, ...]
+    reasons: tuple[Reason, ...]
     """The gravest first."""
     run_id: str
     baseline: str
@@ -68,14 +68,14 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """Thresholds in place of the same ones of the plan."""
 
 
-def judge(plan: Plan, summary: dict[str, Any], demand: Demand, *, comparison: Comparison | None = None) -> Verdict:
+def verdict_on(plan: Plan, summary: dict[str, Any], demand: Demand, *, comparison: Comparison | None = None) -> Verdict:
     """The verdict on a finished run; the gravest finding decides, and every one of them is a reason."""
     findings = _thresholds(_demanded(plan.gates, demand.gates), summary) + _incomplete(summary)
     estimate: Estimate | None = None
     if comparison is not None:
         estimate = comparison.passes if demand.measure == "pass_rate" else comparison.scores
         findings += [_difference(estimate, demand, span=_span(comparison, demand)), *_left_out(comparison)]
-    findings = findings or [Finding("PASS", "no threshold and no baseline is set: nothing was demanded")]
+    findings = findings or [Reason("PASS", "no threshold and no baseline is set: nothing was demanded")]
     ordered = sorted(findings, key=lambda finding: (not finding.is_failure, _GRAVITY.index(finding.word)))
     return Verdict(
         word=_word(findings),
@@ -101,7 +101,7 @@ def _span(comparison: Comparison, demand: Demand) -> float:
     return comparison.span if demand.measure == "score" else 1.0
 
 
-def _word(findings: list[Finding]) -> Word:
+def _word(findings: list[Reason]) -> Word:
     """The gravest word; an improvement is one only where nothing speaks against the run."""
     words = {finding.word for finding in findings}
     if "IMPROVED" in words and not words & {"REGRESSION", "WARNING"}:
@@ -109,10 +109,10 @@ def _word(findings: list[Finding]) -> Word:
     return next(word for word in _GRAVITY if word in words)
 
 
-def _thresholds(gates: Gates, summary: dict[str, Any]) -> list[Finding]:
+def _thresholds(gates: Gates, summary: dict[str, Any]) -> list[Reason]:
     """Missed thresholds fail the run; one that is reached by luck, for all that the interval tells, is a warning."""
     verdict = check_gates(gates, summary)
-    found = [Finding("REGRESSION", reason, is_failure=True) for reason in verdict.reasons]
+    found = [Reason("REGRESSION", reason, is_failure=True) for reason in verdict.reasons]
     reached = (
         ("pass rate", gates.pass_rate, summary["pass_rate"], interval_of(summary, "pass_rate")),
         _scored(gates, summary),
@@ -122,11 +122,11 @@ def _thresholds(gates: Gates, summary: dict[str, Any]) -> list[Finding]:
             continue
         if interval is not None and interval["low"] < limit:
             reason = f"{name} {value:.2f} reaches {limit:.2f}, but its 95 % interval begins at {interval['low']:.2f}"
-            found.append(Finding("WARNING", reason))
+            found.append(Reason("WARNING", reason))
         else:
-            found.append(Finding("PASS", f"{name} {value:.2f} reaches {limit:.2f}"))
+            found.append(Reason("PASS", f"{name} {value:.2f} reaches {limit:.2f}"))
     if gates.max_error_rate is not None and not any(reason.startswith("error rate") for reason in verdict.reasons):
-        found.append(Finding("PASS", f"error rate {summary['error_rate'] or 0.0:.2f} is at most {gates.max_error_rate:.2f}"))
+        found.append(Reason("PASS", f"error rate {summary['error_rate'] or 0.0:.2f} is at most {gates.max_error_rate:.2f}"))
     return found
 
 
@@ -138,50 +138,50 @@ def _scored(gates: Gates, summary: dict[str, Any]) -> tuple[str, float | None, f
     return str(profile["id"]), gates.min_score, profile["headline"], interval_of(profile, "headline")
 
 
-def _incomplete(summary: dict[str, Any]) -> list[Finding]:
+def _incomplete(summary: dict[str, Any]) -> list[Reason]:
     """A run that was cancelled has not seen all its records, and a gate is about all of them."""
     cancelled, total = summary["cancelled_records"], summary["total_records"]
     if not cancelled:
         return []
-    return [Finding("WARNING", f"{cancelled:,} of {total:,} records were cancelled: the run is not complete", is_failure=True)]
+    return [Reason("WARNING", f"{cancelled:,} of {total:,} records were cancelled: the run is not complete", is_failure=True)]
 
 
-def _difference(estimate: Estimate, demand: Demand, *, span: float) -> Finding:
+def _difference(estimate: Estimate, demand: Demand, *, span: float) -> Reason:
     name, interval = _NAMES[demand.measure], estimate.interval
     if interval is None:
-        return Finding("WARNING", f"the {name} cannot be compared: {estimate.reason}", is_failure=demand.mode != "absolute")
+        return Reason("WARNING", f"the {name} cannot be compared: {estimate.reason}", is_failure=demand.mode != "absolute")
     shown = f"{name} {estimate.value or 0.0:+.2f} against the baseline, 95 % interval [{interval.low:+.2f}, {interval.high:+.2f}]"
     if decide(interval) == "improved":
-        return Finding("IMPROVED", f"{shown}: better")
+        return Reason("IMPROVED", f"{shown}: better")
     if demand.mode == "superiority":
         return _not_superior(interval, shown)
     if demand.mode == "non-inferiority":
         return _inferiority(interval, shown, delta=demand.delta or 0.0)
     if decide(interval) == "worse":
-        return Finding("REGRESSION", f"{shown}: worse", is_failure=True)
+        return Reason("REGRESSION", f"{shown}: worse", is_failure=True)
     if (estimate.value or 0.0) < -NOTICEABLE_LOSS * span:
-        return Finding("WARNING", f"{shown}: a loss is seen, and so few records cannot tell whether it is one")
-    return Finding("PASS", f"{shown}: no loss can be shown")
+        return Reason("WARNING", f"{shown}: a loss is seen, and so few records cannot tell whether it is one")
+    return Reason("PASS", f"{shown}: no loss can be shown")
 
 
-def _not_superior(interval: Interval, shown: str) -> Finding:
+def _not_superior(interval: Interval, shown: str) -> Reason:
     if decide(interval) == "worse":
-        return Finding("REGRESSION", f"{shown}: worse, and better was demanded", is_failure=True)
-    return Finding("WARNING", f"{shown}: better was demanded, and is not shown", is_failure=True)
+        return Reason("REGRESSION", f"{shown}: worse, and better was demanded", is_failure=True)
+    return Reason("WARNING", f"{shown}: better was demanded, and is not shown", is_failure=True)
 
 
-def _inferiority(interval: Interval, shown: str, *, delta: float) -> Finding:
+def _inferiority(interval: Interval, shown: str, *, delta: float) -> Reason:
     match decide(interval, margin=delta):
         case "worse":
-            return Finding("REGRESSION", f"{shown}: worse by more than {delta:g}", is_failure=True)
+            return Reason("REGRESSION", f"{shown}: worse by more than {delta:g}", is_failure=True)
         case "not_worse":
-            return Finding("PASS", f"{shown}: a loss of more than {delta:g} is excluded")
+            return Reason("PASS", f"{shown}: a loss of more than {delta:g} is excluded")
         case _:
             reason = f"{shown}: a loss of more than {delta:g} cannot be excluded"
-            return Finding("WARNING", reason, is_failure=True)
+            return Reason("WARNING", reason, is_failure=True)
 
 
-def _left_out(comparison: Comparison) -> list[Finding]:
+def _left_out(comparison: Comparison) -> list[Reason]:
     """Records of the baseline that say nothing about the run, and settings that are not the same."""
     kinds = (
         (comparison.missing.count, "are not in the run"),
@@ -190,8 +190,8 @@ def _left_out(comparison: Comparison) -> list[Finding]:
     )
     total = comparison.before.records
     found = [
-        Finding("WARNING", f"{count:,} of {total:,} records of the baseline {words}")
+        Reason("WARNING", f"{count:,} of {total:,} records of the baseline {words}")
         for count, words in kinds
         if total and count / total > MAX_LEFT_OUT
     ]
-    return found + [Finding("WARNING", note) for note in comparison.notes if note.startswith("'")]
+    return found + [Reason("WARNING", note) for note in comparison.notes if note.startswith("'")]

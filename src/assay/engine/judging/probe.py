@@ -24,7 +24,7 @@ from assay.engine.planning.run_file import ModelEntry
 from assay.engine.running.run import evaluate
 from assay.engine.running.surroundings import Surroundings
 from assay.engine.tally import Snapshot
-from assay.grading import graded_by, settings_of, templates
+from assay.grading import OF_A_GRADE, graded_by, settings_of, templates
 from assay.models import check_models
 from assay.store.ledger import FinishedRecord, RecordRow
 from assay.store.sqlite import create_ledger
@@ -34,9 +34,6 @@ LIMIT = 16
 REPEATS = 3
 _ANSWERS = ModelPlan(name="probe", provider="", model="probe")
 """Stands for the candidate: its answers are the probe's."""
-
-
-_OF_GRADING = ("pass_threshold", "case_pass_score", "rubric_mode", "mcq_mode", "criteria")
 
 
 class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +88,7 @@ def _plan(request: ProbeRequest, environ: Mapping[str, str], *, like: Plan | Non
         response_source="prefilled",
         concurrency=request.concurrency,
         max_cost=request.max_cost,
-        **({} if like is None else {name: getattr(like, name) for name in _OF_GRADING}),
+        **({} if like is None else {name: getattr(like, name) for name in OF_A_GRADE}),
     )
     problems = check_models(plan, environ=environ)
     if problems:

@@ -22,7 +22,7 @@ from assay.engine.planning.responses import Responses, load_responses
 from assay.engine.planning.run_file import ProviderEntry
 from assay.engine.planning.selection import sample_rank
 from assay.engine.sealing.rankings import PAIR
-from assay.grading import PAIRWISE_ID
+from assay.grading import PAIRWISE_ID, WAYS
 from assay.models import check_models
 from assay.store.artifacts import OWN_HASH
 from assay.store.folder import RunFolder, open_run_folder
@@ -88,9 +88,11 @@ class _Side:
         self.unanswered: dict[tuple[str, int], None] = {}
         self.choices: dict[tuple[str, int], None] = {}
         """Multiple-choice records, which are right or wrong and never better than each other."""
+        # Where a grader of the run's own graded, its evaluator may have any name.
+        by_choice = () if _plan_of(run).grader() else WAYS["mcq"].evaluators
         for line in map(_read_line, run.raw_lines("predictions.jsonl")):
             name = line.record_id, line.sample
-            if (line.evaluator or "").startswith("mcq_"):
+            if line.evaluator in by_choice:
                 self.choices[name] = None
             elif line.model_response is None:
                 self.unanswered[name] = None
@@ -100,6 +102,10 @@ class _Side:
     def names(self) -> dict[tuple[str, int], None]:
         """All records of the run, whatever became of them."""
         return {**{(key.record_id, key.sample): None for key in self.answered}, **self.unanswered, **self.choices}
+
+
+def _plan_of(run: RunFolder) -> Plan:
+    return read_plan(msgspec.json.encode(run.manifest.get("plan")))
 
 
 def _read_line(line: bytes) -> _Line:
@@ -113,7 +119,7 @@ def plan_comparison(request: RankRequest, *, environ: Mapping[str, str], new_run
     """The run that a request describes; raises PlanProblems, UsageProblem and RunNotFound before any call."""
     runs = [intact_run(find_run(Path(request.runs_dir), name)) for name in request.runs]
     _check_runs(runs)
-    plans = [read_plan(msgspec.json.encode(run.manifest.get("plan"))) for run in runs]
+    plans = list(map(_plan_of, runs))
     settings = Settings(_as_run_request(request))
     run_id = request.run_id or new_run_id()
     folders = folders_of(Path(request.runs_dir).absolute(), run_id)

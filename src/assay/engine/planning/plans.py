@@ -34,7 +34,7 @@ from assay.engine.planning.attachments import folder_of
 from assay.engine.planning.dataset_reading import DatasetReading, on_invalid
 from assay.engine.planning.inputs import DatasetInput, shown_path
 from assay.engine.planning.own_code import OwnCode
-from assay.engine.planning.providers import BadName, find_provider, kind_of, model_plan, used_providers
+from assay.engine.planning.providers import BadName, find_provider, model_plan, provider_kind, used_providers
 from assay.engine.planning.request import PlanProblems, RunRequest, Settings
 from assay.engine.planning.responses import FIRST, ResponseFile, listed, load_responses
 from assay.engine.planning.run_file import MlflowSection, ModelEntry, ProviderEntry
@@ -222,7 +222,7 @@ class _Planner:
             if not self.code.is_model(entry):
                 raise
             plan = model_plan(msgspec.structs.replace(entry, provider=FUNCTIONS), self._declared, folder=Path())
-        if kind_of(find_provider(plan.provider, self._declared)) == FUNCTIONS:
+        if provider_kind(find_provider(plan.provider, self._declared)) == FUNCTIONS:
             self.code.find("model", plan.model, path)
             if plan.parameters != Parameters():
                 self.settings.add(path, f"'{plan.name}' is a function, which gets no parameters; leave them out")

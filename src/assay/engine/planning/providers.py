@@ -59,7 +59,7 @@ def find_provider(name: str, declared: Mapping[str, ProviderEntry]) -> ProviderE
 
 def provider_plan(entry: ProviderEntry, environ: Mapping[str, str]) -> ProviderPlan:
     """A provider with its address as the environment has it; of its key there is only the variable's name."""
-    kind = kind_of(entry)
+    kind = provider_kind(entry)
     url, key_variable = entry.base_url or "", entry.key_variable or ""
     vendor = PROVIDERS[kind].vendor
     if vendor is not None and not url:
@@ -79,7 +79,7 @@ def provider_plan(entry: ProviderEntry, environ: Mapping[str, str]) -> ProviderP
     )
 
 
-def kind_of(entry: ProviderEntry) -> ProviderKind:
+def provider_kind(entry: ProviderEntry) -> ProviderKind:
     """How a provider is spoken to: as it says, else as its name says, else like OpenAI."""
     named: ProviderKind = next((kind for kind in PROVIDER_KINDS if kind == entry.name), "openai")
     return entry.kind or named
@@ -88,7 +88,7 @@ def kind_of(entry: ProviderEntry) -> ProviderKind:
 def is_file_model(text: str, declared: Mapping[str, ProviderEntry]) -> bool:
     """True for a model that is a file or a function of this machine; what names no model is none."""
     try:
-        return kind_of(find_provider(split_model(text).provider, declared)) in {*_FILE_KINDS, FUNCTIONS}
+        return provider_kind(find_provider(split_model(text).provider, declared)) in {*_FILE_KINDS, FUNCTIONS}
     except BadName:
         return False
 
@@ -97,7 +97,7 @@ def model_plan(entry: ModelEntry, declared: Mapping[str, ProviderEntry], *, fold
     """A model under its name; a recording's path is taken from `folder`. Raises BadName."""
     named = ModelName(entry.provider, entry.model) if entry.provider else split_model(entry.model)
     provider = find_provider(named.provider, declared)
-    is_recording = kind_of(provider) in _FILE_KINDS
+    is_recording = provider_kind(provider) in _FILE_KINDS
     parameters = Parameters(**{name: getattr(entry, name) for name in _PARAMETERS})
     return ModelPlan(
         name=entry.name or f"{named.provider}/{named.model}",

@@ -23,15 +23,15 @@ def grade_five_point(assignment: Assignment) -> Flow:
     (reply,) = yield (candidate_ask(assignment),)
     questions = tuple(_question(case, criterion, template_id=TEMPLATE) for criterion in assignment.criteria)
     answer = Answer(reply.text, case.record_sha256)
-    findings = yield from ask_judges(questions, assignment.settings, answer=answer)
-    passed = all(finding.value >= pass_score for finding in findings)
+    rulings = yield from ask_judges(questions, assignment.settings, answer=answer)
+    passed = all(ruling.value >= pass_score for ruling in rulings)
     return judged_grade(
         assignment,
         reply.text,
-        findings=findings,
-        raw_score=fsum(finding.value for finding in findings) / len(findings),
+        rulings=rulings,
+        raw_score=fsum(ruling.value for ruling in rulings) / len(rulings),
         passed=passed,
-        label="" if passed else proposed_label(findings) or "other",
+        label="" if passed else proposed_label(rulings) or "other",
     )
 
 

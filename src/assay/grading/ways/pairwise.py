@@ -9,7 +9,7 @@ from assay.core.case import Case
 from assay.core.outcome import Decision, Flow, Grade, Score
 from assay.grading.assignment import Assignment, Way
 from assay.grading.judge_call import Answer, Question
-from assay.grading.panel import Finding, ask_judges, panel_flags
+from assay.grading.panel import Ruling, ask_judges, panel_flags
 from assay.grading.suspicion import suspicion_flags
 from assay.grading.topic import Topic, topic_on
 from assay.grading.transcript import criteria_text, reference_text, task_text
@@ -38,8 +38,8 @@ def grade_pairwise(assignment: Assignment) -> Flow:
     texts = tuple(choice.text for choice in case.choices)
     questions = (_question(case, IN_ORDER, shown=texts), _question(case, SWAPPED, shown=texts[::-1]))
     answer = Answer("\n\n".join(texts), case.record_sha256)
-    findings = yield from ask_judges(questions, assignment.settings, answer=answer)
-    scores = (*findings[0].scores, *map(_turned, findings[1].scores))
+    rulings = yield from ask_judges(questions, assignment.settings, answer=answer)
+    scores = (*rulings[0].scores, *map(_turned, rulings[1].scores))
     result = decided(tuple(by_judge(scores).values()))
     grade = Grade(
         score=_SCORES[result],
@@ -50,8 +50,8 @@ def grade_pairwise(assignment: Assignment) -> Flow:
         scores=scores,
         justification=_reasons(scores, result),
         label="other" if result == "inconsistent" else "",
-        panel=tuple(_decision(finding, scores) for finding in findings if finding.is_split),
-        flags=_flags(case, findings, result=result),
+        panel=tuple(_decision(ruling, scores) for ruling in rulings if ruling.is_split),
+        flags=_flags(case, rulings, result=result),
     )
     return assignment.signed(grade)
 
@@ -92,13 +92,13 @@ def _turned(score: Score) -> Score:
     return msgspec.structs.replace(score, score=1 - score.score, normalized=1 - score.normalized)
 
 
-def _decision(finding: Finding, scores: tuple[Score, ...]) -> Decision:
-    name = finding.decision.criterion
+def _decision(ruling: Ruling, scores: tuple[Score, ...]) -> Decision:
+    name = ruling.decision.criterion
     values = sorted(score.score for score in scores if score.criterion == name)
     middle, said = values[(len(values) - 1) // 2], Counter(map(_RESULTS.__getitem__, values))
     words = ", ".join(f"{said[result]} {result}" for result in ("first", "tie", "second") if said[result])
     return msgspec.structs.replace(
-        finding.decision, score=middle, words=f"of {len(values)} judges {words}; a win takes more than half of them, in both orders"
+        ruling.decision, score=middle, words=f"of {len(values)} judges {words}; a win takes more than half of them, in both orders"
     )
 
 
@@ -108,9 +108,9 @@ def _reasons(scores: tuple[Score, ...], result: Result) -> str:
     return "\n".join((f"{won}.", *lines))
 
 
-def _flags(case: Case, findings: tuple[Finding, ...], *, result: Result) -> tuple[str, ...]:
+def _flags(case: Case, rulings: tuple[Ruling, ...], *, result: Result) -> tuple[str, ...]:
     suspicions = (flag for choice in case.choices for flag in suspicion_flags(choice.text))
-    raised = (*panel_flags(findings), *suspicions)
+    raised = (*panel_flags(rulings), *suspicions)
     return tuple(dict.fromkeys((*raised, INCONSISTENT) if result == "inconsistent" else raised))
 
 

@@ -23,11 +23,11 @@ def grade_reference(assignment: Assignment) -> Flow:
 def judge_by_reference(assignment: Assignment, text: str) -> Flow:
     """Asks a judge who compares an answer with the references."""
     settings = assignment.settings
-    findings = yield from ask_judges((_question(assignment),), settings, answer=Answer(text, assignment.case.record_sha256))
-    score = findings[0].value
+    rulings = yield from ask_judges((_question(assignment),), settings, answer=Answer(text, assignment.case.record_sha256))
+    score = rulings[0].value
     passed = score >= settings.pass_threshold
-    label = "" if passed else proposed_label(findings) or "incorrect_answer"
-    return judged_grade(assignment, text, findings=findings, raw_score=score, passed=passed, label=label)
+    label = "" if passed else proposed_label(rulings) or "incorrect_answer"
+    return judged_grade(assignment, text, rulings=rulings, raw_score=score, passed=passed, label=label)
 
 
 def _question(assignment: Assignment) -> Question:

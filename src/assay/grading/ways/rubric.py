@@ -11,7 +11,7 @@ from assay.grading.assignment import Assignment, Way
 from assay.grading.candidate import candidate_ask
 from assay.grading.judge_call import Answer, Part, Question
 from assay.grading.judged_grade import judged_grade
-from assay.grading.panel import Finding, ask_judges, proposed_label
+from assay.grading.panel import Ruling, ask_judges, proposed_label
 from assay.grading.policies import JudgeStyle
 from assay.grading.topic import Topic, empty_mark, topic_on
 from assay.grading.transcript import criteria_text, criterion_text, reference_text, task_text
@@ -33,8 +33,8 @@ def grade_rubric(assignment: Assignment) -> Flow:
     if not scoring_weights(_weights(case), settings.profile):
         raise GradingFailure(WITHOUT_POINTS, "no criterion has a positive weight, so there is no score to reach")
     (reply,) = yield (candidate_ask(assignment),)
-    findings = yield from ask_judges(_questions(assignment), settings, answer=Answer(reply.text, case.record_sha256))
-    return _grade(assignment, reply.text, findings=findings)
+    rulings = yield from ask_judges(_questions(assignment), settings, answer=Answer(reply.text, case.record_sha256))
+    return _grade(assignment, reply.text, rulings=rulings)
 
 
 def scoring_weights(weights: Weights, profile: ProfileId | None) -> Weights:
@@ -90,23 +90,21 @@ def _question_for_all(case: Case) -> Question:
     )
 
 
-def _grade(assignment: Assignment, answer: str, *, findings: tuple[Finding, ...]) -> Grade:
+def _grade(assignment: Assignment, answer: str, *, rulings: tuple[Ruling, ...]) -> Grade:
     own = _weights(assignment.case)
     weights = scoring_weights(own, assignment.settings.profile)
     if not any(weight > 0 for weight in own):
         assignment = msgspec.structs.replace(assignment, flags=(*assignment.flags, BY_PROFILE))
-    score = rubric_score(weights, tuple(finding.value for finding in findings))
+    score = rubric_score(weights, tuple(ruling.value for ruling in rulings))
     passed = score >= assignment.settings.pass_threshold
-    label: FailureLabel = "" if passed else _label(weights, findings)
-    return judged_grade(assignment, answer, findings=findings, raw_score=score, passed=passed, label=label)
+    label: FailureLabel = "" if passed else _label(weights, rulings)
+    return judged_grade(assignment, answer, rulings=rulings, raw_score=score, passed=passed, label=label)
 
 
-def _label(weights: Weights, findings: tuple[Finding, ...]) -> FailureLabel:
+def _label(weights: Weights, rulings: tuple[Ruling, ...]) -> FailureLabel:
     """What the judge says of the criteria that cost points; else something is missing, or there is something that should not be."""
-    lost = tuple(
-        finding for weight, finding in zip(weights, findings, strict=True) if weight and (weight < 0) == bool(finding.value)
-    )
-    lacks = any(weight > 0 and not finding.value for weight, finding in zip(weights, findings, strict=True))
+    lost = tuple(ruling for weight, ruling in zip(weights, rulings, strict=True) if weight and (weight < 0) == bool(ruling.value))
+    lacks = any(weight > 0 and not ruling.value for weight, ruling in zip(weights, rulings, strict=True))
     return proposed_label(lost) or ("missing_required_content" if lacks else "incorrect_answer")
 
 

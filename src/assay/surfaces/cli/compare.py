@@ -6,8 +6,8 @@ import click
 import msgspec
 
 from assay import api
-from assay.core.errors import UsageProblem
 from assay.surfaces.cli import exits
+from assay.surfaces.cli.numbers import number_or_all
 from assay.surfaces.cli.pipeline import Pipeline, append_summary, github_option
 from assay.surfaces.cli.run_options import (
     Shown,
@@ -42,8 +42,6 @@ Examples:
 Exit codes:
   0  compared, whatever came out; `assay gate` decides
   2  could not run: no such run, it has not ended, or the runs have no record in common"""
-
-ALL = "all"
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +87,7 @@ def show(options: Options) -> None:
         runs_dir=options.runs_dir,
         cluster=options.cluster,
         slices=names,
-        max_flips=_count(options.flips),
+        max_flips=number_or_all(options.flips, option="--flips"),
     )
     if options.is_json:
         write_json(found.to_dict())
@@ -102,12 +100,3 @@ def show(options: Options) -> None:
         write_text(Pipeline(is_github=options.is_github).guarded(text))
     if options.is_github:
         append_summary(comparison_markdown(found, is_verbose=options.verbose))
-
-
-def _count(text: str) -> int | None:
-    """A number of flips; None for all of them."""
-    if text == ALL:
-        return None
-    if not text.isascii() or not text.isdigit():
-        raise UsageProblem(f"--flips takes a number or '{ALL}', not '{text}'")
-    return int(text)

@@ -14,6 +14,7 @@ from rich.progress import MofNCompleteColumn
 from assay.core.errors import UsageProblem
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.meter import Meter
+from assay.surfaces.cli.numbers import ALL, number_or_all
 from assay.surfaces.cli.run_options import RUN, Shown, command_line, finished_run, json_option, runs_dir_option, write_json
 from assay.surfaces.cli.streams import (
     STANDARD,
@@ -46,7 +47,6 @@ Exit codes:
   0  written, whatever the run came to
   2  could not run: no such run, a run that has not ended, a file that cannot be written"""
 
-ALL = "all"
 MANY = 5_000
 """Records that a file has unless told otherwise: it should open at once, and go into a mail."""
 
@@ -84,7 +84,7 @@ def command(context: click.Context, /, **given: Any) -> None:
 
 def write(options: Options) -> None:
     """Write the file, and say what it has."""
-    limit = _limit(options.records)
+    limit = number_or_all(options.records, option="--records")
     run = finished_run(options.run, options.runs_dir)
     output = options.output or f"{run.folders.run_id}.html"
     if options.is_json and output == STANDARD:
@@ -98,15 +98,6 @@ def write(options: Options) -> None:
     else:
         write_file(output, chunks)
     _tell(report, output, options)
-
-
-def _limit(text: str) -> int | None:
-    """A number of records; None for all of them."""
-    if text == ALL:
-        return None
-    if not text.isascii() or not text.isdigit():
-        raise UsageProblem(f"--records takes a number or '{ALL}', not '{text}'")
-    return int(text)
 
 
 def _metered(report: Report) -> Iterator[str]:

@@ -28,7 +28,7 @@ from assay.surfaces.cli.streams import (
     write_stream,
 )
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters import FORMATS, Settings, Tally
+from assay.surfaces.reporters import FORMATS, Settings, Totals
 from assay.surfaces.reporters.github import report_annotations
 
 MOST_WORKERS = 2
@@ -160,7 +160,7 @@ class Work:
         self._options = options
         self._config = _config(options)
         self._meter = Meter()
-        self._tally = Tally()
+        self._tally = Totals()
         self._unreadable = 0
         self._kept: list[Report] = []
 

@@ -11,7 +11,7 @@ from assay.surfaces.reporters.markdown import markdown_report
 from assay.surfaces.reporters.sarif import sarif_report
 from assay.surfaces.reporters.settings import Change, Settings
 from assay.surfaces.reporters.text import text_report
-from assay.surfaces.reporters.wording import Tally
+from assay.surfaces.reporters.wording import Totals
 
 Reporter = Callable[[Iterable[Report], Settings], Iterator[str]]
 
@@ -26,4 +26,4 @@ FORMATS: dict[str, Reporter] = {
 }
 """Every format by its name; a reporter yields its text as the reports come in."""
 
-__all__ = ["FORMATS", "Change", "Reporter", "Settings", "Tally"]
+__all__ = ["FORMATS", "Change", "Reporter", "Settings", "Totals"]

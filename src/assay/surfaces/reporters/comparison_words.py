@@ -94,7 +94,7 @@ def _power(found: api.Comparison) -> str:
     units = counted(found.n_clusters or found.n, unit)
     words = f"; {units} would show one of {decimal(found.detectable_effect)} or more"
     if found.detectable_effect is None:
-        words = f"; {units} are too few to show any for certain"
+        words = f"; {units} {'is' if (found.n_clusters or found.n) == 1 else 'are'} too few to show any for certain"
     if found.required_records is None:
         return words
     return f"{words}, the one seen here would take {counted(found.required_records, unit)}"

@@ -7,12 +7,12 @@ from assay.core.report import Report
 from assay.surfaces.printable import printable, printable_lines
 from assay.surfaces.reporters.selection import limited
 from assay.surfaces.reporters.settings import Settings
-from assay.surfaces.reporters.wording import Tally, change_line, record_label
+from assay.surfaces.reporters.wording import Totals, change_line, record_label
 
 
 def github_report(reports: Iterable[Report], settings: Settings) -> Iterator[str]:
     """One `::error` or `::warning` command per issue, then a plain summary line."""
-    tally = Tally()
+    tally = Totals()
     for report in reports:
         tally.add(report)
         yield from report_annotations(report, settings)

@@ -13,7 +13,7 @@ from assay.surfaces.reporters.settings import Settings
 from assay.surfaces.reporters.wording import (
     OUTCOME_WORDS,
     SUGGESTIONS,
-    Tally,
+    Totals,
     change_line,
     contract_name,
     counted,
@@ -37,7 +37,7 @@ class Found(msgspec.Struct, frozen=True):
 
 def markdown_report(reports: Iterable[Report], settings: Settings) -> Iterator[str]:
     """A table of files, then one section per error type or code, errors before warnings."""
-    tally = Tally()
+    tally = Totals()
     found: list[Found] = []
     yield "# Validation report\n\n| file | contract | outcome | records | errors | warnings |\n|---|---|---|---|---:|---:|\n"
     for report in reports:

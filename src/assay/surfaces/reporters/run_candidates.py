@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from assay.core.metrics_summary import latencies
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import Paint, painter
-from assay.surfaces.reporters.run_numbers import UNKNOWN, dollars, figure_text, latency
+from assay.surfaces.reporters.run_numbers import UNKNOWN, figure_text, latency, short_cost
 from assay.surfaces.reporters.run_repeats import sampled_name
 from assay.surfaces.reporters.run_slices import Mean, shared_mean
 from assay.surfaces.reporters.run_table import Cell, Column, Row, table
@@ -84,19 +84,12 @@ def candidate_figures(view: RunView, mean: Mean) -> tuple[str, ...]:
         figure_text(metrics, "pass_rate"),
         mean.text(metrics),
         latency(latencies(metrics)["model"].p95),
-        _cost(metrics["cost_usd"]),
+        short_cost(metrics["cost_usd"]),
     )
 
 
 def _waiting_row(name: str) -> Row:
     return (printable(name, limit=NAME_LIMIT), Cell("not started", "warning"), *[UNKNOWN] * len(_NUMBERS))
-
-
-def _cost(cost: Json) -> str:
-    """Short for a cell: what is not known makes it a lower bound."""
-    if cost["sum"] is None:
-        return "unknown" if cost["n_unknown"] else UNKNOWN
-    return ("> " if cost["n_unknown"] else "") + dollars(cost["sum"])
 
 
 def _cases(views: Sequence[RunView], settings: Settings, *, paint: Paint) -> Iterator[str]:

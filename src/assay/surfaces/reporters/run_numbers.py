@@ -79,6 +79,13 @@ def dollars(amount: float) -> str:
     return f"${amount:.{max(places, 4)}f}"
 
 
+def short_cost(cost: dict[str, Any]) -> str:
+    """Short for a cell: what is not known makes it a lower bound."""
+    if cost["sum"] is None:
+        return "unknown" if cost["n_unknown"] else UNKNOWN
+    return ("> " if cost["n_unknown"] else "") + dollars(cost["sum"])
+
+
 def bar(count: int, largest: int) -> str:
     """A bar whose length is to that of the largest as the counts are; anything above 0 leaves a mark."""
     if not count or not largest:

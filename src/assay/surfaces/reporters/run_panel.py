@@ -5,7 +5,7 @@ from typing import Any
 
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import Paint, painter
-from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, dollars, latency, with_interval
+from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, dollars, latency, short_cost, with_interval
 from assay.surfaces.reporters.run_repeats import sampled_name
 from assay.surfaces.reporters.run_table import Cell, Column, Row, table
 from assay.surfaces.reporters.settings import Settings
@@ -56,14 +56,8 @@ def _judge_row(judge: Json) -> Row:
         f"{judge['n_failed_calls']:,}",
         latency(judge["latency_ms"]["p50"]),
         UNKNOWN if tokens is None else f"{tokens:,}",
-        _cost(cost),
+        short_cost(cost),
     )
-
-
-def _cost(cost: Json) -> str:
-    if cost["sum"] is None:
-        return "unknown" if cost["n_unknown"] else UNKNOWN
-    return ("> " if cost["n_unknown"] else "") + dollars(cost["sum"])
 
 
 def disagreement_text(run_id: str, disagreements: Sequence[Json], settings: Settings) -> Iterator[str]:

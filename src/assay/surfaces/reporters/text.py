@@ -14,7 +14,7 @@ from assay.surfaces.reporters.selection import Alike, Selection, in_order, selec
 from assay.surfaces.reporters.settings import Settings
 from assay.surfaces.reporters.wording import (
     OUTCOME_WORDS,
-    Tally,
+    Totals,
     change_line,
     contract_name,
     counted,
@@ -38,7 +38,7 @@ _OUTCOME_STYLES = {"accepted": "accepted", "accepted_with_record_errors": "warni
 def text_report(reports: Iterable[Report], settings: Settings) -> Iterator[str]:
     """The reports for people, one file after the other, then counts by code and a summary line."""
     paint = painter(is_coloured=settings.is_coloured)
-    tally = Tally()
+    tally = Totals()
     is_after_issues = True
     yield from _changes(settings, paint)
     for report in reports:
@@ -122,7 +122,7 @@ def _omitted(selection: Selection, paint: Paint) -> Iterator[str]:
         yield paint(f"… and {left_out} (--max-issues 0 shows all)", "quiet") + "\n\n"
 
 
-def _codes(tally: Tally, settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _codes(tally: Totals, settings: Settings, *, paint: Paint) -> Iterator[str]:
     longest = max(map(len, (*tally.errors, *tally.warnings)), default=0)
     for noun, counts in (("error", tally.errors), ("warning", tally.warnings)):
         if counts:
@@ -138,7 +138,7 @@ def _code_rows(counts: Counter[str], noun: str, *, longest: int, width: int | No
         yield f"{count:>{COUNT_WIDTH},}  {paint(f'{code:{longest}}', noun)}  {paint(meaning, 'quiet')}\n"
 
 
-def _summary(tally: Tally, settings: Settings, *, paint: Paint) -> str:
+def _summary(tally: Totals, settings: Settings, *, paint: Paint) -> str:
     is_good = tally.is_all_valid and not (settings.is_strict and tally.warnings)
     line = tally.line()
     if settings.is_strict and tally.warnings:

@@ -61,7 +61,7 @@ def first_datasets(datasets: Sequence[Dataset]) -> tuple[Sequence[Dataset], str]
     return (datasets[:DATASETS], f"and {more:,} more, {len(datasets):,} in all") if more > 0 else (datasets, "")
 
 
-class Tally:
+class Totals:
     """Running totals over the reports of one command."""
 
     def __init__(self) -> None:
