@@ -281,7 +281,7 @@ class _Planner:
     def _bounded(self, model: ModelPlan) -> ModelPlan:
         """The model with the longest answer of a golden run, where nothing is said about it; a function is told no limit."""
         parameters = model.parameters
-        is_function = bool(model.provider) and kind_of(find_provider(model.provider, self._declared)) == FUNCTIONS
+        is_function = bool(model.provider) and provider_kind(find_provider(model.provider, self._declared)) == FUNCTIONS
         if parameters.max_tokens is not None or is_function:
             return model
         longest = GOLDEN_MAX_TOKENS + (parameters.thinking_budget or 0)

@@ -41,7 +41,7 @@ def model_problem(text: str) -> str:
     """Why a run file without providers of its own cannot name this model, as `what; what to do`; empty where it can."""
     try:
         named = split_model(text)
-        kind = kind_of(find_provider(named.provider, {}))
+        kind = provider_kind(find_provider(named.provider, {}))
     except BadName as problem:
         return str(problem)
     return next(iter(scripted_problems(named.model)), "") if kind == "scripted" else ""
