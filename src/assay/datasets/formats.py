@@ -63,7 +63,10 @@ def guess_contract(source: Source) -> Guess:
 
 
 def _contract_of(text: bytes) -> ContractId | None:
-    """A member decides only together with its neighbours: any of them may be an unknown field of another contract."""
+    """A member decides only together with its neighbours: any of them may be an unknown field of another contract.
+
+    Contracts of ours are looked for before those of plugins, so a usual word, such as `question`, is no sign by itself.
+    """
     names = first_names(text)
     if _LEGAL_VERSION.search(text) and "schema_version" in names:
         return "legal_eval_v1"
