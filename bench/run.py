@@ -19,6 +19,7 @@ from measure import HERE, Cost, Provider, measure, provider
 from run_page import Aim, Called, Measured, Stage, report, write_run_page
 from stub import ANSWER, CANDIDATE, JUDGE
 from validate import over, show_progress, smaller
+from where import parts_table
 
 RESULTS = HERE / "results"
 BARE = "bare loop"
@@ -79,7 +80,7 @@ def main() -> None:
     page = report(measured)
     print(page.text)
     if options.write:
-        print(f"wrote {write_run_page(page, repeat=options.repeat)}")
+        print(f"wrote {write_run_page(page, repeat=options.repeat, parts=parts_table())}")
 
 
 def calls(bench: Bench, measured: Measured) -> None:

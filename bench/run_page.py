@@ -145,10 +145,10 @@ def _given_table(given: list[tuple[int, dict[str, Any]]]) -> str:
     return table(("given answers", "CPU s", "µs CPU for each", "peak memory MB"), rows)
 
 
-def write_run_page(page: RunPage, *, repeat: int) -> Path:
-    """The page in the documentation, made anew."""
+def write_run_page(page: RunPage, *, repeat: int, parts: str) -> Path:
+    """The page in the documentation, made anew; the parts are those of the CPU of a run."""
     setting = setting_line({name: version_of(name) for name in OURS}, repeat=repeat)
-    RUN_PAGE.write_text(_PAGE.format(setting=setting, **page._asdict()), encoding="utf-8")
+    RUN_PAGE.write_text(_PAGE.format(setting=setting, parts=parts, **page._asdict()), encoding="utf-8")
     return RUN_PAGE
 
 
@@ -186,6 +186,25 @@ that is done nothing stays in memory but 30 to 60 bytes: while answers are looke
 at the end, its scores and its row in each slice.
 
 {given}
+
+## What limits a run
+
+Where the CPU of `assay run` goes (`python bench/where.py`): the timer counts CPU and not the clock, and asks what is being done
+some 250 times in each second of it.
+
+{parts}
+
+- **The bare loop is the floor** of whoever makes these calls with aiohttp. The calls alone take assay less than that: a request
+  is one write, and a reply is read by the parser of Node.js ([what a run may cost](../decisions/007-what-a-run-costs.md)).
+- **The start** is paid once. A quarter of it is numpy, which reads datasets and makes intervals; most of the rest is asyncio
+  with TLS, click, and the types of assay's own values. In a run of 20,000 cases it is a thirtieth.
+- **Artifacts** are eight files with every attempt and score, a chain of hashes and a look for secrets in each text: about as
+  much as the two calls. It is a flat profile of Python making lines, with nothing in it that stands out.
+- **Grading and order** are what Python takes to fill a judge's prompt, to read its reply, and to keep slots, rates and retries
+  apart.
+- **The ledger** writes rows in groups, in a thread of its own, and waits for the disk once for each group. What it costs is
+  what SQLite takes; a slow disk costs time and no CPU.
+- With a real provider none of this is what one waits for: see the share of the calls in the time of a run among the aims.
 
 ## How it was measured
 

@@ -16,6 +16,7 @@ from generate import MEGABYTE, dataset
 from install import NotInstalled, installed, locked_version
 from measure import HERE, measure
 from page import Bar, Page, Target, bars, table, targets_table, write_page
+from stages import stages_table
 from tasks import SCHEMA
 
 CHECK_JSONSCHEMA = "check-jsonschema"
@@ -49,7 +50,7 @@ def main() -> None:
     print(page.text)
     if options.write:
         checked = {CHECK_JSONSCHEMA: locked_version(CHECK_JSONSCHEMA, CHECK_JSONSCHEMA)}
-        print(f"wrote {write_page(page, repeat=options.repeat, others=checked)}")
+        print(f"wrote {write_page(page, repeat=options.repeat, others=checked, stages=stages_table())}")
 
 
 def in_turns(*, is_quick: bool) -> list[Target]:
