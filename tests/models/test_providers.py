@@ -21,7 +21,8 @@ from assay.models.opening import Maker, Opening
 from assay.testing import StubProvider, StubReply
 from tests.models.asking import KEY, ask_of, plan_of, provider_of, reply_to
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "run-file.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "reference" / "run-file.md"
 VENDORS = {kind: row.vendor for kind, row in PROVIDERS.items() if row.vendor is not None}
 each_kind = pytest.mark.parametrize("kind", PROVIDER_KINDS)
 each_vendor = pytest.mark.parametrize(("kind", "vendor"), VENDORS.items())
@@ -121,3 +122,8 @@ def test_what_is_sent_is_known_by_the_names_of_a_plan(kind: ProviderKind, vendor
             reply_to(plan)
     named = {PROVIDERS[kind].sent_names.get(name, name): value for name, value in stub.requests[0].body.items()}
     assert wanted.items() <= named.items()
+
+
+@pytest.mark.parametrize("vendor", VENDORS.values())
+def test_the_example_of_a_deployment_has_a_line_for_its_key(vendor: Vendor) -> None:
+    assert f"\n{vendor.key_variable}=\n" in (ROOT / "examples" / "deploy" / "providers.env.example").read_text(encoding="utf-8")

@@ -1,6 +1,8 @@
 """The one table of providers: whatever is true of a kind of provider, and of no other, stands in its row.
 
-A new one needs its name in `ProviderKind`, a row here, and a module of `assay.models` with an `open_provider`; the rest follows.
+A new one needs its name in `ProviderKind`, a row here, and a module of `assay.models` with an `open_provider`; the rest follows,
+and tests/models/test_providers.py says what does not. A vendor that LiteLLM reaches well enough needs none: a row is for one whose
+tokens, failures or batches are to be read exactly, and without another library.
 """
 
 from typing import Literal, get_args

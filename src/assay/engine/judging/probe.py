@@ -13,6 +13,7 @@ from assay.core.judge_card import JudgeCard
 from assay.core.moment import iso
 from assay.core.outcome import Grade, Graded
 from assay.core.plan import ModelPlan, Plan, plan_sha256
+from assay.core.provider import PROVIDERS
 from assay.core.version import __version__
 from assay.engine.judging.probe_items import Items, shipped_items
 from assay.engine.judging.probe_sources import source_items
@@ -162,8 +163,11 @@ def _card(
 
 def _candidate(run: Plan | None) -> str:
     """Who gave the answers of a run; empty where nobody was asked."""
-    is_asked = run is not None and run.response_source == "sampled" and run.candidate.provider != "replay"
-    return f"{run.candidate.provider}/{run.candidate.model}" if run is not None and is_asked else ""
+    if run is None or run.response_source != "sampled":
+        return ""
+    kinds = [provider.kind for provider in run.providers if provider.name == run.candidate.provider]
+    is_recorded = any(PROVIDERS[kind].has_files for kind in kinds)
+    return "" if is_recorded else f"{run.candidate.provider}/{run.candidate.model}"
 
 
 def _prompts(items: Items, plan: Plan) -> dict[str, str]:

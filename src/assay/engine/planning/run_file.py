@@ -242,7 +242,9 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         _says("Benchmark whose official score is computed beside our own figures; every record must be one that it can score."),
     ] = None
     compat: Annotated[bool, _says("The profile treats failures as the benchmark does; otherwise they have no score.")] = False
-    max_cost: Annotated[NotNegative | None, _says("US dollars after which no new call is made.")] = None
+    max_cost: Annotated[
+        NotNegative | None, _says("US dollars after which no new call is made; refused where no price is known.")
+    ] = None
     on_invalid: Annotated[
         OnInvalid | None,
         _says("Records that break their contract: `reject` the run, or `skip` them. Default: `skip` for batch_v1, else `reject`."),
