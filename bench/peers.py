@@ -1,8 +1,8 @@
 """What other frameworks pay for the same job, beside the bare loop and assay; nothing here is asserted.
 
 Each is installed into an environment of its own (`install.py`) and cannot reach any network but loopback, where the system allows
-that. Results are kept in bench/results/peers.jsonl as they come: what was interrupted goes on where it stopped, `--again` measures
-anew, and `--write` renews docs/explanation/beside-other-tools.md from them.
+that. Results are kept in bench/results/peers.jsonl as they come: what was interrupted goes on where it stopped, a larger `--limit`
+measures what had too little time, `--again` measures anew, and `--write` renews docs/explanation/beside-other-tools.md from them.
 """
 
 import argparse

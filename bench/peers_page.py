@@ -49,6 +49,10 @@ class Result(NamedTuple):
         """True for a run over fewer cases under the same conditions."""
         return self._replace(cases=0).key == other._replace(cases=0).key and not self.start and self.cases < other.cases
 
+    def is_cut_short_beside(self, other: "Result") -> bool:
+        """True for a measurement of the same that had less time, and needed more."""
+        return self.key == other.key and self.limit < other.limit and (self.asked < self.cases or "stopped" in self.cost)
+
     @property
     def finished(self) -> int:
         """Cases whose candidate and judge were asked."""
@@ -70,20 +74,25 @@ class Kept:
         self.results = [Result(**json.loads(line)) for line in lines]
 
     def add(self, result: Result) -> None:
-        """Keep one more."""
+        """Keep one more, instead of those that had too little time."""
+        self._keep([each for each in self.results if not each.is_cut_short_beside(result)])
         self.results.append(result)
         with self.path.open("a", encoding="utf-8") as file:
             print(json.dumps(result._asdict()), file=file, flush=True)
 
     def same(self, wanted: Result) -> list[Result]:
-        """All measurements of the same."""
-        return [each for each in self.results if each.key == wanted.key]
+        """All measurements of the same but those that had too little time."""
+        return [each for each in self.results if each.key == wanted.key and not each.is_cut_short_beside(wanted)]
 
     def forget(self, who: Sequence[str]) -> None:
         """Drop everything that was measured of them."""
-        self.results = [each for each in self.results if each.who not in who]
-        lines = [json.dumps(each._asdict()) + "\n" for each in self.results]
-        self.path.write_text("".join(lines), encoding="utf-8")
+        self._keep([each for each in self.results if each.who not in who])
+
+    def _keep(self, results: list[Result]) -> None:
+        if len(results) < len(self.results):
+            self.results = results
+            lines = [json.dumps(each._asdict()) + "\n" for each in results]
+            self.path.write_text("".join(lines), encoding="utf-8")
 
 
 class PeersPage(NamedTuple):

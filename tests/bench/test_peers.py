@@ -25,6 +25,16 @@ from peers_page import Kept
 kept = Kept(Path(sys.argv[1]))
 print(affordable(kept.results[0]._replace(cases=20_000), kept))
 """
+KEEP = """
+import sys
+from pathlib import Path
+from peers_page import Kept
+kept = Kept(Path(sys.argv[1]))
+longer = kept.results[0]._replace(limit=400.0)
+print([len(kept.same(each)) for each in (kept.results[0], longer)])
+kept.add(longer)
+print(len(Kept(Path(sys.argv[1])).results))
+"""
 MEASURE = """
 import json, sys
 from measure import measure
@@ -82,6 +92,12 @@ def test_peer_gets_as_many_cases_as_fewer_of_them_say_it_can_do(tmp_path: Path, 
     kept = tmp_path / "kept.jsonl"
     kept.write_text(result("Inspect AI", cost=cost))
     assert int(python("-c", AFFORD, kept)) == cases
+
+
+def test_larger_limit_measures_again_what_had_too_little_time_and_replaces_it(tmp_path: Path) -> None:
+    kept = tmp_path / "kept.jsonl"
+    kept.write_text(result("MLflow", cost={"judge": 213, "stopped": 240.0}) + "\n")
+    assert python("-c", KEEP, kept).split("\n")[:2] == ["[1, 0]", "1"]
 
 
 def test_command_that_passes_its_limit_is_stopped_and_its_cost_known() -> None:
