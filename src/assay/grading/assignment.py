@@ -27,6 +27,8 @@ NO_ATTACHMENTS: Mapping[str, str] = {}
 class Way(msgspec.Struct, frozen=True, kw_only=True):
     """One way of grading: all that distinguishes it from the others."""
 
+    about: str
+    """What records of this kind are, in words that follow on "records that are"."""
     flow: Callable[["Assignment"], Flow]
     """Asks, and comes to a grade."""
     names: Callable[["Assignment"], tuple[str, str]]

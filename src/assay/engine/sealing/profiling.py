@@ -11,7 +11,7 @@ from assay.core.outcome import Attempt
 from assay.core.plan import Plan
 from assay.datasets.checks import short
 from assay.engine.sealing.evidence import PredictionLine
-from assay.grading import WITHOUT_POINTS, UnknownCall, kind_of, marks_heard, marks_of, settings_of
+from assay.grading import WAYS, WITHOUT_POINTS, UnknownCall, kind_of, marks_heard, marks_of, settings_of
 from assay.metrics.profiles import Profile, Range, Unscored, profile_of, score_range, score_record
 
 NO_ANSWER = "no_answer"
@@ -22,14 +22,7 @@ _UNTOUCHED = frozenset({"cancelled", "skipped"})
 
 FIRST = 10
 """Records that a misfit lists before it only counts them."""
-_WORDS = {
-    "rubric": "graded by a rubric",
-    "reference": "compared with a reference",
-    "mcq": "multiple choice",
-    "five_point": "judged from 1 to 5",
-    "turn": "turns of a conversation with tools",
-    "tool_call": "turns of a conversation that call a tool",
-}
+_WORDS: dict[str, str] = {kind: way.about for kind, way in WAYS.items()}
 
 Replies = Mapping[str, str]
 """What was said in each judge call that was answered, by call id."""

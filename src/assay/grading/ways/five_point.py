@@ -66,6 +66,7 @@ def _topics(assignment: Assignment, _: str | None) -> tuple[Topic, ...]:
 
 
 WAY = Way(
+    about="judged from 1 to 5",
     flow=grade_five_point,
     names=lambda _: ("judge_1_5/1", TEMPLATE),
     evaluators=("judge_1_5/1",),

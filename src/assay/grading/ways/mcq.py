@@ -53,6 +53,7 @@ def _justification(selected: tuple[str, ...], case: Case) -> str:
 
 
 WAY = Way(
+    about="multiple choice",
     flow=grade_mcq,
     names=lambda assignment: (f"mcq_{assignment.settings.mcq_mode}/1", MCQ_ANSWER),
     evaluators=("mcq_exact/1", "mcq_any/1"),

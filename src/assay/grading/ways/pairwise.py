@@ -119,6 +119,7 @@ def _topics(*_: object) -> tuple[Topic, ...]:
 
 
 WAY = Way(
+    about="two answers to one task",
     flow=grade_pairwise,
     names=lambda _: ("judge_pairwise/1", TEMPLATE),
     evaluators=("judge_pairwise/1",),

@@ -105,6 +105,7 @@ def _names(assignment: Assignment) -> tuple[str, str]:
 
 
 WAY = Way(
+    about="graded by the run's own grader",
     flow=grade_by_plugin,
     names=_names,
     evaluators=(),

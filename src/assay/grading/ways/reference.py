@@ -51,4 +51,12 @@ def judge_topics(assignment: Assignment, _: str | None) -> tuple[Topic, ...]:
     return (topic_on(CRITERION, assignment.policy.reference.shape),)
 
 
-WAY = Way(flow=grade_reference, names=judge_names, evaluators=(EVALUATOR,), needs_judge=True, scale="0-1", topics=judge_topics)
+WAY = Way(
+    about="compared with a reference",
+    flow=grade_reference,
+    names=judge_names,
+    evaluators=(EVALUATOR,),
+    needs_judge=True,
+    scale="0-1",
+    topics=judge_topics,
+)

@@ -123,6 +123,7 @@ def _topics(assignment: Assignment, _: str | None) -> tuple[Topic, ...]:
 
 
 WAY = Way(
+    about="graded by a rubric",
     flow=grade_rubric,
     names=_names,
     evaluators=("rubric_per_criterion/1", "rubric_one_call/1"),

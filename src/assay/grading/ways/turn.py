@@ -50,9 +50,18 @@ def _topics(assignment: Assignment, answer: str | None) -> tuple[Topic, ...]:
     return _call_topics() if read_call(answer or "") is not None else judge_topics(assignment, answer)
 
 
-OF_WORDS = Way(flow=grade_turn, names=judge_names, evaluators=(BY_JUDGE, EVALUATOR), needs_judge=True, scale="0-1", topics=_topics)
+OF_WORDS = Way(
+    about="turns of a conversation with tools",
+    flow=grade_turn,
+    names=judge_names,
+    evaluators=(BY_JUDGE, EVALUATOR),
+    needs_judge=True,
+    scale="0-1",
+    topics=_topics,
+)
 """A turn that was recorded in words: only an answer that calls a tool needs no judge."""
 OF_A_CALL = Way(
+    about="turns of a conversation that call a tool",
     flow=grade_turn,
     names=lambda _: (EVALUATOR, TOOL_CALL),
     evaluators=(EVALUATOR,),
