@@ -15,6 +15,7 @@ from tests.engine.run_settings import planned, write_golden
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.world import World
 
+HOUR = 3600.0
 LOST, OTHER = "scripted/fail-timeout", "scripted/judge-5"
 
 
@@ -48,6 +49,6 @@ def test_a_judge_that_is_lost_for_good_takes_no_round_from_the_others(tmp_path: 
 
 def test_a_clock_that_was_set_back_makes_no_wait_longer(tmp_path: Path) -> None:
     world = World(0)
-    folders = begun(tmp_path, attempt("candidate", stage="candidate", round=1, started_at=9e9, error_code="timeout", wait_s=2.0))
-    drive(folders, Surroundings(environ={}, stopwatch=world.clock.time, loop=lambda: VirtualLoop(world)))
+    folders = begun(tmp_path, attempt("candidate", stage="candidate", round=1, started_at=HOUR, error_code="timeout", wait_s=2.0))
+    drive(folders, Surroundings(environ={}, clock=world.clock.time, stopwatch=world.clock.time, loop=lambda: VirtualLoop(world)))
     assert world.clock.now < 60
