@@ -11,6 +11,7 @@ from assay.store.folder import open_run_folder
 from assay.store.verify import verify_run
 from tests.simulation.history import History
 from tests.simulation.provider import CANDIDATE
+from tests.simulation.scenario import HOSTS
 from tests.simulation.sealed import Line, Sealed
 from tests.simulation.world import Call
 
@@ -217,12 +218,12 @@ def _is_before(other: Call, call: Call) -> bool:
 
 def rates_are_kept(history: History, sealed: Sealed) -> Iterator[str]:  # noqa: ARG001
     """Requests per minute of the provider and of each stage, with a burst of one second, in virtual time."""
-    run, provider = history.scenario.run_file["run"], history.scenario.run_file["providers"][0]
-    rates = {"all": provider.get("requests_per_minute")}
-    rates |= {stage: run[stage].get("requests_per_minute") for stage in ("generation", "judging")}
-    for name, rate in rates.items():
+    run_file = history.scenario.run_file
+    limited = {HOSTS[provider["name"]]: provider for provider in run_file["providers"]}
+    limited |= {stage: run_file["run"][stage] for stage in ("generation", "judging")}
+    for name, rate in ((name, limits.get("requests_per_minute")) for name, limits in limited.items()):
         for life in range(1, len(history.endings) + 1) if rate else ():
-            starts = [call.at for call in history.calls if call.life == life and (name == "all" or _stage(call) == name)]
+            starts = [call.at for call in history.calls if call.life == life and name in (call.host, _stage(call))]
             yield from (f"{name} in life {life}: {problem}" for problem in _too_many(starts, 60.0 / rate))
 
 
@@ -265,12 +266,13 @@ def _wrong_wait(attempt: Line, call: Call | None, *, max_delay: float) -> Iterat
 def nobody_stands_still(history: History, sealed: Sealed) -> Iterator[str]:  # noqa: ARG001
     """Between two things that happen there is never more time than the longest wait that has a reason."""
     run_file = history.scenario.run_file
-    provider, retry = run_file["providers"][0], run_file["retry"]
-    if "tokens_per_minute" in provider:
+    providers, retry = run_file["providers"], run_file["retry"]
+    if any("tokens_per_minute" in provider for provider in providers):
         return  # how long those are waited for depends on what every call has used
-    parts = (provider, run_file["run"]["generation"], run_file["run"]["judging"])
-    rates = [60.0 / part["requests_per_minute"] for part in parts if "requests_per_minute" in part]
-    longest = max([provider["timeout"], retry["max_delay"], 2.4 * 2 ** retry["max_attempts"], *rates]) + 2.0
+    parts = (*providers, run_file["run"]["generation"], run_file["run"]["judging"])
+    waits = [60.0 / part["requests_per_minute"] for part in parts if "requests_per_minute" in part]
+    waits += [provider["timeout"] for provider in providers]
+    longest = max([retry["max_delay"], 2.4 * 2 ** retry["max_attempts"], *waits]) + 2.0
     for life, ending in enumerate(history.endings, 1):
         calls = [call for call in history.calls if call.life == life]
         appends = [moment for moment in history.appends if ending.begun <= moment <= ending.at]
@@ -284,7 +286,8 @@ def a_provider_without_quota_is_left_alone(history: History, sealed: Sealed) -> 
     """After the account is known to be empty, the same process makes no further call."""
     for empty in history.calls:
         if empty.kind == "quota" and empty.ended is not None:
-            later = [call.number for call in history.calls if call.life == empty.life and call.at > empty.ended + MOMENT]
+            others = [call for call in history.calls if (call.life, call.host) == (empty.life, empty.host)]
+            later = [call.number for call in others if call.at > empty.ended + MOMENT]
             yield from (f"call {number} after call {empty.number} said that the quota is used up" for number in later)
 
 

@@ -64,14 +64,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _do(self, function: Callable[[], Any], future: "asyncio.Future[Any]") -> None:
         self.create_task(_done(function)).add_done_callback(partial(_tell, future))
 
-    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> list[Any]:  # noqa: ARG002  # all are the same
-        """Every host has one address."""
-        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("192.0.2.1", port))]
+    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> list[Any]:
+        """The address of a host is its name."""
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port))]
 
-    async def create_connection(self, protocol_factory: Callable[[], Any], *_: Any, **__: Any) -> Any:
+    async def create_connection(self, protocol_factory: Callable[[], Any], host: Any = None, *_: Any, **__: Any) -> Any:
         """A connection into the simulated network; raises OSError where it gives none."""
         assert self._network is not None, "this loop has no network"
-        return await self._network.connect(self, protocol_factory)
+        return await self._network.connect(self, protocol_factory, str(host))
 
     def add_signal_handler(self, sig: int, callback: Callable[..., Any], *args: Any) -> None:
         """Who is told of a signal."""

@@ -29,12 +29,12 @@ class OnEnd(Protocol):
 
 
 class Server(Protocol):
-    """Whoever is at the other end of all wires."""
+    """Whoever is at the other end of all wires, under several names."""
 
-    def accepts(self) -> bool | None:
+    def accepts(self, host: str) -> bool | None:
         """True for a connection, False for a refusal, None when nobody ever answers."""
 
-    def received(self, request: bytes) -> "tuple[list[Delivery], OnEnd]":
+    def received(self, host: str, request: bytes) -> "tuple[list[Delivery], OnEnd]":
         """What comes back for a request, and whom to tell when the one who asked has heard of it, or has hung up before."""
 
 
@@ -45,31 +45,32 @@ class Network:
         self.world = world
         self.server = server
         # A socket that can always be written to and never has anything to read: so a quiet connection looks to `poll`.
-        self._quiet, self._other = socket.socketpair()
+        self.quiet, self._other = socket.socketpair()
 
-    async def connect(self, loop: asyncio.AbstractEventLoop, protocol_factory: Callable[[], Any]) -> tuple["Wire", Any]:
+    async def connect(self, loop: asyncio.AbstractEventLoop, protocol_factory: Callable[[], Any], host: str) -> tuple["Wire", Any]:
         """A new wire; raises ConnectionRefusedError."""
-        accepted = self.server.accepts()
+        accepted = self.server.accepts(host)
         if accepted is None:
             await asyncio.sleep(1_000_000.0)
         if not accepted:
             raise ConnectionRefusedError(111, "Connection refused")
         protocol = protocol_factory()
-        wire = Wire(loop, protocol, self, quiet=self._quiet)
+        wire = Wire(loop, protocol, self, host=host)
         protocol.connection_made(wire)
         return wire, protocol
 
     def close(self) -> None:
         """Let go of the sockets."""
-        self._quiet.close()
+        self.quiet.close()
         self._other.close()
 
 
 class Wire(asyncio.Transport):
     """One connection."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, protocol: Any, network: Network, *, quiet: socket.socket) -> None:
-        super().__init__({"socket": quiet})
+    def __init__(self, loop: asyncio.AbstractEventLoop, protocol: Any, network: Network, *, host: str) -> None:
+        super().__init__({"socket": network.quiet})
+        self._host = host
         self._loop = loop
         self._protocol = protocol
         self._network = network
@@ -82,7 +83,7 @@ class Wire(asyncio.Transport):
         if self._is_closing or world.is_dead:
             return
         world.point("request")
-        deliveries, self._on_end = self._network.server.received(bytes(data))
+        deliveries, self._on_end = self._network.server.received(self._host, bytes(data))
         for delivery in deliveries:
             self._loop.call_later(delivery.after, self._deliver, delivery)
 

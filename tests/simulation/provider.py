@@ -1,4 +1,4 @@
-"""A provider that follows a script of chance: every request gets from the seed how long it takes and what becomes of it."""
+"""Providers that follow a script of chance: every request gets from the seed how long it takes and what becomes of it."""
 
 import hashlib
 import json
@@ -41,7 +41,7 @@ class Habits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Provider:
-    """One account at one provider; it outlives the processes that call it."""
+    """All providers, each under its host; they outlive the processes that call them."""
 
     def __init__(self, world: World, habits: Habits) -> None:
         self._world = world
@@ -49,21 +49,21 @@ class Provider:
         self._kinds = list(habits.weights)
         self._weights = list(habits.weights.values())
 
-    def accepts(self) -> bool | None:
+    def accepts(self, host: str) -> bool | None:
         """True for a connection, False for a refusal, None when nobody ever answers; those are calls too."""
         draw = self._world.chance.random()
         if draw >= self._habits.refusals + self._habits.silence:
             return True
         is_refused = draw < self._habits.refusals
-        call = self._noted("", b"", "refused" if is_refused else "silence")
+        call = self._noted(host, "", b"", kind="refused" if is_refused else "silence")
         call.ended = call.at
         return False if is_refused else None
 
-    def received(self, request: bytes) -> tuple[list[Delivery], OnEnd]:
+    def received(self, host: str, request: bytes) -> tuple[list[Delivery], OnEnd]:
         """What comes back for a request; the last value is told when the caller has heard of the end."""
         content = request.partition(b"\r\n\r\n")[2]
         body = json.loads(content)
-        call = self._noted(body["model"], json.dumps(body["messages"]).encode(), self._kind(body["model"]))
+        call = self._noted(host, body["model"], json.dumps(body["messages"]).encode(), kind=self._kind(body["model"]))
         deliveries = self._deliveries(call, body)
 
         def end(*, is_heard: bool) -> None:
@@ -74,10 +74,11 @@ class Provider:
 
         return deliveries, end
 
-    def _noted(self, model: str, words: bytes, kind: str) -> Call:
+    def _noted(self, host: str, model: str, words: bytes, *, kind: str) -> Call:
         world = self._world
         key = hashlib.sha256(model.encode() + words).hexdigest()[:12] if model else ""
-        call = Call(number=len(world.calls) + 1, life=world.life, model=model, key=key, at=world.clock.now, kind=kind)
+        number, at = len(world.calls) + 1, world.clock.now
+        call = Call(number=number, life=world.life, host=host, model=model, key=key, at=at, kind=kind)
         world.calls.append(call)
         world.note("call", call.number, model, key, kind)
         return call

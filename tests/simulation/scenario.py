@@ -11,9 +11,8 @@ from tests.simulation.provider import CANDIDATE, FAULTS, FINE, JUDGES, Habits
 from tests.simulation.store import PROBLEMS, Fault
 
 Row = dict[str, Any]
-PROVIDER = "stub"
-ADDRESS = "http://sim.openai.azure.com/v1"
-"""A host whose prices are known, so that costs can be counted."""
+HOSTS = {"one": "one.openai.azure.com", "other": "other.openai.azure.com"}
+"""Hosts of providers by their names; their prices are known, so that costs can be counted."""
 MAX_LIVES = 5
 MAX_RECORDS = 60
 
@@ -101,6 +100,7 @@ def scenario_of(seed: int) -> Scenario:
 
 def _run_file(chance: random.Random, written: Written, *, repeat: int) -> dict[str, Any]:
     judges = chance.sample(JUDGES, chance.choice((1, 1, 2, 3)))
+    asked, judging = "one", chance.choice(("one", "one", "other"))
     run: dict[str, Any] = {
         "concurrency": chance.choice((1, 2, 3, 5, 8, 16)),
         "rubric_mode": chance.choice(("per_criterion", "one_call")),
@@ -110,9 +110,9 @@ def _run_file(chance: random.Random, written: Written, *, repeat: int) -> dict[s
     }
     members: dict[str, Any] = {
         "datasets": [written.name],
-        "candidates": [{"model": f"{PROVIDER}/{CANDIDATE}"}],
-        "judges": [_judge(model) for model in judges],
-        "providers": [_provider(chance)],
+        "candidates": [{"model": f"{asked}/{CANDIDATE}"}],
+        "judges": [_judge(f"{judging}/{model}") for model in judges],
+        "providers": [_provider(chance, name) for name in dict.fromkeys((asked, judging))],
         "run": run,
         "retry": {"max_attempts": chance.choice((3, 3, 3, 3, 1, 2, 4)), "max_delay": chance.choice((60, 60, 5))},
         "repeat": repeat,
@@ -130,7 +130,7 @@ def _run_file(chance: random.Random, written: Written, *, repeat: int) -> dict[s
 
 
 def _judge(model: str) -> Row:
-    return {"model": f"{PROVIDER}/{model}", "extra_body": {"response_format": {"type": "json_schema"}}}
+    return {"model": model, "extra_body": {"response_format": {"type": "json_schema"}}}
 
 
 def _stage(chance: random.Random) -> Row:
@@ -142,8 +142,9 @@ def _stage(chance: random.Random) -> Row:
     return limits
 
 
-def _provider(chance: random.Random) -> Row:
-    provider: Row = {"name": PROVIDER, "kind": "openai", "base_url": ADDRESS, "timeout": chance.choice((5, 20, 120))}
+def _provider(chance: random.Random, name: str) -> Row:
+    address, timeout = f"http://{HOSTS[name]}/v1", chance.choice((5, 20, 120))
+    provider: Row = {"name": name, "kind": "openai", "base_url": address, "timeout": timeout}
     if chance.random() < 0.2:
         provider["requests_per_minute"] = chance.choice((12, 60, 240, 1000))
     if chance.random() < 0.1:

@@ -38,7 +38,9 @@ class Call(msgspec.Struct, kw_only=True):
 
     number: int
     life: int
+    host: str
     model: str
+    """Empty for a connection that never came about."""
     key: str
     """The same for requests with the same words to the same model."""
     at: float
