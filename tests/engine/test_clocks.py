@@ -21,7 +21,9 @@ from tests.simulation.world import World
 HOUR = 3600.0
 
 
-def run_in(world: World, folder: Path, clock: Callable[[], float], *, model: str = "scripted/echo", rate: int | None = 60) -> RunResult:
+def run_in(
+    world: World, folder: Path, clock: Callable[[], float], *, model: str = "scripted/echo", rate: int | None = 60
+) -> RunResult:
     """A run of six records with a rate, in virtual time and by that clock."""
     write_rows(folder / "law.jsonl", *(mcq_row(f"q-{n}") for n in range(6)))
     settings = {
