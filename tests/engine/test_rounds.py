@@ -1,13 +1,18 @@
 """Rounds of a record whose run was interrupted: what is left of them, and how long they are waited for."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from assay.core.ask import Reply
+from assay.core.errors import StoreUnavailable
 from assay.core.outcome import Attempt
 from assay.engine.places.folders import RunFolders
 from assay.engine.planning.request import RunRequest
+from assay.engine.running.case import Stopped, gathered
 from assay.engine.running.run import drive, open_or_create, prepare
 from assay.engine.running.surroundings import Surroundings
 from assay.store.ledger import Entry
@@ -52,3 +57,14 @@ def test_a_clock_that_was_set_back_makes_no_wait_longer(tmp_path: Path) -> None:
     folders = begun(tmp_path, attempt("candidate", stage="candidate", round=1, started_at=HOUR, error_code="timeout", wait_s=2.0))
     drive(folders, Surroundings(environ={}, clock=world.clock.time, stopwatch=world.clock.time, loop=lambda: VirtualLoop(world)))
     assert world.clock.now < 60
+
+
+def test_what_could_not_be_written_is_told_before_a_stop() -> None:
+    async def failing(problem: Exception) -> None:
+        raise problem
+
+    async def side_by_side() -> None:
+        await gathered([failing(Stopped()), failing(StoreUnavailable("the disk is full", hint="free some"))])
+
+    with pytest.raises(StoreUnavailable):
+        asyncio.run(side_by_side())

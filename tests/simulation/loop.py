@@ -12,6 +12,8 @@ from tests.simulation.world import World
 
 ROUND = 1e-7
 """Seconds that every round of the loop takes: time that stood still would let somebody who waits for a nanosecond wait for ever."""
+PATIENCE = 7200.0
+"""Virtual seconds in which nothing happens, after which nothing will, although somebody looks at a flag every second."""
 TICK = 1e-6
 """Between two things that a thread does one after the other."""
 
@@ -24,13 +26,15 @@ class _NoSelector:
     """Stands where a loop waits for the operating system, and lets time pass instead."""
 
     def __init__(self, world: World) -> None:
-        self._clock = world.clock
+        self._world, self._clock = world, world.clock
 
     def select(self, timeout: float | None) -> list[Any]:
         """Nothing ever comes from outside."""
         if timeout is None:
             raise Standstill
         self._clock.now += timeout + ROUND
+        if self._clock.now - self._world.noted_at > PATIENCE:
+            raise Standstill
         return []
 
 

@@ -67,6 +67,8 @@ class World:
         self.cancelled_at: float | None = None
         self.life = 0
         self.is_dead = False
+        self.noted_at = 0.0
+        """When something has last happened."""
         self.on_death: Callable[[], None] = lambda: None
         self._points = 0
         self._deadly: int | None = None
@@ -85,6 +87,7 @@ class World:
         """Something has happened."""
         if self.is_dead:
             return
+        self.noted_at = self.clock.now
         line = f"{self.clock.now:.6f} {what} {' '.join(map(str, details))}"
         self._trace.update(line.encode() + b"\n")
         if self.events is not None:

@@ -271,7 +271,7 @@ class _Drive:
 
     async def _ask_all(self, asks: Sequence[Ask]) -> list[Ask]:
         """One round of calls; returns what is left for the next, after the wait that must come before it."""
-        tried = [await self._try_or_lose(asks[0])] if len(asks) == 1 else await _gathered(map(self._try_and_save, asks))
+        tried = [await self._try_or_lose(asks[0])] if len(asks) == 1 else await gathered(map(self._try_and_save, asks))
         if len(tried) == 1 and (tried[0] is None or not tried[0].error_code):
             return []
         failed = [(ask, attempt) for ask, attempt in zip(asks, tried, strict=True) if attempt is not None and attempt.error_code]
@@ -309,8 +309,13 @@ class _Drive:
 
     async def _try_and_save(self, ask: Ask) -> Attempt | None:
         """One of several asks side by side: it does not keep its slot until the slowest is back."""
-        attempt = await self._try_or_lose(ask)
-        await self.save()
+        try:
+            attempt = await self._try_or_lose(ask)
+            await self.save()
+        except AssayError:
+            # The others are still under way, and each further call would be paid for in vain.
+            self._room.stop.set()
+            raise
         return attempt
 
     def _wait_before_next(self, failure: ModelFailure) -> float | None:
@@ -484,12 +489,15 @@ def _check_machine(problem: Exception) -> None:
         ) from problem
 
 
-async def _gathered(calls: Iterable[Coroutine[Any, Any, Attempt | None]]) -> list[Attempt | None]:
-    """All calls come to their end before the first surprise among them is raised: what was paid for is noted."""
+async def gathered(calls: Iterable[Coroutine[Any, Any, Attempt | None]]) -> list[Attempt | None]:
+    """All calls come to their end before a surprise among them is raised: what was paid for is noted.
+
+    What could not be noted is told before anything else: a record that was merely stopped would hide it.
+    """
     results = await asyncio.gather(*calls, return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
+    surprises = [result for result in results if isinstance(result, BaseException)]
+    for surprise in sorted(surprises, key=lambda surprise: not isinstance(surprise, AssayError)):
+        raise surprise
     return cast("list[Attempt | None]", results)
 
 
