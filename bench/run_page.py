@@ -196,8 +196,8 @@ some 250 times in each second of it.
 
 - **The bare loop is the floor** of whoever makes these calls with aiohttp. The calls alone take assay less than that: a request
   is one write, and a reply is read by the parser of Node.js ([what a run may cost](../decisions/007-what-a-run-costs.md)).
-- **The start** is paid once. A quarter of it is numpy, which reads datasets and makes intervals; most of the rest is asyncio
-  with TLS, click, and the types of assay's own values. In a run of 20,000 cases it is a thirtieth.
+- **The start** is paid once: numpy, which reads datasets and makes intervals, asyncio with TLS, click, and the types of assay's own
+  values. The larger a run, the less of it.
 - **Artifacts** are eight files with every attempt and score, a chain of hashes and a look for secrets in each text: about as
   much as the two calls. It is a flat profile of Python making lines, with nothing in it that stands out.
 - **Grading and order** are what Python takes to fill a judge's prompt, to read its reply, and to keep slots, rates and retries
