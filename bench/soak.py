@@ -215,8 +215,9 @@ machine that answer at once, and somebody who looks at it every second from outs
 
 {looks}
 
-Memory is what the process has for itself, without files that are mapped. Of a record that is done nothing stays while others are
-asked; what comes at the end is its scores, its latencies and its place in each slice, of which the figures are made in one pass.
+Memory is what the process has for itself, without files that are mapped. What is there when the calls begin, some 250 bytes for each
+record, are places and hashes of the records, from when the files were validated. Of a record that is done nothing stays while others
+are asked; what comes at the end is its scores, its latencies and its place in each slice, of which the figures are made in one pass.
 The handles are connections to the provider, files of the ledger and the standard streams.
 
 ## What it leaves
