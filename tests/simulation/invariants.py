@@ -160,6 +160,29 @@ def an_error_is_never_a_score(history: History, sealed: Sealed) -> Iterator[str]
     yield from (f"record {position} has no line in failures.jsonl" for position in missing)
 
 
+def a_grade_has_every_answer_that_it_needs(history: History, sealed: Sealed) -> Iterator[str]:
+    """Whoever has a grade was answered by all whom it was asked of, but for judges that a quorum can do without."""
+    may_be_lost = bool(history.scenario.run_file.get("panel", {}).get("quorum"))
+    ends: dict[int, list[Line]] = {}
+    for (position, _), attempts in sealed.by_call.items():
+        ends.setdefault(position, []).append(attempts[-1])
+    for line in sealed.predictions:
+        if line["status"] == "evaluated":
+            last = ends.get(line["index"], [])
+            failed = [end["call_id"] for end in last if end["error_code"] and (end["stage"] == "candidate" or not may_be_lost)]
+            yield from (f"record {line['index']} has a grade, and nobody answered {call_id}" for call_id in failed)
+            if not any(end["error_code"] is None for end in last):
+                yield f"record {line['index']} has a grade without an answer"
+
+
+def every_failure_is_somebody_elses(history: History, sealed: Sealed) -> Iterator[str]:  # noqa: ARG001
+    """A record fails with what one of its calls failed with; anything else would be a mistake of the engine."""
+    failed = {(attempt["index"], attempt["error_code"]) for attempt in sealed.attempts}
+    for line in sealed.predictions:
+        if line["error_code"] == "internal_error" and (line["index"], "internal_error") not in failed:
+            yield f"record {line['index']} failed, and none of its calls did"
+
+
 def artifacts_are_as_the_manifest_says(history: History, sealed: Sealed) -> Iterator[str]:  # noqa: ARG001
     """Hashes and counts, by our own sums; and what `verify` and `replay` would say."""
     for name, said in sealed.manifest["artifacts"].items():
@@ -316,6 +339,8 @@ INVARIANTS: tuple[Invariant, ...] = (
     never_more_in_flight_than_slots,
     denominators_add_up,
     an_error_is_never_a_score,
+    a_grade_has_every_answer_that_it_needs,
+    every_failure_is_somebody_elses,
     artifacts_are_as_the_manifest_says,
     the_final_state_is_right,
     the_budget_is_kept,
