@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 PAGE = Path("docs/explanation/faults.md")
-NAMED = re.compile(r"\]\(\.\./\.\./(tests/[\w/]+\.py)\)((?:[ ,]*`test_\w+`)*)")
+NAMED = re.compile(r"\]\(\.\./\.\./(tests/[\w/]+\.py)\)((?:[ ,]*`test_\w+`)+)")
 
 
 def shown_by() -> list[tuple[str, str]]:

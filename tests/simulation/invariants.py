@@ -139,11 +139,17 @@ def _wrong_figures(table: Line, lines: list[Line]) -> Iterator[str]:
         "pass_count": sum(line["passed"] is True for line in lines),
     }
     yield from (f"{name} is {table[name]}, not {right}" for name, right in expected.items() if table[name] != right)
-    mean = fsum(scores) / len(scores) if scores else None
-    if (mean is None) != (table["score_mean"] is None) or (
-        mean is not None and not isclose(mean, table["score_mean"], abs_tol=1e-9)
-    ):
-        yield f"score_mean is {table['score_mean']}, not {mean}"
+    failed = table["failed_records"] + table["cancelled_records"]
+    rates = {
+        "score_mean": fsum(scores) / len(scores) if scores else None,
+        "pass_rate": expected["pass_count"] / len(scores) if scores else None,
+        "error_rate": failed / table["total_records"] if table["total_records"] else None,
+    }
+    yield from (f"{name} is {table[name]}, not {right}" for name, right in rates.items() if not _is_close(table[name], right))
+
+
+def _is_close(said: float | None, right: float | None) -> bool:
+    return said is right is None or (said is not None and right is not None and isclose(said, right, abs_tol=1e-9))
 
 
 def an_error_is_never_a_score(history: History, sealed: Sealed) -> Iterator[str]:  # noqa: ARG001
