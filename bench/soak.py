@@ -203,7 +203,7 @@ def sizes_table(soak: Soak) -> str:
 
 TEXT = """# A run of a million records
 
-A run that takes long must not grow. This one has a million records in a folder of files, a candidate and a judge on the same
+A run must not grow while it works. This one has a million records in a folder of files, a candidate and a judge on the same
 machine that answer at once, and somebody who looks at it every second from outside. `make soak` does it again,
 `make soak ARGS="--records 50000"` with another size, and `make soak ARGS=--write` renews this page.
 
@@ -215,10 +215,10 @@ machine that answer at once, and somebody who looks at it every second from outs
 
 {looks}
 
-Memory is what the process has for itself, without files that are mapped. What is there when the calls begin, some 250 bytes for each
-record, are places and hashes of the records, from when the files were validated. Of a record that is done nothing stays while others
-are asked; what comes at the end is its scores, its latencies and its place in each slice, of which the figures are made in one pass.
-The handles are connections to the provider, files of the ledger and the standard streams.
+Memory is what the process has for itself, without files that are mapped. What is there when the calls begin, some 250 bytes for
+each record, are places and hashes of the records, from when the files were validated. Of a record that is done nothing stays while
+others are asked; what comes at the end is its scores, its latencies and its place in each slice, of which the figures are made in
+one pass. The handles are connections to the provider, files of the ledger and the standard streams.
 
 ## What it leaves
 
