@@ -1,6 +1,7 @@
 """What must be true of every history, found out from the provider's memory, the ledger and the artifacts alone."""
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -21,6 +22,7 @@ LOOK = 1.0
 MOMENT = 1e-4
 ROUNDED = 0.003
 """Seconds by which times in artifacts are rounded."""
+_NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 _LOSING = ("killed", "store", "cut off")
 """Ends of processes that lose what is in flight."""
 
@@ -179,6 +181,15 @@ def a_grade_has_every_answer_that_it_needs(history: History, sealed: Sealed) -> 
             yield from (f"record {line['index']} has a grade, and nobody answered {call_id}" for call_id in failed)
             if not any(end["error_code"] is None for end in last):
                 yield f"record {line['index']} has a grade without an answer"
+
+
+def an_answer_is_kept_as_it_was_given(history: History, sealed: Sealed) -> Iterator[str]:
+    """Also over a crash; what no text may hold is replaced."""
+    said = {f"req-{call.number}": _NO_TEXT.sub("\ufffd", call.said) for call in history.calls}
+    for line in sealed.predictions:
+        answered = [attempt for attempt in sealed.by_call.get((line["index"], "candidate"), ()) if attempt["error_code"] is None]
+        if answered and line["model_response"] not in (None, said.get(answered[-1]["request_id"], line["model_response"])):
+            yield f"record {line['index']} was answered {said[answered[-1]['request_id']]!r}, and has {line['model_response']!r}"
 
 
 def every_failure_is_somebody_elses(history: History, sealed: Sealed) -> Iterator[str]:  # noqa: ARG001
@@ -346,6 +357,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     denominators_add_up,
     an_error_is_never_a_score,
     a_grade_has_every_answer_that_it_needs,
+    an_answer_is_kept_as_it_was_given,
     every_failure_is_somebody_elses,
     artifacts_are_as_the_manifest_says,
     the_final_state_is_right,

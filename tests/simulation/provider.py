@@ -128,6 +128,7 @@ class Provider:
         message: Body = {"role": "assistant", "content": {"empty": "", "null": None}.get(call.kind, text)}
         if call.kind == "refusal":
             message = {"role": "assistant", "content": None, "refusal": "I would rather not."}
+        call.said = message["content"] or message.get("refusal") or ""
         finish = {"filtered": "content_filter", "truncated": "length"}.get(call.kind, "stop")
         asked, said = self._world.chance.randint(1, 4000), self._world.chance.randint(0, 2000)
         usage = {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}

@@ -74,6 +74,10 @@ def graded_without_an_answer(_: History, sealed: Sealed) -> None:
     sealed.by_call[graded, "candidate"][-1]["error_code"] = "timeout"
 
 
+def changed_answer(_: History, sealed: Sealed) -> None:
+    next(line for line in sealed.predictions if line["status"] == "evaluated")["model_response"] += " changed"
+
+
 def failed_out_of_nowhere(_: History, sealed: Sealed) -> None:
     sealed.predictions[0].update(status="evaluation_error", error_code="internal_error")
     sealed.attempts[:] = [attempt for attempt in sealed.attempts if attempt["index"] != sealed.predictions[0]["index"]]
@@ -107,6 +111,7 @@ FALSIFIED: dict[str, tuple[invariants.Invariant, Falsify]] = {
     "an error in the mean": (invariants.denominators_add_up, counted_as_zero),
     "an error that is a score": (invariants.an_error_is_never_a_score, counted_as_zero),
     "a grade for whom nobody answered": (invariants.a_grade_has_every_answer_that_it_needs, graded_without_an_answer),
+    "an answer that is changed on its way": (invariants.an_answer_is_kept_as_it_was_given, changed_answer),
     "a failure out of nowhere": (invariants.every_failure_is_somebody_elses, failed_out_of_nowhere),
     "a count that is not in the file": (invariants.artifacts_are_as_the_manifest_says, other_bytes),
     "a failure that is called a success": (
