@@ -129,8 +129,9 @@ def _best(results: Iterable[Result]) -> list[Result]:
 def _runs_table(runs: list[Result]) -> str:
     cases, latency = runs[0].cases, runs[0].latency
     bare = next((each.milliseconds for each in runs if each.who == YARDSTICK), None)
+    ordered = sorted(runs, key=lambda each: each.milliseconds or float("inf"))
     headings = ("who", "ms CPU per case", "/ bare loop", "wall s", "peak memory MB", "bytes left per case", "cases")
-    return f"### {cases:,} cases, {latency} ms\n\n{table(headings, [_run_row(each, bare) for each in runs])}"
+    return f"### {cases:,} cases, {latency} ms\n\n{table(headings, [_run_row(each, bare) for each in ordered])}"
 
 
 def _run_row(each: Result, bare: float | None) -> tuple[str, ...]:
