@@ -141,7 +141,7 @@ and after it.
 - CPU seconds are user and system time of the process and its children. Of two workers the first does what cannot be shared, so
   its own CPU is what a clock would show if nobody else used the second core. Parsers and other validators are given bytes that are
   already in memory, with their schemas compiled; assay is given a path. check-jsonschema is a command without a library: it is
-  measured from its start to its end, and its memory includes its imports; the first thing it cannot parse is all that it reports.
+  measured from its start to its end, without its memory; the first thing it cannot parse is all that it reports.
 - orjson per line is the loop that people write: over the lines of an open file, with Python's own buffer of 8 KB. With a buffer of
   64 KB or more it takes 0.84 of that, and all ratios to it would be a fifth higher; the aim was set for the plain one.
 - Peak memory is what the process grew by after its imports, mapped files included, divided by the size of the file.
