@@ -184,12 +184,19 @@ def a_grade_has_every_answer_that_it_needs(history: History, sealed: Sealed) -> 
 
 
 def an_answer_is_kept_as_it_was_given(history: History, sealed: Sealed) -> Iterator[str]:
-    """Also over a crash; what no text may hold is replaced."""
-    said = {f"req-{call.number}": _NO_TEXT.sub("\ufffd", call.said) for call in history.calls}
+    """In the artifacts and before the judges, also over a crash; what no text may hold is replaced."""
+    calls = {f"req-{call.number}": call for call in history.calls}
     for line in sealed.predictions:
         answered = [attempt for attempt in sealed.by_call.get((line["index"], "candidate"), ()) if attempt["error_code"] is None]
-        if answered and line["model_response"] not in (None, said.get(answered[-1]["request_id"], line["model_response"])):
-            yield f"record {line['index']} was answered {said[answered[-1]['request_id']]!r}, and has {line['model_response']!r}"
+        if not answered or answered[-1]["request_id"] not in calls:
+            continue
+        said = _NO_TEXT.sub("\ufffd", calls[answered[-1]["request_id"]].said)
+        if line["model_response"] not in (None, said):
+            yield f"record {line['index']} was answered {said!r}, and has {line['model_response']!r}"
+        judges = [calls[name] for name in sealed.asked_judges(line["index"]) if name in calls]
+        yield from (
+            f"call {call.number} shows a judge another answer than {said!r}" for call in judges if said + "\n" not in call.asked
+        )
 
 
 def every_failure_is_somebody_elses(history: History, sealed: Sealed) -> Iterator[str]:  # noqa: ARG001

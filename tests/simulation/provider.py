@@ -64,6 +64,7 @@ class Provider:
         content = request.partition(b"\r\n\r\n")[2]
         body = json.loads(content)
         call = self._noted(host, body["model"], json.dumps(body["messages"]).encode(), kind=self._kind(body["model"]))
+        call.asked = body["messages"][-1]["content"]
         deliveries = self._deliveries(call, body)
 
         def end(*, is_heard: bool) -> None:

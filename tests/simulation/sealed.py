@@ -63,6 +63,10 @@ class Sealed:
             found[line["index"], line["call_id"]].append(line)
         return found
 
+    def asked_judges(self, position: int) -> list[str]:
+        """Ids of the requests to judges of one record."""
+        return [line["request_id"] for line in self.attempts if line["index"] == position and line["stage"] == "judge"]
+
     @cached_property
     def members(self) -> dict[tuple[str, Any], list[Line]]:
         """The predictions of each value of each slice, by what the input says of the record."""

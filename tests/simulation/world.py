@@ -50,6 +50,8 @@ class Call(msgspec.Struct, kw_only=True):
     """When the other side heard of the end, or gave up."""
     cost: float = 0.0
     retry_after: float | None = None
+    asked: str = ""
+    """The words of the request."""
     said: str = ""
     """The text of its answer."""
 
