@@ -317,9 +317,9 @@ def nobody_stands_still(history: History, sealed: Sealed) -> Iterator[str]:  # n
     if any("tokens_per_minute" in provider for provider in providers):
         return  # how long those are waited for depends on what every call has used
     parts = (*providers, run_file["run"]["generation"], run_file["run"]["judging"])
-    # Calls that wait for a rate hear only at their turn that the budget is spent, one after the other.
-    turns = 1 if run_file.get("max_cost") is None else history.scenario.concurrency
-    waits = [turns * 60.0 / part["requests_per_minute"] for part in parts if "requests_per_minute" in part]
+    if run_file.get("max_cost") is not None:
+        return  # calls that wait for a rate hear only at their turn, one after the other, that the budget is spent
+    waits = [60.0 / part["requests_per_minute"] for part in parts if "requests_per_minute" in part]
     waits += [provider["timeout"] for provider in providers]
     longest = max([retry["max_delay"], 2.4 * 2 ** retry["max_attempts"], *waits]) + 2.0
     for life, ending in enumerate(history.endings, 1):
