@@ -3,6 +3,7 @@
 import datetime
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,8 @@ ACCEPTED = Path(__file__).with_name("accepted-advisories.toml")
 KNOWN_TO_BE_BAD = "jinja2==2.4.1\n"
 """A version with an old hole in its sandbox. A service that does not know of it knows nothing: some mirrors answer like that."""
 
+PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
+CONDITION = re.compile(r"^(\S+==[^\s;]+) *;[^\\\n]*", re.MULTILINE)
 REASON = 300
 """Characters; what a network says of itself can be long."""
 
@@ -29,7 +32,7 @@ class Audit(NamedTuple):
     """Why they could not be asked; empty if they were."""
     audited: int = 0
     skipped: tuple[str, ...] = ()
-    """Packages that the service does not know."""
+    """Locked packages that no answer was about; pip-audit does not mind."""
     accepted: tuple[str, ...] = ()
 
     @property
@@ -57,7 +60,7 @@ def audit(locks: Sequence[Path], *, accepted: Path = ACCEPTED, today: datetime.d
         reason = _why_nobody_answers(Path(scratch))
         if reason:
             return Audit(reason=reason)
-        hashed = [word for lock in locks for word in ("-r", str(lock))]
+        hashed = [word for lock in _unconditional(locks, Path(scratch)) for word in ("-r", str(lock))]
         found, said = _ask(["--require-hashes", *hashed], Path(scratch))
     if found is None:
         raise ReleaseProblem(f"pip-audit could not read the lock files:\n{said}")
@@ -68,8 +71,17 @@ def audit(locks: Sequence[Path], *, accepted: Path = ACCEPTED, today: datetime.d
         for flaw in entry["vulns"]
     ]
     refuse(findings, accepted, today=today)
-    skipped = tuple(sorted(entry["name"] for entry in found if "skip_reason" in entry))
-    return Audit(audited=len(known), skipped=skipped, accepted=tuple(sorted(map(str, findings))))
+    return count(found, locks)._replace(accepted=tuple(sorted(map(str, findings))))
+
+
+def count(found: Sequence[Mapping[str, Any]], locks: Sequence[Path]) -> Audit:
+    """How many of the locked packages an answer of pip-audit is about, and which ones it is not about."""
+    locked = {f"{name} {version}" for lock in locks for name, version in PIN.findall(lock.read_text(encoding="utf-8"))}
+    audited = {f"{entry['name']} {entry['version']}" for entry in found if "skip_reason" not in entry}
+    pinned = {line.split(" ")[0] for line in locked}
+    # What is locked by its address has no version, and cannot be audited.
+    others = {entry["name"] for entry in found if "skip_reason" in entry} - pinned
+    return Audit(audited=len(locked & audited), skipped=tuple(sorted(locked - audited | others)))
 
 
 def refuse(findings: Sequence[Finding], accepted: Path, *, today: datetime.date) -> None:
@@ -80,6 +92,16 @@ def refuse(findings: Sequence[Finding], accepted: Path, *, today: datetime.date)
         lines = [f"  {finding}" for finding in sorted(open_ones)]
         hint = f"Renew the locks (make lock ARGS=--upgrade), or accept it with a reason and a date in {accepted.name}."
         raise ReleaseProblem("\n".join(["there are known vulnerabilities in what is locked:", *lines, hint]))
+
+
+def _unconditional(locks: Sequence[Path], scratch: Path) -> list[Path]:
+    """Copies of lock files without conditions: pip-audit says nothing of what is for other systems, and is not told that it is."""
+    copies = []
+    for lock in locks:
+        copy = scratch / lock.name
+        copy.write_text(CONDITION.sub(r"\1", lock.read_text(encoding="utf-8")), encoding="utf-8")
+        copies.append(copy)
+    return copies
 
 
 def _why_nobody_answers(scratch: Path) -> str:
@@ -116,16 +138,30 @@ def _accepted(path: Path, today: datetime.date) -> set[tuple[str, str]]:
     return {(entry["package"], entry["id"]) for entry in entries if today <= entry["until"]}
 
 
-def described(result: Audit) -> list[str]:
-    """The result of an audit in sentences."""
+def proven_by(result: Audit) -> list[str]:
+    """What an audit has shown, in sentences; nothing if no answer was about a locked package."""
+    if not result.audited:
+        return []
+    count = f"{result.audited} of the {result.audited + len(result.skipped)}" if result.skipped else f"any of the {result.audited}"
+    return [
+        f"No advisory is about {count} locked packages, or it is accepted.",
+        *(f"  accepted: {line}" for line in result.accepted),
+    ]
+
+
+def not_proven_by(result: Audit) -> list[str]:
+    """What an audit has left open, in sentences."""
     if not result.was_asked:
         return [
             "Whether there are known vulnerabilities in what is locked: pip-audit could not be run, since nobody answers.",
             f"  {result.reason}",
         ]
-    lines = [f"No advisory is about any of the {result.audited} locked packages, or it is accepted."]
-    lines += [f"  accepted: {line}" for line in result.accepted]
-    return lines + ([f"  not known to the service: {', '.join(result.skipped)}"] if result.skipped else [])
+    if not result.skipped:
+        return []
+    return [
+        "Whether there are known vulnerabilities in these locked packages: pip-audit got no answer about them.",
+        f"  {', '.join(result.skipped)}",
+    ]
 
 
 def main() -> None:
@@ -134,7 +170,7 @@ def main() -> None:
         result = audit(sorted((ROOT / "requirements").glob("*.txt")), today=datetime.datetime.now(datetime.UTC).date())
     except ReleaseProblem as problem:
         sys.exit(str(problem))
-    print(*described(result), sep="\n")
+    print(*proven_by(result), *not_proven_by(result), sep="\n")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from release.advisories import Audit, described
+from release.advisories import Audit, not_proven_by, proven_by
 from release.building import Built
 from release.sbom import SCHEMA
 
@@ -34,7 +34,7 @@ def proven(evidence: Evidence) -> list[str]:
         f"The {wheel} files of the wheel and the {sdist} of the sdist are those that git keeps. The metadata are right.",
         f"With Python {pythons}: the wheel and its {others} dependencies install under hashes, alone, and the demo runs.",
         f"The bill of materials lists assay and those {others} with licences and hashes, in valid CycloneDX {SCHEMA.to_version()}.",
-        *(described(evidence.audit) if evidence.audit.was_asked else []),
+        *proven_by(evidence.audit),
     ]
 
 
@@ -42,6 +42,6 @@ def not_proven(evidence: Evidence) -> list[str]:
     """What nobody should take for granted."""
     missing = [version for version in evidence.supported if version not in evidence.tried]
     return [
-        *([] if evidence.audit.was_asked else described(evidence.audit)),
+        *not_proven_by(evidence.audit),
         *(f"Whether it works with Python {version}, which was not found here; PYTHONS=... names one." for version in missing),
     ]

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("pip_audit")
 
-from release.advisories import ACCEPTED, Audit, Finding, audit, described, refuse
+from release.advisories import ACCEPTED, Audit, Finding, audit, count, not_proven_by, proven_by, refuse
 from release.commands import ReleaseProblem
 
 TODAY = datetime.date(2026, 11, 16)
@@ -76,7 +76,32 @@ def test_locks_that_no_advisory_is_about_are_counted(tmp_path: Path, monkeypatch
     with advisories(OLD_HOLE, monkeypatch):
         result = audit_locks(tmp_path)
     assert result == Audit(audited=2)
-    assert described(result) == ["No advisory is about any of the 2 locked packages, or it is accepted."]
+    assert proven_by(result) == ["No advisory is about any of the 2 locked packages, or it is accepted."]
+    assert not_proven_by(result) == []
+
+
+def test_a_locked_package_for_another_system_is_audited_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dev.txt").write_text(LOCK.replace("click==8.5.1", "click==8.5.1 ; sys_platform == 'vms'"), encoding="utf-8")
+    with advisories(OLD_HOLE | {"click": "PYSEC-2026-7"}, monkeypatch), pytest.raises(ReleaseProblem, match=r"click 8\.5\.1"):
+        audit([tmp_path / "dev.txt"], today=TODAY)
+
+
+def test_what_pip_audit_skips_is_not_proven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = f"https://example.org/own-1.0-py3-none-any.whl --hash=sha256:{'2' * 64}\n"
+    (tmp_path / "core.txt").write_text(LOCK + address, encoding="utf-8")
+    with advisories(OLD_HOLE, monkeypatch):
+        result = audit([tmp_path / "core.txt"], today=TODAY)
+    assert proven_by(result) == ["No advisory is about 2 of the 3 locked packages, or it is accepted."]
+    assert not_proven_by(result)[1:] == ["  own"]
+
+
+@pytest.mark.parametrize("found", [[], [{"name": name, "skip_reason": "Not found."} for name in ("click", "orjson")]])
+def test_an_audit_of_no_locked_package_proves_nothing(found: list[dict[str, str]], tmp_path: Path) -> None:
+    (tmp_path / "core.txt").write_text(LOCK, encoding="utf-8")
+    result = count(found, [tmp_path / "core.txt"])
+    assert result == Audit(skipped=("click 8.5.1", "orjson 3.13.0"))
+    assert proven_by(result) == []
+    assert not_proven_by(result)[1] == "  click 8.5.1, orjson 3.13.0"
 
 
 def test_a_vulnerable_pin_ends_the_release_with_what_mends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +141,8 @@ def test_a_service_out_of_reach_is_told_and_nothing_is_claimed(tmp_path: Path, m
         pass
     result = audit_locks(tmp_path)
     assert "ConnectionError" in result.reason
-    assert described(result)[0].endswith("pip-audit could not be run, since nobody answers.")
+    assert proven_by(result) == []
+    assert not_proven_by(result)[0].endswith("pip-audit could not be run, since nobody answers.")
 
 
 def test_a_service_that_knows_nothing_at_all_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
