@@ -87,7 +87,7 @@ release: $(VENV)/release.stamp ## Build the last commit into dist/, prove that i
 
 clean: ## Remove the environment and everything tools have left behind
 	rm -rf $(VENV) bench/environments demo-runs build dist .coverage .coverage.* htmlcov .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests bench examples release docs -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The build backend is locked and installed like everything else, so pip fetches nothing that has no hash.
 $(VENV)/core.stamp: requirements/core.txt requirements/build.txt pyproject.toml | $(RUN)

@@ -155,7 +155,11 @@ def starts(name: str, places: dict[str, Path]) -> dict[str, list[object]]:
     """The commands that do nothing, by what they are called."""
     if name == ASSAY:
         command = [sys.executable, "-m", "assay", "--version"]
-        return {"import assay": [sys.executable, "-c", "import assay"], "assay --version": command}
+        return {
+            "import assay": [sys.executable, "-c", "import assay"],
+            "import assay, and what a run needs": [sys.executable, "-c", "import assay; assay.run, assay.validate"],
+            "assay --version": command,
+        }
     if name not in places:
         return {}
     peer, place = PEERS[name], places[name]

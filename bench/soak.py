@@ -67,6 +67,8 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="has no effect: it is done once")
     parser.add_argument("--write", action="store_true", help="renew docs/explanation/soak.md")
     options = parser.parse_args()
+    if options.write and (options.quick or options.records):
+        parser.error("the page is about a million records: --write goes alone")
     soak = soaked(options.records or (QUICK if options.quick else RECORDS))
     show_progress("")
     (RESULTS / "soak.json").write_text(json.dumps(soak._asdict()), encoding="utf-8")

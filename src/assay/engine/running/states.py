@@ -10,7 +10,7 @@ from assay.core.case import sample_of
 from assay.core.errors import RunSealed
 from assay.core.outcome import Cancelled
 from assay.core.plan import read_plan
-from assay.core.run_state import TERMINAL, RunCounts, State, count_records, final_state
+from assay.core.run_state import TERMINAL, RunCounts, State, count_records, final_state, may_follow
 from assay.engine.garbage import rare_collection
 from assay.engine.places.folders import RunFolders
 from assay.engine.places.homes import SEALED_IN, STORE, fetch_ended, is_at, note_store
@@ -132,6 +132,8 @@ class RunStates:
     def _decide(self) -> None:
         """Fix the final state and its time before anything is published, so that a repetition publishes the same."""
         row = self._ledger.run()
+        if not may_follow(row.state, "finalizing"):
+            raise self._taken_over()
         is_cancelled = row.is_cancel_requested
         if is_cancelled:
             self._ledger.close_open(Cancelled(message="the run was cancelled"))

@@ -151,11 +151,13 @@ def worst_record(prediction: Json, failure: Json) -> WorstRecord:
 def _what_cost_points(prediction: Json) -> str:
     """Of several criteria that one judge decided on, those that cost points, the dearest first; empty for anything else.
 
-    What a grader of one's own says is about all of its criteria, and stays whole.
+    Where there are words about all of them and none about each, as a grader of one's own may give, those stay whole.
     """
     scores = prediction["evaluator_scores"]
     judges = {score.get("judge") for score in scores}
-    if len(scores) < 2 or len(judges) > 1 or not any(judges) or prediction["status"] != "evaluated":
+    if len(scores) < 2 or len(judges) > 1 or prediction["status"] != "evaluated":
+        return ""
+    if prediction["justification"] and not any(score.get("justification") for score in scores):
         return ""
     lost = [(_lost(score), score) for score in scores]
     dearest = sorted((entry for entry in lost if entry[0] > 0), key=lambda entry: -entry[0])
