@@ -209,7 +209,8 @@ some 250 times in each second of it.
 ## How it was measured
 
 - Every figure is of a fresh process, from its start to its end, imports included: user and system time of it and its children, and
-  its largest resident memory. They take turns, and the smallest result of each counts.
+  its largest resident memory. They take turns, and the smallest result of each counts. The
+  ratio to the bare loop is the median of those of nine turns, since the speed of a machine changes from one minute to the next.
 - The provider (`bench/stub.py`) is a process of its own, and its time is nobody's cost. It counts what arrives; a job that does not
   make one call of the candidate and one of the judge for every case has no figure.
 - The bare loop (`bench/drivers/bare_loop.py`) is aiohttp, uvloop and orjson with one line in a file for each case, neither synced
