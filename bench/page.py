@@ -157,7 +157,8 @@ def setting_line(versions: Mapping[str, str], *, repeat: int) -> str:
     today = datetime.datetime.now(tz=datetime.UTC).date()
     # Other work on the machine takes caches and cores away, and with them more from some tools than from others.
     load = f"The load average of the last quarter of an hour was {os.getloadavg()[2]:.1f}, of which measuring is 1."
-    return f"Measured on {today} with {machine_line()}; {named}. The smallest of {repeat} counts. {load}"
+    counted = "Everything was measured once." if repeat == 1 else f"The smallest of {repeat} counts."
+    return f"Measured on {today} with {machine_line()}; {named}. {counted} {load}"
 
 
 def machine_line() -> str:

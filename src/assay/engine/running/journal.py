@@ -86,5 +86,6 @@ class Journal:
         if self._timer is not None:
             self._timer.cancel()
             written = asyncio.get_running_loop().run_in_executor(self._thread, self._commit, self._pending)
+            # What cannot be written is not in the ledger, and is asked for again by whoever goes on; nobody here is left to tell.
             await asyncio.gather(written, return_exceptions=True)
         await asyncio.to_thread(self._thread.shutdown)
