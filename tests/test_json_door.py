@@ -1,6 +1,7 @@
 """Claims about the JSON door: RFC 8259 and nothing more, every flaw with its place, limits instead of crashes."""
 
 import json
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -101,6 +102,13 @@ def test_the_quick_reader_finds_the_places_of_the_exact_one_in_any_order(
     assert seen_in(quick) == seen_in(exact)
 
 
+@pytest.mark.parametrize("read", [parse_json, read_exactly])
+def test_a_name_is_found_where_it_stood_when_the_value_has_it_no_longer(read: Callable[[str], Document]) -> None:
+    document = read('{"first": 1,\n "second": 2}')
+    document.value.pop("second")
+    assert document.place(document.offset(("second",), on_key=True)) == (2, 2)
+
+
 @given(st.integers(0, 2**32 - 1))
 def test_whatever_the_quick_reader_takes_is_read_as_by_the_exact_one(seed: int) -> None:
     random = Random(seed)
@@ -113,6 +121,7 @@ def test_whatever_the_quick_reader_takes_is_read_as_by_the_exact_one(seed: int) 
     "text",
     [
         '{"a": 1, "\\u0061": 2}',
+        '{"\\u0022\\u0022": 1, "": 2, "": 3}',
         '"\\ud83d"',
         '"\\ude00\\ud83d"',
         '"\\\\ud83d\\ude00"',
@@ -128,7 +137,7 @@ def test_whatever_the_quick_reader_takes_is_read_as_by_the_exact_one(seed: int) 
         "\ufeff1",
         "[1,]",
     ],
-    ids=range(15),
+    ids=range(16),
 )
 def test_the_quick_reader_leaves_what_is_in_doubt_to_the_exact_one(text: str) -> None:
     assert plain_document(text) is None

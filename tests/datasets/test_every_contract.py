@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 import assay
 from assay import api
 from assay.core.contract import CONTRACTS, ContractId
-from assay.surfaces.cli.main import program
+from assay.surfaces.cli.program import program
 from assay.surfaces.pages.validating import CHOICES
 from assay.surfaces.server.queries import ContractChoice
 from assay.surfaces.server.uploads import media_types

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.canonical import canonical_json, sha256_hex
-from assay.datasets.hashing import Hasher, are_plain
+from assay.datasets.hashing import Hasher, looked_at
 
 scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)
@@ -19,7 +19,14 @@ def test_a_text_is_read_as_it_is_written_and_hashed_as_canonical_json(value: obj
 
 @given(st.lists(values | st.dictionaries(st.text("aé\ue000😀"), st.floats(1e-8, 1e-3) | st.floats(1e14, 1e22))))
 def test_no_value_that_is_written_otherwise_by_rfc_8785_is_called_plain(several: list[object]) -> None:
-    assert not are_plain(several) or msgspec.json.encode(several, order="sorted") == canonical_json(several)
+    looked = looked_at(several)
+    assert not looked.are_plain or msgspec.json.encode(several, order="deterministic") == canonical_json(several)
+
+
+@given(st.lists(values))
+def test_strings_are_counted_as_they_are_written(several: list[object]) -> None:
+    unescaped = msgspec.json.encode(several).replace(b"\\\\", b"").replace(b'\\"', b"")
+    assert 2 * looked_at(several).strings == unescaped.count(b'"')
 
 
 @pytest.mark.parametrize("content", [b"[1.0, 2]", b'{"weight": -0.0}', b"[1e3, 1e300]", b"[0.5]"])

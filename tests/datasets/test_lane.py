@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,6 +19,7 @@ from assay.core.canonical import canonical_json
 from assay.datasets.conversation_v1.fast import lane_for
 from assay.datasets.lane import Lane
 from assay.datasets.legal_eval_v1.fast import KIND
+from assay.datasets.legal_eval_v1.rules import TASK_FIELDS, check_row
 from assay.datasets.source import BATCH_BYTES, BOM, Block, open_source
 from tests.mutants import mutant_of
 
@@ -161,6 +164,48 @@ def test_a_blank_turn_keeps_a_block_from_being_taken_however_it_is_spelled(speak
     ]
     taken = [text for text in texts if lane.all_rows(block(marked.replace("@", text).encode())) is not None]
     assert taken == []
+
+
+def tasks() -> Iterator[dict[str, Any]]:
+    """Rows of every task with members of every other, with and without their own."""
+    for members, other, name in product((ROW, RUBRIC, QUIZ), (ROW, RUBRIC, QUIZ), TASK_FIELDS):
+        yield {key: value for key, value in members.items() if key != name}
+        yield members | {key: value for key, value in other.items() if key in (name, "task_type")}
+        yield members | {key: value for key, value in other.items() if key == name}
+
+
+def test_a_row_is_taken_when_it_has_what_its_task_needs_and_nothing_that_another_does() -> None:
+    judged = [(is_taken(json.dumps(each).encode()), check_row(each, ValidationConfig()) == []) for each in tasks()]
+    assert set(judged) == {(True, True), (False, False)}
+
+
+def test_what_another_task_needs_is_found_beside_an_unknown_field() -> None:
+    report = validate(json.dumps(QUIZ | {"language": "en", "rubric": RUBRIC["rubric"]}).encode(), "legal_eval_v1")
+    assert [issue.path for issue in report.record_errors] == ["rubric"]
+
+
+TOOL = {"tool_used": "search", "tool_input": {"q": 1}, "tool_output": "none"}
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        {"speaker": "user"},
+        {"speaker": "assistant"},
+        {"speaker": "user", "assistant_reply": "hello"},
+        {"speaker": "assistant", "message": "hi"},
+        {"speaker": "user", "message": "hi", "assistant_reply": "hello"},
+        {"speaker": "assistant", "message": "hi", "assistant_reply": "hello"},
+        {"speaker": "user", "message": "hi"} | TOOL,
+        {"speaker": "user", "message": "hi", "tool_input": {"q": 1}},
+        {"speaker": "judge", "message": "hi"},
+    ],
+)
+def test_words_and_tools_of_another_speaker_keep_a_block_from_being_taken(turn: dict[str, Any]) -> None:
+    lane = lane_for(ValidationConfig())
+    assert lane is not None
+    assert lane.all_rows(block(json.dumps([*TURNS, turn | {"turn_id": 3}]).encode())) is None
+    assert lane.all_rows(block(json.dumps([*TURNS, TURNS[1] | {"turn_id": 3} | TOOL]).encode())) is not None
 
 
 @pytest.mark.parametrize("depth", range(1, 12))

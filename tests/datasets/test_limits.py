@@ -149,6 +149,14 @@ def test_bad_records_are_found_wherever_they_stand_among_many() -> None:
     assert report.counts.accepted_records == 2001 - len(bad)
 
 
+def test_an_id_is_used_up_by_the_first_record_that_has_it_however_far_apart() -> None:
+    """The first is accepted by the exact rules, the last by the fast lane, and nine megabytes are between them."""
+    between = [record("x" * 150_000).replace('"r"', f'"{number}"', 1) for number in range(60)]
+    report = batch(record("cafe\u0301"), *between, record("again"))
+    assert errors_of(report) == [("duplicate_record_id", "records[61].record_id")]
+    assert report.record_errors[0].message == "record_id 'r' was used by records[0]"
+
+
 @pytest.mark.parametrize(("literal", "codes"), [("9" * 4300, []), ("9" * 4301, ["value_out_of_range"])])
 def test_an_integer_has_up_to_4300_digits(literal: str, codes: list[str]) -> None:
     report = batch('{"record_id":"r","input":{"prompt":"p","n":' + literal + "}}")

@@ -46,7 +46,7 @@ def _write(value: Any, parts: list[bytes]) -> None:
 
 def _write_object(value: dict[str, Any], parts: list[bytes]) -> None:
     opening = b"{"
-    for key in sorted(value, key=_utf16):
+    for key in sorted(value, key=None if "".join(value).isascii() else _utf16):
         parts += (opening, _encode_string(key), b":")
         _write(value[key], parts)
         opening = b","
@@ -63,7 +63,7 @@ def _write_array(value: list[Any], parts: list[bytes]) -> None:
 
 
 def _utf16(key: str) -> bytes:
-    """RFC 8785 sorts names by UTF-16 code units, which differs from code points above U+FFFF."""
+    """RFC 8785 sorts names by UTF-16 code units, which differs from code points above U+FFFF; ASCII is the same in both."""
     return key.encode("utf-16-be")
 
 

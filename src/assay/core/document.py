@@ -13,6 +13,7 @@ from assay.core.issue import Path
 EXCERPT_LENGTH = 120
 """Longest excerpt, so that a 100 MB line prints as one line of a terminal."""
 EXCERPT_LEAD = 60
+_BREAK = re.compile("\n")
 
 
 class Place(NamedTuple):
@@ -84,7 +85,7 @@ class Document:
     @cached_property
     def _breaks(self) -> list[int]:
         """Offsets of all line breaks, so that a thousand issues cost one look at the text."""
-        return [match.start() for match in re.finditer("\n", self.text)]
+        return [match.start() for match in _BREAK.finditer(self.text)]
 
 
 class Excerpt(NamedTuple):

@@ -1,4 +1,4 @@
-"""Short JSON without a flaw, read by the scanner of the standard library; what is in doubt is left to the strict door.
+"""Short JSON without a flaw, read by msgspec; what is in doubt is left to the strict door.
 
 Only a few places of a document are ever asked for, so they are looked up in the text instead of being kept for every value.
 """
@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 from itertools import count
 from json import JSONDecoder, decoder
-from math import isfinite
 from typing import Any
+
+import msgspec
 
 from assay.core.document import Document
 from assay.core.issue import Path
@@ -17,19 +18,14 @@ MAX_LENGTH = 1 << 16
 """Looking up a place reads the text once more for each container around it, which is too much of a long one."""
 MAX_BRACKETS = 200
 """No text nests deeper than it has brackets, so this is less than any reader's depth."""
-MAX_NUMBER_LENGTH = 1000
 
 _scan_string = decoder.scanstring  # type: ignore[attr-defined]  # in the standard library, not in its stubs
 _SPACE = re.compile(r"[ \t\n\r]*")
 _COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
 _COMMA = re.compile(r"[ \t\n\r]*,[ \t\n\r]*")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_MAY_BE_LONE = re.compile(r"\\u[dD](?:[89abAB](?!..\\u[dD][c-fC-F])|[c-fC-F](?<![^\\]\\u[dD][89abAB]..\\u[dD][c-fC-F]))", re.DOTALL)
-"""An escaped half of a pair whose other half is not beside it, or may be no escape."""
-
-
-class _Doubt(Exception):
-    """The value may have a flaw."""
+_ESCAPED_QUOTE = "\\u0022"
+_read = msgspec.json.Decoder().decode
+_write = msgspec.json.Encoder().encode
 
 
 class PlainDocument(Document):
@@ -71,50 +67,21 @@ class _Members:
 
 def plain_document(text: str) -> PlainDocument | None:
     """The document in `text` if it surely has no flaw."""
-    if len(text) > MAX_LENGTH or text.count("[") + text.count("{") > MAX_BRACKETS or _may_have_lone_surrogate(text):
+    if len(text) > MAX_LENGTH or text.count("[") + text.count("{") > MAX_BRACKETS or _ESCAPED_QUOTE in text:
         return None
     try:
-        value, end = _scan(text, _skip(text, 0))
-    except (_Doubt, ValueError, RecursionError):
+        value = _read(text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
         return None
-    return PlainDocument(value, text) if _skip(text, end) == len(text) else None
-
-
-def _may_have_lone_surrogate(text: str) -> bool:
-    return bool(("\\u" in text and _MAY_BE_LONE.search(text)) or (not text.isascii() and _SURROGATE.search(text)))
+    # Of a name that appears twice in an object one member is lost, and its quotation marks with it.
+    return PlainDocument(value, text) if _write(value).count(b'"') == text.count('"') else None
 
 
 def _skip(text: str, at: int) -> int:
     return _SPACE.match(text, at).end()  # type: ignore[union-attr]  # the pattern matches the empty string
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        raise _Doubt
-    return members
-
-
-def _finite(literal: str) -> float:
-    value = float(literal)
-    if not isfinite(value):
-        raise _Doubt
-    return value
-
-
-def _short_integer(literal: str) -> int:
-    if len(literal) > MAX_NUMBER_LENGTH:
-        raise _Doubt
-    return int(literal)
-
-
-def _constant(_word: str) -> None:
-    """NaN and its like, which are not JSON."""
-    raise _Doubt
-
-
-_scan = JSONDecoder(object_pairs_hook=_unique, parse_float=_finite, parse_int=_short_integer, parse_constant=_constant).raw_decode
-_scan_again = JSONDecoder(parse_float=len, parse_int=len).raw_decode
+_scan_again = JSONDecoder(parse_float=len, parse_int=len).scan_once  # type: ignore[attr-defined]  # as above
 """For what was read before and is only to be passed; no number is made again."""
 
 

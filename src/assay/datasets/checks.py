@@ -215,6 +215,8 @@ def check_controls(found: Findings, text: str, path: Path, *, one_line: bool = F
 
 def check_flaws(found: Findings, document: Document, path: Path) -> None:
     """The flaws of the text itself as findings below `path`; what the rules say of an unreadable number is taken back."""
+    if not document.flaws:
+        return
     unread = {(*path, *flaw.path) for flaw in document.flaws if flaw.code == "value_out_of_range"}
     found[:] = [finding for finding in found if finding.severity == "warning" or finding.path not in unread]
     for flaw in document.flaws:
@@ -225,12 +227,9 @@ def check_flaws(found: Findings, document: Document, path: Path) -> None:
 
 def depth_of(value: object, limit: int) -> int:
     """How many containers are inside each other, counted no further than `limit` + 1."""
-    if type(value) is dict:
-        members: Iterable[object] = value.values()
-    elif type(value) is list:
-        members = value
-    else:
-        return 0
-    if limit <= 0:
-        return 1
-    return 1 + max((depth_of(member, limit - 1) for member in members), default=0)
+    depth = 0
+    level = [value]
+    while depth <= limit and (containers := [member for member in level if type(member) is dict or type(member) is list]):
+        depth += 1
+        level = [member for container in containers for member in (container.values() if type(container) is dict else container)]
+    return depth

@@ -87,20 +87,28 @@ class Hasher:
         return hashlib.sha256(canonical).digest()
 
 
-def are_plain(values: list[Any]) -> bool:
-    """True when msgspec, which sorts names like orjson, writes all the values as RFC 8785 wants.
+class Looked(NamedTuple):
+    """What a look at open values tells."""
 
-    All values at one depth are looked at together, which costs a fraction of a look at each.
-    """
+    strings: int
+    """How many strings they are written with, names of members included."""
+    are_plain: bool
+    """Whether msgspec, which sorts names like orjson, writes them as RFC 8785 wants."""
+
+
+def looked_at(values: list[Any]) -> Looked:
+    """All values at one depth are looked at together, which costs a fraction of a look at each."""
+    strings, are_plain = 0, True
     while values:
         types = set(map(type, values))
         floats = [value for value in values if type(value) is float] if float in types else []
         objects = [value for value in values if type(value) is dict] if dict in types else []
         arrays = [value for value in values if type(value) is list] if list in types else []
-        if not _are_usual(floats) or any(map(float.is_integer, floats)) or _is_astral("".join(set().union(*objects))):
-            return False
+        are_plain = are_plain and _are_usual(floats) and not any(map(float.is_integer, floats))
+        are_plain = are_plain and not _is_astral("".join(set().union(*objects)))
+        strings += sum(map(len, objects)) + (len([1 for value in values if type(value) is str]) if str in types else 0)
         values = [*chain.from_iterable(map(dict.values, objects)), *chain.from_iterable(arrays)]
-    return True
+    return Looked(strings, are_plain)
 
 
 def whole_floats_settled(holders: list[Any], name: str) -> bool:

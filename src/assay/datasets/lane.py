@@ -7,7 +7,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from assay.core.json_door import MAX_TOKENS
-from assay.datasets.hashing import Hasher, are_plain, whole_floats_settled
+from assay.datasets.hashing import Hasher, Looked, looked_at, whole_floats_settled
 from assay.datasets.scan import LineScanner, may_hold_more_values
 from assay.datasets.source import BATCH_BYTES, Block
 
@@ -15,7 +15,8 @@ Row = TypeVar("Row")
 _RETURN = ord("\r")
 _REFUSALS = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 _write_values = msgspec.json.Encoder().encode
-_write_sorted = msgspec.json.Encoder(order="sorted").encode
+_write_sorted = msgspec.json.Encoder(order="deterministic").encode
+"""Sorts the names of open values; those of types are sorted where the types are made, so that no row has to be."""
 
 
 class Written(NamedTuple):
@@ -33,13 +34,17 @@ class Taken(NamedTuple, Generic[Row]):
     """The rows of a block that has a clean one on every line."""
 
     rows: list[Row]
-    written: Written
+    numbered: list[Any]
+    """The parts of rows that have a number which may be a float."""
+    are_plain: bool
+    """Whether the open values are known to be written as RFC 8785 wants."""
 
 
 class Kind(msgspec.Struct, Generic[Row], frozen=True):
     """What a contract knows of its rows."""
 
     decoder: msgspec.json.Decoder[Row]
+    """Its types have their members in the order of their names, in which hashes want them written."""
     brackets: bytes
     """Those that a row begins and ends with."""
     proved: Callable[[Sequence[Row]], Written | None]
@@ -56,8 +61,8 @@ class Lane(Generic[Row]):
         self._scanner = LineScanner(2 * BATCH_BYTES)
         self._hasher = Hasher()
 
-    def all_rows(self, block: Block) -> Taken[Row] | None:
-        """The rows of a block if there is a clean one on every line, else None."""
+    def all_rows(self, block: Block, *, hashes: bool = False) -> Taken[Row] | None:
+        """The rows of a block if there is a clean one on every line, else None; `hashes` tells that these will be wanted."""
         if block.size > MAX_TOKENS:
             return None
         try:
@@ -65,8 +70,7 @@ class Lane(Generic[Row]):
         except _REFUSALS:
             return None
         # The decoder takes any white space between rows, so it may have read two rows on a line or one on two.
-        written = self._proof(block.view, rows) if len(rows) == _seams(block, self._kind.brackets) else None
-        return None if written is None else Taken(rows, written)
+        return self._taken(block.view, rows, hashes=hashes) if len(rows) == _seams(block, self._kind.brackets) else None
 
     def clean_rows(self, lines: Sequence[bytes]) -> list[Row | None]:
         """The row of each line that is clean."""
@@ -78,8 +82,7 @@ class Lane(Generic[Row]):
 
     def digests(self, taken: Taken[Row], block: Block) -> bytes:
         """The hashes (RFC 8785) of all rows of a block, one after the other."""
-        written = taken.written
-        if are_plain(written.others) and whole_floats_settled(written.numbered, self._kind.number):
+        if taken.are_plain and whole_floats_settled(taken.numbered, self._kind.number):
             return b"".join([sha256(_write_sorted(row)).digest() for row in taken.rows])
         # To tell which rows are plain would take as long as is spared by writing those from what was read.
         return b"".join([self._hasher.digest(line) for line in bytes(block.view).split(b"\n")[: len(taken.rows)]])
@@ -95,24 +98,26 @@ class Lane(Generic[Row]):
     def _unproved(self, lines: Sequence[bytes], rows: Sequence[Row | None], positions: list[int]) -> list[int]:
         """Those of the positions that have no proof: few are bad, so halving finds them soon."""
         some = [row for position in positions if (row := rows[position]) is not None]
-        if not some or self._proof(b"\n".join([lines[position] for position in positions]), some) is not None:
+        if not some or self._taken(b"\n".join([lines[position] for position in positions]), some) is not None:
             return []
         if len(positions) == 1:
             return positions
         middle = len(positions) // 2
         return self._unproved(lines, rows, positions[:middle]) + self._unproved(lines, rows, positions[middle:])
 
-    def _proof(self, text: bytes | memoryview, rows: Sequence[Row]) -> Written | None:
-        """What the rows, which are all that the text holds, are written with if they are clean.
+    def _taken(self, text: bytes | memoryview, rows: list[Row], *, hashes: bool = False) -> Taken[Row] | None:
+        """The rows, which are all that the text holds, if they are clean.
 
         A name that appears twice in an object is read once, and an unknown one never: fewer strings are read than were written.
         """
         written = self._kind.proved(rows)
         if written is None:
             return None
+        # Who wants hashes has to know more of the open values than their strings, which are quicker to count when written.
+        looked = looked_at(written.others) if hashes else Looked(self._scanner.strings(_write_values(written.others)), False)
         scanned = self._scanner.scan(text)
-        strings = written.strings + self._scanner.strings(_write_values(written.others))
-        return written if scanned.strings == strings and not scanned.may_hold_nul else None
+        is_proved = scanned.strings == written.strings + looked.strings and not scanned.may_hold_nul
+        return Taken(rows, written.numbered, looked.are_plain) if is_proved else None
 
 
 def _seams(block: Block, brackets: bytes) -> int | None:

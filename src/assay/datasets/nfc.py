@@ -11,6 +11,7 @@ import numpy.typing as npt
 MAX_COMBINING_RUN = 30
 """Longer runs of combining marks make normalisation quadratic, and are no text."""
 
+_ASCII = bytes(range(0x80))
 _COMPOSES = 255
 """Stands for characters that NFC may change or join to the one before; no combining class is as high."""
 _ALPHABETS = (range(0x300, 0x3100), range(0xA000, 0xAC00), range(0xF900, 0x1F000))
@@ -32,6 +33,11 @@ def doubtful_offsets(text: str) -> npt.NDArray[np.intp]:
     is_doubtful: npt.NDArray[np.bool_] = found == _COMPOSES
     is_doubtful[1:] |= is_unordered
     return marks[is_doubtful]
+
+
+def beyond_ascii(text: bytes) -> str:
+    """A UTF-8 text without its ASCII: it has the same doubtful characters or more, and is several times shorter."""
+    return text.translate(None, _ASCII).decode()
 
 
 def has_combining_run(text: str) -> bool:

@@ -39,7 +39,7 @@ OURS = frozenset({"index", "contract", "record_sha256", "sample", "turns", "atta
 """Members of a case that a contract of one's own does not set."""
 MEMBERS = tuple(name for name in Case.__struct_fields__ if name not in OURS)
 _NEEDS = {"rubric": "criteria", "reference": "references", "mcq": "choices"}
-_YAML_NAME = re.compile(rb"^\s*(?:-\s+)?[\"']?([A-Za-z_][\w-]*)[\"']?\s*:", re.MULTILINE)
+_YAML_NAME = rb"(?m)^\s*(?:-\s+)?[\"']?([A-Za-z_][\w-]*)[\"']?\s*:"
 
 
 def named_contract(name: str, *, folder: Path | None = None) -> Plugin:
@@ -95,7 +95,7 @@ def _recognises(plugin: Plugin, names: frozenset[str]) -> bool:
 def _names(source: Source) -> set[str]:
     """The names of the members of the first row, or nearly so."""
     if sniff_format(source) == "yaml":
-        return {name.decode() for name in _YAML_NAME.findall(source.head())}
+        return {name.decode() for name in re.findall(_YAML_NAME, source.head())}
     return first_names(source.head())
 
 

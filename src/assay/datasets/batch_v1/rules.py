@@ -24,7 +24,7 @@ from assay.datasets.checks import (
     word_at,
 )
 from assay.datasets.config import ValidationConfig
-from assay.datasets.nfc import doubtful_offsets, has_combining_run
+from assay.datasets.nfc import beyond_ascii, doubtful_offsets, has_combining_run
 
 # The limits of the contract; KB and MB are 1024-based.
 MAX_PAYLOAD_BYTES = 100 << 20
@@ -46,9 +46,9 @@ EXPECTED_FIELDS = ("max_latency_ms", "required_criteria")
 
 _DATASET_ID = re.compile(r"[A-Za-z0-9_.-]*\Z")
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|\+00:00)\Z")
-_MAY_BE_CONTROL_ESCAPE = re.compile(r"\\(?<![^\\]\\\\)(?:[bf]|u00)")
+_MAY_BE_CONTROL_ESCAPE = re.compile(rb"\\(?<![^\\]\\\\)(?:[bf]|u00)")
 """Not in `C:\\\\bin`, where the backslash is itself escaped; longer runs of backslashes are in doubt."""
-_CONTROL_ABOVE_SPACE = re.compile("[\x7f-\x9f]")
+_C1_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
 _MOST_GROWTH = 6 * 4
 """A text of n characters is at most this many times n canonical bytes: 1e20 grows to 21 digits, a character to 4 bytes."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -171,7 +171,7 @@ class CheckedRecord:
         self.value = value
         self.is_normalized = True
         plain = None if text is None else _unescaped(text, value)
-        if plain is None or (not plain.isascii() and doubtful_offsets(plain).size):
+        if plain is None or (not plain.isascii() and doubtful_offsets(beyond_ascii(plain)).size):
             self._normalize(path, config)
         _check_record(self.found, self.value, path, config)
         if plain is None or _may_hold_control(plain):
@@ -202,19 +202,17 @@ class CheckedRecord:
         return found if type(found) is str else None
 
 
-def _unescaped(text: str, value: Any) -> str | None:
-    """JSON text of a value in which only control characters, quotes and backslashes are escaped; None where orjson writes none."""
-    if "\\u" not in text:
-        return text
+def _unescaped(text: str, value: Any) -> bytes | None:
+    """JSON of a value in which only control characters, quotes and backslashes are escaped; None where that cannot be written."""
     try:
-        return orjson.dumps(value).decode()
-    except orjson.JSONEncodeError:
+        return orjson.dumps(value) if "\\u" in text else text.encode()
+    except (orjson.JSONEncodeError, UnicodeEncodeError):
         return None
 
 
-def _may_hold_control(text: str) -> bool:
+def _may_hold_control(plain: bytes) -> bool:
     """False when a JSON text surely has no control character other than tab and line break."""
-    return bool(_MAY_BE_CONTROL_ESCAPE.search(text) or ("\x7f" in text if text.isascii() else _CONTROL_ABOVE_SPACE.search(text)))
+    return b"\x7f" in plain or bool(_MAY_BE_CONTROL_ESCAPE.search(plain) or _C1_CONTROL.search(plain))
 
 
 def _note_normalization(found: Findings, path: Path, config: ValidationConfig, *, on_key: bool) -> None:
@@ -331,8 +329,9 @@ def _too_large(found: Findings, path: Path, size: int, limit: int) -> None:
 def _check_texts(found: Findings, value: Any, path: Path) -> None:
     """Control characters, everywhere; ids and tags are one line."""
     if type(value) is str:
-        one_line = path[2:] == ("record_id",) or (path[2:3] == ("tags",) and len(path) == 4)
-        check_controls(found, value, path, one_line=one_line)
+        if not value.isprintable():
+            one_line = path[2:] == ("record_id",) or (path[2:3] == ("tags",) and len(path) == 4)
+            check_controls(found, value, path, one_line=one_line)
     elif type(value) is list:
         for index, member in enumerate(value):
             _check_texts(found, member, (*path, index))

@@ -22,7 +22,7 @@ _EXACT_BYTES = 4 << 20
 _FLOOD_COMMAS = 3_000_000
 """msgspec needs 75 bytes per element before it can count them; more commas than this are counted first."""
 _MOST_SURROGATES = 1_000_000
-_BYTE_OFFSET = re.compile(r" \(byte ([0-9]+)\)")
+_BYTE_OFFSET = r" \(byte ([0-9]+)\)"
 
 
 class _Records(msgspec.Struct):
@@ -191,10 +191,10 @@ class Split:
             self._check_whole()
             if self.is_rejected:
                 return
-        match = _BYTE_OFFSET.search(problem)
+        match = re.search(_BYTE_OFFSET, problem)
         offset = self.start + int(match.group(1)) if match else len(self.buffer)
         offset -= "trailing characters" in problem
-        message = _BYTE_OFFSET.sub("", problem).removeprefix("JSON is malformed: ")
+        message = re.sub(_BYTE_OFFSET, "", problem).removeprefix("JSON is malformed: ")
         hint = "the file looks cut off" if "truncated" in problem else "check the text around this place"
         finding = Finding("invalid_json", (), f"not JSON: {message.lower()}", hint)
         self.issues.append(self._issue(finding, Cursor(self.buffer).place(min(offset, len(self.buffer))), self._excerpt(offset)))

@@ -71,7 +71,7 @@ class _Reading:
 
     def _read_block(self, block: Block, number: int) -> int:
         """Judges the lines of a block of which `number` is the first, and tells how many there are."""
-        taken = None if self.lane is None else self.lane.all_rows(block)
+        taken = None if self.lane is None else self.lane.all_rows(block, hashes=self.digests is not None)
         if taken is not None:
             self.turns += sum(map(len, taken.rows))
             self.conversations += len(taken.rows)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -13,6 +13,9 @@ from assay.datasets.lane import Kind, Lane, Written
 from assay.datasets.shallow import ShallowObject, ShallowValue
 
 Conversations = Lane[list[Any]]
+
+_BLANK = " "
+"""What a speaker said who said nothing: a look for blank texts finds it, and it is never written."""
 
 
 class _Rules:
@@ -24,17 +27,22 @@ class _Rules:
     def proved(self, conversations: Sequence[list[Any]]) -> Written | None:
         """Nothing blank, turns numbered from 1, and a tool with its input and output."""
         turns = list(chain.from_iterable(conversations))
-        is_clean = self._have_clean_ids(conversations, turns) and not any(map(str.isspace, [turn.said for turn in turns]))
+        said = [turn.message if turn.speaker == "user" else turn.assistant_reply for turn in turns]
+        is_clean = self._have_clean_ids(conversations, turns) and not any(map(str.isspace, said))
         return self._written(turns) if is_clean else None
 
     def _have_clean_ids(self, conversations: Sequence[list[Any]], turns: list[Any]) -> bool:
         sizes = list(map(len, conversations))
         if min(sizes) < max(1, self._config.min_turns) or max(sizes) > self._config.max_turns:
             return False
-        return [turn.turn_id for turn in turns] == list(chain.from_iterable([range(1, size + 1) for size in sizes]))
+        numbers = list(range(1, max(sizes) + 1))
+        return [turn.turn_id for turn in turns] == list(chain.from_iterable([numbers[:size] for size in sizes]))
 
     def _written(self, turns: list[Any]) -> Written | None:
-        """Five strings in every turn, and names and texts of what is optional; input and output without a tool are not expected."""
+        """Five strings in every turn, and names and texts of what is optional.
+
+        What is not expected is not counted: input and output without a tool, and words that are for the other speaker.
+        """
         calls = [turn for turn in turns if turn.tool_used is not UNSET]
         inputs = [turn.tool_input for turn in calls if turn.tool_input is not UNSET]
         outputs = [turn.tool_output for turn in calls if turn.tool_output is not UNSET]
@@ -43,23 +51,16 @@ class _Rules:
         metadata = [turn.metadata for turn in turns if turn.metadata is not UNSET]
         scored = [turn for turn in turns if turn.confidence_score is not UNSET]
         strings = 5 * len(turns) + 2 * len(calls) + sum(map(len, (scored, metadata, inputs, outputs)))
-        return Written(strings, [metadata, inputs, outputs], scored)
+        return Written(strings, metadata + inputs + outputs, scored)
 
     def _are_clean_calls(self, calls: list[Any], inputs: list[Any], outputs: list[Any]) -> bool:
         config = self._config
+        if "user" in {turn.speaker for turn in calls}:
+            return False
         if config.allowed_tools is not None and not {turn.tool_used for turn in calls} <= set(config.allowed_tools):
             return False
         has_inputs = len(inputs) == len(calls) or not config.require_tool_input
         return has_inputs and (len(outputs) == len(calls) or not config.require_tool_output)
-
-
-class _Spoken(msgspec.Struct, gc=False, tag_field="speaker", forbid_unknown_fields=True, kw_only=True):
-    turn_id: int
-    tool_used: UnsetType = UNSET
-    tool_input: UnsetType = UNSET
-    tool_output: UnsetType = UNSET
-    metadata: ShallowObject | UnsetType = UNSET
-    confidence_score: float | UnsetType = UNSET
 
 
 def lane_for(config: ValidationConfig) -> Conversations | None:
@@ -80,32 +81,25 @@ def _kind(settings: bytes) -> Kind[list[Any]] | None:
     score = Annotated[float, Meta(ge=config.confidence_score_min, le=config.confidence_score_max)]
     message = _text(config.min_message_length, config.max_message_length, config)
     reply = _text(config.min_assistant_reply_length, config.max_assistant_reply_length, config)
-    any_turn: list[tuple[str, Any, Any]] = [("confidence_score", score | UnsetType, UNSET)]
-    user = msgspec.defstruct(
-        "User",
-        [("said", message, msgspec.field(name="message")), *any_turn],
-        bases=(_Spoken,),
-        tag="user",
-        kw_only=True,
-        forbid_unknown_fields=True,
-        gc=False,
-    )
-    assistant = msgspec.defstruct(
-        "Assistant",
+    turn = msgspec.defstruct(
+        "Turn",
         [
-            ("said", reply, msgspec.field(name="assistant_reply")),
-            ("tool_used", str | UnsetType, UNSET),
+            ("assistant_reply", reply, _BLANK),
+            ("confidence_score", score | UnsetType, UNSET),
+            ("message", message, _BLANK),
+            ("metadata", ShallowObject | UnsetType, UNSET),
+            ("speaker", Literal["user", "assistant"]),
             ("tool_input", ShallowObject | UnsetType, UNSET),
             ("tool_output", ShallowValue | UnsetType, UNSET),
-            *any_turn,
+            ("tool_used", str | UnsetType, UNSET),
+            ("turn_id", int),
         ],
-        bases=(_Spoken,),
-        tag="assistant",
         kw_only=True,
         forbid_unknown_fields=True,
+        omit_defaults=True,
         gc=False,
     )
-    decoder = msgspec.json.Decoder(list[user | assistant])  # type: ignore[valid-type]  # the types are made from the settings
+    decoder = msgspec.json.Decoder(list[turn])  # type: ignore[valid-type]  # the type is made from the settings
     return Kind(decoder, b"[]", _Rules(config).proved, "confidence_score")
 
 

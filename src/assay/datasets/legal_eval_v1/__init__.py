@@ -98,7 +98,7 @@ class _Reading:
 
     def check(self, block: Block) -> list[Issue]:
         """The issues of some lines; afterwards `rejected` knows which rows are bad."""
-        taken, start = self._lane.all_rows(block), self.total
+        taken, start = self._lane.all_rows(block, hashes=self._digests is not None), self.total
         if taken is not None and self._accept(taken.rows):
             self._lint(dict(enumerate(taken.rows, start)), start, lambda: block.lines(self._next_line))
             self._next_line += len(taken.rows)

@@ -1,7 +1,7 @@
 """The fast lane of legal_eval_v1: typed decoding accepts clean rows, all others are left to the exact rules."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from itertools import chain
 from typing import Annotated, Any, Literal
 
@@ -14,56 +14,49 @@ from assay.datasets.legal_eval_v1 import rules
 from assay.datasets.shallow import ShallowObject
 
 _Filled = Annotated[str, Meta(min_length=1)]
-_LARGEST = 1e308
-"""Integers that no double can hold are larger; the exact rules look at them."""
+_Weight = Annotated[int, Meta(ge=-(1 << 53), le=1 << 53)] | Annotated[float, Meta(gt=-1e308, lt=1e308)]
+"""The exact rules look at integers that a double may not hold."""
 
 
-class _Message(msgspec.Struct, gc=False):
-    role: Literal["user", "assistant", "system"]
+class _Message(msgspec.Struct, gc=False, kw_only=True):
     content: _Filled
+    role: Literal["user", "assistant", "system"]
 
 
-class _Attachment(msgspec.Struct, gc=False):
-    path: _Filled
+class _Attachment(msgspec.Struct, gc=False, kw_only=True):
     kind: str | UnsetType = UNSET
+    path: _Filled
     title: str | UnsetType = UNSET
 
 
-class _Criterion(msgspec.Struct, gc=False):
+class _Criterion(msgspec.Struct, gc=False, kw_only=True):
+    description: str | UnsetType = UNSET
     id: _Filled
     title: _Filled
-    description: str | UnsetType = UNSET
-    weight: int | float | UnsetType = UNSET
+    weight: _Weight | UnsetType = UNSET
 
 
-class _Choice(msgspec.Struct, gc=False):
+class _Choice(msgspec.Struct, gc=False, kw_only=True):
     id: _Filled
     text: _Filled
 
 
-class _Row(msgspec.Struct, gc=False, tag_field="task_type", kw_only=True, forbid_unknown_fields=True):
-    schema_version: Literal["legal_eval_v1"]
-    id: _Filled
-    dataset: _Filled
-    prompt: _Filled
-    context: str | UnsetType = UNSET
-    messages: list[_Message] | UnsetType = UNSET
+class _Row(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """One type for all tasks: a union takes longer to decode, and to look at an attribute is quicker if all have the same type."""
+
     attachments: list[_Attachment] | UnsetType = UNSET
+    choices: Annotated[list[_Choice], Meta(min_length=2)] | UnsetType = UNSET
+    context: str | UnsetType = UNSET
+    correct_choice_ids: Annotated[list[str], Meta(min_length=1)] | UnsetType = UNSET
+    dataset: _Filled
+    id: _Filled
+    messages: Annotated[list[_Message], Meta(min_length=1)] | UnsetType = UNSET
     metadata: ShallowObject | UnsetType = UNSET
-
-
-class _Rubric(_Row, gc=False, tag="rubric_qa", kw_only=True, forbid_unknown_fields=True):
-    rubric: Annotated[list[_Criterion], Meta(min_length=1)]
+    prompt: _Filled
     reference_answers: list[str] | UnsetType = UNSET
-
-
-class _Reference(_Row, gc=False, tag="reference_qa", kw_only=True, forbid_unknown_fields=True):
-    reference_answers: Annotated[list[_Filled], Meta(min_length=1)]
-
-
-class _Mcq(_Row, gc=False, tag="mcq", kw_only=True, forbid_unknown_fields=True):
-    choices: Annotated[list[_Choice], Meta(min_length=2)]
-    correct_choice_ids: Annotated[list[str], Meta(min_length=1)]
+    rubric: Annotated[list[_Criterion], Meta(min_length=1)] | UnsetType = UNSET
+    schema_version: Literal["legal_eval_v1"]
+    task_type: Literal["rubric_qa", "reference_qa", "mcq"]
 
 
 class Clean(msgspec.Struct, frozen=True, gc=False):
@@ -76,7 +69,6 @@ class Clean(msgspec.Struct, frozen=True, gc=False):
     """All of it."""
 
 
-_TYPES = {"rubric_qa": _Rubric, "reference_qa": _Reference, "mcq": _Mcq}
 _ODD_ESCAPE = re.compile(rb"\\u00(?:00|22)")
 
 
@@ -94,16 +86,17 @@ def _with_unknown(line: bytes) -> Clean | None:
         if not unknown or line.count(b'"') != orjson.dumps(members).count(b'"') or _ODD_ESCAPE.search(line):
             return None
         known = {name: members[name] for name in rules.FIELDS if name in members}
-        row = msgspec.convert(known, _TYPES[members["task_type"]])
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError, msgspec.ValidationError, KeyError, TypeError):
+        row = msgspec.convert(known, _Row)
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError, msgspec.ValidationError):
         return None
     kinds = (f"unsupported_field.{name}" for name in unknown)
-    return Clean(row.id, (*kinds, *warned(row)), row) if _Parts([row]).are_clean() else None
+    is_clean = members.keys().isdisjoint(rules.FORBIDDEN[row.task_type]) and _Parts([row]).are_clean()
+    return Clean(row.id, (*kinds, *warned(row)), row) if is_clean else None
 
 
 def has_rubric(row: _Row) -> bool:
     """True for a row that is graded by a rubric."""
-    return type(row) is _Rubric
+    return row.task_type == "rubric_qa"
 
 
 def warned(row: _Row) -> tuple[str, ...]:
@@ -121,34 +114,42 @@ def warned(row: _Row) -> tuple[str, ...]:
 class _Parts:
     """The parts of many rows, each kind in one list: a look at a whole list costs a fraction of one at each row."""
 
-    def __init__(self, rows: Sequence[Any]) -> None:
-        of_type: dict[type, list[Any]] = {_Rubric: [], _Reference: [], _Mcq: []}
+    def __init__(self, rows: Sequence[_Row]) -> None:
+        of_task: dict[str, list[_Row]] = {"rubric_qa": [], "reference_qa": [], "mcq": []}
         for row in rows:
-            of_type[type(row)].append(row)
+            of_task[row.task_type].append(row)
         self.rows = rows
-        self.graded = of_type[_Rubric]
-        self.rubrics = [row.rubric for row in self.graded]
+        self.graded = of_task["rubric_qa"]
+        self.rubrics = [row.rubric for row in self.graded if row.rubric is not UNSET]
         self.criteria = list(chain.from_iterable(self.rubrics))
         self.weighted = [item for item in self.criteria if item.weight is not UNSET]
-        self.answers = [row.reference_answers for row in of_type[_Reference]]
-        self.offers = [row.choices for row in of_type[_Mcq]]
+        self.answers = [row.reference_answers for row in of_task["reference_qa"] if row.reference_answers is not UNSET]
+        self.offers = [row.choices for row in of_task["mcq"] if row.choices is not UNSET]
         self.choices = list(chain.from_iterable(self.offers))
-        self.correct = [row.correct_choice_ids for row in of_type[_Mcq]]
+        self.correct = [row.correct_choice_ids for row in of_task["mcq"] if row.correct_choice_ids is not UNSET]
         self.chats = [row.messages for row in rows if row.messages is not UNSET]
         self.messages = list(chain.from_iterable(self.chats))
-        self.attachments = [row.attachments for row in rows if row.attachments is not UNSET]
+        self.enclosed = [row.attachments for row in rows if row.attachments is not UNSET]
+        self.attachments = list(chain.from_iterable(self.enclosed))
         self.metadata = [row.metadata for row in rows if row.metadata is not UNSET]
 
     def are_clean(self) -> bool:
         """What types cannot say: nothing blank, ids unique, choices that exist, paths below the folder, something to score."""
         return (
-            self._have_clean_ids()
+            self._are_whole()
+            and self._have_clean_ids()
             and not any(map(str.isspace, self._texts()))
-            and all(self.chats)
-            and not [1 for items in self.attachments for item in items if rules.is_outside(item.path)]
+            and not [1 for item in self.attachments if rules.is_outside(item.path)]
             and not [1 for metadata in self.metadata if type(metadata.get("policy_id", "")) is not str]
             and self._have_clean_weights()
         )
+
+    def _are_whole(self) -> bool:
+        """Every row has what its task needs; what another task needs is not counted, so that the text has more strings."""
+        has_all = len(self.rubrics) + len(self.answers) + len(self.offers) == len(self.rows) and len(self.correct) == len(
+            self.offers
+        )
+        return has_all and all(self.answers) and all(chain.from_iterable(self.answers))
 
     def _have_clean_ids(self) -> bool:
         """The ids of criteria and choices: they are the same few in many rows, so that few are looked at."""
@@ -170,33 +171,32 @@ class _Parts:
             [item.title for item in self.criteria],
             [choice.text for choice in self.choices],
             [message.content for message in self.messages],
-            [item.path for items in self.attachments for item in items],
+            [item.path for item in self.attachments],
             *self.answers,
         )
 
     def _have_clean_weights(self) -> bool:
-        # A few numbers are the weights of most criteria.
-        different = {item.weight for item in self.weighted}
-        if different and not (min(different) > -_LARGEST and max(different) < _LARGEST):
-            return False
         # Mostly the first criterion has a positive weight.
         doubtful = [rubric for rubric in self.rubrics if rubric[0].weight is not UNSET and rubric[0].weight <= 0]
         return all(any(item.weight is UNSET or item.weight > 0 for item in rubric) for rubric in doubtful)
 
     def written(self) -> Written:
-        """Ten strings in every row, a name for each list, and what is in the lists."""
+        """Ten strings in every row, names and texts of what is optional, a name for each list, and what is in the lists."""
         samples = [row.reference_answers for row in self.graded if row.reference_answers is not UNSET]
-        strings = 10 * len(self.rows) + 4 * (len(self.criteria) + len(self.choices) + len(self.messages)) + len(self.weighted)
-        strings += 2 * len([1 for row in self.rows if row.context is not UNSET])
-        strings += 2 * len([1 for item in self.criteria if item.description is not UNSET])
-        strings += sum(map(len, self.correct)) + sum(map(len, self.answers))
-        named = (self.rubrics, self.offers, self.correct, self.answers, self.chats, self.attachments, self.metadata, samples)
-        return Written(strings + sum(map(len, named)), [self.attachments, samples, self.metadata], self.weighted)
+        pairs = 5 * len(self.rows) + 2 * (len(self.criteria) + len(self.choices) + len(self.messages)) + len(self.attachments)
+        pairs += len([1 for row in self.rows if row.context is not UNSET])
+        pairs += len([1 for item in self.criteria if item.description is not UNSET])
+        pairs += len([1 for item in self.attachments if item.kind is not UNSET])
+        pairs += len([1 for item in self.attachments if item.title is not UNSET])
+        texts = (self.correct, self.answers, samples)
+        names: tuple[Sized, ...] = (self.weighted, self.rubrics, self.offers, self.chats, self.enclosed, self.metadata, *texts)
+        singles = sum(map(len, names)) + sum(map(len, chain(*texts)))
+        return Written(2 * pairs + singles, self.metadata, self.weighted)
 
 
-def _proved(rows: Sequence[Any]) -> Written | None:
+def _proved(rows: Sequence[_Row]) -> Written | None:
     parts = _Parts(rows)
     return parts.written() if parts.are_clean() else None
 
 
-KIND = Kind[Any](msgspec.json.Decoder(_Rubric | _Reference | _Mcq), b"{}", _proved, "weight")
+KIND = Kind(msgspec.json.Decoder(_Row), b"{}", _proved, "weight")
