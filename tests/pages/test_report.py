@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from playwright.sync_api import Browser, Page, expect
 
-from assay.surfaces.cli.main import program
+from assay.surfaces.cli.program import program
 from tests.pages.browsing import Visit, Visitor, aside, barriers, expect_view, listen, visiting
 from tests.server.serving import Serving
 

@@ -61,6 +61,27 @@ def test_charts_are_saved_again_with_the_same_bytes() -> None:
     assert Path("one/distribution.svg").read_bytes() == Path("two/distribution.svg").read_bytes()
 
 
+def test_slices_of_a_run_with_a_profile_are_drawn_with_its_score() -> None:
+    row = {"schema_version": "legal_eval_v1", "prompt": "Is it so?"}
+    choices = [{"id": "A", "text": "Yes"}, {"id": "B", "text": "No"}]
+    rubric = {
+        **row,
+        "id": "r",
+        "dataset": "law",
+        "task_type": "rubric_qa",
+        "rubric": [{"id": "c", "title": "Says so", "weight": 1}],
+    }
+    mcq = {**row, "id": "m", "dataset": "tax", "task_type": "mcq", "choices": choices, "correct_choice_ids": ["A"]}
+    Path("law.jsonl").write_text("\n".join(map(json.dumps, (rubric, mcq))), encoding="utf-8")
+    options = ("--model", "scripted/say-A", "--judge", "scripted/judge-4", "--profile", "weighted_mean", "--quiet")
+    result = assay("run", "law.jsonl", *options, "--charts", "drawn")
+    assert result.exit_code == 0
+    shown = texts(Path("drawn/slices-score.svg").read_text(encoding="utf-8"))
+    assert shown[0] == "Weighted_mean by slice"
+    assert {"law", "tax"} <= set(shown)
+    assert "no score" not in shown
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"), [("first -o golden.json", "is a file"), ("nobody", "no run"), ("first --output=", "no name")]
 )

@@ -78,6 +78,8 @@ NARROWEST = 320
 MAX_LABEL = 300
 """Characters of a text that is only shown when pointed at."""
 _LINE = 17
+_HAIR = 0.01
+"""Pixels by which a text may be too wide: room that was made for it may differ in the last bits of a sum."""
 _NOT_XML = re.compile("[\ufffe\uffff]")
 _NARROW = frozenset("iljtfrI.,:;'|!()[] ·-")
 _WIDE = frozenset("mwMW@%…—")
@@ -109,7 +111,7 @@ def _character_width(character: str) -> float:
 def fitted(text: str, room: float, size: float = SIZE) -> str:
     """The beginning of a text that fits into the room, with an ellipsis where it was cut."""
     line = clean(text)
-    if text_width(line, size) <= room:
+    if text_width(line, size) <= room + _HAIR:
         return line
     return line[: _fitting(line, room - text_width("…", size), size)].rstrip() + "…"
 
@@ -117,7 +119,7 @@ def fitted(text: str, room: float, size: float = SIZE) -> str:
 def fitted_ends(text: str, room: float, size: float = SIZE) -> str:
     """The beginning and the end of a text that fit into the room: names of runs differ at their end."""
     line = clean(text)
-    if text_width(line, size) <= room:
+    if text_width(line, size) <= room + _HAIR:
         return line
     half = (room - text_width("…", size)) / 2
     end = _fitting(line[::-1], half, size)

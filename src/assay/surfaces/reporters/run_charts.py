@@ -8,11 +8,11 @@ import msgspec
 from assay.core.metrics_summary import interval_of
 from assay.surfaces.charts import Caption, Estimate, Level, Reference, Row, interval_plot, score_distribution
 from assay.surfaces.reporters.run_numbers import decimal
-from assay.surfaces.reporters.run_slices import NO_VALUE, Mean, shared_mean
+from assay.surfaces.reporters.run_slices import HEADLINE, NO_VALUE, Mean, shared_mean
 from assay.surfaces.reporters.run_view import Json, RunView
 from assay.surfaces.reporters.wording import counted, first_datasets
 
-_SCALES = {"1-5": (1.0, 5.0)}
+_SCALES = {"1-5": (1.0, 5.0), "0-100": (0.0, 100.0)}
 _UNIT = (0.0, 1.0)
 _INTERVALS = "95 % intervals"
 WIDTH = 420
@@ -143,7 +143,8 @@ def _pass_rate(figures: Json) -> Estimate:
 
 
 def _mean(figures: Json, mean: Mean) -> Estimate:
-    return _estimate(figures[mean.member], interval_of(figures, mean.member), n=figures["n_scored"])
+    found = figures["profile"] if mean.member == HEADLINE else figures
+    return _estimate(found[mean.member], interval_of(found, mean.member), n=found["n_scored"])
 
 
 def _estimate(value: float | None, interval: Json | None, *, n: int) -> Estimate:
@@ -152,7 +153,8 @@ def _estimate(value: float | None, interval: Json | None, *, n: int) -> Estimate
 
 
 def _domain(views: Sequence[RunView], mean: Mean) -> tuple[float, float]:
-    scale = views[0].result.metrics.get("scale") if mean.member == "raw_score_mean" else ""
+    metrics = views[0].result.metrics
+    scale = {"raw_score_mean": metrics.get("scale"), HEADLINE: (metrics.get("profile") or {}).get("scale")}.get(mean.member)
     return _SCALES.get(scale or "", _UNIT)
 
 
