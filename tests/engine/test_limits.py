@@ -6,20 +6,21 @@ from collections.abc import Callable
 
 from assay.core.ask import ModelFailure
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
-from assay.engine.running.limits import Limits
+from assay.engine.running.limits import Gate, Limits
+from assay.engine.tally import Tally
 
 QUOTA = ModelFailure("quota_exceeded", "no more", is_exhausted=True)
 LONG = 600.0
 
 
-def limits_of(stop: asyncio.Event, *, concurrency: int = 8) -> Limits:
-    """Limits with two providers, `a` and `b`."""
+def limits_of(stop: asyncio.Event, *, concurrency: int = 8, rate: float | None = None) -> Limits:
+    """Limits with two providers, `a`, which may have a rate a minute, and `b`."""
     plan = Plan(
         run_id="x",
         datasets=(DatasetPlan(path="", contract="batch_v1", dataset_id="", dataset_version="", schema_version="", sha256=""),),
         candidate=ModelPlan(name="m", provider="a", model="m"),
         concurrency=concurrency,
-        providers=(ProviderPlan(name="a", kind="openai"), ProviderPlan(name="b", kind="openai")),
+        providers=(ProviderPlan(name="a", kind="openai", requests_per_minute=rate), ProviderPlan(name="b", kind="openai")),
     )
     return Limits(plan, clock=time.time, stop=stop)
 
@@ -74,3 +75,32 @@ def test_a_record_with_its_answer_is_judged_before_another_is_begun() -> None:
         return begun
 
     assert asyncio.run(order()) == ["first a", "first b", "second a", "second b"]
+
+
+async def entered(refuse: Callable[[Limits, Gate], None], *, seconds: float = 60) -> int:
+    """How many of four calls that wait for a gate, which lets one through in ten minutes, do so when something refuses them."""
+    limits = limits_of(asyncio.Event(), rate=0.1)
+    gate = limits.gate("a", "candidate")
+    # Uses up the rate for an hour.
+    gate.lane.requests.charge(time.time(), 6.0)
+    calls = [asyncio.create_task(limits.enter(gate)) for _ in range(4)]
+    await asyncio.sleep(0.05)
+    refuse(limits, gate)
+    done, waiting = await asyncio.wait(calls, timeout=seconds)
+    for call in waiting:
+        call.cancel()
+    return len(done)
+
+
+def test_calls_wait_for_no_rate_when_the_budget_is_spent() -> None:
+    spent = Tally(4, {}, started=0.0, cost=10.0)
+    assert asyncio.run(entered(lambda limits, _: limits.share_cost(spent, 10.0))) == 4
+
+
+def test_calls_wait_for_no_rate_of_a_provider_that_takes_no_more() -> None:
+    assert asyncio.run(entered(lambda _, gate: gate.lane.failed(QUOTA, 0.0))) == 4
+
+
+def test_calls_within_the_budget_wait_for_their_rate() -> None:
+    begun = Tally(4, {}, started=0.0, cost=9.0)
+    assert asyncio.run(entered(lambda limits, _: limits.share_cost(begun, 10.0), seconds=0.1)) == 0

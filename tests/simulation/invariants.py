@@ -10,16 +10,16 @@ from math import fsum, isclose
 from assay.engine.sealing.recompute import differences
 from assay.store.folder import open_run_folder
 from assay.store.verify import verify_run
+from tests.simulation.grades import scores_are_what_judges_said, slow_answers_do_not_pass, tokens_are_kept
 from tests.simulation.history import History
 from tests.simulation.provider import CANDIDATE
 from tests.simulation.scenario import HOSTS
 from tests.simulation.sealed import Line, Sealed
-from tests.simulation.world import Call
+from tests.simulation.world import MOMENT, Call
 
 Invariant = Callable[[History, Sealed], Iterator[str]]
 LOOK = 1.0
 """Seconds between two looks at the cancel flag, as the engine promises."""
-MOMENT = 1e-4
 ROUNDED = 0.003
 """Seconds by which times in artifacts are rounded."""
 _NO_TEXT = re.compile("[\x00\ud800-\udfff]")
@@ -317,8 +317,6 @@ def nobody_stands_still(history: History, sealed: Sealed) -> Iterator[str]:  # n
     if any("tokens_per_minute" in provider for provider in providers):
         return  # how long those are waited for depends on what every call has used
     parts = (*providers, run_file["run"]["generation"], run_file["run"]["judging"])
-    if run_file.get("max_cost") is not None:
-        return  # calls that wait for a rate hear only at their turn, one after the other, that the budget is spent
     waits = [60.0 / part["requests_per_minute"] for part in parts if "requests_per_minute" in part]
     waits += [provider["timeout"] for provider in providers]
     longest = max([retry["max_delay"], 2.4 * 2 ** retry["max_attempts"], *waits]) + 2.0
@@ -375,4 +373,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     nobody_is_asked_again_too_soon,
     nobody_stands_still,
     a_provider_without_quota_is_left_alone,
+    scores_are_what_judges_said,
+    slow_answers_do_not_pass,
+    tokens_are_kept,
 )

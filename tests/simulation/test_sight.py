@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.simulation import invariants
+from tests.simulation import grades, invariants
 from tests.simulation.history import History, Look, play
 from tests.simulation.invariants import INVARIANTS, problems_of
 from tests.simulation.sealed import Sealed
 
-EVENTFUL = 6
+EVENTFUL = 2
 """A seed with several processes, calls that are made again, and records that fail beside others that do not."""
 
 Falsify = Callable[[History, Sealed], Any]
@@ -88,6 +88,11 @@ def failed_out_of_nowhere(_: History, sealed: Sealed) -> None:
     sealed.attempts[:] = [attempt for attempt in sealed.attempts if attempt["index"] != sealed.predictions[0]["index"]]
 
 
+def other_score(_: History, sealed: Sealed) -> None:
+    judged = (score for line in sealed.predictions for score in line["evaluator_scores"] or () if "judge" in score)
+    next(judged)["score"] += 1
+
+
 FALSIFIED: dict[str, tuple[invariants.Invariant, Falsify]] = {
     "a record is lost": (invariants.every_record_has_one_outcome, lambda _, sealed: sealed.predictions.pop()),
     "a record has two outcomes": (
@@ -136,6 +141,15 @@ FALSIFIED: dict[str, tuple[invariants.Invariant, Falsify]] = {
     "an hour without a reason": (
         invariants.nobody_stands_still,
         slept,
+    ),
+    "a score that no judge gave": (grades.scores_are_what_judges_said, other_score),
+    "an answer that is called late": (
+        grades.slow_answers_do_not_pass,
+        lambda _, sealed: sealed.predictions[0].update(status="evaluated", label=grades.SLOW),
+    ),
+    "tokens beyond the rate": (
+        grades.tokens_are_kept,
+        lambda history, _: history.scenario.run_file["providers"][0].update(tokens_per_minute=100),
     ),
     "a call to an empty account": (invariants.a_provider_without_quota_is_left_alone, empty_account),
 }

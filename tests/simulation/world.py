@@ -11,6 +11,10 @@ EPOCH = 1_700_000_000.0
 """What the clock on the wall says when a history begins."""
 
 
+MOMENT = 1e-4
+"""Seconds in which nobody is blamed for the order of things."""
+
+
 class Killed(SystemExit):
     """The process is dead from here on; nothing of what it still does is seen by anybody."""
 

@@ -203,8 +203,13 @@ class SharedLimits(Limits):
 
     def share_cost(self, tally: Tally, budget: float) -> None:
         """Count what other workers spend of a budget, too, and tell them what is spent here."""
-        self._purse = purse = Purse(tally, budget)
-        tally.on_paid = lambda: self._asking.by(_now() + (0.0 if purse.is_nearly_empty else _METERING))
+        super().share_cost(tally, budget)
+        self._purse = Purse(tally, budget)
+        tally.on_paid = self._tell_cost
+
+    def _tell_cost(self) -> None:
+        self._look_at_cost()
+        self._asking.by(_now() + (0.0 if self._purse.is_nearly_empty else _METERING))
 
     def look_again(self) -> None:
         """Let all who wait see whether they have been stopped, or the provider takes no more calls."""
@@ -238,7 +243,7 @@ class SharedLimits(Limits):
     async def _pass(self, gate: Gate, stop: asyncio.Event) -> None:
         """Wait until the rates allow a call, or none will be made."""
         turnstile = self._turnstile_of.get(gate)
-        while turnstile is not None and gate.lane.broken is None and not stop.is_set():
+        while turnstile is not None and not self._is_vain(gate) and not stop.is_set():
             moment = turnstile.take(_now())
             if moment is None:
                 moment = await self._moment(gate, turnstile)
@@ -334,9 +339,10 @@ class SharedLimits(Limits):
         for place, calls in self._asked_calls.items():
             self._turnstiles[place].give(grant.moments[place], asked=calls, now=now, wait=grant.waits[place])
         self._purse.hear(grant.spent)
+        self._look_at_cost()
         self._hand_out()
         for gate, turnstile in self._turnstile_of.items():
-            if gate.lane.broken is not None:
+            if self._is_vain(gate):
                 _wake(turnstile.waiting)
             elif turnstile.waiting:
                 self._asking.by(turnstile.again)

@@ -116,11 +116,8 @@ class Gate:
         self.waiting: deque[asyncio.Future[None]] = deque()
         self.turn = asyncio.Lock()
         """Held by the one call that waits for the rates; the others wait behind it."""
-
-    @property
-    def is_paced(self) -> bool:
+        self.is_paced = lane.requests.is_limited or lane.tokens.is_limited or stage.requests.is_limited
         """True when a call may have to wait for a rate."""
-        return self.lane.requests.is_limited or self.lane.tokens.is_limited or self.stage.requests.is_limited
 
     @property
     def has_room(self) -> bool:
@@ -151,6 +148,9 @@ class Limits:
             "judge": StageLane(plan.judging, plan.concurrency),
         }
         self._gates: list[Gate] = []
+        self._is_spent: Callable[[], bool] = lambda: False
+        self._spent = asyncio.Event()
+        """Set when the run has cost what it may cost: there is nothing to wait for any more."""
         self._is_due = False
         """Free slots are handed out as soon as everybody who is at work has gone on."""
 
@@ -170,20 +170,21 @@ class Limits:
             await self._wait_for_rates(gate, stop or self.stop)
 
     def share_cost(self, tally: Tally, budget: float) -> None:
-        """Count what other workers spend of a budget, too; here there are none."""
+        """Wait for no rate any more when the budget is spent; what other workers spend of it counts, but here there are none."""
+        self._is_spent = lambda: tally.cost >= budget
+        tally.on_paid = self._look_at_cost
+        self._look_at_cost()
+
+    def _look_at_cost(self) -> None:
+        if self._is_spent():
+            self._spent.set()
 
     def look_again(self) -> None:
         """Those who wait for a slot have been stopped: here they get one soon, and then see it."""
 
     async def pause(self, seconds: float, gates: Iterable[Gate], *, stop: asyncio.Event | None = None) -> None:
-        """Wait without a slot; a stop ends the wait, and so does the end of all calls to a provider that is waited for."""
-        ends = [stop or self.stop, *(gate.lane.refused for gate in gates)]
-        waits = [asyncio.ensure_future(end.wait()) for end in dict.fromkeys(ends)]
-        try:
-            await asyncio.wait(waits, timeout=max(seconds, 0.0), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+        """Wait without a slot; a stop ends the wait, and so does the end of the money or of all calls to a provider."""
+        await _wait(seconds, [stop or self.stop, self._spent, *(gate.lane.refused for gate in gates)])
 
     async def _queue(self, gate: Gate) -> None:
         slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -203,17 +204,23 @@ class Limits:
             self.leave(gate)
             raise
         try:
-            while not stop.is_set() and (wait := gate.wait(self._clock())) > 0:
+            while not stop.is_set() and not self._is_vain(gate):
+                wait = gate.wait(self._clock())
+                if wait <= 0:
+                    gate.charge(self._clock())
+                    return
                 await self._pace(gate, wait, stop=stop)
-            gate.charge(self._clock())
         finally:
             gate.turn.release()
 
+    def _is_vain(self, gate: Gate) -> bool:
+        """True when the caller will be refused, so that there is nothing to wait for."""
+        return gate.lane.broken is not None or self._is_spent()
+
     async def _pace(self, gate: Gate, seconds: float, *, stop: asyncio.Event) -> None:
+        """Wait with a slot, unless there is nothing to wait for any more."""
         try:
-            await asyncio.wait_for(stop.wait(), seconds)
-        except TimeoutError:
-            return
+            await _wait(seconds, [stop, self._spent, gate.lane.refused])
         except asyncio.CancelledError:
             self.leave(gate)
             raise
@@ -244,3 +251,13 @@ class Limits:
         self._free -= 1
         gate.lane.in_flight += 1
         gate.stage.in_flight += 1
+
+
+async def _wait(seconds: float, ends: Iterable[asyncio.Event]) -> None:
+    """Wait so long, or until one of these is set."""
+    waits = [asyncio.ensure_future(end.wait()) for end in dict.fromkeys(ends)]
+    try:
+        await asyncio.wait(waits, timeout=max(seconds, 0.0), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
