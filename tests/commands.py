@@ -6,7 +6,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from assay.surfaces.cli.main import program
+from assay.surfaces.cli.program import program
 from assay.testing import example_dataset
 
 

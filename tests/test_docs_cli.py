@@ -8,7 +8,7 @@ import pytest
 from assay import ValidationConfig
 from assay.core.contract import CONTRACTS
 from assay.surfaces.cli import convert, validate
-from assay.surfaces.reporters import FORMATS
+from assay.surfaces.reporters.formats import FORMATS
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 

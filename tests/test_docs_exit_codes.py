@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.main import COMMANDS, program
+from assay.surfaces.cli.program import COMMANDS, program
 
 PAGE = (Path(__file__).parent.parent / "docs" / "reference" / "exit-codes.md").read_text(encoding="utf-8")
 NAMES = {name: value for name, value in vars(exits).items() if name.isupper() and type(value) is int and name != "MAX_PROBLEMS"}

@@ -7,7 +7,7 @@ import click
 import pytest
 import yaml
 
-from assay.surfaces.cli.main import program
+from assay.surfaces.cli.program import program
 
 FOLDER = Path(__file__).parent.parent / "examples" / "deploy"
 COMPOSE = yaml.safe_load((FOLDER / "compose.yaml").read_text(encoding="utf-8"))

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
+from assay.testing import StubProvider
+
 ROOT = Path(__file__).parent.parent
 GOOD = (
     "examples/batch_v1/support-answers.json",
@@ -89,6 +91,36 @@ HEAVY = {
     "email",
     "typing_extensions",
 }
+UNUSED_IN_A_RUN = {
+    "assay.datasets.converters",
+    "assay.engine.looking.opened",
+    "assay.engine.planning.pairs",
+    "assay.engine.rescore",
+    "assay.engine.running.batches",
+    "assay.models.anthropic",
+    "assay.models.batching",
+    "assay.models.replay",
+    "assay.models.scripted",
+    "assay.store.postgres",
+    "assay.store.record_index",
+    "assay.surfaces.cli.run_reports",
+    "assay.surfaces.reporters.run_plan",
+    "assay.surfaces.reporters.run_text",
+    "assay.surfaces.reporters.text",
+    "email",
+    "html",
+    "http",
+    "importlib.metadata",
+    "multiprocessing",
+    "numpy.ma",
+    "numpy.random",
+    "obstore",
+    "rich",
+    "unittest",
+    "urllib.request",
+    "yaml",
+}
+"""What a run takes time to load and does not need, when it asks one provider over HTTP and tells its end as JSON."""
 
 LOUD = {
     "assay/__init__.py": (
@@ -210,3 +242,15 @@ def test_a_run_over_recorded_replies_connects_to_nobody(tmp_path: Path) -> None:
     reached = {event.name for event in seen.named(*REACHES_OUT, *STARTS_PROGRAMS)}
     # The event loop wakes itself up through a pair of sockets, and a run notes on which machine it is.
     assert reached == {"socket.__new__", "socket.gethostname"}
+
+
+def test_a_run_over_http_loads_nothing_that_it_does_not_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = str(ROOT / "examples/batch_v1/support-answers.json")
+    command = ("command", "run", answers, "--model", "openai/candidate", "--judge", "openai/judge", "--json")
+    said = {"candidate": "The warranty is two years.", "judge": '{"score": 4, "justification": "So says the reference."}'}
+    with StubProvider(lambda request: said[request.body["model"]]) as provider:
+        monkeypatch.setenv("OPENAI_BASE_URL", provider.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody-needs-it")
+        modules = watch(tmp_path / "report.json", *command, folder=tmp_path).modules
+    assert {"assay.models.openai_chat", "assay.metrics.summary", "numpy"} <= modules
+    assert UNUSED_IN_A_RUN & modules == set()

@@ -20,7 +20,7 @@ from assay.engine.places.folders import RunFolders
 from assay.engine.running.run import seal
 from assay.engine.running.surroundings import Surroundings
 from assay.store.ledgers import point_to
-from assay.surfaces.cli.main import program
+from assay.surfaces.cli.program import program
 from tests.crash.check import problems_of, stable_artifacts
 from tests.crash.job import Job, steady, write_job
 from tests.crash.provider import CountingProvider

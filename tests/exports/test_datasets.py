@@ -12,7 +12,7 @@ import assay
 from assay import api
 from assay.core.case import Case
 from assay.core.contract import CONTRACTS
-from assay.surfaces.cli.main import program
+from assay.surfaces.cli.program import program
 from assay.testing import example_dataset
 
 parquet = pytest.importorskip("pyarrow.parquet")

@@ -174,6 +174,14 @@ def test_columns_may_be_filled_record_by_record() -> None:
     assert summarize(columns) == summarize(MIXED)
 
 
+def test_what_only_a_late_record_knows_is_unknown_of_all_before_and_after() -> None:
+    known = graded(5, cost=0.5, judge_latency_ms=7.0, cluster="c")
+    summary = summarize([*[graded(4)] * 700, known, *[without_score("timeout", error_code="timeout")] * 300])
+    assert summary["cost_usd"] == {"sum": 0.5, "mean": 0.5, "n_known": 1, "n_unknown": 1000}
+    assert (summary["latency_ms"]["judge"]["n"], summary["errors"]) == (1, {"timeout": 300})
+    assert (summary["n_scored"], summary["pass_rate_cluster_interval"]["n"]) == (701, 701)
+
+
 def test_clusters_widen_the_interval_when_their_records_agree() -> None:
     facts = [graded(5 if number % 10 < 5 else 1, cluster=str(number % 10)) for number in range(200)]
     summary = summarize(facts)

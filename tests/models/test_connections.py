@@ -279,7 +279,7 @@ def test_a_provider_that_ends_a_connection_before_the_request_is_no_answer_at_on
         connection = await Dialer(urlsplit(f"http://127.0.0.1:{port}"), None).connect()
         for _ in takewhile(lambda _: connection.is_reusable, range(1000)):
             await asyncio.sleep(0.01)
-        await connection.exchange(b"GET / HTTP/1.1\r\n\r\n", seconds=600)
+        await connection.exchange(b"GET / HTTP/1.1\r\n\r\n")
 
     with server(lambda connection: connection.sendall(said)) as port, pytest.raises(Broken, match="before the request was sent"):
         asyncio.run(asyncio.wait_for(asked(port), 60))

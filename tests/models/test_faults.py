@@ -106,7 +106,10 @@ def test_a_fault_is_classed_by_what_can_be_done_about_it(fault: str) -> None:
 def test_a_closed_port_is_a_service_that_is_unavailable() -> None:
     with faulty_provider(send(OK)) as url:
         pass
-    assert class_of(plan_of(provider_of("openai", url))) == "service_unavailable"
+    plan = plan_of(provider_of("openai", url))
+    assert class_of(plan) == "service_unavailable"
+    with pytest.raises(ModelFailure, match=r"cannot be reached at 127\.0\.0\.1: Connection refused"):
+        reply_to(plan)
 
 
 @pytest.mark.parametrize("awkward", [rb'"a\ud800b"', rb'"a\u0000b"'])

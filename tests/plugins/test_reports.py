@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 import assay
-from assay.surfaces.cli.main import program
+from assay.surfaces.cli.program import program
 from assay.surfaces.python.cards import run_cards
 from tests.plugins.datasets import predictions, run_words, words
 

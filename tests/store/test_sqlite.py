@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from assay.core.ask import Reply
 from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
 from assay.store.ledger import SHARD_SIZE, Entry
 from assay.store.sqlite import FORMAT, create_ledger, open_ledger
@@ -130,3 +131,15 @@ def test_an_append_on_a_full_disk_is_all_or_nothing(tmp_path: Path) -> None:
 def test_a_full_disk_changes_nothing_and_the_same_call_works_later(tmp_path: Path) -> None:
     new_ledger(tmp_path).close()
     assert run_python(FULL_DISK, str(tmp_path / "ledger.sqlite")).splitlines() == ["{'open': 3} 0 True", "20000"]
+
+
+@pytest.mark.parametrize(("length", "statements"), [(10, 1), (1 << 20, 3)], ids=["short", "long"])
+def test_short_results_are_inserted_together_and_long_ones_a_few_at_a_time(tmp_path: Path, length: int, statements: int) -> None:
+    ledger = new_ledger(tmp_path)
+    claim = ledger.claim(0, owner="w")
+    said: list[str] = []
+    ledger.database.set_trace_callback(said.append)
+    tried = attempt(reply=Reply(text="x" * length))
+    ledger.append(claim, [Entry(position, (tried,), None) for position in range(3)])
+    assert sum(statement.startswith("INSERT INTO attempt") for statement in said) == statements
+    assert [len(record.attempts) for record in ledger.open_records(0)] == [1, 1, 1]

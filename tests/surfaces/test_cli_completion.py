@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 from assay import api
-from assay.models.scripted import scripted_problems
+from assay.models.scripted import model_problems
 from assay.surfaces.cli.completion import BASH, SHELLS
 from assay.surfaces.cli.completions import ALWAYS
-from assay.surfaces.cli.main import program
+from assay.surfaces.cli.program import program
 from assay.testing import example_dataset
 from tests.engine.run_settings import mcq_row, write_rows
 
@@ -162,7 +162,7 @@ def test_the_script_of_a_shell_is_printed(shell: str) -> None:
 def test_suggested_models_exist() -> None:
     scripted = [name.removeprefix("scripted/") for name in ALWAYS if name.startswith("scripted/")]
     assert len(scripted) > 5
-    assert [problem for name in scripted for problem in scripted_problems(name)] == []
+    assert [problem for name in scripted for problem in model_problems(name)] == []
 
 
 @pytest.mark.parametrize("words", ["assay ", "assay show ", "assay gate ", "assay run x --model "])

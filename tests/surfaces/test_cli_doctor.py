@@ -17,7 +17,7 @@ from assay.core.plan import ProviderPlan
 from assay.engine.planning.doctor import examine_clock, examine_extras, examine_handles, examine_proxies
 from assay.models.reaching import ask_for_models
 from assay.store.place import examine_place, file_system
-from assay.surfaces.cli.main import program
+from assay.surfaces.cli.program import program
 from assay.surfaces.reporters.doctor import doctor_text
 from assay.surfaces.reporters.settings import Settings
 from tests.models.faulty_provider import faulty_provider, http, send, send_and_hang

@@ -12,7 +12,7 @@ import pytest
 
 from assay.core.errors import UsageProblem
 from assay.surfaces.cli.exits import Boundary
-from assay.surfaces.cli.main import COMMANDS
+from assay.surfaces.cli.program import COMMANDS
 from tests.commands import assay
 
 ASSAY = [sys.executable, "-m", "assay"]
@@ -166,3 +166,12 @@ def test_an_ascii_terminal_gets_question_marks_instead_of_a_crash() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     run = subprocess.run([*ASSAY, "validate", "a.json"], capture_output=True, env=environment, check=False)
     assert (run.returncode, run.stdout.splitlines()[0]) == (0, b"a.json ? conversation_v1 ? accepted ? 1 turn")
+
+
+def test_a_process_that_has_temporal_ends_with_its_own_code_and_says_everything() -> None:
+    pytest.importorskip("temporalio")
+    program = "import atexit, sys, temporalio; from assay.surfaces.cli.main import main; atexit.register(print, 'bye'); main()"
+    ended = subprocess.run([sys.executable, "-c", program, "show", "--nothing"], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stdout == "bye\n"
+    assert "--nothing" in ended.stderr

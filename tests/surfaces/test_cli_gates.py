@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from assay.surfaces.cli.main import program
+from assay.surfaces.cli.program import program
 from tests.engine.graded_runs import graded, passing, question
 
 ROWS = [question(f"q{number}") for number in range(30)]

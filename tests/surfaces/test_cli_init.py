@@ -13,7 +13,7 @@ import assay
 from assay import api
 from assay.core.contract import CONTRACTS
 from assay.surfaces.cli.init import RUN_FILE
-from assay.surfaces.cli.main import program
+from assay.surfaces.cli.program import program
 from tests.surfaces.test_cli_completion import read_until
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from assay.surfaces.cli.main import program
+from assay.surfaces.cli.program import program
 
 HEAD = {"schema_version": "legal_eval_v1", "dataset": "probes", "task_type": "rubric_qa"}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
-from assay.surfaces.cli.main import COMMANDS, program
+from assay.surfaces.cli.program import COMMANDS, program
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "reference" / "run.md").read_text(encoding="utf-8")
 RUN_COMMANDS = [name for name in COMMANDS if name not in ("validate", "convert")]

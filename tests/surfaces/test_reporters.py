@@ -10,7 +10,8 @@ from rich.cells import cell_len
 
 from assay.core.issue import CODES, Issue
 from assay.core.report import Counts, Report
-from assay.surfaces.reporters import FORMATS, Settings
+from assay.surfaces.reporters.formats import FORMATS
+from assay.surfaces.reporters.settings import Settings
 from assay.surfaces.reporters.wording import SUGGESTIONS
 from tests.surfaces.conftest import Snapshot
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from prometheus_client.parser import text_string_to_metric_families
 
 from assay import api
-from assay.surfaces.cli.main import program
+from assay.surfaces.cli.program import program
 from assay.surfaces.telemetry.figures import MOST, OTHER, Figures
 from assay.surfaces.telemetry.json_log import RunLog, log_to, stop_logging
 from assay.testing import example_dataset

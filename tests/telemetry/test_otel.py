@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from assay.surfaces.cli.main import program
+from assay.surfaces.cli.program import program
 from assay.surfaces.telemetry import conventions
 from assay.surfaces.telemetry.outbox import BATCH, Outbox
 from assay.testing import example_dataset

@@ -23,6 +23,19 @@ if TYPE_CHECKING:
     from assay.api.estimates import CostEstimate, ModelEstimate, estimate_cost
     from assay.api.gates import Baseline, Demand, RunTrend, Verdict, audit, gate, list_baselines, note_audit, set_baseline, trend
     from assay.api.imports import DatasetRows, Imported, ImportFormat, Importing, ImportReport, import_files, import_runs
+    from assay.api.kept_runs import (
+        Purged,
+        Run,
+        fetch,
+        list_runs,
+        open_run,
+        publish,
+        purge,
+        removed,
+        replay,
+        rescore,
+        verify,
+    )
     from assay.api.plugins import PluginListing, list_plugins
     from assay.api.probes import KeptCard, KeptCards, ProbeRequest, keep_card, kept_cards, probe
     from assay.api.rankings import PlannedComparison, RankRequest, plan_rank, rank
@@ -49,31 +62,20 @@ if TYPE_CHECKING:
         Placement,
         PlannedRuns,
         PlanProblems,
-        Purged,
         RecordSeen,
-        Run,
         RunRequest,
         ScoreSeen,
         Snapshot,
         cancel,
         check,
-        fetch,
         is_run_file,
         list_records,
-        list_runs,
         model_problem,
-        open_run,
         plan_runs,
-        publish,
-        purge,
-        removed,
-        replay,
-        rescore,
         resume,
         retry,
         run,
         run_async,
-        verify,
     )
     from assay.api.submissions import (
         MOST_ERRORS,
@@ -155,6 +157,8 @@ _HOMES = {
     **dict.fromkeys(("convert", "convert_benchmark", "convert_contract"), "conversion"),
     **dict.fromkeys(("DatasetRows", "ImportFormat", "ImportReport", "Imported", "Importing"), "imports"),
     **dict.fromkeys(("import_files", "import_runs"), "imports"),
+    **dict.fromkeys(("Purged", "Run", "fetch", "list_runs", "open_run", "publish"), "kept_runs"),
+    **dict.fromkeys(("purge", "removed", "replay", "rescore", "verify"), "kept_runs"),
     "work": "workers",
 }
 """Names that are not in `runs`."""

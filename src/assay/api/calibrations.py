@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from assay.api.runs import RUNS_DIR, sealed_folder
+from assay.api.kept_runs import sealed_folder
 from assay.core.errors import UsageProblem
 from assay.engine.judging.calibration import Calibration
 from assay.engine.judging.calibration import calibrate as calibrate_run
@@ -17,6 +17,7 @@ from assay.engine.judging.labelling import LabelSample, draw_sample, sample_line
 from assay.engine.judging.labels import read_labels
 from assay.engine.looking.found import row_at
 from assay.engine.looking.opened import Run
+from assay.engine.places.folders import RUNS_DIR
 from assay.store.folder import RunFolder, open_run_folder
 
 __all__ = [

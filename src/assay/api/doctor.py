@@ -4,9 +4,10 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from assay.api.runs import RUNS_DIR, plan_runs
+from assay.api.runs import plan_runs
 from assay.core.doctor import Check
 from assay.core.plan import Plan
+from assay.engine.places.folders import RUNS_DIR
 from assay.engine.planning.doctor import examine
 from assay.engine.planning.request import PlanProblems, RunRequest
 

@@ -35,6 +35,11 @@ class Ruling(msgspec.Struct, frozen=True, kw_only=True):
     decision: Decision
 
     @property
+    def is_lone(self) -> bool:
+        """True when one judge was asked and has voted, so that there was nothing to decide."""
+        return len(self.votes) == 1 and not self.decision.missing
+
+    @property
     def is_split(self) -> bool:
         """True when not all judges say the same."""
         return len(self.votes) > 1 and len({vote.value for vote in self.votes}) > 1
@@ -51,7 +56,7 @@ def ask_judges(questions: tuple[Question, ...], settings: GradingSettings, *, an
     escalates = panel.escalate and len(judges) > 1
     # The others can decide without one of them only where the run says how many are enough.
     manner = Manner(is_panel=len(judges) > 1, may_fail=panel.quorum is not None and panel.quorum < len(judges))
-    alone = msgspec.structs.replace(manner, is_confident=escalates)
+    alone = msgspec.structs.replace(manner, is_confident=True) if escalates else manner
     asked = judges[:1] if escalates else judges
     benches = [[JudgeCall(question, judge, answer=answer, manner=alone) for judge in asked] for question in questions]
     yield from _hear_all([call for bench in benches for call in bench])
@@ -178,6 +183,11 @@ def normalized(value: float, *, scale: str) -> float:
 def panel_flags(rulings: tuple[Ruling, ...]) -> tuple[str, ...]:
     """What happened on the way to the rulings, each thing once."""
     raised = [flag for ruling in rulings for vote in ruling.votes for flag in vote.flags]
+    decided = [ruling for ruling in rulings if not ruling.is_lone]
+    return tuple(dict.fromkeys(raised + _marks(decided) if decided else raised))
+
+
+def _marks(rulings: Sequence[Ruling]) -> list[str]:
     decisions = [ruling.decision for ruling in rulings]
     marked = {
         DISAGREE: any(ruling.is_split for ruling in rulings),
@@ -185,7 +195,7 @@ def panel_flags(rulings: tuple[Ruling, ...]) -> tuple[str, ...]:
         ESCALATED: any(decision.is_escalated for decision in decisions),
         VOTE_LOST: any(decision.missing for decision in decisions),
     }
-    return tuple(dict.fromkeys((*raised, *(flag for flag, is_raised in marked.items() if is_raised))))
+    return [flag for flag, is_raised in marked.items() if is_raised]
 
 
 def panel_decisions(rulings: tuple[Ruling, ...]) -> tuple[Decision, ...]:

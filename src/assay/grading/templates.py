@@ -74,8 +74,9 @@ def texts_sha256(template_ids: tuple[str, ...]) -> str:
 
 def fill(text: str, slots: dict[str, str]) -> str:
     """The text with its slots filled; what looks like a slot inside a filling stays as it is."""
-    pieces = _pieces(text)
-    return "".join(slots[piece] if number % 2 else piece for number, piece in enumerate(pieces))
+    pieces = [*_pieces(text)]
+    pieces[1::2] = [slots[name] for name in pieces[1::2]]
+    return "".join(pieces)
 
 
 @lru_cache(maxsize=256)

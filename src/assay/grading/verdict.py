@@ -168,20 +168,21 @@ def _numbered(items: Any, count: int) -> list[dict[str, Any]]:
 
 def _verdict(found: dict[str, Any], shape: Shape, *, label: FailureLabel) -> Verdict | Refusal:
     value = _scaled(found.get(shape.value), shape)
-    reason = found.get(shape.reason)
+    said = found.get(shape.reason)
+    reason = said.strip() if isinstance(said, str) else ""
     if value is None:
         return Refusal(f'"{shape.value}" must be {shape.wanted}')
-    if not isinstance(reason, str) or not reason.strip():
+    if not reason:
         return Refusal(f'"{shape.reason}" must be a text of one or two sentences')
-    if any(name.casefold() == shape.value and name != shape.value for name in found):
+    if [name for name in found if name != shape.value and name.casefold() == shape.value]:
         return Refusal("a member of the object is there twice")
-    kept = storable(reason.strip())
+    kept = storable(reason)
     return Verdict(
         value=value,
         reason=kept,
         label=label,
         confidence=_confidence(found.get(CONFIDENCE)),
-        flags=() if kept == reason.strip() else (REPLACED,),
+        flags=() if kept == reason else (REPLACED,),
     )
 
 

@@ -2,7 +2,8 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import TypeVar
 
 import msgspec
@@ -11,6 +12,8 @@ STATUSES = ("evaluated", "invalid_record", "timeout", "evaluation_error", "cance
 """Record statuses as artifacts name them."""
 LATENCIES = ("model", "judge", "end_to_end")
 AMOUNTS = ("input_tokens", "output_tokens", "total_tokens", "cached_tokens", "judge_tokens", "cost")
+_MEASURES = ("latency_ms", "judge_latency_ms", "total_latency_ms", *AMOUNTS)
+"""Members of a record's facts, in the order of the latencies and amounts."""
 _STATUS_CODES = {status: code for code, status in enumerate(STATUSES)}
 _CALLED = frozenset({"evaluated", "timeout", "evaluation_error"})
 UNKNOWN = float("nan")
@@ -21,7 +24,8 @@ NO_WORD = -1
 Value = str | None
 Number = TypeVar("Number", int, float)
 _NO_VALUE: tuple[Value, ...] = (None,)
-_NO_AMOUNTS = (None,) * len(AMOUNTS)
+_GROUP = 256
+"""Records that wait for their turn: to fill the columns one after the other costs half of a look at all columns for each record."""
 
 
 class RecordFacts(msgspec.Struct, frozen=True):
@@ -71,7 +75,8 @@ class RecordFacts(msgspec.Struct, frozen=True):
 class Columns:
     """The records of a run as arrays of numbers, in the order in which they came: 30 to 100 bytes each, and 4 for each slice.
 
-    A column of what most runs do not know ends with the last known value, and is empty where there is none.
+    A column of what most runs do not know ends with the last records of which it is known, and is empty where there are none.
+    Records wait for their turn: what the columns tell is only complete after `pad`.
     """
 
     def __init__(self) -> None:
@@ -87,8 +92,8 @@ class Columns:
         """Which record an answer is to, where records were asked several times."""
         self.latencies = {name: array("d") for name in LATENCIES}
         self.amounts = {name: array("d") for name in AMOUNTS}
-        self._latencies = tuple(self.latencies.values())
-        self._amounts = tuple(self.amounts.values())
+        measures = (*self.latencies.values(), *self.amounts.values())
+        self._measures = tuple(zip(measures, map(attrgetter, _MEASURES), strict=True))
         self.is_called = array("b")
         self.profile_score = array("d")
         self.profile_unscored = array("i")
@@ -105,59 +110,53 @@ class Columns:
         self.flags: Counter[str] = Counter()
         self.members: dict[str, dict[Value, array[int]]] = {}
         """Row numbers by slice and value; None is the slice of those without a value."""
+        self._waiting: list[RecordFacts] = []
 
     def __len__(self) -> int:
-        return len(self.status)
+        return len(self.status) + len(self._waiting)
 
     def append(self, facts: RecordFacts) -> None:
         """Add one record."""
+        self._waiting.append(facts)
+        if len(self._waiting) == _GROUP:
+            self._fill()
+
+    def _fill(self) -> None:
+        """Put the waiting records into the columns."""
+        facts, self._waiting = self._waiting, []
         row = len(self.status)
-        is_scored = facts.status == "evaluated" and facts.score is not None
-        self.status.append(_STATUS_CODES[facts.status])
-        self.passed.append(-1 if facts.passed is None or not is_scored else facts.passed)
-        self.score.append(UNKNOWN if facts.score is None or not is_scored else facts.score)
-        self.raw_score.append(UNKNOWN if facts.raw_score is None or not is_scored else facts.raw_score)
-        self.scale.append(self._code("scale", facts.scale) if is_scored else NO_WORD)
-        # Most records have none, and a call for each column is what adding a record would cost.
-        self.label.append(self._code("label", facts.label) if facts.label else NO_WORD)
-        if facts.error_code:
-            _put(self.error, row, self._code("error", facts.error_code), unknown=NO_WORD)
-        if facts.cluster:
-            _put(self.cluster, row, self._code("cluster", facts.cluster), unknown=NO_WORD)
-        if facts.profile_score is not None or facts.profile_unscored:
-            self._append_profile(row, facts)
-        if facts.is_repeated:
-            _put(self.record, row, self._code("record", facts.record_id), unknown=NO_WORD)
-        self._append_measures(row, facts)
-        for flag in facts.flags:
-            self.flags[flag] += 1
-        for name, values in facts.slices.items():
-            self._join(name, values, row=row)
+        scored = [each if each.status == "evaluated" and each.score is not None else _UNSCORED for each in facts]
+        self.status.extend([_STATUS_CODES[each.status] for each in facts])
+        self.passed.extend([-1 if each.passed is None else each.passed for each in scored])
+        self.score.extend([UNKNOWN if each.score is None else each.score for each in scored])
+        self.raw_score.extend([UNKNOWN if each.raw_score is None else each.raw_score for each in scored])
+        self.scale.extend(self._codes("scale", [each.scale for each in scored]))
+        self.label.extend(self._codes("label", [each.label for each in facts]))
+        self.is_called.extend([each.status in _CALLED or _has_amounts(each) for each in facts])
+        self._put_words(self.error, row, "error", [each.error_code for each in facts])
+        self._put_words(self.cluster, row, "cluster", [each.cluster for each in facts])
+        self._put_words(self.profile_unscored, row, "profile_unscored", [each.profile_unscored for each in facts])
+        self._put_words(self.record, row, "record", [each.record_id if each.is_repeated else "" for each in facts])
+        _put(self.profile_score, row, [each.profile_score for each in facts])
+        _put(self.profile_worst, row, [each.profile_worst for each in facts])
+        _put(self.profile_best, row, [each.profile_best for each in facts])
+        for column, measure in self._measures:
+            _put(column, row, list(map(measure, facts)))
+        for number, each in enumerate(facts, row):
+            if each.flags:
+                self.flags.update(each.flags)
+            for name, values in each.slices.items():
+                self._join(name, values, row=number)
 
-    def _code(self, name: str, word: str) -> int:
-        """A number for a word."""
+    def _codes(self, name: str, words: Iterable[str]) -> list[int]:
+        """A number for each word."""
         codes = self.names[name]
-        return codes.setdefault(word, len(codes)) if word else NO_WORD
+        return [codes.setdefault(word, len(codes)) if word else NO_WORD for word in words]
 
-    def _append_profile(self, row: int, facts: RecordFacts) -> None:
-        if facts.profile_score is not None:
-            _put(self.profile_score, row, facts.profile_score, unknown=UNKNOWN)
-        if facts.profile_unscored:
-            _put(self.profile_unscored, row, self._code("profile_unscored", facts.profile_unscored), unknown=NO_WORD)
-        if facts.profile_worst is not None and facts.profile_best is not None:
-            _put(self.profile_worst, row, facts.profile_worst, unknown=UNKNOWN)
-            _put(self.profile_best, row, facts.profile_best, unknown=UNKNOWN)
-
-    def _append_measures(self, row: int, facts: RecordFacts) -> None:
-        for column, value in zip(self._latencies, (facts.latency_ms, facts.judge_latency_ms, facts.total_latency_ms), strict=True):
-            if value is not None:
-                _put(column, row, value, unknown=UNKNOWN)
-        tokens = (facts.input_tokens, facts.output_tokens, facts.total_tokens, facts.cached_tokens, facts.judge_tokens)
-        amounts = (*tokens, facts.cost)
-        for column, amount in zip(self._amounts, amounts, strict=True):
-            if amount is not None:
-                _put(column, row, amount, unknown=UNKNOWN)
-        self.is_called.append(facts.status in _CALLED or amounts != _NO_AMOUNTS)
+    def _put_words(self, column: "array[int]", row: int, name: str, words: Sequence[str]) -> None:
+        if any(words):
+            _pad(column, row, unknown=NO_WORD)
+            column.extend(self._codes(name, words))
 
     def _join(self, name: str, values: tuple[str, ...], *, row: int) -> None:
         groups = self.members.get(name)
@@ -171,19 +170,30 @@ class Columns:
             group.append(row)
 
     def pad(self) -> None:
-        """Make every column that has a known value as long as there are records."""
+        """Put every record into the columns, and make every column that has a known value as long as there are records."""
+        if self._waiting:
+            self._fill()
         for column in (self.error, self.cluster, self.record, self.profile_unscored):
             if column:
                 _pad(column, len(self), unknown=NO_WORD)
-        for measures in (*self._latencies, *self._amounts, self.profile_score, self.profile_worst, self.profile_best):
-            if measures:
-                _pad(measures, len(self), unknown=UNKNOWN)
+        measures = (column for column, _ in self._measures)
+        for numbers in (*measures, self.profile_score, self.profile_worst, self.profile_best):
+            if numbers:
+                _pad(numbers, len(self), unknown=UNKNOWN)
 
 
-def _put(column: "array[Number]", row: int, value: Number, *, unknown: Number) -> None:
-    if len(column) < row:
-        _pad(column, row, unknown=unknown)
-    column.append(value)
+_UNSCORED = RecordFacts(position=NO_WORD, status="")
+"""Stands for a record without a score in the columns that tell of scores."""
+
+
+def _has_amounts(facts: RecordFacts) -> bool:
+    return any(getattr(facts, name) is not None for name in AMOUNTS)
+
+
+def _put(column: "array[float]", row: int, values: Sequence[float | None]) -> None:
+    if values.count(None) < len(values):
+        _pad(column, row, unknown=UNKNOWN)
+        column.extend([UNKNOWN if value is None else value for value in values])
 
 
 def _pad(column: "array[Number]", length: int, *, unknown: Number) -> None:

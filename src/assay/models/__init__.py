@@ -14,8 +14,6 @@ from assay.models.address import messages_sha256, request_sha256
 from assay.models.endpoint import endpoint_problems, key_problems, open_socket, resolve_endpoint
 from assay.models.opening import Maker, Model, Opening, ProviderModule
 from assay.models.prices import has_price, is_paid
-from assay.models.replay import replay_problems
-from assay.models.scripted import scripted_problems
 
 __all__ = [
     "Model",
@@ -23,14 +21,15 @@ __all__ = [
     "check_models",
     "load_provider",
     "messages_sha256",
+    "model_problems",
     "open_models",
     "request_sha256",
     "unreachable_hosts",
 ]
 
 NO_FUNCTIONS: Mapping[str, Callable[..., Any]] = {}
-_MODEL_CHECKS: dict[ProviderKind, Callable[[str], list[str]]] = {"replay": replay_problems, "scripted": scripted_problems}
-"""Kinds whose models are known without a call."""
+_KNOWN: tuple[ProviderKind, ...] = ("replay", "scripted")
+"""Kinds whose models are known without a call: their modules have a `model_problems`."""
 PRICES_HINT = "the price list comes with: pip install 'assay[prices]'; a server or a function of your own has no listed price"
 
 
@@ -67,7 +66,7 @@ def check_models(plan: Plan, *, environ: Mapping[str, str]) -> list[str]:
             continue
         provider = providers[model.provider]
         problems.update(dict.fromkeys(_provider_problems(provider, environ)))
-        problems.update(dict.fromkeys(_model_problems(provider, model)))
+        problems.update(dict.fromkeys(model_problems(provider.kind, model.model)))
     return [*problems, *_batch_problems(plan, providers), *_price_problems(plan, environ)]
 
 
@@ -138,6 +137,9 @@ def _provider_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> li
     return endpoint_problems(provider, environ) if row.vendor else key_problems(provider, environ)
 
 
-def _model_problems(provider: ProviderPlan, model: ModelPlan) -> list[str]:
-    check = _MODEL_CHECKS.get(provider.kind)
-    return check(model.model) if check else []
+def model_problems(kind: ProviderKind, model: str) -> list[str]:
+    """Why a provider of that kind has no such model, one sentence each; empty where nobody knows without a call."""
+    if kind not in _KNOWN:
+        return []
+    problems: list[str] = import_module(f"assay.models.{PROVIDERS[kind].home}").model_problems(model)
+    return problems

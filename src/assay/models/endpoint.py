@@ -12,16 +12,17 @@ from assay.core.errors import UsageProblem
 from assay.core.plan import ProviderPlan
 from assay.core.provider import KEY_MARK, PROVIDERS, ProviderKind, Vendor
 from assay.core.secrets import header_secrets, login_secrets
+from assay.models.failures import reason_of
 from assay.models.proxies import proxy_of, proxy_secrets
 
 CONNECT_SECONDS = 10.0
 """How long a provider may take to accept a connection when it is only looked for."""
 
-_SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
+_SECRET_HEADER = r"(?i)auth|key|token|secret|cookie"
 _FRAMING_HEADERS = frozenset({"content-length", "transfer-encoding"})
 """Say where a request ends, which is not for a plan to say."""
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
+_HEADER_NAME = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
+_HEADER_VALUE = r"[\t\x20-\x7e\xa0-\xff]*"
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,7 +125,7 @@ async def open_socket(endpoint: Endpoint) -> str:
             f"the provider '{endpoint.provider}' did not accept a connection to {target.hostname}:{port} in {CONNECT_SECONDS:g} s"
         )
     except OSError as problem:
-        return f"the provider '{endpoint.provider}' cannot be reached at {target.hostname}:{port}: {problem.strerror or problem}"
+        return f"the provider '{endpoint.provider}' cannot be reached at {target.hostname}:{port}: {reason_of(problem)}"
     writer.transport.abort()
     return ""
 
@@ -169,7 +170,7 @@ def _header_value(value: str, environ: Mapping[str, str]) -> str:
 
 def _header_secrets(provider: ProviderPlan, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Of every value that is not in the plan, and of those whose name says that they are secret."""
-    named = [value for name, value in provider.headers.items() if value.startswith("$") or _SECRET_HEADER.search(name)]
+    named = [value for name, value in provider.headers.items() if value.startswith("$") or re.search(_SECRET_HEADER, name)]
     return tuple(secret for value in named for secret in header_secrets(_header_value(value, environ)))
 
 
@@ -210,7 +211,7 @@ def _header_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list
                 f"the environment variable {value[1:]} for the header {name!r} of provider '{provider.name}' is not set"
             )
         elif name.lower() in _FRAMING_HEADERS or not (
-            _HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(_header_value(value, environ))
+            re.fullmatch(_HEADER_NAME, name) and re.fullmatch(_HEADER_VALUE, _header_value(value, environ))
         ):
             problems.append(f"the header {name!r} of provider '{provider.name}' cannot be sent")
     return problems

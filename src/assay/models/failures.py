@@ -4,10 +4,13 @@ Codes that are tried again: timeout, rate_limited, service_unavailable, internal
 """
 
 import math
+import os
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from importlib import import_module
+from socket import gaierror
+from ssl import SSLError
 from typing import Any
 
 import msgspec
@@ -121,6 +124,13 @@ def exception_failure(problem: BaseException, *, provider: str) -> ModelFailure:
     return ModelFailure(code, shorten(f"'{provider}' gave no answer: {str(problem) or names[0]}"))
 
 
+def reason_of(problem: OSError) -> str:
+    """What the operating system says of a connection; asyncio says only to which address it was."""
+    if problem.errno and not isinstance(problem, gaierror | SSLError):
+        return os.strerror(problem.errno)
+    return problem.strerror or str(problem)
+
+
 def shorten(text: str) -> str:
     """The text as far as it is kept, in one line that every artifact can hold."""
     clean = _CONTROLS.sub("", " ".join(text.encode("utf-8", "replace").decode().replace("\x00", "\ufffd").split()))
@@ -150,7 +160,8 @@ def parse_retry_after(headers: Mapping[str, str]) -> float | None:
 
 def _seconds_until(date: str) -> float | None:
     try:
-        moment = parsedate_to_datetime(date)
+        # Loaded here: few failures tell a date, and it brings much of the reading of e-mail along.
+        moment: datetime = import_module("email.utils").parsedate_to_datetime(date)
     except (ValueError, OverflowError):
         return None
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -47,6 +47,7 @@ class HttpConnection(asyncio.Protocol):
         self.idle_since = 0.0
         self._loop = asyncio.get_running_loop()
         self._reply: asyncio.Future[HttpReply] | None = None
+        self._watched: select.poll | None = None
         self._parser = HttpResponseParser(self)
         # As lenient as browsers are with servers that end lines in their own way: an answer is paid for.
         self._parser.set_dangerous_leniencies(
@@ -54,31 +55,34 @@ class HttpConnection(asyncio.Protocol):
         )
         self._begin()
 
-    async def exchange(self, request: bytes, *, seconds: float) -> HttpReply:
-        """The reply to one request; raises Broken, or TimeoutError when it is not whole in time."""
+    async def exchange(self, request: bytes) -> HttpReply:
+        """The reply to one request; raises Broken, or TimeoutError when it expires before it is whole."""
         if self._transport.is_closing():
             # Between dialing and this call; nobody would ever wake the one who waits.
             raise Broken("service_unavailable", "the connection was closed before the request was sent")
         reply: asyncio.Future[HttpReply] = self._loop.create_future()
         self._reply = reply
-        timer = self._loop.call_later(seconds, self._expire)
         self._transport.write(request)
         try:
             return await reply
         finally:
-            timer.cancel()
             self._reply = None
             self.is_reusable = self.is_reusable and self._is_whole
             self._begin()
 
     def is_quiet(self) -> bool:
         """Nothing waits to be read, and nothing to be sent."""
-        number = self._transport.get_extra_info("socket").fileno()
+        number = self._number
         if not hasattr(select, "poll"):  # Windows, where `select` takes every number.
             return select.select([number], [number], [], 0) == ([], [number], [])
-        watched = select.poll()
-        watched.register(number, select.POLLIN | select.POLLOUT)
-        return watched.poll(0) == [(number, select.POLLOUT)]
+        if self._watched is None:
+            self._watched = select.poll()
+            self._watched.register(number, select.POLLIN | select.POLLOUT)
+        return self._watched.poll(0) == [(number, select.POLLOUT)]
+
+    def expire(self) -> None:
+        """The time for a whole reply is over."""
+        self._fail(TimeoutError())
 
     def close(self) -> None:
         """Close at once."""
@@ -97,6 +101,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is open."""
         self._transport = cast("asyncio.Transport", transport)
+        self._number = transport.get_extra_info("socket").fileno()
 
     def data_received(self, data: bytes) -> None:
         """Some bytes of a reply."""
@@ -184,9 +189,6 @@ class HttpConnection(asyncio.Protocol):
     def _succeed(self) -> None:
         if self._reply is not None and not self._reply.done():
             self._reply.set_result(HttpReply(self._status, self._headers, bytes(self._body)))
-
-    def _expire(self) -> None:
-        self._fail(TimeoutError())
 
     def _fail(self, problem: Exception) -> None:
         if self._reply is not None and not self._reply.done():

@@ -6,6 +6,7 @@ from typing import cast
 from urllib.parse import quote, urlsplit
 
 from assay.models.http_connection import HttpConnection, HttpReply
+from assay.models.http_deadlines import Deadlines
 from assay.models.http_dialing import Dialer, authority_of, proxy_authorization
 from assay.models.http_transfer import HttpTransfer
 
@@ -24,6 +25,7 @@ class HttpPool:
         self._dialer = Dialer(urlsplit(url), self._proxy)
         self._seconds = seconds
         self._idle: list[HttpConnection] = []
+        self._deadlines = Deadlines()
 
     def head(self, method: str, url: str, headers: Mapping[str, str]) -> bytes:
         """The beginning of a request to an address on this host; its length, an empty line and its body are still to come."""
@@ -49,9 +51,11 @@ class HttpPool:
         if connection is None:
             async with asyncio.timeout(self._seconds):
                 connection = await self._dialer.connect()
+        self._deadlines.set(connection, start + self._seconds)
         try:
-            return await connection.exchange(request, seconds=start + self._seconds - loop.time())
+            return await connection.exchange(request)
         finally:
+            self._deadlines.lift(connection)
             if connection.is_reusable:
                 connection.idle_since = loop.time()
                 self._idle.append(connection)
@@ -78,6 +82,7 @@ class HttpPool:
         """Close every connection that is not in use."""
         for connection in self._idle:
             connection.close()
+        self._deadlines.close()
         self._dialer.close()
         # The event loop closes them in its next round.
         await asyncio.sleep(0)

@@ -52,7 +52,7 @@ class HttpTransfer(HttpConnection):
     def _moved(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(self._seconds, self._expire)
+        self._timer = self._loop.call_later(self._seconds, self.expire)
 
     def pause_writing(self) -> None:
         """The other side takes no more for the moment."""

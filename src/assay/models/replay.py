@@ -58,7 +58,7 @@ async def open_provider(opening: Opening) -> AsyncIterator[Maker]:
     yield make
 
 
-def replay_problems(path: str) -> list[str]:
+def model_problems(path: str) -> list[str]:
     """Why a file of recorded replies cannot be used, one sentence each."""
     try:
         return list(read_recording(Path(path)).problems)

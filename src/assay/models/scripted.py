@@ -43,7 +43,7 @@ async def open_provider(opening: Opening) -> AsyncIterator[Maker]:  # noqa: ARG0
     yield lambda model: ScriptedModel(named_script(model.model), name=model.model)
 
 
-def scripted_problems(name: str) -> list[str]:
+def model_problems(name: str) -> list[str]:
     """Why there is no script of that name."""
     return [] if _NAME.fullmatch(name) else [_unknown(name)]
 

@@ -18,7 +18,16 @@ from assay.core.secrets import forms_of
 from assay.core.version import __version__
 from assay.models.decoding import Decoded, Undecodable, decode_body, decode_error
 from assay.models.endpoint import Endpoint
-from assay.models.failures import TOLD_HEADERS, Refusal, error_failure, exception_failure, request_id_of, shorten, status_failure
+from assay.models.failures import (
+    TOLD_HEADERS,
+    Refusal,
+    error_failure,
+    exception_failure,
+    reason_of,
+    request_id_of,
+    shorten,
+    status_failure,
+)
 from assay.models.http_connection import MAX_REPLY_BYTES, Broken, HttpReply
 from assay.models.http_pool import HttpPool
 
@@ -159,7 +168,7 @@ class Transport:
             )
         code = exception_failure(problem, provider=provider).code
         host = urlsplit(self.endpoint.proxy or self.endpoint.url).hostname
-        return ModelFailure(code, shorten(f"'{provider}' cannot be reached at {host}: {problem.strerror or problem}"))
+        return ModelFailure(code, shorten(f"'{provider}' cannot be reached at {host}: {reason_of(problem)}"))
 
     def _content(self, reply: HttpReply) -> bytes:
         """The body, unpacked and never more than MAX_REPLY_BYTES of it; raises ModelFailure."""

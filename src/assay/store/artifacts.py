@@ -62,16 +62,12 @@ class Writer:
 
     def line(self, text: bytes) -> None:
         """One line, without its newline and with no other."""
-        self._pieces += (text, b"\n")
-        self._lines += 1
-        self._waiting += len(text) + 1
-        if self._waiting >= _BUFFER:
-            self._flush()
+        self.write(text + b"\n", lines=1)
 
-    def write(self, text: bytes) -> None:
-        """Bytes as they are; raises StoreUnavailable when the disk does not take them."""
+    def write(self, text: bytes, *, lines: int | None = None) -> None:
+        """Bytes as they are, and how many newlines they have where that is known; raises StoreUnavailable when the disk refuses."""
         self._pieces.append(text)
-        self._lines += text.count(b"\n")
+        self._lines += text.count(b"\n") if lines is None else lines
         self._waiting += len(text)
         if self._waiting >= _BUFFER:
             self._flush()

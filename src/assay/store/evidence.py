@@ -1,6 +1,7 @@
 """Hashes that tie the records and attempts of a run together, so that no line can be changed, dropped or moved unseen."""
 
 import hashlib
+from binascii import hexlify
 from collections.abc import Iterable
 from typing import Any
 
@@ -25,8 +26,17 @@ class AttemptChain:
 
     def line(self, body: bytes) -> bytes:
         """The JSON object, which has members, with its link as one more; without a newline."""
-        self._link = hashlib.sha256(self._link + body).digest()
-        return b"".join((body[:-1], _CHAIN_OPENING, self._link.hex().encode(), b'"}'))
+        return self.lines((body,))[:-1]
+
+    def lines(self, bodies: Iterable[bytes]) -> bytes:
+        """JSON objects, each with its link and a newline."""
+        link = self._link
+        pieces: list[bytes] = []
+        for body in bodies:
+            link = hashlib.sha256(link + body).digest()
+            pieces += (body[:-1], _CHAIN_OPENING, hexlify(link), b'"}\n')
+        self._link = link
+        return b"".join(pieces)
 
     def follows(self, line: bytes) -> bool:
         """True when the line continues the chain."""

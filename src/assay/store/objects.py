@@ -25,11 +25,11 @@ WHOLE = 16 << 20
 """Bytes up to which a file is written in one request, which takes it into memory; larger ones go in parts."""
 _PARTS = 5_000
 """A store takes twice as many parts of one object."""
-_STEP = re.compile(r"[\w.+=@, -]+")
-_TOLD = re.compile(r"\b([A-Z]+) https?://.* in \S+?s\b.* - (?:Server returned non-2xx status code: )?([^<]*?)[: ]*(?:<|$)")
+_STEP = r"[\w.+=@, -]+"
+_TOLD = r"\b([A-Z]+) https?://.* in \S+?s\b.* - (?:Server returned non-2xx status code: )?([^<]*?)[: ]*(?:<|$)"
 """A method and what became of it, in what the library says of a failed request."""
-_CODE = re.compile(r"<Code>(\w+)</Code>")
-_REFUSED = re.compile(r"[A-Z]+: (?:(?:301|400|401|403|404|405)\b(?!.*RequestTimeout)|Received redirect)")
+_CODE = r"<Code>(\w+)</Code>"
+_REFUSED = r"[A-Z]+: (?:(?:301|400|401|403|404|405)\b(?!.*RequestTimeout)|Received redirect)"
 """A reason that does not pass by itself: no such bucket, wrong credentials, another region; a slow request is told as 400, too."""
 _RETRIES = {"max_retries": 5, "retry_timeout": timedelta(seconds=30)}
 """A store that is away for longer is told of: whoever waits for it can do something about it, and nothing is lost."""
@@ -49,7 +49,7 @@ def _checked(address: str) -> str:
         )
     # What a library would leave out, resolve or decode would put the run elsewhere than it is said to be.
     steps = parts.path.strip("/").split("/")
-    is_plain = not parts.fragment and all(_STEP.fullmatch(step) and step.strip(".") for step in steps)
+    is_plain = not parts.fragment and all(re.fullmatch(_STEP, step) and step.strip(".") for step in steps)
     if parts.scheme not in _VARIABLES or not parts.hostname or not is_plain:
         raise UsageProblem(
             f"'{address}' names no run in an object store",
@@ -119,7 +119,7 @@ class ObjectPlace:
         except (self._library.exceptions.BaseError, OSError) as problem:
             variables = _VARIABLES[self.shown.partition(":")[0]]
             reason = _reason(problem)
-            failure = StoreRefused if _REFUSED.match(reason) else StoreUnavailable
+            failure = StoreRefused if re.match(_REFUSED, reason) else StoreUnavailable
             raise failure(
                 f"cannot use {self.shown}: {reason}",
                 hint=f"check the address, the credentials and the endpoint ({variables}), then try again",
@@ -130,7 +130,7 @@ def _reason(problem: Exception) -> str:
     """What the store says, or what became of the request; the library tells the whole of it, which may be signed."""
     text = str(problem)
     first = text.split("\n", 1)[0]
-    told, code = _TOLD.search(first), _CODE.search(text)
+    told, code = re.search(_TOLD, first), re.search(_CODE, text)
     if told is None:
         return first.split("?", 1)[0]
     return f"{told[1]}: {told[2]}" + (f" ({code[1]})" if code else "")

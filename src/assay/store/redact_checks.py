@@ -13,26 +13,25 @@ QA29 RO24 RS22 SA24 SC31 SE24 SI19 SK24 SM27 ST25 SV28 TL23 TN24 TR26 UA29 VA22 
 """
 _IBAN_LENGTHS = {entry[:2]: int(entry[2:]) for entry in _IBANS.split()}
 # ISO/IEC 7812: Visa, Mastercard, American Express, Discover, JCB, Diners Club, UnionPay, Maestro.
-_CARD_ISSUERS = re.compile(
-    r"4|5[0-8]|2(?:22[1-9]|2[3-9]|[3-6]|7[01]|720)|3[47]|6(?:011|4[4-9]|5|2|7)|35(?:2[89]|[3-8])|3(?:0|6|8|9)"
+_CARD_ISSUERS = r"4|5[0-8]|2(?:22[1-9]|2[3-9]|[3-6]|7[01]|720)|3[47]|6(?:011|4[4-9]|5|2|7)|35(?:2[89]|[3-8])|3(?:0|6|8|9)"
+_PLACEHOLDER = (
+    r"(?i)(?:none|null|true|false|undefined|required|optional|string|str|bytes|str\?|any"
+    r"|your\b.*|my\b.*|<.*|\$.*|\{.*|%[sd(].*|\*+|x+|\.+|-+|…)"
 )
-_PLACEHOLDER = re.compile(
-    r"(?i)(?:none|null|true|false|undefined|required|optional|string|str|bytes|str\?|any|your\b.*|my\b.*|<.*|\$.*|\{.*|%[sd(].*|\*+|x+|\.+|-+|…)"
-)
-_ESCAPE = re.compile(r"\\+u[0-9a-fA-F]{4}")
-_CODE_NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
-_THOUSANDS = re.compile(r"\+\d{1,3}(?:[. \u00a0\u202f]\d{3})+")
+_ESCAPE = r"\\+u[0-9a-fA-F]{4}"
+_CODE_NAME = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+"
+_THOUSANDS = r"\+\d{1,3}(?:[. \u00a0\u202f]\d{3})+"
 
 
 def digits_of(text: str) -> str:
     """The ASCII digits of a text, those of escapes left out."""
-    return "".join(character for character in _ESCAPE.sub("", text) if "0" <= character <= "9")
+    return "".join(character for character in re.sub(_ESCAPE, "", text) if "0" <= character <= "9")
 
 
 def is_card_number(text: str) -> bool:
     """True for 13 to 19 digits of a known issuer with a right check digit (ISO/IEC 7812)."""
     digits = digits_of(text)
-    if not 13 <= len(digits) <= 19 or not _CARD_ISSUERS.match(digits):
+    if not 13 <= len(digits) <= 19 or not re.match(_CARD_ISSUERS, digits):
         return False
     doubled = (int(digit) * 2 for digit in digits[-2::-2])
     return (sum(map(int, digits[-1::-2])) + sum(double - 9 * (double > 9) for double in doubled)) % 10 == 0
@@ -59,7 +58,7 @@ def is_social_security_number(text: str) -> bool:
 
 def is_phone_number(text: str) -> bool:
     """True for 8 to 15 digits (E.164) that are not an amount with separators of thousands."""
-    return 8 <= len(digits_of(text)) <= 15 and not _THOUSANDS.fullmatch(text)
+    return 8 <= len(digits_of(text)) <= 15 and not re.fullmatch(_THOUSANDS, text)
 
 
 def is_random(text: str, *, length: int = 16) -> bool:
@@ -77,7 +76,7 @@ def has_random_part(text: str) -> bool:
 
 def is_placeholder(text: str) -> bool:
     """True for what stands where a secret would be: null, <your key>, ${KEY}, settings.key, an earlier redaction."""
-    return text.startswith("[REDACTED") or bool(_PLACEHOLDER.fullmatch(text) or _CODE_NAME.fullmatch(text))
+    return text.startswith("[REDACTED") or bool(re.fullmatch(_PLACEHOLDER, text) or re.fullmatch(_CODE_NAME, text))
 
 
 def is_chosen_secret(text: str) -> bool:

@@ -5,6 +5,7 @@ import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,10 @@ from assay.store.ledger_rows import (
 FORMAT = 2
 """Version of the tables, kept in the file's user_version; a file of version 1 gets what it lacks when it is opened."""
 
+_ROWS_AT_ONCE = 64
+"""That one statement inserts: each step of SQLite gives Python's lock away, and then waits for it behind the event loop."""
+_BYTES_AT_ONCE = 1 << 20
+"""From which on a statement takes no further row: SQLite copies what it is given."""
 BUSY_SECONDS = 10.0
 """How long a transaction waits for another process before it gives up."""
 
@@ -55,6 +60,7 @@ _SELECT_OPEN_SHARDS = (
     "SELECT shard FROM span WHERE last - first >= (SELECT count(*) FROM outcome WHERE position BETWEEN first AND last)"
     " ORDER BY shard"
 )
+_SELECT_CLAIM = "SELECT epoch, is_cancel_requested FROM run LEFT JOIN shard ON shard = ?"
 _INSERT_SPAN = "INSERT INTO span VALUES (?, ?, ?)"
 _INSERT_OUTCOME = "INSERT INTO outcome VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 
@@ -273,12 +279,11 @@ class SqliteLedger:
         attempts = [(entry.position, encode(attempt)) for entry in entries for attempt in entry.attempts]
         outcomes = [outcome_values(entry.position, entry.outcome) for entry in entries if entry.outcome is not None]
         with self.transaction() as database:
-            epoch = database.execute("SELECT epoch FROM shard WHERE shard = ?", (claim.shard,)).fetchone()
-            if epoch != (claim.epoch,):
+            epoch, is_cancelled = database.execute(_SELECT_CLAIM, (claim.shard,)).fetchone()
+            if epoch != claim.epoch:
                 raise Fenced(f"shard {claim.shard} was taken over")
-            database.executemany("INSERT INTO attempt(position, body) VALUES (?, ?)", attempts)
-            database.executemany(_INSERT_OUTCOME, outcomes)
-            (is_cancelled,) = database.execute("SELECT is_cancel_requested FROM run").fetchone()
+            _insert(database, "attempt(position, body)", attempts)
+            _insert(database, "outcome", outcomes, otherwise="ON CONFLICT DO NOTHING")
         return bool(is_cancelled)
 
     def close_open(self, outcome: Outcome) -> int:
@@ -361,10 +366,26 @@ class SqliteLedger:
             ) from problem
 
 
+def _insert(database: sqlite3.Connection, table: str, rows: Sequence[tuple[Any, ...]], *, otherwise: str = "") -> None:
+    for part in _parts(rows):
+        marks = f"({', '.join('?' * len(part[0]))})"
+        values = ", ".join([marks] * len(part))
+        database.execute(f"INSERT INTO {table} VALUES {values} {otherwise}", tuple(chain.from_iterable(part)))
+
+
+def _parts(rows: Sequence[tuple[Any, ...]]) -> Iterator[Sequence[tuple[Any, ...]]]:
+    """Rows that go into one statement; the last value of a row is its body."""
+    start = size = 0
+    for end, row in enumerate(rows, 1):
+        size += len(row[-1])
+        if end - start == _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE or end == len(rows):
+            yield rows[start:end]
+            start, size = end, 0
+
+
 def _merged(database: sqlite3.Connection) -> Iterator[FinishedRecord]:
     """Two cursors side by side, each in order of position."""
     database.execute("BEGIN")
     attempts = Groups(database.execute("SELECT position, body FROM attempt ORDER BY position, seq"))
-    for *values, end in database.execute(_SELECT_RECORDS):
-        record = RecordRow(*values)
-        yield finished_record(record, attempts.of(record.position), end)
+    for position, record_id, sha256, case, issues, end in database.execute(_SELECT_RECORDS):
+        yield finished_record(RecordRow(position, record_id, sha256, case, issues), attempts.of(position), end)

@@ -5,7 +5,6 @@ import platform
 import re
 import resource
 import sqlite3
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
@@ -80,7 +79,7 @@ def examine_extras(requirements: Iterable[str]) -> Iterator[Check]:
     needed: dict[str, list[str]] = {}
     for requirement in requirements:
         match = _EXTRA.match(requirement)
-        if match and not (match["name"] == "uvloop" and sys.platform == "win32"):
+        if match:
             needed.setdefault(match["extra"], []).append(match["name"])
     for extra, names in sorted(needed.items()):
         versions = {name: _version(name) for name in names}

@@ -9,7 +9,7 @@ from assay.core.plan import ModelPlan, Parameters, ProviderPlan
 from assay.core.provider import FUNCTIONS, PROVIDER_KINDS, PROVIDERS, ProviderKind
 from assay.datasets.checks import nearest
 from assay.engine.planning.run_file import ModelEntry, ProviderEntry
-from assay.models.scripted import scripted_problems
+from assay.models import model_problems
 
 _MODEL = re.compile(r"(?P<provider>[A-Za-z0-9_.-]+)(?P<mark>:/(?!/)|/|:)(?P<model>.+)", re.DOTALL)
 _PARAMETERS = Parameters.__struct_fields__
@@ -44,7 +44,7 @@ def model_problem(text: str) -> str:
         kind = provider_kind(find_provider(named.provider, {}))
     except BadName as problem:
         return str(problem)
-    return next(iter(scripted_problems(named.model)), "") if kind == "scripted" else ""
+    return next(iter(model_problems(kind, named.model)), "") if kind == "scripted" else ""
 
 
 def find_provider(name: str, declared: Mapping[str, ProviderEntry]) -> ProviderEntry:

@@ -24,7 +24,7 @@ FIRST = 10
 _MEMBERS = ("example_id", "candidate_name", "response_text")
 _EXAMPLE, _CANDIDATE, _TEXT = (f'"{name}"'.encode() for name in _MEMBERS)
 _SAMPLE = b'"sample"'
-_REPLACED = str.maketrans({"\x00": "\ufffd"} | {chr(code): "\ufffd" for code in range(0xD800, 0xE000)})
+_REPLACED = dict.fromkeys((0, *range(0xD800, 0xE000)), "\ufffd")
 """NUL and unpaired surrogates have no place in any store."""
 
 

@@ -287,10 +287,10 @@ WORDINGS: Wordings = {
 }
 """Names that users of other tools write, and names that would put a secret into a file."""
 
-_RUN_MEMBER = re.compile(r"""(?:^|[{,])\s*["']?(?:candidates|datasets|judges|providers|run)["']?\s*:""", re.MULTILINE)
-_RECORD_MEMBER = re.compile(r"""["']?\b(?:records|cases|task_type|turn_id)["']?\s*:""")
-_KEY_HEADERS = re.compile(r"authorization|cookie|(api|access|secret|auth)[-_ ]?(key|token)|token|secret|password", re.IGNORECASE)
-_KEY_VALUE = re.compile(r"(sk|pk|key|ghp|xox[a-z]|AKIA|AIza|Bearer)[-_ ]?[A-Za-z0-9_-]{8,}")
+_RUN_MEMBER = r"""(?m)(?:^|[{,])\s*["']?(?:candidates|datasets|judges|providers|run)["']?\s*:"""
+_RECORD_MEMBER = r"""["']?\b(?:records|cases|task_type|turn_id)["']?\s*:"""
+_KEY_HEADERS = r"(?i)authorization|cookie|(api|access|secret|auth)[-_ ]?(key|token)|token|secret|password"
+_KEY_VALUE = r"(sk|pk|key|ghp|xox[a-z]|AKIA|AIza|Bearer)[-_ ]?[A-Za-z0-9_-]{8,}"
 
 
 class LoadedRunFile(msgspec.Struct, frozen=True):
@@ -324,7 +324,7 @@ def _refuse_secrets(members: Mapping[str, Any], found: Findings) -> None:
     """A key in a header or in the request's body is as much in the file as one that is called a key; `$NAME` is none."""
     for index, provider in enumerate(members.get("providers", ())):
         for name, text in (provider.get("headers", {}) if provider else {}).items():
-            if not text.startswith("$") and (_KEY_HEADERS.search(name) or _KEY_VALUE.search(text)):
+            if not text.startswith("$") and (re.search(_KEY_HEADERS, name) or re.search(_KEY_VALUE, text)):
                 path = ("providers", index, "headers", name)
                 hint = "write $NAME, the environment variable that holds it, or name that in key_variable"
                 found.add("unsupported_field", path, f"the header '{name}' seems to hold a key", hint=hint, on_key=True)
@@ -332,7 +332,7 @@ def _refuse_secrets(members: Mapping[str, Any], found: Findings) -> None:
         for index, model in enumerate(members.get(section, ())):
             body = model.get("extra_body", {}) if isinstance(model, dict) else {}
             for name in body:
-                if _KEY_HEADERS.search(name) and not name.endswith("tokens"):
+                if re.search(_KEY_HEADERS, name) and not name.endswith("tokens"):
                     path = (section, index, "extra_body", name)
                     found.add("unsupported_field", path, f"'{name}' seems to hold a key", hint=_NAME_IT, on_key=True)
 
@@ -340,7 +340,7 @@ def _refuse_secrets(members: Mapping[str, Any], found: Findings) -> None:
 def is_run_file(path: str | Path) -> bool:
     """True for a YAML or JSON mapping that names datasets, candidates, judges or a run, rather than records."""
     text = open_source(path).head().decode("utf-8", "replace")
-    return _RUN_MEMBER.search(text) is not None and _RECORD_MEMBER.search(text) is None
+    return re.search(_RUN_MEMBER, text) is not None and re.search(_RECORD_MEMBER, text) is None
 
 
 def issue_of(loaded: LoadedRunFile, finding: Any) -> Issue:

@@ -241,7 +241,7 @@ class _Drive:
             missing = self._without_lost(missing)
         while missing:
             missing = await self._ask_all(missing)
-        return tuple(self._replies[ask.call_id] for ask in asks)
+        return tuple([self._replies[ask.call_id] for ask in asks])
 
     def _recalls(self, ask: Ask) -> bool:
         """True when the run that this one repeats has what is asked for; a vote that was lost there stays lost."""

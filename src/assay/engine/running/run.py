@@ -2,9 +2,10 @@
 
 import asyncio
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from importlib import import_module
 from math import inf
 
 import msgspec
@@ -16,24 +17,20 @@ from assay.core.plugin import uncomparable
 from assay.core.run_state import State
 from assay.engine.places.folders import RunFolders, check_place
 from assay.engine.places.homes import STORE
-from assay.engine.planning.plugins import OpenPlugins
-from assay.engine.running.batches import Collecting, collect, has_open_batches
 from assay.engine.running.case import Room
 from assay.engine.running.holding import held
 from assay.engine.running.journal import Journal
 from assay.engine.running.local import run_local
-from assay.engine.running.rooms import grading_settings, opened_room
+from assay.engine.running.rooms import opened_room
 from assay.engine.running.states import RunStates, time_of_next
 from assay.engine.running.stopping import Signals, run_loop
 from assay.engine.running.surroundings import Interrupted, Surroundings
 from assay.engine.sealing.rankings import earlier_verdicts
-from assay.engine.tally import BatchProgress, Tally
 from assay.store.artifacts import remove_stale_staging
 from assay.store.failures import disk_errors, sync_folder
 from assay.store.ledger import Ledger
 from assay.store.ledgers import create_ledger, empty_ledger, open_shared, point_to, pointed_to, reachable
 from assay.store.lock import LEASE_SECONDS, RunLock
-from assay.store.sqlite import SqliteLedger
 
 SEAL_PATIENCE = 1.5 * LEASE_SECONDS
 """Seconds that whoever seals waits for another who has the run; one that is dead has lost it by then."""
@@ -240,43 +237,14 @@ class _Drive:
         """Bring answers from batches into the ledger; those of a cancelled run too, as far as they are paid for."""
         if plan.batch is None:
             return
-        assert isinstance(self._ledger, SqliteLedger), "a run with batches has a ledger of its own"
-        if not (self._states.has_work or has_open_batches(self._ledger)):
-            return
-        around = self._surroundings
-        collecting = Collecting(
-            ledger=self._ledger,
-            plan=plan,
-            settings=grading_settings(plan, OpenPlugins(plan, around.plugins)),
-            folder=self._folders.active,
-            environ=around.environ,
-            clock=around.clock,
-            attachments=around.inputs[0].attachments if around.inputs else None,
-            spent=lambda: self._ledger.spent() if plan.max_cost is not None else 0.0,
-            show=self._batch_display(),
-            is_stopping=around.is_stopping,
-            takes_signals=around.takes_signals,
-            is_detached=around.is_detached,
-        )
+        # Loaded here: most runs have no batches.
+        batches = import_module("assay.engine.running.batch_round")
         with disk_errors(self._folders.active), _as_interrupted():
-            is_complete = collect(collecting)
+            is_complete = batches.collect_batches(
+                self._ledger, plan, folder=self._folders.active, around=self._surroundings, has_work=self._states.has_work
+            )
         if not is_complete:
             raise Interrupted
-
-    def _batch_display(self) -> Callable[[BatchProgress], None] | None:
-        """What shows the run while it waits for its batches; None where nobody looks."""
-        watch, started = self._surroundings.watch, self._surroundings.clock()
-        if watch is None:
-            return None
-        counts = self._ledger.counts()
-        opened = counts.pop("open", 0)
-        tally = Tally(sum(counts.values()) + opened, counts, started=started)
-
-        def show(progress: BatchProgress) -> None:
-            snapshot = tally.snapshot("running", self._surroundings.clock(), is_stopping=progress.is_stopping)
-            watch(msgspec.structs.replace(snapshot, batch=progress))
-
-        return show
 
     def _evaluate(self, plan: Plan) -> None:
         """Evaluate what is open; raises Interrupted when it was stopped with something left."""

@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from importlib import import_module
 
 import msgspec
 
@@ -14,7 +15,6 @@ from assay.core.run_state import TERMINAL, RunCounts, State, count_records, fina
 from assay.engine.garbage import rare_collection
 from assay.engine.places.folders import RunFolders
 from assay.engine.places.homes import SEALED_IN, STORE, fetch_ended, is_at, note_store
-from assay.engine.planning.pairs import compared_records
 from assay.engine.planning.selection import prepared_records
 from assay.engine.running.case import PROVIDER_REFUSED
 from assay.engine.running.surroundings import Surroundings
@@ -122,7 +122,9 @@ class RunStates:
     def _records(self) -> Iterator[RecordRow]:
         """The input of the run; a retry takes the records that its parent could not evaluate, but a ranking is made of all."""
         if self.plan.comparison is not None:
-            return compared_records(self.plan)
+            # Loaded here: most runs compare nothing.
+            compared: Iterator[RecordRow] = import_module("assay.engine.planning.pairs").compared_records(self.plan)
+            return compared
         records = prepared_records(self.plan, self._surroundings.inputs)
         return _among(records, failed_evaluations(self.parent())) if self.plan.parent_run_id else records
 

@@ -16,17 +16,8 @@ class Interruptible(Protocol):
 
 def run_loop(main: Coroutine[Any, Any, T], loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> T:
     """Run a coroutine to its end in a loop of its own; raises CancelledError when a second signal ended it."""
-    with asyncio.Runner(loop_factory=loop or _loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop) as runner:
         return runner.run(main)
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop  # noqa: PLC0415  # an extra: faster where it is installed
-    except ImportError:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory
 
 
 class Signals:

@@ -1,6 +1,6 @@
 """One finished record into the lines of its artifacts, redacted before anything is written."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, cast
 
@@ -28,6 +28,11 @@ VOLATILE_FIELDS = (
 
 _decode_case = msgspec.json.Decoder(Case).decode
 _NO_USAGE = Usage()
+_NO_ISSUES = msgspec.Raw(b"[]")
+PREDICTION_TEXTS = ("model_response", "justification", "finish_reason", "error_message")
+"""Members of a prediction that are redacted as they stand."""
+ATTEMPT_TEXTS = ("call_id", "error_message", "request_id", "finish_reason", "answered_by", "response", "raw")
+"""The same of an attempt."""
 INVALID_LABEL = "format_or_schema_violation"
 """Failure label of records that broke their contract."""
 LATENCY_EXCEEDED = "latency_exceeded"
@@ -35,17 +40,18 @@ LATENCY_EXCEEDED = "latency_exceeded"
 
 
 class InputLine(msgspec.Struct):
-    """An entry of input_dataset.json; the record itself follows as `record`."""
+    """An entry of input_dataset.json."""
 
     record_id: str
     record_sha256: str
     """Of the record as it was read."""
     stored_sha256: str
     """Of the bytes of `record` as they stand here, redacted."""
-    sample: int | msgspec.UnsetType = msgspec.UNSET
+    sample: int | msgspec.UnsetType
+    record: msgspec.Raw
 
 
-class ValidationLine(msgspec.Struct, kw_only=True):
+class ValidationLine(msgspec.Struct):
     """A line of record_validation.jsonl."""
 
     index: int
@@ -156,6 +162,15 @@ class AttemptLine(msgspec.Struct):
     sample: int | msgspec.UnsetType = msgspec.UNSET
 
 
+class ResponseLine(msgspec.Struct):
+    """A line of responses.jsonl."""
+
+    example_id: str
+    candidate_name: str
+    response_text: str
+    sample: int | msgspec.UnsetType
+
+
 class FailureLine(msgspec.Struct, kw_only=True):
     """A line of failures.jsonl: a record without a grade, or an answer that did not pass."""
 
@@ -182,12 +197,13 @@ class Evidence:
         self._outcome: Outcome = finished.outcome or Skipped(code="not_evaluated")
         self._plan = plan
         # Most records have nothing to redact; one look at all their texts saves a look at each.
-        self._redact = _unchanged if is_clean or plan.redactor.is_clean(texts_of(finished)) else plan.redactor.text
-        self.record_id = self._shown_id()
+        self._is_clean = is_clean or plan.redactor.is_clean(texts_of(finished))
+        self.record_id = finished.record.record_id if self._is_clean else self._shown_id()
         """As it may be shown; None where the record has none."""
         case = finished.record.case
         self.sample: int | msgspec.UnsetType = sample_of(case) if plan.plan.repeat > 1 and case is not None else msgspec.UNSET
         self.status = record_status(self._outcome)
+        self._times = [iso(attempt.started_at) for attempt in finished.attempts]
         self._answered: Attempt | None = None
         self._answer_sha256: str | None = None
         for attempt in finished.attempts:
@@ -197,19 +213,28 @@ class Evidence:
     def _shown_id(self) -> str | None:
         """Two ids of which the same is left stay apart by the hashes of their records."""
         given = self._record.record_id
-        shown = given and self._redact(given)
+        shown = given and self._text(given)
         return given if shown == given else f"{shown}#{self._record.sha256[:8] or self._record.position}"
+
+    def _text(self, text: str) -> str:
+        return text if self._is_clean else self._plan.redactor.text(text)
+
+    def _redact(self, line: PredictionLine | AttemptLine, names: tuple[str, ...]) -> None:
+        for name in names:
+            text = getattr(line, name)
+            if text:
+                setattr(line, name, self._plan.redactor.text(text))
 
     def validation(self) -> ValidationLine:
         """Whether the record was valid."""
         record = self._record
         return ValidationLine(
-            index=record.position,
-            record_id=self.record_id,
-            record_sha256=record.sha256 or None,
-            result="accepted" if record.case is not None else "rejected",
-            issues=msgspec.Raw(self._plan.redactor.encoded(msgspec.Raw(record.issues)) if record.issues else b"[]"),
-            sample=self.sample,
+            record.position,
+            self.record_id,
+            record.sha256 or None,
+            "accepted" if record.case is not None else "rejected",
+            msgspec.Raw(self._plan.redactor.encoded(msgspec.Raw(record.issues))) if record.issues else _NO_ISSUES,
+            self.sample,
         )
 
     def prediction(self, dataset: str) -> PredictionLine:
@@ -220,10 +245,9 @@ class Evidence:
         grade = self._outcome.grade if isinstance(self._outcome, Graded) else None
         by = grade or self._graded_by()
         code, message = _problem(self._outcome)
-        response = None if reply is None else self._redact(reply.text)
         measures = _measures(self._attempts)
         # In the order of the fields: to name so many of them would be half of what finalising a record costs.
-        return PredictionLine(
+        line = PredictionLine(
             self._record.position,
             self.record_id or "",
             dataset,
@@ -231,22 +255,22 @@ class Evidence:
             self._plan.candidate.name,
             self._plan.candidate.model,
             self.status,
-            response,
+            None if reply is None else reply.text,
             self._answer_sha256,
-            self._answer_sha256 if reply is None or response is reply.text else _sha256(response or ""),
+            self._answer_sha256,
             self._scores(grade.scores) if grade else (),
             grade.score if grade else None,
             grade.raw_score if grade else None,
             grade.scale if grade else None,
             grade.passed if grade else None,
             None if grade and grade.passed else _label(self._outcome),
-            self._redact(grade.justification) if grade else None,
+            grade.justification if grade else None,
             by.evaluator if by else None,
             by.template_sha256 if by else None,
             (by and by.policy) or None,
             self._choices(grade.selected_choice_ids) if grade else (),
-            (*(reply.flags if reply else ()), *(grade.flags if grade else ())),
-            (reply and self._redact(reply.finish_reason)) or None,
+            (reply.flags if reply else ()) + (grade.flags if grade else ()),
+            (reply and reply.finish_reason) or None,
             usage.input_tokens,
             usage.output_tokens,
             usage.total_tokens,
@@ -257,15 +281,19 @@ class Evidence:
             measures.total_latency_ms,
             measures.cost,
             measures.rounds,
-            iso(self._attempts[0].started_at) if self._attempts else None,
-            iso(measures.last_at) if self._attempts else None,
+            self._times[0] if self._times else None,
+            self._times[measures.latest] if self._times else None,
             code,
-            message and self._redact(message),
+            message,
             template=(by and by.template) or None,
             sample=self.sample,
             panel=self._decisions(grade.panel if grade else ()) if len(self._plan.judges) > 1 else msgspec.UNSET,
             judge_costs=self._judge_costs() if len(self._plan.judges) > 1 else msgspec.UNSET,
         )
+        if not self._is_clean:
+            self._redact(line, PREDICTION_TEXTS)
+            line.stored_sha256 = None if line.model_response is None else _sha256(line.model_response)
+        return line
 
     def _judge_costs(self) -> dict[str, float | None]:
         """What each judge's calls cost; a judge whom nobody asked is not there."""
@@ -289,23 +317,23 @@ class Evidence:
         )
 
     def _choices(self, choices: tuple[str, ...]) -> tuple[str, ...]:
-        return choices if self._redact is _unchanged else tuple(map(self._redact, choices))
+        return choices if self._is_clean else tuple(map(self._text, choices))
 
     def _decisions(self, decisions: tuple[Decision, ...]) -> tuple[Decision, ...]:
         return tuple(
             msgspec.structs.replace(
-                decision, criterion=self._redact(decision.criterion), missing=tuple(map(self._plan.name, decision.missing))
+                decision, criterion=self._text(decision.criterion), missing=tuple(map(self._plan.name, decision.missing))
             )
             for decision in decisions
         )
 
     def _scores(self, scores: tuple[Score, ...]) -> tuple[Score, ...]:
-        if self._redact is _unchanged and not self._plan.has_redacted_names:
+        if self._is_clean and not self._plan.has_redacted_names:
             return scores
         return tuple(map(self._score, scores))
 
     def _score(self, score: Score) -> Score:
-        texts = {"criterion": self._redact(score.criterion), "justification": self._redact(score.justification)}
+        texts = {"criterion": self._text(score.criterion), "justification": self._text(score.justification)}
         return msgspec.structs.replace(score, judge=self._plan.name(score.judge), **texts)
 
     def attempt(self, number: int, attempt: Attempt) -> AttemptLine:
@@ -313,25 +341,25 @@ class Evidence:
         reply = attempt.reply
         usage = _NO_USAGE if reply is None else reply.usage
         # In the order of the fields, as above.
-        return AttemptLine(
+        line = AttemptLine(
             self._record.position,
             self.record_id or "",
             number,
             attempt.stage,
-            self._redact(attempt.call_id),
+            attempt.call_id,
             attempt.round,
-            iso(attempt.started_at),
+            self._times[number - 1],
             _latency(attempt),
             self._plan.name(attempt.model),
             attempt.request_sha256,
             attempt.error_code or None,
-            self._redact(attempt.error_message) if attempt.error_message else None,
+            attempt.error_message or None,
             attempt.http_status,
             attempt.retry_after,
             attempt.wait_s,
-            self._redact(attempt.request_id) or None,
-            (reply and self._redact(reply.finish_reason)) or None,
-            (reply and self._redact(reply.model)) or None,
+            attempt.request_id or None,
+            (reply and reply.finish_reason) or None,
+            (reply and reply.model) or None,
             self._answer_sha256 if attempt is self._answered else _sha256(reply.text) if reply else None,
             (reply and self._plan.applied(attempt.model, reply.applied)) or None,
             reply.flags if reply else (),
@@ -340,10 +368,13 @@ class Evidence:
             usage.total_tokens,
             usage.cached_tokens,
             attempt.cost,
-            self._redact(reply.text) if reply is not None and attempt.stage == "judge" else None,
-            self._redact(reply.raw) if reply is not None and reply.raw else None,
+            reply.text if reply is not None and attempt.stage == "judge" else None,
+            (reply and reply.raw) or None,
             self.sample,
         )
+        if not self._is_clean:
+            self._redact(line, ATTEMPT_TEXTS)
+        return line
 
     def failure(self) -> FailureLine | None:
         """None for a record that was evaluated and passed."""
@@ -361,7 +392,7 @@ class Evidence:
             kind="not_passed" if isinstance(outcome, Graded) else "error",
             status=self.status,
             code=code,
-            message=self._redact(message),
+            message=self._text(message),
             taxonomy_label=_label(outcome),
             stage=outcome.stage if isinstance(outcome, Failed) else None,
             record_attempts=max((attempt.round for attempt in self._attempts), default=0),
@@ -392,17 +423,18 @@ class _Measures(msgspec.Struct):
     judge_latency_ms: float | None
     total_latency_ms: float | None
     rounds: int
-    last_at: float
+    latest: int
+    """Which of them began last."""
 
 
-def _measures(attempts: Iterable[Attempt]) -> _Measures:
+def _measures(attempts: Sequence[Attempt]) -> _Measures:
     """One look at each attempt; finalising a run does this for every record."""
     costs: list[float | None] = []
     tokens: list[int | None] = []
     taken: list[tuple[float, float]] = []
     judged: list[tuple[float, float]] = []
-    rounds, last_at = 0, 0.0
-    for attempt in attempts:
+    rounds = latest = 0
+    for number, attempt in enumerate(attempts):
         reply, is_judge = attempt.reply, attempt.stage == "judge"
         if is_judge and reply is not None:
             tokens.append(reply.usage.total_tokens)
@@ -415,15 +447,15 @@ def _measures(attempts: Iterable[Attempt]) -> _Measures:
             costs.append(attempt.cost)
         if attempt.round > rounds:
             rounds = attempt.round
-        if attempt.started_at > last_at:
-            last_at = attempt.started_at
+        if attempt.started_at > attempts[latest].started_at:
+            latest = number
     return _Measures(
         _total(costs) if costs else None,
         sum(cast("list[int]", tokens)) if tokens and None not in tokens else None,
         _elapsed(judged),
         _elapsed(taken),
         rounds,
-        last_at,
+        latest,
     )
 
 
@@ -441,8 +473,13 @@ def _elapsed(calls: list[tuple[float, float]]) -> float | None:
     elapsed = end = 0.0
     for started_at, latency_ms in calls:
         start = (started_at - origin) * 1000
-        elapsed += latency_ms if start >= end else max(0.0, start + latency_ms - end)
-        end = max(end, start + latency_ms)
+        stop = start + latency_ms
+        if start >= end:
+            elapsed += latency_ms
+        elif stop > end:
+            elapsed += stop - end
+        if stop > end:
+            end = stop
     return round(elapsed, 3)
 
 
@@ -488,10 +525,6 @@ def facts_of(line: PredictionLine, slices: Mapping[str, tuple[str, ...]], cluste
 def invalid_facts(position: int) -> RecordFacts:
     """A record that broke its contract, for the metrics."""
     return RecordFacts(position=position, status="invalid_record", error_code="invalid_record", label=INVALID_LABEL)
-
-
-def _unchanged(text: str) -> str:
-    return text
 
 
 def texts_of(finished: FinishedRecord) -> list[str]:

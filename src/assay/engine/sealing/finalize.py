@@ -21,7 +21,7 @@ from assay.engine.sealing.eval_run import EVAL_RESULTS, eval_run_parameters, gol
 from assay.engine.sealing.evidence import (
     Evidence,
     InputLine,
-    PredictionLine,
+    ResponseLine,
     cluster_of,
     facts_of,
     invalid_facts,
@@ -36,7 +36,7 @@ from assay.engine.sealing.shown import ShownPlan
 from assay.grading import policies, templates
 from assay.metrics.facts import Columns
 from assay.metrics.golden import EvalResult, eval_results
-from assay.store.artifacts import Staging
+from assay.store.artifacts import Staging, Writer
 from assay.store.batch_book import NOTE as BATCHES
 from assay.store.batch_book import BatchRow
 from assay.store.evidence import AttemptChain, MerkleTree
@@ -49,6 +49,7 @@ MANIFEST_VERSION = "1"
 _BLOCK_RECORDS = 32
 _BLOCK_BYTES = 1 << 20
 _encode = msgspec.json.Encoder().encode
+_encode_lines = msgspec.json.Encoder().encode_lines
 _decode_case = msgspec.json.Decoder(Case).decode
 
 
@@ -87,17 +88,27 @@ def _send(folder: Path, home: str) -> None:
     publish_objects(folder, home)
 
 
-def _blocks(records: Iterable[FinishedRecord]) -> Iterator[list[FinishedRecord]]:
+class _Block(msgspec.Struct):
+    """Some records that are looked at and written together."""
+
+    records: list[FinishedRecord] = []
+    texts: list[str] = []
+    """All that came from outside of them, but for the cases."""
+    size: int = 0
+
+
+def _blocks(records: Iterable[FinishedRecord]) -> Iterator[_Block]:
     """The records in groups that are small in number and in bytes."""
-    block: list[FinishedRecord] = []
-    size = 0
+    block = _Block()
     for finished in records:
-        block.append(finished)
-        size += len(finished.record.case or b"")
-        if len(block) == _BLOCK_RECORDS or size >= _BLOCK_BYTES:
+        texts = texts_of(finished)
+        block.records.append(finished)
+        block.texts += texts
+        block.size += len(finished.record.case or b"") + sum(map(len, texts))
+        if len(block.records) == _BLOCK_RECORDS or block.size >= _BLOCK_BYTES:
             yield block
-            block, size = [], 0
-    if block:
+            block = _Block()
+    if block.records:
         yield block
 
 
@@ -124,6 +135,35 @@ def _original(record: RecordRow, case: Case, stored: bytes) -> Case:
     return case if record.case is stored or record.case is None else _decode_case(record.case)
 
 
+class _Lines:
+    """Lines of one file; those of some records are encoded together, which costs less than one by one."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._waiting: list[msgspec.Struct] = []
+        self.add = self._waiting.append
+        self.extend = self._waiting.extend
+
+    def write(self) -> None:
+        """Write what waits."""
+        self._writer.write(self._encoded(self._waiting), lines=len(self._waiting))
+        self._waiting.clear()
+
+    def _encoded(self, lines: list[msgspec.Struct]) -> bytes:
+        return _encode_lines(lines)
+
+
+class _ChainedLines(_Lines):
+    """Lines that carry the hash of the one before."""
+
+    def __init__(self, writer: Writer, chain: AttemptChain) -> None:
+        super().__init__(writer)
+        self._chain = chain
+
+    def _encoded(self, lines: list[msgspec.Struct]) -> bytes:
+        return self._chain.lines(map(_encode, lines))
+
+
 class _Artifacts:
     """The files of one run while they are being written."""
 
@@ -143,68 +183,74 @@ class _Artifacts:
         self._golden: list[EvalResult] = []
         self._gate: dict[str, Any] = {}
         self._statuses: dict[str, int] = {}
-        self._separator = b""
 
     def write(self, records: Iterable[FinishedRecord]) -> None:
         """All artifacts but the manifest, in one pass over the records."""
         open_lines = self._staging.open_lines
         self._input = open_lines("input_dataset.json")
-        self._validation = open_lines("record_validation.jsonl")
-        self._predictions = open_lines("predictions.jsonl")
-        self._attempts = open_lines("attempt_logs.jsonl")
-        self._failures = open_lines("failures.jsonl")
-        self._responses = open_lines("responses.jsonl")
+        self._validation = _Lines(open_lines("record_validation.jsonl"))
+        self._predictions = _Lines(open_lines("predictions.jsonl"))
+        self._attempts = _ChainedLines(open_lines("attempt_logs.jsonl"), self._chain)
+        self._failures = _Lines(open_lines("failures.jsonl"))
+        self._responses = _Lines(open_lines("responses.jsonl"))
         self._write_records(records)
         self._write_metrics()
 
     def _write_records(self, records: Iterable[FinishedRecord]) -> None:
         self._input.write(_encode(self._input_head())[:-1] + b',"records":[\n')
+        separator = b""
         for block in _blocks(records):
-            self._write_block(block)
+            inputs = self._write_block(block)
+            if inputs:
+                entries = b",\n".join(map(_encode, inputs))
+                self._input.write(separator + entries, lines=separator.count(b"\n") + len(inputs) - 1)
+                separator = b",\n"
         self._input.write(b"\n]}\n")
 
-    def _write_block(self, block: list[FinishedRecord]) -> None:
+    def _write_block(self, block: _Block) -> list[InputLine]:
         """Some records; one look at all their texts nearly always says that there is nothing to redact."""
         redactor = self._redactor
-        is_clean = redactor.is_clean([text for finished in block for text in texts_of(finished)])
-        is_input_clean = redactor.is_clean_json(_input_text(finished.record) for finished in block)
-        for finished in block:
+        is_clean = redactor.is_clean(block.texts)
+        is_input_clean = redactor.is_clean_json(_input_text(finished.record) for finished in block.records)
+        inputs: list[InputLine] = []
+        for finished in block.records:
             case = finished.record.case
             evidence = Evidence(finished, self._shown, is_clean=is_clean)
-            self._validation.line(_encode(evidence.validation()))
+            self._validation.add(evidence.validation())
             if case is not None:
                 stored = case if is_clean and is_input_clean else _redacted_case(finished.record, evidence.record_id, redactor)
-                self._write_evaluated(evidence, stored, finished)
+                inputs.append(self._evaluated(evidence, stored, finished))
             else:
                 self._facts.append(invalid_facts(finished.record.position))
             failure = evidence.failure()
             if failure is not None:
-                self._failures.line(_encode(failure))
+                self._failures.add(failure)
             self._statuses[evidence.status] = self._statuses.get(evidence.status, 0) + 1
+        for lines in (self._validation, self._predictions, self._attempts, self._failures, self._responses):
+            lines.write()
+        return inputs
 
-    def _write_evaluated(self, evidence: Evidence, stored: bytes, finished: FinishedRecord) -> None:
+    def _evaluated(self, evidence: Evidence, stored: bytes, finished: FinishedRecord) -> InputLine:
         """The lines of a record that was valid; the case is the redacted one, so that no slice tells what was redacted."""
         case = _decode_case(stored)
         line = evidence.prediction(case.dataset)
         if self._profiler is not None:
             self._profiler.apply(line, _original(finished.record, case, stored), replies_of(finished.attempts))
-        self._write_input(line, stored)
-        self._predictions.line(_encode(line))
+        self._predictions.add(line)
         self._tree.add(bytes.fromhex(line.record_sha256))
         attempts = [evidence.attempt(number, attempt) for number, attempt in enumerate(finished.attempts, 1)]
-        for attempt in attempts:
-            self._attempts.line(self._chain.line(_encode(attempt)))
+        self._attempts.extend(attempts)
         if self._panel is not None:
             add_record(self._panel, line, attempts)
         if line.model_response is not None:
-            row = {"example_id": line.record_id, "candidate_name": line.candidate_name, "response_text": line.model_response}
-            self._responses.line(_encode(row if line.sample is msgspec.UNSET else {**row, "sample": line.sample}))
+            self._responses.add(ResponseLine(line.record_id, line.candidate_name, line.model_response, line.sample))
         cluster = cluster_of(case, self._plan.cluster_key)
         self._facts.append(facts_of(line, slices_of(case, self._plan.slices), cluster))
         if self._ranking is not None:
             add_comparison(self._ranking, line, case, cluster=cluster)
         if self._has_eval_run:
             self._golden.append(golden_result(line, case))
+        return InputLine(line.record_id, line.record_sha256, sha256(stored).hexdigest(), line.sample, msgspec.Raw(stored))
 
     def _input_head(self) -> dict[str, Any]:
         first = self._shown.datasets[0]
@@ -217,12 +263,6 @@ class _Artifacts:
             "contract": first.contract,
             "datasets": self._shown.datasets,
         }
-
-    def _write_input(self, line: PredictionLine, stored: bytes) -> None:
-        """The record as it was evaluated, redacted, beside the hashes of the original and of what is left of it."""
-        head = _encode(InputLine(line.record_id, line.record_sha256, sha256(stored).hexdigest(), line.sample))
-        self._input.write(b"".join((self._separator, head[:-1], b',"record":', stored, b"}")))
-        self._separator = b",\n"
 
     def _write_metrics(self) -> None:
         panel = {} if self._panel is None else self._panel.blocks()

@@ -1,5 +1,7 @@
 """The charts of runs as files of a folder."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -10,10 +12,10 @@ import msgspec
 
 from assay.core.errors import UsageProblem
 from assay.surfaces.cli.streams import encoded, write_file
-from assay.surfaces.reporters.run_view import RunView
 
 if TYPE_CHECKING:
     from assay.surfaces.reporters.run_charts import Chart
+    from assay.surfaces.reporters.run_view import RunView
 
 NOTHING = "nothing to draw: no record has a score"
 

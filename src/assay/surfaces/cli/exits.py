@@ -106,13 +106,13 @@ def _nearest(error: click.ClickException) -> str:
     """The option, command or word that was meant; empty where nothing is near."""
     near: Sequence[str] = getattr(error, "possibilities", None) or ()
     kind = getattr(getattr(error, "param", None), "type", None)
-    given = _NOT_ONE_OF.match(error.message)
+    given = re.match(_NOT_ONE_OF, error.message)
     if isinstance(kind, click.Choice) and given is not None:
         near = get_close_matches(given["word"], map(str, kind.choices), n=1)
     return f"did you mean '{near[0]}'?" if near else ""
 
 
-_NOT_ONE_OF = re.compile(r"'(?P<word>.*)' is not one of")
+_NOT_ONE_OF = r"'(?P<word>.*)' is not one of"
 """How click says that a word is none of a list; the word itself is nowhere else."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,7 +42,6 @@ from assay.surfaces.cli.run_options import (
 from assay.surfaces.cli.telemetry import Telemetry, check_local, metrics_file_option, telemetry_of, telemetry_options, telling
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.run_estimate import batch_text
-from assay.surfaces.reporters.run_plan import plan_document, plan_text
 from assay.surfaces.reporters.wording import counted
 from assay.surfaces.telemetry.tellers import Tellers
 
@@ -226,11 +226,7 @@ def run(options: Options) -> int:
     _check_batch(options, planned)
     shown = pushing(_shown(options, planned.runs_dir), planned)
     if options.dry_run:
-        estimate = api.estimate_cost(planned)
-        if options.is_json:
-            write_json(plan_document(planned, estimate))
-        else:
-            write_text(plan_text(planned, estimate, text_settings(is_verbose=options.verbose)))
+        _show_plan(planned, options)
         return exits.GATES_PASSED
     if not options.quiet:
         for note in planned.notes:
@@ -241,6 +237,16 @@ def run(options: Options) -> int:
         results = run_each(planned, shown, tellers, placement=options.placement)
     waiting = tuple(plan.candidate.name for plan in planned.plans[len(results) :])
     return conclude(results, msgspec.structs.replace(shown, waiting=waiting))
+
+
+def _show_plan(planned: api.PlannedRuns, options: Options) -> None:
+    estimate = api.estimate_cost(planned)
+    # Loaded here: a run that is made shows no plan.
+    reporter = import_module("assay.surfaces.reporters.run_plan")
+    if options.is_json:
+        write_json(reporter.plan_document(planned, estimate))
+    else:
+        write_text(reporter.plan_text(planned, estimate, text_settings(is_verbose=options.verbose)))
 
 
 def check_told_here(telemetry: Telemetry, placement: Placement) -> None:

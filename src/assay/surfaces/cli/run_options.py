@@ -1,4 +1,4 @@
-"""What the commands on runs have in common: where runs live, how a report is shown, and the exit code of a run."""
+"""What the commands on runs have in common: where runs live, how their end is told, and the exit code of a run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar, get_args
 
 import click
@@ -18,9 +19,7 @@ from assay.core.errors import UsageProblem
 from assay.core.plan import ProfileId
 from assay.core.run_result import RunResult
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.chart_files import NOTHING, SavedChart, save_charts
 from assay.surfaces.cli.pipeline import Pipeline
-from assay.surfaces.cli.run_pipeline import tell_runs
 from assay.surfaces.cli.streams import (
     STANDARD,
     check_writable,
@@ -32,12 +31,6 @@ from assay.surfaces.cli.streams import (
 )
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.plain_json import json_text
-from assay.surfaces.reporters.run_candidates import candidates_text
-from assay.surfaces.reporters.run_checks import checked_run
-from assay.surfaces.reporters.run_decision import word_for
-from assay.surfaces.reporters.run_markdown import run_markdown
-from assay.surfaces.reporters.run_text import run_text
-from assay.surfaces.reporters.run_view import RunView, view_of
 from assay.surfaces.reporters.settings import Settings
 
 RUNS_DIR = "runs"
@@ -182,15 +175,15 @@ def finished_run(name: str, runs_dir: str) -> api.Run:
 def conclude(results: Sequence[RunResult], shown: Shown) -> int:
     """Print what became of the runs of one command, and say it as an exit code."""
     if shown.is_json:
-        documents = [_placed(result, shown).to_dict() for result in results]
+        documents = [placed(result, shown).to_dict() for result in results]
         # The number of planned runs decides, so that a reader finds the same shape whenever the command was stopped.
         write_json(documents[0] if len(documents) + len(shown.waiting) == 1 else {"runs": documents})
     if shown.markdown is not None or shown.charts is not None or not shown.is_json:
-        _report([api.open_run(result.run_id, runs_dir=shown.runs_dir) for result in results], shown)
+        _reports().report([api.open_run(result.run_id, runs_dir=shown.runs_dir) for result in results], shown)
     if shown.pipeline.is_wanted:
         # A run that was handed in as it was asked for has nothing to tell before it is collected.
         told = [result for result in results if result.is_finished or not shown.is_detached]
-        _tell_pipeline([api.open_run(result.run_id, runs_dir=shown.runs_dir) for result in told], shown)
+        _reports().tell_pipeline([api.open_run(result.run_id, runs_dir=shown.runs_dir) for result in told], shown)
     for result in results:
         if not result.is_finished:
             _complain_of_interruption(result, shown)
@@ -202,20 +195,16 @@ def conclude(results: Sequence[RunResult], shown: Shown) -> int:
     return exit_code(results)
 
 
+def _reports() -> ModuleType:
+    """What writes for people, which is not loaded where a run ends in JSON alone."""
+    return import_module("assay.surfaces.cli.run_reports")
+
+
 def push_finished(results: Sequence[RunResult], shown: Shown) -> None:
     """The finished runs into MLflow, where that is wanted; nothing of it is loaded where it is not."""
     for result in results:
         if shown.mlflow is not None and result.is_finished:
             import_module("assay.surfaces.cli.mlflow").push_after_run(result.run_id, shown)
-
-
-def _tell_pipeline(runs: Sequence[api.Run], shown: Shown) -> None:
-    def summary() -> Iterable[str]:
-        is_one = len(runs) + len(shown.waiting) == 1
-        views = [_view(run, shown, is_one=is_one) for run in runs]
-        return run_markdown(views, text_settings(), waiting=shown.waiting, is_linked=False)
-
-    tell_runs(shown.pipeline, [checked_run(run) for run in runs], summary=summary)
 
 
 def _complain_of_interruption(result: RunResult, shown: Shown) -> None:
@@ -236,51 +225,6 @@ def _complain_of_interruption(result: RunResult, shown: Shown) -> None:
     exits.complain(f"interrupted; not started: {printable(', '.join(shown.waiting))}", hint=again if shown.is_named else alone)
 
 
-def report(run: api.Run, shown: Shown) -> None:
-    """The report on one run."""
-    _report([run], shown)
-
-
-def _report(runs: Sequence[api.Run], shown: Shown) -> None:
-    is_one = len(runs) + len(shown.waiting) == 1
-    views = [_view(run, shown, is_one=is_one) for run in runs]
-    settings = text_settings(is_verbose=shown.is_verbose)
-    saved = save_charts(views, shown.charts) if shown.charts is not None else []
-    if shown.markdown is not None:
-        _write_markdown(views, settings, shown=shown, charts=saved)
-    elif not shown.is_json:
-        _write_report(views, settings, shown=shown, is_one=is_one)
-    if shown.charts is not None and not saved:
-        click.echo(NOTHING, err=True)
-    for chart in saved:
-        click.echo(f"chart in {printable(chart.path)}", err=True)
-
-
-def _write_report(views: Sequence[RunView], settings: Settings, *, shown: Shown, is_one: bool) -> None:
-    if shown.place:
-        chunks = run_text(views[0], settings, commands=[])
-    elif is_one:
-        chunks = run_text(views[0], settings, commands=[*_next_commands(views[0], shown), *_charts_command(views, shown)])
-    else:
-        chunks = candidates_text(views, settings, waiting=shown.waiting, commands=_charts_command(views, shown))
-    write_text(shown.pipeline.guarded(chunks))
-
-
-def _write_markdown(views: Sequence[RunView], settings: Settings, *, shown: Shown, charts: Sequence[SavedChart]) -> None:
-    path = shown.markdown or STANDARD
-    # Links are read from where the file is.
-    place = Path.cwd() if path == STANDARD else Path(path).absolute().parent
-    images = {os.path.relpath(chart.path, place): chart.title for chart in charts}
-    if path == STANDARD:
-        write_stream(encoded(run_markdown(views, settings, waiting=shown.waiting, images=images)), standard_output())
-        return
-    folder = os.path.relpath(Path.cwd(), place)
-    start = "" if folder == "." else folder
-    write_file(path, encoded(run_markdown(views, settings, waiting=shown.waiting, folder=start, images=images)))
-    for view in views:
-        click.echo(f"{printable(view.result.run_id)}: {word_for(view)} · report in {printable(path)}", err=True)
-
-
 def write_markdown(chunks: Iterable[str], path: str) -> None:
     """A Markdown report on standard output, or in a file."""
     if path == STANDARD:
@@ -290,18 +234,12 @@ def write_markdown(chunks: Iterable[str], path: str) -> None:
         click.echo(f"report in {printable(path)}", err=True)
 
 
-def _view(run: api.Run, shown: Shown, *, is_one: bool) -> RunView:
-    # Side by side the same records must stand on the same line, so there the order is the dataset's.
-    view = view_of(run, is_verbose=shown.is_verbose, is_worst_first=is_one)
-    near = msgspec.structs.replace(view.result, run_dir=_near(view.result.run_dir))
-    return msgspec.structs.replace(view, result=_placed(near, shown))
-
-
-def _placed(result: RunResult, shown: Shown) -> RunResult:
+def placed(result: RunResult, shown: Shown) -> RunResult:
+    """The result with the place that its readers know."""
     return msgspec.structs.replace(result, run_dir=shown.place) if shown.place else result
 
 
-def _near(path: str) -> str:
+def near(path: str) -> str:
     """The path as one would type it here."""
     folder = Path(path)
     return str(folder.relative_to(Path.cwd())) if folder.is_relative_to(Path.cwd()) else path
@@ -316,39 +254,11 @@ def exit_code(results: Sequence[RunResult]) -> int:
     return exits.GATES_PASSED if all(result.gate.passed for result in results) else exits.GATE_FAILED
 
 
-def _next_commands(view: RunView, shown: Shown) -> list[str]:
-    result = view.result
-    if not result.is_finished:
-        return [command_line("resume", result.run_id, shown=shown)]
-    if result.is_away:
-        return []
-    worst = (worst.prediction["record_id"] for worst in view.worst)
-    named = [
-        *worst,
-        *(record_id for group in view.failures for record_id in group.record_ids),
-        *(case["record_id"] for case in view.cases),
-    ]
-    record = next((record_id for record_id in named if not record_id.startswith("-")), "RECORD")
-    commands = [command_line("show", result.run_id, record, shown=shown)]
-    if result.metrics.get("panel", {}).get("n_disagree"):
-        commands.append(command_line("show", result.run_id, "--disagreements", shown=shown))
-    counts = result.counts
-    if counts.failed_records - counts.invalid_records + counts.skipped_records and not view.plan.get("imported"):
-        commands.append(command_line("retry", result.run_id, shown=shown))
-    return commands
-
-
-def _charts_command(views: Sequence[RunView], shown: Shown) -> list[str]:
-    """Only where there is something to draw that was not drawn already."""
-    drawn = [view.result.run_id for view in views if view.result.metrics.get("n_scored")]
-    return [command_line("charts", *drawn, shown=shown)] if drawn and shown.charts is None else []
-
-
 def command_line(*words: str, shown: Shown) -> str:
     """A command that the reader can copy."""
     usual = Path(os.environ.get(RUNS_DIR_VARIABLE) or RUNS_DIR)
     is_usual = Path(shown.runs_dir).absolute() == usual.absolute()
-    return shlex.join(["assay", *words, *([] if is_usual else ["--runs-dir", _near(shown.runs_dir)])])
+    return shlex.join(["assay", *words, *([] if is_usual else ["--runs-dir", near(shown.runs_dir)])])
 
 
 def text_settings(*, is_verbose: bool = False) -> Settings:

@@ -12,7 +12,8 @@ import msgspec
 from assay import api
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.run_options import RUN, Shown, json_option, report, runs_dir_option, text_settings, write_json, write_text
+from assay.surfaces.cli.run_options import RUN, Shown, json_option, runs_dir_option, text_settings, write_json, write_text
+from assay.surfaces.cli.run_reports import report
 from assay.surfaces.cli.streams import guarded
 from assay.surfaces.reporters.run_panel import disagreement_text
 from assay.surfaces.reporters.run_record import record_text
@@ -77,7 +78,7 @@ def command(context: click.Context, /, **given: Any) -> None:
     elif options.is_json:
         write_json(opened.result.to_dict())
     else:
-        report(opened, Shown(runs_dir=str(opened.folders.runs_dir), is_verbose=options.verbose))
+        report([opened], Shown(runs_dir=str(opened.folders.runs_dir), is_verbose=options.verbose))
     context.exit(exits.VALID)
 
 

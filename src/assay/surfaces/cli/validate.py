@@ -28,8 +28,10 @@ from assay.surfaces.cli.streams import (
     write_stream,
 )
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters import FORMATS, Settings, Totals
+from assay.surfaces.reporters.formats import FORMATS
 from assay.surfaces.reporters.github import report_annotations
+from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.wording import Totals
 
 MOST_WORKERS = 2
 """More processes than this gain little: the document is split before, and the report written after."""

@@ -1,0 +1,111 @@
+"""Reports on finished runs, for people and for pipelines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import click
+import msgspec
+
+from assay import api
+from assay.surfaces.cli.chart_files import NOTHING, SavedChart, save_charts
+from assay.surfaces.cli.run_options import Shown, command_line, near, placed, text_settings, write_text
+from assay.surfaces.cli.run_pipeline import tell_runs
+from assay.surfaces.cli.streams import STANDARD, encoded, standard_output, write_file, write_stream
+from assay.surfaces.printable import printable
+from assay.surfaces.reporters.run_candidates import candidates_text
+from assay.surfaces.reporters.run_checks import checked_run
+from assay.surfaces.reporters.run_decision import word_for
+from assay.surfaces.reporters.run_markdown import run_markdown
+from assay.surfaces.reporters.run_text import run_text
+from assay.surfaces.reporters.run_view import RunView, view_of
+from assay.surfaces.reporters.settings import Settings
+
+
+def report(runs: Sequence[api.Run], shown: Shown) -> None:
+    """The report on the runs of one command, on standard output or in a file, and their charts."""
+    is_one = len(runs) + len(shown.waiting) == 1
+    views = [_view(run, shown, is_one=is_one) for run in runs]
+    settings = text_settings(is_verbose=shown.is_verbose)
+    saved = save_charts(views, shown.charts) if shown.charts is not None else []
+    if shown.markdown is not None:
+        _write_markdown(views, settings, shown=shown, charts=saved)
+    elif not shown.is_json:
+        _write_report(views, settings, shown=shown, is_one=is_one)
+    if shown.charts is not None and not saved:
+        click.echo(NOTHING, err=True)
+    for chart in saved:
+        click.echo(f"chart in {printable(chart.path)}", err=True)
+
+
+def _write_report(views: Sequence[RunView], settings: Settings, *, shown: Shown, is_one: bool) -> None:
+    if shown.place:
+        chunks = run_text(views[0], settings, commands=[])
+    elif is_one:
+        chunks = run_text(views[0], settings, commands=[*_next_commands(views[0], shown), *_charts_command(views, shown)])
+    else:
+        chunks = candidates_text(views, settings, waiting=shown.waiting, commands=_charts_command(views, shown))
+    write_text(shown.pipeline.guarded(chunks))
+
+
+def _write_markdown(views: Sequence[RunView], settings: Settings, *, shown: Shown, charts: Sequence[SavedChart]) -> None:
+    path = shown.markdown or STANDARD
+    # Links are read from where the file is.
+    place = Path.cwd() if path == STANDARD else Path(path).absolute().parent
+    images = {os.path.relpath(chart.path, place): chart.title for chart in charts}
+    if path == STANDARD:
+        write_stream(encoded(run_markdown(views, settings, waiting=shown.waiting, images=images)), standard_output())
+        return
+    folder = os.path.relpath(Path.cwd(), place)
+    start = "" if folder == "." else folder
+    write_file(path, encoded(run_markdown(views, settings, waiting=shown.waiting, folder=start, images=images)))
+    for view in views:
+        click.echo(f"{printable(view.result.run_id)}: {word_for(view)} · report in {printable(path)}", err=True)
+
+
+def _view(run: api.Run, shown: Shown, *, is_one: bool) -> RunView:
+    # Side by side the same records must stand on the same line, so there the order is the dataset's.
+    view = view_of(run, is_verbose=shown.is_verbose, is_worst_first=is_one)
+    result = msgspec.structs.replace(view.result, run_dir=near(view.result.run_dir))
+    return msgspec.structs.replace(view, result=placed(result, shown))
+
+
+def _next_commands(view: RunView, shown: Shown) -> list[str]:
+    result = view.result
+    if not result.is_finished:
+        return [command_line("resume", result.run_id, shown=shown)]
+    if result.is_away:
+        return []
+    worst = (worst.prediction["record_id"] for worst in view.worst)
+    named = [
+        *worst,
+        *(record_id for group in view.failures for record_id in group.record_ids),
+        *(case["record_id"] for case in view.cases),
+    ]
+    record = next((record_id for record_id in named if not record_id.startswith("-")), "RECORD")
+    commands = [command_line("show", result.run_id, record, shown=shown)]
+    if result.metrics.get("panel", {}).get("n_disagree"):
+        commands.append(command_line("show", result.run_id, "--disagreements", shown=shown))
+    counts = result.counts
+    if counts.failed_records - counts.invalid_records + counts.skipped_records and not view.plan.get("imported"):
+        commands.append(command_line("retry", result.run_id, shown=shown))
+    return commands
+
+
+def _charts_command(views: Sequence[RunView], shown: Shown) -> list[str]:
+    """Only where there is something to draw that was not drawn already."""
+    drawn = [view.result.run_id for view in views if view.result.metrics.get("n_scored")]
+    return [command_line("charts", *drawn, shown=shown)] if drawn and shown.charts is None else []
+
+
+def tell_pipeline(runs: Sequence[api.Run], shown: Shown) -> None:
+    """What a pipeline gets besides."""
+
+    def summary() -> Iterable[str]:
+        is_one = len(runs) + len(shown.waiting) == 1
+        views = [_view(run, shown, is_one=is_one) for run in runs]
+        return run_markdown(views, text_settings(), waiting=shown.waiting, is_linked=False)
+
+    tell_runs(shown.pipeline, [checked_run(run) for run in runs], summary=summary)

@@ -1,0 +1,25 @@
+"""Redaction goes by the names of members: a text that is added to a line is either redacted or known to be our own."""
+
+from typing import get_type_hints
+
+import msgspec
+import pytest
+
+from assay.engine.sealing.evidence import ATTEMPT_TEXTS, PREDICTION_TEXTS, AttemptLine, PredictionLine
+
+SHOWN = {"record_id"}
+"""Redacted once for all lines of a record."""
+OF_PLAN = {"dataset", "candidate_name", "model", "policy_id", "evaluator", "template"}
+"""Names of the plan, which are redacted there."""
+OUR_OWN = {
+    *("status", "scale", "label", "stage", "error_code", "profile_unscored"),
+    *("record_sha256", "response_sha256", "stored_sha256", "template_sha256", "request_sha256"),
+    *("at", "first_attempt_at", "last_attempt_at"),
+}
+"""Words of ours, hashes and times."""
+
+
+@pytest.mark.parametrize(("line", "redacted"), [(PredictionLine, PREDICTION_TEXTS), (AttemptLine, ATTEMPT_TEXTS)])
+def test_every_text_of_a_line_is_redacted_or_our_own(line: type[msgspec.Struct], redacted: tuple[str, ...]) -> None:
+    texts = {name for name, hint in get_type_hints(line).items() if hint in (str, str | None)}
+    assert texts - SHOWN - OF_PLAN - OUR_OWN == set(redacted)
