@@ -123,7 +123,7 @@ and after it.
   bytes, would be much faster; it would have to be built for every platform, and assay is Python alone. Without it 1.3 is not in
   reach while every check stays, and every check stays.
 - **Hashes** add what writing sorted and SHA-256 take. The processor has instructions for SHA-256, and does 1.5 GB in a second.
-- **Bad records** go through a reader in Python that keeps every place; a lone surrogate makes the search for all of them necessary,
+- **Bad records** go through rules in Python that name every place; a lone surrogate makes the search for all of them necessary,
   and lines and columns have every byte counted. The table above says what that comes to.
 - **Two workers** share all but the first look at the pages, the cut into records, the report and the fork. What the first of two
   still spends itself is among the aims: no second core can make the wait shorter than that.

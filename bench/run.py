@@ -25,8 +25,6 @@ from where import parts_table
 RESULTS = HERE / "results"
 BARE = "bare loop"
 ASSAY = "assay"
-PLAIN = "assay, without uvloop"
-WITHOUT_UVLOOP = "import sys; sys.modules['uvloop'] = None; from assay.surfaces.cli.main import main; main()"
 CONCURRENCY = 64
 Contestant = Callable[[Provider, Path], Cost]
 """Does the job once against a provider, and leaves what it leaves in a folder; settings that it was given there are in `given`."""
@@ -95,7 +93,6 @@ def calls(bench: Bench, measured: Measured) -> None:
         runs: dict[str, Contestant] = {
             BARE: bare_loop(dataset, shape),
             ASSAY: lambda stub, place: assay_run(dataset, place, base_url=stub.base_url),
-            PLAIN: lambda stub, place: assay_run(dataset, place, base_url=stub.base_url, start=("-c", WITHOUT_UVLOOP)),
         }
         turns: list[dict[str, Cost]] = []
         for turn in range(TURNS * bench.repeat):
@@ -125,13 +122,11 @@ def called(run: Contestant, stub: Provider, count: int) -> Cost:
     return {**cost, "left": left, **{name: seen[name] for name in ("candidate", "judge", "bytes", "in_flight")}}
 
 
-def assay_run(
-    dataset: Path, place: Path, *, base_url: str = "", slots: int = CONCURRENCY, start: tuple[str, ...] = ("-m", "assay")
-) -> Cost:
+def assay_run(dataset: Path, place: Path, *, base_url: str = "", slots: int = CONCURRENCY) -> Cost:
     """`assay run`; without an address scripted models answer in the same process."""
     models = (f"openai/{CANDIDATE}", f"openai/{JUDGE}") if base_url else (f"scripted/say-{ANSWER}", "scripted/judge-4")
     options = ["--model", models[0], "--judge", models[1], "--concurrency", str(slots), "--json"]
-    command = [sys.executable, *start, "run", dataset, *options, "--run-id", "bench", "--runs-dir", place / "runs"]
+    command = [sys.executable, "-m", "assay", "run", dataset, *options, "--run-id", "bench", "--runs-dir", place / "runs"]
     return measure(command, {"OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": KEY})
 
 

@@ -75,7 +75,7 @@ def main() -> None:
     tables = summary(soak), looks_table(soak), sizes_table(soak)
     print("\n\n".join(tables))
     if options.write:
-        setting = setting_line({name: version_of(name) for name in ("assay", "msgspec", "uvloop")}, repeat=1)
+        setting = setting_line({name: version_of(name) for name in ("assay", "msgspec")}, repeat=1)
         words = zip(("summary", "looks", "sizes"), tables, strict=True)
         PAGE.write_text(TEXT.format(setting=setting, **dict(words)), encoding="utf-8")
         print(f"\nwritten: {PAGE}")
