@@ -143,8 +143,11 @@ class Serving:
     def left_over(self) -> list[str]:
         """What uploads have left of which no run came."""
         spooled = [str(path) for path in self.runs_dir.glob(".server/temporary/*/*") if path.name != "run.lock"]
-        uploads = [path.parent for path in self.runs_dir.glob(".active/*/upload")]
-        return spooled + [str(path) for path in uploads if path.exists() and not (path / "ledger.sqlite").exists()]
+        return spooled + [str(path.parent) for path in self.runs_dir.glob(".active/*/upload") if not self._has_run(path.parent)]
+
+    def _has_run(self, active: Path) -> bool:
+        """Of a run that has just ended, the originals go one by one; looked at in the order in which they come and go."""
+        return (active / "ledger.sqlite").exists() or (self.runs_dir / active.name / "run_manifest.json").exists() or not active.exists()
 
 
 def dataset(records: int = 3, **members: Any) -> dict[str, Any]:
