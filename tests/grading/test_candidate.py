@@ -77,6 +77,7 @@ def test_choices_are_listed_with_the_form_of_the_answer() -> None:
 def test_several_correct_choices_are_announced() -> None:
     assert "Select all that apply" in sent(mcq_case(("A", "C")))[0].content
     assert "Select all that apply" not in sent(mcq_case(("A",)))[0].content
+    assert "Select the one correct choice" in sent(mcq_case(("A", "A")))[0].content
 
 
 def test_placeholders_in_choices_stay_as_they_are() -> None:

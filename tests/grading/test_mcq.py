@@ -59,6 +59,9 @@ NOT_READABLE = [
     "The answer is B) Paris.",
     "1. First we note that B is bigger.",
     "Final answer: A. Final answer: B",
+    "Answer: A\nAnswer: B",
+    "Answer: A\nThe answer is B.",
+    "The answer is a\nriver",
 ]
 
 
@@ -160,6 +163,29 @@ def test_a_choice_is_read_from(answer: str) -> None:
 )
 def test_several_choices_are_read_from(answer: str) -> None:
     assert selected_choices(answer, CHOICES) == ("A", "C")
+
+
+@pytest.mark.parametrize("chosen", ["A", "B", "E", "I", "4"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "Answer: {}\n\nExplanation: it is the capital.",
+        "Answer: {}\nThis is the capital.",
+        "Answer: {}\nreasoning: it is the capital.",
+        "**Answer:** {}\r\nThis is the capital.",
+        "The correct answer is {}\n\nParis is in France.",
+        "Final answer: {}\nThanks",
+    ],
+)
+def test_the_end_of_a_line_ends_a_name_whichever_it_is(form: str, chosen: str) -> None:
+    choices = tuple(Choice(name, f"x{name}") for name in ("A", "B", "E", "I", "4"))
+    assert selected_choices(form.format(chosen), choices) == (chosen,)
+    assert selected_choices(form.replace("\nreasoning", "\nReasoning").format(chosen.lower()), choices) == (chosen,)
+
+
+@pytest.mark.parametrize("answer", ['{"answer": "A, B"}', '{"answer": ["A, B"]}', "A, B"])
+def test_an_id_as_it_is_spelled_is_that_id(answer: str) -> None:
+    assert selected_choices(answer, (Choice("A, B", "both"), Choice("A", "one"), Choice("B", "two"))) == ("A, B",)
 
 
 @pytest.mark.parametrize("answer", NOT_READABLE)

@@ -119,7 +119,7 @@ class Assignment(msgspec.Struct, frozen=True):
 
 def choice_task(case: Case, settings: GradingSettings) -> str:
     """The template that says how many of the choices are to be selected."""
-    if len(case.correct_choice_ids) < 2:
+    if len(set(case.correct_choice_ids)) < 2:
         return "mcq_one/1"
     return "mcq_several/1" if settings.mcq_mode == "exact" else "mcq_any/1"
 

@@ -149,7 +149,7 @@ class Options:
         choice = spelled if spelled in self.ids else self._by_folded.get(spelled.casefold())
         if choice is None or (choice.isdigit() and text[: name.start("id")].endswith("$") and "$" not in name.group("close")):
             return None
-        is_closed = bool(name.group("close")) or _WORD_FOLLOWS.match(text, name.end()) is None
+        is_closed = bool(name.group("close")) or not _goes_on(text, name.end(), after=spelled)
         is_name = spelled == choice and choice.isalpha() and choice.isupper() and choice.casefold() not in _SHORT_WORDS
         return choice if is_closed or is_name or is_followed_well(text, name.end()) else None
 
@@ -177,13 +177,22 @@ class Options:
             if folded.startswith(words) and _BOUNDARY.match(folded, len(words)):
                 closed = _CLOSED.match(text, at + len(words))
                 end = closed.end() if closed else at + len(words)
-                is_whole = " " in words or _WORD_FOLLOWS.match(text, end) is None or is_followed_well(text, end)
+                is_whole = " " in words or not _goes_on(text, end, after=text[at:end]) or is_followed_well(text, end)
                 return Item(choice, end, is_worded=True) if is_whole else None
         return None
 
     @cached_property
     def _longest(self) -> int:
         return max(map(len, self.by_words), default=0) + 4
+
+
+def _goes_on(text: str, at: int, *, after: str) -> bool:
+    """True when a word follows in the same sentence; a line break ends one, unless it wraps small letters."""
+    follows = _WORD_FOLLOWS.match(text, at)
+    if follows is None:
+        return False
+    between, first = follows.group()[:-1], follows.group()[-1]
+    return "\n" not in between or (between.count("\n") == 1 and after.islower() and first.islower())
 
 
 def is_followed_well(text: str, at: int) -> bool:

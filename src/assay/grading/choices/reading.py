@@ -103,6 +103,8 @@ def _of_field(value: str, options: Options) -> Reading:
 
 def _whole(text: str, options: Options) -> Reading | None:
     """The choices that a text consists of: `B`, `(b)`, `Paris.`, `A, C`; None where it consists of anything else."""
+    if text in options.ids:
+        return frozenset({text})
     tokens = text.replace(",", " ").split() if len(text) < _CLAUSE else []
     if len(tokens) > 1 and "\n" not in text.strip() and all(token in options.ids for token in tokens):
         return frozenset(tokens)
