@@ -147,7 +147,11 @@ class Serving:
 
     def _has_run(self, active: Path) -> bool:
         """Of a run that has just ended, the originals go one by one; looked at in the order in which they come and go."""
-        return (active / "ledger.sqlite").exists() or (self.runs_dir / active.name / "run_manifest.json").exists() or not active.exists()
+        return (
+            (active / "ledger.sqlite").exists()
+            or (self.runs_dir / active.name / "run_manifest.json").exists()
+            or not active.exists()
+        )
 
 
 def dataset(records: int = 3, **members: Any) -> dict[str, Any]:
