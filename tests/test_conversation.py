@@ -338,6 +338,42 @@ def test_a_case_holds_turns_and_messages() -> None:
     assert (case.turns[1].tool_used, case.turns[1].tool_input, case.turns[1].confidence_score) == ("hours", {"day": "today"}, 0.5)
 
 
+@pytest.mark.parametrize(("field", "other"), [("message", "assistant_reply"), ("assistant_reply", "message")])
+@pytest.mark.parametrize("text", ["", "x" * 5001])
+def test_the_length_of_a_text_binds_the_speaker_whose_field_it_is(field: str, other: str, text: str) -> None:
+    speaker = {"message": "user", "assistant_reply": "assistant"}[field]
+    report = validate([{"turn_id": 1, "speaker": speaker, field: "Good morning", other: text}])
+    assert (report.is_valid, [(issue.severity, issue.path) for issue in report.issues]) == (True, [("warning", f"[0].{other}")])
+
+
+def test_what_a_turn_says_is_the_field_of_its_speaker() -> None:
+    turns = [{**USER, "assistant_reply": "a draft"}, {**REPLY, "message": "a note"}]
+    [case] = validate(turns).cases
+    assert case.prompt == USER["message"]
+    assert [(message.role, message.content) for message in case.messages] == [
+        ("user", USER["message"]),
+        ("assistant", REPLY["assistant_reply"]),
+    ]
+
+
+def test_an_assistant_with_nothing_to_say_does_not_speak_for_the_user() -> None:
+    config = ValidationConfig(allow_empty_messages=True)
+    [case] = validate([USER, {**REPLY, "assistant_reply": "", "message": "a note"}], config=config).cases
+    assert [message.role for message in case.messages] == ["user"]
+
+
+def test_a_required_field_that_is_listed_twice_is_missing_once() -> None:
+    result = checked(USER, required_fields=["turn_id", "speaker", "timestamp", "timestamp"])
+    assert errors_of(result) == [(ErrorType.REQUIRED_FIELD_MISSING, 1, "timestamp")]
+
+
+@pytest.mark.parametrize("field", ["turn_id", "speaker", "message", "tool_used", "metadata"])
+def test_a_number_that_only_yaml_has_is_one_error_where_none_is_expected(field: str) -> None:
+    turn = {"turn_id": "1", "speaker": "user", "message": "hi", "tool_input": "{}", "tool_output": "1"} | {field: ".nan"}
+    text = "- {" + ", ".join(f"{name}: {value}" for name, value in turn.items()) + "}\n"
+    assert [issue.name for issue in validate(text.encode(), "conversation_v1").record_errors] == [f"Invalid {field} type"]
+
+
 @pytest.mark.parametrize(("turns", "outcome"), [(1, "accepted_with_record_errors"), (0, "rejected")])
 def test_a_file_is_rejected_when_no_turn_is_good(turns: int, outcome: str) -> None:
     bad = [{**USER, "turn_id": number, "speaker": "x"} for number in range(1 + turns, 4)]

@@ -30,6 +30,10 @@ _NUMBER_NAMES = {"confidence_score": "Invalid confidence_score", "turn_id": "Inv
 _FLAW_NAMES = {"invalid_json": "Invalid JSON", "invalid_yaml": "Invalid YAML"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 TOOL_FIELDS = ("tool_used", "tool_input", "tool_output")
+_TYPED_FIELDS = {
+    (field,)
+    for field in ("turn_id", "speaker", *SPEAKER_FIELDS.values(), "tool_used", "tool_input", "confidence_score", "metadata")
+}
 _BATCH_CODES: dict[ErrorType, str] = {
     "structure_error": "invalid_field_type",
     "required_field_missing": "missing_required_field",
@@ -110,9 +114,7 @@ def check_turn(turn: Any, position: int, config: ValidationConfig) -> Iterator[F
     yield from _check_required(turn, path, config)
     yield from _check_turn_id(turn, path)
     yield from _check_speaker(turn, path, config)
-    for field in SPEAKER_FIELDS.values():
-        if field in turn:
-            yield from _check_text(turn[field], (*path, field), config)
+    yield from _check_texts(turn, path, config)
     yield from _check_tools(turn, path, config)
     yield from _check_confidence(turn, path, config)
     if "metadata" in turn and type(turn["metadata"]) is not dict:
@@ -131,8 +133,8 @@ def _wrong_type(field: str, path: Path, expected: str, value: Any) -> Finding:
 def _check_required(turn: dict[str, Any], path: Path, config: ValidationConfig) -> Iterator[Finding]:
     """Text fields belong to their speakers; every other required field belongs to every turn."""
     speaker = turn.get("speaker")
-    own = SPEAKER_FIELDS.get(speaker) if type(speaker) is str and speaker in config.allowed_speakers else None
-    needed = [field for field in config.required_fields if field not in SPEAKER_FIELDS.values()]
+    own = _own_field(speaker) if speaker in config.allowed_speakers else None
+    needed = dict.fromkeys(field for field in config.required_fields if field not in SPEAKER_FIELDS.values())
     for field in (*needed, own):
         if field is not None and field not in turn:
             yield finding(
@@ -170,11 +172,25 @@ def _check_speaker(turn: dict[str, Any], path: Path, config: ValidationConfig) -
         )
 
 
-def _check_text(value: Any, path: Path, config: ValidationConfig) -> Iterator[Finding]:
+def _check_texts(turn: dict[str, Any], path: Path, config: ValidationConfig) -> Iterator[Finding]:
+    """Lengths are those of what a speaker says: a field of the other one is odd, and may well be empty."""
+    own = _own_field(turn.get("speaker"))
+    for field in SPEAKER_FIELDS.values():
+        if field not in turn:
+            continue
+        if type(turn[field]) is not str:
+            yield _wrong_type(field, path, "a string", turn[field])
+        elif own in (field, None):
+            yield from _check_length(turn[field], (*path, field), config)
+
+
+def _own_field(speaker: Any) -> str | None:
+    """Where a speaker's words stand; None for a speaker who may use either field."""
+    return SPEAKER_FIELDS.get(speaker) if type(speaker) is str else None
+
+
+def _check_length(value: str, path: Path, config: ValidationConfig) -> Iterator[Finding]:
     field = str(path[-1])
-    if type(value) is not str:
-        yield _wrong_type(field, path[:-1], "a string", value)
-        return
     low, high = _bounds(field, config)
     if not value and config.allow_empty_messages:
         return
@@ -308,8 +324,8 @@ def check_plain(value: Any, path: Path, *, depth: int = 0) -> Iterator[Finding]:
 
 
 def _check_numbers(value: Any, path: Path) -> Iterator[Finding]:
-    """YAML can write .nan and .inf, which no JSON value is."""
-    if type(value) is float and not math.isfinite(value) and path[1:] != ("confidence_score",):
+    """YAML can write .nan and .inf, which no JSON value is; a field of another type was told so."""
+    if type(value) is float and not math.isfinite(value) and path[1:] not in _TYPED_FIELDS:
         yield finding("invalid_field_value", "Invalid number", path, f"{path[-1]} is {value}, which JSON does not have")
     elif type(value) is dict:
         for key, member in value.items():
@@ -348,7 +364,7 @@ def check_ids(turns: list[Any], config: ValidationConfig) -> Iterator[Finding]:
 def to_case(turns: list[dict[str, Any]], index: int, *, dataset: str, record_sha256: str) -> Case:
     """A valid conversation as a case; what the user said first is its prompt."""
     recorded = tuple(_turn(turn, position) for position, turn in enumerate(turns, 1))
-    messages = tuple(Message(_role(turn), turn.assistant_reply or turn.message) for turn in recorded)
+    messages = tuple(map(_message, recorded))
     return Case(
         id=f"conversation-{index + 1}",
         index=index,
@@ -362,10 +378,12 @@ def to_case(turns: list[dict[str, Any]], index: int, *, dataset: str, record_sha
     )
 
 
-def _role(turn: Turn) -> Role:
-    if turn.speaker == "system":
-        return "system"
-    return "assistant" if turn.assistant_reply else "user"
+def _message(turn: Turn) -> Message:
+    """What a turn says: by the field of its speaker, or by the one that is filled."""
+    own = _own_field(turn.speaker) or ("assistant_reply" if turn.assistant_reply else "message")
+    said_by_assistant = own == "assistant_reply"
+    role: Role = "system" if turn.speaker == "system" else "assistant" if said_by_assistant else "user"
+    return Message(role, turn.assistant_reply if said_by_assistant else turn.message)
 
 
 def _turn(turn: dict[str, Any], position: int) -> Turn:
