@@ -44,6 +44,14 @@ WORDINGS = {
 }
 """Fields that a vector describes in words of its own."""
 
+MINIMAL = {
+    "schema_version": "legal_eval_v1",
+    "id": "row-1",
+    "dataset": "exams",
+    "task_type": "rubric_qa",
+    "prompt": "Why?",
+    "rubric": [{"id": "c-1", "title": "Names the reason"}],
+}
 CHOICES = [{"id": letter, "text": f"Option {letter}"} for letter in "ABCD"]
 ENTITIES = {"parameters": "params", "metrics": "metrics", "results": "artifact", "dataset": "artifact"}
 
@@ -278,12 +286,16 @@ def mlflow_mapping(value: Value, folder: Path) -> Value:
 
 def config_check(value: Value, folder: Path) -> Value:
     """A problem of the settings alone, or one that shows when they meet the rows; both before any call."""
-    rows = value.get("rows", ["row"])
+    rows, config = value.get("rows", ["row"]), dict(value.get("config", {}))
     dataset = write_rows(folder / "rows.jsonl", *map(mcq_row, rows))
     (folder / "answers.json").write_text(json.dumps(dict.fromkeys(value.get("responses_for", rows), "A")), encoding="utf-8")
-    named = str(folder / value.get("config", {}).get("dataset_path", dataset.name))
+    settings = {
+        "datasets": [config.pop("dataset_path", dataset.name)],
+        "run": {"responses": "answers.json", "runs_dir": "runs", **config},
+    }
+    (folder / "run.json").write_text(json.dumps(settings), encoding="utf-8")
     try:
-        plan_runs(RunRequest(datasets=(named,), responses=str(folder / "answers.json"), runs_dir=str(folder / "runs")))
+        plan_runs(RunRequest(run_file=str(folder / "run.json")))
     except PlanProblems as problems:
         is_about_rows = any(f", {row})" in problem for problem in problems.problems for row in rows)
         return {"phase": "runtime" if is_about_rows else "config", "error": True}
@@ -301,7 +313,19 @@ def ids(name: str, rows: list[dict[str, Any]]) -> list[str]:
 
 def normalize(value: Value, _: Path) -> Value:
     (case,) = validate([value], "legal_eval_v1").cases
-    return {"normalized": {f"rubric[{index}].weight": criterion.weight for index, criterion in enumerate(case.criteria)}}
+    members = {"context": case.model_context, "messages": list(case.messages), "attachments": list(case.attachments)}
+    for index, criterion in enumerate(case.criteria):
+        members |= {f"rubric[{index}].weight": criterion.weight, f"rubric[{index}].description": criterion.description}
+    return {"normalized": Members(members | {"metadata": case.metadata})}
+
+
+class Members(dict[str, Any]):
+    """Everything that a row was read as; a vector names what it is about."""
+
+    def __eq__(self, named: object) -> bool:
+        return isinstance(named, dict) and all(name in self and self[name] == member for name, member in named.items())
+
+    __hash__ = None
 
 
 TARGETS: dict[str, Callable[[Any, Path], Value]] = {
@@ -544,6 +568,11 @@ def claim(target: str, expected: Value, **value: Any) -> Any:
         claim("config_check", {"phase": "config", "error": True}, config={"dataset_path": "elsewhere.jsonl"}),
         claim("config_check", {"phase": "runtime", "error": True}, rows=["r-1", "r-2", "r-3"], responses_for=["r-1", "r-3"]),
         claim("config_check", {"phase": None, "error": False}, rows=["r-1", "r-2"], responses_for=["r-1", "r-2"]),
+        claim("config_check", {"phase": "config", "error": True}, config={"response_source": "a guess"}),
+        claim("config_check", {"phase": "config", "error": True}, config={"response_source": "prefilled", "responses": None}),
+        claim("normalize", {"normalized": {"context": "", "messages": [], "attachments": [], "metadata": {}}}, **MINIMAL),
+        claim("normalize", {"normalized": {"context": "facts", "messages": []}}, **MINIMAL, context="facts", messages=None),
+        claim("normalize", {"normalized": {"rubric[0].weight": 1.0, "rubric[0].description": ""}}, **MINIMAL),
         claim("converter_property", {"holds": True}, property="same-input-same-id", datasets=list(SOURCE_ROWS)),
         *[
             claim(
@@ -564,7 +593,8 @@ def test_the_run_model_holds(target: str, value: Value, expected: Value, tmp_pat
 def test_a_criterion_without_a_weight_counts_once() -> None:
     row = mcq_row("r", task_type="rubric_qa", rubric=[{"id": "c", "title": "Says it"}, {"id": "d", "title": "Not", "weight": -2}])
     bare = {name: member for name, member in row.items() if name not in ("choices", "correct_choice_ids")}
-    assert normalize(bare, Path())["normalized"] == {"rubric[0].weight": 1.0, "rubric[1].weight": -2.0}
+    weights = {name: member for name, member in normalize(bare, Path())["normalized"].items() if name.endswith("weight")}
+    assert weights == {"rubric[0].weight": 1.0, "rubric[1].weight": -2.0}
 
 
 def test_ids_do_not_depend_on_where_a_row_stands() -> None:

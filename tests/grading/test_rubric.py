@@ -1,6 +1,6 @@
 import pytest
 
-from assay.core.case import Criterion
+from assay.core.case import Criterion, Message
 from assay.core.outcome import GradingFailure
 from assay.grading.ways.rubric import rubric_score
 from tests.grading.driving import drive, judged, reference_case, rubric_case
@@ -57,6 +57,20 @@ def test_an_answer_is_compared_with_the_reference_in_tenths(said: str, score: fl
 def test_several_references_are_numbered() -> None:
     driven = drive(reference_case(references=("Four.", "IV.")), judged('{"score": 1.0, "justification": "x"}'))
     assert "(1)\nFour.\n\n(2)\nIV." in driven.asks["judge:reference"].messages[1].content
+
+
+@pytest.mark.parametrize(
+    ("said", "task"),
+    [
+        ("Add two and two.", "[prompt]\nWhat is 2+2?\n\n[system]\nBe brief.\n\n[user]\nAdd two and two.\n"),
+        ("Tell me: What is 2+2?", " task begins]\n[system]\nBe brief.\n\n[user]\nTell me: What is 2+2?\n"),
+    ],
+)
+def test_a_judge_is_shown_the_prompt_where_the_messages_do_not_hold_it(said: str, task: str) -> None:
+    case = reference_case(messages=(Message("system", "Be brief."), Message("user", said)))
+    driven = drive(case, judged('{"score": 1.0, "justification": "x"}'))
+    assert task in driven.asks["judge:reference"].messages[1].content
+    assert [message.content for message in driven.asks["candidate"].messages] == ["Be brief.", said]
 
 
 def test_exactly_the_threshold_is_reached_whatever_the_weights() -> None:

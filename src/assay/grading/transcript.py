@@ -4,10 +4,12 @@ from assay.core.case import Case, Criterion
 
 
 def task_text(case: Case) -> str:
-    """The prompt, or the whole conversation with who said what."""
+    """The prompt, or the whole conversation with who said what, below the prompt where nobody says that."""
     if not case.messages:
         return case.prompt
-    return "\n\n".join(f"[{message.role}]\n{message.content}" for message in case.messages)
+    is_said = any(case.prompt.strip() in message.content for message in case.messages)
+    said = [f"[{message.role}]\n{message.content}" for message in case.messages]
+    return "\n\n".join(said if is_said else [f"[prompt]\n{case.prompt}", *said])
 
 
 def reference_text(case: Case) -> str:
