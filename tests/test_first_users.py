@@ -77,6 +77,56 @@ def test_the_length_of_a_version_counts_after_normalisation() -> None:
     assert validate({**DOCUMENT, "dataset_version": "e\u0301" * 64}, "batch_v1").is_valid
 
 
+@pytest.mark.parametrize("name", ["Prompt", "prompts", "promt"])
+def test_a_misspelt_prompt_is_pointed_out(name: str) -> None:
+    (issue,) = validate({**DOCUMENT, "records": [{**RECORD, "input": {name: "p"}}]}, "batch_v1").record_errors
+    assert issue.hint == f"is it written as {name!r}?"
+
+
+def test_the_number_of_golden_cases_has_a_hint_for_either_side() -> None:
+    cases = [{"id": f"c-{number}", "user_prompt": "p", "rubric": "Says what it is."} for number in range(21)]
+    few, many = (validate({"version": "1.0.0", "cases": some}, "golden_v1").issues for some in (cases[:4], cases))
+    assert (few[0].hint.split(",")[0], many[0].hint.split(",")[0]) == ("add cases", "split the file")
+
+
+@pytest.mark.parametrize("version", ["release 7\tfinal", "spring\nsummer", "ação", " "])
+def test_a_version_may_be_any_text(version: str) -> None:
+    assert validate({**DOCUMENT, "dataset_version": version}, "batch_v1").is_valid
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "codes"),
+    [
+        ("dataset_id", "é" * 129, ["string_too_long", "value_out_of_range"]),
+        ("dataset_version", "\x07" * 65, ["string_too_long", "invalid_encoding"]),
+    ],
+)
+def test_everything_that_is_wrong_with_a_member_of_the_document_is_told(member: str, value: str, codes: list[str]) -> None:
+    report = validate({**DOCUMENT, member: value}, "batch_v1")
+    assert [(issue.code, issue.path) for issue in report.dataset_errors] == [(code, member) for code in codes]
+
+
+@pytest.mark.parametrize("moment", ["2016-12-31T23:59:60Z", "2016-12-31T23:59:60.5+00:00", "2026-01-15T10:05:12.123456789Z"])
+def test_created_at_is_any_utc_time_of_rfc_3339(moment: str) -> None:
+    assert validate({**DOCUMENT, "created_at": moment}, "batch_v1").is_valid
+
+
+@pytest.mark.parametrize("moment", ["2016-12-31T22:59:60Z", "2016-12-31T23:59:61Z", "2026-01-15T24:00:00Z", "2026-02-29T23:59:60Z"])
+def test_created_at_is_no_time_that_does_not_exist(moment: str) -> None:
+    report = validate({**DOCUMENT, "created_at": moment}, "batch_v1")
+    assert [(issue.code, issue.path) for issue in report.dataset_errors] == [("value_out_of_range", "created_at")]
+
+
+@pytest.mark.parametrize(
+    ("member", "code"), [("record_id", "invalid_field_type"), ("tags", "invalid_field_type"), ("score", "unsupported_field")]
+)
+@pytest.mark.parametrize("number", ["1e400", "9" * 4301], ids=["float", "digits"])
+def test_a_number_that_does_not_fit_hides_no_other_error(member: str, code: str, number: str) -> None:
+    text = json.dumps({**DOCUMENT, "records": [{**RECORD, member: "@"}]}).replace('"@"', number)
+    found = {(issue.code, issue.path) for issue in validate(text.encode(), "batch_v1").record_errors}
+    assert found == {("value_out_of_range", f"records[0].{member}"), (code, f"records[0].{member}")}
+
+
 def test_a_number_that_does_not_fit_is_one_error() -> None:
     text = json.dumps(DOCUMENT).replace('"prompt": "p"}', '"prompt": "p"}, "expected": {"max_latency_ms": 1e400}')
     report = validate(text.encode(), "batch_v1")

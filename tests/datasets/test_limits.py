@@ -116,13 +116,28 @@ def test_a_payload_has_up_to_100_mb(prefix: bytes) -> None:
 def test_a_record_nests_up_to_254_levels(levels: int, codes: list[str]) -> None:
     """The record and `input` are two of them."""
     nested = '{"record_id":"r","input":{"prompt":"p","x":' + "[" * levels + "]" * levels + "}}"
-    assert [(issue.code, issue.index) for issue in batch(nested).record_errors] == [(code, 0) for code in codes]
+    errors = batch(nested).record_errors
+    assert [(issue.code, issue.index, issue.record_id) for issue in errors] == [(code, 0, "r") for code in codes]
 
 
-def test_a_record_far_beyond_the_limit_is_named_with_its_id_and_place() -> None:
-    [issue] = batch(record("x" * 3 * MB)).record_errors
-    assert (issue.code, issue.path, issue.index, issue.record_id) == ("record_too_large", "records[0]", 0, "r")
-    assert (issue.line, issue.column) == (1, len(HEAD) + 1)
+@pytest.mark.parametrize("size", [3 * MB, 12 * MB])
+@pytest.mark.parametrize("letter", ["x", "\\ud83d\\ude00"], ids=["plain", "escaped"])
+def test_a_record_far_beyond_the_limit_is_named_with_its_id_and_place_and_its_long_texts(size: int, letter: str) -> None:
+    text = letter * (size // len(letter))
+    raw = f'{{"record_id":"r","input":{{"prompt":"{text}"}},"reference":{{"answer":"{text}"}}}}'
+    issues = batch(raw).record_errors
+    assert [(issue.code, issue.path, issue.index, issue.record_id) for issue in issues] == [
+        ("string_too_long", "records[0].input.prompt", 0, "r"),
+        ("string_too_long", "records[0].reference.answer", 0, "r"),
+        ("record_too_large", "records[0]", 0, "r"),
+    ]
+    assert {(issue.line, issue.column) for issue in issues} == {(1, len(HEAD) + 1)}
+
+
+@pytest.mark.parametrize("letter", ["e\u0301", "\\u0065\\u0301"], ids=["plain", "escaped"])
+def test_texts_of_a_record_far_beyond_the_limit_are_counted_after_normalisation(letter: str) -> None:
+    raw = f'{{"record_id":"r","input":{{"prompt":"{letter * 200_000}","more":"{"x" * 2 * MB}"}}}}'
+    assert errors_of(batch(raw)) == [("record_too_large", "records[0]")]
 
 
 def test_a_record_far_beyond_the_limit_may_be_no_object() -> None:

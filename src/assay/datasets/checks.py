@@ -214,11 +214,11 @@ def check_controls(found: Findings, text: str, path: Path, *, one_line: bool = F
 
 
 def check_flaws(found: Findings, document: Document, path: Path) -> None:
-    """The flaws of the text itself as findings below `path`; what the rules say of an unreadable number is taken back."""
+    """The flaws of the text itself as findings below `path`; what the rules say of an unreadable number's range is taken back."""
     if not document.flaws:
         return
-    unread = {(*path, *flaw.path) for flaw in document.flaws if flaw.code == "value_out_of_range"}
-    found[:] = [finding for finding in found if finding.severity == "warning" or finding.path not in unread]
+    unread = {("value_out_of_range", (*path, *flaw.path)) for flaw in document.flaws if flaw.code == "value_out_of_range"}
+    found[:] = [finding for finding in found if finding.severity == "warning" or (finding.code, finding.path) not in unread]
     for flaw in document.flaws:
         where = (*path, *flaw.path)
         message = f"{name_of(where)} {flaw.message}" if flaw.message.startswith("holds") else flaw.message

@@ -107,11 +107,12 @@ def _check_cases(found: Findings, value: Any, config: ValidationConfig) -> None:
     if cases is None:
         return
     if not config.allow_size and not MIN_CASES <= len(cases) <= MAX_CASES:
+        remedy = "add cases" if len(cases) < MIN_CASES else "split the file"
         found.add(
             "value_out_of_range",
             ("cases",),
             f"cases has {len(cases):,} item(s); a golden dataset has {MIN_CASES} to {MAX_CASES}",
-            hint="set allow_size: true to lift the limit, or split the file",
+            hint=f"{remedy}, or lift the limit with --allow-size (allow_size: true in the settings)",
         )
     first: dict[str, int] = {}
     for index, case in enumerate(cases):
@@ -149,8 +150,8 @@ def _check_id(found: Findings, value: Any, path: Path) -> None:
 
 def _check_text(found: Findings, value: Any, path: Path, *, low: int, high: int) -> None:
     """The minimum counts what is left after trimming, the maximum counts everything."""
-    text = string_at(found, value, path, low=low, high=high)
-    if text is not None and len(text.strip()) < low:
+    string_at(found, value, path, low=low, high=high)
+    if type(value) is str and len(value) >= low > len(value.strip()):
         found.add("value_out_of_range", path, f"{path[-1]} has fewer than {low} characters besides white space at its ends")
 
 

@@ -3,7 +3,6 @@
 from array import array
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import Any
 
 import msgspec
 
@@ -17,7 +16,7 @@ from assay.datasets.batch_v1 import rules
 from assay.datasets.batch_v1.fast import Clean
 from assay.datasets.batch_v1.split import INVALID_REQUEST, PAYLOAD_TOO_LARGE, Split
 from assay.datasets.batch_v1.workers import clean_in_parallel
-from assay.datasets.checks import check_flaws
+from assay.datasets.checks import Findings, check_flaws
 from assay.datasets.config import ValidationConfig
 from assay.datasets.placing import Placing, Record, placed
 from assay.datasets.progress import Effort
@@ -32,8 +31,18 @@ _BATCHES_AT_ONCE = 16
 _WHITE_SPACE = b" \t\r\n"
 
 
-class _Id(msgspec.Struct):
-    record_id: Any = None
+_SURELY_TOO_LONG = rules.MAX_TEXT * 12 * 4
+"""Bytes of a string beyond its limit however it is written: 12 for an escaped character, 4 characters at most become one in NFC."""
+
+
+class _Members(msgspec.Struct):
+    """What is looked for in a record that is not read as a whole, and in its members."""
+
+    record_id: msgspec.Raw = msgspec.Raw()
+    input: msgspec.Raw = msgspec.Raw()
+    reference: msgspec.Raw = msgspec.Raw()
+    prompt: msgspec.Raw = msgspec.Raw()
+    answer: msgspec.Raw = msgspec.Raw()
 
 
 def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
@@ -142,16 +151,12 @@ class _Reading:
         if bad_byte is not None:
             self._note_not_utf8(index, path, bad_byte)
             return
-        try:
-            record_id = msgspec.json.decode(raw, type=_Id).record_id
-        except msgspec.DecodeError:
-            record_id = None
         size = len(memoryview(raw))
-        finding = Finding(
-            "record_too_large", path, f"the record has {size:,} bytes; the limit is {rules.MAX_RECORD_BYTES:,} as compact JSON"
-        )
+        message = f"the record has {size:,} bytes; the limit is {rules.MAX_RECORD_BYTES:,} as compact JSON"
+        too_large = Finding("record_too_large", path, message, "shorten texts or move attachments out of the record")
         document = Document(None, bytes(memoryview(raw)[:200]).decode("utf-8", "replace"), {}, ())
-        self._note(index, record_id if isinstance(record_id, str) else None, document, [finding])
+        members = _members(raw)
+        self._note(index, _id_of(members), document, [*_long_texts(members, path), too_large])
 
     def _note_not_utf8(self, index: int, path: Path, offset: int) -> None:
         place = self.cursor.place(self.split.offset(self.split.records[index]) + offset)
@@ -171,7 +176,8 @@ class _Reading:
         """Too deep for any reader is the record's fault alone; bad bytes make the whole payload unreadable."""
         flaw = next(flaw for flaw in document.flaws if flaw.fatal)
         if flaw.message.startswith("nested deeper"):
-            self._note(index, None, document, [Finding("value_out_of_range", path, flaw.message, flaw.hint, offset=flaw.offset)])
+            finding = Finding("value_out_of_range", path, flaw.message, flaw.hint, offset=flaw.offset)
+            self._note(index, _id_of(_members(self.split.records[index])), document, [finding])
             return
         finding = Finding(flaw.code, path, flaw.message, flaw.hint, offset=flaw.offset)
         issue = placed(finding, document, self._record(index, None))
@@ -215,6 +221,36 @@ class _Reading:
                 record = rules.CheckedRecord(record, ("records", index), self.config).value
             digest = bytes(self.digests[32 * position : 32 * position + 32])
             yield rules.to_case(record, index, dataset=dataset, record_sha256=digest.hex())
+
+
+def _members(raw: msgspec.Raw) -> _Members:
+    try:
+        return msgspec.json.decode(raw, type=_Members)
+    except msgspec.DecodeError:
+        return _Members()
+
+
+def _id_of(members: _Members) -> str | None:
+    return msgspec.json.decode(members.record_id, type=str) if _is_string(members.record_id) else None
+
+
+def _long_texts(members: _Members, path: Path) -> Iterator[Finding]:
+    """Prompt and answer, where they are too long by themselves."""
+    texts = {("input", "prompt"): _members(members.input).prompt, ("reference", "answer"): _members(members.reference).answer}
+    for name, text in texts.items():
+        if _is_too_long(text):
+            yield Finding("string_too_long", (*path, *name), f"{path_text(name)} has more than {rules.MAX_TEXT:,} characters")
+
+
+def _is_too_long(text: msgspec.Raw) -> bool:
+    if not _is_string(text) or len(memoryview(text)) > _SURELY_TOO_LONG:
+        return _is_string(text)
+    normal = rules.Normalized(Findings(), msgspec.json.decode(text, type=str), ()).value
+    return len(normal) > rules.MAX_TEXT
+
+
+def _is_string(raw: msgspec.Raw) -> bool:
+    return bytes(memoryview(raw)[:1]) == b'"'
 
 
 def _all_failed(total: int) -> Issue:

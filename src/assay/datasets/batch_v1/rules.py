@@ -17,6 +17,7 @@ from assay.datasets.checks import (
     check_controls,
     depth_of,
     integer_at,
+    misspelt,
     name_of,
     object_at,
     string_at,
@@ -45,7 +46,7 @@ RECORD_FIELDS = ("record_id", "input", "reference", "tags", "expected", "metadat
 EXPECTED_FIELDS = ("max_latency_ms", "required_criteria")
 
 _DATASET_ID = re.compile(r"[A-Za-z0-9_.-]*\Z")
-_TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|\+00:00)\Z")
+_TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|\+00:00)\Z")
 _MAY_BE_CONTROL_ESCAPE = re.compile(rb"\\(?<![^\\]\\\\)(?:[bf]|u00)")
 """Not in `C:\\\\bin`, where the backslash is itself escaped; longer runs of backslashes are in doubt."""
 _C1_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
@@ -64,8 +65,8 @@ def check_head(head: dict[str, Any], config: ValidationConfig) -> Findings:
         _check_dataset_id(found, head["dataset_id"])
     if "dataset_version" in head:
         normal = Normalized(Findings(), head["dataset_version"], ("dataset_version",)).value
-        version = string_at(found, normal, ("dataset_version",), low=1, high=MAX_VERSION)
-        check_controls(found, version or "", ("dataset_version",), one_line=True)
+        string_at(found, normal, ("dataset_version",), low=1, high=MAX_VERSION)
+        check_controls(found, normal if type(normal) is str else "", ("dataset_version",))
     if "schema_version" in head:
         word_at(found, head["schema_version"], ("schema_version",), words=("1.0",))
     if "created_at" in head:
@@ -88,8 +89,8 @@ def _check_normalization(found: Findings, value: Any, path: Path, config: Valida
 
 
 def _check_dataset_id(found: Findings, value: object) -> None:
-    text = string_at(found, value, ("dataset_id",), low=1, high=MAX_ID)
-    if text is not None and not _DATASET_ID.match(text):
+    string_at(found, value, ("dataset_id",), low=1, high=MAX_ID)
+    if type(value) is str and not _DATASET_ID.match(value):
         found.add(
             "value_out_of_range",
             ("dataset_id",),
@@ -102,9 +103,10 @@ def _check_created_at(found: Findings, value: object) -> None:
     text = string_at(found, value, ("created_at",))
     if text is None:
         return
+    # RFC 3339 allows more digits of a second than datetime reads, and the leap second at the end of a day.
+    readable = re.sub(r"\.[0-9]+", "", text).replace("T23:59:60", "T23:59:59")
     try:
-        # RFC 3339 allows more digits of a second than datetime reads.
-        is_time = bool(_TIMESTAMP.match(text)) and bool(datetime.fromisoformat(re.sub(r"\.[0-9]+", "", text)))
+        is_time = bool(_TIMESTAMP.match(text)) and bool(datetime.fromisoformat(readable))
     except ValueError:
         is_time = False
     if not is_time:
@@ -256,8 +258,7 @@ def _check_input(found: Findings, value: Any, path: Path) -> None:
     if members is None:
         return
     if "prompt" not in members:
-        guess = next((key for key in members if key.casefold() == "prompt"), None)
-        found.missing((*path, "prompt"), hint=f"did you mean 'prompt' instead of {guess!r}?" if guess else "")
+        found.missing((*path, "prompt"), hint=misspelt("prompt", members, ()))
     else:
         string_at(found, members["prompt"], (*path, "prompt"), low=1, high=MAX_TEXT)
 
