@@ -85,6 +85,20 @@ def test_upload_that_is_named_like_a_file_of_the_server_stays_an_upload(service:
     assert {error["index"] for error in errors} == {1}
 
 
+def test_golden_dataset_with_an_invalid_case_is_refused_as_a_whole(service: Serving) -> None:
+    document = json.loads(example_dataset("golden_v1"))
+    document["cases"][1]["rubric"] = "short"
+    for query in ("", "&on_invalid=skip"):
+        error = service.submit(document, f"?contract=golden_v1{query}").json["error"]
+        assert error["message"] == "the dataset has invalid records, and its contract takes all of them or none"
+        assert [found["path"] for found in error["details"]["record_errors"]] == ["cases[1].rubric"]
+
+
+def test_errors_of_a_dataset_say_what_to_do(service: Serving) -> None:
+    (error,) = service.submit({**dataset(1), "created_at": "today"}).json["error"]["details"]["errors"]
+    assert (error["path"], error["hint"]) == ("created_at", "write it like 2026-01-15T10:05:12Z")
+
+
 def test_payload_of_more_than_100_mb_is_refused(service: Serving) -> None:
     answer = service.submit(b" " * ((100 << 20) + 1))
     assert (answer.status, answer.json["error"]["code"]) == (413, "payload_too_large")
@@ -95,6 +109,15 @@ def test_packed_upload_is_unpacked(service: Serving) -> None:
     packed = gzip.compress(json.dumps(dataset(2)).encode())
     answer = service.submit(packed, headers={"Content-Encoding": "gzip"})
     assert answer.json["summary"]["accepted_records"] == 2
+
+
+@pytest.mark.parametrize("encoding", ["identity", "gzip"])
+def test_packed_upload_that_does_not_say_so_is_not_utf8(service: Serving, encoding: str) -> None:
+    packed = gzip.compress(json.dumps(dataset(2)).encode())
+    body = gzip.compress(packed) if encoding == "gzip" else packed
+    answer = service.submit(body, headers={"Content-Encoding": encoding})
+    assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_request")
+    assert service.left_over() == []
 
 
 def test_packed_upload_is_refused_when_it_grows_beyond_the_limit(service: Serving) -> None:

@@ -15,6 +15,7 @@ from assay.surfaces.server.errors import Refusal
 BLOCK = 1 << 20
 _GZIP = 31
 """zlib's window bits for a gzip stream."""
+_GZIP_MAGIC = b"\x1f\x8b"
 _BITE = 16 << 10
 """Packed bytes that are unpacked at a time: what follows the end of a stream is copied, once for each stream."""
 MOST_STREAMS = 10_000
@@ -62,6 +63,7 @@ class _SpoolFile:
         self._sha256 = hashlib.sha256()
         self._unpacker = zlib.decompressobj(_GZIP) if is_gzip else None
         self._is_cut = False
+        self._first = b""
         self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
     def write(self, block: bytes) -> None:
@@ -95,6 +97,7 @@ class _SpoolFile:
         self._size += len(block)
         if self._size > self._limit:
             raise too_large(self._limit)
+        self._first = (self._first + block[:2])[:2]
         self._sha256.update(block)
         rest = memoryview(block)
         try:
@@ -104,9 +107,12 @@ class _SpoolFile:
             raise StoreUnavailable(f"the upload cannot be stored: {problem.strerror}", hint="try again later") from problem
 
     def finish(self) -> Spooled:
-        """Everything is on the disk; raises Refusal where a packed body ends too early."""
+        """Everything is on the disk; raises Refusal where a packed body ends too early, or is packed without saying so."""
         if self._is_cut:
             raise Refusal(400, "the body is not gzip: it ends too early")
+        if self._first == _GZIP_MAGIC:
+            # Files are unpacked by what they hold; a body is what its headers say, and this one is not UTF-8.
+            raise Refusal(400, "the body is gzip and not UTF-8: pack it once, and send Content-Encoding: gzip")
         os.fsync(self._handle)
         os.close(self._handle)
         self._handle = -1

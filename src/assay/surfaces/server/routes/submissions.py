@@ -29,6 +29,11 @@ _SAME = (
 KEY_CHARACTERS = 255
 ALL_INVALID = "all_records_invalid"
 """The one error of a dataset that its records explain."""
+_INVALID = {
+    False: "the dataset has invalid records; on_invalid=skip leaves them out",
+    True: "the dataset has invalid records, and its contract takes all of them or none",
+}
+"""Whether the dataset as a whole is refused, and what is said of it."""
 
 
 @post("/v1/validate", status_code=200, query=CheckQuery, answer=Checked, errors=(400, 413, 415), takes_dataset=True)
@@ -241,7 +246,7 @@ def refusal_for(verdict: api.UploadVerdict, server: Server) -> Refusal:
         problems = [server.told(problem) for problem in verdict.problems]
         return Refusal(400, "the run cannot be started with these settings", details={"errors": problems})
     first: dict[str, Any] = verdict.dataset_errors[0] if verdict.dataset_errors else {}
-    message = first.get("message") or "the dataset has invalid records; on_invalid=skip leaves them out"
+    message = first.get("message") or _INVALID[verdict.outcome == "rejected"]
     details: dict[str, Any] = dict(first.get("details") or {})
     if verdict.record_errors:
         details |= {
@@ -253,7 +258,9 @@ def refusal_for(verdict: api.UploadVerdict, server: Server) -> Refusal:
             details |= {"record_errors_truncated": True, "record_errors_total": verdict.record_errors_total}
     listed = [error for error in verdict.dataset_errors if error["code"] != ALL_INVALID or "record_errors" not in details]
     if listed:
-        details["errors"] = [{name: error.get(name) for name in ("code", "message", "path", "line", "column")} for error in listed]
+        details["errors"] = [
+            {name: error.get(name) for name in ("code", "message", "path", "line", "column", "hint")} for error in listed
+        ]
     return Refusal(int(first.get("http_status", 400)), message, details=details)
 
 
