@@ -362,6 +362,33 @@ def test_an_assistant_with_nothing_to_say_does_not_speak_for_the_user() -> None:
     assert [message.role for message in case.messages] == ["user"]
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"speaker": "robot"},
+        {"message": ""},
+        {"message": "x" * 5001},
+        {"message": " "},
+        {"assistant_reply": "x"},
+        {"tool_used": "hours", "tool_input": {}, "tool_output": 1},
+        {"speaker": "assistant", "assistant_reply": "Yes.", "tool_input": {}},
+        {"confidence_score": 2},
+        {"turn_id": 0},
+        {"mood": "good"},
+    ],
+)
+def test_what_is_odd_or_out_of_bounds_comes_with_what_to_do(changes: dict[str, Any]) -> None:
+    issues = validate([{**USER, **changes}], "conversation_v1").issues
+    assert issues
+    assert all(issue.hint for issue in issues)
+
+
+def test_an_id_that_was_used_names_the_turn_that_has_it() -> None:
+    turns = [USER, {**REPLY, "turn_id": 2}, {**USER, "turn_id": 1}]
+    [issue] = validate(turns).issues
+    assert (issue.path, issue.message) == ("[2].turn_id", "turn_id 1 was used before, by [0]")
+
+
 def test_a_required_field_that_is_listed_twice_is_missing_once() -> None:
     result = checked(USER, required_fields=["turn_id", "speaker", "timestamp", "timestamp"])
     assert errors_of(result) == [(ErrorType.REQUIRED_FIELD_MISSING, 1, "timestamp")]

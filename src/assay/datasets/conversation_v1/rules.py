@@ -98,7 +98,8 @@ def check_shape(turns: Any, config: ValidationConfig) -> Iterator[Finding]:
             "structure_error", "Invalid root type", (), f"the root must be a list of turns, not {type_name(turns)}", hint=hint
         )
     elif not turns:
-        yield finding("structure_error", "Empty data", (), "the conversation has no turns", code="value_out_of_range")
+        hint = "write at least one turn"
+        yield finding("structure_error", "Empty data", (), "the conversation has no turns", code="value_out_of_range", hint=hint)
     elif not config.min_turns <= len(turns) <= config.max_turns:
         message = f"the conversation has {len(turns):,} turns; allowed is {config.min_turns:,} to {config.max_turns:,}"
         hint = "set max_turns or min_turns in a config file (--config)"
@@ -166,7 +167,7 @@ def _check_speaker(turn: dict[str, Any], path: Path, config: ValidationConfig) -
     elif speaker not in config.allowed_speakers:
         allowed = ", ".join(config.allowed_speakers)
         message = f"speaker is {short(speaker)}; allowed: {allowed}"
-        hint = nearest(speaker, config.allowed_speakers)
+        hint = nearest(speaker, config.allowed_speakers) or "add it to allowed_speakers if it is meant"
         yield finding(
             "invalid_field_value", "Invalid speaker value", (*path, "speaker"), message, code="invalid_enum_value", hint=hint
         )
@@ -203,7 +204,8 @@ def _check_length(value: str, path: Path, config: ValidationConfig) -> Iterator[
             hint="set allow_empty_messages: true if this is meant",
         )
     elif len(value) < low:
-        yield finding("content_error", "Message too short", path, f"{field} has {len(value):,} characters; the minimum is {low:,}")
+        message = f"{field} has {len(value):,} characters; the minimum is {low:,}"
+        yield finding("content_error", "Message too short", path, message, hint=f"set min_{field}_length to allow fewer")
     elif len(value) > high:
         message = f"{field} has {len(value):,} characters; the limit is {high:,}"
         yield finding(
@@ -240,7 +242,7 @@ def _check_tool_name(value: Any, path: Path, config: ValidationConfig) -> Iterat
         yield _wrong_type("tool_used", path, "a string", value)
     elif config.allowed_tools is not None and value not in config.allowed_tools:
         message = f"tool_used is {short(value)}; allowed: {', '.join(config.allowed_tools) or 'none'}"
-        hint = nearest(value, config.allowed_tools)
+        hint = nearest(value, config.allowed_tools) or "add it to allowed_tools if it is meant"
         yield finding(
             "invalid_field_value", "Invalid tool name", (*path, "tool_used"), message, code="invalid_enum_value", hint=hint
         )
@@ -256,7 +258,8 @@ def _check_confidence(turn: dict[str, Any], path: Path, config: ValidationConfig
     elif (type(score) is float and math.isnan(score)) or not low <= score <= high:
         shown = score if type(score) is float else short(str(score)[:40]).strip("'")
         message = f"confidence_score is {shown}; allowed is {low} to {high}"
-        yield finding("invalid_field_value", "Invalid confidence_score", (*path, "confidence_score"), message)
+        hint = "set confidence_score_min and confidence_score_max if the scale is another one"
+        yield finding("invalid_field_value", "Invalid confidence_score", (*path, "confidence_score"), message, hint=hint)
 
 
 def _check_habits(turn: dict[str, Any], path: Path, config: ValidationConfig) -> Iterator[Finding]:
@@ -275,8 +278,8 @@ def _habits(turn: dict[str, Any], path: Path, config: ValidationConfig) -> Itera
     speaker = turn.get("speaker")
     for owner, field in SPEAKER_FIELDS.items():
         if field in turn and speaker in list(SPEAKER_FIELDS) and speaker != owner:
-            message = f"{field} on a turn of the {speaker}"
-            yield finding("invalid_field_value", "Unexpected field", (*path, field), message, code="unsupported_field")
+            message, hint = f"{field} on a turn of the {speaker}", f"give it a turn of the {owner}, or remove it"
+            yield finding("invalid_field_value", "Unexpected field", (*path, field), message, code="unsupported_field", hint=hint)
     yield from _tool_habits(turn, path)
     is_other = type(speaker) is str and speaker in config.allowed_speakers and speaker not in SPEAKER_FIELDS
     if is_other and not any(field in turn for field in SPEAKER_FIELDS.values()):
@@ -284,19 +287,20 @@ def _habits(turn: dict[str, Any], path: Path, config: ValidationConfig) -> Itera
         yield finding("required_field_missing", "Missing content", path, message, hint="give it message or assistant_reply")
     for field in SPEAKER_FIELDS.values():
         if type(text := turn.get(field)) is str and text.isspace():
-            yield finding("content_error", "Blank message", (*path, field), f"{field} is white space only")
+            hint = "write what was said, or leave the turn out"
+            yield finding("content_error", "Blank message", (*path, field), f"{field} is white space only", hint=hint)
 
 
 def _tool_habits(turn: dict[str, Any], path: Path) -> Iterator[Finding]:
     used = [field for field in TOOL_FIELDS if field in turn]
     if turn.get("speaker") == "user":
         for field in used:
-            yield finding(
-                "tool_error", "Unexpected tool", (*path, field), f"{field} on a turn of the user", code="unsupported_field"
-            )
+            message, hint = f"{field} on a turn of the user", "give it to the turn of the assistant that used the tool"
+            yield finding("tool_error", "Unexpected tool", (*path, field), message, code="unsupported_field", hint=hint)
     elif used and "tool_used" not in turn:
         for field in used:
-            yield finding("tool_error", "Missing tool_used", (*path, field), f"{field} without tool_used")
+            hint = "name the tool in tool_used"
+            yield finding("tool_error", "Missing tool_used", (*path, field), f"{field} without tool_used", hint=hint)
 
 
 def _check_characters(turn: dict[str, Any], path: Path) -> Iterator[Finding]:
@@ -326,7 +330,8 @@ def check_plain(value: Any, path: Path, *, depth: int = 0) -> Iterator[Finding]:
 def _check_numbers(value: Any, path: Path) -> Iterator[Finding]:
     """YAML can write .nan and .inf, which no JSON value is; a field of another type was told so."""
     if type(value) is float and not math.isfinite(value) and path[1:] not in _TYPED_FIELDS:
-        yield finding("invalid_field_value", "Invalid number", path, f"{path[-1]} is {value}, which JSON does not have")
+        message, hint = f"{path[-1]} is {value}, which JSON does not have", "write null, or a text"
+        yield finding("invalid_field_value", "Invalid number", path, message, hint=hint)
     elif type(value) is dict:
         for key, member in value.items():
             yield from _check_numbers(member, (*path, key))
@@ -337,7 +342,7 @@ def _check_numbers(value: Any, path: Path) -> Iterator[Finding]:
 
 def check_ids(turns: list[Any], config: ValidationConfig) -> Iterator[Finding]:
     """Unique ids, and consecutive from 1 where configured; after a gap counting goes on from there."""
-    seen: set[int] = set()
+    seen: dict[int, int] = {}
     expected = 1
     for position, turn in enumerate(turns):
         turn_id = turn.get("turn_id") if type(turn) is dict else None
@@ -350,14 +355,15 @@ def check_ids(turns: list[Any], config: ValidationConfig) -> Iterator[Finding]:
                 "sequence_error",
                 "Duplicate turn_ids",
                 path,
-                f"turn_id {shown_integer(turn_id)} was used before",
+                f"turn_id {shown_integer(turn_id)} was used before, by [{seen[turn_id]}]",
                 code="duplicate_record_id",
+                hint="give every turn an id of its own",
             )
             continue
         if config.check_turn_sequence and turn_id != expected:
             message = f"turn_id is {shown_integer(turn_id)}, expected {shown_integer(expected)}"
             yield finding("sequence_error", "Non-sequential turn_ids", path, message, hint="number the turns 1, 2, 3 without gaps")
-        seen.add(turn_id)
+        seen[turn_id] = position
         expected = turn_id + 1
 
 
