@@ -138,7 +138,33 @@ def test_a_reader_that_goes_away_is_no_error(folder: Path) -> None:
 def test_a_full_disk_is_one_line_and_exit_2() -> None:
     with Path("/dev/full").open("wb") as full:
         run = subprocess.run([*ASSAY, "validate", "a.json"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert (run.returncode, run.stderr) == (2, "assay: cannot write the report: no space left on device\n")
+    assert run.returncode == 2
+    assert run.stderr == (
+        "assay: cannot write the report: no space left on device\nhint: free some space on that disk, or write to another place\n"
+    )
+
+
+def _limited(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command whose files may have 512 bytes, as on a disk that is full after them."""
+    command = f"ulimit -f 1; exec '{sys.executable}' -m assay {' '.join(arguments)}"
+    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_file_that_has_no_room_is_named_as_it_was_asked_for() -> None:
+    Path("many.json").write_text(json.dumps([{"turn_id": 9}] * 90), encoding="utf-8")
+    run = _limited("validate", "many.json", "--format", "json", "-o", "'my report.json'")
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr == (
+        "assay: cannot use 'my report.json': file too large\nhint: free some space on that disk, or write to another place\n"
+    )
+    assert not [path for path in Path().iterdir() if "report" in path.name]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_missing_word_is_asked_for_in_one_line() -> None:
+    lines = assay("completion").stderr.splitlines()
+    assert lines[0] == "assay: missing argument '{bash|zsh|fish}'; choose from bash, zsh, fish"
 
 
 @pytest.mark.usefixtures("folder")

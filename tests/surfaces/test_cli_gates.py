@@ -76,3 +76,46 @@ def test_a_threshold_that_is_no_number_is_refused(runs: Path, option: tuple[str,
     result = assay("gate", "new", *option, runs=runs)
     assert (result.exit_code, result.stdout) == (2, "")
     assert option[0] in result.stderr
+
+
+def _changed(tmp_path: Path, name: str, old: str, new: str) -> Path:
+    """Two finished runs, one file of the later of which says something else now."""
+    graded(tmp_path, "old", ROWS, passing(ROWS))
+    graded(tmp_path, "new", ROWS, passing(ROWS, *range(12)))
+    file = tmp_path / "runs" / "new" / name
+    file.chmod(0o644)
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    return tmp_path / "runs"
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("metrics_summary.json", '"pass_rate": 0.6', '"pass_rate": 0.9'),
+        ("predictions.jsonl", '"passed":false', '"passed":true'),
+        ("run_manifest.json", '"evaluated_records": 30', '"evaluated_records": 31'),
+    ],
+)
+@pytest.mark.parametrize("command", [("gate", "new"), ("gate", "old", "--baseline", "new"), ("baseline", "set", "new")])
+def test_nothing_is_decided_by_files_that_were_changed(tmp_path: Path, command: tuple[str, ...], name: str, old: str, new: str) -> None:
+    runs = _changed(tmp_path, name, old, new)
+    demanded = ("--baseline", "old") if command == ("gate", "new") else ()
+    result = assay(*command, *demanded, runs=runs)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"assay: run 'new' is not as it was published: {name}: was changed" in result.stderr
+    assert "hint: see: assay verify new" in result.stderr
+    assert not (runs / "audit.jsonl").exists()
+
+
+def test_thresholds_need_no_records(tmp_path: Path) -> None:
+    runs = _changed(tmp_path, "predictions.jsonl", '"passed":false', '"passed":true')
+    assert assay("gate", "new", "--pass-rate", "0.5", "--baseline", "none", runs=runs).exit_code == 0
+
+
+def test_a_manifest_that_cannot_be_read_is_not_as_it_was_published(tmp_path: Path) -> None:
+    runs = _changed(tmp_path, "run_manifest.json", "{", "")
+    result = assay("verify", "new", runs=runs)
+    assert result.exit_code == 1
+    assert "run_manifest.json: was changed, it cannot be read" in result.stdout

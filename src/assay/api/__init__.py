@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         removed,
         replay,
         rescore,
+        run_id_of,
         verify,
     )
     from assay.api.plugins import PluginListing, list_plugins
@@ -158,7 +159,7 @@ _HOMES = {
     **dict.fromkeys(("DatasetRows", "ImportFormat", "ImportReport", "Imported", "Importing"), "imports"),
     **dict.fromkeys(("import_files", "import_runs"), "imports"),
     **dict.fromkeys(("Purged", "Run", "fetch", "list_runs", "open_run", "publish"), "kept_runs"),
-    **dict.fromkeys(("purge", "removed", "replay", "rescore", "verify"), "kept_runs"),
+    **dict.fromkeys(("purge", "removed", "replay", "rescore", "run_id_of", "verify"), "kept_runs"),
     "work": "workers",
 }
 """Names that are not in `runs`."""
@@ -299,6 +300,7 @@ __all__ = [
     "run_async",
     "run_facts",
     "run_file_models",
+    "run_id_of",
     "run_suite",
     "run_table",
     "set_baseline",

@@ -14,6 +14,7 @@ from assay.engine.comparing.comparison import Choices, compare
 from assay.engine.comparing.gate import MEASURES, MODES, Demand, Measure, Verdict, verdict_on
 from assay.engine.comparing.trends import RunTrend, TrendChoice, run_trend
 from assay.engine.places.folders import RUNS_DIR
+from assay.engine.places.intact import check_unchanged
 from assay.store.audit import read_audit
 from assay.store.folder import RunFolder
 
@@ -32,10 +33,15 @@ __all__ = [
     "trend",
 ]
 
+DECIDING = ("metrics_summary.json", "predictions.jsonl")
+"""What decisions rest on: thresholds on the first, comparisons on the second, too."""
+
 
 def set_baseline(run_name: str, *, runs_dir: str | Path = RUNS_DIR, name: str = "", reason: str = "") -> Baseline:
     """Make a finished run the one that others are measured against; the audit log keeps who did it and why."""
-    return promote(sealed_folder(run_name, runs_dir), Path(runs_dir), name=name, reason=reason)
+    run = sealed_folder(run_name, runs_dir)
+    check_unchanged(run, *DECIDING)
+    return promote(run, Path(runs_dir), name=name, reason=reason)
 
 
 def list_baselines(runs_dir: str | Path = RUNS_DIR) -> list[Baseline]:
@@ -54,13 +60,17 @@ def gate(
     """Decide about a finished run and write the decision to the audit log.
 
     `baseline` names a baseline or a run; by default the baseline of the run's dataset is used where there is one, `none` uses none,
-    and `previous` the last complete run over the same dataset. Raises UsageProblem when there is nothing to decide by.
+    and `previous` the last complete run over the same dataset. Raises UsageProblem when there is nothing to decide by, and for files
+    that were changed since their run was published.
     """
     folder = Path(runs_dir)
     run = sealed_folder(run_name, folder)
     if not run.manifest["counts"]["evaluated_records"]:
         raise UsageProblem(f"run '{run.manifest['run_id']}' evaluated nothing: there is nothing to decide by")
     against = _against(run, folder, baseline)
+    check_unchanged(run, *(DECIDING if against else DECIDING[:1]))
+    if against is not None:
+        check_unchanged(against, *DECIDING)
     check_demand(demand, has_baseline=against is not None)
     comparison = None if against is None else compare(against, run, Choices(cluster=cluster, slices=(), max_flips=0))
     if comparison is not None and not comparison.n:

@@ -37,6 +37,7 @@ __all__ = [
     "removed",
     "replay",
     "rescore",
+    "run_id_of",
     "sealed_folder",
     "verify",
 ]
@@ -79,6 +80,11 @@ def list_runs(runs_dir: str | Path = RUNS_DIR) -> Iterator[RunListing]:
 def open_run(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> Run:
     """A run to look at, by its id, the beginning of one, `latest`, or the path of its folder; raises RunNotFound."""
     return Run(find_run(Path(runs_dir), run_name))
+
+
+def run_id_of(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> str:
+    """The whole id of the run that a name means; its files are not read. Raises RunNotFound."""
+    return find_run(Path(runs_dir), run_name).run_id
 
 
 def verify(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> list[str]:

@@ -1,12 +1,12 @@
 """Verification: whether everything in a run folder is as it was published."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Set
 from pathlib import Path
 
 import msgspec
 
-from assay.core.errors import RunNotFound
+from assay.core.errors import RunDamaged, RunNotFound
 from assay.store.artifacts import MANIFEST, OWN_HASH, ArtifactHash
 from assay.store.evidence import AttemptChain, MerkleTree, has_own_hash
 from assay.store.folder import TOMBSTONES, TOMBSTONES_OWN_HASH, Tombstone, open_run_folder, parsed_tombstones, split_lines
@@ -44,14 +44,9 @@ def verify_place(place: Place) -> list[str]:
     without a run, StoreUnavailable when a file cannot be read.
     """
     present = place.names()
-    if MANIFEST not in present:
-        raise RunNotFound(f'there is no finished run at "{place.shown}"', hint="`assay runs` lists the runs of a folder")
-    manifest = b"".join(place.pieces(MANIFEST))
-    problems = [] if has_own_hash(manifest, OWN_HASH) else [f"{MANIFEST}: was changed, its own hash differs"]
-    try:
-        evidence = msgspec.json.decode(manifest, type=Evidence)
-    except ValueError as problem:
-        return [f"{MANIFEST}: was changed, it cannot be read: {problem}"]
+    problems, evidence = _manifest(place, present)
+    if evidence is None:
+        return problems
     tombstones = b"".join(place.pieces(TOMBSTONES)) if TOMBSTONES in present else b""
     purged = _purged(tombstones, evidence)
     for name in sorted(evidence.artifacts):
@@ -65,12 +60,35 @@ def verify_place(place: Place) -> list[str]:
     return problems + [f"{name}: is not part of the run" for name in sorted(extra)]
 
 
+def changed_artifacts(path: Path, names: Collection[str]) -> list[str]:
+    """One line for the manifest and for each of these artifacts that was changed since the run was published; none for what is gone."""
+    place = FolderPlace(path)
+    present = place.names()
+    problems, evidence = _manifest(place, present)
+    if evidence is not None:
+        for name in sorted({*names} & present & {*evidence.artifacts}):
+            problems += _changes(place, name, evidence)
+    return problems
+
+
+def _manifest(place: Place, present: Set[str]) -> tuple[list[str], Evidence | None]:
+    """What is wrong with the manifest, and what everything else is checked against; nothing where it cannot be read."""
+    if MANIFEST not in present:
+        raise RunNotFound(f'there is no finished run at "{place.shown}"', hint="`assay runs` lists the runs of a folder")
+    manifest = b"".join(place.pieces(MANIFEST))
+    problems = [] if has_own_hash(manifest, OWN_HASH) else [f"{MANIFEST}: was changed, its own hash differs"]
+    try:
+        return problems, msgspec.json.decode(manifest, type=Evidence)
+    except ValueError as problem:
+        return [f"{MANIFEST}: was changed, it cannot be read: {problem}"], None
+
+
 def removed_artifacts(path: Path) -> tuple[Tombstone, ...]:
     """What retention has removed from a run folder; a tombstone that does not agree with the manifest tells of nothing."""
-    run = open_run_folder(path)
     try:
+        run = open_run_folder(path)
         hashes = msgspec.convert(run.manifest.get("artifacts"), dict[str, ArtifactHash])
-    except msgspec.ValidationError:
+    except (RunDamaged, msgspec.ValidationError):
         return ()
     return tuple(
         tombstone for tombstone in run.removed() if tombstone.name in hashes and hashes[tombstone.name].sha256 == tombstone.sha256

@@ -7,6 +7,7 @@
 141  the reader of our output went away
 """
 
+import errno
 import os
 import re
 import sys
@@ -26,6 +27,17 @@ INVALID = GATE_FAILED = 1
 COULD_NOT_RUN = 2
 INTERRUPTED = 130
 OUTPUT_CLOSED = 141
+
+_NO_ROOM = "free some space on that disk, or write to another place"
+_NO_RIGHT = "make it readable and writable for this user, or name another place"
+_REMEDIES = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _NO_ROOM),
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), _NO_RIGHT),
+    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.EISDIR), "check the path"),
+    errno.ENAMETOOLONG: "name another file",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+}
+"""What to do about a failure of the operating system."""
 
 MAX_PROBLEMS = 20
 """Lines of a server's answer that are shown."""
@@ -85,7 +97,7 @@ def _explain(error: BaseException) -> int:
             return OUTPUT_CLOSED
         case OSError():
             _silence_output()
-            complain(_system_message(error))
+            complain(_system_message(error), hint=_REMEDIES.get(error.errno or 0, ""))
         case MemoryError():
             complain("out of memory")
         case _:
@@ -96,7 +108,8 @@ def _explain(error: BaseException) -> int:
 def _explain_usage(error: click.ClickException) -> None:
     # What click takes for near is said in the hint, as everywhere.
     message = error.message if hasattr(error, "possibilities") else error.format_message()
-    message = message.strip().rstrip(".").replace(". (", " (")
+    # Click lists choices below each other; here a message is a line.
+    message = " ".join(message.split()).rstrip(".").replace(". (", " (").replace(". Choose from: ", "; choose from ")
     context = getattr(error, "ctx", None)
     command = context.command_path if isinstance(context, click.Context) else "assay"
     complain(message[:1].lower() + message[1:], hint=_nearest(error) or f"{command} --help lists the arguments and options")
@@ -125,7 +138,7 @@ def nearest_of(word: str, known: Iterable[str], *, what: str) -> str:
 
 def _system_message(error: OSError) -> str:
     reason = (error.strerror or str(error)).lower()
-    return f"'{os.fsdecode(error.filename)}': {reason}" if error.filename else f"cannot write the report: {reason}"
+    return f"cannot use '{os.fsdecode(error.filename)}': {reason}" if error.filename else f"cannot write the report: {reason}"
 
 
 def _explain_defect(error: BaseException) -> None:

@@ -60,9 +60,19 @@ def encoded(chunks: Iterable[str], encoding: str = "utf-8") -> Iterator[bytes]:
 def write_file(path: str, chunks: Iterable[bytes]) -> None:
     """Write a file that replaces an older one only when all chunks are there; devices and pipes are written directly."""
     given = Path(path)
-    with _special(given) if given.exists() and not given.is_file() else _whole(Path(os.path.realpath(path))) as stream:
+    is_special = given.exists() and not given.is_file()
+    with _naming(path), _special(given) if is_special else _whole(Path(os.path.realpath(path))) as stream:
         for chunk in chunks:
             stream.write(chunk)
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Inside, a failure of the operating system names the file that was asked for, not the one that was to become it."""
+    try:
+        yield
+    except OSError as problem:
+        raise OSError(problem.errno, problem.strerror or str(problem), path) from problem
 
 
 @contextmanager
@@ -92,7 +102,8 @@ def whole_folder(path: str) -> Iterator[Path]:
     """A folder beside the one that is meant, which takes its place after a clean end."""
     target = Path(os.path.realpath(path))
     partial, older = (target.with_name(f".{target.name}.{os.getpid()}.{what}") for what in ("partial", "older"))
-    partial.mkdir()
+    with _naming(path):
+        partial.mkdir()
     try:
         yield partial
         if target.exists():

@@ -47,7 +47,7 @@ def _local(run: str, runs_dir: str) -> tuple[str, list[dict[str, str]]]:
     """The id of a run of this machine, and what retention has removed from it."""
     removed = api.removed(run, runs_dir=runs_dir)
     told = [{"name": gone.name, "purged_at": gone.purged_at, "reason": gone.reason} for gone in removed]
-    return api.open_run(run, runs_dir=runs_dir).folders.run_id, told
+    return api.run_id_of(run, runs_dir=runs_dir), told
 
 
 def _lines(run_id: str, problems: list[str], removed: list[dict[str, str]]) -> list[str]:
