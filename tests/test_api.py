@@ -95,6 +95,13 @@ def test_a_path_may_be_text_or_a_path(put: Put) -> None:
     assert validate(path).to_dict() == validate(str(path)).to_dict()
 
 
+@pytest.mark.parametrize("content", [b"", b" \n\n\t", b"\xef\xbb\xbf\n"])
+def test_an_empty_file_is_said_to_be_empty(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "data.jsonl").write_bytes(content)
+    (issue,) = assay.validate(tmp_path / "data.jsonl").issues
+    assert (issue.code, issue.message, issue.hint) == ("unknown_contract", "the file is empty", "a dataset has at least one record")
+
+
 def test_an_unknown_contract_names_the_nearest_one() -> None:
     with pytest.raises(UsageProblem, match="unknown contract 'batch_v2'") as caught:
         validate(b"{}", "batch_v2")

@@ -155,6 +155,24 @@ def test_an_id_in_two_datasets_is_an_error_with_both_places(tmp_path: Path) -> N
     assert problem == f"the id 'same' stands in {tmp_path}/a.jsonl:2 and {tmp_path}/b.json records[0]; ids are unique in a run"
 
 
+def test_a_file_that_is_named_twice_is_one_problem(tmp_path: Path) -> None:
+    write_rows(tmp_path / "a.jsonl", *(mcq_row(f"r{n}") for n in range(40)))
+    (tmp_path / "link.jsonl").symlink_to("a.jsonl")
+    problems = list(problems_of(run_file(tmp_path, "datasets: [a.jsonl, ./a.jsonl, link.jsonl]")))
+    assert problems == [
+        f"'{tmp_path}/a.jsonl' is named more than once, which would ask 40 of its records twice; name it once",
+        f"'{tmp_path}/link.jsonl' is named more than once, which would ask 40 of its records twice; name it once",
+    ]
+
+
+def test_two_splits_of_a_file_are_no_problem(tmp_path: Path) -> None:
+    write_rows(tmp_path / "a.jsonl", *(mcq_row(f"r{n}", metadata={"split": "dev" if n % 2 else "test"}) for n in range(4)))
+    splits = (
+        "[{path: a.jsonl, split_field: split, split_value: dev}, {path: a.jsonl, split_field: split, split_value: test, name: b}]"
+    )
+    assert len(ids_of(run_file(tmp_path, f"datasets: {splits}"))) == 4
+
+
 def conversation(folder: Path, **options: Any) -> Plan:
     talk = [
         {"turn_id": 1, "speaker": "user", "message": "Hi"},

@@ -41,6 +41,16 @@ def test_a_suite_fails_when_a_required_run_does(folder: Path) -> None:
     assert [one.run_id for one in found.runs] == ["night-good", "night-bad"]
 
 
+def test_a_run_file_may_have_any_name(folder: Path) -> None:
+    (folder / "good.yaml").rename(folder / "güt & good.yaml")
+    (folder / "bad.yaml").rename(folder / "☕.yaml")
+    suite = write_suite(folder, {"run": "güt & good.yaml"}, {"run": "☕.yaml"})
+    assert [one.run_id for one in api.run_suite(suite, runs_dir=folder / "runs", run_id="night").runs] == [
+        "night-g-t-good",
+        "night-run",
+    ]
+
+
 def test_a_run_that_is_not_required_only_warns(folder: Path) -> None:
     suite = write_suite(folder, {"run": "good.yaml"}, {"run": "bad.yaml", "required": False})
     found = api.run_suite(suite, runs_dir=folder / "runs")

@@ -99,7 +99,9 @@ def _changed(tmp_path: Path, name: str, old: str, new: str) -> Path:
     ],
 )
 @pytest.mark.parametrize("command", [("gate", "new"), ("gate", "old", "--baseline", "new"), ("baseline", "set", "new")])
-def test_nothing_is_decided_by_files_that_were_changed(tmp_path: Path, command: tuple[str, ...], name: str, old: str, new: str) -> None:
+def test_nothing_is_decided_by_files_that_were_changed(
+    tmp_path: Path, command: tuple[str, ...], name: str, old: str, new: str
+) -> None:
     runs = _changed(tmp_path, name, old, new)
     demanded = ("--baseline", "old") if command == ("gate", "new") else ()
     result = assay(*command, *demanded, runs=runs)

@@ -13,7 +13,7 @@ from assay.datasets.checks import nearest
 from assay.datasets.config import ValidationConfig
 from assay.datasets.formats import guess_contract
 from assay.datasets.progress import ALONE, Effort
-from assay.datasets.source import Source
+from assay.datasets.source import BOM, Source
 
 if TYPE_CHECKING:
     from assay.core.plugin import Plugin
@@ -76,11 +76,12 @@ def contract_named(contract: str) -> ContractId:
 
 
 def _unknown(source: Source) -> Report:
+    is_empty = not source.head().strip() and not bytes(source.buffer()).removeprefix(BOM).strip()
     issue = Issue(
         code="unknown_contract",
-        message=f"no contract was recognised: {guess_contract(source).tried}",
+        message="the file is empty" if is_empty else f"no contract was recognised: {guess_contract(source).tried}",
         line=1,
         column=1,
-        hint="name it with --contract to see what is missing",
+        hint="a dataset has at least one record" if is_empty else "name it with --contract to see what is missing",
     )
     return Report(path=source.name, contract=None, outcome="rejected", counts=Counts(), issues=[issue])

@@ -1,5 +1,6 @@
 """The suite file: several run files that are run and gated together."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,7 +39,7 @@ class SuiteEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     @property
     def title(self) -> str:
         """What reports and run ids call it."""
-        return self.name or Path(self.run).stem
+        return self.name or _title(self.run)
 
     @property
     def demand(self) -> Demand:
@@ -52,6 +53,11 @@ class SuiteFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     suite: Name = "suite"
     """What reports and run ids call it."""
     runs: tuple[SuiteEntry, ...] = ()
+
+
+def _title(run_file: str) -> str:
+    """The name of a run file as far as it can be a part of an id."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", Path(run_file).stem).strip("-.") or "run"
 
 
 def load_suite(path: str | Path) -> SuiteFile:
@@ -82,7 +88,7 @@ def _check(members: dict[str, Any], found: Findings) -> None:
     for index, entry in enumerate(entries):
         if not isinstance(entry, dict) or "run" not in entry:
             continue
-        title = entry.get("name") or Path(entry["run"]).stem
+        title = entry.get("name") or _title(entry["run"])
         if title in seen:
             found.add("duplicate_record_id", ("runs", index), f"a second run is called '{title}'", hint="give it a `name`")
         seen.add(title)

@@ -1,5 +1,6 @@
 """One look at all selected records before any call: what they need, and what is missing."""
 
+import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +12,7 @@ from assay.core.case import Attachment
 from assay.datasets.checks import short
 from assay.datasets.key_index import KeyIndex
 from assay.engine.members import member, member_text
-from assay.engine.planning.inputs import DatasetInput, Glance, glances, place_of
+from assay.engine.planning.inputs import DatasetInput, Glance, glances, place_of, shown_path
 from assay.engine.planning.responses import listed
 from assay.engine.planning.selection import Rules, Selector, merged, selector_for
 from assay.engine.sealing.profiling import Misfits
@@ -94,6 +95,8 @@ class _Look:
         self._split_values: Counter[tuple[int, str]] = Counter()
         self._duplicates: list[str] = []
         self._duplicate_count = 0
+        self._named_twice: Counter[str] = Counter()
+        """Records that a run would have twice, because their file is named more than once."""
         self._missing: list[str] = []
         self._missing_count = 0
         self._of_dataset: Counter[int] = Counter()
@@ -148,10 +151,13 @@ class _Look:
             datasets.append(number)
             indexes.append(glance.index)
             return
+        earlier, later = self._inputs[datasets[first]], self._inputs[number]
+        if os.path.realpath(earlier.plan.path) == os.path.realpath(later.plan.path):
+            self._named_twice[later.plan.path] += 1
+            return
         self._duplicate_count += 1
         if len(self._duplicates) < FIRST:
-            earlier = place_of(self._inputs[datasets[first]], indexes[first])
-            places = f"{earlier} and {place_of(self._inputs[number], glance.index)}"
+            places = f"{place_of(earlier, indexes[first])} and {place_of(later, glance.index)}"
             self._duplicates.append(f"the id {short(glance.id)} stands in {places}; ids are unique in a run")
 
     def survey(self, selector: Selector) -> Survey:
@@ -200,7 +206,11 @@ class _Look:
 
     def _clashes(self) -> list[str]:
         more = self._duplicate_count - len(self._duplicates)
-        return self._duplicates + ([f"{more:,} more ids stand in two datasets"] if more else [])
+        twice = [
+            f"'{shown_path(path)}' is named more than once, which would ask {count:,} of its records twice; name it once"
+            for path, count in self._named_twice.items()
+        ]
+        return twice + self._duplicates + ([f"{more:,} more ids stand in two datasets"] if more else [])
 
     def _gaps(self) -> list[str]:
         if not self._missing_count:

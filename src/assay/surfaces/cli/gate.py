@@ -43,7 +43,7 @@ Examples:
 Exit codes:
   0  PASS, IMPROVED, or a WARNING that does not fail the gate
   1  the gate failed: REGRESSION, or what was demanded is not shown
-  2  could not run: no such run or baseline, it has not ended, or nothing can be compared"""
+  2  could not run: no such run or baseline, it has not ended or was changed, or nothing can be compared"""
 
 _RATE = Number(0, 1)
 

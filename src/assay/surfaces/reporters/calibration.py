@@ -149,4 +149,6 @@ def _slices(found: api.Calibration, settings: Settings, *, paint: Paint) -> Iter
 
 
 def _short(estimate: Any) -> str:
-    return UNKNOWN if estimate.value is None else figure(estimate)
+    if estimate.value is None or estimate.interval is not None:
+        return UNKNOWN if estimate.value is None else figure(estimate)
+    return f"{decimal(estimate.value)} (no interval)"

@@ -1,6 +1,7 @@
 """Cells into a table of the terminal's width."""
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 import msgspec
 from rich.cells import cell_len
@@ -30,14 +31,39 @@ Row = Sequence[str | Cell]
 
 
 def table(columns: Sequence[Column], rows: Sequence[Row], *, paint: Paint, width: int | None, indent: int = 0) -> Iterator[str]:
-    """A line of heads, then the rows; the last column is folded where the terminal ends."""
+    """A line of heads, then the rows; the last column is folded where the terminal ends.
+
+    Columns that the terminal has no room for stand below each row, with their heads before them.
+    """
     cells = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
     widths = [
         max(cell_len(text) for text in (column.title, *(row[place].text for row in cells))) for place, column in enumerate(columns)
     ]
+    n_beside = _fitting(columns, widths, room=None if width is None else width - indent)
     heads = [Cell(column.title, "quiet") for column in columns]
     for row in (heads, *cells):
-        yield _line(row, columns, widths=widths, paint=paint, width=width, indent=indent)
+        yield _line(row[:n_beside], columns[:n_beside], widths=widths[:n_beside], paint=paint, width=width, indent=indent)
+        if row is not heads and n_beside < len(columns):
+            yield from _below(row[n_beside:], columns[n_beside:], width=width, indent=indent + len(GAP))
+
+
+def _fitting(columns: Sequence[Column], widths: Sequence[int], *, room: int | None) -> int:
+    """How many columns there is room for beside each other, one at least; a last one of text needs no more than it can be folded to."""
+    if room is None:
+        return len(columns)
+    needed = [*widths]
+    if not columns[-1].is_number:
+        needed[-1] = min(needed[-1], NARROWEST)
+    ends = list(accumulate(size + len(GAP) for size in needed))
+    return max(1, sum(end - len(GAP) <= room for end in ends))
+
+
+def _below(row: Sequence[Cell], columns: Sequence[Column], *, width: int | None, indent: int) -> Iterator[str]:
+    is_text = len(columns) == 1 and not columns[0].is_number
+    heads = ["" if is_text else column.title for column in columns]
+    text = " · ".join(f"{head} {cell.text}".strip() for cell, head in zip(row, heads, strict=True) if cell.text)
+    if text:
+        yield f"{'':{indent}}{hanging(text, first=indent, width=width, indent=indent)}\n"
 
 
 def _line(

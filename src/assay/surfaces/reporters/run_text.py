@@ -338,7 +338,7 @@ def gate_lines(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[s
         if decision.word == NO_GATES and "ranking" in view.result.metrics:
             continue
         if decision.word == NO_GATES:
-            yield _labelled("gates", f"none set ({decision.reason})", paint=paint)
+            yield _labelled("gates", f"none set ({decision.reason})", paint=paint, settings=settings)
         else:
             yield _decision(decision, settings, paint=paint)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from assay import api
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.paint import Paint, painter
+from assay.surfaces.reporters.paint import Paint, hanging, painter
 from assay.surfaces.reporters.run_numbers import bar, decimal
 from assay.surfaces.reporters.run_table import Column, table
 from assay.surfaces.reporters.run_text import ID_LIMIT, LABEL
@@ -41,13 +41,19 @@ def trend_text(found: api.RunTrend, settings: Settings, *, chart: str = "") -> I
     ]
     yield f"{paint(printable(found.dataset), 'strong')} · {printable(found.candidate)} · {counted(len(found.points), 'run')}\n\n"
     yield from table(columns, rows, paint=paint, width=settings.width)
-    yield f"\n{label('direction', paint)}{paint(direction_words(found), _STYLES[found.trend.direction])}\n"
+    direction = _folded(direction_words(found), settings)
+    yield f"\n{label('direction', paint)}{paint(direction, _STYLES[found.trend.direction])}\n"
     if found.left_out:
-        yield f"{label('left out', paint)}{', '.join(f'{count:,} {why}' for why, count in found.left_out.items())}\n"
+        left_out = ", ".join(f"{count:,} {why}" for why, count in found.left_out.items())
+        yield f"{label('left out', paint)}{_folded(left_out, settings)}\n"
     for note in found.notes:
-        yield f"{label('note', paint)}{printable(note)}\n"
+        yield f"{label('note', paint)}{_folded(printable(note), settings)}\n"
     if chart:
         yield f"{label('chart', paint)}{printable(chart)}\n"
+
+
+def _folded(text: str, settings: Settings) -> str:
+    return hanging(text, first=LABEL, width=settings.width, indent=LABEL)
 
 
 def _title(found: api.RunTrend) -> str:
