@@ -60,8 +60,8 @@ def gate(
     """Decide about a finished run and write the decision to the audit log.
 
     `baseline` names a baseline or a run; by default the baseline of the run's dataset is used where there is one, `none` uses none,
-    and `previous` the last complete run over the same dataset. Raises UsageProblem when there is nothing to decide by, and for files
-    that were changed since their run was published.
+    and `previous` the last complete run over the same dataset. Raises UsageProblem when there is nothing to decide by, and
+    for files that were changed since their run was published.
     """
     folder = Path(runs_dir)
     run = sealed_folder(run_name, folder)

@@ -61,7 +61,7 @@ def verify_place(place: Place) -> list[str]:
 
 
 def changed_artifacts(path: Path, names: Collection[str]) -> list[str]:
-    """One line for the manifest and for each of these artifacts that was changed since the run was published; none for what is gone."""
+    """One line for the manifest and each of these artifacts that was changed since the run was published; none for what is gone."""
     place = FolderPlace(path)
     present = place.names()
     problems, evidence = _manifest(place, present)

@@ -48,7 +48,7 @@ def table(columns: Sequence[Column], rows: Sequence[Row], *, paint: Paint, width
 
 
 def _fitting(columns: Sequence[Column], widths: Sequence[int], *, room: int | None) -> int:
-    """How many columns there is room for beside each other, one at least; a last one of text needs no more than it can be folded to."""
+    """How many columns there is room for beside each other, one at least; a last one of text can be folded."""
     if room is None:
         return len(columns)
     needed = [*widths]
