@@ -62,6 +62,11 @@ NOT_READABLE = [
     "Answer: A\nAnswer: B",
     "Answer: A\nThe answer is B.",
     "The answer is a\nriver",
+    "Answer: A contract: it is void.",
+    "A London",
+    "<answer>A or B</answer>",
+    "<answer>A</answer><answer>B</answer>",
+    "<answer>I do not know</answer>",
 ]
 
 
@@ -175,12 +180,23 @@ def test_several_choices_are_read_from(answer: str) -> None:
         "**Answer:** {}\r\nThis is the capital.",
         "The correct answer is {}\n\nParis is in France.",
         "Final answer: {}\nThanks",
+        "Answer: {} Explanation: it is the capital.",
+        "Answer: {} **Reason:** it is the capital.",
+        "{0} x{0}",
+        "<think>Which?</think><answer>{}</answer>",
+        "The answer is 4, at first. <answer>\n{}\n</answer>",
     ],
 )
-def test_the_end_of_a_line_ends_a_name_whichever_it_is(form: str, chosen: str) -> None:
+def test_no_letter_is_read_worse_than_another(form: str, chosen: str) -> None:
     choices = tuple(Choice(name, f"x{name}") for name in ("A", "B", "E", "I", "4"))
     assert selected_choices(form.format(chosen), choices) == (chosen,)
-    assert selected_choices(form.replace("\nreasoning", "\nReasoning").format(chosen.lower()), choices) == (chosen,)
+
+
+@pytest.mark.parametrize(
+    "answer", ["Answer: a\n\nit is the capital.", "Answer: a\nIt is the capital.", "Final answer: a\r\nThanks"]
+)
+def test_a_line_that_was_not_wrapped_ends_a_small_letter(answer: str) -> None:
+    assert selected_choices(answer, CHOICES) == ("A",)
 
 
 @pytest.mark.parametrize("answer", ['{"answer": "A, B"}', '{"answer": ["A, B"]}', "A, B"])

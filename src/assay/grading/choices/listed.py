@@ -32,6 +32,7 @@ _LINK = re.compile(rf"\s{{0,9}}([{LINKING}]|(?=\())?\s{{0,9}}[{OPENING}]{{0,8}}\
 _NEXT_LINE = re.compile(r"[ \t.,;]{0,9}\n\s{0,9}(?:[-*] )?")
 _LINE_ENDS = re.compile(r"[ \t.,;]{0,9}(?:\n|\Z)")
 _WORD_FOLLOWS = re.compile(rf"\s{{1,9}}[{LETTER}]")
+_HEADING = re.compile(rf"\s{{1,9}}[*_]{{0,2}}[A-ZÀ-ÞЀ-Я][{LETTER}]{{2,20}}[*_]{{0,2}}:")
 _SENTENCE = re.compile(rf"[^{SENTENCE_ENDS}\n]{{0,300}}")
 _SPACES = re.compile(r"[ \t\u00a0\u202f]+")
 _LONGEST_LIST = 200
@@ -151,7 +152,15 @@ class Options:
             return None
         is_closed = bool(name.group("close")) or not _goes_on(text, name.end(), after=spelled)
         is_name = spelled == choice and choice.isalpha() and choice.isupper() and choice.casefold() not in _SHORT_WORDS
-        return choice if is_closed or is_name or is_followed_well(text, name.end()) else None
+        is_ended = is_followed_well(text, name.end()) or (spelled == choice and self._is_headed(text, name.end(), choice))
+        return choice if is_closed or is_name or is_ended else None
+
+    def _is_headed(self, text: str, at: int, choice: str) -> bool:
+        """True when the choice's own words follow, or something else begins: `A The sale is void`, `A Explanation: …`."""
+        if _HEADING.match(text, at):
+            return True
+        own = self._read_words(text, at + 1) if text[at : at + 1].isspace() else None
+        return own is not None and own.choice == choice
 
     def _with_words(self, text: str, name: re.Match[str], choice: str) -> Item:
         """A name and, where they follow, its own words; the words of another choice are a contradiction."""

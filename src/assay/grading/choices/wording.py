@@ -77,6 +77,7 @@ ANNOUNCEMENTS = (
 FINAL = (
     re.compile(r"\\boxed\s{0,9}(?=\{)"),
     re.compile(r"^#{4}[ \t]{0,9}(?=\S)", re.MULTILINE),
+    re.compile(r"<(?:final_)?answer>", re.IGNORECASE),
 )
 """Announcements of what counts in the end, whatever was said before."""
 FINAL_BEFORE = re.compile(
