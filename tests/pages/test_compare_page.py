@@ -14,6 +14,7 @@ HOSTILE = "<script>alert(1)</script> ![x](http://elsewhere.invalid/x.png) \x1b[3
 LONG = "The limitation period had not begun, because the claimant did not know of the damage. "
 MEGABYTE = "word " * 200_000
 COUNT = 24
+RIGHT_TO_LEFT = "\u0633\u0624\u0627\u0644"
 
 
 PAIR = "/compare?before=before&after=after"
@@ -39,6 +40,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     serving = Serving(folder, settings="requests_per_minute: 100000\n")
     aside(graded, folder, "before", rows(), answers("It held for the plaintiff.", wrong=0))
     aside(graded, folder, "after", rows(is_changed=True), answers("It held for the defendant.", wrong=14))
+    aside(graded, folder, "from-right", [question(RIGHT_TO_LEFT)], {RIGHT_TO_LEFT: "B"})
+    aside(graded, folder, "from-right-too", [question(RIGHT_TO_LEFT)], {RIGHT_TO_LEFT: "A"})
     aside(graded, folder, "alone", [question("other")], {"other": "A"})
     with serving:
         yield serving
@@ -67,6 +70,26 @@ def test_what_differs_between_two_answers_is_marked_on_both_sides(served: Servin
     assert flip.locator("del").all_inner_texts() == ["plaintiff", "A"]
     assert flip.locator("ins").all_inner_texts() == ["defendant", "B"]
     assert "characters left out" in flip.locator(".cut").first.inner_text()
+
+
+def test_scores_beside_a_name_from_right_to_left_stay_in_their_order(served: Serving, visit: Visit) -> None:
+    page = visit(served, "/compare?before=from-right&after=from-right-too").page
+    line = page.locator("details.flip summary").first
+    expect(line).to_contain_text("0 → 1")
+    assert line.evaluate(PLACES) == ["name", "0", "1"]
+
+
+PLACES = """line => {
+  const words = line.querySelector(".n").firstChild, range = document.createRange();
+  const left = (place) => {
+    range.setStart(words, place);
+    range.setEnd(words, place + 1);
+    return range.getBoundingClientRect().left;
+  };
+  const places = [["name", line.querySelector("code").getBoundingClientRect().left], ["0", left(0)], ["1", left(4)]];
+  return places.sort((one, other) => one[1] - other[1]).map(([name]) => name);
+}"""
+"""What stands on a line, from left to right."""
 
 
 def test_flips_are_paged_and_filtered(served: Serving, visit: Visit) -> None:

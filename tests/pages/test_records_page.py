@@ -13,6 +13,7 @@ from playwright.sync_api import Locator, expect
 
 from assay import api
 from assay.surfaces.server.keys import Keys
+from tests.engine.graded_runs import graded, question
 from tests.pages.browsing import Visit, Visitor, barriers, listen, make_run
 from tests.server.serving import Serving, dataset
 
@@ -46,6 +47,7 @@ def make_runs(serving: Serving) -> None:
     make_hostile(serving)
     make_choices(serving)
     make_large(serving)
+    graded(serving.folder, "unbroken", [question("one")], {"one": "A" * 1_000_000})
 
 
 def make_large(serving: Serving) -> None:
@@ -176,6 +178,13 @@ def test_long_text_is_folded_and_whole(archive: Serving, visit: Visit) -> None:
     answer.get_by_text("Show all 60,000 characters").click()
     expect(answer.locator(".whole")).to_be_visible()
     assert len(answer.locator(".whole").inner_text()) == 60_000
+
+
+def test_a_megabyte_without_a_blank_opens_and_is_whole(archive: Serving, visit: Visit) -> None:
+    page = visit(archive, "/runs/unbroken/records/0").page
+    page.get_by_text("Show all 1,000,000 characters").first.click()
+    expect(page.locator(".long .whole").first).to_be_visible()
+    assert page.locator(".long .whole").first.evaluate("element => element.textContent.length") == 1_000_000
 
 
 def test_redactions_are_marked(archive: Serving, visit: Visit) -> None:

@@ -50,6 +50,12 @@ def test_programs_still_get_the_envelope(gallery: Serving) -> None:
     assert gallery.ask("GET", "/v1/runs/nobody", headers={"Accept": "text/html"}).json["error"]["code"] == "not_found"
 
 
+def test_a_run_without_a_score_tells_no_scale_and_shows_no_empty_table(gallery: Serving, visit: Visit) -> None:
+    page = visit(gallery, "/runs/broken").page
+    expect(page.get_by_text("no record has a score")).to_have_count(2)
+    assert page.locator("main table tbody:not(:has(tr))").count() == 0
+
+
 def test_files_are_verified_when_asked_for(tmp_path: Path, visit: Visit) -> None:
     serving = Serving(tmp_path)
     serving.runs_dir.mkdir()

@@ -8,7 +8,7 @@ from assay.core.run_result import RunListing
 from assay.surfaces.charts import Caption, interval_plot
 from assay.surfaces.pages import figures
 from assay.surfaces.pages.places import FilePlace, ServerPlace
-from assay.surfaces.pages.rendering import environment
+from assay.surfaces.pages.rendering import environment, told
 from assay.surfaces.pages.runs import RunsChoice, is_wanted, sort_runs
 
 RUNS = (
@@ -106,6 +106,13 @@ def test_only_our_own_charts_are_markup() -> None:
 def test_every_text_is_escaped_and_loses_what_would_reorder_it() -> None:
     text = environment().from_string('<a title="{{ text }}">{{ text }}</a>').render(text='"<b>\u202e\x1b\n\tend')
     assert text == '<a title="&#34;&lt;b&gt;\ufffd\u241b\n\tend">&#34;&lt;b&gt;\ufffd\u241b\n\tend</a>'
+
+
+def test_a_text_without_blanks_says_where_its_lines_may_end_and_stays_whole() -> None:
+    text = "<&>" * 1_000
+    assert told(text).count("<wbr>") == 29
+    assert told(text).replace("<wbr>", "").unescape() == text
+    assert "<wbr>" not in told("a word " * 1_000)
 
 
 def test_a_name_that_a_view_lacks_is_an_error() -> None:

@@ -51,6 +51,16 @@ def test_search_that_cannot_be_understood_is_refused(service: Serving, finished:
     assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_request")
 
 
+def test_status_that_no_record_can_have_is_refused_and_not_taken_for_none(service: Serving, finished: Any) -> None:
+    answer = service.ask("GET", f"/v1/runs/{finished['run_id']}/records?status=error")
+    assert (answer.status, "'error' - at `$.status`" in answer.json["error"]["message"]) == (400, True)
+
+
+@pytest.mark.parametrize("path", ["/docs", "/docs/style.css", "/metrics", "/static/style.css", "/runs"])
+def test_charset_is_told_once(service: Serving, path: str) -> None:
+    assert service.ask("GET", path).headers["content-type"].count("charset=utf-8") == 1
+
+
 def test_pages_of_a_run_under_way_show_each_record_once(service: Serving) -> None:
     document = dataset(20, dataset_id="under-way")
     for number, record in enumerate(document["records"]):

@@ -21,6 +21,13 @@ def test_clean_upload_is_accepted_with_the_shape_of_the_contract(service: Servin
     assert REQUEST_ID.fullmatch(answer.json["request_id"])
 
 
+def test_dataset_without_a_given_name_is_called_by_its_own_id(service: Serving) -> None:
+    run_id = service.submit(dataset(1)).json["run_id"]
+    assert service.ended(run_id)["state"] == "completed"
+    manifest = service.ask("GET", f"/v1/runs/{run_id}/artifacts/run_manifest.json").json
+    assert [found["name"] for found in manifest["plan"]["datasets"]] == [dataset(1)["dataset_id"]]
+
+
 def test_malformed_record_is_reported_beside_the_accepted_ones(service: Serving) -> None:
     document = dataset(3)
     document["records"][1]["input"]["prompt"] = 7

@@ -68,4 +68,4 @@ def test_requests_are_logged_in_plain_words_where_the_settings_ask_for_it(tmp_pa
     with Serving(tmp_path, settings="log_requests: true\n") as service:
         service.ask("GET", "/healthz", headers={"X-Request-Id": "request-8"})
         service.end()
-    assert " request=request-8\n" in (tmp_path / "server.log").read_text(encoding="utf-8")
+    assert (tmp_path / "server.log").read_text(encoding="utf-8").count(" request=request-8\n") == 1

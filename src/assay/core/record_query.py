@@ -10,9 +10,13 @@ Sort = Literal[
     "-order", "-id", "-score", "-latency", "-cost", "-disagreement",
 ]  # fmt: skip
 """What records are ordered by; with a minus the other way round. Those without a value come last either way."""
-INVALID = "invalid_record"
-VALID = "valid"
-STATUS_GROUPS = {
+Status = Literal[
+    "evaluated", "timeout", "evaluation_error", "cancelled", "skipped", "invalid_record", "failed", "valid",
+]  # fmt: skip
+"""What became of a record, or a word for several of these; an unknown one is refused, lest a slip reads like "there are none"."""
+INVALID: Status = "invalid_record"
+VALID: Status = "valid"
+STATUS_GROUPS: dict[Status, tuple[Status, ...]] = {
     VALID: ("evaluated", "timeout", "evaluation_error", "cancelled", "skipped"),
     "failed": ("timeout", "evaluation_error"),
 }
@@ -32,8 +36,8 @@ class RecordFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """What records must be like to be found; what is None asks for nothing."""
 
     status: Annotated[
-        Annotated[str, Meta(max_length=32)] | None,
-        _says("Only these: a status such as `evaluated`, `failed` for both kinds of error, `valid` for all but `invalid_record`."),
+        Status | None,
+        _says("Only records with this status: `failed` stands for both kinds of error, `valid` for all but `invalid_record`."),
     ] = None
     passed: Annotated[bool | None, _says("Only records that passed, or that did not.")] = None
     min_score: Annotated[float | None, _says("Only records with at least this raw score, on the scale of the run.")] = None
@@ -47,7 +51,8 @@ class RecordFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ] = None
     code: Annotated[_Word | None, _says("Only records that failed with this code, such as `timeout` or `not_passed`.")] = None
     text: Annotated[
-        _Text | None, _says("Only records with these words, in any case, in question, context, answer, reasons, error or id.")
+        _Text | None,
+        _says("Only records with these words side by side, in any case, in question, context, answer, reasons, error or id."),
     ] = None
     flips: Annotated[
         Flips | None, _says("Only records whose judges do not agree, or whose repeated answers came to different verdicts.")

@@ -19,6 +19,7 @@ from assay.engine.places.homes import STORE
 from assay.engine.places.run_id import could_be_run_id
 from assay.engine.planning.plans import plan_runs
 from assay.engine.planning.request import PlanProblems, RunRequest
+from assay.engine.planning.run_file import DatasetEntry
 from assay.engine.planning.selection import prepared_records
 from assay.engine.running.run import check_shareable, open_or_create
 from assay.store.failures import disk_errors, sync_folder
@@ -156,12 +157,20 @@ def prepare(request: RunRequest, *, environ: Mapping[str, str], now: float) -> U
         if found.refused:
             return verdict_on(found.refused[0])
         return UploadVerdict(outcome="rejected", problems=found.problems)
-    report, plan = planned.inputs[0].report, planned.plans[0]
+    report, plan = planned.inputs[0].report, _called(planned.plans[0], request)
     if report.record_errors:
         # Beside the upload, whose name its sender chooses.
         _keep_errors(folders_of(Path(planned.runs_dir), plan.run_id).active / ERRORS, report)
     evaluations = report.counts.accepted_records * plan.repeat
     return msgspec.structs.replace(verdict_on(report), plan=msgspec.json.encode(plan), evaluations=evaluations)
+
+
+def _called(plan: Plan, request: RunRequest) -> Plan:
+    """The plan, with a dataset that its sender did not name called by its own id: that of the file here says nothing."""
+    if any(isinstance(dataset, DatasetEntry) and dataset.name for dataset in request.datasets):
+        return plan
+    datasets = tuple(msgspec.structs.replace(dataset, name=dataset.dataset_id) for dataset in plan.datasets)
+    return msgspec.structs.replace(plan, datasets=datasets)
 
 
 def _keep_errors(path: Path, report: Report) -> None:

@@ -27,11 +27,11 @@ class Export(msgspec.Struct, frozen=True):
 EXPORTS: dict[str, Export] = {
     "json": Export("application/json", json_chunks, ".json"),
     "jsonl": Export("application/x-ndjson", json_lines_chunks, ".jsonl"),
-    "csv": Export("text/csv; charset=utf-8", csv_chunks, ".csv"),
+    "csv": Export("text/csv", csv_chunks, ".csv"),
     "parquet": Export("application/vnd.apache.parquet", parquet_chunks, ".parquet", is_text=False),
     "xlsx": Export("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", workbook_chunks, ".xlsx", is_text=False),
     "responses": Export("application/x-ndjson", responses_chunks, ".jsonl"),
 }
 """Every format by its name."""
 
-MEDIA_TYPES = tuple(dict.fromkeys(export.media_type.partition(";")[0] for export in EXPORTS.values()))
+MEDIA_TYPES = tuple(dict.fromkeys(export.media_type for export in EXPORTS.values()))

@@ -205,7 +205,7 @@ def _sides(found: api.Comparison, place: Place) -> Table:
         for label, side in (("Before", found.before), ("After", found.after))
     )
     columns = (
-        Column(""),
+        Column("Side"),
         Column("Run"),
         Column("Candidate", "The model that answered."),
         Column("Judge", "Who graded the answers."),
@@ -223,7 +223,7 @@ def _differences(found: api.Comparison) -> Table:
     )
     unit = "records" if found.n_clusters is None else f"records in {found.n_clusters:,} clusters by {found.cluster}"
     columns = (
-        Column(""),
+        Column("Figure"),
         Column("Before", f"Over the {n:,} records that both runs graded.", is_number=True),
         Column("After", f"Over the same {n:,} records.", is_number=True),
         Column("Difference", f"After minus before, with its 95 % interval over {n:,} {unit}.", is_number=True),

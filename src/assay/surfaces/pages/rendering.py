@@ -14,6 +14,11 @@ from assay.surfaces.pages.places import Place
 from assay.surfaces.printable import printable
 
 _KEPT = re.compile("[\t\n]")
+_UNBROKEN = re.compile("([!-~]{1000,})")
+"""So much text without a blank that finding where its lines could end would keep a browser busy: 30 s for a megabyte."""
+_STEP = 100
+"""Characters after which such a text may end a line."""
+_BREAK = Markup("<wbr>")
 _REDACTED = re.compile(r"\[REDACTED:([A-Za-z0-9_.-]{1,64})\]")
 _REDACTION = Markup('<mark class="redacted" title="This was removed before the run was written.">redacted: {}</mark>')
 _OWN_SHEET = f"<style>{STYLESHEET}</style>\n"
@@ -63,7 +68,18 @@ def _shown(value: Any) -> Any:
 def told(text: str) -> Markup:
     """A text of anybody, escaped; what was redacted before it was kept is marked, so that nobody takes the mark for a word."""
     pieces = _REDACTED.split(text)
-    return Markup("").join(_REDACTION.format(piece) if number % 2 else escape(_shown(piece)) for number, piece in enumerate(pieces))
+    return Markup("").join(
+        _REDACTION.format(piece) if number % 2 else _breakable(_shown(piece)) for number, piece in enumerate(pieces)
+    )
+
+
+def _breakable(text: str) -> Markup:
+    """A text, escaped, with places where a line may end in what has no blanks; they are no part of what is copied."""
+    return Markup("").join(_stepped(piece) if number % 2 else escape(piece) for number, piece in enumerate(_UNBROKEN.split(text)))
+
+
+def _stepped(text: str) -> Markup:
+    return _BREAK.join(escape(text[start : start + _STEP]) for start in range(0, len(text), _STEP))
 
 
 def _svg(chart: str) -> Markup:

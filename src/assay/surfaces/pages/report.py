@@ -183,7 +183,7 @@ def _searches(facets: api.Facets) -> Iterator[tuple[str, str, RecordSearch]]:
         yield "passed", word, RecordSearch(passed=passed)
         yield "met", word, RecordSearch(met=passed)
         yield from ((f"met {word}", name, RecordSearch(criterion=name, met=passed)) for name in facets.criteria)
-    yield from (("status", value, RecordSearch(status=value)) for value in (*facets.statuses, *STATUS_GROUPS))
+    yield from (("status", value, msgspec.convert({"status": value}, RecordSearch)) for value in (*facets.statuses, *STATUS_GROUPS))
     yield from (("tag", value, RecordSearch(tag=value)) for value in facets.tags)
     yield from (("criterion", value, RecordSearch(criterion=value)) for value in facets.criteria)
     yield from (("code", value, RecordSearch(code=value)) for value in facets.codes)

@@ -81,7 +81,8 @@ def _score(view: RunView) -> KeyFigure:
     over = figures.basis(metrics["n_scored"], metrics, mean.member)
     found = figures.score(metrics[mean.member], interval, over=over, scale=scale, name=mean.title)
     several = "" if metrics["scale"] or not metrics["n_scored"] else "several scales, each brought to 0-1 · "
-    note = f"{several}scale {scale} · 95 % interval {figures.interval_text(interval)}" if interval else f"scale {scale}"
+    known = f"{several}scale {scale}" if metrics["n_scored"] else "no record has a score"
+    note = f"{known} · 95 % interval {figures.interval_text(interval)}" if interval else known
     return KeyFigure(label=mean.title.capitalize(), figure=found, note=note, bar=_bar(metrics[mean.member], interval, scale))
 
 

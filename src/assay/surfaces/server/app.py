@@ -147,6 +147,8 @@ def build(server: Server, listening: Listening) -> ASGIApp:
         },
         state=State({"server": server}),
         openapi_config=None,
+        # Its handlers would write every line once more.
+        logging_config=None,
         lifespan=[_lifespan],
         request_max_body_size=None,
     )

@@ -6,7 +6,8 @@ from assay.surfaces.telemetry.figures import Figures
 
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 """Counted by name; whatever else a client makes up is counted together."""
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+CONTENT_TYPE = "text/plain; version=0.0.4"
+"""The answer adds the charset."""
 
 
 class Meters:

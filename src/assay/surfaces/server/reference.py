@@ -36,7 +36,7 @@ def _parameters(operation: Json) -> Iterator[str]:
         yield "\n| parameter | in | type | meaning |\n|---|---|---|---|\n"
     for entry in operation["parameters"]:
         meaning = entry["description"] + (" Required." if entry["required"] and entry["in"] != "path" else "")
-        yield f"| `{entry['name']}` | {entry['in']} | {_type(entry['schema'])} | {meaning} |\n"
+        yield f"| `{entry['name']}` | {entry['in']} | {_type(entry['schema'])}{_default(entry['schema'])} | {meaning} |\n"
 
 
 def _answers(operation: Json) -> Iterator[str]:
@@ -68,4 +68,18 @@ def _type(schema: Json) -> str:
         return " or ".join(f"`{word}`" for word in schema["enum"])
     if schema.get("type") == "array":
         return f"list of {_type(schema.get('items', {}))}" if schema.get("items") else "list"
-    return str(schema.get("type", "any"))
+    return str(schema.get("type", "any")) + _range(schema)
+
+
+def _range(schema: Json) -> str:
+    """`, 1 to 1,000`; nothing where a number may be any."""
+    least, most = schema.get("minimum"), schema.get("maximum")
+    if least is None:
+        return ""
+    return f", {least:,} or more" if most is None else f", {least:,} to {most:,}"
+
+
+def _default(schema: Json) -> str:
+    """What counts where nothing is said."""
+    default = schema.get("default")
+    return "" if default in (None, (), []) else f"; `{default}` by default"

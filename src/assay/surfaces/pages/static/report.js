@@ -2,7 +2,7 @@
 // Texts of anybody are packed in the file. What is unpacked is read by an inert parser, and only elements and attributes that our
 // templates have are made anew from it, so that a text stays a text whatever it says.
 const PAGE = 50, PART = 50;
-const TAGS = new Set("a article caption code dd details div dl dt h1 h2 h3 li mark ol p pre section span strong summary table tbody td th thead time tr ul".split(" "));
+const TAGS = new Set("a article caption code dd details div dl dt h1 h2 h3 li mark ol p pre section span strong summary table tbody td th thead time tr ul wbr".split(" "));
 const ATTRIBUTES = "aria-current aria-label aria-labelledby class data-label data-when datetime dir id open role scope tabindex title".split(" ");
 const $ = (id) => document.getElementById(id);
 const views = { run: $("view-run"), records: $("view-records"), record: $("view-record") };

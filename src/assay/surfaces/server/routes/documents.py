@@ -30,27 +30,27 @@ async def openapi_document(request: AnyRequest) -> Answer:
 async def docs_page(request: AnyRequest) -> Answer:
     """The addresses of this service as a page, which runs and loads nothing from elsewhere."""
     read_query(request, NoQuery)
-    return Response(page(openapi(request.app)).encode(), media_type="text/html; charset=utf-8")
+    return Response(page(openapi(request.app)).encode(), media_type="text/html")
 
 
 @get("/docs/style.css", query=NoQuery, answer=str, media_types=("text/css",))
 async def docs_style(request: AnyRequest) -> Answer:
     """How that page looks."""
     read_query(request, NoQuery)
-    return Response(_SHEET.encode(), media_type="text/css; charset=utf-8")
+    return Response(_SHEET.encode(), media_type="text/css")
 
 
 def page(document: dict[str, Any]) -> str:
     """An OpenAPI document as HTML."""
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>assay: addresses</title>",
-        "<meta name='viewport' content='width=device-width'><link rel='stylesheet' href='/docs/style.css'></head><body>",
+        "<meta name='viewport' content='width=device-width'><link rel='stylesheet' href='/docs/style.css'></head><body><main>",
         f"<h1>assay {escape(document['info']['version'])}</h1><p>{escape(document['info']['description'])}</p>",
         "<p>The same for programs: <a href='/openapi.json'>openapi.json</a></p>",
     ]
     for path, methods in document["paths"].items():
         parts += [_operation(path, method, operation) for method, operation in methods.items()]
-    return "".join([*parts, "</body></html>"])
+    return "".join([*parts, "</main></body></html>"])
 
 
 def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
@@ -63,5 +63,5 @@ def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
         f"<tr><td><code>{status}</code></td><td>{escape(answer['description'])}</td></tr>"
         for status, answer in operation["responses"].items()
     )
-    parameters = f"<table><tr><th>parameter</th><th>in</th><th></th></tr>{rows}</table>" if rows else ""
-    return f"<details>{head}{parameters}<table><tr><th>answer</th><th></th></tr>{answers}</table></details>"
+    parameters = f"<table><tr><th>parameter</th><th>in</th><th>meaning</th></tr>{rows}</table>" if rows else ""
+    return f"<details>{head}{parameters}<table><tr><th>answer</th><th>meaning</th></tr>{answers}</table></details>"

@@ -42,7 +42,7 @@ async def static_file(request: AnyRequest, name: FromPath[str]) -> Answer:
     media_type = MEDIA_TYPES[PurePath(name).suffix]
     is_this_one = PLACE.static(name).endswith(f"?v={request.query_params.get('v', '')}")
     headers = {"Cache-Control": "public, max-age=31536000, immutable" if is_this_one else "no-cache"}
-    return Response(static(name).encode(), media_type=f"{media_type}; charset=utf-8", headers=headers)
+    return Response(static(name).encode(), media_type=media_type, headers=headers)
 
 
 @get("/runs", sync_to_thread=True)
