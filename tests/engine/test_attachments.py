@@ -147,8 +147,8 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe.txt")
     assert Attachments().check(tmp_path, [Attachment("folder"), Attachment("pipe.txt")]) == [
-        "the attachment 'folder' is not a regular file",
-        "the attachment 'pipe.txt' is not a regular file",
+        ("the attachment 'folder' is not a regular file", True),
+        ("the attachment 'pipe.txt' is not a regular file", True),
     ]
 
 
@@ -189,6 +189,24 @@ def test_all_unreadable_attachments_are_told_before_any_call(tmp_path: Path) -> 
     assert problems == tuple(
         f"{dataset}: the attachment 'docs/{name}.txt' cannot be read: no such file or directory" for name in "ac"
     )
+
+
+def test_where_invalid_records_are_skipped_an_unreadable_attachment_costs_its_own_records_alone(tmp_path: Path) -> None:
+    rows = [mcq_row(name, attachments=[{"path": f"{name}.txt"}]) for name in "abc"]
+    dataset = write_rows(tmp_path / "law.jsonl", *rows)
+    (tmp_path / "b.txt").write_text("there")
+    (tmp_path / "c.txt").write_bytes(b"\xff")
+    runs = planned(
+        RunRequest(datasets=(str(dataset),), models=("scripted/echo",), runs_dir=str(tmp_path / "runs"), on_invalid="skip")
+    )
+    missing, unreadable = [note for note in runs.notes if "attachment" in note]
+    assert missing == f"{dataset}: the attachment 'a.txt' cannot be read: no such file or directory; its records fail"
+    assert unreadable.startswith(f"{dataset}: the attachment 'c.txt' is not UTF-8")
+    assert finished(runs) == {
+        "a": ("evaluation_error", "attachment_missing"),
+        "b": ("evaluated", None),
+        "c": ("evaluation_error", "attachment_unreadable"),
+    }
 
 
 def test_the_texts_of_a_case_come_by_path(tmp_path: Path) -> None:

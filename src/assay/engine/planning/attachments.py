@@ -8,6 +8,7 @@ import stat
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 import msgspec
 
@@ -33,6 +34,14 @@ class AttachmentProblem(UsageProblem):
     """An attachment that cannot be given to a model."""
 
 
+class Unread(NamedTuple):
+    """Why an attachment cannot be read."""
+
+    sentence: str
+    is_fault_of_file: bool
+    """Otherwise a reader is missing here, which every such file needs."""
+
+
 class Attachments:
     """The attachments of a run's datasets: what each had in it when it was first read, and the texts that were used last."""
 
@@ -43,9 +52,9 @@ class Attachments:
         """By hash, those used last at the end."""
         self.kept_characters = 0
 
-    def check(self, folder: Path, attachments: Iterable[Attachment]) -> list[str]:
-        """What keeps attachments from being read, one sentence each; nobody is asked before this is empty."""
-        problems: list[str] = []
+    def check(self, folder: Path, attachments: Iterable[Attachment]) -> list[Unread]:
+        """What keeps attachments from being read, one sentence each."""
+        problems: list[Unread] = []
         for path in dict.fromkeys(attachment.path for attachment in attachments):
             try:
                 content = read_content(folder, path)
@@ -53,7 +62,8 @@ class Attachments:
                 self.keep(sha256, text_of(content, path))
                 self._hashes[folder, path] = sha256
             except (AttachmentProblem, MissingExtra) as problem:
-                problems.append(f"{problem.message}{f' ({problem.hint})' if problem.hint else ''}")
+                sentence = f"{problem.message}{f' ({problem.hint})' if problem.hint else ''}"
+                problems.append(Unread(sentence, is_fault_of_file=isinstance(problem, AttachmentProblem)))
         return list(dict.fromkeys(problems))
 
     def pinned(self, folder: Path, attachments: Iterable[Attachment]) -> tuple[Attachment, ...]:

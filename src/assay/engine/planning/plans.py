@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from assay.core.case import Attachment
 from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
 from assay.core.issue import Path as Steps
 from assay.core.plan import (
@@ -439,10 +440,17 @@ class _Planner:
             names += f" and {more:,} more" if more > 0 else ""
             self.settings.add(("judges",), f"{names} cannot be graded without a judge; add judges (--judge provider/model)")
         for number, uses in groupby(surveyed.attachments, key=attrgetter("dataset")):
-            dataset, used = self.inputs[number], [use.attachment for use in uses]
-            found = dataset.attachments.check(folder_of(dataset.plan), used)
-            self.settings.problems += listed([f"{shown_path(dataset.plan.path)}: {problem}" for problem in found])
+            self._check_attachments(self.inputs[number], [use.attachment for use in uses])
         return surveyed
+
+    def _check_attachments(self, dataset: DatasetInput, used: list[Attachment]) -> None:
+        """All are read before anybody is asked; where invalid records are skipped, one that cannot be costs only its own."""
+        skips = on_invalid(self.settings.value.on_invalid, dataset.plan.contract) == "skip"
+        found = dataset.attachments.check(folder_of(dataset.plan), used)
+        path = shown_path(dataset.plan.path)
+        refused = [f"{path}: {one.sentence}" for one in found if not (skips and one.is_fault_of_file)]
+        self.settings.problems += listed(refused)
+        self.notes += listed([f"{path}: {one.sentence}; its records fail" for one in found if skips and one.is_fault_of_file])
 
     def _check_scale(self, kinds: Iterable[Kind | None]) -> None:
         """A gate on the mean score lies on the scale that the selected records are graded on, or on that of the profile."""
