@@ -63,8 +63,7 @@ class StubProvider:
         self._wrap = wrap
         self._lock = threading.Lock()
         self.requests: list[StubRequest] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _exchange_for(self))
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), _exchange_for(self))
 
     @property
     def base_url(self) -> str:
@@ -104,6 +103,12 @@ def _stub_script(answers: StubAnswers) -> StubScript:
         return answers
     left = iter(answers)
     return lambda _: next(left, StubReply(status=500, body={"error": {"message": "the stub has no answer left"}}))
+
+
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 1024
+    """With the five of the standard library, a run's first calls would wait a second for their connections."""
+    daemon_threads = True
 
 
 def _exchange_for(provider: StubProvider) -> type[BaseHTTPRequestHandler]:

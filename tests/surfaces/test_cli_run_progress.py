@@ -35,9 +35,9 @@ def at(elapsed_s: float, done: int, **changes: object) -> Snapshot:
 class Screen:
     """A terminal, or a log, that is text."""
 
-    def __init__(self, *, is_terminal: bool = True) -> None:
+    def __init__(self, *, is_terminal: bool = True, width: int = 100) -> None:
         self.file = io.StringIO()
-        self.console = Console(file=self.file, force_terminal=is_terminal, width=100, color_system=None, _environ={})
+        self.console = Console(file=self.file, force_terminal=is_terminal, width=width, color_system=None, _environ={})
 
     @property
     def text(self) -> str:
@@ -67,6 +67,23 @@ def test_the_live_display_shows_counts_rate_rest_cost_latencies_and_errors() -> 
         "errors: rate_limited 31, timeout 4",
     ):
         assert wanted in screen.text
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+def test_no_line_of_the_live_display_is_broken(width: int) -> None:
+    screen = Screen(width=width)
+    with RunProgress("run_01M7HQZ4Y8D562GN2", console=screen.console) as progress:
+        progress.watch(at(10.0, 0))
+        progress.watch(at(653.0, 1_400))
+    assert "2.2/s · 4 min 36 s left · 10 min 53 s so far" in screen.text
+    assert "1,400/2,000" in screen.text
+
+
+def test_the_live_display_says_that_a_run_is_being_sealed() -> None:
+    screen = Screen()
+    with RunProgress("nightly", console=screen.console) as progress:
+        progress.watch(at(10.0, 2_000, in_flight=0))
+    assert "writing the artifacts · 2,000 evaluated" in screen.text
 
 
 def test_the_live_display_is_gone_at_the_end() -> None:
@@ -149,3 +166,10 @@ def test_a_run_that_never_began_is_not_said_to_go_on(capsys: pytest.CaptureFixtu
     with pytest.raises(StoreUnavailable), RunProgress("nightly", resume="assay resume nightly"):
         raise StoreUnavailable("no such folder")
     assert capsys.readouterr().err == ""
+
+
+def test_a_log_says_the_end_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with RunProgress("nightly") as progress:
+        progress.watch(at(1.0, 10))
+        progress.watch(at(8.0, 2_000))
+    assert capsys.readouterr().err.count("2,000/2,000 records") == 1

@@ -1,6 +1,10 @@
 """The commands on runs that exist: list, show, verify, replay, retry, cancel, purge, check."""
 
 import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -43,6 +47,32 @@ def test_the_list_may_be_limited_and_read_by_programs() -> None:
 def test_an_empty_folder_has_no_runs() -> None:
     result = assay("runs", "--runs-dir", "elsewhere")
     assert (result.exit_code, result.stdout) == (0, "0 runs\n")
+    assert result.stderr == "hint: there is no folder 'elsewhere'; --runs-dir names another folder\n"
+
+
+@pytest.fixture
+def begun() -> Iterator[subprocess.Popen[bytes]]:
+    """A run that a process works on until it is killed."""
+    options = ("--model", "scripted/slow-60000", "--judge", "scripted/judge-4", "--run-id", "begun", "--quiet")
+    with subprocess.Popen([sys.executable, "-m", "assay", "run", "batch.json", *options]) as process:
+        deadline = time.monotonic() + 60
+        while document(assay("runs", "--json"))["runs"][0]["state"] != "running" and time.monotonic() < deadline:
+            time.sleep(0.05)
+        yield process
+        process.kill()
+
+
+def test_a_run_that_was_killed_is_interrupted_and_not_running(begun: subprocess.Popen[bytes]) -> None:
+    assert "begun" in assay("runs").stdout.splitlines()[1]
+    assert " running " in assay("runs").stdout.splitlines()[1]
+    assert f"UNFINISHED  process {begun.pid} works on it; assay resume waits for its end\n" in assay("show", "begun").stdout
+    begun.kill()
+    begun.wait()
+    assert " interrupted " in assay("runs").stdout.splitlines()[1]
+    assert document(assay("runs", "--json"))["runs"][0]["state"] == "running"
+    shown = assay("show", "begun").stdout
+    assert shown.startswith("begun · interrupted\n")
+    assert "UNFINISHED  the run can be resumed; nothing that is done is done again\n" in shown
 
 
 @pytest.mark.parametrize("name", ["good", "go", "latest", "runs/good"])

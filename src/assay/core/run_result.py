@@ -38,11 +38,20 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """It has ended on another machine, and its artifacts are there alone."""
     waiting: str = ""
     """What an unfinished run waits for at a provider, as it was when somebody last looked."""
+    driver: int | None = None
+    """The process of this machine that works on an unfinished run."""
+    is_idle: bool = False
+    """It was begun on this machine, and nobody works on it: it was interrupted."""
 
     @property
     def is_finished(self) -> bool:
         """True when the run has ended and its artifacts are sealed."""
         return self.state in TERMINAL
+
+    @property
+    def standing(self) -> str:
+        """The state as people are told of it: a run that nobody works on any more is not running."""
+        return "interrupted" if self.is_idle else self.state.replace("_", " ")
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values, in the shape of `assay run --json`."""

@@ -9,6 +9,8 @@ State = Literal[
     "queued", "validating", "running", "retrying", "finalizing", "completed", "completed_with_failures", "failed", "cancelled"
 ]
 TERMINAL: frozenset[State] = frozenset({"completed", "completed_with_failures", "failed", "cancelled"})
+UNDER_WAY: frozenset[State] = frozenset({"validating", "running", "retrying", "finalizing"})
+"""States in which somebody works on a run, unless whoever did was stopped."""
 _NEXT: dict[State, frozenset[State]] = {
     "queued": frozenset({"validating", "failed", "cancelled"}),
     "validating": frozenset({"running", "finalizing", "failed", "cancelled"}),

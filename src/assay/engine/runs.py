@@ -21,7 +21,7 @@ from assay.core.metrics_summary import interval_of
 from assay.core.moment import iso
 from assay.core.plan import Plan, changed_settings, plan_sha256, read_plan
 from assay.core.run_result import GateResult, RunListing, RunResult
-from assay.core.run_state import TERMINAL, RunCounts, State, count_records
+from assay.core.run_state import TERMINAL, UNDER_WAY, RunCounts, State, count_records
 from assay.engine.places.folders import ACTIVE, UPLOAD, RunFolders, check_place, folders_of, run_ids
 from assay.engine.places.homes import SEALED_IN, are_elsewhere, bring_home, fetch_same, home_of, note_store, publish_sealed
 from assay.engine.running.engines import PROBLEM, TEMPORAL, carry_out, check_placement, check_reachable, unless_sealed, wind_up
@@ -34,7 +34,8 @@ from assay.store.batch_book import NOTE as BATCHES
 from assay.store.batch_book import BatchRow
 from assay.store.folder import RunFolder, open_run_folder
 from assay.store.ledger import Ledger, RunRow
-from assay.store.ledgers import Looks
+from assay.store.ledgers import Looks, is_own
+from assay.store.lock import RunLock
 from assay.store.redact import Redactor
 
 T = TypeVar("T")
@@ -244,7 +245,7 @@ def _looked_at(ledger: Ledger) -> tuple[RunRow, dict[str, int]]:
 def _active_result(folders: RunFolders) -> RunResult:
     row, by_status = _looked_at(folders.open_ledger())
     plan = read_plan(row.plan)
-    is_away = row.state in TERMINAL
+    is_away, waiting = row.state in TERMINAL, _waiting(row)
     opened = by_status.pop("open", 0)
     counts = count_records({**by_status, "skipped": by_status.get("skipped", 0) + opened})
     return RunResult(
@@ -259,8 +260,20 @@ def _active_result(folders: RunFolders) -> RunResult:
         is_away=is_away,
         problem=row.notes.get(PROBLEM, ""),
         blocked=row.notes.get("blocked", ""),
-        waiting=_waiting(row),
+        waiting=waiting,
+        driver=_driver(folders),
+        is_idle=row.state in UNDER_WAY and not waiting and is_idle(folders),
     )
+
+
+def _driver(folders: RunFolders) -> int | None:
+    lock = RunLock(folders.active)
+    return lock.holder() if lock.is_held() else None
+
+
+def is_idle(folders: RunFolders) -> bool:
+    """True where nobody works on a run under way; False also where only another machine could know."""
+    return is_own(folders.active) and not RunLock(folders.active).is_held()
 
 
 def final_counts(notes: Mapping[str, str]) -> RunCounts:

@@ -41,6 +41,11 @@ def ledger_file(active: Path) -> Path:
     return own if own.is_file() else active / POINTER
 
 
+def is_own(active: Path) -> bool:
+    """True for a run with a ledger of its own, which nobody on another machine works on."""
+    return (active / LEDGER).is_file()
+
+
 def has_ledger(active: Path) -> bool:
     """True when the working folder is that of a run."""
     return (active / LEDGER).is_file() or (active / POINTER).is_file()

@@ -21,6 +21,14 @@ def printable(text: str, *, limit: int | None = None) -> str:
     return _UNSAFE.sub(_picture, text)
 
 
+def printable_id(text: str, *, limit: int) -> str:
+    """Like `printable`, but a long text is cut in its middle: ids that begin alike are told apart by their ends."""
+    if len(text) > limit:
+        head = limit // 2
+        text = f"{text[:head]}…{text[len(text) - (limit - 1 - head) :]}"
+    return printable(text)
+
+
 def printable_lines(text: str) -> str:
     """Like `printable`, but line feeds stay."""
     return "\n".join(printable(line) for line in text.split("\n"))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rich.cells import cell_len
 from rich.console import Console, Group
 from rich.live import Live
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -14,6 +16,8 @@ from assay import api
 from assay.surfaces.reporters.run_numbers import percent
 
 BAR_WIDTH = 32
+SPEED_WIDTH = 60
+"""Cells for the percentage, the rate, the time left and the time so far; where there are fewer, they stand below the bar."""
 
 
 class LiveDisplay:
@@ -35,18 +39,25 @@ class LiveDisplay:
                 console=self._console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
             )
             self._live.start()
+        counts = f"{now.done:,}/{now.total:,}"
+        is_wide = cell_len(name) + BAR_WIDTH + len(counts) + SPEED_WIDTH <= self._console.width
         head = Table.grid(padding=(0, 1))
         head.add_row(
             Text(name, style="bold"),
             ProgressBar(total=max(now.total, 1), completed=now.done, width=BAR_WIDTH),
-            Text(f"{now.done:,}/{now.total:,}"),
-            Text(percent(now.done, now.total)),
-            Text(speed, style="dim"),
+            Text(counts, no_wrap=True),
+            Text(percent(now.done, now.total), no_wrap=True),
+            *([Text(speed, style="dim")] if is_wide else []),
         )
-        lines = (Text(f"  {note}", style=style) for note, style in notes.items())
-        self._live.update(Group(head, *lines), refresh=True)
+        below = notes if is_wide else {speed: "dim", **notes}
+        self._live.update(Group(head, *(_indented(note, style) for note, style in below.items())), refresh=True)
 
     def stop(self) -> None:
         """Take the lines away."""
         if self._live is not None:
             self._live.stop()
+
+
+def _indented(note: str, style: str) -> Padding:
+    """A line, and what it is folded into, below the bar."""
+    return Padding(Text(note, style=style), (0, 0, 0, 2))

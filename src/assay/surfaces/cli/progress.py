@@ -46,6 +46,7 @@ class RunProgress:
         self._pace = Pace()
         self._last: api.Snapshot | None = None
         self._has_begun = False
+        self._said: api.Snapshot | None = None
         self._said_at = 0.0
         self._said_of_batch: list[str] = []
         self._said_problem = ""
@@ -58,7 +59,7 @@ class RunProgress:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._live is not None:
             self._live.stop()
-        elif self._last is not None:
+        elif self._last is not None and self._last is not self._said:
             self._say(self._last)
         if isinstance(error, KeyboardInterrupt | StoreUnavailable) and self._resume and self._has_begun:
             click.echo(f"assay: nothing that is done is lost; go on with: {printable(self._resume)}", err=True)
@@ -103,6 +104,7 @@ class RunProgress:
             click.echo(f"assay: {_problem(now)[0]}", err=True)
 
     def _say(self, now: api.Snapshot) -> None:
+        self._said = now
         self._said_at, self._said_of_batch, self._said_problem = now.elapsed_s, batch_words(now), now.problem
         click.echo(plain_line(now, self._pace), err=True)
 
@@ -192,6 +194,8 @@ def _speed(now: api.Snapshot, pace: Pace) -> list[str]:
 
 
 def _under_way(now: api.Snapshot) -> list[str]:
+    if now.total and now.done == now.total:
+        return ["writing the artifacts"]
     state = "" if now.state == "running" else now.state
     waiting = f"{now.waiting:,} waiting for a retry" if now.waiting else ""
     calls = f"{now.in_flight:,} calls in flight" if now.knows_calls else ""

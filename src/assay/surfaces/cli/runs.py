@@ -1,6 +1,7 @@
 """`assay runs`: the runs of a folder, the newest first."""
 
 from itertools import islice
+from pathlib import Path
 
 import click
 import msgspec
@@ -8,12 +9,14 @@ import msgspec
 from assay import api
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text
+from assay.surfaces.printable import printable
 from assay.surfaces.reporters.run_list import runs_text
 
 HELP = """List the runs of a folder, the newest first, finished or not.
 
 The score of a run is the headline of its profile, or else its mean score; the column beside it says which, and on which scale.
-A run that cannot be read has a line of its own and says why. What retention has removed from a run is unknown; its manifest stays.
+A run that was begun and that nobody works on is `interrupted`: `assay resume` goes on with it. A run that cannot be read has a
+line of its own and says why. What retention has removed from a run is unknown; its manifest stays.
 """
 
 EPILOG = """\b
@@ -39,5 +42,13 @@ def command(context: click.Context, /, limit: int | None, runs_dir: str, *, is_j
     if is_json:
         write_json({"runs": msgspec.to_builtins(listed)})
     else:
-        write_text(runs_text(listed, text_settings()))
+        write_text(runs_text(listed, text_settings(), interrupted=api.interrupted(listed, runs_dir)))
+        if not listed:
+            _say_where(runs_dir)
     context.exit(exits.VALID)
+
+
+def _say_where(runs_dir: str) -> None:
+    """A folder that is not the right one looks like one without runs."""
+    where = f"in '{runs_dir}'" if Path(runs_dir).is_dir() else f"there is no folder '{runs_dir}'"
+    click.echo(f"hint: {printable(where)}; --runs-dir names another folder", err=True)

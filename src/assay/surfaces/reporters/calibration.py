@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from assay import api
-from assay.surfaces.printable import printable
+from assay.surfaces.printable import printable, printable_id
 from assay.surfaces.reporters.paint import Paint, hanging, painter
 from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal
 from assay.surfaces.reporters.run_table import Column, table
@@ -136,7 +136,7 @@ def _slices(found: api.Calibration, settings: Settings, *, paint: Paint) -> Iter
     rows = [
         (
             printable(row.slice, limit=SLICE_LIMIT),
-            printable(row.value if row.value is not None else "(none)", limit=SLICE_LIMIT),
+            printable_id(row.value if row.value is not None else "(none)", limit=SLICE_LIMIT),
             f"{row.n:,}",
             *(_short(estimate) for estimate in (row.agreement, row.detection.sensitivity, row.detection.specificity)),
         )

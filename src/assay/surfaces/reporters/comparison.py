@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from assay import api
-from assay.surfaces.printable import printable
+from assay.surfaces.printable import printable, printable_id
 from assay.surfaces.reporters.comparison_words import (
     change,
     conclusion,
@@ -79,7 +79,7 @@ def _slices(found: api.Comparison, settings: Settings, *, paint: Paint) -> Itera
     rows = [
         (
             printable(row.slice, limit=SLICE_LIMIT),
-            printable(row.value if row.value is not None else "(none)", limit=SLICE_LIMIT),
+            printable_id(row.value if row.value is not None else "(none)", limit=SLICE_LIMIT),
             f"{row.n:,}",
             change(row.passes),
             p_text(row.p_adjusted),
@@ -101,7 +101,7 @@ def _flips(found: api.Comparison, settings: Settings, *, paint: Paint) -> Iterat
         style = "error" if flip.direction == "worse" else "accepted"
         name = flip.record_id if not flip.sample else f"{flip.record_id} (sample {flip.sample})"
         rows += [
-            (Cell(flip.direction, style), printable(name, limit=ID_LIMIT), "before", told(flip.before, limit=limit)),
+            (Cell(flip.direction, style), printable_id(name, limit=ID_LIMIT), "before", told(flip.before, limit=limit)),
             ("", "", "after", told(flip.after, limit=limit)),
         ]
     yield "\n"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from assay.core.metrics_summary import latencies
-from assay.surfaces.printable import printable
+from assay.surfaces.printable import printable, printable_id
 from assay.surfaces.reporters.paint import Paint, painter
 from assay.surfaces.reporters.run_numbers import UNKNOWN, figure_text, latency, short_cost
 from assay.surfaces.reporters.run_repeats import sampled_name
@@ -69,7 +69,7 @@ def _columns(mean: Mean) -> tuple[Column, ...]:
 
 
 def _row(view: RunView, mean: Mean) -> Row:
-    state = Cell(view.result.state.replace("_", " "), STATE_STYLES.get(view.result.state, "warning"))
+    state = Cell(view.result.standing, STATE_STYLES.get(view.result.state, "warning"))
     return (_name(view), state, *candidate_figures(view, mean))
 
 
@@ -98,7 +98,8 @@ def _cases(views: Sequence[RunView], settings: Settings, *, paint: Paint) -> Ite
     record_ids = dict.fromkeys(record_id for cases in by_candidate for record_id in cases)
     columns = (Column("record"), *(Column(_name(view)) for view in views))
     rows: list[Row] = [
-        (printable(record_id, limit=ID_LIMIT), *(_mark(cases.get(record_id)) for cases in by_candidate)) for record_id in record_ids
+        (printable_id(record_id, limit=ID_LIMIT), *(_mark(cases.get(record_id)) for cases in by_candidate))
+        for record_id in record_ids
     ]
     yield from table(columns, rows, paint=paint, width=settings.width)
 

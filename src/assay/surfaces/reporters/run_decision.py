@@ -67,6 +67,8 @@ def _open_reason(result: RunResult) -> str:
         return f"a worker cannot go on: {result.problem}"
     if result.waiting:
         return f"the run {result.waiting}; assay resume collects them"
+    if result.driver:
+        return f"process {result.driver} works on it; assay resume waits for its end"
     return "workers go on with it" if result.is_elsewhere else "the run can be resumed; nothing that is done is done again"
 
 

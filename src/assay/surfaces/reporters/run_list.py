@@ -1,7 +1,7 @@
 """The list of runs as a table."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from rich.cells import cell_len
 
@@ -34,11 +34,11 @@ _COLUMNS = (
 )
 
 
-def runs_text(runs: Sequence[RunListing], settings: Settings) -> Iterator[str]:
+def runs_text(runs: Sequence[RunListing], settings: Settings, *, interrupted: Collection[str] = ()) -> Iterator[str]:
     """One line for each run, what there is to say of some of them, and how many there are."""
     paint = painter(is_coloured=settings.is_coloured)
     if runs:
-        yield from _lines(runs, settings, paint=paint)
+        yield from _lines([_row(run, is_interrupted=run.run_id in interrupted) for run in runs], settings, paint=paint)
         yield "\n"
     for run in runs:
         if run.note:
@@ -48,9 +48,8 @@ def runs_text(runs: Sequence[RunListing], settings: Settings) -> Iterator[str]:
     yield " · ".join([counted(len(runs), "run"), *words]) + "\n"
 
 
-def _lines(runs: Sequence[RunListing], settings: Settings, *, paint: Paint) -> Iterator[str]:
+def _lines(rows: Sequence[Row], settings: Settings, *, paint: Paint) -> Iterator[str]:
     """A table; where the terminal is too narrow for one, two lines for each run."""
-    rows = [_row(run) for run in runs]
     plain = list(table(_COLUMNS, rows, paint=painter(is_coloured=False), width=None))
     if settings.width is None or max(map(cell_len, plain)) <= settings.width + 1:
         yield from table(_COLUMNS, rows, paint=paint, width=settings.width)
@@ -73,14 +72,14 @@ def _painted(cell: Cell, paint: Paint) -> str:
     return paint(cell.text, cell.style) if cell.style else cell.text
 
 
-def _row(run: RunListing) -> Row:
+def _row(run: RunListing, *, is_interrupted: bool) -> Row:
     is_done = run.done_records == run.total_records
     if run.state in UNREAD:
         return (printable(run.run_id), UNKNOWN, Cell(run.state, UNREAD[run.state]), *[UNKNOWN] * (len(_COLUMNS) - 3))
     return (
         printable(run.run_id),
         printable(run.created_at[:16].replace("T", " ")),
-        Cell(run.state.replace("_", " "), STATE_STYLES.get(run.state, "warning")),
+        Cell("interrupted" if is_interrupted else run.state.replace("_", " "), STATE_STYLES.get(run.state, "warning")),
         printable(run.dataset, limit=NAME_LIMIT),
         printable(run.candidate, limit=NAME_LIMIT),
         f"{run.total_records:,}" if is_done else f"{run.done_records:,}/{run.total_records:,}",

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len
 
 from assay.core.metrics_summary import Latency, latencies
-from assay.surfaces.printable import printable
+from assay.surfaces.printable import printable, printable_id
 from assay.surfaces.reporters.paint import Paint, hanging, painter
 from assay.surfaces.reporters.run_decision import NO_GATES, Decision, decisions
 from assay.surfaces.reporters.run_numbers import (
@@ -88,7 +88,7 @@ def command_lines(commands: Sequence[str], *, paint: Paint) -> Iterator[str]:
 
 def _heading(view: RunView, paint: Paint) -> str:
     result = view.result
-    state = paint(result.state.replace("_", " "), STATE_STYLES.get(result.state, "warning"))
+    state = paint(result.standing, STATE_STYLES.get(result.state, "warning"))
     return f"{paint(printable(result.run_id), 'strong')} · {state}\n"
 
 
@@ -132,7 +132,7 @@ def case_row(case: Json, *, is_verbose: bool) -> Row:
         # What each of several judges says is long; how they came to one score is what a line has room for.
         why = "; ".join(f"{decision['criterion']}: {decision['words']}" for decision in case["panel"] if decision.get("words"))
     limit = None if is_verbose else TEXT_LIMIT
-    return (printable(sampled_name(case), limit=ID_LIMIT), score_text(case), verdict(case), printable(why or "", limit=limit))
+    return (printable_id(sampled_name(case), limit=ID_LIMIT), score_text(case), verdict(case), printable(why or "", limit=limit))
 
 
 def score_text(case: Json) -> str:
@@ -278,7 +278,7 @@ def slice_lines(views: Sequence[RunView], settings: Settings, *, paint: Paint) -
 
 def _slice_row(row: SliceRow, *, is_one: bool) -> Row:
     texts = (row.name, row.value, *(() if is_one else (row.candidate,)))
-    return (*(printable(text, limit=SLICE_LIMIT) for text in texts), row.n, row.pass_rate, row.mean)
+    return (*(printable_id(text, limit=SLICE_LIMIT) for text in texts), row.n, row.pass_rate, row.mean)
 
 
 # Failures
@@ -298,7 +298,7 @@ def failure_lines(groups: Sequence[FailureGroup], settings: Settings, *, paint: 
 
 
 def _group_row(group: FailureGroup) -> Row:
-    ids = ", ".join(printable(record_id, limit=ID_LIMIT) for record_id in group.record_ids)
+    ids = ", ".join(printable_id(record_id, limit=ID_LIMIT) for record_id in group.record_ids)
     more = group.count - len(group.record_ids)
     return (
         f"{group.count:,}",
@@ -315,7 +315,7 @@ def worst_lines(view: RunView, settings: Settings, *, paint: Paint, limit: int =
 
 
 def _worst_row(worst: WorstRecord, view: RunView) -> Row:
-    record_id = printable(sampled_name(worst.prediction), limit=ID_LIMIT)
+    record_id = printable_id(sampled_name(worst.prediction), limit=ID_LIMIT)
     return (worst_score(worst, view), record_id, printable(one_line(worst.why), limit=WHY_LIMIT))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from assay import api
-from assay.surfaces.printable import printable
+from assay.surfaces.printable import printable, printable_id
 from assay.surfaces.reporters.paint import Paint, hanging, painter
 from assay.surfaces.reporters.run_numbers import bar, decimal
 from assay.surfaces.reporters.run_table import Column, table
@@ -30,7 +30,7 @@ def trend_text(found: api.RunTrend, settings: Settings, *, chart: str = "") -> I
     )
     rows = [
         (
-            printable(point.run_id, limit=ID_LIMIT),
+            printable_id(point.run_id, limit=ID_LIMIT),
             point.created_at[:16].replace("T", " "),
             printable(point.candidate, limit=ID_LIMIT),
             f"{point.n:,}",
