@@ -127,6 +127,18 @@ def test_a_number_that_does_not_fit_hides_no_other_error(member: str, code: str,
     assert found == {("value_out_of_range", f"records[0].{member}"), (code, f"records[0].{member}")}
 
 
+def test_every_text_that_is_not_in_nfc_is_named_where_that_is_refused() -> None:
+    record = {**RECORD, "input": {"prompt": "e\u0301"}, "tags": ["ok", "A\u030a"], "metadata": {"e\u0301": 1}}
+    document = {**DOCUMENT, "dataset_version": "e\u0301", "records": [record]}
+    refused = validate(document, "batch_v1", config=ValidationConfig(nfc="reject"))
+    paths = ["input.prompt", "tags[1]", "metadata.e\u0301"]
+    assert [(issue.code, issue.path) for issue in refused.record_errors] == [
+        ("invalid_encoding", f"records[0].{path}") for path in paths
+    ]
+    normalised = [issue.path for issue in validate(document, "batch_v1").warnings]
+    assert normalised == ["dataset_version", "records[0].input.prompt"]
+
+
 def test_a_number_that_does_not_fit_is_one_error() -> None:
     text = json.dumps(DOCUMENT).replace('"prompt": "p"}', '"prompt": "p"}, "expected": {"max_latency_ms": 1e400}')
     report = validate(text.encode(), "batch_v1")

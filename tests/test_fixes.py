@@ -90,6 +90,27 @@ def test_text_of_a_batch_is_normalised_and_other_records_stay_as_they_are(tmp_pa
     assert report.report.issues == ()
 
 
+def test_text_of_the_document_itself_is_normalised(tmp_path: Path) -> None:
+    nfd = '{"record_id": "n", "input": {"prompt": "Cafe\u0301"}, "tags": ["e\u0301"]}'
+    content = MARK.decode() + batch(nfd).replace('"1"', '"e\u0301"').replace("\n]}", '\n],\n"metadata": {"A\u030a": ["e\u0301"]}}')
+    corrected, report = fixed_copy(content, tmp_path)
+    assert changes_of(report) == [
+        (1, "", "removed the byte order mark"),
+        *[
+            (line, path, "normalised to Unicode NFC")
+            for line, path in (
+                (1, "dataset_version"),
+                (2, "records[0].input.prompt"),
+                (2, "records[0].tags[0]"),
+                (4, "metadata.A\u030a"),
+                (4, "metadata.A\u030a[0]"),
+            )
+        ],
+    ]
+    assert (json.loads(corrected)["dataset_version"], json.loads(corrected)["metadata"]) == ("\u00e9", {"\u00c5": ["\u00e9"]})
+    assert report.report.issues == ()
+
+
 @pytest.mark.parametrize(
     ("content", "name", "path"),
     [

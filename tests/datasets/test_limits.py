@@ -92,7 +92,8 @@ def test_a_dataset_has_up_to_50000_records(count: int, outcome: str) -> None:
     records = ",".join(f'{{"record_id":"{number}","input":{{"prompt":"p"}}}}' for number in range(count))
     report = validate(f"{HEAD}{records}]}}".encode(), "batch_v1")
     assert (report.outcome, report.counts.total_records) == (outcome, count)
-    assert [(issue.code, issue.path) for issue in report.dataset_errors] == [("value_out_of_range", "records")] * (count - 50_000)
+    found = [(issue.code, issue.path, issue.line, issue.column) for issue in report.dataset_errors]
+    assert found == [("value_out_of_range", "records", 1, len(HEAD))] * (count - 50_000)
 
 
 def test_only_the_records_count_as_records() -> None:

@@ -88,6 +88,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def _is_plain(name: str) -> bool:
@@ -103,6 +104,6 @@ def path_text(path: Path) -> str:
         elif _PLAIN_NAME.fullmatch(step) or _is_plain(step):
             parts.append(f".{step}" if parts else step)
         else:
-            quoted = msgspec.json.encode(step.encode("utf-8", "replace").decode("utf-8")).decode()
+            quoted = msgspec.json.encode(_SURROGATE.sub("\ufffd", step)).decode()
             parts.append(f"[{quoted}]")
     return "".join(parts)

@@ -155,26 +155,44 @@ def _batch_pieces(source: Source, contract: Contract, config: ValidationConfig) 
     ids = _accepted_ids(source, contract, config)
 
     def fix(record: Any, path: Path) -> tuple[Any, list[Edit]]:
-        record, changes = _normalized(record, path)
+        record, changes = _normalized(record, path) if type(record) is dict else (record, [])
         changes += ids.trim(record, path)
         return record, changes + _move_unknown(record, path, batch_v1.rules.RECORD_FIELDS, accepts=_fits_batch)
 
     split = Split(source.buffer(), ValidationConfig())
     cursor = Cursor(split.buffer)
-    for index, record in enumerate(split.records):
-        start = split.offset(record)
-        raw = split.original(start, len(memoryview(record)))
-        yield from _rewritten(raw, ("records", index), fix, start=start, line=cursor.place(start).line)
+    members: list[tuple[Path, msgspec.Raw, Fix]] = [(("records", index), record, fix) for index, record in enumerate(split.records)]
+    members += _head_members(split)
+    for path, member, its_fix in sorted(members, key=lambda one: split.offset(one[1])):
+        start = split.offset(member)
+        raw = split.original(start, len(memoryview(member)))
+        yield from _rewritten(raw, path, its_fix, start=start, line=cursor.place(start).line)
     split.restore()
 
 
-def _normalized(record: Any, path: Path) -> tuple[Any, list[Edit]]:
-    """The record in NFC; two names that become one, or a run of combining marks, are for a person to solve."""
+class _Head(msgspec.Struct):
+    """The members of a batch besides its records that hold free text."""
+
+    dataset_version: msgspec.Raw = msgspec.Raw()
+    metadata: msgspec.Raw = msgspec.Raw()
+
+
+def _head_members(split: Split) -> list[tuple[Path, msgspec.Raw, Fix]]:
+    try:
+        head = msgspec.json.decode(split.view[split.start :], type=_Head)
+    except msgspec.DecodeError:
+        return []
+    named = (("dataset_version", head.dataset_version), ("metadata", head.metadata))
+    return [((name,), member, _normalized) for name, member in named if memoryview(member)]
+
+
+def _normalized(value: Any, path: Path) -> tuple[Any, list[Edit]]:
+    """The value in NFC; two names that become one, or a run of combining marks, are for a person to solve."""
     found = Findings()
-    normalized = batch_v1.rules.Normalized(found, record, path) if type(record) is dict else None
-    if normalized is None or normalized.changed is None or found:
-        return record, []
-    return normalized.value, [(normalized.changed, "normalised to Unicode NFC")]
+    normalized = batch_v1.rules.Normalized(found, value, path)
+    if not normalized.changed or found:
+        return value, []
+    return normalized.value, [(changed, "normalised to Unicode NFC") for changed, _ in normalized.changed]
 
 
 def _conversation_pieces(source: Source, _: Contract, config: ValidationConfig) -> Iterator[_Piece]:

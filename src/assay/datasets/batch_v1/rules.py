@@ -83,9 +83,7 @@ def check_head(head: dict[str, Any], config: ValidationConfig) -> Findings:
 
 
 def _check_normalization(found: Findings, value: Any, path: Path, config: ValidationConfig) -> None:
-    normalized = Normalized(found, value, path)
-    if normalized.changed is not None:
-        _note_normalization(found, normalized.changed, config, on_key=normalized.is_name)
+    _note_normalization(found, Normalized(found, value, path).changed, config)
 
 
 def _check_dataset_id(found: Findings, value: object) -> None:
@@ -122,10 +120,8 @@ class Normalized:
     """A record in NFC, and whether that changed it."""
 
     def __init__(self, found: Findings, value: Any, path: Path) -> None:
-        self.changed: Path | None = None
-        """The first text that was not in NFC."""
-        self.is_name = False
-        """That text is the name of a member."""
+        self.changed: list[tuple[Path, bool]] = []
+        """The texts that were not in NFC; True marks the name of a member."""
         self._found = found
         self.value = self._walk(value, path)
 
@@ -158,8 +154,7 @@ class Normalized:
             )
             return _SURROGATES.sub("\ufffd", text)
         if not unicodedata.is_normalized("NFC", text):
-            if self.changed is None:
-                self.changed, self.is_name = path, is_name
+            self.changed.append((path, is_name))
             text = unicodedata.normalize("NFC", text)
         return _SURROGATES.sub("\ufffd", text)
 
@@ -188,9 +183,8 @@ class CheckedRecord:
     def _normalize(self, path: Path, config: ValidationConfig) -> None:
         normalized = Normalized(self.found, self.value, path)
         self.value = normalized.value
-        if normalized.changed is not None:
-            self.is_normalized = False
-            _note_normalization(self.found, normalized.changed, config, on_key=normalized.is_name)
+        self.is_normalized = not normalized.changed
+        _note_normalization(self.found, normalized.changed, config)
 
     @cached_property
     def canonical(self) -> bytes:
@@ -217,12 +211,15 @@ def _may_hold_control(plain: bytes) -> bool:
     return b"\x7f" in plain or bool(_MAY_BE_CONTROL_ESCAPE.search(plain) or _C1_CONTROL.search(plain))
 
 
-def _note_normalization(found: Findings, path: Path, config: ValidationConfig, *, on_key: bool) -> None:
+def _note_normalization(found: Findings, changed: list[tuple[Path, bool]], config: ValidationConfig) -> None:
+    """Every text that is refused, or a warning at the first that was normalised."""
     hint = "save text in NFC: unicodedata.normalize('NFC', text), or assay validate --fix"
     if config.nfc == "reject":
-        found.add("invalid_encoding", path, f"{name_of(path)} is not in Unicode NFC", hint=hint, on_key=on_key)
-    else:
-        found.warn("not_normalized", path, f"{name_of(path)} is not in Unicode NFC and was normalised", hint=hint, on_key=on_key)
+        for path, is_name in changed:
+            found.add("invalid_encoding", path, f"{name_of(path)} is not in Unicode NFC", hint=hint, on_key=is_name)
+        return
+    for path, is_name in changed[:1]:
+        found.warn("not_normalized", path, f"{name_of(path)} is not in Unicode NFC and was normalised", hint=hint, on_key=is_name)
 
 
 def _check_record(found: Findings, value: Any, path: Path, config: ValidationConfig) -> None:

@@ -144,13 +144,6 @@ class Split:
         before = self.original(self.start, first - self.start)
         after = self.original(last, len(self.buffer) - last)
         self._check_head(parse_json(before + after), cut=len(before), gap=last - first)
-        if len(records) > rules.MAX_RECORDS:
-            self._reject(
-                "value_out_of_range",
-                "records",
-                f"records has {len(records):,} items; the limit is {rules.MAX_RECORDS:,}",
-                hint=_TOO_MANY,
-            )
 
     def _check_whole(self) -> None:
         """No records to cut out: absent, empty, of another type, or the root is no object."""
@@ -173,7 +166,10 @@ class Split:
         self.head = value
         found += rules.check_head(value, self._config)
         records = value.get("records", self)
-        if type(records) is list and not records and not self.records:
+        if len(self.records) > rules.MAX_RECORDS:
+            message = f"records has {len(self.records):,} items; the limit is {rules.MAX_RECORDS:,}"
+            found.add("value_out_of_range", ("records",), message, hint=_TOO_MANY)
+        elif type(records) is list and not records and not self.records:
             found.add("value_out_of_range", ("records",), "records is empty; at least one record is needed")
         elif records is not self and type(records) is not list:
             found.wrong_type(("records",), "an array", records)
