@@ -109,6 +109,16 @@ def test_requests_behind_each_other_are_answered_in_order(service: Serving) -> N
     assert [status for status, _ in answers_to(service, sent)] == [200, 404, 200]
 
 
+def test_refusal_is_there_for_a_client_that_sends_its_whole_body_first(service: Serving) -> None:
+    """At a pace that takes longer than ten seconds."""
+    with socket.create_connection(("127.0.0.1", service.port), timeout=30) as client:
+        client.sendall(b"POST /v1/runs HTTP/1.1\r\n" + HOST + b"Content-Type: text/plain\r\nContent-Length: 240000\r\n\r\n")
+        for _ in range(24):
+            client.sendall(b" " * 10_000)
+            time.sleep(0.5)
+        assert client.recv(12) == b"HTTP/1.1 415"
+
+
 def test_refusal_comes_before_the_body_that_a_client_asks_about(service: Serving) -> None:
     sent = POST + b"Expect: 100-continue\r\nContent-Length: 200000000\r\n\r\n"
     check_one_refusal(service, sent, 413)

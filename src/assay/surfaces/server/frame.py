@@ -31,7 +31,8 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs", "/docs/
 OPEN_FOLDER = "/static/"
 ADMIN_PATHS = frozenset({"/v1/audit"})
 READING_POSTS = frozenset({"/v1/validate", "/validate"})
-DRAIN_SECONDS = 10.0
+DRAIN_SECONDS = 30.0
+"""How long the rest of a refused body is taken in: most clients read no answer before they have sent all of it, 100 MB among it."""
 DRAIN_BYTES = 256 << 20
 BODY_BYTES_PER_SECOND = 8 << 10
 """The pace that an upload keeps at least on average, or it would hold a place in the queue for hours."""
