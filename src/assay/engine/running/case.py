@@ -65,6 +65,8 @@ class Route(msgspec.Struct, frozen=True):
     cost: Callable[[Reply], float | None]
     is_kept: bool = True
     """Its replies may go into the cache and come from it."""
+    is_repeatable: bool = False
+    """Its replies are had again for nothing, and wait for the outcome on their way to the disk."""
 
 
 class Room(msgspec.Struct, kw_only=True):
@@ -157,7 +159,10 @@ class _Drive:
         self._asks: dict[str, Ask] = {}
         self._unsaved: list[Attempt] = []
         self._held: list[Gate] = []
-        """Slots of calls whose results are not yet on the disk: so a crash costs no more calls than there are slots."""
+        """Slots of calls whose results are not yet on the disk: so a crash costs no more calls than there are slots.
+
+        A call that is made again for nothing gives its slot back at once.
+        """
 
     def _remember(self, attempt: Attempt) -> None:
         """An attempt of the time before the run was interrupted."""
@@ -236,8 +241,7 @@ class _Drive:
         """Replies to all asks; those that failed transiently are asked again, in at most three rounds."""
         missing = [ask for ask in asks if ask.call_id not in self._replies and not self._recalls(ask)]
         if missing:
-            # What was paid for is on disk before more is spent.
-            await self.save()
+            await self._save_paid()
             missing = self._without_lost(missing)
         while missing:
             missing = await self._ask_all(missing)
@@ -311,7 +315,7 @@ class _Drive:
         """One of several asks side by side: it does not keep its slot until the slowest is back."""
         try:
             attempt = await self._try_or_lose(ask)
-            await self.save()
+            await self._save_paid()
         except AssayError:
             # The others are still under way, and each further call would be paid for in vain.
             self._room.stop.set()
@@ -371,6 +375,11 @@ class _Drive:
         finally:
             self._release(held)
 
+    async def _save_paid(self) -> None:
+        """What was paid for is on disk before more is spent; what nobody was paid for can wait for the outcome."""
+        if self._held:
+            await self.save()
+
     def _release(self, held: Sequence[Gate]) -> None:
         for gate in held:
             self._room.limits.leave(gate)
@@ -394,9 +403,10 @@ class _Drive:
         try:
             result = await self._made(call, route)
         finally:
-            if result is None:
+            if result is None or route.is_repeatable:
                 room.limits.leave(route.gate)
-        self._held.append(route.gate)
+            else:
+                self._held.append(route.gate)
         if isinstance(result, ModelFailure):
             route.gate.lane.failed(result, call.started)
             return self._note(call, result, cost=None)

@@ -101,6 +101,7 @@ def _route(plan: Plan, model: ModelPlan, opened: Model, *, limits: Limits, surro
         address=request_addressing(provider, model, environ=surroundings.environ),
         cost=_cost(provider, model, surroundings) if model != plan.called_grader() else _free,
         is_kept=PROVIDERS[provider.kind].is_kept,
+        is_repeatable=PROVIDERS[provider.kind].is_repeatable,
     )
 
 

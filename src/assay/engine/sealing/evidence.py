@@ -197,7 +197,7 @@ class Evidence:
         self._outcome: Outcome = finished.outcome or Skipped(code="not_evaluated")
         self._plan = plan
         # Most records have nothing to redact; one look at all their texts saves a look at each.
-        self._is_clean = is_clean or plan.redactor.is_clean(texts_of(finished))
+        self._is_clean = is_clean or plan.redactor.is_clean(texts_of(finished, plan))
         self.record_id = finished.record.record_id if self._is_clean else self._shown_id()
         """As it may be shown; None where the record has none."""
         case = finished.record.case
@@ -527,14 +527,16 @@ def invalid_facts(position: int) -> RecordFacts:
     return RecordFacts(position=position, status="invalid_record", error_code="invalid_record", label=INVALID_LABEL)
 
 
-def texts_of(finished: FinishedRecord) -> list[str]:
-    """Every text of a record that came from outside."""
+def texts_of(finished: FinishedRecord, plan: ShownPlan) -> list[str]:
+    """Every text of a record that came from outside, but for ids of calls that are known to stay as they are."""
     texts = [finished.record.record_id or ""]
     for attempt in finished.attempts:
         reply = attempt.reply
         if reply is not None:
             texts += (reply.text, reply.raw, reply.model, reply.finish_reason)
-        texts += (attempt.error_message, attempt.request_id, attempt.call_id)
+        texts += (attempt.error_message, attempt.request_id)
+        if not plan.keeps_call(attempt.call_id):
+            texts.append(attempt.call_id)
     if isinstance(finished.outcome, Graded):
         grade = finished.outcome.grade
         texts.append(grade.justification)

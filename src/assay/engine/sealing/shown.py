@@ -1,6 +1,7 @@
 """A plan as it may be shown: its names, paths and parameters without what must not be kept."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -9,6 +10,8 @@ from assay.core.plan import ComparisonPlan, DatasetPlan, ImportPlan, ModelPlan, 
 from assay.models.endpoint import provider_secrets
 from assay.store.redact import Redactor
 
+_CALLS = 4096
+"""Ids of calls that are remembered: those of a run repeat from record to record, unless each has criteria of its own."""
 _replace = msgspec.structs.replace
 
 
@@ -27,6 +30,9 @@ class ShownPlan:
         self._names = {model.name: shown.name for model, shown in models}
         self.has_redacted_names = any(name != shown for name, shown in self._names.items())
         self._applied: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+        self.keeps_call = lru_cache(maxsize=_CALLS)(redactor.keeps)
+        """True of the id of a call that is shown as it is. That of one of several judges looks like an address of e-mail at
+        first sight, and is looked at once, so that not every record with several judges is looked at text by text."""
 
     def name(self, name: str) -> str:
         """The name of one of the plan's models."""
