@@ -45,6 +45,18 @@ def found(runs_dir: Path, run_id: str, **search: Any) -> list[str | None]:
     return [record.line["record_id"] for record in api.find_records(run, api.RecordSearch(**search), limit=100).records]
 
 
+@pytest.mark.parametrize("repeat", [1, 2])
+def test_a_record_at_a_place_of_the_index_needs_the_index_no_more(tmp_path: Path, repeat: int) -> None:
+    dataset = write_rows(tmp_path / "law.jsonl", mcq_row("q-0"), mcq_row("q-1"))
+    api.run(dataset, model="scripted/mcq-any", run_id="x", runs_dir=str(tmp_path / "runs"), repeat=repeat)
+    run = api.open_run("x", runs_dir=tmp_path / "runs")
+    rows = [record.row for record in api.find_records(run, api.RecordSearch(), limit=100).records]
+    expected = [run.record_at(row.position) for row in rows if row is not None]
+    shutil.rmtree(tmp_path / "runs" / ".index")
+    assert [run.record_of(row) for row in rows if row is not None] == expected
+    assert len(expected) == 2 * repeat
+
+
 @pytest.mark.parametrize(
     ("search", "expected"),
     [

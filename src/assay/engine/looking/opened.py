@@ -248,7 +248,7 @@ class Run:
         """
         index = None if self._sealed is None else index_of(self._sealed.path)
         if index is not None:
-            return self._indexed(index, self._row(index, record_id, sample))
+            return self._indexed(self._row(index, record_id, sample))
         prediction = _named(self.predictions(), record_id, sample)
         if prediction is None:
             failure = _named(self.failures(), record_id, sample)
@@ -267,7 +267,7 @@ class Run:
         """As `record`, by the index alone: an id may look like the index of another record."""
         index = None if self._sealed is None else index_of(self._sealed.path)
         if index is not None:
-            return self._indexed(index, index.at_position(position))
+            return self._indexed(index.at_position(position))
         if self._sealed is None:
             return self._live_record(position)
         line = next((line for line in self.predictions() if line["index"] == position), None)
@@ -294,9 +294,7 @@ class Run:
 
     def record_of(self, row: IndexedRecord) -> Line:
         """As `record`, at a place of the index."""
-        index = None if self._sealed is None else index_of(self._sealed.path)
-        assert index is not None
-        return self._indexed(index, row)
+        return self._indexed(row)
 
     def _without(self, record_id: str, sample: int | None) -> RunNotFound:
         which = "" if sample is None else f" with a sample {sample}"
@@ -310,16 +308,13 @@ class Run:
                 return found
         raise self._without(record_id, sample)
 
-    def _indexed(self, index: RecordIndex, row: IndexedRecord) -> Line:
-        """As `record`, without reading the lines of all the others."""
+    def _indexed(self, row: IndexedRecord) -> Line:
+        """As `record`, without reading the lines of all the others; only samples are looked for in the index."""
         line = self.line_of(row)
         if row.status == INVALID:
             return {"failure": line}
         found = {"input": self.input_of(row), "prediction": line, "attempts": self.attempts_of(row)}
-        if row.sample is None:
-            return found
-        same = (self.line_of(other) for other in index.named(row.record_id or "") if other.status != INVALID)
-        return {**found, "samples": [{name: line[name] for name in _SAMPLE_MEMBERS} for line in same]}
+        return found if row.sample is None else {**found, "samples": self._samples(line)}
 
     def line_of(self, row: IndexedRecord) -> Line:
         """The prediction at a place of the index; of a record that broke its contract, its failure. Raises StoreUnavailable."""
@@ -344,7 +339,12 @@ class Run:
 
     def _samples(self, prediction: Line) -> list[Line]:
         """What came of every answer to the record of a prediction."""
-        same = (line for line in self.predictions() if line["record_id"] == prediction["record_id"])
+        record_id = prediction["record_id"]
+        index = None if self._sealed is None else index_of(self._sealed.path)
+        if index is None:
+            same = (line for line in self.predictions() if line["record_id"] == record_id)
+        else:
+            same = (self.line_of(row) for row in index.named(record_id) if row.status != INVALID)
         return [{name: line[name] for name in _SAMPLE_MEMBERS} for line in same]
 
     def _input(self, prediction: Line) -> Line:

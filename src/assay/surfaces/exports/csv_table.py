@@ -52,6 +52,9 @@ def cell(value: Any) -> object:
     if isinstance(value, int | float):
         return value
     text = value if isinstance(value, str) else json_text(value)
+    if text[:1].isalnum():
+        # Most texts: a letter or a digit is seen, and begins no formula.
+        return text
     return GUARD + text if text.startswith(FORMULA) or _is_hidden_formula(text) else text
 
 
