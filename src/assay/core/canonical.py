@@ -10,10 +10,17 @@ from typing import Any
 import msgspec
 
 _encode_string = msgspec.json.Encoder().encode
+_encode_sorted = msgspec.json.Encoder(order="deterministic").encode
+_MOST = 1 << 63
+"""Below it an integer has a form in every encoder."""
+_SHORTEST, _LONGEST = 1e-4, 1e16
+"""Between them nobody writes a double with an exponent."""
 
 
 def canonical_json(value: Any) -> bytes:
     """The value as RFC 8785 bytes; raises ValueError for NaN, infinity and lone surrogates."""
+    if _is_plain(value):
+        return _encode_sorted(value)
     parts: list[bytes] = []
     _write(value, parts)
     return b"".join(parts)
@@ -27,6 +34,25 @@ def pretty_json(value: Any) -> bytes:
 def sha256_hex(canonical: bytes) -> str:
     """The hash that `record_sha256` holds."""
     return hashlib.sha256(canonical).hexdigest()
+
+
+def _is_plain(value: Any) -> bool:
+    """True when every encoder that sorts names writes what RFC 8785 wants; a look at the value costs a third of writing it here."""
+    kind = type(value)
+    if kind is str or value is None or kind is bool:
+        return True
+    if kind is dict:
+        return "".join(value).isascii() and all(map(_is_plain, value.values()))
+    if kind is list or kind is tuple:
+        return all(map(_is_plain, value))
+    if kind is int:
+        return bool(-_MOST <= value < _MOST)
+    return kind is float and _is_fraction(value)
+
+
+def _is_fraction(value: float) -> bool:
+    """True of a double with digits behind its point and no exponent; not of NaN and infinity."""
+    return _SHORTEST <= abs(value) < _LONGEST and not value.is_integer()
 
 
 def _write(value: Any, parts: list[bytes]) -> None:

@@ -187,11 +187,22 @@ def strings_in(value: object, path: Path) -> Iterator[tuple[str, Path, bool]]:
 
 def check_nul(found: Findings, value: object, path: Path) -> None:
     """No string of any contract may hold U+0000."""
+    if not _has_nul(value):
+        return
     for text, where, on_key in strings_in(value, path):
         if _NUL in text:
             found.add(
                 "invalid_encoding", where, f"{name_of(where)} holds a NUL character (U+0000)", hint="remove it", on_key=on_key
             )
+
+
+def _has_nul(value: object) -> bool:
+    """True when a string inside a value holds U+0000; hardly any does, and a look without paths costs a quarter."""
+    if type(value) is str:
+        return _NUL in value
+    if type(value) is dict:
+        return _NUL in "".join(value) or any(map(_has_nul, value.values()))
+    return type(value) is list and any(map(_has_nul, value))
 
 
 def check_unique(found: Findings, value: object, path: Path, first: dict[str, int]) -> None:

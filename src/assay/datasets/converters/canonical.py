@@ -14,6 +14,8 @@ from assay.datasets.legal_eval_v1.rules import SCHEMA_VERSION, check_row
 
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
+_USUAL = ValidationConfig()
+
 Row = dict[str, Any]
 TaskType = Literal["rubric_qa", "reference_qa", "mcq"]
 
@@ -59,7 +61,7 @@ def finish(draft: Draft) -> Row:
 def accepted(row: Row) -> Row:
     """The row, which legal_eval_v1 accepts; raises RowRefused with all reasons where it would not."""
     json_bytes(row)
-    problems = [finding.message for finding in check_row(row, ValidationConfig()) if finding.severity == "error"]
+    problems = [finding.message for finding in check_row(row, _USUAL) if finding.severity == "error"]
     if problems:
         raise RowRefused("; ".join(problems))
     return row
