@@ -83,6 +83,16 @@ def test_a_misspelt_prompt_is_pointed_out(name: str) -> None:
     assert issue.hint == f"is it written as {name!r}?"
 
 
+def test_an_unknown_field_has_a_hint_for_where_it_stands() -> None:
+    record = {**RECORD, "note": 1, "tag": [], "expected": {"length": 5}}
+    issues = validate({**DOCUMENT, "records": [record]}, "batch_v1").record_errors
+    assert {issue.path: issue.hint for issue in issues} == {
+        "records[0].note": "remove it, or move it into metadata",
+        "records[0].tag": "did you mean 'tags'?",
+        "records[0].expected.length": "remove it; known are max_latency_ms and required_criteria",
+    }
+
+
 def test_the_number_of_golden_cases_has_a_hint_for_either_side() -> None:
     cases = [{"id": f"c-{number}", "user_prompt": "p", "rubric": "Says what it is."} for number in range(21)]
     few, many = (validate({"version": "1.0.0", "cases": some}, "golden_v1").issues for some in (cases[:4], cases))

@@ -246,8 +246,9 @@ def _check_record(found: Findings, value: Any, path: Path, config: ValidationCon
 
 def _check_unknown(found: Findings, value: dict[str, Any], path: Path, *, known: tuple[str, ...], config: ValidationConfig) -> None:
     note = found.add if config.unknown_fields == "error" else found.warn
+    remedy = "remove it, or move it into metadata" if known is RECORD_FIELDS else f"remove it; known are {' and '.join(known)}"
     for unknown in unknown_members(value, known):
-        note("unsupported_field", (*path, unknown.name), unknown.message, hint=unknown.hint, on_key=True)
+        note("unsupported_field", (*path, unknown.name), unknown.message, hint=unknown.hint or remedy, on_key=True)
 
 
 def _check_input(found: Findings, value: Any, path: Path) -> None:
