@@ -47,7 +47,7 @@ def write_job(folder: Path, base_url: str, *, records: int, concurrency: int = 4
         "datasets": ["dataset.json"],
         "candidates": [{"model": "stub/candidate"}],
         "judges": [{"model": "stub/judge"}],
-        "providers": [{"name": "stub", "base_url": base_url, "timeout": 20}],
+        "providers": [{"name": "stub", "base_url": base_url, "timeout": 120}],
         "run": {"concurrency": concurrency},
         "retry": {"base_delay": 0.01, "max_delay": 1},
         **members,

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -22,10 +23,10 @@ _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 class CountingProvider:
     """Speaks chat completions for the time of a `with` block; requests are told apart by model and by `[case NAME]` in them."""
 
-    def __init__(self, script: Script, *, latency: float = 0.0, is_held: bool = False) -> None:
+    def __init__(self, script: Script, *, latency: float = 0.0) -> None:
         self._script = script
         self.latency = latency
-        self._turns = asyncio.Semaphore(0) if is_held else None
+        self._turns: asyncio.Semaphore | None = None
         self._ready = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -49,12 +50,28 @@ class CountingProvider:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
+    def hold(self, *, after: int = 0) -> None:
+        """Give so many more answers and then none: whoever asks stays at work, however long a test takes to look."""
+        self._turns = asyncio.Semaphore(after)
+
     def let(self, answers: int) -> None:
         """A provider that is held gives so many more answers."""
         turns = self._turns
         assert turns is not None
-        for _ in range(answers):
-            self._loop.call_soon_threadsafe(turns.release)
+        self._loop.call_soon_threadsafe(lambda: [turns.release() for _ in range(answers)])
+
+    def let_go(self) -> None:
+        """Answer everything again."""
+        turns, self._turns = self._turns, None
+        if turns is not None:
+            # Whoever waits is in flight.
+            self._loop.call_soon_threadsafe(lambda: [turns.release() for _ in range(self._in_flight)])
+
+    def wait_for(self, calls: int, *, while_alive: "subprocess.Popen[str] | None" = None) -> None:
+        """Return when so many calls were heard; fails when the process that should make them has ended."""
+        while self.calls.total() < calls:
+            assert while_alive is None or while_alive.poll() is None, while_alive.communicate()
+            time.sleep(0.005)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -87,8 +104,9 @@ class CountingProvider:
         self.heard.append((time.monotonic(), key[1]))
         self._in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self._in_flight)
-        if self._turns:
-            await self._turns.acquire()
+        # Read once: it may be let go of meanwhile.
+        if turns := self._turns:
+            await turns.acquire()
         if self.latency:
             await asyncio.sleep(self.latency)
         self._in_flight -= 1

@@ -23,7 +23,8 @@ from tests.store.samples import new_ledger
 
 QUOTA = ModelFailure("quota_exceeded", "no more", is_exhausted=True)
 NO_KEY = ModelFailure("unauthorized", "no such key")
-LIFE = 1.5
+SHORT = 1.5
+"""Seconds of a lease that is to end while a test waits; all others outlive every pause of a busy machine."""
 PATIENCE = 60.0
 
 
@@ -52,10 +53,10 @@ def plan_of(*, concurrency: int = 4, judges: int | None = None, **provider: floa
 
 
 @asynccontextmanager
-async def workers(run: PostgresLedger, plan: Plan, *, count: int) -> AsyncIterator[list[SharedLimits]]:
+async def workers(run: PostgresLedger, plan: Plan, *, count: int, life: float = PATIENCE) -> AsyncIterator[list[SharedLimits]]:
     """Several workers of one run, each with its own connection."""
     async with AsyncExitStack() as stack:
-        limits = [SharedLimits(plan, run.leases(), clock=time.time, stop=asyncio.Event(), life=LIFE) for _ in range(count)]
+        limits = [SharedLimits(plan, run.leases(), clock=time.time, stop=asyncio.Event(), life=life) for _ in range(count)]
         for each in limits:
             stack.push_async_callback(each.close)
         yield limits
@@ -146,11 +147,11 @@ def test_slots_in_use_are_handed_over_when_their_calls_are_over(run: PostgresLed
 
 def test_a_worker_that_was_frozen_does_not_use_what_others_have_by_now(run: PostgresLedger) -> None:
     async def was_waiting() -> bool:
-        async with workers(run, plan_of(), count=1) as (frozen,):
+        async with workers(run, plan_of(), count=1, life=SHORT) as (frozen,):
             gate, others = frozen.gate("a", "candidate"), run.leases()
             await frozen.enter(gate)
             frozen.leave(gate)
-            time.sleep(LIFE + 0.5)  # noqa: ASYNC251  # the whole process stands still, and a question that was under way grew old
+            time.sleep(SHORT + 0.5)  # noqa: ASYNC251  # the whole process stands still, and a question that was under way grew old
             others.ask(Need(worker="b", number=1, wanted={ALL: 4}), terms_of(plan_of()))
             thawed = asyncio.create_task(frozen.enter(gate))
             was_waiting = await is_waiting(thawed)
@@ -166,11 +167,11 @@ def test_while_the_database_is_away_no_call_is_made_beyond_the_lease_and_then_th
     database: Database, run: PostgresLedger
 ) -> None:
     async def was_waiting() -> bool:
-        async with workers(run, plan_of(), count=1) as (limits,):
+        async with workers(run, plan_of(), count=1, life=SHORT) as (limits,):
             gate = limits.gate("a", "candidate")
             await limits.enter(gate)
             database.stop()
-            await asyncio.sleep(LIFE)
+            await asyncio.sleep(SHORT)
             late = asyncio.create_task(limits.enter(gate))
             was_waiting = await is_waiting(late)
             await asyncio.to_thread(database.start)

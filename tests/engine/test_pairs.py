@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -271,11 +270,12 @@ def test_a_kill_loses_no_verdict_that_was_paid_for(tmp_path: Path, monkeypatch: 
     command = [sys.executable, "-m", "assay", "rank", "long", "short", *options]
     with CountingProvider(tied, latency=0.02) as provider:
         monkeypatch.setenv("OPENAI_BASE_URL", provider.base_url)
-        running = subprocess.Popen(command, start_new_session=True)
-        while provider.calls.total() < 20:
-            time.sleep(0.005)
+        provider.hold(after=20)
+        running = subprocess.Popen(command, start_new_session=True, text=True)
+        provider.wait_for(21, while_alive=running)
         running.send_signal(signal.SIGKILL)
         running.wait()
+        provider.let_go()
         result = api.resume("ranking", runs_dir=tmp_path / "runs")
         calls = provider.calls.total()
     assert (result.state, ranking_of(result)["pairs"][0]["ties"]) == ("completed", 30)

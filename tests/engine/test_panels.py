@@ -173,11 +173,12 @@ def test_a_killed_run_does_not_ask_a_judge_again_whose_vote_was_lost(tmp_path: P
         job = panel_job(tmp_path, provider, quorum=2)
         finished(job, "peaceful")
         expected, calls = stable_artifacts(job.runs / "peaceful"), provider.calls.total()
+        provider.hold(after=20)
         killed = job.start("x")
-        while provider.calls.total() < calls + 20 and killed.poll() is None:
-            killed.poll()
+        provider.wait_for(calls + 21, while_alive=killed)
         os.killpg(killed.pid, signal.SIGKILL)
         killed.communicate()
+        provider.let_go()
         finished(job)
     assert problems_of(job, "x", expected) == []
     assert provider.calls.total() - 2 * calls <= job.concurrency

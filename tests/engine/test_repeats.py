@@ -162,12 +162,13 @@ def test_a_killed_run_with_repeats_goes_on_and_comes_to_the_same(tmp_path: Path)
         expected = stable_artifacts(job.runs / "peaceful")
         calls = provider.calls.total()
         for _ in range(3):
+            begun = provider.calls.total()
+            provider.hold(after=15)
             killed = job.start("x")
-            wanted = provider.calls.total() + 15
-            while provider.calls.total() < wanted and killed.poll() is None:
-                killed.poll()
+            provider.wait_for(begun + 16, while_alive=killed)
             os.killpg(killed.pid, signal.SIGKILL)
             killed.communicate()
+            provider.let_go()
         api.run(job.folder / "run.json", run_id="x", runs_dir=str(job.runs))
     assert problems_of(job, "x", expected) == []
     assert provider.calls.total() - 2 * calls <= 3 * job.concurrency

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import count
 from pathlib import Path
@@ -42,18 +43,29 @@ def run(job: Job, run_id: str, **options: object) -> RunResult:
     return result
 
 
-def wait_for_calls(provider: CountingProvider, count: int) -> None:
-    while provider.calls.total() < count:
+def interrupt(job: Job, provider: CountingProvider, run_id: str, *, number: int = signal.SIGINT) -> "subprocess.Popen[str]":
+    """Start a run, let it make some calls, and stop it with one signal."""
+    before = provider.calls.total()
+    provider.hold(after=8)
+    running = job.start(run_id)
+    provider.wait_for(before + 9, while_alive=running)
+    running.send_signal(number)
+    wait_until_heard(running, number)
+    provider.let_go()
+    running.communicate()
+    return running
+
+
+def wait_until_heard(running: "subprocess.Popen[str]", number: int) -> None:
+    """Return when a signal waits for the process no more; a second one would be the same one until then."""
+    while is_unheard(running, number):
         time.sleep(0.005)
 
 
-def interrupt(job: Job, provider: CountingProvider, run_id: str, *, number: int = signal.SIGINT) -> "subprocess.Popen[str]":
-    """Start a run, let it make some calls, and stop it with one signal."""
-    running = job.start(run_id)
-    wait_for_calls(provider, provider.calls.total() + 8)
-    running.send_signal(number)
-    running.communicate()
-    return running
+def is_unheard(running: "subprocess.Popen[str]", number: int) -> bool:
+    status = Path(f"/proc/{running.pid}/status").read_text(encoding="utf-8")
+    waiting = (int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigPnd", "ShdPnd")))
+    return any(pending >> (number - 1) & 1 for pending in waiting)
 
 
 def test_a_finished_run_repeated_with_the_same_settings_is_the_same_run(job: Job, provider: CountingProvider) -> None:
@@ -93,24 +105,17 @@ def peaceful(job: Job, _: CountingProvider) -> dict[str, object]:
     return stable_artifacts(job.runs / "peaceful")
 
 
-def is_unheard(running: "subprocess.Popen[str]", number: int) -> bool:
-    """Whether a signal still waits for the process; a second one would be the same one until then."""
-    status = Path(f"/proc/{running.pid}/status").read_text(encoding="utf-8")
-    waiting = (int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigPnd", "ShdPnd")))
-    return any(pending >> (number - 1) & 1 for pending in waiting)
-
-
 def test_a_second_signal_stops_the_run_at_once(tmp_path: Path) -> None:
-    with CountingProvider(steady, latency=600) as provider:
+    with CountingProvider(steady) as provider:
+        provider.hold()
         job = write_job(tmp_path, provider.base_url, records=12, providers=[{"name": "stub", "base_url": provider.base_url}])
         running = job.start("x")
-        wait_for_calls(provider, job.concurrency)
+        provider.wait_for(job.concurrency, while_alive=running)
         running.send_signal(signal.SIGINT)
-        while is_unheard(running, signal.SIGINT):
-            time.sleep(0.005)
+        wait_until_heard(running, signal.SIGINT)
         running.send_signal(signal.SIGINT)
         _, errors = running.communicate()
-        provider.latency = 0.0
+        provider.let_go()
         assert (running.returncode, "Traceback" in errors, "never" in errors) == (130, False, False)
         assert run(job, "x").counts.total_records == 14
 
@@ -128,10 +133,12 @@ def test_two_processes_with_one_run_make_one_result(job: Job, provider: Counting
 
 def test_a_cancel_from_another_process_ends_a_run_under_way(tmp_path: Path, provider: CountingProvider) -> None:
     job = write_job(tmp_path, provider.base_url, records=400)
+    provider.hold(after=20)
     running = job.start("x")
-    wait_for_calls(provider, 20)
+    provider.wait_for(21, while_alive=running)
     api.cancel("x", runs_dir=job.runs)
     calls = provider.calls.total()
+    provider.let_go()
     running.communicate()
     result = api.open_run("x", runs_dir=job.runs).result
     assert (running.returncode, result.state) == (130, "cancelled")
@@ -168,9 +175,14 @@ def test_originals_that_a_crash_left_behind_are_cleared_when_the_run_is_repeated
 
 def test_a_resumed_run_may_have_another_concurrency(job: Job, provider: CountingProvider) -> None:
     interrupt(job, provider, "x")
-    provider.most_in_flight = 0
-    assert run(job, "x", concurrency=9).is_finished
-    assert provider.most_in_flight > job.concurrency
+    before = provider.calls.total()
+    provider.hold()
+    with ThreadPoolExecutor(1) as pool:
+        resumed = pool.submit(run, job, "x", concurrency=9)
+        # Nobody is answered, so that all of them are in flight together.
+        provider.wait_for(before + 9)
+        provider.let_go()
+        assert resumed.result().is_finished
 
 
 def test_a_folder_that_is_no_run_is_refused_before_any_call(job: Job, provider: CountingProvider) -> None:

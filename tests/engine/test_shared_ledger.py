@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -21,6 +22,7 @@ from assay.store.ledgers import adopt
 from tests.crash.check import problems_of, stable_artifacts
 from tests.crash.job import Job, steady, write_job
 from tests.crash.provider import CountingProvider
+from tests.engine.test_resume import wait_until_heard
 from tests.store.databases import Database
 
 SECRET = "only-in-the-environment"
@@ -59,13 +61,21 @@ def name_of(job: Job) -> str:
     return f"run-{job.folder.name}"[:60].rstrip("-_")
 
 
-def start_and_wait(job: Job, run_id: str, provider: CountingProvider, calls: int) -> "subprocess.Popen[str]":
+def start_and_hold(job: Job, run_id: str, provider: CountingProvider, calls: int) -> "subprocess.Popen[str]":
+    """A run that was given so many answers, and gets no more until the provider lets go."""
     before = provider.calls.total()
+    provider.hold(after=calls)
     running = job.start(run_id)
-    while provider.calls.total() < before + calls:
-        assert running.poll() is None, running.communicate()
-        time.sleep(0.005)
+    provider.wait_for(before + calls + 1, while_alive=running)
     return running
+
+
+def start_and_kill(job: Job, run_id: str, provider: CountingProvider) -> None:
+    """A run that somebody has to go on with."""
+    running = start_and_hold(job, run_id, provider, 8)
+    running.kill()
+    running.communicate()
+    provider.let_go()
 
 
 def rows_of(database: Database, run_id: str) -> tuple[int, str]:
@@ -111,9 +121,7 @@ def test_a_run_that_was_killed_goes_on_without_being_told_where_its_ledger_is(
     job: Job, provider: CountingProvider, database: Database
 ) -> None:
     expected = peaceful(job)
-    running = start_and_wait(job, name_of(job), provider, 8)
-    running.kill()
-    running.communicate()
+    start_and_kill(job, name_of(job), provider)
     assert rows_of(database, name_of(job)) == (42, "running")
     listed = {listing.run_id: listing.state for listing in api.list_runs(job.runs)}
     assert listed == {"peaceful": "completed_with_failures", name_of(job): "running"}
@@ -124,9 +132,7 @@ def test_a_run_that_was_killed_goes_on_without_being_told_where_its_ledger_is(
 def test_another_machine_finds_a_run_by_its_id_in_the_ledger_of_its_environment(
     job: Job, provider: CountingProvider, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running = start_and_wait(job, name_of(job), provider, 8)
-    running.kill()
-    running.communicate()
+    start_and_kill(job, name_of(job), provider)
     elsewhere = job.folder / "elsewhere"
     with pytest.raises(RunNotFound):
         api.open_run(name_of(job), runs_dir=elsewhere)
@@ -146,35 +152,55 @@ def seal_elsewhere(run_id: str, runs: Path, database: Database) -> None:
 
 def test_whoever_stood_still_while_it_sealed_and_lost_the_run_publishes_nothing(tmp_path: Path, database: Database) -> None:
     scripted = {"candidates": ["scripted/say-4"], "judges": ["scripted/judge-5"], "providers": []}
-    job = kept(write_job(tmp_path, "", records=3_000, **scripted), database)
-    running = job.start(name_of(job))
-    while not list((job.runs / ".active" / name_of(job)).glob("staging-*")):
-        assert running.poll() is None, running.communicate()
-        time.sleep(0.002)
-    running.send_signal(signal.SIGSTOP)
-    seal_elsewhere(name_of(job), job.folder / "elsewhere", database)
+    job = kept(write_job(tmp_path, "", records=1_000, **scripted), database)
+    run_id, running = stopped_while_it_sealed(job)
+    seal_elsewhere(run_id, job.folder / "elsewhere", database)
     running.send_signal(signal.SIGCONT)
     _, errors = running.communicate(timeout=60)
-    assert not (job.runs / name_of(job)).exists()
+    assert not (job.runs / run_id).exists()
     assert (running.returncode, "has ended on another machine" in errors) == (2, True)
-    assert api.verify(str(job.folder / "elsewhere" / name_of(job))) == []
+    assert api.verify(str(job.folder / "elsewhere" / run_id)) == []
+
+
+def stopped_while_it_sealed(job: Job) -> tuple[str, "subprocess.Popen[str]"]:
+    """The first of some runs that is seen, and stands still, between its last call and its publication: a short while."""
+    for number in count():
+        run_id = f"{name_of(job)}-{number}"
+        running = job.start(run_id)
+        while running.poll() is None and not is_sealing(job, run_id):
+            time.sleep(0.002)
+        running.send_signal(signal.SIGSTOP)
+        if running.poll() is None and is_sealing(job, run_id):
+            break
+        running.send_signal(signal.SIGCONT)
+        running.communicate()
+    return run_id, running
+
+
+def is_sealing(job: Job, run_id: str) -> bool:
+    """Whether a run writes its artifacts, and has not published them."""
+    return bool(list((job.runs / ".active" / run_id).glob("staging-*"))) and not (job.runs / run_id).exists()
 
 
 def test_a_cancel_reaches_a_run_through_the_database(tmp_path: Path, provider: CountingProvider, database: Database) -> None:
     job = kept(write_job(tmp_path, provider.base_url, records=400), database)
-    running = start_and_wait(job, name_of(job), provider, 20)
+    running = start_and_hold(job, name_of(job), provider, 20)
     api.cancel(name_of(job), runs_dir=job.runs)
+    provider.let_go()
     running.communicate()
     assert (running.returncode, api.open_run(name_of(job), runs_dir=job.runs).result.state) == (130, "cancelled")
 
 
 def test_a_run_outlives_restarts_of_the_database(tmp_path: Path, provider: CountingProvider, database: Database) -> None:
-    job = kept(write_job(tmp_path, provider.base_url, records=150), database)
+    job = kept(write_job(tmp_path, provider.base_url, records=60), database)
     expected = peaceful(job)
-    running = start_and_wait(job, name_of(job), provider, 8)
-    for _ in range(3):
+    running, calls = start_and_hold(job, name_of(job), provider, 8), provider.calls.total()
+    for restart in range(1, 4):
         database.restart_at_once()
-        time.sleep(0.3)
+        # Some of the next answers are written before the next restart, if the ledger takes them again.
+        provider.let(20)
+        provider.wait_for(calls + 20 * restart, while_alive=running)
+    provider.let_go()
     _, errors = running.communicate(timeout=120)
     assert running.returncode == 0, errors
     assert problems_of(job, name_of(job), expected) == []
@@ -183,8 +209,10 @@ def test_a_run_outlives_restarts_of_the_database(tmp_path: Path, provider: Count
 def test_a_signal_drains_a_run_kept_in_the_database(job: Job, provider: CountingProvider) -> None:
     expected = peaceful(job)
     calls = provider.calls.total()
-    running = start_and_wait(job, name_of(job), provider, 8)
+    running = start_and_hold(job, name_of(job), provider, 8)
     running.send_signal(signal.SIGINT)
+    wait_until_heard(running, signal.SIGINT)
+    provider.let_go()
     running.communicate()
     assert running.returncode == 130
     api.resume(name_of(job), runs_dir=job.runs)
@@ -195,9 +223,7 @@ def test_a_signal_drains_a_run_kept_in_the_database(job: Job, provider: Counting
 def test_the_same_id_with_other_settings_is_refused_in_the_database_too(
     job: Job, provider: CountingProvider, database: Database, tmp_path: Path
 ) -> None:
-    running = start_and_wait(job, name_of(job), provider, 8)
-    running.kill()
-    running.communicate()
+    start_and_kill(job, name_of(job), provider)
     with pytest.raises(UsageProblem, match=r"other settings \(limit\)"):
         api.run(job.folder / "run.json", run_id=name_of(job), runs_dir=str(tmp_path / "other"), ledger=database.address, limit=3)
     # What was refused leaves nothing that leads to the other's run.

@@ -33,15 +33,17 @@ from tests.models.faulty_provider import (
 OK = http(completion())
 
 
-def statuses(url: str, *, times: int, pause: float = 0.0) -> list[int]:
-    """The statuses of so many requests, one after the other."""
+def statuses(url: str, *, times: int, awaited: threading.Event | None = None) -> list[int]:
+    """The statuses of so many requests, one after the other; between them something is awaited."""
 
     async def asked() -> list[HttpReply]:
         pool = HttpPool(url, seconds=60.0)
         replies = []
-        for _ in range(times):
+        for number in range(times):
+            if number and awaited:
+                await asyncio.to_thread(awaited.wait, 60)
+                awaited.clear()
             replies.append(await pool.send(pool.head("GET", url, {}) + b"\r\n"))
-            await asyncio.sleep(pause)
         await pool.close()
         return replies
 
@@ -77,8 +79,8 @@ def server(serve: Callable[[socket.socket], None]) -> Iterator[int]:
 
 
 @contextmanager
-def counting_provider(answer: bytes, *, closes: bool = False) -> Iterator[tuple[str, list[int]]]:
-    """An address, and for each connection to it the number of its requests."""
+def counting_provider(answer: bytes, *, closed: threading.Event | None = None) -> Iterator[tuple[str, list[int]]]:
+    """An address, and for each connection to it the number of its requests; `closed` makes it close each after one, and say so."""
     requests: list[int] = []
 
     def serve(connection: socket.socket) -> None:
@@ -87,7 +89,9 @@ def counting_provider(answer: bytes, *, closes: bool = False) -> Iterator[tuple[
         while connection.recv(65536):
             requests[number] += 1
             connection.sendall(answer)
-            if closes:
+            if closed:
+                connection.close()
+                closed.set()
                 return
 
     with server(serve) as port:
@@ -137,13 +141,14 @@ def test_a_connection_is_used_again_where_nothing_is_left_to_say(answer: bytes, 
 
 
 def test_a_connection_that_was_closed_while_it_was_idle_is_not_used_again() -> None:
-    with counting_provider(OK, closes=True) as (url, requests):
-        assert statuses(url, times=3, pause=0.3) == [200, 200, 200]
+    closed = threading.Event()
+    with counting_provider(OK, closed=closed) as (url, requests):
+        assert statuses(url, times=3, awaited=closed) == [200, 200, 200]
     assert requests == [1, 1, 1]
 
 
 def test_a_request_that_got_no_answer_is_not_sent_twice() -> None:
-    with counting_provider(b"", closes=True) as (url, requests):
+    with counting_provider(b"", closed=threading.Event()) as (url, requests):
         assert class_of(plan_of(provider_of("openai", url))) == "service_unavailable"
     assert requests == [1]
 
@@ -252,8 +257,9 @@ def test_a_proxy_that_gives_no_connection_is_a_service_that_is_unavailable(answe
 
 
 def test_an_answer_that_comes_after_its_connection_was_idle_is_not_taken_for_another() -> None:
-    with faulty_provider(send_late(OK, OK, 0.05), send(OK)) as url:
-        assert statuses(url, times=2, pause=0.2) == [200, 200]
+    sent = threading.Event()
+    with faulty_provider(send_late(OK, OK, 0.05, sent=sent), send(OK)) as url:
+        assert statuses(url, times=2, awaited=sent) == [200, 200]
 
 
 def test_bytes_that_nobody_has_read_yet_answer_no_other_request() -> None:

@@ -1,6 +1,7 @@
 """Deadlines of exchanges: each has its own, though one timer looks after all."""
 
 import asyncio
+import threading
 from urllib.parse import urlsplit
 
 import pytest
@@ -35,18 +36,44 @@ def test_exchanges_side_by_side_are_given_up_each_at_its_own_time() -> None:
         assert min(asyncio.run(asked(url))) >= SECONDS
 
 
-def test_a_reply_in_time_leaves_no_deadline_to_the_next_one() -> None:
-    async def asked(url: str) -> tuple[int, float]:
-        pool = HttpPool(url, seconds=SECONDS)
-        first = await pool.send(pool.head("GET", url, {}) + b"\r\n")
-        found = await waited(pool, url, after=SECONDS / 2)
-        await pool.close()
-        return first.status, found
+class Leaping(asyncio.SelectorEventLoop):
+    """A loop whose clock can be put forward, so that a reply may take its time and a deadline none."""
 
-    with faulty_provider(send(http(completion())), SILENT) as url:
-        status, found = asyncio.run(asked(url))
-        assert status == 200
-        assert found >= SECONDS
+    ahead = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead
+
+    async def leap(self, seconds: float) -> None:
+        """Let time pass, and everything happen that is due by then."""
+        self.ahead += seconds
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+
+def test_a_reply_in_time_leaves_no_deadline_to_the_next_one() -> None:
+    loop, heard = Leaping(), threading.Event()
+
+    async def asked(url: str) -> tuple[int, bool]:
+        pool = HttpPool(url, seconds=600)
+        request = pool.head("GET", url, {}) + b"\r\n"
+        first = await pool.send(request)
+        await loop.leap(400)
+        second = asyncio.create_task(pool.send(request))
+        await asyncio.to_thread(heard.wait, 60)
+        await loop.leap(400)
+        was_waiting = not second.done()
+        await loop.leap(400)
+        with pytest.raises(TimeoutError):
+            await second
+        await pool.close()
+        return first.status, was_waiting
+
+    with (
+        faulty_provider(send(http(completion())), lambda _: heard.set()) as url,
+        asyncio.Runner(loop_factory=lambda: loop) as runner,
+    ):
+        assert runner.run(asked(url)) == (200, True)
 
 
 def test_an_exchange_keeps_its_deadline_when_its_pool_is_closed() -> None:

@@ -94,7 +94,7 @@ def test_a_server_that_says_no_before_the_body_is_there_is_heard() -> None:
 def test_a_server_that_takes_no_more_is_given_up_after_a_while_without_movement() -> None:
     def sleep(connection: socket.socket) -> None:
         connection.recv(1_024)
-        threading.Event().wait(1)
+        threading.Event().wait(60)
 
     with server(sleep) as port, pytest.raises(ModelFailure) as caught:
         uploaded(f"http://127.0.0.1:{port}/v1", (PIECE for _ in range(400)), size=400 * len(PIECE), timeout=0.2)

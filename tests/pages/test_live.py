@@ -20,14 +20,13 @@ judges: [scripted/judge-any]
 providers: [{{name: stub, base_url: "{}", timeout: 600}}]
 run: {{concurrency: 2}}
 """
-ALL = 10_000
-"""More answers than anybody here asks for."""
 
 
 @pytest.fixture
 def provider() -> Iterator[CountingProvider]:
     """A provider that answers when it is told to, so that a run goes on for as long as a test looks at it."""
-    with CountingProvider(lambda *_: (200, "4", {}), is_held=True) as held:
+    with CountingProvider(lambda *_: (200, "4", {})) as held:
+        held.hold()
         yield held
 
 
@@ -59,7 +58,7 @@ def test_the_page_of_a_run_follows_it_to_its_end(serving: Serving, provider: Cou
     expect(page.get_by_role("heading", name="of 60 records done")).to_be_visible()
     expect(page.get_by_text("records a second")).to_be_visible()
     assert barriers(page) == []
-    provider.let(ALL)
+    provider.let_go()
     expect(page.get_by_role("region", name="Decision")).to_be_visible()
     expect(page.get_by_text("60 records", exact=True)).to_be_visible()
 
@@ -70,7 +69,7 @@ def test_the_list_follows_its_runs_without_being_loaded_again(serving: Serving, 
     page.evaluate("window.isTheSame = true")
     row = page.locator(f"#run-{run_id}")
     expect(row).to_contain_text("running")
-    provider.let(ALL)
+    provider.let_go()
     expect(row).to_contain_text("completed")
     expect(row).to_contain_text("n 30")
     assert page.evaluate("window.isTheSame")

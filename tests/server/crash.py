@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,15 +24,15 @@ import msgspec
 
 from assay import api
 from tests.crash.loops import CHANGING
-from tests.server.serving import ENDED, Answered, Serving, dataset
+from tests.server.serving import ENDED, PATIENCE, Answered, Serving, dataset
 
 RUN_FILE = "candidates: [scripted/say-4]\njudges: [scripted/judge-5]\nrun: {concurrency: 2}\n"
 SETTINGS = "requests_per_minute: 100000\nmax_runs: 3\n"
 KEPT = {"run.lock", "submissions.sqlite", "submissions.sqlite-wal", "submissions.sqlite-shm", "temporary", "keys.json"}
 """What a server has beside its runs when nobody uses it."""
-HEAD_START = 0.2
 Say = Callable[[str], None]
-Killer = Callable[[Serving], None]
+Killer = Callable[[Serving, threading.Event], None]
+"""Kills a server, and says when it is ready to: nobody uses it before."""
 
 
 class Findings(msgspec.Struct, kw_only=True):
@@ -91,8 +92,6 @@ def use(serving: Serving, uploads: list[Upload]) -> None:
                 time.sleep(0.15)
                 upload.is_cancelled = serving.ask("POST", f"/v1/runs/{upload.run_id}/cancel").status == 200
 
-    # A tracer attaches meanwhile.
-    time.sleep(HEAD_START)
     with ThreadPoolExecutor(len(uploads) + 2) as pool:
         others = [pool.submit(_validate, serving), pool.submit(_break_off, serving)]
         for done in [*(pool.submit(submit, upload) for upload in uploads), *others]:
@@ -114,11 +113,12 @@ def _break_off(serving: Serving) -> None:
 
 def tried(serving: Serving, trial: str, killer: Killer, found: Findings) -> bool:
     """Use a server while it is killed, start it again, and note everything that is not as it should be; False when it survived."""
-    uploads = uploads_of(trial)
+    uploads, ready = uploads_of(trial), threading.Event()
     with ThreadPoolExecutor(1) as pool:
-        using = pool.submit(use, serving, uploads)
-        killer(serving)
-        using.result()
+        killing = pool.submit(killer, serving, ready)
+        ready.wait(PATIENCE)
+        use(serving, uploads)
+        killing.result()
     is_killed = not serving.is_alive()
     if is_killed:
         found.kills += 1
@@ -161,7 +161,8 @@ def _run_problems(serving: Serving, upload: Upload, run_id: str) -> list[str]:
 def after(seconds: float) -> Killer:
     """Kills a server after so many seconds."""
 
-    def kill(serving: Serving) -> None:
+    def kill(serving: Serving, ready: threading.Event) -> None:
+        ready.set()
         time.sleep(seconds)
         serving.kill()
 
@@ -171,16 +172,27 @@ def after(seconds: float) -> Killer:
 def at_call(number: int) -> Killer:
     """Kills a server when one of its threads comes to its so-and-so-many-th changing system call; leaves it when none does."""
 
-    def kill(serving: Serving) -> None:
+    def kill(serving: Serving, ready: threading.Event) -> None:
         inject = f"inject={CHANGING}:signal=SIGKILL:when={number}"
         options = ["-f", "-qq", "-o", os.devnull, "-e", f"trace={CHANGING}", "-e", inject]
         tracer = subprocess.Popen(["strace", *options, "-p", str(serving.pid)], stderr=subprocess.DEVNULL)
+        # The server may come to the call, and to its end, before anybody asks it for anything.
+        serving.wait_for(lambda: tracer.poll() is not None or not serving.is_alive() or _is_traced(serving.pid))
+        ready.set()
         with suppress(subprocess.TimeoutExpired):
-            tracer.wait(8.0)
+            tracer.wait(30.0)
         tracer.terminate()
         tracer.wait()
 
     return kill
+
+
+def _is_traced(pid: int) -> bool:
+    """Whether every thread of a process has a tracer."""
+    with suppress(FileNotFoundError):
+        statuses = [path.read_text(encoding="utf-8") for path in Path(f"/proc/{pid}/task").glob("*/status")]
+        return all("TracerPid:\t0\n" not in status for status in statuses)
+    return False
 
 
 def killed_while_it_starts(serving: Serving, chance: random.Random) -> None:
@@ -202,7 +214,7 @@ def kill_at_random(folder: Path, *, kills: int, seed: int, say: Say) -> Findings
                 break
             # Every other time while the uploads come in, else while their runs are worked on.
             seconds = chance.uniform(0.0, 0.3) if trial % 2 else chance.uniform(0.2, 1.5)
-            tried(serving, f"r{trial}", after(HEAD_START + seconds), found)
+            tried(serving, f"r{trial}", after(seconds), found)
             if trial % 4 == 3:
                 killed_while_it_starts(serving, chance)
                 found.kills += 2

@@ -38,7 +38,7 @@ def server_over(database: Database, folder: Path, provider: CountingProvider) ->
     run_file = {
         "candidates": [{"model": "stub/candidate"}],
         "judges": [{"model": "stub/judge"}],
-        "providers": [{"name": "stub", "base_url": provider.base_url, "timeout": 20}],
+        "providers": [{"name": "stub", "base_url": provider.base_url, "timeout": 120}],
         "run": {"concurrency": CONCURRENCY},
     }
     settings = "requests_per_minute: 100000\nmax_runs: 8\n"

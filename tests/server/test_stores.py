@@ -35,7 +35,7 @@ def server_over(database: Database, folder: Path, provider: CountingProvider, st
     run_file = {
         "candidates": [{"model": "stub/candidate"}],
         "judges": [{"model": "stub/judge"}],
-        "providers": [{"name": "stub", "base_url": provider.base_url, "timeout": 20}],
+        "providers": [{"name": "stub", "base_url": provider.base_url, "timeout": 120}],
     }
     options = ("--ledger", database.address, "--store", store)
     return Serving(folder, settings="requests_per_minute: 100000\n", run_file=json.dumps(run_file), options=options)

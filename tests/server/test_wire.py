@@ -160,12 +160,18 @@ def test_every_spelling_of_an_address_needs_the_same_scope(tmp_path: Path) -> No
 
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with Serving(tmp_path_factory.mktemp("strict"), settings="idle_seconds: 1\nmax_connections: 20\n") as serving:
+    with Serving(tmp_path_factory.mktemp("strict"), settings="idle_seconds: 1\n") as serving:
+        yield serving
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with Serving(tmp_path_factory.mktemp("small"), settings="max_connections: 20\n") as serving:
         yield serving
 
 
 def test_request_that_does_not_come_to_its_end_is_given_up(strict: Serving) -> None:
-    with socket.create_connection(("127.0.0.1", strict.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", strict.port), timeout=60) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nX")
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
     assert answer.startswith(b"HTTP/1.1 408")
@@ -188,12 +194,12 @@ def dripped(serving: Serving, first: bytes, rest: bytes) -> bytes:
 
 
 def test_connection_without_a_request_is_closed_without_a_word(strict: Serving) -> None:
-    with socket.create_connection(("127.0.0.1", strict.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", strict.port), timeout=60) as connection:
         assert connection.recv(65536) == b""
 
 
 def test_body_that_stops_is_given_up_and_leaves_nothing(strict: Serving) -> None:
-    with socket.create_connection(("127.0.0.1", strict.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", strict.port), timeout=60) as connection:
         connection.sendall(POST + b"Content-Length: 5000000\r\n\r\n" + b" " * 2_000_000)
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
     assert answer.startswith(b"HTTP/1.1 408")
@@ -205,25 +211,25 @@ def test_body_that_drips_is_given_up(strict: Serving) -> None:
     assert dripped(strict, POST + b"Content-Length: 5000\r\n\r\n", b" " * 200).startswith(b"HTTP/1.1 408")
 
 
-def test_too_many_connections_take_the_place_of_those_that_only_wait(strict: Serving) -> None:
-    with slow_connections(strict, 60):
-        assert [strict.ask("GET", "/healthz").status for _ in range(5)] == [200] * 5
+def test_too_many_connections_take_the_place_of_those_that_only_wait(small: Serving) -> None:
+    with slow_connections(small, 60):
+        assert [small.ask("GET", "/healthz").status for _ in range(5)] == [200] * 5
 
 
-def test_connections_at_work_are_not_given_up_for_others(strict: Serving) -> None:
-    slow = strict.submit(dataset(1), "?model=scripted/slow-20000").json["run_id"]
+def test_connections_at_work_are_not_given_up_for_others(small: Serving) -> None:
+    slow = small.submit(dataset(1), "?model=scripted/slow-120000").json["run_id"]
     request = f"GET /v1/runs/{slow}/events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
     with ExitStack() as followers:
         for _ in range(20):
             # Each asks as soon as it is there: one that only waits may be given up.
-            follower = followers.enter_context(socket.create_connection(("127.0.0.1", strict.port), timeout=20))
+            follower = followers.enter_context(socket.create_connection(("127.0.0.1", small.port), timeout=60))
             follower.sendall(request)
             assert follower.recv(65536).startswith(b"HTTP/1.1 200")
-        with socket.create_connection(("127.0.0.1", strict.port), timeout=20) as one_more:
+        with socket.create_connection(("127.0.0.1", small.port), timeout=60) as one_more:
             answer = b"".join(iter(lambda: one_more.recv(65536), b""))
     assert answer.startswith(b"HTTP/1.1 503")
     assert b"retry-after: 5" in answer
-    strict.wait_for(lambda: _answers(strict))
+    small.wait_for(lambda: _answers(small))
 
 
 def _answers(service: Serving) -> bool:

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -198,10 +198,12 @@ def test_a_collector_that_refuses_is_said_once() -> None:
 
 
 def test_what_does_not_fit_is_lost_and_counted_and_nobody_waits() -> None:
-    slow: Outbox[int] = Outbox(lambda _: bool(time.sleep(3)) or True, tick=lambda: None, limit=2 * BATCH)
+    over = threading.Event()
+    slow: Outbox[int] = Outbox(lambda _: over.wait(), tick=lambda: None, limit=2 * BATCH)
     for number in range(10 * BATCH):
         slow.add(number)
     assert (slow.close(0.1), slow.sent) == (10 * BATCH, 0)
+    over.set()
 
 
 @pytest.mark.usefixtures("folder")

@@ -169,11 +169,15 @@ class Plant(Site, frozen=True, kw_only=True):
             process.kill()
             process.communicate()
         self.started.clear()
+        self.provider.let_go()
         self.provider.calls.clear()
 
-    def asked(self, calls: int) -> None:
-        """Wait until the provider was asked so many times."""
-        until(lambda: self.provider.calls.total() >= calls)
+    def begin(self, run_id: str, *options: str, calls: int = 100) -> "subprocess.Popen[str]":
+        """A run that was given so many answers, and gets no more until the provider lets go."""
+        self.provider.hold(after=calls)
+        process = self.start(run_id, *options)
+        self.provider.wait_for(calls + 1, while_alive=process)
+        return process
 
     def problems(self, run_id: str) -> list[str]:
         """Everything that is wrong with a finished run."""

@@ -17,8 +17,11 @@ pytestmark = pytest.mark.xdist_group("temporal")
 def strike_thrice(trial: Trial) -> int:
     """Two of three workers are gone for longer than anybody waits for them."""
     lost = kill_worker(trial)
+    # There is work left when the others are there, however long that takes.
+    trial.fleet.provider.hold()
     trial.fleet.complete()
     trial.fleet.database.restart_at_once()
+    trial.fleet.provider.let_go()
     return lost + freeze_worker(trial, seconds=1.2 * HEARTBEAT_TIMEOUT)
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.engine.run_settings import mcq_row, write_rows
-from tests.temporal.conftest import LATENCY
 from tests.temporal.machines import PATIENCE, Plant, TemporalProcess, finished, until
 
 pytestmark = pytest.mark.xdist_group("temporal")
@@ -15,10 +14,11 @@ pytestmark = pytest.mark.xdist_group("temporal")
 
 def test_a_worker_that_is_told_to_stop_finishes_its_calls_and_hands_its_shards_back(site: Plant) -> None:
     with site.worker("leaves", "--shards", "1") as leaves:
-        starting = site.start("relay")
-        site.asked(100)
+        starting = site.begin("relay")
         leaves.send(signal.SIGTERM)
-        assert leaves.process.wait(60) == 0
+        until(lambda: "a second signal stops at once" in leaves.log.read_text(encoding="utf-8"))
+        site.provider.let_go()
+        assert leaves.process.wait(PATIENCE) == 0
         with site.worker("comes"):
             finished(starting)
     assert site.problems("relay") == []
@@ -55,17 +55,12 @@ def test_what_will_never_be_well_on_a_worker_ends_the_run_and_is_told(busy: Plan
 
 
 def test_a_worker_that_is_told_twice_stops_at_once(site: Plant) -> None:
-    site.provider.latency = 60.0
-    try:
-        with site.worker("leaves at once") as leaves:
-            site.start("dropped")
-            site.asked(1)
-            leaves.send(signal.SIGTERM)
-            until(lambda: "a second signal stops at once" in leaves.log.read_text(encoding="utf-8"))
-            leaves.send(signal.SIGTERM)
-            assert leaves.process.wait(30) == 130
-    finally:
-        site.provider.latency = LATENCY
+    with site.worker("leaves at once") as leaves:
+        site.begin("dropped", calls=0)
+        leaves.send(signal.SIGTERM)
+        until(lambda: "a second signal stops at once" in leaves.log.read_text(encoding="utf-8"))
+        leaves.send(signal.SIGTERM)
+        assert leaves.process.wait(PATIENCE) == 130
     assert "Traceback" not in leaves.log.read_text(encoding="utf-8")
 
 

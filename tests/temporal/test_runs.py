@@ -26,10 +26,10 @@ def test_two_workers_leave_the_artifacts_of_one_machine(busy: Plant) -> None:
 
 
 def test_ctrl_c_stops_watching_only_and_says_how_to_go_on(busy: Plant) -> None:
-    starting = busy.start("unwatched")
-    busy.asked(100)
+    starting = busy.begin("unwatched")
     starting.send_signal(signal.SIGINT)
     _, complained = starting.communicate()
+    busy.provider.let_go()
     assert starting.returncode == 130
     assert "the workers go on" in complained
     assert [word for word in ("show", "resume", "cancel") if f"assay {word} unwatched" not in complained] == []
@@ -39,9 +39,8 @@ def test_ctrl_c_stops_watching_only_and_says_how_to_go_on(busy: Plant) -> None:
 
 
 def test_a_run_goes_on_without_whoever_started_it(busy: Plant) -> None:
-    starting = busy.start("orphan")
-    busy.asked(100)
-    starting.kill()
+    busy.begin("orphan").kill()
+    busy.provider.let_go()
     until(lambda: (busy.runs / "orphan").is_dir() and not (busy.runs / ".active" / "orphan").is_dir())
     assert busy.problems("orphan") == []
     assert busy.repeated == 0
@@ -65,9 +64,9 @@ def test_workers_evaluate_what_is_retried(busy: Plant) -> None:
 
 
 def test_a_cancelled_run_keeps_what_is_done(busy: Plant) -> None:
-    starting = busy.start("enough")
-    busy.asked(100)
+    starting = busy.begin("enough")
     cancelled = busy.assay("cancel", "enough")
+    busy.provider.let_go()
     result = finished(starting)
     assert cancelled.returncode == 0, cancelled.stderr
     assert result["state"] == "cancelled"
@@ -76,9 +75,9 @@ def test_a_cancelled_run_keeps_what_is_done(busy: Plant) -> None:
 
 
 def test_a_run_whose_workflow_is_cancelled_is_cancelled(busy: Plant) -> None:
-    starting = busy.start("elsewhere")
-    busy.asked(100)
+    starting = busy.begin("elsewhere")
     told(busy, "workflow", "cancel", "--workflow-id", "elsewhere")
+    busy.provider.let_go()
     result = finished(starting)
     assert result["state"] == "cancelled"
     assert result["counts"]["evaluated_records"] > 0

@@ -19,7 +19,7 @@ def service(busy: Plant) -> Iterator[Serving]:
     run_file = {
         "candidates": [{"model": "stub/candidate"}],
         "judges": [{"model": "stub/judge"}],
-        "providers": [{"name": "stub", "base_url": busy.provider.base_url, "timeout": 20}],
+        "providers": [{"name": "stub", "base_url": busy.provider.base_url, "timeout": 120}],
         "run": {"concurrency": CONCURRENCY},
         "retry": {"base_delay": 0.01, "max_delay": 1},
     }
@@ -46,10 +46,12 @@ def test_workers_evaluate_what_is_submitted_to_a_server(service: Serving, busy: 
 
 
 def test_the_workers_go_on_when_the_server_is_killed(service: Serving, busy: Plant) -> None:
+    busy.provider.hold(after=100)
     run_id = submitted(service, busy)
-    busy.asked(100)
+    busy.provider.wait_for(101)
     service.kill()
     service.start()
+    busy.provider.let_go()
     assert service.ended(run_id)["state"] == "completed_with_failures"
     assert set(results(busy, run_id).values()) == {1}
     assert busy.repeated == 0
