@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -72,3 +73,15 @@ def steady(model: str, case: str, _: int) -> Answer:
     if number % 13 == 7:
         return 400, error("not like this", kind="invalid_request_error"), {}
     return 200, f"Something about [case {case}], said at length.", {}
+
+
+def wait_until_heard(running: "subprocess.Popen[str]", number: int) -> None:
+    """Return when a signal waits for the process no more; a second one would be the same one until then."""
+    while is_unheard(running, number):
+        time.sleep(0.005)
+
+
+def is_unheard(running: "subprocess.Popen[str]", number: int) -> bool:
+    status = Path(f"/proc/{running.pid}/status").read_text(encoding="utf-8")
+    waiting = (int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigPnd", "ShdPnd")))
+    return any(pending >> (number - 1) & 1 for pending in waiting)

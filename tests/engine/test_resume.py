@@ -5,7 +5,6 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -22,7 +21,7 @@ from assay.engine.running.surroundings import Surroundings
 from assay.engine.runs import start
 from assay.store.folder import open_run_folder
 from tests.crash.check import problems_of, stable_artifacts
-from tests.crash.job import Job, steady, write_job
+from tests.crash.job import Job, steady, wait_until_heard, write_job
 from tests.crash.provider import CountingProvider
 
 
@@ -54,18 +53,6 @@ def interrupt(job: Job, provider: CountingProvider, run_id: str, *, number: int 
     provider.let_go()
     running.communicate()
     return running
-
-
-def wait_until_heard(running: "subprocess.Popen[str]", number: int) -> None:
-    """Return when a signal waits for the process no more; a second one would be the same one until then."""
-    while is_unheard(running, number):
-        time.sleep(0.005)
-
-
-def is_unheard(running: "subprocess.Popen[str]", number: int) -> bool:
-    status = Path(f"/proc/{running.pid}/status").read_text(encoding="utf-8")
-    waiting = (int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigPnd", "ShdPnd")))
-    return any(pending >> (number - 1) & 1 for pending in waiting)
 
 
 def test_a_finished_run_repeated_with_the_same_settings_is_the_same_run(job: Job, provider: CountingProvider) -> None:

@@ -20,9 +20,8 @@ from assay.engine.running.run import seal
 from assay.engine.running.surroundings import Surroundings
 from assay.store.ledgers import adopt
 from tests.crash.check import problems_of, stable_artifacts
-from tests.crash.job import Job, steady, write_job
+from tests.crash.job import Job, steady, wait_until_heard, write_job
 from tests.crash.provider import CountingProvider
-from tests.engine.test_resume import wait_until_heard
 from tests.store.databases import Database
 
 SECRET = "only-in-the-environment"

@@ -37,7 +37,7 @@ class _Silent(socketserver.ThreadingTCPServer):
 @pytest.fixture
 def silent() -> Iterator[_Silent]:
     with _Silent(("127.0.0.1", 0), socketserver.BaseRequestHandler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield server
         server.shutdown()
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from assay.surfaces.server.app import HANDLERS, addresses
 from tests.server.serving import Serving, dataset
 
-pytest.importorskip("schemathesis")
+pytestmark = pytest.mark.skipif(find_spec("schemathesis") is None, reason="schemathesis is not installed")
 
 
 def test_fuzzer_finds_nothing(service: Serving, tmp_path: Path) -> None:

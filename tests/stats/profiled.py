@@ -1,6 +1,7 @@
 """Made-up runs for what `assay run` and `assay rescore` print: headlines of profiles, slices, repeats, panels, probes."""
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
@@ -44,14 +45,17 @@ def truth_of(draws: Draws, *, repeat: int = 1) -> float:
 def headlines(profile_id: str, n: int, *, draws: Draws, repeat: int = 1) -> Trial:
     profile = profile_of(profile_id)
     assert profile is not None
-    truth = max(profile.lowest or -np.inf, profile.factor * truth_of(draws, repeat=repeat))
     rows, records = np.arange(n * repeat, dtype=np.uint32), np.repeat(np.arange(n), repeat)
+
+    @cache
+    def truth() -> float:
+        return max(profile.lowest or -np.inf, profile.factor * truth_of(draws, repeat=repeat))
 
     def trial(draw: Generator) -> bool | None:
         values = condense(profile, draws(draw, n * repeat), rows=rows, records=records).values
         interval = mean_interval(values, seed=(1,), resamples=RESAMPLES, ends=profile.ends)
         found = headline_figures(profile, values, interval=interval, clustered=None)["headline_interval"]
-        return bool(found["low"] <= truth <= found["high"])
+        return bool(found["low"] <= truth() <= found["high"])
 
     return trial
 
@@ -95,15 +99,23 @@ def slices(n: int, shares: np.ndarray) -> Trial:
     return trial
 
 
+@cache
+def chances() -> np.ndarray:
+    """The pass rates of endless records."""
+    return np.random.default_rng(0).beta(2.8, 1.2, 1_000_000)
+
+
 def repeated(records: int, repeat: int, *, k: int, estimate: Callable[[int, int, int], float]) -> Trial:
     """Records with a pass rate each, asked several times; the truth is what endless records would give."""
-    chances = np.random.default_rng(0).beta(2.8, 1.2, 1_000_000)
-    truth = float((1 - (1 - chances) ** k).mean() if estimate is pass_at_k else (chances**k).mean())
     values = np.array([estimate(repeat, count, k) for count in range(repeat + 1)])
 
+    @cache
+    def truth() -> float:
+        return float((1 - (1 - chances()) ** k).mean() if estimate is pass_at_k else (chances() ** k).mean())
+
     def trial(draw: Generator) -> bool | None:
-        passes = draw.binomial(repeat, draw.choice(chances, records))
-        return holds(cluster_interval(values[passes], np.arange(records)), truth)
+        passes = draw.binomial(repeat, draw.choice(chances(), records))
+        return holds(cluster_interval(values[passes], np.arange(records)), truth())
 
     return trial
 

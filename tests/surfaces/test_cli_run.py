@@ -3,17 +3,17 @@
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
-import time
-from contextlib import closing, suppress
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from assay.testing import example_dataset
 from tests.commands import assay, document, write_broken_batch
+from tests.crash.job import wait_until_heard
+from tests.crash.provider import CountingProvider
 
 ASSAY = [sys.executable, "-m", "assay"]
 GOLDEN = ("golden.json", "--model", "scripted/echo")
@@ -26,18 +26,24 @@ run: {id: filed, runs_dir: kept}
 """
 
 
-def wait_for_an_answer(folder: Path) -> None:
-    """Return when the run under way has its first answer: by then it hears signals."""
-    end = time.monotonic() + 60
-    while not any(map(has_an_answer, folder.glob("runs/.active/*/ledger.sqlite"))):
-        assert time.monotonic() < end, "there is no answer yet"
-        time.sleep(0.02)
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[CountingProvider]:
+    """A provider that answers once, and then not until it lets go: a run that asks it hears signals by then, and is not over."""
+    with CountingProvider(lambda *_: (200, "4", {})) as provider:
+        provider.hold(after=1)
+        monkeypatch.setenv("OPENAI_BASE_URL", provider.base_url)
+        yield provider
 
 
-def has_an_answer(ledger: Path) -> bool:
-    # Reading only; a ledger that is just being made has no table yet.
-    with closing(sqlite3.connect(f"file:{ledger}?mode=ro", uri=True)) as database, suppress(sqlite3.OperationalError):
-        return bool(database.execute("SELECT 1 FROM attempt LIMIT 1").fetchall())
+def interrupted(command: list[str], provider: CountingProvider) -> tuple[int, str, str]:
+    """The exit code of a run that is stopped with Ctrl-C, what it printed and what it complained of."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        provider.wait_for(2, while_alive=run)
+        run.send_signal(signal.SIGINT)
+        wait_until_heard(run, signal.SIGINT)
+        provider.let_go()
+        printed, complaints = run.communicate(timeout=60)
+    return run.returncode, printed, complaints
     return False
 
 
@@ -272,13 +278,10 @@ def test_what_a_model_says_cannot_move_the_cursor() -> None:
     assert "␛[2J[red]" in shown
 
 
-def test_an_interrupted_run_exits_130_and_is_resumed(folder: Path) -> None:
-    slow = ["run", "golden.json", "--model", "scripted/slow-400", "--judge", "scripted/judge-4", "--run-id", "slow"]
-    with subprocess.Popen([*ASSAY, *slow, "--concurrency", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
-        wait_for_an_answer(folder)
-        run.send_signal(signal.SIGINT)
-        printed, complaints = run.communicate(timeout=60)
-    assert run.returncode == 130
+def test_an_interrupted_run_exits_130_and_is_resumed(held: CountingProvider) -> None:
+    slow = ["run", "golden.json", "--model", "openai/m", "--judge", "scripted/judge-4", "--run-id", "slow"]
+    code, printed, complaints = interrupted([*ASSAY, *slow, "--concurrency", "1"], held)
+    assert code == 130
     assert "UNFINISHED  the run can be resumed" in printed
     assert complaints.endswith("assay: interrupted\nhint: go on with: assay resume slow\n")
     resumed = assay("resume", "slow", "--json")
@@ -292,24 +295,23 @@ def test_an_interrupted_run_exits_130_and_is_resumed(folder: Path) -> None:
         ([], " (with --run-id, repeating the same command goes on with all candidates)\n"),
     ],
 )
-def test_an_interrupted_run_of_several_candidates_keeps_the_shape_of_its_json(folder: Path, named: list[str], hint: str) -> None:
-    models = ["--model", "scripted/slow-400", "--model", "scripted/echo", "--judge", "scripted/judge-4", "--concurrency", "1"]
-    command = [*ASSAY, "run", "golden.json", *models, *named, "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
-        wait_for_an_answer(folder)
-        run.send_signal(signal.SIGINT)
-        printed, complaints = run.communicate(timeout=60)
-    assert (run.returncode, [found["state"] for found in json.loads(printed)["runs"]]) == (130, ["running"])
+def test_an_interrupted_run_of_several_candidates_keeps_the_shape_of_its_json(
+    held: CountingProvider, named: list[str], hint: str
+) -> None:
+    models = ["--model", "openai/m", "--model", "scripted/echo", "--judge", "scripted/judge-4", "--concurrency", "1"]
+    code, printed, complaints = interrupted([*ASSAY, "run", "golden.json", *models, *named, "--json"], held)
+    assert (code, [found["state"] for found in json.loads(printed)["runs"]]) == (130, ["running"])
     assert "assay: interrupted; not started: scripted/echo\n" in complaints
     assert complaints.endswith(hint)
 
 
-def test_a_run_that_is_cancelled_elsewhere_exits_130_and_is_sealed(folder: Path) -> None:
-    slow = ["run", "golden.json", "--model", "scripted/slow-400", "--judge", "scripted/judge-4", "--run-id", "slow", "--json"]
+def test_a_run_that_is_cancelled_elsewhere_exits_130_and_is_sealed(held: CountingProvider) -> None:
+    slow = ["run", "golden.json", "--model", "openai/m", "--judge", "scripted/judge-4", "--run-id", "slow", "--json"]
     environment = {**os.environ, "NO_COLOR": "1"}
     with subprocess.Popen([*ASSAY, *slow, "--concurrency", "1"], stdout=subprocess.PIPE, env=environment, text=True) as run:
-        wait_for_an_answer(folder)
+        held.wait_for(2, while_alive=run)
         cancelled = assay("cancel", "slow")
+        held.let_go()
         printed, _ = run.communicate(timeout=60)
     assert (cancelled.exit_code, run.returncode) == (0, 130)
     assert json.loads(printed)["state"] == "cancelled"
