@@ -35,22 +35,20 @@ def test_an_append_is_done_once_however_often_the_server_is_restarted(own: Datab
     runs = PostgresLedgers(own.address)
     ledger = runs.create("restarted", plan=b"{}", plan_sha256="ab", at=1.0)
     ledger.replace_records(rows(200))
-    claim, stopping = ledger.claim(0, owner="a"), threading.Event()
+    claim, appended = ledger.claim(0, owner="a"), threading.Semaphore(0)
 
-    def restart() -> int:
-        times = 0
-        while not stopping.wait(0.3):
+    def restart() -> None:
+        # Each time in the middle of the next appends, and never so often that a slow machine comes to none between two restarts.
+        for _ in range(4):
+            assert all(appended.acquire(timeout=60) for _ in range(40))
             own.restart_at_once()
-            times += 1
-        return times
 
     with ThreadPoolExecutor(1) as pool:
         restarting = pool.submit(restart)
         for position in range(200):
             ledger.append(claim, [done(position)])
-            stopping.wait(0.005)
-        stopping.set()
-        assert restarting.result() > 0
+            appended.release()
+        restarting.result()
     assert ledger.counts() == {"evaluated": 200, "open": 0}
     assert [len(record.attempts) for record in ledger.finished()] == [2] * 200
     ledger.close()
