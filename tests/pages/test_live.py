@@ -37,9 +37,9 @@ def serving(tmp_path: Path, provider: CountingProvider) -> Iterator[Serving]:
         yield opened
 
 
-def begun(serving: Serving, provider: CountingProvider, *, records: int) -> str:
+def begun(serving: Serving, provider: CountingProvider, *, records: int, query: str = "") -> str:
     """A run that has done something and stays before its end."""
-    run_id: str = serving.submit(dataset(records)).json["run_id"]
+    run_id: str = serving.submit(dataset(records), query).json["run_id"]
     provider.let(2)
     serving.wait_for(lambda: serving.ask("GET", f"/v1/runs/{run_id}").json["done_records"])
     return run_id
@@ -128,7 +128,21 @@ def test_cancelling_asks_first_and_shows_what_is_left(serving: Serving, provider
     # What was asked already is waited for.
     provider.let(2)
     expect(page.locator(".head")).to_contain_text("cancelled")
-    expect(page.locator(".shares")).to_contain_text("skipped")
+    page.locator(".shares").get_by_role("link", name="cancelled").click()
+    expect(page.locator("table.records tbody tr").first).to_contain_text("cancelled")
+
+
+def test_a_cancelled_run_has_passed_nothing(serving: Serving, provider: CountingProvider, visit: Visit) -> None:
+    run_id = begun(serving, provider, records=500, query="?pass_rate=0.01")
+    serving.ask("POST", f"/v1/runs/{run_id}/cancel")
+    provider.let(2)
+    assert serving.ended(run_id)["state"] == "cancelled"
+    page = visit(serving, f"/runs/{run_id}").page
+    expect(page.get_by_role("region", name="Decision")).to_contain_text(
+        "of 500 records were evaluated, which is not enough to pass"
+    )
+    page.goto(f"{page.url.partition('/runs/')[0]}/runs")
+    expect(page.locator(f"#run-{run_id} td[data-label='State']")).to_have_text("cancelled")
 
 
 def test_a_run_that_was_interrupted_elsewhere_can_be_gone_on_with(serving: Serving, visit: Visit) -> None:

@@ -154,11 +154,19 @@ def test_nothing_keeps_anybody_from_using_the_pages(archive: Serving, visit: Vis
     assert barriers(visit(archive, path, color_scheme=theme).page) == []
 
 
-@pytest.mark.parametrize("width", [380, 820, 1440])
-@pytest.mark.parametrize("path", ["/runs/hostile/records", "/runs/hostile/records/5", "/runs/exam/records/1"])
+@pytest.mark.parametrize("width", [380, 768, 1280])
+@pytest.mark.parametrize(
+    "path", ["/runs/plain/records", "/runs/hostile/records", "/runs/hostile/records/5", "/runs/exam/records/1"]
+)
 def test_pages_fit_every_width(archive: Serving, visit: Visit, path: str, width: int) -> None:
     visitor = visit(archive, path, viewport={"width": width, "height": 800})
     assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert (
+        visitor.page.evaluate(
+            "[...document.querySelectorAll('.table-box')].filter((box) => box.scrollWidth > box.clientWidth).length"
+        )
+        == 0
+    )
 
 
 @pytest.mark.parametrize("number", range(6))

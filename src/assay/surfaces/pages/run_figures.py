@@ -136,7 +136,20 @@ def shares(view: RunView, place: Place) -> tuple[Share, ...]:
             "They break the contract of their dataset, and were not asked.",
             {"status": "invalid_record"},
         ),
-        ("skipped", "quiet", counts.skipped_records, "Never evaluated, cancelled ones included.", {"status": "skipped"}),
+        (
+            "cancelled",
+            "quiet",
+            counts.cancelled_records,
+            "Not evaluated: the run was cancelled, its budget was spent, or its provider took no more calls.",
+            {"status": "cancelled"},
+        ),
+        (
+            "skipped",
+            "quiet",
+            counts.skipped_records - counts.cancelled_records,
+            "Never evaluated.",
+            {"status": "skipped"},
+        ),
     )
     found, start = [], 0.0
     for label, kind, count, says, query in parts:
