@@ -33,6 +33,13 @@ def test_a_reply_that_nobody_was_asked_for_is_no_call(flag: str) -> None:
     assert (snapshot.calls, snapshot.unknown_costs, snapshot.p50_ms) == (0, 0, None)
 
 
+def test_the_pace_of_a_run_that_goes_on_counts_what_is_done_since() -> None:
+    tally = Tally(1_000, {"evaluated": 900}, started=0.0, done_before=900)
+    assert tally.snapshot("running", 5.0).rate is None
+    tally.by_status["evaluated"] += 20
+    assert tally.snapshot("running", 10.0).rate == pytest.approx(2.0)
+
+
 def test_calls_of_unknown_price_are_counted_beside_the_cost() -> None:
     tally = Tally(3, {}, started=0.0)
     for one in (attempt(cost=0.5), attempt(), attempt(error="timeout")):

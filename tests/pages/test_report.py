@@ -139,8 +139,11 @@ def test_a_record_is_copied_as_json(browser: Browser, good: str) -> None:
 
 
 def test_a_record_that_is_not_in_the_file_is_said_to_be_missing(opened: Visitor) -> None:
+    turn(opened, "#record-7")
+    expect(opened.page.locator("#view-record h1:visible")).to_have_text("q_0007")
     turn(opened, "#record-4000")
     expect(opened.page.get_by_role("alert")).to_contain_text("record 4000 is not in this file")
+    expect(opened.page.locator("#record")).to_be_empty()
 
 
 def test_records_without_a_grade_are_in_the_file(browser: Browser, gallery: Serving) -> None:

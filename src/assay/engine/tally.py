@@ -52,6 +52,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     p50_ms: float | None
     p95_ms: float | None
     elapsed_s: float
+    done_before: int = 0
+    """Of those done, the ones that were when the time began to count: of a run that goes on, all that was done earlier."""
     is_stopping: bool = False
     """No new record is begun; calls in flight are waited for."""
     batch: BatchProgress | None = None
@@ -61,12 +63,19 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
     """What keeps workers elsewhere from going on, in a sentence."""
 
+    @property
+    def rate(self) -> float | None:
+        """Records a second since the time began to count; None until one is done."""
+        done = self.done - self.done_before
+        return done / self.elapsed_s if done > 0 and self.elapsed_s > 0 else None
+
 
 class Tally:
     """Counts as they change; cheap to update, read a few times a second."""
 
-    def __init__(self, total: int, by_status: dict[str, int], *, started: float, cost: float = 0.0) -> None:
+    def __init__(self, total: int, by_status: dict[str, int], *, started: float, cost: float = 0.0, done_before: int = 0) -> None:
         self.total = total
+        self._done_before = done_before
         self.by_status = Counter(by_status)
         self.errors: Counter[str] = Counter()
         self.calls = self.in_flight = self.unknown_costs = 0
@@ -130,6 +139,7 @@ class Tally:
             p50_ms=percentile(latencies, 0.50) if latencies else None,
             p95_ms=percentile(latencies, 0.95) if latencies else None,
             elapsed_s=now - self._started,
+            done_before=self._done_before,
             is_stopping=is_stopping,
             knows_calls=knows_calls,
         )

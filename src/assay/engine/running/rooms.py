@@ -89,8 +89,9 @@ def grading_settings(plan: Plan, plugins: OpenPlugins) -> GradingSettings:
 def _tally(ledger: Ledger, plan: Plan, *, started: float) -> Tally:
     counts = ledger.counts()
     opened = counts.pop("open", 0)
+    done = sum(counts.values())
     spent = ledger.spent() if plan.max_cost is not None or plan.batch is not None else 0.0
-    return Tally(sum(counts.values()) + opened, counts, started=started, cost=spent)
+    return Tally(done + opened, counts, started=started, cost=spent, done_before=done)
 
 
 def _route(plan: Plan, model: ModelPlan, opened: Model, *, limits: Limits, surroundings: Surroundings) -> Route:

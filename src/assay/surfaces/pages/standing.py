@@ -106,9 +106,9 @@ def _counts(result: RunResult, snapshot: api.Snapshot | None) -> tuple[KeyFigure
 
 def pace_text(snapshot: api.Snapshot | None) -> str:
     """`12.5 records a second · 3 min 05 s left`; empty where nobody knows."""
-    if snapshot is None or not snapshot.done or snapshot.elapsed_s <= 0:
+    rate = None if snapshot is None else snapshot.rate
+    if snapshot is None or rate is None:
         return ""
-    rate = snapshot.done / snapshot.elapsed_s
     return f"{rate:,.1f} records a second · about {duration((snapshot.total - snapshot.done) / rate)} left"
 
 

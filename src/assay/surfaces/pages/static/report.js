@@ -135,7 +135,14 @@ const showList = async (query) => {
 const showRecord = async (index, query) => {
   const asked = plain(query), { rows } = await list(), numbers = await found(asked);
   const number = rows.findIndex((row) => row.index === index);
-  if (number < 0) throw new Error(`record ${index} is not in this file`);
+  if (number < 0) {
+    // Another record must not stand under this address.
+    $("record").replaceChildren();
+    $("steps").replaceChildren();
+    $("copy-record").hidden = true;
+    document.title = ordinary;
+    throw new Error(`record ${index} is not in this file`);
+  }
   const { html, json } = (await part(Math.floor(number / PART)))[number % PART];
   const place = numbers.indexOf(number);
   const beside = (text, rel, step) => (place < 0 || numbers[place + step] === undefined ? []

@@ -137,9 +137,8 @@ def _eta(server: Server, run_id: str, *, started: str | None, total: int, done: 
     """At the pace since this server works on the run; of one that another server works on, since it was started."""
     snapshot = server.queue.snapshot(run_id)
     if snapshot is not None:
-        total, done, elapsed = snapshot.total, snapshot.done, snapshot.elapsed_s
-    elif server.shared is not None and started is not None:
+        return None if snapshot.rate is None else round((snapshot.total - snapshot.done) / snapshot.rate, 1)
+    if server.shared is not None and started is not None:
         elapsed = time.time() - datetime.fromisoformat(started).timestamp()
-    else:
-        return None
-    return round((total - done) * elapsed / done, 1) if done and elapsed > 0 else None
+        return round((total - done) * elapsed / done, 1) if done and elapsed > 0 else None
+    return None
