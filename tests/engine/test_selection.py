@@ -173,6 +173,24 @@ def test_two_splits_of_a_file_are_no_problem(tmp_path: Path) -> None:
     assert len(ids_of(run_file(tmp_path, f"datasets: {splits}"))) == 4
 
 
+def test_a_cluster_key_that_no_record_has_is_refused(tmp_path: Path) -> None:
+    write_rows(tmp_path / "a.jsonl", mcq_row("x", metadata={"document": "d1"}), mcq_row("y"))
+    assert planned(run_file(tmp_path, "datasets: [a.jsonl]\ncluster_key: document")).plans[0].cluster_key == "document"
+    (problem,) = problems_of(run_file(tmp_path, "datasets: [a.jsonl]\ncluster_key: documnt"))
+    assert problem.endswith("no selected record has 'documnt' in its metadata (did you mean 'document'?)")
+    (problem,) = problems_of(run_file(tmp_path, "datasets: [a.jsonl]\ncluster_key: metadata.document"))
+    assert problem.endswith("no selected record has 'metadata.document' in its metadata (did you mean 'document'?)")
+
+
+def test_a_slice_that_no_record_has_is_noted(tmp_path: Path) -> None:
+    write_rows(tmp_path / "a.jsonl", mcq_row("x", metadata={"court": {"name": "c"}}), mcq_row("y"))
+    slices = "[tagz, court.name, metadata.court, task_type, dataset, cuort]"
+    assert planned(run_file(tmp_path, f"datasets: [a.jsonl]\nslices: {slices}")).notes == (
+        "no selected record has a value for the slice 'tagz' (did you mean 'tags'?)",
+        "no selected record has a value for the slice 'cuort' (did you mean 'court'?)",
+    )
+
+
 def conversation(folder: Path, **options: Any) -> Plan:
     talk = [
         {"turn_id": 1, "speaker": "user", "message": "Hi"},

@@ -217,6 +217,23 @@ def test_a_good_run_file_is_ready() -> None:
     assert (result.exit_code, result.stdout) == (0, "good.yaml · ready to run\n")
 
 
+def test_a_dataset_in_place_of_a_run_file_is_one_problem() -> None:
+    result = assay("check", "batch.json")
+    assert (result.exit_code, result.stdout.splitlines()) == (
+        2,
+        [
+            "batch.json · 1 problem",
+            "  'batch.json' is a dataset (batch_v1), not a run file; check it with: assay validate batch.json",
+        ],
+    )
+
+
+def test_a_run_file_that_cannot_be_read_is_not_also_missing_everything() -> None:
+    Path("broken.yaml").write_text("datasets: [batch.json\n", encoding="utf-8")
+    lines = assay("check", "broken.yaml").stdout.splitlines()
+    assert [line[:20] for line in lines] == ["broken.yaml · 1 prob", "  broken.yaml:1:22: "]
+
+
 def test_every_problem_of_a_run_file_is_listed_with_its_place() -> None:
     Path("bad.yaml").write_text("dataset: [batch.json]\ncandidates: [openai/gpt-5]\nconcurency: 3\n", encoding="utf-8")
     result = assay("check", "bad.yaml")

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,8 @@ from assay.core.errors import UsageProblem
 from assay.core.placement import HERE, Placement
 from assay.core.plugin import Plugin
 from assay.core.run_result import RunResult
+from assay.datasets.formats import guess_contract
+from assay.datasets.source import open_source
 from assay.engine.places.folders import RUNS_DIR, find_run
 from assay.engine.places.run_id import new_run_id
 from assay.engine.planning.inputs import DatasetInput
@@ -161,6 +164,10 @@ def retry(run_name: str, *, runs_dir: str | Path = RUNS_DIR, run_id: str | None 
 
 def check(run_file: str | Path, *, environ: Mapping[str, str] | None = None) -> list[str]:
     """Everything that would keep a run file from running, unreachable providers included; empty when it may run."""
+    if contract := _contract_of(run_file):
+        return [
+            f"'{run_file}' is a dataset ({contract}), not a run file; check it with: assay validate {shlex.quote(str(run_file))}"
+        ]
     try:
         planned = plan_runs(RunRequest(run_file=str(run_file)), environ=environ)
     except PlanProblems as problems:
@@ -168,6 +175,11 @@ def check(run_file: str | Path, *, environ: Mapping[str, str] | None = None) -> 
     used = os.environ if environ is None else environ
     found = [problem for plan in planned.plans for problem in asyncio.run(unreachable_hosts(plan, environ=used))]
     return list(dict.fromkeys(found))
+
+
+def _contract_of(path: str | Path) -> str:
+    """The contract of a file that is a dataset in place of a run file; empty for what is, or could become, a run file."""
+    return "" if is_run_file(path) else guess_contract(open_source(path)).contract or ""
 
 
 def surroundings(

@@ -4,6 +4,9 @@ from typing import Any
 
 import msgspec
 
+NO_METADATA = ("tags", "dataset", "task_type", "task", "contract", "policy_id")
+"""Slices that are made by something else than a member of metadata."""
+
 
 def member(metadata: Any, field: str) -> Any:
     """The member of that name, or the one that a path of names leads to; None when there is none."""

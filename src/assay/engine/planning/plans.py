@@ -30,6 +30,8 @@ from assay.core.plan import (
 from assay.core.plugin import Plugin
 from assay.core.provider import FUNCTIONS
 from assay.core.report import Report
+from assay.datasets.checks import nearest
+from assay.engine.members import NO_METADATA
 from assay.engine.places.folders import check_place, folders_of
 from assay.engine.planning.attachments import folder_of
 from assay.engine.planning.dataset_reading import DatasetReading, on_invalid
@@ -427,9 +429,15 @@ class _Planner:
             return None
         rules = rules_of(plans[0]) if plans else Rules(tuple(dataset.plan for dataset in self.inputs))
         surveyed = survey(
-            rules, self.inputs, answers=self._answers(), profile=self.profile, has_policy=self.code.policy is not None
+            rules,
+            self.inputs,
+            answers=self._answers(),
+            profile=self.profile,
+            has_policy=self.code.policy is not None,
+            wanted=self._wanted_members(),
         )
         self.settings.problems += surveyed.problems
+        self._check_members(surveyed)
         self._check_scale({"plugin"} if self.code.grader else surveyed.kinds)
         if surveyed.benchmarked and self.settings.value.run.system_prompt:
             self.notes.append(f"{surveyed.benchmarked:,} record(s) have a policy without a system prompt, so that they get none")
@@ -451,6 +459,26 @@ class _Planner:
         refused = [f"{path}: {one.sentence}" for one in found if not (skips and one.is_fault_of_file)]
         self.settings.problems += listed(refused)
         self.notes += listed([f"{path}: {one.sentence}; its records fail" for one in found if skips and one.is_fault_of_file])
+
+    def _wanted_members(self) -> list[str]:
+        """Members of metadata that clusters and slices are made by."""
+        value = self.settings.value
+        slices = [name.removeprefix("metadata.") for name in value.slices if name not in NO_METADATA]
+        return [*([value.cluster_key] if value.cluster_key else []), *slices]
+
+    def _check_members(self, surveyed: Survey) -> None:
+        """Clusters that are not there would make intervals too narrow without a word; a slice that is not there is only missed."""
+        if not surveyed.valid:
+            return
+        value = self.settings.value
+        if value.cluster_key in surveyed.unmet:
+            hint = nearest(value.cluster_key.removeprefix("metadata."), surveyed.members)
+            missing = f"no selected record has '{value.cluster_key}' in its metadata{f' ({hint})' if hint else ''}"
+            self.settings.add(("cluster_key",), missing)
+        for name in value.slices:
+            if name not in NO_METADATA and name.removeprefix("metadata.") in surveyed.unmet:
+                hint = nearest(name, (*NO_METADATA, *surveyed.members))
+                self.notes.append(f"no selected record has a value for the slice '{name}'{f' ({hint})' if hint else ''}")
 
     def _check_scale(self, kinds: Iterable[Kind | None]) -> None:
         """A gate on the mean score lies on the scale that the selected records are graded on, or on that of the profile."""

@@ -180,7 +180,7 @@ class Settings:
 
     def is_wrong(self, path: Steps) -> bool:
         """True when something at or below the path was refused already, so that its absence means nothing."""
-        return path in self._wrong
+        return path in self._wrong or (self._loaded is not None and not self._loaded.document.is_readable)
 
     def place(self, path: Steps) -> str:
         """The option or the place in the run file that a setting comes from, as the beginning of a sentence."""

@@ -3,7 +3,7 @@
 import os
 from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -21,6 +21,8 @@ from assay.metrics.profiles import Profile
 
 FIRST = 10
 """Missing answers, duplicates and split values that a problem lists before it only counts them."""
+MANY_MEMBERS = 100
+"""Members of metadata after which no further ones are noted."""
 HasAnswer = Callable[[str, int], bool]
 """Whether there is an answer to the record with an id, for each of the times that it is asked."""
 
@@ -49,6 +51,10 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     benchmarked: int
     """Valid records under a policy that says all that a candidate gets."""
     attachments: tuple[AttachmentUse, ...]
+    unmet: tuple[str, ...]
+    """Wanted members that no selected record has in its metadata."""
+    members: tuple[str, ...]
+    """Members that selected records have there, as far as they were noted."""
     problems: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -60,12 +66,15 @@ def survey(
     answers: Mapping[str, HasAnswer],
     profile: Profile | None = None,
     has_policy: bool = False,
+    wanted: Iterable[str] = (),
 ) -> Survey:
     """The selected records at a glance; `answers` says what each candidate has an answer for, where they are given.
 
-    Where the run has a policy of its own, those that records name are of no account.
+    Where the run has a policy of its own, those that records name are of no account. `wanted` are members of metadata that it
+    looks for.
     """
     look = _Look(rules, inputs, answers)
+    look.unmet = dict.fromkeys(wanted)
     look.has_policy = has_policy
     if profile is not None:
         look.misfits = Misfits(profile)
@@ -105,6 +114,9 @@ class _Look:
         self._misnamed: Counter[tuple[str, str]] = Counter()
         self._unseen = dict.fromkeys(sorted(rules.records))
         """Named records that were not seen yet."""
+        self.unmet: dict[str, None] = {}
+        """Wanted members of metadata that were not seen yet."""
+        self._members: dict[str, None] = {}
         self.broken = 0
         self.misfits: Misfits | None = None
         self.has_policy = False
@@ -119,6 +131,8 @@ class _Look:
             return
         self._of_dataset[number] += 1
         self._kinds[glance.kind] += 1
+        if self.unmet:
+            self._look_at_metadata(glance.metadata)
         if self.misfits is not None:
             self.misfits.look_at(glance.id, glance.kind or "")
         if glance.policy_id and not self.has_policy:
@@ -127,10 +141,20 @@ class _Look:
             self._attachments.setdefault((number, attachment.path), AttachmentUse(number, attachment, glance.id))
         if len(self._inputs) > 1:
             self._look_for_duplicate(number, glance)
+        if self._answers:
+            self._look_for_answers(glance)
+
+    def _look_for_answers(self, glance: Glance) -> None:
         for candidate, has_answer in self._answers.items():
             for sample in range(self._rules.repeat):
                 if not has_answer(glance.id, sample):
                     self._note_missing(candidate, glance.id, sample)
+
+    def _look_at_metadata(self, metadata: Mapping[str, object]) -> None:
+        if len(self._members) < MANY_MEMBERS:
+            self._members.update(dict.fromkeys(metadata))
+        for name in [name for name in self.unmet if member(metadata, name) is not None]:
+            del self.unmet[name]
 
     def _note_missing(self, candidate: str, record_id: str, sample: int) -> None:
         which = f", sample {sample}" if sample else ""
@@ -168,6 +192,8 @@ class _Look:
             kinds=self._kinds,
             benchmarked=self._benchmarked,
             attachments=tuple(self._attachments.values()),
+            unmet=tuple(self.unmet),
+            members=tuple(self._members),
             problems=(
                 *self._strangers(),
                 *self._empty_datasets(),
