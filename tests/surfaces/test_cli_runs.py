@@ -38,6 +38,12 @@ def test_runs_are_listed_the_newest_first(failed: str) -> None:
     assert lines[-1] == "2 runs"
 
 
+def test_a_report_says_what_the_first_error_of_each_kind_was(failed: str) -> None:
+    text = assay("show", failed).stdout
+    assert "error       invalid_request (sum-1): the script fails with 'invalid_request'\n" in text
+    assert "error       missing_required_field (sum-2): " in text
+
+
 @pytest.mark.usefixtures("failed")
 def test_the_list_may_be_limited_and_read_by_programs() -> None:
     listed = document(assay("runs", "--json", "--limit", "1"))["runs"]

@@ -295,6 +295,10 @@ def failure_lines(groups: Sequence[FailureGroup], settings: Settings, *, paint: 
     omitted = sum(group.count for group in groups[len(shown) :])
     if omitted:
         yield paint(f"… and {counted(omitted, 'more failure')} (--verbose lists all kinds)", "quiet") + "\n"
+    for group in shown:
+        if group.message:
+            said = f"{group.word} ({group.record_ids[0]}): {one_line(group.message)}"
+            yield _labelled("error", printable(said, limit=WHY_LIMIT), paint=paint, settings=settings)
 
 
 def _group_row(group: FailureGroup) -> Row:

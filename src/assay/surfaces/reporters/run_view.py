@@ -33,6 +33,8 @@ class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):
     is_error: bool
     count: int
     record_ids: tuple[str, ...]
+    message: str = ""
+    """What was said of the first error."""
 
 
 class WorstRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,19 +196,23 @@ def grouped(failures: Iterable[Json]) -> tuple[FailureGroup, ...]:
     """Failures by what went wrong: errors first, then answers that did not pass, the largest groups first."""
     counts: Counter[tuple[bool, str]] = Counter()
     firsts: dict[tuple[bool, str], list[str]] = {}
+    messages: dict[tuple[bool, str], str] = {}
     for failure in failures:
         is_error = failure["kind"] == "error"
         # A comparison that nobody won is not an answer with something wrong in it.
         is_named = is_error or failure["code"] == "inconsistent"
         group = (is_error, str(failure["code" if is_named else "taxonomy_label"]))
         counts[group] += 1
+        messages.setdefault(group, str(failure.get("message") or "") if is_error else "")
         ids = firsts.setdefault(group, [])
         # Several answers to one record may fail in the same way.
         if len(ids) < FIRST_IDS and _named(failure) not in ids:
             ids.append(_named(failure))
     ordered = sorted(counts.items(), key=lambda item: (not item[0][0], -item[1], item[0][1]))
     return tuple(
-        FailureGroup(word=word, is_error=is_error, count=count, record_ids=tuple(firsts[is_error, word]))
+        FailureGroup(
+            word=word, is_error=is_error, count=count, record_ids=tuple(firsts[is_error, word]), message=messages[is_error, word]
+        )
         for (is_error, word), count in ordered
     )
 
