@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from assay.core.document import Document, Flaw, Place
@@ -95,6 +95,8 @@ def test_the_quick_reader_finds_the_places_of_the_exact_one_in_any_order(
     random: Random,
 ) -> None:
     text = json.dumps({"": value}, ensure_ascii=ascii_only, indent=indent)
+    # What may be an escaped quotation mark is left to the exact reader, also where the backslash is itself escaped.
+    assume("\\u0022" not in text)
     quick, exact = plain_document(text), read_exactly(text)
     paths = random.sample(every := paths_of(exact.value), len(every))
     assert quick is not None
