@@ -51,9 +51,14 @@ def finding(error_type: ErrorType, name: str, path: Path, message: str, *, code:
     return Finding(code or _BATCH_CODES[error_type], path, message, hint, name=name, error_type=error_type)
 
 
-def check_document(document: Document, config: ValidationConfig) -> Iterator[Finding]:
-    """The flaws of the text and every rule for the one conversation in it."""
+def check_document(document: Document, config: ValidationConfig, *, is_named: bool = True) -> Iterator[Finding]:
+    """The flaws of the text and every rule for the one conversation in it; without a name, the text may be no YAML at all."""
     yield from check_text(document)
+    if not is_named and _is_prose(document):
+        message = "the text is no JSON, and as YAML it is no list of turns but a string"
+        hint = "write a list of turns"
+        yield finding("structure_error", "Invalid root type", (), message, code="invalid_json", hint=hint)
+        return
     # A line that is no JSON was reported as such; it is no turn of a wrong type on top.
     # A number that does not fit was read as 0, which nobody wrote.
     unread = {flaw.path for flaw in document.flaws if flaw.code in ("invalid_json", "value_out_of_range")}
@@ -66,11 +71,19 @@ def is_empty(document: Document) -> bool:
     return document.is_readable and document.value is None and document.text.strip() != "null"
 
 
+def _is_prose(document: Document) -> bool:
+    """True for plain words, which are a string in YAML by accident."""
+    return document.is_readable and type(document.value) is str and document.text.lstrip()[:1] not in ('"', "'")
+
+
 def check_text(document: Document) -> Iterator[Finding]:
     """The flaws of the text under the contract's names."""
-    if is_empty(document):
-        hint = "write a list of turns"
-        yield finding("structure_error", "Empty data", (), "the document is empty", code="value_out_of_range", hint=hint)
+    is_blank = document.value is None and not document.text.strip()
+    if is_blank or is_empty(document):
+        # Without anything in it, a text is no JSON, and no YAML that stands for JSON either.
+        code = document.flaws[0].code if document.flaws else "invalid_yaml" if is_blank else "value_out_of_range"
+        yield finding("structure_error", "Empty data", (), "the document is empty", code=code, hint="write a list of turns")
+        return
     for flaw in document.flaws:
         error_type: ErrorType = "structure_error"
         name = _FLAW_NAMES.get(flaw.code, "Invalid text")
@@ -98,7 +111,7 @@ def check_shape(turns: Any, config: ValidationConfig) -> Iterator[Finding]:
             "structure_error", "Invalid root type", (), f"the root must be a list of turns, not {type_name(turns)}", hint=hint
         )
     elif not turns:
-        hint = "write at least one turn"
+        hint = "write a list of turns"
         yield finding("structure_error", "Empty data", (), "the conversation has no turns", code="value_out_of_range", hint=hint)
     elif not config.min_turns <= len(turns) <= config.max_turns:
         message = f"the conversation has {len(turns):,} turns; allowed is {config.min_turns:,} to {config.max_turns:,}"
