@@ -81,3 +81,10 @@ def test_what_json_cannot_say_raises_value_error(value: Any) -> None:
 def test_the_hash_is_that_of_the_bytes() -> None:
     assert sha256_hex(canonical_json({"b": 1, "a": [True, None]})) == sha256_hex(b'{"a":[true,null],"b":1}')
     assert sha256_hex(b"") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
+@pytest.mark.parametrize("count", [256, 257, 100_000])
+def test_an_object_has_any_number_of_members_in_whatever_order(count: int) -> None:
+    names = [f"key{number:06d}" for number in range(count)]
+    wanted = ("{" + ",".join(f'"{name}":1' for name in names) + "}").encode()
+    assert canonical_json(dict.fromkeys(names, 1)) == canonical_json(dict.fromkeys(reversed(names), 1)) == wanted
