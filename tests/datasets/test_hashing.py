@@ -32,3 +32,8 @@ def test_strings_are_counted_as_they_are_written(several: list[object]) -> None:
 @pytest.mark.parametrize("content", [b"[1.0, 2]", b'{"weight": -0.0}', b"[1e3, 1e300]", b"[0.5]"])
 def test_a_whole_float_stays_a_float(content: bytes) -> None:
     assert repr(Hasher().read(content).value) == repr(msgspec.json.decode(content))
+
+
+@pytest.mark.parametrize(("count", "are_plain"), [(256, True), (257, False)])
+def test_an_object_with_many_members_is_not_left_to_an_encoder_that_recurses_over_them(count: int, *, are_plain: bool) -> None:
+    assert looked_at([{"a": [{f"key{number}": 1 for number in range(count)}]}]).are_plain is are_plain

@@ -13,7 +13,7 @@ _encode_string = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="deterministic").encode
 _MOST = 1 << 63
 """Below it an integer has a form in every encoder."""
-_MOST_MEMBERS = 256
+MOST_SORTED = 256
 """Of an object that msgspec may sort: it recurses once for each name that stands in order already, and more end in a crash."""
 _SHORTEST, _LONGEST = 1e-4, 1e16
 """Between them nobody writes a double with an exponent."""
@@ -44,7 +44,7 @@ def _is_plain(value: Any) -> bool:
     if kind is str or value is None or kind is bool:
         return True
     if kind is dict:
-        return len(value) <= _MOST_MEMBERS and "".join(value).isascii() and all(map(_is_plain, value.values()))
+        return len(value) <= MOST_SORTED and "".join(value).isascii() and all(map(_is_plain, value.values()))
     if kind is list or kind is tuple:
         return all(map(_is_plain, value))
     if kind is int:

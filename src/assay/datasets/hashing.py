@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 import orjson
 
-from assay.core.canonical import canonical_json
+from assay.core.canonical import MOST_SORTED, canonical_json
 
 _LONGEST = 1e16
 """Below it a whole double is written with just its digits, by orjson as an integer and by RFC 8785."""
@@ -105,7 +105,9 @@ def looked_at(values: list[Any]) -> Looked:
         objects = [value for value in values if type(value) is dict] if dict in types else []
         arrays = [value for value in values if type(value) is list] if list in types else []
         are_plain = are_plain and _are_usual(floats) and not any(map(float.is_integer, floats))
-        are_plain = are_plain and not _is_astral("".join(set().union(*objects)))
+        are_plain = (
+            are_plain and not _is_astral("".join(set().union(*objects))) and max(map(len, objects), default=0) <= MOST_SORTED
+        )
         strings += sum(map(len, objects)) + (len([1 for value in values if type(value) is str]) if str in types else 0)
         values = [*chain.from_iterable(map(dict.values, objects)), *chain.from_iterable(arrays)]
     return Looked(strings, are_plain)
