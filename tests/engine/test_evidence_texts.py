@@ -9,8 +9,8 @@ from assay.engine.sealing.evidence import ATTEMPT_TEXTS, PREDICTION_TEXTS, Attem
 
 SHOWN = {"record_id"}
 """Redacted once for all lines of a record."""
-OF_PLAN = {"dataset", "candidate_name", "model", "policy_id", "evaluator", "template"}
-"""Names of the plan, which are redacted there."""
+OF_PLAN = {"call_id", "dataset", "candidate_name", "model", "policy_id", "evaluator", "template"}
+"""Names of the plan and what is made of them, which are redacted there."""
 OUR_OWN = {
     *("status", "scale", "label", "stage", "error_code", "profile_unscored"),
     *("record_sha256", "response_sha256", "stored_sha256", "template_sha256", "request_sha256"),

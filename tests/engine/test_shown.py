@@ -35,12 +35,16 @@ def test_what_is_no_secret_stays() -> None:
     assert Redactor(own_secrets(plan, ENVIRON)).text(text) == text
 
 
-@pytest.mark.parametrize(("judge", "is_clean"), [("scripted/judge-4", True), ("judge.example.org", False)])
-def test_the_name_of_one_of_several_judges_does_not_make_a_record_suspicious(*, judge: str, is_clean: bool) -> None:
-    """`judge:overall@NAME` has an @ in it; only what would be replaced is a reason to look at every text."""
+@pytest.mark.parametrize("judge", ["scripted/judge-4", "house.strict", "judge.example.org"])
+def test_the_call_of_one_of_several_judges_is_no_address_of_e_mail(judge: str) -> None:
     shown = ShownPlan(plan_of(ProviderPlan(name="p", kind="scripted")), Redactor())
-    attempt = Attempt(
-        stage="judge", call_id=f"judge:overall@{judge}", round=1, started_at=0.0, latency_ms=1.0, model=judge, reply=Reply(text="5")
-    )
-    record = FinishedRecord(RecordRow(0, "q", "", None), (attempt,), None)
-    assert shown.redactor.is_clean(texts_of(record, shown)) is is_clean
+    call_id = f"judge:overall@{judge}"
+    assert [shown.call(call_id), shown.call(call_id)] == [call_id, call_id]
+    attempt = Attempt(stage="judge", call_id=call_id, round=1, started_at=0.0, latency_ms=1.0, model=judge, reply=Reply(text="5"))
+    assert shown.redactor.is_clean(texts_of(FinishedRecord(RecordRow(0, "q", "", None), (attempt,), None)))
+
+
+def test_a_secret_in_the_id_of_a_call_is_redacted_and_counted_each_time() -> None:
+    shown = ShownPlan(plan_of(ProviderPlan(name="p", kind="scripted")), Redactor(["vendor-secret-1"]))
+    assert [shown.call("judge:vendor-secret-1@house.strict") for _ in range(2)] == ["judge:[REDACTED:secret]@house.strict"] * 2
+    assert shown.redactor.counts == {"secret": 2}

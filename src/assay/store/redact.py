@@ -50,13 +50,6 @@ class Redactor:
         triggered = self._triggered(encoded)
         return text if triggered is None else self._redacted(encoded, sorted(triggered)).decode()
 
-    def keeps(self, text: str) -> bool:
-        """True when nothing of the text would be replaced; nothing is counted."""
-        counts = self.counts.copy()
-        is_kept = self.text(text) == text
-        self.counts = counts
-        return is_kept
-
     def is_clean(self, texts: Iterable[str]) -> bool:
         """True when none of the texts holds anything that a rule may apply to; one look at all of them."""
         try:

@@ -31,7 +31,7 @@ _NO_USAGE = Usage()
 _NO_ISSUES = msgspec.Raw(b"[]")
 PREDICTION_TEXTS = ("model_response", "justification", "finish_reason", "error_message")
 """Members of a prediction that are redacted as they stand."""
-ATTEMPT_TEXTS = ("call_id", "error_message", "request_id", "finish_reason", "answered_by", "response", "raw")
+ATTEMPT_TEXTS = ("error_message", "request_id", "finish_reason", "answered_by", "response", "raw")
 """The same of an attempt."""
 INVALID_LABEL = "format_or_schema_violation"
 """Failure label of records that broke their contract."""
@@ -197,7 +197,7 @@ class Evidence:
         self._outcome: Outcome = finished.outcome or Skipped(code="not_evaluated")
         self._plan = plan
         # Most records have nothing to redact; one look at all their texts saves a look at each.
-        self._is_clean = is_clean or plan.redactor.is_clean(texts_of(finished, plan))
+        self._is_clean = is_clean or plan.redactor.is_clean(texts_of(finished))
         self.record_id = finished.record.record_id if self._is_clean else self._shown_id()
         """As it may be shown; None where the record has none."""
         case = finished.record.case
@@ -346,7 +346,7 @@ class Evidence:
             self.record_id or "",
             number,
             attempt.stage,
-            attempt.call_id,
+            self._plan.call(attempt.call_id),
             attempt.round,
             self._times[number - 1],
             _latency(attempt),
@@ -527,16 +527,14 @@ def invalid_facts(position: int) -> RecordFacts:
     return RecordFacts(position=position, status="invalid_record", error_code="invalid_record", label=INVALID_LABEL)
 
 
-def texts_of(finished: FinishedRecord, plan: ShownPlan) -> list[str]:
-    """Every text of a record that came from outside, but for ids of calls that are known to stay as they are."""
+def texts_of(finished: FinishedRecord) -> list[str]:
+    """Every text of a record that came from outside, but for ids of calls, which the plan knows how to show."""
     texts = [finished.record.record_id or ""]
     for attempt in finished.attempts:
         reply = attempt.reply
         if reply is not None:
             texts += (reply.text, reply.raw, reply.model, reply.finish_reason)
         texts += (attempt.error_message, attempt.request_id)
-        if not plan.keeps_call(attempt.call_id):
-            texts.append(attempt.call_id)
     if isinstance(finished.outcome, Graded):
         grade = finished.outcome.grade
         texts.append(grade.justification)

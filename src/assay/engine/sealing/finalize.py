@@ -97,11 +97,11 @@ class _Block(msgspec.Struct):
     size: int = 0
 
 
-def _blocks(records: Iterable[FinishedRecord], shown: ShownPlan) -> Iterator[_Block]:
+def _blocks(records: Iterable[FinishedRecord]) -> Iterator[_Block]:
     """The records in groups that are small in number and in bytes."""
     block = _Block()
     for finished in records:
-        texts = texts_of(finished, shown)
+        texts = texts_of(finished)
         block.records.append(finished)
         block.texts += texts
         block.size += len(finished.record.case or b"") + sum(map(len, texts))
@@ -199,7 +199,7 @@ class _Artifacts:
     def _write_records(self, records: Iterable[FinishedRecord]) -> None:
         self._input.write(_encode(self._input_head())[:-1] + b',"records":[\n')
         separator = b""
-        for block in _blocks(records, self._shown):
+        for block in _blocks(records):
             inputs = self._write_block(block)
             if inputs:
                 entries = b",\n".join(map(_encode, inputs))

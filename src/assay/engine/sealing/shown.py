@@ -1,7 +1,6 @@
 """A plan as it may be shown: its names, paths and parameters without what must not be kept."""
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -30,15 +29,22 @@ class ShownPlan:
         self._names = {model.name: shown.name for model, shown in models}
         self.has_redacted_names = any(name != shown for name, shown in self._names.items())
         self._applied: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
-        self.keeps_call = lru_cache(maxsize=_CALLS)(redactor.keeps)
-        """True of the id of a call that is shown as it is. That of one of several judges looks like an address of e-mail at
-        first sight, and is looked at once, so that not every record with several judges is looked at text by text."""
+        self._kept_calls: set[str] = set()
 
     def name(self, name: str) -> str:
         """The name of one of the plan's models."""
         shown = self._names.get(name)
         if shown is None:
             shown = self._names[name] = self.redactor.text(name)
+        return shown
+
+    def call(self, call_id: str) -> str:
+        """The id of a call, looked at part by part: `rubric@house.strict` is a judge's, and no address of e-mail."""
+        if call_id in self._kept_calls:
+            return call_id
+        shown = "@".join(map(self.redactor.text, call_id.split("@")))
+        if shown == call_id and len(self._kept_calls) < _CALLS:
+            self._kept_calls.add(call_id)
         return shown
 
     def applied(self, model: str, applied: dict[str, Any]) -> dict[str, Any]:
