@@ -22,6 +22,7 @@ from litestar.types import ASGIApp
 
 from assay import api
 from assay.core.errors import AssayError, StoreRefused, StoreUnavailable, UsageProblem
+from assay.core.moment import iso
 from assay.core.placement import HERE, Placement
 from assay.surfaces.server import errors
 from assay.surfaces.server.drafts import Drafts
@@ -214,8 +215,7 @@ def serve(listening: Listening, say: Callable[[str], None]) -> None:
     listening.runs_dir.mkdir(parents=True, exist_ok=True)
     server = _opened(listening)
     settings = listening.settings
-    if settings.log_requests:
-        _log_requests(logging.getLogger("assay.server"))
+    _begin_log(with_requests=settings.log_requests)
     # Its warnings are about what clients send, which would let them fill the log.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     config = uvicorn.Config(
@@ -273,11 +273,23 @@ def _opened(listening: Listening) -> Server:
     return server
 
 
-def _log_requests(log: logging.Logger) -> None:
-    log.setLevel(logging.INFO)
+class _Lines(logging.Formatter):
+    """A log record as text that begins with its time."""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802, ARG002  # the parent's name and signature
+        """In UTC, as in the audit log."""
+        return iso(record.created)
+
+
+def _begin_log(*, with_requests: bool) -> None:
+    log = logging.getLogger("assay.server")
+    if with_requests:
+        log.setLevel(logging.INFO)
     if not log.hasHandlers():
-        # Without one, Python shows warnings only.
-        log.addHandler(logging.StreamHandler())
+        # Without one, Python shows warnings only, and no times.
+        handler = logging.StreamHandler()
+        handler.setFormatter(_Lines("%(asctime)s %(levelname)s %(message)s"))
+        log.addHandler(handler)
 
 
 def _listener(listening: Listening) -> socket.socket:
