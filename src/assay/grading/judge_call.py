@@ -175,9 +175,9 @@ def _mark(answer: Answer, call_id: str, *, texts: tuple[str, ...]) -> str:
 
 def judge_call_id(criterion: str, judge: str = "") -> str:
     """What the call about a criterion is called; the judge has a part in it only where there are several."""
-    return f"judge:{_quoted(criterion)}" + (f"@{_quoted(judge)}" if judge else "")
+    return f"judge:{quoted(criterion)}" + (f"@{quoted(judge)}" if judge else "")
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     """A name without the characters that structure a call id."""
     return name.replace("%", "%25").replace(":", "%3A").replace("@", "%40")

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from assay.core.plan import ComparisonPlan, DatasetPlan, ImportPlan, ModelPlan, Plan, PluginPlan
+from assay.grading.judge_call import quoted
 from assay.models.endpoint import provider_secrets
 from assay.store.redact import Redactor
 
@@ -29,6 +30,7 @@ class ShownPlan:
         self._names = {model.name: shown.name for model, shown in models}
         self.has_redacted_names = any(name != shown for name, shown in self._names.items())
         self._applied: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+        self._judges = frozenset(quoted(judge.name) for judge in plan.judges)
         self._kept_calls: set[str] = set()
 
     def name(self, name: str) -> str:
@@ -39,10 +41,12 @@ class ShownPlan:
         return shown
 
     def call(self, call_id: str) -> str:
-        """The id of a call, looked at part by part: `rubric@house.strict` is a judge's, and no address of e-mail."""
+        """The id of a call; one of the plan's judges after the @ makes no address of e-mail of it: `rubric@house.strict`."""
         if call_id in self._kept_calls:
             return call_id
-        shown = "@".join(map(self.redactor.text, call_id.split("@")))
+        about, _, asked = call_id.partition("@")
+        parts = (about, asked) if asked.partition(":")[0] in self._judges else (call_id,)
+        shown = "@".join(map(self.redactor.text, parts))
         if shown == call_id and len(self._kept_calls) < _CALLS:
             self._kept_calls.add(call_id)
         return shown

@@ -19,20 +19,28 @@ log = logging.getLogger("assay.server")
 async def take_over(server: Server) -> None:
     """Look for runs without a driver again and again, until it is cancelled; what keeps a look from succeeding may pass."""
     tried: dict[str, float] = {}  # when each run was last begun here
+    seen: frozenset[str] = frozenset()
     while True:
         await asyncio.sleep(ROUND_SECONDS)
         try:
-            await asyncio.to_thread(_take_waiting, server, tried)
+            seen = await asyncio.to_thread(_take_waiting, server, tried, seen)
             await asyncio.to_thread(server.submissions.sweep)
         except StoreUnavailable as problem:
             log.warning("cannot look for runs to go on with: %s", problem.message)
 
 
-def _take_waiting(server: Server, tried: dict[str, float]) -> None:
+def _take_waiting(server: Server, tried: dict[str, float], seen: frozenset[str]) -> frozenset[str]:
+    """Begin what was waiting at the last look, too; what is new is mostly about to be begun by the server that has taken it.
+
+    Returns what is waiting now.
+    """
     if server.shared is None or not server.queue.free:
-        return
+        return frozenset()
     now = time.monotonic()
-    for waiting in server.submissions.waiting(MOST):
+    found = server.submissions.waiting(MOST)
+    for waiting in found:
+        if waiting.run_id not in seen:
+            continue
         run_id, is_early = waiting.run_id, now - tried.get(waiting.run_id, -AGAIN_SECONDS) < AGAIN_SECONDS
         if waiting.is_with_workers and server.placement.temporal is None:
             continue
@@ -42,3 +50,4 @@ def _take_waiting(server: Server, tried: dict[str, float]) -> None:
             tried[run_id] = now
             log.info("run %s has no driver, and goes on here", run_id, extra={FIELDS: {"event": "run_taken", "run_id": run_id}})
             server.queue.add(run_id, waiting.owner)
+    return frozenset(waiting.run_id for waiting in found)
