@@ -21,8 +21,8 @@ demo: $(VENV)/core.stamp ## Validate, run, judge and verify the shipped examples
 demo-local: $(VENV)/local.stamp ## Ask a real small model on this machine (downloads about 150 MB)
 	@ASSAY="$(VENV)/bin/assay" sh examples/demo-local.sh
 
-test: $(VENV)/dev.stamp $(VENV)/browser.stamp $(VENV)/postgres.stamp ## Run all tests, on all cores (one process more than there are: tests wait for servers and browsers)
-	$(RUN) -m pytest -n $$($(RUN) -c 'import os; print(1 + (os.cpu_count() or 1))') -q $(ARGS)
+test: $(VENV)/dev.stamp $(VENV)/browser.stamp $(VENV)/postgres.stamp ## Run all tests, on all cores (two processes more than there are: tests wait for servers and browsers)
+	$(RUN) -m pytest -n $$($(RUN) -c 'import os; print(2 + (os.cpu_count() or 1))') -q $(ARGS)
 
 check: $(VENV)/dev.stamp ## Check format, lint, types and the import rules
 	$(RUN) -m ruff format --check .
