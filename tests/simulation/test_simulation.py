@@ -7,7 +7,8 @@ import pytest
 from tests.simulation.history import play
 from tests.simulation.invariants import problems_of
 
-SEEDS = range(40)
+SEEDS = (*range(40), 51123)
+"""In the last one somebody asks a second time to stop while a group is written."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -61,6 +61,10 @@ class Journal:
 
     def _settle(self, group: asyncio.Future[None], done: asyncio.Future[None]) -> None:
         self._is_writing = False
+        if done.cancelled():
+            # The loop is being taken down: nobody waits for more than that.
+            group.cancel()
+            return
         problem = done.exception()
         if problem is None and not group.cancelled():
             group.set_result(None)
