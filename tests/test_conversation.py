@@ -399,16 +399,6 @@ def test_a_file_with_nothing_in_it_is_empty_whatever_its_name(name: str, content
     assert (issue.name, issue.path, issue.hint) == ("Empty data", "", "write a list of turns")
 
 
-def test_words_without_a_name_are_no_list_and_no_json(tmp_path: Path) -> None:
-    (tmp_path / "talk.yaml").write_text("hello")
-    issues = [validate(source, "conversation_v1").issues for source in (b"hello", tmp_path / "talk.yaml", b'"hello"')]
-    assert [(issue.name, issue.code) for [issue] in issues] == [
-        ("Invalid root type", "invalid_json"),
-        ("Invalid root type", "invalid_field_type"),
-        ("Invalid root type", "invalid_field_type"),
-    ]
-
-
 def test_a_required_field_that_is_listed_twice_is_missing_once() -> None:
     result = checked(USER, required_fields=["turn_id", "speaker", "timestamp", "timestamp"])
     assert errors_of(result) == [(ErrorType.REQUIRED_FIELD_MISSING, 1, "timestamp")]

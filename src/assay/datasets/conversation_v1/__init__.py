@@ -56,7 +56,7 @@ class _Reading:
         if sniff_format(source) == "json" and self.lane is not None:
             (turns,) = self.lane.clean_rows([bytes(source.buffer()).removeprefix(BOM)])
         if turns is None:
-            self._check(whole_document(source), START, conversation=None, is_named=source.format is not None)
+            self._check(whole_document(source), START, conversation=None)
         else:
             self._count(len(turns))
 
@@ -92,8 +92,8 @@ class _Reading:
         if self.digests is not None and self.conversations - 1 not in self.rejected:
             self.digests += self._hasher.digest(line.text)
 
-    def _check(self, document: Document, start: Place, *, conversation: int | None, is_named: bool = True) -> None:
-        found = list(check_document(document, self.config, is_named=is_named))
+    def _check(self, document: Document, start: Place, *, conversation: int | None) -> None:
+        found = list(check_document(document, self.config))
         self.issues += [_issue(item, document, start, conversation=conversation) for item in found]
         errors = [item for item in found if item.severity == "error"]
         if errors:

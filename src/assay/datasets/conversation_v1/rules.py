@@ -51,14 +51,9 @@ def finding(error_type: ErrorType, name: str, path: Path, message: str, *, code:
     return Finding(code or _BATCH_CODES[error_type], path, message, hint, name=name, error_type=error_type)
 
 
-def check_document(document: Document, config: ValidationConfig, *, is_named: bool = True) -> Iterator[Finding]:
-    """The flaws of the text and every rule for the one conversation in it; without a name, the text may be no YAML at all."""
+def check_document(document: Document, config: ValidationConfig) -> Iterator[Finding]:
+    """The flaws of the text and every rule for the one conversation in it."""
     yield from check_text(document)
-    if not is_named and _is_prose(document):
-        message = "the text is no JSON, and as YAML it is no list of turns but a string"
-        hint = "write a list of turns"
-        yield finding("structure_error", "Invalid root type", (), message, code="invalid_json", hint=hint)
-        return
     # A line that is no JSON was reported as such; it is no turn of a wrong type on top.
     # A number that does not fit was read as 0, which nobody wrote.
     unread = {flaw.path for flaw in document.flaws if flaw.code in ("invalid_json", "value_out_of_range")}
@@ -71,17 +66,12 @@ def is_empty(document: Document) -> bool:
     return document.is_readable and document.value is None and document.text.strip() != "null"
 
 
-def _is_prose(document: Document) -> bool:
-    """True for plain words, which are a string in YAML by accident."""
-    return document.is_readable and type(document.value) is str and document.text.lstrip()[:1] not in ('"', "'")
-
-
 def check_text(document: Document) -> Iterator[Finding]:
     """The flaws of the text under the contract's names."""
     is_blank = document.value is None and not document.text.strip()
     if is_blank or is_empty(document):
-        # Without anything in it, a text is no JSON, and no YAML that stands for JSON either.
-        code = document.flaws[0].code if document.flaws else "invalid_yaml" if is_blank else "value_out_of_range"
+        # Without anything in it, a text is no JSON; in YAML it is a document without turns.
+        code = document.flaws[0].code if document.flaws else "value_out_of_range"
         yield finding("structure_error", "Empty data", (), "the document is empty", code=code, hint="write a list of turns")
         return
     for flaw in document.flaws:
