@@ -145,7 +145,8 @@ def test_run_comes_to_its_end_with_metrics_and_leaves_no_upload(service: Serving
     assert run["counts"]["evaluated_records"] == run["done_records"] == 3
     assert run["metrics"]["pass_rate"] == 1.0
     assert [state["state"] for state in run["states"]][:3] == ["queued", "validating", "running"]
-    assert not (service.runs_dir / ".active" / run["run_id"]).exists()
+    # The run is there for readers before the last of what was uploaded is gone.
+    service.wait_for(lambda: not (service.runs_dir / ".active" / run["run_id"]).exists())
 
 
 def test_long_error_list_is_cut_and_says_where_the_rest_is(service: Serving) -> None:
