@@ -169,9 +169,11 @@ def test_a_lost_connection_is_said_and_mended_by_itself(serving: Serving, provid
 
 
 def test_the_last_failures_are_shown_as_they_come(tmp_path: Path, visit: Visit) -> None:
-    slowly = "run: {concurrency: 1, generation: {requests_per_minute: 60}}\n"
-    failing = f"candidates: [scripted/fail-bad_request]\njudges: [scripted/judge-5]\n{slowly}"
-    with Serving(tmp_path, run_file=failing) as serving:
-        page = visit(serving, f"/runs/{serving.submit(dataset(60)).json['run_id']}").page
-        expect(page.get_by_role("heading", name="Last failures")).to_be_visible()
-        expect(page.locator("#standing")).to_contain_text("q_0000")
+    with CountingProvider(lambda *_: (400, "no", {})) as refusing:
+        refusing.hold()
+        with Serving(tmp_path, run_file=RUN_FILE.format(refusing.base_url)) as serving:
+            page = visit(serving, f"/runs/{begun(serving, refusing, records=60)}").page
+            expect(page.get_by_role("heading", name="Last failures")).to_be_visible()
+            expect(page.locator("#standing")).to_contain_text("q_0000")
+            refusing.let(2)
+            expect(page.locator("#standing")).to_contain_text("q_0002")
