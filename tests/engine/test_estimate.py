@@ -44,6 +44,15 @@ def test_the_estimated_calls_are_those_that_the_run_makes(tmp_path: Path) -> Non
     assert (tmp_path / result.run_id / "attempt_logs.jsonl").read_bytes().count(b"\n") == expected == 10
 
 
+def test_a_run_whose_estimate_is_nothing_costs_nothing(tmp_path: Path) -> None:
+    dataset = write_golden(tmp_path / "golden.json")
+    request = RunRequest(datasets=(str(dataset),), models=("scripted/echo",), judges=(JUDGE,), runs_dir=str(tmp_path))
+    expected = estimated(request).cost
+    (result,) = api.run(request)
+    cost = result.metrics["cost_usd"]
+    assert (cost["sum"], cost["n_unknown"]) == (expected, 0) == (0.0, 0)
+
+
 def test_a_price_that_is_not_listed_is_unknown_and_the_others_are_summed(tmp_path: Path) -> None:
     pytest.importorskip("genai_prices")
     dataset = write_golden(tmp_path / "golden.json")

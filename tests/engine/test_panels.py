@@ -162,10 +162,10 @@ def test_records_are_cancelled_where_too_few_judges_are_left_for_a_quorum(tmp_pa
 
 def test_a_prediction_says_what_each_judge_cost(tmp_path: Path) -> None:
     first = lines(run(tmp_path))[0]
-    assert first["judge_costs"] == dict.fromkeys(THREE)
+    assert first["judge_costs"] == dict.fromkeys(THREE, 0.0)
     assert "judge_costs" not in lines(run(tmp_path, THREE[:1], "alone"))[0]
     saved = lines(run(tmp_path, ("scripted/judge-5", "scripted/judge-1"), "sure", escalate=True))[0]
-    assert saved["judge_costs"] == {"scripted/judge-5": None}
+    assert saved["judge_costs"] == {"scripted/judge-5": 0.0}
 
 
 def test_a_killed_run_does_not_ask_a_judge_again_whose_vote_was_lost(tmp_path: Path) -> None:

@@ -84,9 +84,13 @@ def test_a_price_that_depends_on_the_hour_is_looked_up_anew() -> None:
 
 
 @pytest.mark.parametrize("kind", ["scripted", "replay", "local"])
-def test_what_has_no_price_has_no_cost(kind: str) -> None:
+def test_what_wants_no_money_costs_nothing_and_is_not_of_unknown_price(kind: str) -> None:
     cost = pricing(provider_of(kind), STUB, environ={})  # type: ignore[arg-type]  # the list above holds kinds only
-    assert cost(Reply(text="4", usage=Usage(input_tokens=1, output_tokens=1))) is None
+    assert cost(Reply(text="4")) == 0.0
+
+
+def test_what_a_function_costs_is_not_known() -> None:
+    assert pricing(provider_of("function"), STUB, environ={})(Reply(text="4")) is None
 
 
 def test_a_server_on_this_machine_does_not_load_the_price_list() -> None:

@@ -85,8 +85,9 @@ def test_what_judges_say_cannot_move_the_cursor_or_begin_a_line() -> None:
 def test_a_judge_whose_prices_are_unknown_in_part_has_a_lower_bound() -> None:
     run(*JUDGES)
     (judge, _) = json.loads(assay("show", "x", "--json").stdout)["metrics"]["judges"]
+    unpriced = {**judge, "cost_usd": {"sum": None, "mean": None, "n_known": 0, "n_unknown": 5}}
     priced = {**judge, "cost_usd": {"sum": 1.5, "mean": 0.5, "n_known": 3, "n_unknown": 2}}
-    said = "".join(judge_table([judge, priced], PLAIN, paint=lambda text, _: text))
+    said = "".join(judge_table([unpriced, priced], PLAIN, paint=lambda text, _: text))
     assert [line.split()[-1] for line in said.splitlines()[1:]] == ["unknown", "$1.50"]
     assert "> $1.50" in said
 

@@ -14,6 +14,7 @@ from assay.testing import example_dataset
 from tests.commands import assay, document, write_broken_batch
 from tests.crash.job import wait_until_heard
 from tests.crash.provider import CountingProvider
+from tests.engine.run_settings import batch_record, write_batch
 
 ASSAY = [sys.executable, "-m", "assay"]
 GOLDEN = ("golden.json", "--model", "scripted/echo")
@@ -165,6 +166,22 @@ def test_a_dry_run_shows_the_plan_and_leaves_nothing_behind() -> None:
     assert "records     5 to evaluate\n" in result.stdout
     assert "error rate at most 0.00 · pass rate, mean score: defaults of golden_v1\n" in result.stdout
     assert not Path("runs").exists()
+
+
+def test_a_dry_run_tells_one_number_of_calls() -> None:
+    """Of a rubric each criterion is a call, which the lines of calls and of costs both count."""
+    rubric = [{"id": name, "title": f"Says {name}", "weight": 1} for name in "abc"]
+    row = {"schema_version": "legal_eval_v1", "dataset": "law", "task_type": "rubric_qa", "prompt": "Advise.", "rubric": rubric}
+    Path("law.jsonl").write_text("\n".join(json.dumps({**row, "id": f"r{number}"}) for number in range(2)), encoding="utf-8")
+    said = assay("run", "law.jsonl", "--model", "scripted/echo", "--judge", "scripted/judge-4", "--dry-run").stdout
+    assert "calls       2 calls of candidates · 6 of judges · before any retry\n" in said
+    assert "cost        nothing: the models of these 8 calls want no money\n" in said
+
+
+def test_a_dry_run_of_many_records_says_about_how_often_judges_are_asked() -> None:
+    write_batch(Path("many.json"), *(batch_record(f"q-{number}") for number in range(401)))
+    said = assay("run", "many.json", "--model", "scripted/echo", "--judge", "scripted/judge-4", "--dry-run").stdout
+    assert "calls       401 calls of candidates · about 401 of judges · before any retry\n" in said
 
 
 def test_a_dry_run_as_json_has_the_whole_plan() -> None:

@@ -53,6 +53,8 @@ def pricing(
     is_batch: bool = False,
 ) -> Callable[[Reply], float | None]:
     """The cost of a reply as a function; the price list is read here, so that no reply waits for it."""
+    if not is_paid(provider):
+        return _nothing
     url = _priced_url(provider, environ)
     if url is None:
         return _unknown
@@ -93,6 +95,11 @@ def tariff_of(
 
 def _unknown(_: Reply) -> None:
     return None
+
+
+def _nothing(_: Reply) -> float:
+    """Scripted, recorded and local models want no money: that is known, and no unknown price."""
+    return 0.0
 
 
 def usage_cost(tariff: Tariff, usage: Usage) -> float | None:

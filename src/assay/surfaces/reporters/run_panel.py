@@ -36,7 +36,7 @@ def panel_lines(panel: Json) -> Iterator[tuple[str, str]]:
     yield "panel", f"{counted(panel['n_records'], 'record')} judged · {panel['n_disagree']:,} with different votes{tied}{lost}"
     if panel["escalate"]:
         saved = panel["cost_saved_usd"]
-        cost = "" if saved is None else f", about {dollars(saved)}"
+        cost = f", about {dollars(saved)}" if saved else ""
         yield "", f"{panel['n_escalated']:,} escalated to all judges · {counted(panel['n_calls_saved'], 'call')} saved{cost}"
 
 

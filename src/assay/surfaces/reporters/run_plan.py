@@ -55,7 +55,7 @@ def _lines(planned: api.PlannedRuns, estimate: api.CostEstimate) -> Iterator[tup
             "profile",
             f"{first.profile} · {'failures as the benchmark counts them' if first.compat else 'failures have no score'}",
         )
-    yield "calls", _calls(planned)
+    yield "calls", _calls(planned, estimate)
     yield "cost", " · ".join(part for part in (cost_text(estimate), assumption_text(estimate)) if part)
     for model in estimate.models:
         if model.batches:
@@ -113,15 +113,15 @@ def _panel(plan: Plan) -> str:
     return f"{order} · {votes} · the majority or the median counts"
 
 
-def _calls(planned: api.PlannedRuns) -> str:
-    """Calls without retries; how many judge calls a rubric takes depends on its criteria."""
-    repeat = planned.plans[0].repeat
-    sampled = sum(plan.response_source == "sampled" for plan in planned.plans) * planned.valid_records * repeat
-    # A first judge who is sure leaves the others nothing to do.
-    judges = 1 if planned.plans[0].panel.escalate else len(planned.plans[0].judges)
-    judged = judges * planned.judged_records * len(planned.plans) * repeat
-    of_judges = f"at least {judged:,} of judges, one for each criterion" if judged else "none of judges"
-    return f"{counted(sampled, 'call')} of candidates · {of_judges} · before any retry"
+def _calls(planned: api.PlannedRuns, estimate: api.CostEstimate) -> str:
+    """Calls without retries: the very ones that the cost is reckoned for."""
+    asked = {stage: sum(model.calls for model in estimate.models if model.stage == stage) for stage in ("candidate", "judge")}
+    plan, grader = planned.plans[0], planned.plans[0].grader()
+    # A first judge who is not sure calls in the others, and a grader asks as often as it likes.
+    is_least = plan.panel.escalate or (grader is not None and grader.asks_judges)
+    words = "at least " * is_least + "about " * (estimate.sampled < estimate.records)
+    of_judges = f"{words}{asked['judge']:,} of judges" if asked["judge"] else "none of judges"
+    return f"{counted(asked['candidate'], 'call')} of candidates · {of_judges} · before any retry"
 
 
 def _limits(plan: Plan) -> str:
