@@ -224,8 +224,9 @@ def test_a_full_disk_stops_the_run_with_one_line_and_space_lets_it_go_on(
 def test_a_run_that_is_resumed_on_a_full_disk_does_not_wait_for_ever(disk: Callable[[str], Path], steady_job: Job) -> None:
     job = moved(steady_job, disk("size=600k"))
     for _ in range(2):
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(StoreUnavailable) as caught:
             finished(job)
+        assert caught.value.hint.endswith(", then resume the run")
     disk("size=64m")
     check_unharmed(job, steady_job)
 
@@ -235,9 +236,23 @@ def test_a_read_only_folder_is_named_and_nothing_is_called(disk: Callable[[str],
     disk("ro")
     with pytest.raises(StoreUnavailable, match=r"job/runs.*Read-only") as caught:
         finished(job)
-    assert "writable" in caught.value.hint
+    assert caught.value.hint.endswith("writable for this user, or choose another folder with --runs-dir")
     disk("rw")
     check_unharmed(job, steady_job)
+
+
+def test_a_decision_in_a_read_only_folder_is_not_told_to_resume_a_run(disk: Callable[[str], Path], steady_job: Job) -> None:
+    place = disk("size=64m")
+    shutil.copytree(steady_job.runs, place / "runs")
+    disk("ro")
+    for decide in (lambda: api.set_baseline("peaceful", runs_dir=place / "runs"), lambda: gated(place / "runs")):
+        with pytest.raises(StoreUnavailable, match=r"audit\.jsonl.*Read-only") as caught:
+            decide()
+        assert caught.value.hint == "make that place readable and writable for this user, then try again"
+
+
+def gated(runs: Path) -> None:
+    api.gate("peaceful", api.Demand(), runs_dir=runs, baseline="none")
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")

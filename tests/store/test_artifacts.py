@@ -29,7 +29,7 @@ resource.setrlimit(LIMIT, (int(sys.argv[2]), ROOM[1]))
 try:
     sealed_run(runs, records=20_000)
 except StoreUnavailable as problem:
-    print(problem.message.count("\\n"), "resume the run" in problem.hint)
+    print(problem.message.count("\\n"), "then try again" in problem.hint)
 resource.setrlimit(LIMIT, ROOM)
 print([path.name for path in runs.rglob("*")])
 print(sealed_run(runs, records=20_000).name)

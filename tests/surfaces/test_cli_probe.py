@@ -43,6 +43,13 @@ def test_the_card_is_written_as_json_and_markdown(tmp_path: Path) -> None:
     assert "## Order of answers: FAIL\n\nA sound judge prefers the same one of two answers whichever stands first.\n" in markdown
 
 
+def test_a_card_that_cannot_be_written_is_shown_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "cards" / "judge_card.json").mkdir(parents=True)
+    result = probe("--judge", "scripted/judge-sound", "-o", str(tmp_path / "cards"))
+    assert (result.exit_code, "judge_card.json" in result.stderr) == (2, True)
+    assert result.stdout.startswith("SOUND · scripted/judge-sound\n")
+
+
 def test_a_dataset_without_references_lists_what_is_not_tried() -> None:
     result = probe("--judge", "scripted/judge-4", "examples/golden_v1/assistant.json")
     assert "test and retest      not tried                -  -                  -\n" in result.stdout

@@ -288,6 +288,77 @@ def test_bad_usage_is_one_clear_line_and_exit_2(arguments: str, message: str) ->
     assert result.stderr.startswith(f"assay: {message}")
 
 
+FULL = Path("/dev/full")
+needs_full = pytest.mark.skipif(not FULL.exists(), reason="needs a device that is always full")
+
+
+@needs_full
+@pytest.mark.parametrize(
+    ("options", "again"),
+    [
+        (("--markdown", FULL), "assay resume first --markdown /dev/full"),
+        (("--junit", FULL), "assay resume first --junit /dev/full"),
+        (("--charts", "charts", "--markdown", FULL), "assay resume first --charts charts --markdown /dev/full"),
+    ],
+)
+def test_a_report_that_cannot_be_written_leaves_the_run_and_says_where(options: tuple[str | Path, ...], again: str) -> None:
+    result = assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--run-id", "first", "--quiet", *options)
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "assay: cannot use '/dev/full': no space left on device\n"
+        "  run 'first' has ended (completed), and its artifacts are in runs/first\n"
+        f"hint: free some space on that disk, or write to another place; then write it again: {again}\n"
+    )
+
+
+@needs_full
+def test_a_report_that_cannot_be_written_keeps_no_other_from_being_written() -> None:
+    options = ("--run-id", "first", "--quiet", "--json", "--markdown", FULL, "--junit", "first.xml")
+    result = assay("run", *GOLDEN, "--judge", "scripted/judge-4", *options)
+    assert (result.exit_code, document(result)["state"], Path("first.xml").is_file()) == (2, "completed", True)
+
+
+@needs_full
+@pytest.mark.parametrize(
+    ("options", "again"),
+    [
+        (("--run-id", "both"), "then repeat the same command: nothing is asked twice\n"),
+        ((), "then write one for each run: assay resume RUN --markdown /dev/full\n"),
+    ],
+)
+def test_a_report_on_several_runs_that_cannot_be_written_names_them_all(options: tuple[str, ...], again: str) -> None:
+    models = ("--model", "scripted/echo", "--model", "scripted/empty", "--judge", "scripted/judge-4")
+    result = assay("run", "golden.json", *models, *options, "--quiet", "--markdown", FULL)
+    assert (result.exit_code, result.stderr.count("has ended (completed)"), result.stderr.endswith(again)) == (2, 2, True)
+    assert assay("run", "golden.json", *models, *options, "--quiet").exit_code == 0
+
+
+@needs_full
+def test_a_suite_whose_report_cannot_be_written_says_what_writes_it() -> None:
+    Path("suite.yaml").write_text("runs: [{run: run.yaml}]", encoding="utf-8")
+    result = assay("suite", "suite.yaml", "--run-id", "night", "--quiet", "--markdown", FULL)
+    assert result.exit_code == 2
+    assert "  run 'night-run' is in runs/night-run\n" in result.stderr
+    assert result.stderr.endswith("nothing is asked twice: assay suite suite.yaml --run-id night --markdown /dev/full\n")
+
+
+@needs_full
+def test_a_gate_whose_report_cannot_be_written_says_what_was_decided() -> None:
+    assay("run", *GOLDEN, "--judge", "scripted/judge-1", "--run-id", "first", "--quiet")
+    result = assay("gate", "first", "--markdown", FULL)
+    assert result.exit_code == 2
+    assert "  REGRESSION is decided, and in the audit log\n" in result.stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is closed to root")
+@pytest.mark.parametrize("option", ["--markdown", "--junit", "--charts"])
+def test_a_report_into_a_read_only_folder_is_refused_before_any_call(option: str) -> None:
+    Path("closed").mkdir(mode=0o500)
+    result = assay("run", *GOLDEN, "--judge", "scripted/judge-4", option, "closed/report.md")
+    assert (result.exit_code, Path("runs").exists()) == (2, False)
+    assert "this user may not write to" in result.stderr
+
+
 def test_what_a_model_says_cannot_move_the_cursor() -> None:
     result = assay("run", "golden.json", "--model", "scripted/say-\x1b[2J[red]", "--judge", "scripted/judge-4", "--run-id", "odd")
     shown = assay("show", "odd", "sum-1").stdout

@@ -172,7 +172,7 @@ def publish(imported: Imported, rows: DatasetRows, *, plan: Plan, dataset: Datas
     check_new([plan], runs_dir)
     target = folders_of(runs_dir, plan.run_id)
     check_place(target)
-    with disk_errors(target.active):
+    with disk_errors(target.active, is_new=True):
         target.active.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         finalize(_ImportedRecords(imported, rows, plan=plan, dataset=dataset, at=at), target)

@@ -58,7 +58,7 @@ def rescore(parent: RunFolders, target: RunFolders, *, wanted: Rescoring, at: fl
     _check_gate(plan.gates, profiler.profile)
     _check_fit(run, profiler)
     _check_target(target)
-    with disk_errors(target.active):
+    with disk_errors(target.active, is_new=True):
         target.active.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         with Staging(target.active) as staging:

@@ -9,13 +9,16 @@ from pathlib import Path
 
 from assay.core.errors import StoreUnavailable
 
-_FULL = "free some space on that disk, then resume the run"
-_READ_ONLY = "make the folder writable for this user, or choose another one with --runs-dir, then resume the run"
-_HANDLES = "raise the limit of open files (ulimit -n), then resume the run"
+AGAIN = "then try again"
+"""Ends a hint: what failed here may be any command. Whoever works on a run says that it can be resumed."""
+_ELSEWHERE = "or choose another folder with --runs-dir"
+_FULL = f"free some space on that disk, {AGAIN}"
+_READ_ONLY = f"make that place readable and writable for this user, {AGAIN}"
+_HANDLES = f"raise the limit of open files (ulimit -n), {AGAIN}"
 _BUSY = "another process is using the file; try again when it is done"
 _DAMAGED = "the file is damaged: restore it from a copy, or start a new run"
-_DISK = "check the disk and the system log, then resume the run"
-_PATH = "check that the folder exists and can be reached, then resume the run"
+_DISK = f"check the disk and the system log, {AGAIN}"
+_PATH = f"check that the folder exists and can be reached, {AGAIN}"
 
 _BY_ERRNO = {
     errno.ENOSPC: _FULL,
@@ -43,24 +46,26 @@ _BY_SQLITE = {
 }
 
 
-def unavailable(problem: OSError | sqlite3.Error, path: Path) -> StoreUnavailable:
-    """The error to raise for a problem with a file or folder of the store."""
+def unavailable(problem: OSError | sqlite3.Error, path: Path, *, is_new: bool = False) -> StoreUnavailable:
+    """The error to raise for a problem with a file or folder of the store; what is new may as well be made elsewhere."""
     if isinstance(problem, OSError):
         what, hint = problem.strerror or str(problem), _BY_ERRNO.get(problem.errno or 0, _DISK)
     else:
         # The low byte is the primary code; the rest says more than a user can use.
         code = getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         what, hint = str(problem), _BY_SQLITE.get(code, _DISK)
+    if is_new and hint in (_FULL, _READ_ONLY):
+        hint = hint.replace(AGAIN, _ELSEWHERE)
     return StoreUnavailable(f'cannot use "{path}": {what}', hint=hint)
 
 
 @contextmanager
-def disk_errors(path: Path) -> Iterator[None]:
+def disk_errors(path: Path, *, is_new: bool = False) -> Iterator[None]:
     """Inside, a failure of the operating system is StoreUnavailable."""
     try:
         yield
     except OSError as problem:
-        raise unavailable(problem, path) from problem
+        raise unavailable(problem, path, is_new=is_new) from problem
 
 
 @contextmanager

@@ -49,10 +49,10 @@ def save(answer: HTTPResponse, target: Path, *, sha256: str = "") -> None:
 def publish(entries: Sequence[Artifact], run_id: str, runs_dir: Path, *, fetch: Callable[[str, Path], object]) -> Path:
     """All files of a run in their folder, which appears when all is verified; one that is there already must be the same."""
     target = runs_dir / check_run_id(run_id)
-    with disk_errors(runs_dir):
+    with disk_errors(runs_dir, is_new=True):
         runs_dir.mkdir(parents=True, exist_ok=True)
     staging = runs_dir / f".download-{secrets.token_hex(8)}"
-    with disk_errors(staging):
+    with disk_errors(staging, is_new=True):
         staging.mkdir(mode=0o755)
     try:
         for entry in entries:

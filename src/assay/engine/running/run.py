@@ -27,7 +27,7 @@ from assay.engine.running.stopping import Signals, run_loop
 from assay.engine.running.surroundings import Interrupted, Surroundings
 from assay.engine.sealing.rankings import earlier_verdicts
 from assay.store.artifacts import remove_stale_staging
-from assay.store.failures import disk_errors, sync_folder
+from assay.store.failures import AGAIN, disk_errors, sync_folder
 from assay.store.ledger import Ledger
 from assay.store.ledgers import create_ledger, empty_ledger, open_shared, point_to, pointed_to, reachable
 from assay.store.lock import LEASE_SECONDS, RunLock
@@ -86,7 +86,7 @@ def check_shareable(plan: Plan) -> None:
 
 
 def _make_folder(folders: RunFolders) -> None:
-    with disk_errors(folders.active):
+    with disk_errors(folders.active, is_new=True):
         folders.active.mkdir(mode=0o700, parents=True, exist_ok=True)
     for parent in (folders.active.parent, folders.runs_dir):
         sync_folder(parent)
@@ -122,7 +122,7 @@ def drive(folders: RunFolders, surroundings: Surroundings, *, plan: Plan | None 
     `plan` may differ from the run's own in what changes no result, such as the concurrency. While another process works on the
     run this one waits, or returns at once when it is not patient.
     """
-    with held(folders, surroundings, patience=inf if is_patient else 0.0) as around:
+    with _resumable(), held(folders, surroundings, patience=inf if is_patient else 0.0) as around:
         if around is not None and not folders.is_sealed:
             _drive_locked(folders, around, plan)
         if around is not None:
@@ -131,7 +131,7 @@ def drive(folders: RunFolders, surroundings: Surroundings, *, plan: Plan | None 
 
 def prepare(folders: RunFolders, surroundings: Surroundings, *, is_patient: bool = True) -> bool:
     """Write the records of a run into its ledger, so that workers elsewhere can evaluate them; False where another process does."""
-    with held(folders, surroundings, patience=inf if is_patient else 0.0) as around:
+    with _resumable(), held(folders, surroundings, patience=inf if is_patient else 0.0) as around:
         if around is not None and not folders.is_sealed:
             with _opened(folders, around) as ledger:
                 RunStates(ledger, folders, around).prepare()
@@ -145,7 +145,7 @@ def seal(folders: RunFolders, surroundings: Surroundings, *, patience: float = S
     """
     if not folders.exists:
         _adopt(folders, surroundings.placement)
-    with held(folders, surroundings, patience=patience) as around:
+    with _resumable(), held(folders, surroundings, patience=patience) as around:
         if around is None and not folders.is_sealed:
             raise _occupied(folders)
         if around is not None and not folders.is_sealed:
@@ -153,6 +153,16 @@ def seal(folders: RunFolders, surroundings: Surroundings, *, patience: float = S
                 RunStates(ledger, folders, around).seal()
         if around is not None:
             _clear(folders, around)
+
+
+@contextmanager
+def _resumable() -> Iterator[None]:
+    """Inside there is a run, so that to try again is to resume it."""
+    try:
+        yield
+    except StoreUnavailable as problem:
+        problem.hint = problem.hint.replace(AGAIN, "then resume the run")
+        raise
 
 
 def _occupied(folders: RunFolders) -> StoreUnavailable:

@@ -9,6 +9,7 @@ import psycopg
 from psycopg import IsolationLevel, errors
 
 from assay.core.errors import LedgerUnavailable
+from assay.store.failures import AGAIN
 from assay.store.postgres.address import parameters_of, shown_address
 
 PATIENCE = 60.0
@@ -88,7 +89,7 @@ class Link:
         what = " ".join(str(problem).split()) or type(problem).__name__
         return LedgerUnavailable(
             f"cannot use the ledger at {shown_address(self.address)}: {what}",
-            hint="check that PostgreSQL runs, then resume the run",
+            hint=f"check that PostgreSQL runs, {AGAIN}",
         )
 
     def take_over(self, other: "Link") -> None:

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from assay.core.errors import UsageProblem
-from assay.surfaces.cli.streams import encoded, write_file
+from assay.surfaces.cli.streams import encoded, refuse_read_only, write_file
 
 if TYPE_CHECKING:
     from assay.surfaces.reporters.run_charts import Chart
@@ -43,6 +43,9 @@ def check_charts(folder: str | None) -> None:
         raise UsageProblem("the folder for charts has no name", hint="name one, such as charts")
     if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
         raise UsageProblem(f"'{folder}' is a file, and charts need a folder", hint="name another")
+    if folder is not None:
+        path = Path(folder).absolute()
+        refuse_read_only(next(place for place in (path, *path.parents) if place.exists()), f"charts in '{folder}'")
 
 
 def save_charts(views: Sequence[RunView], folder: str) -> list[SavedChart]:

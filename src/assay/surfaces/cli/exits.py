@@ -83,6 +83,15 @@ def complain_of(error: AssayError) -> None:
         complain(error.message, hint=error.hint)
 
 
+def complain_of_report(problem: OSError, *, kept: Sequence[str], again: str) -> int:
+    """A report on finished work that could not be written: what is there all the same, and what writes it; its exit code."""
+    if not problem.filename:
+        _silence_output()
+    remedy = _REMEDIES.get(problem.errno or 0, "")
+    complain(_system_message(problem), details=kept, hint="; then ".join(part for part in (remedy, again) if part))
+    return COULD_NOT_RUN
+
+
 def _explain(error: BaseException) -> int:
     match error:
         case AssayError():

@@ -106,6 +106,15 @@ def decide(options: Options) -> int:
         {"mode": options.mode, "delta": options.delta, "measure": options.measure, "gates": _gates(options)}, api.Demand
     )
     verdict = api.gate(options.run, demand, runs_dir=options.runs_dir, baseline=options.baseline, cluster=options.cluster)
+    try:
+        _tell(verdict, options, pipeline)
+    except OSError as problem:
+        kept = f"{verdict.word} is decided, and in the audit log"
+        return exits.complain_of_report(problem, kept=[kept], again="give the same command again")
+    return exits.GATES_PASSED if verdict.passed else exits.GATE_FAILED
+
+
+def _tell(verdict: api.Verdict, options: Options, pipeline: Pipeline) -> None:
     if options.is_json:
         write_json(verdict.to_dict())
     if options.markdown is not None:
@@ -115,7 +124,6 @@ def decide(options: Options) -> int:
     if pipeline.is_wanted:
         run = api.open_run(options.run, runs_dir=options.runs_dir)
         tell_runs(pipeline, [gated_run(run, verdict)], summary=lambda: verdict_markdown(verdict))
-    return exits.GATES_PASSED if verdict.passed else exits.GATE_FAILED
 
 
 def _gates(options: Options) -> Gates | None:

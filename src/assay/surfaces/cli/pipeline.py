@@ -43,6 +43,11 @@ class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
         """True when there is anything to tell."""
         return self.is_github or self.junit is not None
 
+    @property
+    def options(self) -> list[str]:
+        """What asks for the same once more."""
+        return [*([] if self.junit is None else ["--junit", self.junit]), *(["--github"] if self.is_github else [])]
+
     @classmethod
     def of(cls, given: dict[str, Any], sources: Sequence[str] = ()) -> "Pipeline":
         """What the options say; raises UsageProblem for a file that cannot be written."""

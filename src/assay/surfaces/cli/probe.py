@@ -95,16 +95,16 @@ def probe(options: Options) -> int:
     folder = _made(options.output)
     with RunProgress(f"probe of {options.judge}", is_quiet=options.quiet) as progress:
         card = api.probe(_request(options), watch=progress.watch)
-    if folder is not None:
-        write_file(str(folder / CARD_JSON), [json_text(card.to_dict(), indent=2).encode(), b"\n"])
-        write_file(str(folder / CARD_MARKDOWN), encoded(judge_card_markdown(card)))
-    if Path(options.runs_dir).is_dir():
-        api.keep_card(card, options.runs_dir)
+    # Shown before anything is written to a disk, which may be full: the card is paid for.
     if options.is_json:
         write_json(card.to_dict())
     else:
         write_text(judge_card_text(card, text_settings(is_verbose=options.verbose)))
+    if Path(options.runs_dir).is_dir():
+        api.keep_card(card, options.runs_dir)
     if folder is not None:
+        write_file(str(folder / CARD_JSON), [json_text(card.to_dict(), indent=2).encode(), b"\n"])
+        write_file(str(folder / CARD_MARKDOWN), encoded(judge_card_markdown(card)))
         click.echo(f"judge card in {printable(str(folder / CARD_MARKDOWN))}", err=True)
     return _exit_code(card)
 

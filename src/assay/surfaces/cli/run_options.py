@@ -174,25 +174,78 @@ def finished_run(name: str, runs_dir: str) -> api.Run:
 
 def conclude(results: Sequence[RunResult], shown: Shown) -> int:
     """Print what became of the runs of one command, and say it as an exit code."""
-    if shown.is_json:
-        documents = [placed(result, shown).to_dict() for result in results]
-        # The number of planned runs decides, so that a reader finds the same shape whenever the command was stopped.
-        write_json(documents[0] if len(documents) + len(shown.waiting) == 1 else {"runs": documents})
-    if shown.markdown is not None or shown.charts is not None or not shown.is_json:
-        _reports().report([api.open_run(result.run_id, runs_dir=shown.runs_dir) for result in results], shown)
-    if shown.pipeline.is_wanted:
-        # A run that was handed in as it was asked for has nothing to tell before it is collected.
-        told = [result for result in results if result.is_finished or not shown.is_detached]
-        _reports().tell_pipeline([api.open_run(result.run_id, runs_dir=shown.runs_dir) for result in told], shown)
+    outputs = (
+        (_write_document, ["--json"]),
+        (_write_report, report_options(shown)),
+        (_write_for_pipeline, shown.pipeline.options),
+    )
+    written = [_is_written(write, results, shown=shown, options=options) for write, options in outputs]
     for result in results:
         if not result.is_finished:
             _complain_of_interruption(result, shown)
         elif result.store and not shown.is_json:
             click.echo(f"artifacts also at {printable(result.store)}", err=True)
     push_finished(results, shown)
+    if not all(written):
+        return exits.COULD_NOT_RUN
     if shown.is_detached and not any(result.is_finished for result in results):
         return exits.GATES_PASSED
     return exit_code(results)
+
+
+_Write = Callable[[Sequence[RunResult], Shown], None]
+
+
+def _is_written(write: _Write, results: Sequence[RunResult], *, shown: Shown, options: Sequence[str]) -> bool:
+    """Write it; what cannot be written is complained of, and keeps nothing else from being written. `options` ask for it again."""
+    try:
+        write(results, shown)
+    except OSError as problem:
+        kept = [_kept_text(placed(result, shown)) for result in results]
+        exits.complain_of_report(problem, kept=kept, again=_writing_again(results, shown, options=options))
+        return False
+    return True
+
+
+def _writing_again(results: Sequence[RunResult], shown: Shown, *, options: Sequence[str]) -> str:
+    """What writes a report on runs that are there already; empty where the run is not here."""
+    if shown.place:
+        return ""
+    if len(results) == 1:
+        return f"write it again: {command_line('resume', results[0].run_id, *options, shown=shown)}"
+    if shown.is_named:
+        return "repeat the same command: nothing is asked twice"
+    return f"write one for each run: {command_line('resume', 'RUN', *options, shown=shown)}"
+
+
+def _kept_text(result: RunResult) -> str:
+    words = f"has ended ({result.state}), and its artifacts are" if result.is_finished else f"is {result.state}, and is kept"
+    return f"run '{result.run_id}' {words} in {near(result.run_dir)}"
+
+
+def _write_document(results: Sequence[RunResult], shown: Shown) -> None:
+    if shown.is_json:
+        documents = [placed(result, shown).to_dict() for result in results]
+        # The number of planned runs decides, so that a reader finds the same shape whenever the command was stopped.
+        write_json(documents[0] if len(documents) + len(shown.waiting) == 1 else {"runs": documents})
+
+
+def _write_report(results: Sequence[RunResult], shown: Shown) -> None:
+    if shown.markdown is not None or shown.charts is not None or not shown.is_json:
+        _reports().report([api.open_run(result.run_id, runs_dir=shown.runs_dir) for result in results], shown)
+
+
+def report_options(shown: Shown) -> list[str]:
+    """What asks for the same report once more."""
+    markdown = [] if shown.markdown is None else ["--markdown"] if shown.markdown == STANDARD else ["--markdown", shown.markdown]
+    return [*([] if shown.charts is None else ["--charts", shown.charts]), *markdown]
+
+
+def _write_for_pipeline(results: Sequence[RunResult], shown: Shown) -> None:
+    if shown.pipeline.is_wanted:
+        # A run that was handed in as it was asked for has nothing to tell before it is collected.
+        told = [result for result in results if result.is_finished or not shown.is_detached]
+        _reports().tell_pipeline([api.open_run(result.run_id, runs_dir=shown.runs_dir) for result in told], shown)
 
 
 def _reports() -> ModuleType:

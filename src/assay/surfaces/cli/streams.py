@@ -136,15 +136,24 @@ def is_same_file(one: str, other: str) -> bool:
 
 
 def check_writable(output: str, *, option: str) -> None:
-    """Raise UsageProblem before any work when the output's folder is missing or the output is a folder."""
+    """Raise UsageProblem before any work when the output's folder is missing or read-only, or the output is a folder."""
     path = Path(output)
     if output == STANDARD:
         return
     if path.is_dir():
         raise UsageProblem(f"{option} '{output}' is a folder", hint="name a file")
     if not path.parent.is_dir():
-        raise UsageProblem(f"{option} '{output}': there is no folder '{path.parent}'")
+        raise UsageProblem(f"{option} '{output}': there is no folder '{path.parent}'", hint="make it first, or name another place")
     if (path.parent / MANIFEST).is_file():
         raise UsageProblem(
             f"{option} '{output}' would become a part of a finished run", hint="artifacts are written once: name a file elsewhere"
         )
+    # A device or a pipe is written as it is; a file is made beside its place first.
+    is_special = path.exists() and not path.is_file()
+    refuse_read_only(path if is_special else Path(os.path.realpath(path)).parent, f"{option} '{output}'")
+
+
+def refuse_read_only(place: Path, what: str) -> None:
+    """Raise UsageProblem before any work when nothing can be written there."""
+    if not os.access(place, os.W_OK):
+        raise UsageProblem(f"{what}: this user may not write to '{place}'", hint="name another place")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from assay import api
 from assay.core.placement import Placement
@@ -20,6 +22,7 @@ from assay.surfaces.cli.run_options import (
     json_option,
     markdown_option,
     push_finished,
+    report_options,
     runs_dir_option,
     text_settings,
     write_json,
@@ -88,21 +91,31 @@ def command(context: click.Context, /, suite: str, runs_dir: str, *, run_id: str
     with telling(telemetry) as tellers:
         results = _results(planned, shown, tellers, placement=placement)
     found = api.decide_suite(planned, results)
-    if given["is_json"]:
-        write_json(found.to_dict())
-    if given["markdown"] is not None:
-        write_markdown(suite_markdown(found), given["markdown"])
-    elif not given["is_json"]:
-        write_text(pipeline.guarded(suite_text(found, text_settings())))
-    if pipeline.is_wanted:
-        tell_runs(pipeline, [_checked(one, runs_dir) for one in found.runs], summary=lambda: suite_markdown(found))
+    same = ("suite", suite, "--run-id", planned.run_id)
+    try:
+        _tell(found, pipeline, runs_dir=runs_dir, is_json=given["is_json"], markdown=given["markdown"])
+    except OSError as problem:
+        kept = [f"run '{one.run_id}' is in {Path(runs_dir, one.run_id)}" for one in found.runs]
+        options = [*report_options(msgspec.structs.replace(shown, markdown=given["markdown"])), *pipeline.options]
+        again = command_line(*same, *options, shown=shown)
+        context.exit(exits.complain_of_report(problem, kept=kept, again=f"repeat it, nothing is asked twice: {again}"))
     if not found.is_finished:
-        again = command_line("suite", suite, "--run-id", planned.run_id, shown=shown)
-        exits.complain("interrupted", hint=f"go on with: {again}")
+        exits.complain("interrupted", hint=f"go on with: {command_line(*same, shown=shown)}")
         context.exit(exits.INTERRUPTED)
     if any(one.required and one.problem for one in found.runs):
         context.exit(exits.COULD_NOT_RUN)
     context.exit(exits.GATES_PASSED if found.passed else exits.GATE_FAILED)
+
+
+def _tell(found: api.SuiteResult, pipeline: Pipeline, *, runs_dir: str, is_json: bool, markdown: str | None) -> None:
+    if is_json:
+        write_json(found.to_dict())
+    if markdown is not None:
+        write_markdown(suite_markdown(found), markdown)
+    elif not is_json:
+        write_text(pipeline.guarded(suite_text(found, text_settings())))
+    if pipeline.is_wanted:
+        tell_runs(pipeline, [_checked(one, runs_dir) for one in found.runs], summary=lambda: suite_markdown(found))
 
 
 def _checked(one: api.SuiteRun, runs_dir: str) -> CheckedRun:
