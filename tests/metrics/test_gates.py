@@ -67,3 +67,9 @@ def test_a_mean_over_different_scales_does_not_pass() -> None:
 
 def test_rounding_in_the_last_digits_decides_no_gate() -> None:
     assert check_gates(Gates(pass_rate=0.3), {**run_of(5), "pass_rate": 0.1 + 0.2 - 1e-12}).passed
+
+
+def test_a_run_that_was_cancelled_passes_no_gate() -> None:
+    assert check_gates(Gates(), run_of(1, None), is_cancelled=True).reasons == (
+        "the run was cancelled: 1 of 2 records were evaluated",
+    )

@@ -136,11 +136,11 @@ def test_a_cancelled_run_has_passed_nothing(serving: Serving, provider: Counting
     run_id = begun(serving, provider, records=500, query="?pass_rate=0.01")
     serving.ask("POST", f"/v1/runs/{run_id}/cancel")
     provider.let(2)
-    assert serving.ended(run_id)["state"] == "cancelled"
+    ended = serving.ended(run_id)
+    assert (ended["state"], ended["gate"]["passed"]) == ("cancelled", False)
     page = visit(serving, f"/runs/{run_id}").page
-    expect(page.get_by_role("region", name="Decision")).to_contain_text(
-        "of 500 records were evaluated, which is not enough to pass"
-    )
+    expect(page.get_by_role("region", name="Decision")).to_contain_text("no result")
+    expect(page.get_by_role("region", name="Decision")).to_contain_text(ended["gate"]["reasons"][0])
     page.goto(f"{page.url.partition('/runs/')[0]}/runs")
     expect(page.locator(f"#run-{run_id} td[data-label='State']")).to_have_text("cancelled")
 

@@ -8,7 +8,7 @@ from assay.core.run_state import TERMINAL, RunCounts, State
 
 
 class GateResult(msgspec.Struct, frozen=True):
-    """Whether the run reached what its plan demands; without gates it passes."""
+    """Whether the run reached what its plan demands; without gates it passes, unless it was cancelled or evaluated nothing."""
 
     passed: bool
     reasons: tuple[str, ...] = ()
@@ -94,6 +94,6 @@ class RunListing(msgspec.Struct, frozen=True, kw_only=True):
     """Of the records with a known price."""
     unpriced_records: int = 0
     passed: bool | None = None
-    """None without gates or before the end."""
+    """None without gates, before the end, and of a run that was cancelled: gates are about all records."""
     note: str = ""
     """What there is to say of the run beyond its figures."""

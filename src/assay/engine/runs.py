@@ -30,6 +30,7 @@ from assay.engine.running.states import COUNTS, standing
 from assay.engine.running.surroundings import Interrupted, Surroundings
 from assay.engine.running.unevaluated import has_failed_evaluations
 from assay.engine.sealing.shown import ShownPlan, own_secrets
+from assay.metrics.gates import cancelled_reason
 from assay.store.batch_book import NOTE as BATCHES
 from assay.store.batch_book import BatchRow
 from assay.store.folder import RunFolder, open_run_folder
@@ -211,6 +212,13 @@ def read_manifest(run: RunFolder) -> _Manifest:
         raise RunDamaged(f"the manifest of '{run.path}' is damaged: {problem}") from problem
 
 
+def _gate(manifest: _Manifest) -> GateResult:
+    """What was decided; the first versions let a cancelled run pass where the part that was evaluated reached the gates."""
+    if manifest.status == "cancelled" and manifest.gate.passed:
+        return GateResult(False, (cancelled_reason(manifest.counts.evaluated_records, manifest.counts.total_records),))
+    return manifest.gate
+
+
 def _metrics(run: RunFolder) -> dict[str, Any]:
     """The metrics summary; empty when it was removed by retention."""
     if any(tombstone.name == _METRICS for tombstone in run.removed()):
@@ -228,7 +236,7 @@ def _sealed_result(folders: RunFolders) -> RunResult:
         run_dir=str(folders.sealed),
         counts=manifest.counts,
         metrics=_metrics(run),
-        gate=manifest.gate,
+        gate=_gate(manifest),
         candidate=manifest.candidate.name,
         blocked=manifest.blocked or "",
     )
@@ -313,7 +321,7 @@ def _sealed_listing(folders: RunFolders) -> RunListing:
         done_records=manifest.counts.total_records,
         **_listed_rate(metrics),
         **_listed_score(metrics),
-        passed=manifest.gate.passed if manifest.plan.gates else None,
+        passed=manifest.gate.passed if manifest.plan.gates and manifest.status != "cancelled" else None,
         note=note,
     )
 

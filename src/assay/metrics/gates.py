@@ -18,13 +18,15 @@ class GateVerdict(msgspec.Struct, frozen=True):
     reasons: tuple[str, ...] = ()
 
 
-def check_gates(gates: Gates, summary: Mapping[str, Any]) -> GateVerdict:
+def check_gates(gates: Gates, summary: Mapping[str, Any], *, is_cancelled: bool = False) -> GateVerdict:
     """The decision on a summary as `measure` makes it; thresholds are inclusive, and what is undefined does not pass.
 
     Records without a score are in no mean and no pass rate, so the error rate is their gate: failed and cancelled
-    records as a share of all records.
+    records as a share of all records. A run that was cancelled as a whole does not pass, whatever its gates: they are about
+    all its records.
     """
     found = (
+        cancelled_reason(summary["evaluated_records"], summary["total_records"]) if is_cancelled else "",
         _at_least("pass rate", summary["pass_rate"], gates.pass_rate),
         _score_gate(gates, summary),
         _at_most("error rate", summary["error_rate"], gates.max_error_rate),
@@ -34,6 +36,11 @@ def check_gates(gates: Gates, summary: Mapping[str, Any]) -> GateVerdict:
         # No gate was missed, but a run that says nothing about its candidate is not good enough for anything.
         reasons = ("nothing could be evaluated",)
     return GateVerdict(not reasons, reasons)
+
+
+def cancelled_reason(evaluated: int, total: int) -> str:
+    """Why a run that was cancelled has not passed."""
+    return f"the run was cancelled: {evaluated:,} of {total:,} records were evaluated"
 
 
 def _score_gate(gates: Gates, summary: Mapping[str, Any]) -> str:

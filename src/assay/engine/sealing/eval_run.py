@@ -62,6 +62,11 @@ def _thresholds(gates: Gates) -> Json:
     }
 
 
+def says_the_same(eval_run: Json, gate: Json) -> bool:
+    """Whether an EvalRun decides as the run does: its formula may pass the part of a cancelled run that was evaluated."""
+    return bool(eval_run["metrics"]["overall_passed"] == gate["passed"])
+
+
 def golden_result(line: PredictionLine, case: Case) -> EvalResult:
     """One case of the dataset after its run."""
     grade = None if line.raw_score is None else (round(line.raw_score), line.justification or "")

@@ -17,7 +17,7 @@ from assay.core.run_state import TERMINAL, State, count_records
 from assay.core.version import __version__
 from assay.engine.garbage import rare_collection
 from assay.engine.places.folders import RunFolders
-from assay.engine.sealing.eval_run import EVAL_RESULTS, eval_run_parameters, golden_result, why_no_eval_run
+from assay.engine.sealing.eval_run import EVAL_RESULTS, eval_run_parameters, golden_result, says_the_same, why_no_eval_run
 from assay.engine.sealing.evidence import (
     Evidence,
     InputLine,
@@ -70,7 +70,7 @@ def finalize(
     plan = msgspec.json.decode(run.plan, type=Plan)
     with rare_collection(), Staging(folders.active) as staging:
         redactor = Redactor(secret.strip() for secret in secrets)
-        artifacts = _Artifacts(ShownPlan(plan, redactor), staging, started_at=iso(run.states[0][1]))
+        artifacts = _Artifacts(ShownPlan(plan, redactor), staging, run)
         artifacts.write(ledger.finished())
         staging.seal(artifacts.manifest(ledger.run()))
         check()
@@ -167,12 +167,13 @@ class _ChainedLines(_Lines):
 class _Artifacts:
     """The files of one run while they are being written."""
 
-    def __init__(self, shown: ShownPlan, staging: Staging, *, started_at: str) -> None:
+    def __init__(self, shown: ShownPlan, staging: Staging, run: RunRow) -> None:
         self._shown = shown
         self._plan = shown.plan
         self._staging = staging
         self._redactor = shown.redactor
-        self._started_at = started_at
+        self._started_at = iso(run.states[0][1])
+        self._is_cancelled = run.notes["final_state"] == "cancelled"
         self._chain = AttemptChain()
         self._tree = MerkleTree()
         self._facts = Columns()
@@ -267,14 +268,15 @@ class _Artifacts:
     def _write_metrics(self) -> None:
         panel = {} if self._panel is None else self._panel.blocks()
         ranking = {} if self._ranking is None else self._ranking.block()
-        metrics = metrics_of(self._facts, self._plan, blocks={**panel, **ranking})
+        metrics = metrics_of(self._facts, self._plan, blocks={**panel, **ranking}, is_cancelled=self._is_cancelled)
         self._gate = metrics["metrics_summary.json"]["gate"]
         for name, document in metrics.items():
             self._staging.write(name, pretty_json(document))
         if self._has_eval_run:
             parameters = eval_run_parameters(self._shown)
             document = eval_results(self._plan.run_id, self._started_at, parameters=parameters, results=self._golden)
-            self._staging.write(EVAL_RESULTS, pretty_json(document))
+            if says_the_same(document, self._gate):
+                self._staging.write(EVAL_RESULTS, pretty_json(document))
 
     def _batches(self, run: RunRow) -> list[dict[str, Any]]:
         """What became of the batches that the candidate was asked in."""

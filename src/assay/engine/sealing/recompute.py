@@ -11,7 +11,7 @@ from assay.engine.sealing.evidence import PredictionLine, cluster_of, facts_of, 
 from assay.engine.sealing.panels import read_panel
 from assay.engine.sealing.rankings import add_comparison, ranking_of
 from assay.metrics.facts import Columns
-from assay.metrics.gates import check_gates
+from assay.metrics.gates import cancelled_reason, check_gates
 from assay.metrics.profiles import profile_of
 from assay.metrics.summary import summarize, summarize_slices
 from assay.store.folder import RunFolder
@@ -38,14 +38,21 @@ def recompute(run: RunFolder) -> dict[str, Line]:
         return prediction
 
     columns = columns_of(run, plan, read=ranked)
-    return metrics_of(columns, plan, blocks={**read_panel(run, plan), **({} if ranking is None else ranking.block())})
+    blocks = {**read_panel(run, plan), **({} if ranking is None else ranking.block())}
+    return metrics_of(columns, plan, blocks=blocks, is_cancelled=_is_said_to_be_cancelled(run.manifest))
 
 
-def metrics_of(columns: Columns, plan: Plan, *, blocks: Line) -> dict[str, Line]:
+def _is_said_to_be_cancelled(manifest: Line) -> bool:
+    """Whether a cancelled run did not pass for that; the first versions decided by the part that was evaluated."""
+    counts = manifest["counts"]
+    return cancelled_reason(counts["evaluated_records"], counts["total_records"]) in manifest["gate"]["reasons"]
+
+
+def metrics_of(columns: Columns, plan: Plan, *, blocks: Line, is_cancelled: bool) -> dict[str, Line]:
     """The metrics documents by file name, from the facts of all records and the figures of a panel or a ranking."""
     profile = profile_of(plan.profile, is_compat=plan.compat)
     summary = summarize(columns, seed=plan.seed, profile=profile, repeat=plan.repeat)
-    gate = msgspec.to_builtins(check_gates(plan.gates, summary))
+    gate = msgspec.to_builtins(check_gates(plan.gates, summary, is_cancelled=is_cancelled))
     return {
         "metrics_summary.json": {**summary, **blocks, "gate": gate},
         "metrics_by_slice.json": summarize_slices(columns, seed=plan.seed, profile=profile),

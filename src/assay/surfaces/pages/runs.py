@@ -179,8 +179,7 @@ def run_row(listing: RunListing, *, place: Place, pace: str = "") -> RunRow:
         run_id=listing.run_id,
         address=place.run(listing.run_id),
         state=state_mark(listing.state),
-        # Gates that a part of the records reaches are not reached.
-        gate=gate_mark(passed=None if listing.passed and listing.state == "cancelled" else listing.passed),
+        gate=gate_mark(passed=listing.passed),
         dataset=listing.dataset,
         candidate=listing.candidate,
         judges=", ".join(listing.judges),
