@@ -145,17 +145,34 @@ def test_a_cancelled_run_has_passed_nothing(serving: Serving, provider: Counting
     expect(page.locator(f"#run-{run_id} td[data-label='State']")).to_have_text("cancelled")
 
 
+def state_of(serving: Serving, run_id: str) -> tuple[str, bool] | None:
+    told = serving.ask("GET", f"/v1/runs/{run_id}")
+    return (told.json["state"], told.json["is_interrupted"]) if told.status == 200 else None
+
+
 def test_a_run_that_was_interrupted_elsewhere_can_be_gone_on_with(serving: Serving, visit: Visit) -> None:
     (serving.folder / "data.json").write_text(json.dumps(dataset(500)), encoding="utf-8")
     models = ["--model", "scripted/slow-200", "--judge", "scripted/judge-5", "--concurrency", "2"]
     options = ["--run-id", "left", "--runs-dir", str(serving.runs_dir), "--quiet", *models]
     with subprocess.Popen([sys.executable, "-m", "assay", "run", str(serving.folder / "data.json"), *options]) as elsewhere:
-        serving.wait_for(lambda: serving.ask("GET", "/v1/runs/left").status == 200)
+        serving.wait_for(lambda: state_of(serving, "left") == ("running", False))
+        page = visit(serving, "/runs/left").page
+        expect(page.locator("#standing-title .mark")).to_have_text("running")
+        expect(page.get_by_role("button", name="Resume")).to_have_count(0)
         elsewhere.kill()
-    page = visit(serving, "/runs/left").page
+    expect(page.locator("#standing-title .mark")).to_have_text("interrupted")
+    assert state_of(serving, "left") == ("running", True)
+    for state in ("interrupted", "running"):
+        (listed,) = serving.ask("GET", f"/v1/runs?state={state}").json["runs"]
+        assert (listed["run_id"], listed["state"], listed["is_interrupted"]) == ("left", "running", True)
+    listing = visit(serving, "/runs?state=interrupted").page
+    expect(listing.locator("#run-left td[data-label='State']")).to_have_text("interrupted")
+    listing.goto(listing.url.replace("interrupted", "running"))
+    expect(listing.locator("#run-left")).to_have_count(0)
     page.get_by_role("button", name="Resume").click()
     expect(page.get_by_text("records a second")).to_be_visible()
     expect(page.get_by_role("button", name="Resume")).to_have_count(0)
+    expect(page.locator("#standing-title .mark")).to_have_text("running")
 
 
 def test_a_lost_connection_is_said_and_mended_by_itself(serving: Serving, provider: CountingProvider, visit: Visit) -> None:

@@ -1,7 +1,7 @@
 """Runs that are there: list them, look at them, verify, publish, fetch, replay, score anew, purge."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
@@ -10,7 +10,6 @@ import msgspec
 from assay.core.errors import AssayError, UsageProblem
 from assay.core.plan import ProfileId
 from assay.core.run_result import RunListing, RunResult
-from assay.core.run_state import UNDER_WAY
 from assay.engine.looking.opened import Run
 from assay.engine.places.fetched import fetch_published
 from assay.engine.places.folders import RUNS_DIR, RunFolders, find_named_run, find_run, folders_of, run_ids
@@ -18,8 +17,8 @@ from assay.engine.places.homes import publish_sealed
 from assay.engine.places.run_id import new_run_id
 from assay.engine.rescore import Rescoring
 from assay.engine.rescore import rescore as rescore_run
-from assay.engine.runs import is_idle, result_of
 from assay.engine.runs import list_runs as listed_runs
+from assay.engine.runs import result_of
 from assay.engine.sealing.recompute import differences
 from assay.store.folder import RunFolder, Tombstone, open_run_folder
 from assay.store.index_folder import forget_index
@@ -31,7 +30,6 @@ __all__ = [
     "Purged",
     "Run",
     "fetch",
-    "interrupted",
     "list_runs",
     "open_run",
     "publish",
@@ -82,12 +80,6 @@ def list_runs(runs_dir: str | Path = RUNS_DIR) -> Iterator[RunListing]:
 def open_run(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> Run:
     """A run to look at, by its id, the beginning of one, `latest`, or the path of its folder; raises RunNotFound."""
     return Run(find_run(Path(runs_dir), run_name))
-
-
-def interrupted(runs: Iterable[RunListing], runs_dir: str | Path = RUNS_DIR) -> frozenset[str]:
-    """The ids of those runs that are under way, although nobody works on them; what waits for a provider is not among them."""
-    under_way = (run for run in runs if run.state in UNDER_WAY and not run.note)
-    return frozenset(run.run_id for run in under_way if is_idle(RunFolders(Path(runs_dir), run.run_id)))
 
 
 def run_id_of(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> str:

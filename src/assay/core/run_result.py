@@ -40,8 +40,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """What an unfinished run waits for at a provider, as it was when somebody last looked."""
     driver: int | None = None
     """The process of this machine that works on an unfinished run."""
-    is_idle: bool = False
-    """It was begun on this machine, and nobody works on it: it was interrupted."""
+    is_interrupted: bool = False
+    """It was begun on this machine, and nobody works on it; the state stays what it was."""
 
     @property
     def is_finished(self) -> bool:
@@ -50,8 +50,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def standing(self) -> str:
-        """The state as people are told of it: a run that nobody works on any more is not running."""
-        return "interrupted" if self.is_idle else self.state.replace("_", " ")
+        """The state, or that the run was interrupted: one that nobody works on any more is not running."""
+        return "interrupted" if self.is_interrupted else self.state
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values, in the shape of `assay run --json`."""
@@ -95,5 +95,12 @@ class RunListing(msgspec.Struct, frozen=True, kw_only=True):
     unpriced_records: int = 0
     passed: bool | None = None
     """None without gates, before the end, and of a run that was cancelled: gates are about all records."""
+    is_interrupted: bool = False
+    """It was begun on this machine, and nobody works on it; the state stays what it was."""
     note: str = ""
     """What there is to say of the run beyond its figures."""
+
+    @property
+    def standing(self) -> str:
+        """The state, or that the run was interrupted: one that nobody works on any more is not running."""
+        return "interrupted" if self.is_interrupted else self.state

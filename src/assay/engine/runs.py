@@ -253,7 +253,7 @@ def _looked_at(ledger: Ledger) -> tuple[RunRow, dict[str, int]]:
 def _active_result(folders: RunFolders) -> RunResult:
     row, by_status = _looked_at(folders.open_ledger())
     plan = read_plan(row.plan)
-    is_away, waiting = row.state in TERMINAL, _waiting(row)
+    is_away = row.state in TERMINAL
     opened = by_status.pop("open", 0)
     counts = count_records({**by_status, "skipped": by_status.get("skipped", 0) + opened})
     return RunResult(
@@ -268,9 +268,9 @@ def _active_result(folders: RunFolders) -> RunResult:
         is_away=is_away,
         problem=row.notes.get(PROBLEM, ""),
         blocked=row.notes.get("blocked", ""),
-        waiting=waiting,
+        waiting=_waiting(row),
         driver=_driver(folders),
-        is_idle=row.state in UNDER_WAY and not waiting and is_idle(folders),
+        is_interrupted=_is_interrupted(row, folders),
     )
 
 
@@ -279,9 +279,13 @@ def _driver(folders: RunFolders) -> int | None:
     return lock.holder() if lock.is_held() else None
 
 
-def is_idle(folders: RunFolders) -> bool:
-    """True where nobody works on a run under way; False also where only another machine could know."""
-    return is_own(folders.active) and not RunLock(folders.active).is_held()
+def _is_interrupted(row: RunRow, folders: RunFolders) -> bool:
+    """True where nobody works on a run under way; False also where only another machine could know.
+
+    What waits for a provider is where it should be, and whoever seals a run lets go of it only then.
+    """
+    is_under_way = row.state in UNDER_WAY and not _waiting(row) and is_own(folders.active)
+    return is_under_way and not RunLock(folders.active).is_held() and not folders.is_sealed
 
 
 def final_counts(notes: Mapping[str, str]) -> RunCounts:
@@ -382,6 +386,7 @@ def _active_listing(folders: RunFolders, looks: Looks) -> RunListing:
         judges=tuple(judge.name for judge in plan.judges),
         total_records=total,
         done_records=total - by_status.get("open", 0),
+        is_interrupted=_is_interrupted(row, folders),
         note=row.notes.get(PROBLEM, "") or _waiting(row),
     )
 

@@ -81,6 +81,8 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     counts: RunCounts
     done_records: int
     request_id: str
+    is_interrupted: bool = False
+    """It was begun, and nobody works on it, whatever its state; `Client.resume` goes on with it."""
     started_at: str | None = None
     completed_at: str | None = None
     states: tuple[Json, ...] = ()

@@ -42,7 +42,7 @@ def command(context: click.Context, /, limit: int | None, runs_dir: str, *, is_j
     if is_json:
         write_json({"runs": msgspec.to_builtins(listed)})
     else:
-        write_text(runs_text(listed, text_settings(), interrupted=api.interrupted(listed, runs_dir)))
+        write_text(runs_text(listed, text_settings()))
         if not listed:
             _say_where(runs_dir)
     context.exit(exits.VALID)

@@ -20,6 +20,7 @@ _KINDS: dict[str, Kind] = {
     "completed_with_failures": "warn",
     "failed": "bad",
     "cancelled": "quiet",
+    "interrupted": "warn",
     "damaged": "bad",
     "unreachable": "warn",
 }
@@ -33,6 +34,7 @@ _STATES = {
     "completed_with_failures": "It has ended; some records have no score.",
     "failed": "It could not go on, and has ended.",
     "cancelled": "Somebody ended it before all records were done.",
+    "interrupted": "It was begun, and nobody works on it; it can be gone on with.",
     "damaged": "Its files cannot be read.",
     "unreachable": "The ledger that keeps it cannot be asked, or has it no more.",
 }
@@ -97,7 +99,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def state_mark(state: str) -> Mark:
-    """The state of a run."""
+    """The state of a run, or that it was interrupted."""
     return Mark(state.replace("_", " "), _KINDS.get(state, "live"), _STATES.get(state, ""))
 
 

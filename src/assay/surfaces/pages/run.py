@@ -97,7 +97,7 @@ def run_page(
     run_id = result.run_id
     return RunPage(
         run_id=run_id,
-        state=figures.state_mark(result.state),
+        state=figures.state_mark(result.standing),
         is_finished=result.is_finished,
         verdicts=tuple(_verdict(decision.word, decision.reason) for decision in decisions(view)),
         subject=tuple(_subject(view)),

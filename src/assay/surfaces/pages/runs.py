@@ -27,7 +27,7 @@ from assay.surfaces.pages.places import Place
 from assay.surfaces.reporters.wording import counted
 
 Sort = Literal["created", "run", "dataset", "candidate", "pass_rate", "score", "cost"]
-StateChoice = Literal[State, "damaged", "unreachable", "unfinished", "finished"]
+StateChoice = Literal[State, "interrupted", "damaged", "unreachable", "unfinished", "finished"]
 PAGE = 50
 
 
@@ -125,7 +125,7 @@ def runs_view(listings: Sequence[RunListing], choice: RunsChoice, *, place: Plac
         choice=choice,
         rows=tuple(run_row(listing, place=place) for listing in shown),
         headings=_headings(choice, place),
-        states=_options(["unfinished", "finished", *get_args(State), "damaged", "unreachable"], choice.state or ""),
+        states=_options(["unfinished", "finished", *get_args(State), "interrupted", "damaged", "unreachable"], choice.state or ""),
         datasets=_options(sorted({listing.dataset for listing in listings} - {""}), choice.dataset),
         models=_options(sorted({listing.candidate for listing in listings} - {""}), choice.model),
         summary=_summary(len(listings), len(found), start=start, shown=len(shown)),
@@ -145,7 +145,7 @@ def is_wanted(listing: RunListing, choice: RunsChoice) -> bool:
     text = " ".join((listing.run_id, listing.dataset, listing.candidate, *listing.judges)).casefold()
     states = {None: True, "unfinished": is_live(listing), "finished": not is_live(listing)}
     return (
-        states.get(choice.state, listing.state == choice.state)
+        states.get(choice.state, listing.standing == choice.state)
         and choice.dataset in ("", listing.dataset)
         and choice.model in ("", listing.candidate)
         and all(word in text for word in words)
@@ -178,7 +178,7 @@ def run_row(listing: RunListing, *, place: Place, pace: str = "") -> RunRow:
     return RunRow(
         run_id=listing.run_id,
         address=place.run(listing.run_id),
-        state=state_mark(listing.state),
+        state=state_mark(listing.standing),
         gate=gate_mark(passed=listing.passed),
         dataset=listing.dataset,
         candidate=listing.candidate,

@@ -61,7 +61,7 @@ def standing(
     done = counts.evaluated_records + counts.failed_records
     return Standing(
         run_id=result.run_id,
-        state=figures.state_mark(result.state),
+        state=figures.state_mark(result.standing),
         done=done,
         total=counts.total_records,
         text=f"{done:,} of {counted(counts.total_records, 'record')} done"

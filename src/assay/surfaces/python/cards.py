@@ -175,7 +175,7 @@ def _card(run: api.Run, view: RunView) -> RunCard:
     result, metrics = view.result, view.result.metrics
     return RunCard(
         run_id=result.run_id,
-        state=state_mark(result.state),
+        state=state_mark(result.standing),
         verdicts=tuple(Verdict(_mark(found.word), _reason(found)) for found in decisions(view)),
         subject=tuple(_subject(view)),
         keys=tuple(key_figures(view)) if metrics else (),

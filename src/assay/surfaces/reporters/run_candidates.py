@@ -69,7 +69,7 @@ def _columns(mean: Mean) -> tuple[Column, ...]:
 
 
 def _row(view: RunView, mean: Mean) -> Row:
-    state = Cell(view.result.standing, STATE_STYLES.get(view.result.state, "warning"))
+    state = Cell(view.result.standing.replace("_", " "), STATE_STYLES.get(view.result.state, "warning"))
     return (_name(view), state, *candidate_figures(view, mean))
 
 

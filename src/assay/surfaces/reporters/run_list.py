@@ -1,7 +1,7 @@
 """The list of runs as a table."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 
@@ -34,11 +34,11 @@ _COLUMNS = (
 )
 
 
-def runs_text(runs: Sequence[RunListing], settings: Settings, *, interrupted: Collection[str] = ()) -> Iterator[str]:
+def runs_text(runs: Sequence[RunListing], settings: Settings) -> Iterator[str]:
     """One line for each run, what there is to say of some of them, and how many there are."""
     paint = painter(is_coloured=settings.is_coloured)
     if runs:
-        yield from _lines([_row(run, is_interrupted=run.run_id in interrupted) for run in runs], settings, paint=paint)
+        yield from _lines([_row(run) for run in runs], settings, paint=paint)
         yield "\n"
     for run in runs:
         if run.note:
@@ -72,14 +72,14 @@ def _painted(cell: Cell, paint: Paint) -> str:
     return paint(cell.text, cell.style) if cell.style else cell.text
 
 
-def _row(run: RunListing, *, is_interrupted: bool) -> Row:
+def _row(run: RunListing) -> Row:
     is_done = run.done_records == run.total_records
     if run.state in UNREAD:
         return (printable(run.run_id), UNKNOWN, Cell(run.state, UNREAD[run.state]), *[UNKNOWN] * (len(_COLUMNS) - 3))
     return (
         printable(run.run_id),
         printable(run.created_at[:16].replace("T", " ")),
-        Cell("interrupted" if is_interrupted else run.state.replace("_", " "), STATE_STYLES.get(run.state, "warning")),
+        Cell(run.standing.replace("_", " "), STATE_STYLES.get(run.state, "warning")),
         printable(run.dataset, limit=NAME_LIMIT),
         printable(run.candidate, limit=NAME_LIMIT),
         f"{run.total_records:,}" if is_done else f"{run.done_records:,}/{run.total_records:,}",

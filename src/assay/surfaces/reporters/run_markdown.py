@@ -83,7 +83,7 @@ def _candidates(views: Sequence[RunView], waiting: Sequence[str]) -> Iterator[st
         (
             cell(_name(view)),
             cell(view.result.run_id),
-            view.result.standing,
+            view.result.standing.replace("_", " "),
             *map(_figure, candidate_figures(view, mean)),
         )
         for view in views

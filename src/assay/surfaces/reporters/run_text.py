@@ -88,7 +88,7 @@ def command_lines(commands: Sequence[str], *, paint: Paint) -> Iterator[str]:
 
 def _heading(view: RunView, paint: Paint) -> str:
     result = view.result
-    state = paint(result.standing, STATE_STYLES.get(result.state, "warning"))
+    state = paint(result.standing.replace("_", " "), STATE_STYLES.get(result.state, "warning"))
     return f"{paint(printable(result.run_id), 'strong')} · {state}\n"
 
 

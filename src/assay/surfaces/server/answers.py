@@ -67,6 +67,9 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
     run_id: str
     state: State
+    is_interrupted: Annotated[
+        bool, _says("It was begun on the server's machine, and nobody works on it, whatever its state: resume it.")
+    ]
     created_at: str
     started_at: str | None
     completed_at: str | None

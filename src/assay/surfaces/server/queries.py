@@ -75,7 +75,10 @@ class RunsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     limit: PageSize = 50
     cursor: Annotated[RunId | None, _says("The `next_cursor` of the page before.")] = None
-    state: Annotated[State | Literal["damaged", "unreachable"] | None, _says("Only runs in this state.")] = None
+    state: Annotated[
+        State | Literal["damaged", "unreachable", "interrupted"] | None,
+        _says("Only runs in this state; `interrupted` are those that were begun, and that nobody works on, whatever their state."),
+    ] = None
     dataset: Annotated[Annotated[str, Meta(max_length=128)] | None, _says("Only runs over the dataset with this id.")] = None
     model: Annotated[Annotated[str, Meta(max_length=256)] | None, _says("Only runs of this candidate.")] = None
 

@@ -98,8 +98,15 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         if self.shared is not None and max_age:
             # Whoever looks again and again shares one question a second.
             max_age = max(max_age, LOOK_SECONDS)
-        listings = self.listings.newest_first(max_age=max_age)
-        return [msgspec.structs.replace(listing, note=self._note(listing)) for listing in listings]
+        return [self._told_of(listing) for listing in self.listings.newest_first(max_age=max_age)]
+
+    def _told_of(self, listing: RunListing) -> RunListing:
+        is_interrupted = self.is_interrupted(listing)
+        return msgspec.structs.replace(listing, note=self._note(listing), is_interrupted=is_interrupted)
+
+    def is_interrupted(self, run: RunListing | RunResult) -> bool:
+        """True for a run that nobody works on and that does not wait for its turn here either."""
+        return run.is_interrupted and not self.queue.has(run.run_id)
 
     def _note(self, listing: RunListing) -> str:
         # Of a run that other servers may go on with, the ledger knows better.

@@ -180,14 +180,19 @@ class _Alone(msgspec.Struct, frozen=True):
 def run_standing(server: Server, run: api.Run, *, reader: Reader) -> Standing:
     """How a run goes that has not ended."""
     result = run.result
+    result = msgspec.structs.replace(result, is_interrupted=server.is_interrupted(result))
     return standing(
         result,
         place=PLACE,
         snapshot=server.queue.snapshot(result.run_id),
         failures=run.latest_failures(MAX_FAILURES) if result.counts.failed_records > result.counts.invalid_records else [],
         problem=server.problem(result.run_id, result),
-        actions=Actions(may_cancel=reader.may_write, may_resume=reader.may_write and not server.queue.has(result.run_id)),
+        actions=Actions(may_cancel=reader.may_write, may_resume=reader.may_write and not _is_worked_on(server, result.run_id)),
     )
+
+
+def _is_worked_on(server: Server, run_id: str) -> bool:
+    return server.queue.has(run_id) or server.is_driven(run_id)
 
 
 @post("/runs/{run_id:str}/cancel", status_code=303, sync_to_thread=True)

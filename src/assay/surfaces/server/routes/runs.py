@@ -47,7 +47,8 @@ def _after(runs: Iterator[RunListing], cursor: str) -> Iterator[RunListing]:
 
 
 def _is_wanted(run: RunListing, query: RunsQuery) -> bool:
-    pairs = ((query.state, run.state), (query.dataset, run.dataset), (query.model, run.candidate))
+    state = run.standing if query.state == "interrupted" else run.state
+    pairs = ((query.state, state), (query.dataset, run.dataset), (query.model, run.candidate))
     return all(wanted is None or wanted == found for wanted, found in pairs)
 
 
@@ -105,6 +106,7 @@ def _view(server: Server, run: api.Run, *, request_id: str) -> RunView:
     return RunView(
         run_id=result.run_id,
         state=result.state,
+        is_interrupted=result.is_interrupted and not is_waiting,
         created_at=moments["created_at"],
         started_at=moments["started_at"],
         completed_at=moments["completed_at"],
