@@ -56,6 +56,28 @@ def test_status_that_no_record_can_have_is_refused_and_not_taken_for_none(servic
     assert (answer.status, "'error' - at `$.status`" in answer.json["error"]["message"]) == (400, True)
 
 
+NO_SEARCH = [
+    ("text=%00", "'text' has no words that a record could have"),
+    ("text=force%00majeure", "'text' has no words that a record could have"),
+    ("min_score=nan", "'min_score' is nan, which is no score"),
+    ("max_score=-inf", "'max_score' is -inf, which is no score"),
+]
+
+
+@pytest.mark.parametrize("place", ["/v1/runs", "/runs"])
+@pytest.mark.parametrize(("query", "why"), NO_SEARCH)
+def test_search_that_finds_all_or_none_whatever_there_is_is_refused(
+    service: Serving, finished: Any, place: str, query: str, why: str
+) -> None:
+    answer = service.ask("GET", f"{place}/{finished['run_id']}/records?{query}")
+    assert (answer.status, why in answer.json["error"]["message"]) == (400, True)
+
+
+def test_text_of_blanks_is_refused_and_in_the_form_of_a_page_left_out(service: Serving, finished: Any) -> None:
+    assert service.ask("GET", f"/v1/runs/{finished['run_id']}/records?text=%20").status == 400
+    assert service.ask("GET", f"/runs/{finished['run_id']}/records?text=%20").status == 200
+
+
 @pytest.mark.parametrize("path", ["/docs", "/docs/style.css", "/metrics", "/static/style.css", "/runs"])
 def test_charset_is_told_once(service: Serving, path: str) -> None:
     assert service.ask("GET", path).headers["content-type"].count("charset=utf-8") == 1

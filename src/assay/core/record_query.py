@@ -1,5 +1,6 @@
 """Which records of a run are looked for, and in which order; the same words on every surface."""
 
+from math import isfinite
 from typing import Annotated, Literal
 
 import msgspec
@@ -25,7 +26,8 @@ Flips = Literal["judges", "repeats"]
 _Word = Annotated[str, Meta(min_length=1, max_length=256)]
 _Slice = Annotated[str, Meta(pattern=r"^[^:]+:", max_length=512)]
 _RunId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
-_Text = Annotated[str, Meta(min_length=1, max_length=1000)]
+_Text = Annotated[str, Meta(min_length=1, max_length=1000, extra_json_schema={"pattern": r"^[^\x00]*[^\s\x00][^\x00]*$"})]
+"""Said to those who read the schema; whoever sends something else is told in words."""
 
 
 def _says(description: str) -> Meta:
@@ -60,6 +62,15 @@ class RecordFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     against: Annotated[_RunId | None, _says("Only records that passed here and not in the run with this id, or the reverse.")] = (
         None
     )
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for what would find everything, or nothing, whatever the records are."""
+        for name in ("min_score", "max_score"):
+            limit = getattr(self, name)
+            if limit is not None and not isfinite(limit):
+                raise ValueError(f"'{name}' is {limit}, which is no score")
+        if self.text is not None and ("\0" in self.text or not self.text.strip()):
+            raise ValueError("'text' has no words that a record could have")
 
     @property
     def statuses(self) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ def paged(request: AnyRequest, template: str, view: msgspec.Struct, *, status: i
 
 def read_choice(request: AnyRequest, kind: type[T]) -> T:
     """The query of a page; forms send fields that nobody filled in, which are none. Raises Refusal."""
-    filled = [(name, value) for name, value in request.query_params.multi_items() if value]
+    filled = [(name, value) for name, value in request.query_params.multi_items() if value.strip()]
     given = dict(filled)
     if len(given) < len(filled):
         raise Refusal(400, "the address says something twice")
