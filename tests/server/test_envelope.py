@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from assay.surfaces.server.app import HANDLERS
+from assay.surfaces.server.frame import CHANGING_METHODS
 from tests.server.serving import Serving, dataset
 
 ODD_REQUESTS = [
@@ -13,6 +15,9 @@ ODD_REQUESTS = [
     ("GET", "/v1/runs/run_of_nobody", 404, "not_found"),
     ("DELETE", "/v1/runs", 405, "invalid_request"),
     ("PUT", "/v1/runs/x/artifacts/predictions.jsonl", 405, "invalid_request"),
+    ("PUT", "/runs", 405, "invalid_request"),
+    ("DELETE", "/runs/x", 405, "invalid_request"),
+    ("PATCH", "/", 405, "invalid_request"),
     ("GET", "/v1/runs?cursor=nobody", 404, "not_found"),
     ("POST", "/v1/runs", 415, "invalid_request"),
 ]
@@ -52,3 +57,19 @@ def test_what_is_no_request_is_answered_with_the_envelope_too(service: Serving, 
     assert answer.startswith(b"HTTP/1.1 400")
     assert b'"code":"invalid_request"' in answer
     assert b'"request_id"' in answer
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [("/runs", "GET, HEAD, OPTIONS"), ("/v1/runs", "GET, HEAD, OPTIONS, POST"), ("/v1/runs/x/cancel", "OPTIONS, POST")],
+)
+def test_methods_of_an_address_are_named_and_head_among_them_where_it_is_answered(
+    service: Serving, path: str, methods: str
+) -> None:
+    assert service.ask("PUT", path).headers["allow"] == service.ask("OPTIONS", path).headers["allow"] == methods
+    assert (service.ask("HEAD", path).status == 200) is ("HEAD" in methods)
+
+
+def test_what_changes_something_is_guarded_by_its_method() -> None:
+    taken = {str(method) for handler in HANDLERS for method in handler.http_methods}
+    assert taken <= CHANGING_METHODS | {"GET", "HEAD", "OPTIONS"}

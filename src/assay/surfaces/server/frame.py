@@ -39,7 +39,8 @@ BODY_BYTES_PER_SECOND = 8 << 10
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?", re.ASCII)
 _STREAM = re.compile(r"/live/.+|/v1/runs/[^/]+/events")
-_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+CHANGING_METHODS = frozenset({"POST"})
+"""By which anything can be changed: no address takes another one, and the router refuses it with 405."""
 _SINGLE = frozenset(
     {
         *("host", "origin", "authorization", "x-api-key", "x-request-id", "idempotency-key", "content-type", "content-encoding"),
@@ -73,7 +74,7 @@ class Guard:
         # As the router reads it: another spelling of an address needs no less than the address.
         path = normalize_path(scope["path"])
         self._check_host(headers, scope["method"])
-        if scope["method"] not in _SAFE_METHODS and not path.startswith("/v1/"):
+        if scope["method"] in CHANGING_METHODS and not path.startswith("/v1/"):
             _check_same_origin(headers)
         if path in OPEN_PATHS or path.startswith(OPEN_FOLDER):
             return keys.Caller(scope="read"), None
@@ -103,7 +104,7 @@ class Guard:
                 403, "this service is not known under that host name", details={"hint": "the setting `hosts` lists its names"}
             )
         origin = headers.get("origin")
-        if origin and method not in _SAFE_METHODS and origin.partition("://")[2] != headers["host"]:
+        if origin and method in CHANGING_METHODS and origin.partition("://")[2] != headers["host"]:
             raise Refusal(403, "requests from other sites are not taken")
 
     def _is_ours(self, host: str) -> bool:
@@ -134,7 +135,7 @@ class Guard:
     def _signed_in(self, headers: dict[str, str], method: str) -> keys.Caller | None:
         token = token_in(headers.get("cookie", ""))
         caller = self._sessions.caller(token) if token else None
-        if caller is not None and method not in _SAFE_METHODS:
+        if caller is not None and method in CHANGING_METHODS:
             _check_same_origin(headers)
         return caller
 
@@ -152,7 +153,7 @@ def _check_same_origin(headers: dict[str, str]) -> None:
 def _wanted(method: str, path: str) -> keys.Scope:
     if path in ADMIN_PATHS:
         return "admin"
-    return "read" if method in _SAFE_METHODS or path in READING_POSTS else "write"
+    return "write" if method in CHANGING_METHODS and path not in READING_POSTS else "read"
 
 
 class Frame:
@@ -212,6 +213,12 @@ def _log_request(exchange: "_Exchange", route: str, caller: str, *, seconds: flo
     line = "%s %s %d %.1f ms key=%s request=%s"
     values = (method, route, exchange.status, seconds * 1000, caller or "-", exchange.request_id)
     log.info(line, *values, extra={FIELDS: fields})
+
+
+def _with_head(allow: bytes) -> bytes:
+    """The methods of an address; HEAD is answered wherever GET is, which the framework does not know."""
+    methods = set(allow.decode().split(", "))
+    return ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods)).encode()
 
 
 class _Exchange:
@@ -276,7 +283,7 @@ class _Exchange:
             self._is_live = given.get(b"content-type", b"").startswith(b"text/event-stream")
             added = {**SECURITY_HEADERS, **own}
             message["headers"] = [
-                *message["headers"],
+                *((name, _with_head(value) if bytes(name).lower() == b"allow" else value) for name, value in message["headers"]),
                 *((name.lower().encode(), value.encode()) for name, value in added.items() if name.lower().encode() not in given),
             ]
         elif self._has_ended:
