@@ -77,3 +77,9 @@ def test_paper_shows_charts_and_tables_and_leaves_out_what_needs_a_screen(galler
         page.locator(".chart-wide .bar").evaluate_all("bars => bars.filter((bar) => getComputedStyle(bar).display === 'none')")
         == []
     )
+
+
+def test_the_page_of_addresses_fits_a_small_phone(gallery: Serving, visit: Visit) -> None:
+    page = visit(gallery, "/docs").page
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    assert [width for width in (320, *WIDTHS) if is_wide(page, width)] == []

@@ -85,14 +85,14 @@ def follow(folders: RunFolders, server: TemporalServer, surroundings: Surroundin
     """
     ledger = folders.open_ledger()
     try:
-        run_loop(_Following(folders.run_id, ledger, surroundings).to_the_end(server))
+        run_loop(Following(folders.run_id, ledger, surroundings).to_the_end(server))
     except (KeyboardInterrupt, asyncio.CancelledError) as end:
         raise Interrupted from end
     finally:
         ledger.close()
 
 
-class _Following:
+class Following:
     """One run that is under way elsewhere."""
 
     def __init__(self, run_id: str, ledger: Ledger, surroundings: Surroundings) -> None:
@@ -100,6 +100,7 @@ class _Following:
         self._ledger = ledger
         self._surroundings = surroundings
         self._started = surroundings.clock()
+        self._done_before = _done(standing(ledger)[1])
         self._done = -1
 
     async def to_the_end(self, server: TemporalServer) -> None:
@@ -116,7 +117,7 @@ class _Following:
             ended.cancel()
         ended.result()
         if self._surroundings.watch is not None:
-            self._surroundings.watch(await asyncio.to_thread(self._snapshot))
+            self._surroundings.watch(await asyncio.to_thread(self.snapshot))
 
     async def _show(self, client: Client, server: TemporalServer) -> float:
         """Show how the run stands; returns when to look again."""
@@ -124,7 +125,7 @@ class _Following:
         if watch is None:
             return REFRESH
         before = time.perf_counter()
-        snapshot = await asyncio.to_thread(self._snapshot)
+        snapshot = await asyncio.to_thread(self.snapshot)
         pause = min(max(REFRESH, 9 * (time.perf_counter() - before)), _LONGEST_REFRESH)
         if not snapshot.problem and snapshot.done == self._done:
             snapshot = msgspec.structs.replace(snapshot, problem=await _missing_workers(client, server))
@@ -132,14 +133,18 @@ class _Following:
         watch(snapshot)
         return pause
 
-    def _snapshot(self) -> Snapshot:
+    def snapshot(self) -> Snapshot:
         """How the run stands; only the workers know of their calls."""
         row, counts = standing(self._ledger)
         opened = counts.pop("open", 0)
-        tally = Tally(sum(counts.values()) + opened, counts, started=self._started)
+        tally = Tally(sum(counts.values()) + opened, counts, started=self._started, done_before=self._done_before)
         snapshot = tally.snapshot(row.state, self._surroundings.clock(), knows_calls=False)
         problem = row.notes.get(PROBLEM, "")
         return msgspec.structs.replace(snapshot, problem=f"a worker cannot go on: {problem}" if problem else "")
+
+
+def _done(counts: dict[str, int]) -> int:
+    return sum(count for status, count in counts.items() if status != "open")
 
 
 async def _missing_workers(client: Client, server: TemporalServer) -> str:

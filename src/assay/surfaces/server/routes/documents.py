@@ -11,7 +11,7 @@ from assay.surfaces.server.server import Answer, answered
 
 _SHEET = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
-body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: anywhere; }
 summary { cursor: pointer; padding: .4rem 0; border-top: 1px solid color-mix(in srgb, currentColor 20%, transparent); }
 code { font: .9em ui-monospace, monospace; }
 table { border-collapse: collapse; margin: .5rem 0 1rem; }
