@@ -103,6 +103,11 @@ def run_python(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
+def test_the_usual_folder_of_runs_is_named_in_one_module() -> None:
+    usual = re.compile(r'^RUNS_DIR = |runs_dir\b.* = "runs"|Path\("runs"\)', re.MULTILINE)
+    assert [name for name, text in MODULES.items() if usual.search(text)] == ["core/placement.py"]
+
+
 def test_no_module_is_longer_than_600_lines() -> None:
     assert [name for name, text in MODULES.items() if text.count("\n") > MAX_MODULE_LINES] == []
 

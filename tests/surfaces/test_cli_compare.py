@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from assay import api
 from tests.commands import assay
 from tests.engine.graded_runs import graded, passing, question
 from tests.surfaces.conftest import HOSTILE
@@ -34,6 +35,16 @@ def test_a_difference_that_is_shown_says_why_the_exact_test_is_less_sure(folder:
     found = " ".join(assay("compare", "old", "worst", "--runs-dir", str(folder)).stdout.split())
     assert "WORSE the pass rate is lower (0 better and 4 worse of 8 records, p 0.046;" in found
     assert "McNemar's exact p 0.125: it is the more cautious test, and does not decide)" in found
+
+
+def test_runs_without_a_common_grade_have_no_table_of_differences(folder: Path) -> None:
+    api.run(folder.parent / "law.jsonl", model="scripted/fail-invalid_request", run_id="failed", runs_dir=str(folder))
+    text = assay("compare", "old", "failed", "--runs-dir", str(folder)).stdout
+    markdown = assay("compare", "old", "failed", "--markdown", "--runs-dir", str(folder)).stdout
+    assert text.startswith("before      old")
+    assert "UNDECIDED   no record was graded in both runs\n" in text
+    assert [said.count("no record was graded") for said in (text, markdown)] == [1, 1]
+    assert [word for word in ("score 0-1", "pass rate", "|") if word in text + markdown] == []
 
 
 def test_flips_are_as_many_as_are_asked_for(folder: Path) -> None:

@@ -47,6 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "assay.bash").write_text(BASH, encoding="utf-8")
     for name in ("monday", "tuesday"):
         api.run(dataset, run_id=name, model="scripted/say-Hello", judge="scripted/judge-5", runs_dir=str(place / "runs"))
+    api.set_baseline("monday", runs_dir=str(place / "runs"), name="release")
     return place
 
 
@@ -78,6 +79,9 @@ def in_bash(folder: Path, *words: str) -> list[str]:
         (("assay", "show", ""), ["latest", "tuesday", "monday"]),
         (("assay", "compare", "monday", "t"), ["tuesday"]),
         (("assay", "show", "latest", "sum-"), [f"sum-{number}" for number in range(1, 6)]),
+        (("assay", "gate", "latest", "--baseline", ""), ["release", "previous", "none", "tuesday", "monday"]),
+        (("assay", "gate", "latest", "--baseline", "m"), ["monday"]),
+        (("assay", "export", "mon"), ["compopt -o default", "monday"]),
         (("assay", "run", "x", "--model", "scripted/say"), ["scripted/say-Hello"]),
         (("assay", "run", "x", "--model", "ant"), ["compopt -o nospace", "anthropic/"]),
         (("assay", "run", "gol"), ["compopt -o default", ""]),

@@ -50,6 +50,13 @@ def test_baselines_are_listed(runs: Path) -> None:
     assert [line.split()[:2] for line in lines if line.startswith("shown")] == [["shown", "old"]]
 
 
+def test_empty_lists_say_so_and_what_fills_them(tmp_path: Path) -> None:
+    audit, shown = assay("audit", runs=tmp_path), assay("baseline", "show", runs=tmp_path)
+    assert (audit.exit_code, audit.stdout, shown.exit_code, shown.stdout) == (0, "0 decisions\n", 0, "0 baselines\n")
+    assert audit.stderr == f"hint: in '{tmp_path}'; assay gate, assay suite, assay baseline set and assay serve write here\n"
+    assert shown.stderr == f"hint: in '{tmp_path}'; assay baseline set RUN chooses one\n"
+
+
 def test_decisions_are_listed_with_their_reasons(runs: Path) -> None:
     assay("gate", "new", "--baseline", "none", "--max-error-rate", "0", runs=runs)
     assert "PASS: error rate 0.00 is at most 0.00" in assay("audit", runs=runs).stdout

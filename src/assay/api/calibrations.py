@@ -8,6 +8,7 @@ import msgspec
 
 from assay.api.kept_runs import sealed_folder
 from assay.core.errors import UsageProblem
+from assay.core.placement import RUNS_DIR
 from assay.engine.judging.calibration import Calibration
 from assay.engine.judging.calibration import calibrate as calibrate_run
 from assay.engine.judging.kept_labels import KeptLabel, Opinion, human_labels, labels_of
@@ -17,7 +18,6 @@ from assay.engine.judging.labelling import LabelSample, draw_sample, sample_line
 from assay.engine.judging.labels import read_labels
 from assay.engine.looking.found import row_at
 from assay.engine.looking.opened import Run
-from assay.engine.places.folders import RUNS_DIR
 from assay.store.folder import RunFolder, open_run_folder
 
 __all__ = [

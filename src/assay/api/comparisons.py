@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from assay.api.kept_runs import sealed_folder
+from assay.core.placement import RUNS_DIR
 from assay.engine.comparing import kept_comparisons
 from assay.engine.comparing.comparison import Choices, Comparison, Measured
 from assay.engine.comparing.comparison import compare as compare_folders
 from assay.engine.comparing.flips import Flip, FlipPlace, tell
-from assay.engine.places.folders import RUNS_DIR
 
 __all__ = ["Comparison", "Flip", "Measured", "compare", "keep_comparison", "kept_comparison", "read_flips"]
 

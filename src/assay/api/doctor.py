@@ -6,8 +6,8 @@ from pathlib import Path
 
 from assay.api.runs import plan_runs
 from assay.core.doctor import Check
+from assay.core.placement import RUNS_DIR
 from assay.core.plan import Plan
-from assay.engine.places.folders import RUNS_DIR
 from assay.engine.planning.doctor import examine
 from assay.engine.planning.request import PlanProblems, RunRequest
 

@@ -8,12 +8,12 @@ import msgspec
 
 from assay.api.kept_runs import sealed_folder
 from assay.core.errors import RunNotFound, UsageProblem
+from assay.core.placement import RUNS_DIR
 from assay.core.plan import Plan
 from assay.engine.comparing.baselines import NO_BASELINE, PREVIOUS, Baseline, baseline_run, baselines, previous_run, promote, record
 from assay.engine.comparing.comparison import Choices, compare
 from assay.engine.comparing.gate import MEASURES, MODES, Demand, Measure, Verdict, verdict_on
 from assay.engine.comparing.trends import RunTrend, TrendChoice, run_trend
-from assay.engine.places.folders import RUNS_DIR
 from assay.engine.places.intact import check_unchanged
 from assay.store.audit import read_audit
 from assay.store.folder import RunFolder

@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from assay.core.placement import RUNS_DIR
 from assay.core.run_result import RunResult
 from assay.datasets.importers import DatasetRows, Imported, ImportFormat, ImportReport, read_files
 from assay.engine.importing import Importing, candidates_of, check_new, dataset_of, import_plans, publish
@@ -30,7 +31,7 @@ def import_runs(
     rows: DatasetRows,
     *,
     wanted: Importing,
-    runs_dir: str | Path = "runs",
+    runs_dir: str | Path = RUNS_DIR,
     run_id: str | None = None,
     dataset: str | Path | None = None,
 ) -> tuple[RunResult, ...]:

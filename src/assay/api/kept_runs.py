@@ -8,11 +8,12 @@ from typing import get_args
 import msgspec
 
 from assay.core.errors import AssayError, UsageProblem
+from assay.core.placement import RUNS_DIR
 from assay.core.plan import ProfileId
 from assay.core.run_result import RunListing, RunResult
 from assay.engine.looking.opened import Run
 from assay.engine.places.fetched import fetch_published
-from assay.engine.places.folders import RUNS_DIR, RunFolders, find_named_run, find_run, folders_of, run_ids
+from assay.engine.places.folders import RunFolders, find_named_run, find_run, folders_of, run_ids
 from assay.engine.places.homes import publish_sealed
 from assay.engine.places.run_id import new_run_id
 from assay.engine.rescore import Rescoring

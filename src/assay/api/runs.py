@@ -11,12 +11,12 @@ from typing import Any, TypedDict, Unpack
 import msgspec
 
 from assay.core.errors import UsageProblem
-from assay.core.placement import HERE, Placement
+from assay.core.placement import HERE, RUNS_DIR, Placement
 from assay.core.plugin import Plugin
 from assay.core.run_result import RunResult
 from assay.datasets.formats import guess_contract
 from assay.datasets.source import open_source
-from assay.engine.places.folders import RUNS_DIR, find_run
+from assay.engine.places.folders import find_run
 from assay.engine.places.run_id import new_run_id
 from assay.engine.planning.inputs import DatasetInput
 from assay.engine.planning.plans import ListedRecords, PlannedRuns

@@ -10,12 +10,12 @@ import msgspec
 from assay.api.gates import check_demand, gate
 from assay.api.runs import RunRequest, plan_runs, run
 from assay.core.errors import AssayError, SourceUnreadable, UsageProblem
-from assay.core.placement import HERE, Placement
+from assay.core.placement import HERE, RUNS_DIR, Placement
 from assay.core.run_result import RunResult
 from assay.engine.comparing.baselines import NO_BASELINE, PREVIOUS, baselines, record
 from assay.engine.comparing.gate import Verdict, Word
 from assay.engine.comparing.suite_file import SuiteEntry, load_suite
-from assay.engine.places.folders import RUNS_DIR, find_run
+from assay.engine.places.folders import find_run
 from assay.engine.places.run_id import new_run_id
 from assay.engine.planning.plans import PlannedRuns
 from assay.engine.planning.request import PlanProblems

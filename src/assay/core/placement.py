@@ -2,6 +2,9 @@
 
 import msgspec
 
+RUNS_DIR = "runs"
+"""The folder of the runs, unless another one is named."""
+
 
 class TemporalServer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The Temporal server whose workers work on runs, and how it is reached; nothing in it is a secret."""

@@ -59,7 +59,7 @@ def paired_difference(before: Floats, after: Floats, *, clusters: Clusters | Non
     """
     n = len(before)
     if n == 0:
-        return Estimate(n=0, reason="no record was scored in both runs")
+        return Estimate(n=0, reason="no record was graded in both runs")
     value = float((after - before).mean())
     if clusters is not None and len(np.unique(clusters)) == 1:
         return Estimate(value=value, n=n, reason="one cluster has no spread")

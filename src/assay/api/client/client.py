@@ -31,6 +31,7 @@ from assay.api.client.events import events_in
 from assay.api.client.uploads import upload_of
 from assay.api.client.wire import UNEXPECTED, UNREACHABLE, Again, Leash, Request, Wire, pauses
 from assay.core.errors import ServerProblem, UsageProblem
+from assay.core.placement import RUNS_DIR
 from assay.core.run_result import RunListing
 
 Setting = str | int | float | bool | Sequence[str] | None
@@ -217,7 +218,7 @@ class Client:
         """Save every record with what came of it so far as a table."""
         return self._save(Request(path=f"{_path(run_id)}/export", query=(("format", format),)), path)
 
-    def download(self, run_id: str, runs_dir: str | Path = "runs") -> Path:
+    def download(self, run_id: str, runs_dir: str | Path = RUNS_DIR) -> Path:
         """Save all files of a finished run in a folder of runs, where commands find it; raises ServerProblem if one differs."""
         entries = self.artifacts(run_id)
         if not entries:

@@ -12,6 +12,7 @@ from assay.core.errors import UsageProblem
 from assay.core.judge_card import JudgeCard
 from assay.core.moment import iso
 from assay.core.outcome import Grade, Graded
+from assay.core.placement import RUNS_DIR
 from assay.core.plan import ModelPlan, Plan, plan_sha256
 from assay.core.provider import PROVIDERS
 from assay.core.version import __version__
@@ -43,7 +44,7 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     judge: str
     source: str = ""
     """A dataset file, or a run by its id or folder; empty for the questions that come with the product."""
-    runs_dir: str = "runs"
+    runs_dir: str = RUNS_DIR
     candidate: str = ""
     limit: int = LIMIT
     repeats: int = REPEATS

@@ -18,8 +18,6 @@ from assay.store.folder import read_manifest
 from assay.store.ledger import Ledger
 from assay.store.ledgers import LEDGER, POINTER, Looks, adopt_known, has_ledger, ledger_file, open_ledger, pointed_to
 
-RUNS_DIR = "runs"
-"""Where runs are kept unless another folder is named."""
 ACTIVE = ".active"
 UPLOAD = "upload"
 """Folder of what was sent to a server, inside the run's working state; it goes with it when the run is sealed."""

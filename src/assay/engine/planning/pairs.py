@@ -12,6 +12,7 @@ import msgspec
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case, Choice
 from assay.core.errors import RunDamaged, UsageProblem
+from assay.core.placement import RUNS_DIR
 from assay.core.plan import ComparedRun, ComparisonPlan, DatasetPlan, ModelPlan, Plan, ProviderPlan, read_plan
 from assay.core.provider import PROVIDER_KINDS
 from assay.engine.places.folders import check_place, find_run, folders_of
@@ -40,7 +41,7 @@ class RankRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     runs: tuple[str, ...]
     judges: tuple[str, ...]
-    runs_dir: str = "runs"
+    runs_dir: str = RUNS_DIR
     run_id: str = ""
     limit: int | None = None
     sample: int | None = None

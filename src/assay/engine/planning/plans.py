@@ -13,6 +13,7 @@ import msgspec
 from assay.core.case import Attachment
 from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
 from assay.core.issue import Path as Steps
+from assay.core.placement import RUNS_DIR
 from assay.core.plan import (
     GOLDEN_GATES,
     NO_PARAMETERS,
@@ -157,7 +158,7 @@ class _Planner:
             settings.add(("compat",), "compat says how a profile treats failures, and no profile is named")
         run = settings.value.run
         self.runs_dir = (
-            (settings.folder(("run", "runs_dir")) / run.runs_dir).absolute() if run.runs_dir else Path("runs").absolute()
+            (settings.folder(("run", "runs_dir")) / run.runs_dir).absolute() if run.runs_dir else Path(RUNS_DIR).absolute()
         )
 
     def _providers(self) -> dict[str, ProviderEntry]:

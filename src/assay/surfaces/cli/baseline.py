@@ -5,7 +5,7 @@ import msgspec
 
 from assay import api
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.run_options import RUN, json_option, runs_dir_option, text_settings, write_json, write_text
+from assay.surfaces.cli.run_options import RUN, json_option, runs_dir_option, say_empty, text_settings, write_json, write_text
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import painter
 from assay.surfaces.reporters.run_table import Column, table
@@ -59,6 +59,10 @@ def show(context: click.Context, /, *, runs_dir: str, is_json: bool) -> None:
     if is_json:
         write_json({"baselines": msgspec.to_builtins(found)})
     else:
+        if not found:
+            write_text(["0 baselines\n"])
+            say_empty(runs_dir, "assay baseline set RUN chooses one")
+            context.exit(exits.VALID)
         settings = text_settings()
         rows = [[printable(text, limit=60) for text in (one.name, one.run_id, one.at, one.by, one.reason)] for one in found]
         columns = [Column(title) for title in ("baseline", "run", "since", "by", "why")]

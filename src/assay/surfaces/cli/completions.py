@@ -12,8 +12,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from assay.core.contract import CONTRACTS
+from assay.core.placement import RUNS_DIR
 from assay.core.provider import ProviderKind
-from assay.surfaces.cli.run_options import RUNS_DIR, RUNS_DIR_VARIABLE
+from assay.surfaces.cli.run_options import RUNS_DIR_VARIABLE
 
 Words = Callable[[click.Context, str], list[CompletionItem]]
 """Suggestions for what was typed so far."""
@@ -81,6 +82,25 @@ def _runs(context: click.Context, typed: str) -> list[CompletionItem]:
     return found or _folders(context, typed)
 
 
+def _baselines(context: click.Context, typed: str) -> list[CompletionItem]:
+    """Names of baselines, the last chosen first, then runs: never `latest`, which would be measured against itself."""
+    words = {"previous": "The run before it.", "none": "Thresholds only."}
+    named = [CompletionItem(name, help="A baseline.") for name in _chosen(context)]
+    special = [CompletionItem(word, help=about) for word, about in words.items()]
+    runs = [CompletionItem(name) for name in _named_runs(context)]
+    return [item for item in (*named, *special, *runs) if item.value.startswith(typed)] or _folders(context, typed)
+
+
+def _chosen(context: click.Context) -> list[str]:
+    """Every name that the audit log has a baseline under."""
+    try:
+        lines = (_runs_dir(context) / "audit.jsonl").read_bytes().splitlines()
+        chosen = [json.loads(line)["name"] for line in reversed(lines) if b'"baseline_set"' in line]
+    except (OSError, ValueError, LookupError, TypeError):
+        return []
+    return list(dict.fromkeys(chosen))
+
+
 def _files_or_runs(context: click.Context, typed: str) -> list[CompletionItem]:
     return [*_runs(context, typed), *_files(context, typed)]
 
@@ -143,9 +163,10 @@ _WORDS: dict[str, Words] = {
         ("FILE", "RUNFILE", "SUITE", "LABELS", "PATHS", "DATASET...|RUNFILE", "OUT", "PATH", "SOURCES", "DATASET"), _files
     ),
     "DIR": _folders,
-    **dict.fromkeys(("RUN", "RUN RUN", "BEFORE", "AFTER", "NAME|RUN|previous|none"), _runs),
+    **dict.fromkeys(("RUN", "RUN RUN", "BEFORE", "AFTER"), _runs),
     "RECORD": _records,
-    "DATASET|RUN": _files_or_runs,
+    "NAME|RUN|previous|none": _baselines,
+    **dict.fromkeys(("DATASET|RUN", "RUN|DATASET"), _files_or_runs),
     "BENCHMARK] SOURCES": _files,
     "PROVIDER/MODEL": _models,
     "CONTRACT": _contracts,

@@ -1,5 +1,7 @@
 """`assay gate`: a verdict on a finished run, as words and as an exit code."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import click

@@ -12,7 +12,7 @@ import msgspec
 
 from assay import api
 from assay.core.errors import SourceUnreadable, UsageProblem
-from assay.core.placement import HERE, Placement
+from assay.core.placement import HERE, RUNS_DIR, Placement
 from assay.core.plan import ProfileId
 from assay.core.run_result import RunResult
 from assay.surfaces.cli import exits
@@ -23,7 +23,6 @@ from assay.surfaces.cli.placement import check_no_placement, placement_of, place
 from assay.surfaces.cli.progress import RunProgress
 from assay.surfaces.cli.remote import Following, Remote, remote_of, say_left_out, server_options
 from assay.surfaces.cli.run_options import (
-    RUNS_DIR,
     Shown,
     check_markdown,
     check_mlflow,

@@ -16,6 +16,7 @@ import msgspec
 
 from assay import __version__, api
 from assay.core.errors import UsageProblem
+from assay.core.placement import RUNS_DIR
 from assay.core.plan import ProfileId
 from assay.core.run_result import RunResult
 from assay.surfaces.cli import exits
@@ -33,7 +34,6 @@ from assay.surfaces.printable import printable
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.reporters.settings import Settings
 
-RUNS_DIR = "runs"
 RUNS_DIR_VARIABLE = "ASSAY_RUNS_DIR"
 _SOURCE_ENDINGS = frozenset({".json", ".jsonl", ".yaml", ".yml", ".gz"})
 
@@ -329,6 +329,12 @@ def write_text(chunks: Iterable[str]) -> None:
     """A report on standard output."""
     stream = standard_output()
     write_stream(encoded(chunks, stream.encoding), stream)
+
+
+def say_empty(runs_dir: str, rest: str) -> None:
+    """Below an empty list: where it was looked for, since a folder that is not the right one looks the same, and what may help."""
+    where = f"in '{runs_dir}'" if Path(runs_dir).is_dir() else f"there is no folder '{runs_dir}'"
+    click.echo(f"hint: {printable(where)}; {rest}", err=True)
 
 
 def write_json(value: Any) -> None:

@@ -1,15 +1,13 @@
 """`assay runs`: the runs of a folder, the newest first."""
 
 from itertools import islice
-from pathlib import Path
 
 import click
 import msgspec
 
 from assay import api
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text
-from assay.surfaces.printable import printable
+from assay.surfaces.cli.run_options import json_option, runs_dir_option, say_empty, text_settings, write_json, write_text
 from assay.surfaces.reporters.run_list import runs_text
 
 HELP = """List the runs of a folder, the newest first, finished or not.
@@ -44,11 +42,5 @@ def command(context: click.Context, /, limit: int | None, runs_dir: str, *, is_j
     else:
         write_text(runs_text(listed, text_settings()))
         if not listed:
-            _say_where(runs_dir)
+            say_empty(runs_dir, "--runs-dir names another folder")
     context.exit(exits.VALID)
-
-
-def _say_where(runs_dir: str) -> None:
-    """A folder that is not the right one looks like one without runs."""
-    where = f"in '{runs_dir}'" if Path(runs_dir).is_dir() else f"there is no folder '{runs_dir}'"
-    click.echo(f"hint: {printable(where)}; --runs-dir names another folder", err=True)

@@ -15,7 +15,7 @@ from assay.surfaces.pages.diffs import Sides, sides
 from assay.surfaces.pages.figures import DASH, Fact, Figure, KeyFigure, Kind, Mark, Verdict
 from assay.surfaces.pages.places import Place
 from assay.surfaces.pages.tables import Cell, Column, Drawing, Table, drawing, text_cell
-from assay.surfaces.reporters.comparison_words import change, conclusion, p_text, shown_slices
+from assay.surfaces.reporters.comparison_words import change, conclusion, p_text, shown_slices, told_notes
 from assay.surfaces.reporters.run_numbers import decimal, level_name
 from assay.surfaces.reporters.wording import counted, first_datasets
 
@@ -165,7 +165,7 @@ def outcome_of(measured: api.Measured, choice: CompareChoice, *, place: Place) -
     last = min(choice.start + FLIPS, len(wanted))
     return Outcome(
         verdict=Verdict(Mark(word.lower(), _KINDS[word], "About the difference of pass rates, at 95 %."), reason),
-        notes=found.notes,
+        notes=tuple(told_notes(found)),
         sides=_sides(found, place),
         differences=_differences(found),
         key_figures=tuple(_key_figures(found)),
@@ -219,7 +219,10 @@ def _differences(found: api.Comparison) -> Table:
     before, after, n = found.before, found.after, found.n
     rows = (
         _difference("Pass rate", (before.pass_rate, after.pass_rate), found.passes, p=found.p_passes, span=1.0),
-        _difference(f"Score {found.scale}", (before.mean, after.mean), found.scores, p=found.p_scores, span=found.span),
+        # Without a common grade there is no scale that the scores share.
+        _difference(
+            f"Score {found.scale}" if n else "Score", (before.mean, after.mean), found.scores, p=found.p_scores, span=found.span
+        ),
     )
     unit = "records" if found.n_clusters is None else f"records in {found.n_clusters:,} clusters by {found.cluster}"
     columns = (

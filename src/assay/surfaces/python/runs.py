@@ -10,6 +10,7 @@ import msgspec
 
 from assay import api
 from assay.core.errors import UsageProblem
+from assay.core.placement import RUNS_DIR
 from assay.core.plan import Gates
 from assay.core.run_result import GateResult, RunResult
 from assay.core.run_state import RunCounts, State
@@ -19,7 +20,6 @@ from assay.surfaces.python.beside import beside_a_loop
 from assay.surfaces.python.figures import Figure, figure_of, score_of
 from assay.surfaces.python.progress import shown_progress
 
-RUNS_DIR = "runs"
 RECORDS = 5_000
 """Records that a report has unless told otherwise: it should open at once, and go into a mail."""
 Line = dict[str, Any]

@@ -14,6 +14,7 @@ from assay.surfaces.reporters.comparison_words import (
     p_text,
     shown_slices,
     told,
+    told_notes,
 )
 from assay.surfaces.reporters.paint import Paint, hanging, painter
 from assay.surfaces.reporters.run_table import Cell, Column, Row, table
@@ -28,14 +29,13 @@ def comparison_text(found: api.Comparison, settings: Settings, *, commands: Sequ
     """The whole report; `commands` are what the reader may want to call next."""
     paint = painter(is_coloured=settings.is_coloured)
     yield from _sides(found, settings, paint=paint)
-    yield "\n"
     yield from _differences(found, settings, paint=paint)
     yield from _slices(found, settings, paint=paint)
     yield from _flips(found, settings, paint=paint)
     yield "\n"
     word, reason = conclusion(found)
     yield f"{paint(word, _STYLES[word])}{' ' * max(1, LABEL - len(word))}{_folded(reason, settings)}\n"
-    for note in found.notes:
+    for note in told_notes(found):
         yield _labelled("note", printable(note, limit=TEXT_LIMIT), paint=paint, settings=settings)
     for number, command in enumerate(commands):
         yield _labelled("" if number else "next", printable(command), paint=paint, settings=None)
@@ -62,7 +62,10 @@ def _differences(found: api.Comparison, settings: Settings, *, paint: Paint) -> 
         Column("difference", is_number=True),
         Column("p", is_number=True),
     )
-    yield from table(columns, difference_rows(found), paint=paint, width=settings.width)
+    rows = difference_rows(found)
+    if rows:
+        yield "\n"
+        yield from table(columns, rows, paint=paint, width=settings.width)
 
 
 def _slices(found: api.Comparison, settings: Settings, *, paint: Paint) -> Iterator[str]:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from assay import api
-from assay.surfaces.reporters.comparison_words import change, conclusion, difference_rows, listed_records, p_text, shown_slices
+from assay.surfaces.reporters.comparison_words import (
+    change,
+    conclusion,
+    difference_rows,
+    listed_records,
+    p_text,
+    shown_slices,
+    told_notes,
+)
 from assay.surfaces.reporters.run_markdown import cell, inert, markdown_table
 from assay.surfaces.reporters.run_numbers import UNKNOWN, level_name
 
@@ -16,8 +24,7 @@ def comparison_markdown(found: api.Comparison, *, is_verbose: bool = False) -> I
     """The whole comment: the decision, both runs, slices, flips with both answers."""
     word, reason = conclusion(found)
     yield f"## Comparison: {word}\n\n- {inert(reason)}\n"
-    yield from (f"- {inert(note)}\n" for note in found.notes)
-    yield "\n"
+    yield from (f"- {inert(note)}\n" for note in told_notes(found))
     yield from _differences(found)
     yield f"\nBefore: {cell(found.before.run_id)}. After: {cell(found.after.run_id)}. Compared: {inert(listed_records(found))}. "
     yield "Numbers in brackets are 95 % intervals of the paired difference.\n"
@@ -27,7 +34,10 @@ def comparison_markdown(found: api.Comparison, *, is_verbose: bool = False) -> I
 
 def _differences(found: api.Comparison) -> Iterator[str]:
     titles = ("", cell(found.before.candidate), cell(found.after.candidate), "difference", "p")
-    yield from markdown_table(titles, [[_figure(text) for text in row] for row in difference_rows(found)], n_texts=1)
+    rows = [[_figure(text) for text in row] for row in difference_rows(found)]
+    if rows:
+        yield "\n"
+        yield from markdown_table(titles, rows, n_texts=1)
 
 
 def _slices(found: api.Comparison, *, is_verbose: bool) -> Iterator[str]:

@@ -31,7 +31,9 @@ def _signed(value: float) -> str:
 
 
 def difference_rows(found: api.Comparison) -> list[tuple[str, ...]]:
-    """Pass rates and scores before and after, the difference of each, and p."""
+    """Pass rates and scores before and after, the difference of each, and p; none where no record was graded in both runs."""
+    if not found.n:
+        return []
     before, after = found.before, found.after
     return [
         ("pass rate", decimal(before.pass_rate), decimal(after.pass_rate), change(found.passes), p_text(found.p_passes)),
@@ -78,6 +80,11 @@ def conclusion(found: api.Comparison) -> tuple[str, str]:
         direction = "higher" if word == "IMPROVED" else "lower"
         return word, f"the pass rate is {direction} ({flips}, p {p_text(found.p_passes)}{_exact(found)})"
     return "UNDECIDED", f"no difference of pass rates can be shown ({flips}{_exact(found)}){_power(found)}"
+
+
+def told_notes(found: api.Comparison) -> list[str]:
+    """What should be known of the comparison beside its conclusion."""
+    return [note for note in found.notes if note != conclusion(found)[1]]
 
 
 def _exact(found: api.Comparison) -> str:
