@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request, Response, expect
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Playwright, Request, Response, expect
 
 from assay import api
 from tests.server.serving import dataset
@@ -27,6 +27,26 @@ PATIENCE = 10.0
 """Seconds that a page may take to be closed."""
 SLOWEST = 60_000
 """Milliseconds that a page may take for anything else: a busy machine is no fault of the page."""
+LEFT_OUT = (
+    # The list below the address, which each tab draws anew in a process of its own: two thirds of what it costs to open one.
+    "WebUIOmniboxPopup",
+    "WebUIOmniboxAimPopup",
+    # What Playwright leaves out itself; the browser heeds the last list alone.
+    "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "DestroyProfileOnBrowserClose",
+    "HttpsUpgrades",
+    "HttpsFirstBalancedModeAutoEnable",
+    "LensOverlay",
+    "MediaRouter",
+    "PaintHolding",
+    "ThirdPartyStoragePartitioning",
+    "AvoidCorsURLLoaderRestartOnRedirect",
+    "OptimizationHints",
+    "NetworkTimeServiceQuerying",
+    "AimEnabled",
+    "PreconnectToSearch",
+)
+"""Features of Chromium that tests do without; a browser that does not know one does not mind."""
 SETTLED = "main:not(:has([data-wait])) + footer"
 """The end of a page that does not wait for work of the server."""
 
@@ -38,6 +58,11 @@ def browser_path() -> str:
     if found is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(INSTALL)
     return found
+
+
+def open_browser(driver: Playwright) -> Browser:
+    """The browser that is found, without the parts of its window that no page is shown in."""
+    return driver.chromium.launch(executable_path=browser_path(), args=[f"--disable-features={','.join(LEFT_OUT)}"])
 
 
 class Visitor:

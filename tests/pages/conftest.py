@@ -7,17 +7,16 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from tests.pages.browsing import PATIENCE, SLOWEST, Visit, Visitor, browser_path, close_within, make_run, visiting
+from tests.pages.browsing import PATIENCE, SLOWEST, Visit, Visitor, close_within, make_run, open_browser, visiting
 from tests.server.serving import Serving
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """A browser for one file of tests: its driver keeps an event loop in this thread, which other tests must not meet."""
-    path = browser_path()
     expect.set_options(timeout=SLOWEST)
     with sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=path)
+        found = open_browser(driver)
         yield found
         close_within(found, PATIENCE)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from tests.pages.browsing import browser_path
+from tests.pages.browsing import open_browser
 from tests.server.serving import Serving
 
 ROOT = Path(__file__).parent.parent.parent
@@ -71,7 +71,7 @@ def main() -> None:
         for run in RUNS:
             assay("run", *run, "--runs-dir", str(serving.runs_dir), "--quiet")
         assay("report", "legal", "--runs-dir", str(serving.runs_dir), "-o", str(folder / "legal.html"))
-        browser = driver.chromium.launch(executable_path=browser_path())
+        browser = open_browser(driver)
         with serving:
             for picture in PICTURES:
                 take(browser, f"http://127.0.0.1:{serving.port}{picture.path}", picture)
