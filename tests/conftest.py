@@ -1,6 +1,7 @@
 """How all tests run: seeded property tests, and the heaviest ones on demand only."""
 
 import compileall
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -37,6 +38,16 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         # Tests start hundreds of processes, and each would compile the package where PYTHONDONTWRITEBYTECODE is set.
         compileall.compile_dir(SOURCE, quiet=2)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """Look for no garbage among what is collected: it stays to the end, and each look takes a second or so."""
+    gc.disable()
+    found = yield
+    gc.freeze()
+    gc.enable()
+    return found
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,6 +1,7 @@
+from importlib import import_module
+
 import numpy as np
 import pytest
-import statsmodels.api as sm
 
 from assay.metrics.distributions import student_quantile
 from assay.metrics.ranking import Comparisons, rank
@@ -24,6 +25,7 @@ def logistic(games: Comparisons, **options: object) -> tuple[np.ndarray, np.ndar
     rows = np.arange(len(games.first))
     design[rows, games.first] += 1
     design[rows, games.second] -= 1
+    sm = import_module("statsmodels.api")
     fit = sm.GLM(games.outcome, design[:, 1:], family=sm.families.Binomial()).fit(tol=1e-14, **options)
     centre = np.eye(5) - 1 / 5
     covariance = np.zeros((5, 5))
