@@ -86,7 +86,7 @@ def test_a_run_file_may_be_json(tmp_path: Path) -> None:
         ("limit: ten", "1:8: limit must be an integer from 1 on, not a string"),
         ("limit: true", "1:8: limit must be an integer from 1 on, not a boolean"),
         ("limit: 0", "1:8: limit must be an integer from 1 on, not 0"),
-        ("datasets: a.jsonl", "1:11: datasets must be an array, not a string"),
+        ("datasets: a.jsonl", "1:11: datasets must be an array, not a string (put it into a list, also where it is the only one)"),
         ("datasets: [{name: x}]", "1:12: datasets[0].path is required"),
         ("on_invalid: ignore", "1:13: on_invalid is 'ignore'; allowed: reject, skip"),
         ("run: {root: a, runs_dir: b}", "1:7: 'root' is the older name of 'runs_dir'; keep one"),

@@ -1,6 +1,8 @@
 """Tiny checks that contracts are written with: a value and its path in, findings out."""
 
 import difflib
+import json
+import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -11,8 +13,13 @@ from assay.core.issue import Finding, Path, path_text
 
 _TYPE_NAMES = {str: "a string", bool: "a boolean", int: "an integer", float: "a number", dict: "an object", list: "an array"}
 _NUL = "\x00"
+_HOLDS_JSON = re.compile(r"\s*[\[{]")
+_LONGEST_NUMBER = 40
+"""Characters of a text that may be a number in quotes."""
 MOST_UNKNOWN = 1000
 MOST_GUESSES = 20
+MOST_WORDS = 6
+"""Words that a hint names."""
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _CONTROL_IN_NAME = re.compile("[\x00-\x1f\x7f-\x9f]")
 
@@ -20,9 +27,11 @@ _CONTROL_IN_NAME = re.compile("[\x00-\x1f\x7f-\x9f]")
 class Findings(list[Finding]):
     """What was found in one row so far, or in one document."""
 
-    def __init__(self, whole: str = "the document") -> None:
+    def __init__(self, whole: str = "the document", *, required: Collection[str] = ()) -> None:
+        """`required`: names of fields that cannot be left out instead of being null."""
         super().__init__()
         self._whole = whole
+        self._required = required
 
     def add(self, code: str, path: Path, message: str, *, hint: str = "", on_key: bool = False) -> None:
         """Note one error."""
@@ -36,10 +45,12 @@ class Findings(list[Finding]):
         """Note that a required field is absent."""
         self.add("missing_required_field", path, f"{name_of(path)} is required", hint=hint)
 
-    def wrong_type(self, path: Path, expected: str, value: object) -> None:
-        """Note a value of another JSON type."""
-        hint = "leave the field out instead of writing null" if value is None else ""
+    def wrong_type(self, path: Path, expected: str, value: object, *, like: str = "") -> None:
+        """Note a value of another JSON type; `like` is an example of what is expected."""
         name = name_of(path) if path else self._whole
+        hint = retyped(expected, value, like=like)
+        if value is None and path and path[-1] not in self._required:
+            hint = f"leave {'the field' if isinstance(path[-1], str) else 'it'} out instead of writing null"
         self.add("invalid_field_type", path, f"{name} must be {expected}, not {type_name(value)}", hint=hint)
 
     @property
@@ -53,6 +64,37 @@ def type_name(value: object) -> str:
     return "null" if value is None else _TYPE_NAMES.get(type(value), "a value that JSON does not have")
 
 
+def retyped(expected: str, value: object, *, like: str = "") -> str:
+    """How the value is written as what is expected, or an example of that; no text is repeated, which may be a secret."""
+    match expected, value:
+        case (("an object" | "an array"), str()) if _HOLDS_JSON.match(value):
+            return "write the value itself, not a text that holds it"
+        case "an array", str() | int() | float() if not like and type(value) is not bool:
+            return "put it into a list, also where it is the only one"
+        case "a string", bool() | int() | float() if not like:
+            return f"put it in quotes: {_quoted(value)}"
+        case "a string", [str()]:
+            return "write the text itself, not a list with it"
+        case (("an integer" | "a number"), str()) if _is_number(value):
+            return "leave the quotes out"
+        case "an integer", float() if value.is_integer():
+            return "leave the fraction out"
+        case _:
+            return f"write it like {like}" if like else ""
+
+
+def _quoted(value: float) -> str:
+    """A number or a boolean as a JSON text."""
+    return f'"{json.dumps(value)}"' if type(value) is not int else f'"{value}"' if value.bit_length() < 100 else '"123"'
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return len(text) < _LONGEST_NUMBER and math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
 def name_of(path: Path) -> str:
     """What messages call a value: its path inside the record, such as `input.prompt` or `tags[1]`."""
     if path[:1] in (("records",), ("cases",)) and len(path) > 1:
@@ -60,26 +102,26 @@ def name_of(path: Path) -> str:
     return path_text(path) or "the document"
 
 
-def object_at(found: Findings, value: object, path: Path) -> dict[str, Any] | None:
-    """The value as an object, or None with a finding."""
+def object_at(found: Findings, value: object, path: Path, *, like: str = "") -> dict[str, Any] | None:
+    """The value as an object, or None with a finding; `like` is an example of one."""
     if type(value) is dict:
         return value
-    found.wrong_type(path, "an object", value)
+    found.wrong_type(path, "an object", value, like=like)
     return None
 
 
-def array_at(found: Findings, value: object, path: Path) -> list[Any] | None:
-    """The value as an array, or None with a finding."""
+def array_at(found: Findings, value: object, path: Path, *, like: str = "") -> list[Any] | None:
+    """The value as an array, or None with a finding; `like` is an example of one that holds objects."""
     if type(value) is list:
         return value
-    found.wrong_type(path, "an array", value)
+    found.wrong_type(path, "an array", value, like=like)
     return None
 
 
-def string_at(found: Findings, value: object, path: Path, *, low: int = 0, high: int | None = None) -> str | None:
+def string_at(found: Findings, value: object, path: Path, *, low: int = 0, high: int | None = None, like: str = "") -> str | None:
     """The value as a string of `low` to `high` characters, or None with a finding."""
     if type(value) is not str:
-        found.wrong_type(path, "a string", value)
+        found.wrong_type(path, "a string", value, like=like)
         return None
     if len(value) < low:
         empty = "must not be empty" if not value else f"has {len(value):,} characters; the minimum is {low:,}"
@@ -119,7 +161,8 @@ def shown_integer(value: int) -> str:
 def word_at(found: Findings, value: object, path: Path, *, words: Collection[str]) -> str | None:
     """The value as one of `words`, or None with a finding that names the nearest one."""
     if type(value) is not str:
-        found.wrong_type(path, "a string", value)
+        quoted = [f'"{word}"' for word in words] if len(words) <= MOST_WORDS else []
+        found.wrong_type(path, "a string", value, like=" or ".join(filter(None, (", ".join(quoted[:-1]), *quoted[-1:]))))
         return None
     if value not in words:
         allowed = ", ".join(words)

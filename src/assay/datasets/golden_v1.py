@@ -33,6 +33,7 @@ MIN_RUBRIC, MAX_RUBRIC = 10, 2000
 FIELDS = ("version", "description", "cases")
 CASE_FIELDS = ("id", "user_prompt", "rubric", "context", "tags")
 
+_CASE = '{"id": "case-001", "user_prompt": "...", "rubric": "..."}'
 _ID = re.compile(r"[a-z0-9-]+\Z")
 _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\Z")
 
@@ -78,8 +79,8 @@ def _record(finding: Finding, cases: list[Any]) -> Record:
 
 def check_document(value: Any, config: ValidationConfig) -> Findings:
     """Every rule of the contract for one document."""
-    found = Findings()
-    document = object_at(found, value, ())
+    found = Findings(required=("version", "cases", "id", "user_prompt", "rubric"))
+    document = object_at(found, value, (), like='{"version": "1.0.0", "cases": [...]}')
     if document is None:
         return found
     for field in ("version", "cases"):
@@ -97,13 +98,13 @@ def check_document(value: Any, config: ValidationConfig) -> Findings:
 
 
 def _check_version(found: Findings, value: Any) -> None:
-    text = string_at(found, value, ("version",), low=1)
+    text = string_at(found, value, ("version",), low=1, like='"1.0.0"')
     if text is not None and not _VERSION.match(text):
         found.add("value_out_of_range", ("version",), f"version {short(text)} is not MAJOR.MINOR.PATCH", hint="write it like 1.0.0")
 
 
 def _check_cases(found: Findings, value: Any, config: ValidationConfig) -> None:
-    cases = array_at(found, value, ("cases",))
+    cases = array_at(found, value, ("cases",), like=f"[{_CASE}, ...]")
     if cases is None:
         return
     if not config.allow_size and not MIN_CASES <= len(cases) <= MAX_CASES:
@@ -122,7 +123,7 @@ def _check_cases(found: Findings, value: Any, config: ValidationConfig) -> None:
 
 
 def _check_case(found: Findings, value: Any, path: Path) -> None:
-    case = object_at(found, value, path)
+    case = object_at(found, value, path, like=_CASE)
     if case is None:
         return
     for field in ("id", "user_prompt", "rubric"):

@@ -43,6 +43,9 @@ MAX_LATENCY_MS = 120_000
 CRITERIA = ("accuracy", "clarity", "reasoning", "factuality", "overall")
 HEAD_FIELDS = ("dataset_id", "dataset_version", "schema_version", "records", "created_at", "metadata")
 RECORD_FIELDS = ("record_id", "input", "reference", "tags", "expected", "metadata")
+REQUIRED = ("dataset_id", "dataset_version", "schema_version", "records", "record_id", "input", "prompt")
+"""Fields that must be there, wherever they stand."""
+RECORD_LIKE = '{"record_id": "q-1", "input": {"prompt": "..."}}'
 EXPECTED_FIELDS = ("max_latency_ms", "required_criteria")
 
 _DATASET_ID = re.compile(r"[A-Za-z0-9_.-]*\Z")
@@ -57,7 +60,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 def check_head(head: dict[str, Any], config: ValidationConfig) -> Findings:
     """Everything outside the records: identity, version, time, metadata."""
-    found = Findings()
+    found = Findings(required=REQUIRED)
     for field in ("dataset_id", "dataset_version", "schema_version", "records"):
         if field not in head:
             found.missing((field,))
@@ -98,7 +101,7 @@ def _check_dataset_id(found: Findings, value: object) -> None:
 
 
 def _check_created_at(found: Findings, value: object) -> None:
-    text = string_at(found, value, ("created_at",))
+    text = string_at(found, value, ("created_at",), like='"2026-01-15T10:05:12Z"')
     if text is None:
         return
     # RFC 3339 allows more digits of a second than datetime reads, and the leap second at the end of a day.
@@ -164,7 +167,7 @@ class CheckedRecord:
 
     def __init__(self, value: Any, path: Path, config: ValidationConfig, *, text: str | None = None) -> None:
         """`text`: what the value was read from; it spares most checks of characters and sizes."""
-        self.found = Findings()
+        self.found = Findings(required=REQUIRED)
         self.value = value
         self.is_normalized = True
         plain = None if text is None else _unescaped(text, value)
@@ -223,7 +226,7 @@ def _note_normalization(found: Findings, changed: list[tuple[Path, bool]], confi
 
 
 def _check_record(found: Findings, value: Any, path: Path, config: ValidationConfig) -> None:
-    record = object_at(found, value, path)
+    record = object_at(found, value, path, like=RECORD_LIKE)
     if record is None:
         return
     for field in ("record_id", "input"):
@@ -252,7 +255,7 @@ def _check_unknown(found: Findings, value: dict[str, Any], path: Path, *, known:
 
 
 def _check_input(found: Findings, value: Any, path: Path) -> None:
-    members = object_at(found, value, path)
+    members = object_at(found, value, path, like='{"prompt": "..."}')
     if members is None:
         return
     if "prompt" not in members:
@@ -262,7 +265,7 @@ def _check_input(found: Findings, value: Any, path: Path) -> None:
 
 
 def _check_reference(found: Findings, value: Any, path: Path) -> None:
-    members = object_at(found, value, path)
+    members = object_at(found, value, path, like='{"answer": "..."}')
     if members is not None and "answer" in members:
         string_at(found, members["answer"], (*path, "answer"), high=MAX_TEXT)
 
@@ -278,7 +281,7 @@ def _check_tags(found: Findings, value: Any, path: Path) -> None:
 
 
 def _check_expected(found: Findings, value: Any, path: Path, config: ValidationConfig) -> None:
-    members = object_at(found, value, path)
+    members = object_at(found, value, path, like='{"max_latency_ms": 2000}')
     if members is None:
         return
     if "max_latency_ms" in members:
@@ -292,7 +295,7 @@ def _check_expected(found: Findings, value: Any, path: Path, config: ValidationC
 
 def check_metadata(found: Findings, value: Any, path: Path, *, limit: int) -> None:
     """An object of at most five levels and `limit` bytes."""
-    members = object_at(found, value, path)
+    members = object_at(found, value, path, like='{"source": "..."}')
     if members is None:
         return
     if depth_of(members, MAX_METADATA_DEPTH) > MAX_METADATA_DEPTH:

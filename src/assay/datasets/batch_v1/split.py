@@ -150,7 +150,7 @@ class Split:
         self._check_head(parse_json(self.original(self.start, len(self.buffer) - self.start)), cut=len(self.buffer), gap=0)
 
     def _check_head(self, document: Document, *, cut: int, gap: int) -> None:
-        found = Findings()
+        found = Findings(required=rules.REQUIRED)
         if document.is_readable:
             self._check_members(found, document.value)
         check_flaws(found, document, ())
@@ -161,7 +161,8 @@ class Split:
 
     def _check_members(self, found: Findings, value: Any) -> None:
         if type(value) is not dict:
-            found.wrong_type((), "an object with dataset_id, dataset_version, schema_version and records", value)
+            like = '{"dataset_id": "...", "dataset_version": "...", "schema_version": "1.0", "records": [...]}'
+            found.wrong_type((), "an object with dataset_id, dataset_version, schema_version and records", value, like=like)
             return
         self.head = value
         found += rules.check_head(value, self._config)
@@ -172,7 +173,7 @@ class Split:
         elif type(records) is list and not records and not self.records:
             found.add("value_out_of_range", ("records",), "records is empty; at least one record is needed")
         elif records is not self and type(records) is not list:
-            found.wrong_type(("records",), "an array", records)
+            found.wrong_type(("records",), "an array", records, like=f"[{rules.RECORD_LIKE}, ...]")
 
     def _offset_of(self, document: Document, finding: Finding, *, cut: int, gap: int) -> int:
         """Byte offset in the buffer of a finding's place in the head's text."""

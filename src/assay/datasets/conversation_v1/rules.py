@@ -11,7 +11,7 @@ from assay.core.case import Case, Message, Role, Turn
 from assay.core.document import Document
 from assay.core.issue import Finding, Path
 from assay.core.json_door import MAX_DEPTH
-from assay.datasets.checks import misspelt, nearest, short, shown_integer, strings_in, type_name, unknown_members
+from assay.datasets.checks import misspelt, nearest, retyped, short, shown_integer, strings_in, type_name, unknown_members
 from assay.datasets.config import ValidationConfig
 
 ErrorType = Literal[
@@ -29,6 +29,15 @@ SPEAKER_FIELDS = {"user": "message", "assistant": "assistant_reply"}
 _NUMBER_NAMES = {"confidence_score": "Invalid confidence_score", "turn_id": "Invalid turn_id value"}
 _FLAW_NAMES = {"invalid_json": "Invalid JSON", "invalid_yaml": "Invalid YAML"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_LIKE = {
+    "turn": '{"turn_id": 1, "speaker": "user", "message": "..."}',
+    "turn_id": "1",
+    "speaker": '"user" or "assistant"',
+    "tool_input": '{"city": "Berlin"}, or {} for a tool without arguments',
+    "confidence_score": "0.9",
+    "metadata": '{"source": "..."}',
+}
+"""Examples of what fields hold."""
 TOOL_FIELDS = ("tool_used", "tool_input", "tool_output")
 _TYPED_FIELDS = {
     (field,)
@@ -96,7 +105,7 @@ def check_conversation(turns: Any, config: ValidationConfig) -> Iterator[Finding
 def check_shape(turns: Any, config: ValidationConfig) -> Iterator[Finding]:
     """A list with as many turns as configured."""
     if type(turns) is not list:
-        hint = "write the turns as a list at the top of the file" if type(turns) is dict else ""
+        hint = "write the turns as a list at the top of the file"
         yield finding(
             "structure_error", "Invalid root type", (), f"the root must be a list of turns, not {type_name(turns)}", hint=hint
         )
@@ -113,7 +122,8 @@ def check_turn(turn: Any, position: int, config: ValidationConfig) -> Iterator[F
     """Every rule for one turn."""
     path: Path = (position,)
     if type(turn) is not dict:
-        yield finding("structure_error", "Invalid turn type", path, f"a turn must be an object, not {type_name(turn)}")
+        message, hint = f"a turn must be an object, not {type_name(turn)}", retyped("an object", turn, like=_LIKE["turn"])
+        yield finding("structure_error", "Invalid turn type", path, message, hint=hint)
         return
     yield from _check_required(turn, path, config)
     yield from _check_turn_id(turn, path)
@@ -128,10 +138,12 @@ def check_turn(turn: Any, position: int, config: ValidationConfig) -> Iterator[F
     yield from _check_numbers(turn, path)
 
 
-def _wrong_type(field: str, path: Path, expected: str, value: Any) -> Finding:
-    return finding(
-        "invalid_field_type", f"Invalid {field} type", (*path, field), f"{field} must be {expected}, not {type_name(value)}"
-    )
+def _wrong_type(field: str, path: Path, expected: str, value: Any, *, is_optional: bool = True) -> Finding:
+    hint = retyped(expected, value, like=_LIKE.get(field, ""))
+    if value is None and is_optional:
+        hint = "leave the field out instead of writing null"
+    message = f"{field} must be {expected}, not {type_name(value)}"
+    return finding("invalid_field_type", f"Invalid {field} type", (*path, field), message, hint=hint)
 
 
 def _check_required(turn: dict[str, Any], path: Path, config: ValidationConfig) -> Iterator[Finding]:
@@ -154,7 +166,7 @@ def _check_turn_id(turn: dict[str, Any], path: Path) -> Iterator[Finding]:
     if "turn_id" not in turn:
         return
     if type(turn["turn_id"]) is not int:
-        yield _wrong_type("turn_id", path, "an integer", turn["turn_id"])
+        yield _wrong_type("turn_id", path, "an integer", turn["turn_id"], is_optional=False)
     elif turn["turn_id"] < 1:
         yield finding(
             "invalid_field_value", "Invalid turn_id value", (*path, "turn_id"), "turn_id must be positive", hint="ids count from 1"
@@ -166,7 +178,7 @@ def _check_speaker(turn: dict[str, Any], path: Path, config: ValidationConfig) -
         return
     speaker = turn["speaker"]
     if type(speaker) is not str:
-        yield _wrong_type("speaker", path, "a string", speaker)
+        yield _wrong_type("speaker", path, "a string", speaker, is_optional=False)
     elif speaker not in config.allowed_speakers:
         allowed = ", ".join(config.allowed_speakers)
         message = f"speaker is {short(speaker)}; allowed: {allowed}"
@@ -183,7 +195,7 @@ def _check_texts(turn: dict[str, Any], path: Path, config: ValidationConfig) -> 
         if field not in turn:
             continue
         if type(turn[field]) is not str:
-            yield _wrong_type(field, path, "a string", turn[field])
+            yield _wrong_type(field, path, "a string", turn[field], is_optional=own not in (field, None))
         elif own in (field, None):
             yield from _check_length(turn[field], (*path, field), config)
 
@@ -237,7 +249,8 @@ def _check_tools(turn: dict[str, Any], path: Path, config: ValidationConfig) -> 
                 )
     if "tool_input" in turn and type(turn["tool_input"]) is not dict:
         message = f"tool_input must be an object, not {type_name(turn['tool_input'])}"
-        yield finding("tool_error", "Invalid tool_input", (*path, "tool_input"), message, code="invalid_field_type")
+        hint = retyped("an object", turn["tool_input"], like=_LIKE["tool_input"])
+        yield finding("tool_error", "Invalid tool_input", (*path, "tool_input"), message, code="invalid_field_type", hint=hint)
 
 
 def _check_tool_name(value: Any, path: Path, config: ValidationConfig) -> Iterator[Finding]:

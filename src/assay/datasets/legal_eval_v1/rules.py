@@ -14,6 +14,7 @@ from assay.datasets.checks import (
     filled_at,
     misspelt,
     object_at,
+    retyped,
     short,
     string_at,
     type_name,
@@ -35,14 +36,21 @@ REQUIRED = {"rubric_qa": ("rubric",), "reference_qa": ("reference_answers",), "m
 FIELDS = ("schema_version", "id", "dataset", "task_type", "prompt", "context", "messages", "attachments", "metadata", *TASK_FIELDS)
 
 TASKS: dict[str, Task] = {"rubric_qa": "rubric", "reference_qa": "reference", "mcq": "mcq"}
+_NEVER_NULL = frozenset(
+    ("schema_version", "id", "dataset", "task_type", "prompt", "role", "content", "path", "title", "text", *TASK_FIELDS)
+)
+_MESSAGE = '{"role": "user", "content": "..."}'
+_ATTACHMENT = '{"path": "a/b.pdf"}'
+_CRITERION = '{"id": "c1", "title": "...", "weight": 1}'
+_CHOICE = '{"id": "A", "text": "..."}'
 _OUTSIDE = re.compile(r"^(?:[/\\~]|[A-Za-z][A-Za-z0-9+.-]*:)|(?:^|[/\\])\.\.(?:[/\\]|$)|\\|\x00")
 """Absolute, home, drive, URL, UNC and parent paths, and backslashes, which are separators on one system only."""
 
 
 def check_row(row: Any, config: ValidationConfig) -> Findings:
     """Every rule of the contract for one row."""
-    found = Findings("the row")
-    members = object_at(found, row, ())
+    found = Findings("the row", required=_NEVER_NULL)
+    members = object_at(found, row, (), like=f'{{"schema_version": "{SCHEMA_VERSION}", ...}}, one object on each line')
     if members is None:
         return found
     for field in ("schema_version", "id", "dataset", "task_type", "prompt"):
@@ -90,7 +98,7 @@ def _is_null(found: Findings, members: dict[str, Any], field: str) -> bool:
 def _check_messages(found: Findings, members: dict[str, Any]) -> None:
     if "messages" not in members or _is_null(found, members, "messages"):
         return
-    messages = array_at(found, members["messages"], ("messages",))
+    messages = array_at(found, members["messages"], ("messages",), like=f"[{_MESSAGE}, ...]")
     if messages is None:
         return
     if not messages:
@@ -102,7 +110,7 @@ def _check_messages(found: Findings, members: dict[str, Any]) -> None:
 
 
 def _check_message(found: Findings, value: Any, path: Path) -> None:
-    message = object_at(found, value, path)
+    message = object_at(found, value, path, like=_MESSAGE)
     if message is None:
         return
     for field in ("role", "content"):
@@ -139,10 +147,10 @@ def _check_last_message(found: Findings, messages: list[Any], prompt: Any) -> No
 def _check_attachments(found: Findings, members: dict[str, Any]) -> None:
     if "attachments" not in members or _is_null(found, members, "attachments"):
         return
-    attachments = array_at(found, members["attachments"], ("attachments",))
+    attachments = array_at(found, members["attachments"], ("attachments",), like=f"[{_ATTACHMENT}, ...]")
     for index, value in enumerate(attachments or ()):
         path: Path = ("attachments", index)
-        attachment = object_at(found, value, path)
+        attachment = object_at(found, value, path, like=_ATTACHMENT)
         if attachment is None:
             continue
         if "path" not in attachment:
@@ -170,7 +178,7 @@ def is_outside(path: str) -> bool:
 def _check_metadata(found: Findings, members: dict[str, Any]) -> None:
     if "metadata" not in members:
         return
-    metadata = object_at(found, members["metadata"], ("metadata",))
+    metadata = object_at(found, members["metadata"], ("metadata",), like='{"source": "..."}')
     if metadata is not None and "policy_id" in metadata:
         string_at(found, metadata["policy_id"], ("metadata", "policy_id"))
 
@@ -206,7 +214,7 @@ def _forbidden_hint(value: Any) -> str:
 
 
 def _check_rubric(found: Findings, value: Any) -> None:
-    rubric = array_at(found, value, ("rubric",))
+    rubric = array_at(found, value, ("rubric",), like=f"[{_CRITERION}, ...]")
     if rubric is None:
         return
     if not rubric:
@@ -228,7 +236,7 @@ def _check_rubric(found: Findings, value: Any) -> None:
 
 
 def _check_criterion(found: Findings, value: Any, path: Path) -> None:
-    criterion = object_at(found, value, path)
+    criterion = object_at(found, value, path, like=_CRITERION)
     if criterion is None:
         return
     for field in ("id", "title"):
@@ -244,7 +252,8 @@ def _check_criterion(found: Findings, value: Any, path: Path) -> None:
 
 def _check_weight(found: Findings, value: Any, path: Path) -> None:
     if type(value) not in (int, float):
-        found.add("invalid_field_type", path, f"weight must be a number, not {type_name(value)}")
+        message = f"weight must be a number, not {type_name(value)}"
+        found.add("invalid_field_type", path, message, hint=retyped("a number", value, like="1.0"))
     elif not _is_finite(value):
         found.add("value_out_of_range", path, "weight must be a finite number")
 
@@ -288,7 +297,7 @@ def _check_choices(found: Findings, members: dict[str, Any]) -> None:
 
 def _checked_choice_ids(found: Findings, value: Any) -> dict[str, int] | None:
     """The ids of well-formed choices; None when some are not known, so that nothing is said of them twice."""
-    choices = array_at(found, value, ("choices",))
+    choices = array_at(found, value, ("choices",), like=f"[{_CHOICE}, ...]")
     if choices is None:
         return None
     if len(choices) < 2:
@@ -296,7 +305,7 @@ def _checked_choice_ids(found: Findings, value: Any) -> dict[str, int] | None:
     first: dict[str, int] = {}
     known = True
     for index, value in enumerate(choices):
-        choice = object_at(found, value, ("choices", index))
+        choice = object_at(found, value, ("choices", index), like=_CHOICE)
         known = known and choice is not None and type(choice.get("id")) is str
         if choice is None:
             continue

@@ -8,10 +8,16 @@ import msgspec
 from msgspec import inspect
 
 from assay.core.issue import Path
-from assay.datasets.checks import Findings, array_at, name_of, nearest, object_at, short, type_name, word_at
+from assay.datasets.checks import Findings, array_at, name_of, nearest, object_at, retyped, short, type_name, word_at
 
 _BAD: Any = object()
 """Stands for a value with a finding; the settings go on without it."""
+_KINDS: dict[type[inspect.Type], str] = {
+    inspect.StrType: "a string",
+    inspect.IntType: "an integer",
+    inspect.FloatType: "a number",
+}
+"""What hints call the types of plain values."""
 _PLAIN_TYPES: dict[type[inspect.Type], tuple[type, ...]] = {
     inspect.StrType: (str,),
     inspect.BoolType: (bool,),
@@ -119,7 +125,8 @@ class _Reader:
 
     def _plain(self, value: Any, expected: inspect.Type, path: Path, *, must: str) -> Any:
         if type(value) not in _PLAIN_TYPES[type(expected)]:
-            self._found.add("invalid_field_type", path, f"{name_of(path)} must be {must}, not {type_name(value)}")
+            message = f"{name_of(path)} must be {must}, not {type_name(value)}"
+            self._found.add("invalid_field_type", path, message, hint=retyped(_KINDS.get(type(expected), ""), value))
             return _BAD
         if not _is_within(value, expected):
             # A wrong text is not repeated: it may be the key that somebody wrote where its variable belongs.
