@@ -21,7 +21,7 @@ PATHS = (
     "/validate",
     "/runs/good/judge",
 )
-WIDTHS = (380, 820, 1440)
+WIDTHS = (320, 380, 820, 1440)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -67,6 +67,26 @@ def tab_to(page: Page, text: str) -> None:
     raise AssertionError(f"no key leads to '{text}'")
 
 
+IS_SEEN = """() => {
+  const one = document.activeElement, box = one.getBoundingClientRect();
+  const found = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
+  const has_ring = getComputedStyle(one).outlineStyle !== "none";
+  return one === document.body || one.contains(found) || (found && found.contains(one) && has_ring);
+}"""
+
+
+@pytest.mark.parametrize("width", [320, 1280])
+@pytest.mark.parametrize("path", ["/runs", "/runs/good", "/runs/good/records", "/compare?before=good&after=poor"])
+def test_whatever_a_key_leads_to_is_seen(gallery: Serving, visit: Visit, path: str, width: int) -> None:
+    page = visit(gallery, path, viewport={"width": width, "height": 700}, reduced_motion="reduce").page
+    unseen = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if not page.evaluate(IS_SEEN):
+            unseen.append(page.evaluate("document.activeElement.outerHTML")[:80])
+    assert unseen == []
+
+
 @pytest.mark.parametrize("path", ["/runs/good", "/runs/good/records/3", "/compare?before=good&after=poor"])
 def test_paper_shows_charts_and_tables_and_leaves_out_what_needs_a_screen(gallery: Serving, visit: Visit, path: str) -> None:
     page = visit(gallery, path).page
@@ -84,4 +104,4 @@ def test_the_page_of_addresses_fits_a_small_phone(gallery: Serving, visit: Visit
     page = visitor.page
     page.goto(f"{visitor.address}/docs")  # made for programs too, it has none of the signs of a page by which `go` knows its end
     page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    assert [width for width in (320, *WIDTHS) if is_wide(page, width)] == []
+    assert [width for width in WIDTHS if is_wide(page, width)] == []

@@ -44,10 +44,21 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 def make_runs(serving: Serving) -> None:
     make_run(serving.runs_dir, "plain", records=120)
     make_run(serving.runs_dir, "other", records=120, judge="scripted/judge-3")
+    make_compared(serving)
     make_hostile(serving)
     make_choices(serving)
     make_large(serving)
     graded(serving.folder, "unbroken", [question("one")], {"one": "A" * 1_000_000})
+
+
+def make_compared(serving: Serving) -> None:
+    """Two runs whose records name their criteria, and a comparison of their answers."""
+    runs_dir, source = str(serving.runs_dir), serving.folder / "criteria.json"
+    named = [{**record, "expected": {"required_criteria": ["overall", "clarity"]}} for record in dataset(2)["records"]]
+    source.write_text(json.dumps({**dataset(1), "records": named}), encoding="utf-8")
+    for run_id in ("one", "two"):
+        api.run(source, run_id=run_id, runs_dir=runs_dir, model="scripted/echo", judge="scripted/judge-any")
+    api.rank(api.RankRequest(runs=("one", "two"), judges=("scripted/judge-any",), runs_dir=runs_dir, run_id="ranked"))
 
 
 def make_large(serving: Serving) -> None:
@@ -366,3 +377,15 @@ def test_address_that_cannot_be_is_refused_with_a_page(archive: Serving, visit: 
     visitor.go("/runs/plain/records/99999")
     visitor.expect_status(404)
     assert "no record with the index 99999" in visitor.page.locator("main").inner_text()
+
+
+def test_criteria_of_a_comparison_stand_beside_the_question_and_wait_for_no_vote(archive: Serving, visit: Visit) -> None:
+    page = visit(archive, "/runs/ranked/records/0").page
+    expect(page.get_by_role("region", name="Beside the question")).to_contain_text("Criteria")
+    expect(page.get_by_role("region", name="Votes").locator(".criterion strong")).to_have_text(["in_order", "swapped"])
+    expect(page.get_by_text("Nobody voted on it.")).to_have_count(0)
+
+
+def test_a_criterion_without_a_title_is_named_once(archive: Serving, visit: Visit) -> None:
+    page = visit(archive, "/runs/one/records/0").page
+    expect(page.locator(".criterion-head > div").first).to_have_text(re.compile(r"^overall\s+weight 1$"))

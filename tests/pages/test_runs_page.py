@@ -31,6 +31,14 @@ def test_nothing_keeps_anybody_from_using_the_list(gallery: Serving, visit: Visi
     assert barriers(visit(gallery, "/runs", color_scheme=theme).page) == []
 
 
+@pytest.mark.parametrize("width", [1100, 1180, 1280])
+def test_no_column_of_the_list_is_cut_off(gallery: Serving, visit: Visit, width: int) -> None:
+    page = visit(gallery, "/runs", viewport={"width": width, "height": 800}).page
+    # As long as the ids that runs get by themselves.
+    page.evaluate("document.querySelector('table.runs tbody th a').textContent = 'run_01M7FPWMZ51ZRFNS0DHBXPT6G2'")
+    assert page.locator(".table-box").evaluate("box => box.scrollWidth - box.clientWidth") == 0
+
+
 def test_search_filter_and_sort_are_answered_by_the_server(gallery: Serving, visit: Visit) -> None:
     expect(names(visit(gallery, "/runs?q=po"))).to_have_text(["poor"])
     expect(names(visit(gallery, "/runs?state=completed_with_failures"))).to_have_text(["broken"])

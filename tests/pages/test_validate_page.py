@@ -71,6 +71,12 @@ def test_a_fault_is_shown_with_its_place_in_the_file(served: Serving, visit: Vis
     expect(finding.locator(".excerpt")).to_have_text(re.compile(r"^\s*68"))
 
 
+def test_a_report_fits_a_small_phone(served: Serving, visit: Visit) -> None:
+    page = visit(served, "/validate", viewport={"width": 320, "height": 640}).page
+    validated(page, EXAMPLES / "batch_v1" / "broken.json")
+    assert page.evaluate("document.documentElement.scrollWidth") == 320
+
+
 def test_look_alikes_are_counted_instead_of_listed(served: Serving, visit: Visit, tmp_path: Path) -> None:
     page = visit(served, "/validate").page
     records = [{"record_id": f"q{number}", "input": {"prompt": 7}} for number in range(50)]

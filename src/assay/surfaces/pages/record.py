@@ -322,11 +322,23 @@ def _expected(asked: Json) -> Iterator[Passage]:
     references = asked.get("references") or ()
     for number, reference in enumerate(references, 1):
         yield Passage(title="Reference" if len(references) == 1 else f"Reference {number}", text=reference)
+    if _is_pair(asked) and asked.get("criteria"):
+        yield Passage(title="Criteria", text="\n".join(map(_criterion_line, asked["criteria"])))
     if asked.get("notes"):
         yield Passage(title="Notes for people", text=asked["notes"], note="no model saw this")
     for attachment in asked.get("attachments") or ():
         words = [attachment.get("title") or "", attachment["path"], attachment.get("kind") or "", attachment.get("sha256") or ""]
         yield Passage(title="Attachment", text="\n".join(filter(None, words)))
+
+
+def _is_pair(asked: Json) -> bool:
+    """Two answers beside each other: criteria say what matters in both, and nobody votes on one of them."""
+    return bool(asked.get("task") == "pairwise")
+
+
+def _criterion_line(criterion: Json) -> str:
+    words = (criterion.get("title") or criterion["id"], criterion.get("description") or "")
+    return f"{': '.join(filter(None, words))} (weight {criterion.get('weight', 1.0):g})"
 
 
 def _rest(asked: Json) -> Iterator[Passage]:
@@ -349,7 +361,7 @@ def _reasons(line: Json) -> Passage | None:
 
 def _criteria(asked: Json, line: Json, attempts: Sequence[Json]) -> Iterator[CriterionView]:
     """Every criterion with its votes; those that nobody voted on are there too."""
-    known = {criterion["id"]: criterion for criterion in asked.get("criteria") or ()}
+    known = {criterion["id"]: criterion for criterion in (() if _is_pair(asked) else asked.get("criteria") or ())}
     decided = {decision["criterion"]: decision for decision in line.get("panel") or ()}
     voted: dict[str, list[Json]] = {name: [] for name in known}
     for score in line["evaluator_scores"]:
@@ -359,7 +371,7 @@ def _criteria(asked: Json, line: Json, attempts: Sequence[Json]) -> Iterator[Cri
         weight = criterion.get("weight", votes[0].get("weight", 1.0) if votes else 1.0)
         yield CriterionView(
             name=name,
-            title=criterion.get("title") or "",
+            title="" if criterion.get("title") == name else criterion.get("title") or "",
             description=criterion.get("description") or "",
             weight="" if weight == 1 and not known else f"weight {weight:g}",
             mark=_vote_mark(_decided(votes[0], decision), weight) if votes else None,

@@ -1,5 +1,6 @@
 """What the service says about itself: the OpenAPI document, and a page that lists the addresses."""
 
+import re
 from html import escape
 from typing import Any
 
@@ -45,7 +46,7 @@ def page(document: dict[str, Any]) -> str:
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>assay: addresses</title>",
         "<meta name='viewport' content='width=device-width'><link rel='stylesheet' href='/docs/style.css'></head><body><main>",
-        f"<h1>assay {escape(document['info']['version'])}</h1><p>{escape(document['info']['description'])}</p>",
+        f"<h1>assay {escape(document['info']['version'])}</h1><p>{_marked_up(document['info']['description'])}</p>",
         "<p>The same for programs: <a href='/openapi.json'>openapi.json</a></p>",
     ]
     for path, methods in document["paths"].items():
@@ -53,14 +54,19 @@ def page(document: dict[str, Any]) -> str:
     return "".join([*parts, "</main></body></html>"])
 
 
+def _marked_up(text: str) -> str:
+    """A text of the document as HTML: what stands in backticks is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
 def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
-    head = f"<summary><code>{method.upper()} {escape(path)}</code> {escape(operation['summary'])}</summary>"
+    head = f"<summary><code>{method.upper()} {escape(path)}</code> {_marked_up(operation['summary'])}</summary>"
     rows = "".join(
-        f"<tr><td><code>{escape(entry['name'])}</code></td><td>{escape(entry['in'])}</td><td>{escape(entry['description'])}</td></tr>"
+        f"<tr><td><code>{escape(entry['name'])}</code></td><td>{escape(entry['in'])}</td><td>{_marked_up(entry['description'])}</td></tr>"
         for entry in operation["parameters"]
     )
     answers = "".join(
-        f"<tr><td><code>{status}</code></td><td>{escape(answer['description'])}</td></tr>"
+        f"<tr><td><code>{status}</code></td><td>{_marked_up(answer['description'])}</td></tr>"
         for status, answer in operation["responses"].items()
     )
     parameters = f"<table><tr><th>parameter</th><th>in</th><th>meaning</th></tr>{rows}</table>" if rows else ""
