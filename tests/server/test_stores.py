@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from assay import api
+from assay.surfaces.server.server import Server
 from tests.crash.job import steady
 from tests.crash.provider import CountingProvider
 from tests.server.serving import PATIENCE, Serving, free_port
@@ -101,6 +103,31 @@ def test_a_server_fetches_the_run_that_another_has_made(bucket: Bucket, database
     assert bucket.ask("HEAD", f"/runs/served/{run_id}/run_manifest.json")[0] == 200
     folders = [{path.name: path.read_bytes() for path in (server.runs_dir / run_id).iterdir()} for server in (first, second)]
     assert folders[0] == folders[1]
+
+
+def test_a_run_that_ends_elsewhere_while_a_server_looks_at_it_is_fetched_and_looked_at_again(
+    bucket: Bucket, database: Database, tmp_path: Path
+) -> None:
+    (tmp_path / "dataset.json").write_text(json.dumps(DOCUMENT), encoding="utf-8")
+    placement = api.Placement(ledger=database.address, store="s3://runs/looked")
+    models = {"model": "scripted/echo", "judge": "scripted/judge-5"}
+    placed = {"runs_dir": str(tmp_path / "a"), "ledger": placement.ledger, "store": placement.store}
+    (begun,) = api.run(tmp_path / "dataset.json", is_stopping=lambda: True, **models, **placed)
+    parts = dict.fromkeys(Server.__struct_fields__) | {
+        "runs_dir": tmp_path / "b",
+        "shared": api.SharedRuns(database.address, tmp_path / "b"),
+    }
+    server = Server(**parts)
+
+    def at(run: api.Run) -> int:
+        if not run.artifacts():
+            # The answer of a ledger whose run ends between two questions.
+            api.resume(begun.run_id, runs_dir=tmp_path / "a", placement=placement)
+        return len(list(run.predictions()))
+
+    assert (begun.is_finished, server.look(begun.run_id, at)) == (False, 1)
+    server.shared.close()
+    assert bucket.ask("HEAD", f"/runs/looked/{begun.run_id}/run_manifest.json")[0] == 200
 
 
 def test_a_bucket_alone_is_a_store(bucket: Bucket, tmp_path: Path) -> None:

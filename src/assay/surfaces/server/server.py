@@ -65,14 +65,17 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             return api.named_run(run_id, self.runs_dir)
 
     def look(self, run_id: str, at: Callable[[api.Run], T]) -> T:
-        """What a function makes of a run; it looks again at a run that was sealed meanwhile. Raises RunNotFound."""
+        """What a function makes of a run; it looks again at a run that was sealed meanwhile, also elsewhere. Raises RunNotFound."""
         run = self.run(run_id)
         try:
             return at(run)
         except (RunNotFound, StoreUnavailable):
-            if run.artifacts() or not run.folders.is_sealed:
+            if run.artifacts():
                 raise
-            return at(self.run(run_id))
+            again = self.run(run_id)
+            if not again.artifacts():
+                raise
+            return at(again)
 
     def problem(self, run_id: str, result: RunResult) -> str:
         """Why nothing more happens to a run before its end; empty when something does."""
