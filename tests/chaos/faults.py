@@ -96,10 +96,14 @@ def kill_sealers(trial: Trial) -> int:
     return kill_all_workers(trial)
 
 
-def freeze_worker(trial: Trial, *, seconds: float = FREEZE) -> int:
-    """A worker stands still for longer than the heartbeat timeout, as a paused virtual machine does, and wakes up."""
+def freeze_worker(trial: Trial, *, seconds: float = FREEZE, then: Callable[[], None] = lambda: None) -> int:
+    """A worker stands still for longer than the heartbeat timeout, as a paused virtual machine does, and wakes up.
+
+    `then` is called when it stands still.
+    """
     worker, cases = _victim(trial)
     worker.send(signal.SIGSTOP)
+    then()
     return _thawed_later(trial, worker, cases, seconds=seconds)
 
 

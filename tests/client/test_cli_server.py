@@ -150,9 +150,13 @@ def test_variable_without_a_key_is_named(server: tuple[str, str]) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_command_says_how_to_go_on_and_the_run_goes_on(server: tuple[str, str], number: int) -> None:
-    slow = [sys.executable, "-m", "assay", "run", "golden.json", "--model", "scripted/slow-2000", "--concurrency", "1"]
+    slow = [sys.executable, "-m", "assay", "run", "golden.json", "--model", "scripted/slow-500", "--concurrency", "1"]
+    # So often that it goes on for minutes, however long the command takes to end.
     process = subprocess.Popen(
-        [*slow, "--judge", "scripted/judge-5", *server, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*slow, "--repeat", "100", "--judge", "scripted/judge-5", *server, "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stderr is not None
     run_id = process.stderr.readline().split()[1]

@@ -16,6 +16,8 @@ from assay.testing import example_dataset
 from tests.server.serving import Serving, dataset
 
 DOCUMENT = json.dumps(dataset(3)).encode()
+LONG = json.dumps(dataset(1_000)).encode()
+"""One by one, its records take longer than anybody looks."""
 
 
 def broken_document() -> bytes:
@@ -67,13 +69,19 @@ def test_run_is_started_and_followed_to_its_end(client: assay.Client, finished: 
 
 def test_watcher_sees_the_run_on_its_way(client: assay.Client) -> None:
     seen: list[RunStatus] = []
-    started = client.start(DOCUMENT, model="scripted/slow-300", concurrency=1)
-    assert client.wait(started.run_id, watch=seen.append) == seen[-1]
+    started = client.start(LONG, model="scripted/slow-300", concurrency=1)
+
+    def watch(status: RunStatus) -> None:
+        seen.append(status)
+        if len(seen) == 1:
+            client.cancel(started.run_id)
+
+    assert client.wait(started.run_id, watch=watch) == seen[-1]
     assert len(seen) > 1
 
 
 def test_waiting_ends_when_the_time_is_up_and_the_run_goes_on(client: assay.Client) -> None:
-    started = client.start(DOCUMENT, model="scripted/slow-3000")
+    started = client.start(LONG, model="scripted/slow-300", concurrency=1)
     assert not client.wait(started.run_id, seconds=0.2).is_finished
     client.cancel(started.run_id)
     assert client.wait(started.run_id).state == "cancelled"
@@ -133,8 +141,12 @@ def test_records_errors_and_failures_are_read(client: assay.Client, finished: Ru
 
 
 def test_events_are_followed_to_the_end(client: assay.Client) -> None:
-    started = client.start(DOCUMENT, model="scripted/slow-700", concurrency=1)
-    events = list(client.events(started.run_id))
+    started = client.start(LONG, model="scripted/slow-300", concurrency=1)
+    events = []
+    for event in client.events(started.run_id):
+        events.append(event)
+        if len(events) == 1:
+            client.cancel(started.run_id)
     assert [event.is_end for event in events] == [False] * (len(events) - 1) + [True]
     assert len(events) > 1
     assert list(client.events(started.run_id, last_event_id=events[-1].id)) == []
@@ -194,7 +206,7 @@ def test_event_loop_has_the_same_calls(client: assay.Client, tmp_path: Path) -> 
 
 
 def test_cancelled_follower_of_a_silent_run_hangs_up_at_once(client: assay.Client) -> None:
-    run_id = client.start(DOCUMENT, model="scripted/slow-60000").run_id
+    run_id = client.start(LONG, model="scripted/slow-300", concurrency=1).run_id
 
     async def follow() -> list[str]:
         return [event.id async for event in assay.AsyncClient(client.url).events(run_id)]

@@ -53,7 +53,7 @@ def test_a_wait_that_is_over_ends_by_itself() -> None:
     async def is_over() -> bool:
         limits = limits_of(asyncio.Event())
         pause = asyncio.ensure_future(limits.pause(-1.0, [limits.gate("a", "candidate")]))
-        done, _ = await asyncio.wait([pause], timeout=30)
+        done, _ = await asyncio.wait([pause], timeout=60)
         return pause in done and pause.exception() is None
 
     assert asyncio.run(is_over())

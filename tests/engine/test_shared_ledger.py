@@ -169,6 +169,8 @@ def stopped_while_it_sealed(job: Job) -> tuple[str, "subprocess.Popen[str]"]:
         while running.poll() is None and not is_sealing(job, run_id):
             time.sleep(0.002)
         running.send_signal(signal.SIGSTOP)
+        while running.poll() is None and not is_standing_still(running):
+            time.sleep(0.002)
         if running.poll() is None and is_sealing(job, run_id):
             break
         running.send_signal(signal.SIGCONT)
@@ -176,9 +178,15 @@ def stopped_while_it_sealed(job: Job) -> tuple[str, "subprocess.Popen[str]"]:
     return run_id, running
 
 
+def is_standing_still(running: "subprocess.Popen[str]") -> bool:
+    """Whether a process has come to the stop that it was told: what it was about in the kernel it does before."""
+    return Path(f"/proc/{running.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "T"
+
+
 def is_sealing(job: Job, run_id: str) -> bool:
-    """Whether a run writes its artifacts, and has not published them."""
-    return bool(list((job.runs / ".active" / run_id).glob("staging-*"))) and not (job.runs / run_id).exists()
+    """Whether a run writes its artifacts, and is not about to publish them: the manifest is the last of them."""
+    staged = list((job.runs / ".active" / run_id).glob("staging-*"))
+    return bool(staged) and not any((folder / "run_manifest.json").exists() for folder in staged)
 
 
 def test_a_cancel_reaches_a_run_through_the_database(tmp_path: Path, provider: CountingProvider, database: Database) -> None:

@@ -1,10 +1,10 @@
 """Records of a run as traces of a real MLflow server, read back through its own client."""
 
 import json
-import signal
 import subprocess
 import sys
 import time
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -134,15 +134,10 @@ def test_pushing_twice_sends_no_trace_twice(client: Any, server: MlflowServer, t
 def test_a_push_that_was_killed_goes_on_where_it_was(client: Any, server: MlflowServer, tmp_path: Path) -> None:
     rows = [question(f"q{number}") for number in range(MANY)]
     graded(tmp_path, "large", rows, passing(rows, 0))
-    line = [sys.executable, "-m", "assay", "mlflow", "push", "large", "--uri", server.uri, "--experiment", "killed"]
-    process = subprocess.Popen(line, cwd=tmp_path)
-    _wait_for_a_trace(client, "killed")
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    begun = len(_trace_ids(client, "killed"))
-    found = pushed(api.open_run("large", runs_dir=tmp_path / "runs"), server.uri, "killed")
-    assert (0 < begun < MANY, found.is_new, found.traces) == (True, False, MANY)
-    assert [run.info.status for run in runs_in(client, "killed")] == ["FINISHED"]
+    experiment = _killed_while_it_sends(client, server, tmp_path)
+    found = pushed(api.open_run("large", runs_dir=tmp_path / "runs"), server.uri, experiment)
+    assert (found.is_new, found.traces) == (False, MANY)
+    assert [run.info.status for run in runs_in(client, experiment)] == ["FINISHED"]
     assert len(client.get_metric_history(found.mlflow_run_id, "pass_rate")) == 1
     traces = traces_of(client, found)
     assert {len(trace.data.spans) for trace in traces.values()} == {2}
@@ -155,11 +150,18 @@ def _trace_ids(client: Any, experiment: str) -> list[str]:
     return [trace.info.trace_id for trace in traces]
 
 
-def _wait_for_a_trace(client: Any, experiment: str) -> None:
-    end = time.monotonic() + 60
-    while not _trace_ids(client, experiment):
-        assert time.monotonic() < end, "no trace has come"
-        time.sleep(0.05)
+def _killed_while_it_sends(client: Any, server: MlflowServer, folder: Path) -> str:
+    """The first of some experiments that has a part of the traces: on a busy machine all may be there before anybody looks."""
+    for number in count():
+        experiment = f"killed-{number}"
+        line = [sys.executable, "-m", "assay", "mlflow", "push", "large", "--uri", server.uri, "--experiment", experiment]
+        with subprocess.Popen(line, cwd=folder) as process:
+            while process.poll() is None and not _trace_ids(client, experiment):
+                time.sleep(0.05)
+            process.kill()
+        if 0 < len(_trace_ids(client, experiment)) < MANY:
+            break
+    return experiment
 
 
 @pytest.mark.parametrize(("choice", "sent"), [("failed", ["q1"]), ("none", []), ("all", ["q0", "q1", "q2"])])

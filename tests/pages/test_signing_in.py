@@ -134,7 +134,7 @@ def test_whoever_has_signed_out_is_told_nothing_more(locked: Locked, path: str) 
     run_id = serving.submit(dataset(200), headers={"x-api-key": locked.writer}).json["run_id"]
     headers = {"Cookie": cookie_of(serving, locked.reader)}
     followed = urllib.request.Request(f"http://127.0.0.1:{serving.port}{path.format(run_id)}", headers=headers)
-    with urllib.request.urlopen(followed, timeout=30) as stream:
+    with urllib.request.urlopen(followed, timeout=60) as stream:
         stream.readline()
         serving.ask("POST", "/sign-out", b"", {**headers, "Origin": f"http://127.0.0.1:{serving.port}"})
         serving.wait_for(lambda: not stream.readline())
@@ -145,7 +145,7 @@ def test_a_revoked_key_ends_what_it_follows(locked: Locked) -> None:
     serving, key = locked.serving, locked.keys.add("follower", "read")
     run_id = serving.submit(dataset(200), headers={"x-api-key": locked.writer}).json["run_id"]
     followed = urllib.request.Request(f"http://127.0.0.1:{serving.port}/v1/runs/{run_id}/events", headers={"x-api-key": key})
-    with urllib.request.urlopen(followed, timeout=30) as stream:
+    with urllib.request.urlopen(followed, timeout=60) as stream:
         stream.readline()
         locked.keys.revoke("follower")
         serving.wait_for(lambda: not stream.readline())

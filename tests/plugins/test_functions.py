@@ -35,7 +35,7 @@ def test_a_plain_function_runs_beside_the_event_loop(tmp_path: Path) -> None:
 
 
 def test_functions_that_block_run_side_by_side(tmp_path: Path) -> None:
-    together = threading.Barrier(5, timeout=30)
+    together = threading.Barrier(5, timeout=60)
     result = run_words(tmp_path, 5, model=lambda _: str(together.wait()), grader=lambda *_: True)
     assert sorted(line["model_response"] for line in predictions(result)) == ["0", "1", "2", "3", "4"]
 

@@ -9,5 +9,7 @@ from tests.server.serving import Serving
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    with Serving(tmp_path_factory.mktemp("service"), settings="requests_per_minute: 100000\nmax_queue: 10000\n") as serving:
+    # A busy machine may keep a test from sending its next piece for long.
+    settings = "requests_per_minute: 100000\nmax_queue: 10000\nidle_seconds: 120\n"
+    with Serving(tmp_path_factory.mktemp("service"), settings=settings) as serving:
         yield serving

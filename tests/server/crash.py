@@ -104,7 +104,7 @@ def _validate(serving: Serving) -> None:
 
 
 def _break_off(serving: Serving) -> None:
-    with suppress(OSError), socket.create_connection(("127.0.0.1", serving.port), timeout=10) as connection:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", serving.port), timeout=60) as connection:
         connection.sendall(
             b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9000\r\n\r\n{"
         )

@@ -9,14 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 JSON = {"Content-Type": "application/json"}
 ENDED = ("completed", "completed_with_failures", "failed", "cancelled")
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 class Answered(NamedTuple):
@@ -32,12 +31,25 @@ class Answered(NamedTuple):
 
 
 def free_port() -> int:
-    """A port that nobody has, below those that a system gives to outgoing connections: it is still free when it is used."""
+    """A port that nobody has, below those that a system gives to outgoing connections: it is still free when it is used.
+
+    It stays bound here, so that no other process of tests is given it meanwhile; whoever listens as servers do can have it.
+    """
     for port in random.SystemRandom().sample(range(12_000, 32_000), 100):
-        with suppress(OSError), socket.socket() as probe:
-            probe.bind(("127.0.0.1", port))
-            return port
+        held = socket.socket()
+        try:
+            held.bind(("127.0.0.1", port))
+        except OSError:
+            held.close()
+            continue
+        # Only now: with it from the beginning, two processes could hold the same one.
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _HELD.append(held)
+        return port
     raise AssertionError("no port is free")
+
+
+_HELD: list[socket.socket] = []
 
 
 class Serving:
@@ -72,12 +84,13 @@ class Serving:
         self._process = subprocess.Popen(self.command(), stdout=log, stderr=log, env=os.environ)
         log.close()
         end = time.monotonic() + PATIENCE
-        while not self._answers():
+        while not self.answers():
             assert self._process.poll() is None, (self.folder / "server.log").read_text(encoding="utf-8")
             assert time.monotonic() < end, "the service does not answer"
             time.sleep(0.05)
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
+        """Whether it takes requests."""
         try:
             return self.ask("GET", "/healthz").status == 200
         except OSError:
@@ -117,11 +130,8 @@ class Serving:
 
     def ended(self, run_id: str) -> Any:
         """The run when it has come to its end."""
-        end = time.monotonic() + PATIENCE
-        while (run := self.ask("GET", f"/v1/runs/{run_id}").json)["state"] not in ENDED:
-            assert time.monotonic() < end, run
-            time.sleep(0.05)
-        return run
+        self.wait_for(lambda: self.ask("GET", f"/v1/runs/{run_id}").json["state"] in ENDED)
+        return self.ask("GET", f"/v1/runs/{run_id}").json
 
     def wait_for(self, what: Callable[[], object]) -> None:
         """Return when something is so; asks ever less often, so that a long wait is within the rate of a caller."""
@@ -137,13 +147,20 @@ class Serving:
         return [int(child) for child in text.split()]
 
     def runs(self) -> list[Any]:
-        listed: list[Any] = self.ask("GET", "/v1/runs?limit=1000").json["runs"]
+        page = self.ask("GET", "/v1/runs?limit=1000").json
+        listed: list[Any] = page["runs"]
+        while page["next_cursor"] is not None:
+            page = self.ask("GET", f"/v1/runs?limit=1000&cursor={page['next_cursor']}").json
+            listed += page["runs"]
         return listed
 
     def left_over(self) -> list[str]:
         """What uploads have left of which no run came."""
-        spooled = [str(path) for path in self.runs_dir.glob(".server/temporary/*/*") if path.name != "run.lock"]
-        return spooled + [str(path.parent) for path in self.runs_dir.glob(".active/*/upload") if not self._has_run(path.parent)]
+        # By the ids of their runs: an upload on its way from one place to the other may be seen in both.
+        spooled = {path.name.partition("-")[2]: str(path) for path in self.runs_dir.glob(".server/temporary/*/*")}
+        taken = {path.parent.name: str(path.parent) for path in self.runs_dir.glob(".active/*/upload")}
+        left = {**spooled, **{run_id: path for run_id, path in taken.items() if not self._has_run(Path(path))}}
+        return [path for path in left.values() if not path.endswith("/run.lock")]
 
     def _has_run(self, active: Path) -> bool:
         """Of a run that has just ended, the originals go one by one; looked at in the order in which they come and go."""

@@ -142,7 +142,8 @@ def test_files_of_the_machine_are_no_models(recorded: Serving, query: str) -> No
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A service whose operator has given recordings a name of their own."""
     run_file = "providers: [{name: recorded, kind: replay}]\ncandidates: [scripted/echo]\njudges: [scripted/judge-5]\n"
-    with Serving(tmp_path_factory.mktemp("recorded"), run_file=run_file, settings="max_uploads: 2\nmax_streams: 2\n") as serving:
+    settings = "max_uploads: 2\nmax_streams: 2\nidle_seconds: 120\n"
+    with Serving(tmp_path_factory.mktemp("recorded"), run_file=run_file, settings=settings) as serving:
         yield serving
 
 
@@ -210,10 +211,10 @@ def test_model_that_is_not_offered_is_refused(tmp_path: Path) -> None:
 
 
 def test_events_of_many_followers_end_when_the_service_does(tmp_path: Path) -> None:
-    with Serving(
-        tmp_path, settings="grace_seconds: 1\n", run_file="candidates: [scripted/slow-60000]\njudges: [scripted/judge-5]\n"
-    ) as serving:
-        run_id = serving.submit(dataset(1)).json["run_id"]
+    # A run that goes on for long, and whose calls do not: the service has all the time it needs to end, and needs little.
+    slowly = "candidates: [scripted/slow-500]\njudges: [scripted/judge-5]\nrun: {concurrency: 1}\n"
+    with Serving(tmp_path, settings="grace_seconds: 60\n", run_file=slowly) as serving:
+        run_id = serving.submit(dataset(500)).json["run_id"]
         address = f"http://127.0.0.1:{serving.port}/v1/runs/{run_id}/events"
         with ExitStack() as stack:
             followers = [stack.enter_context(urllib.request.urlopen(address, timeout=60)) for _ in range(5)]

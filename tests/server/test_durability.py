@@ -65,7 +65,8 @@ def test_killed_service_goes_on_with_every_accepted_run(tmp_path: Path) -> None:
 
 
 def test_service_that_is_killed_while_it_takes_uploads_keeps_what_it_has_answered(tmp_path: Path) -> None:
-    serving = Serving(tmp_path)
+    # However many are sent before it is killed, none is refused.
+    serving = Serving(tmp_path, settings="requests_per_minute: 100000\nmax_queue: 10000\n")
     accepted: list[str] = []
 
     def submit_until_it_dies(number: int) -> None:
@@ -101,7 +102,7 @@ def test_stopped_service_drains_its_runs_and_goes_on_with_them(tmp_path: Path) -
 
 def test_upload_that_does_not_come_to_its_end_is_told_that_the_service_ends(tmp_path: Path) -> None:
     with Serving(tmp_path, settings="grace_seconds: 0\n") as serving:
-        with socket.create_connection(("127.0.0.1", serving.port), timeout=30) as connection:
+        with socket.create_connection(("127.0.0.1", serving.port), timeout=60) as connection:
             connection.sendall(b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
             connection.sendall(b"Content-Length: 1000\r\n\r\n{")
             serving.wait_for(serving.left_over)

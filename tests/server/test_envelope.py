@@ -38,10 +38,11 @@ def test_request_is_found_again_in_the_log_and_in_the_audit_log(tmp_path: Path) 
         assert serving.submit(dataset(1), headers={"x-request-id": "mine-1"}).status == 202
         assert serving.ask("GET", "/nowhere", headers={"x-request-id": "mine-2"}).status == 404
         assert [entry["request_id"] for entry in serving.ask("GET", "/v1/audit").json["entries"]] == ["mine-1"]
+        # A line is written when its answer has been sent.
+        serving.wait_for(lambda: "GET unknown 404" in (tmp_path / "server.log").read_text(encoding="utf-8"))
         log = (tmp_path / "server.log").read_text(encoding="utf-8")
         [line] = [line for line in log.splitlines() if "request=mine-1" in line]
         assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z INFO POST /v1/runs 202 ", line)
-        assert "GET unknown 404" in log
 
 
 def test_request_id_that_could_break_a_log_is_replaced(service: Serving) -> None:

@@ -7,7 +7,8 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from http.client import HTTPConnection
+from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any
 
@@ -90,20 +91,50 @@ def events_of(server: Serving, run_id: str, seen: str = "") -> list[dict[str, An
     """Every event until the server ends the stream."""
     connection = HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
     connection.request("GET", f"/v1/runs/{run_id}/events", headers={"Last-Event-ID": seen} if seen else {})
-    text = connection.getresponse().read().decode()
+    found = read_events(connection.getresponse().read())
     connection.close()
+    return found
+
+
+def read_events(stream: bytes) -> list[dict[str, Any]]:
+    text = stream.decode()
     blocks = [dict(line.split(": ", 1) for line in block.splitlines()) for block in text.split("\n\n") if block.startswith("id: ")]
     return [{**block, "data": json.loads(block["data"])} for block in blocks]
+
+
+@contextmanager
+def holding(provider: CountingProvider, *, after: int) -> Iterator[None]:
+    """So many answers and no more, so that a run is under way for as long as a test looks at it."""
+    provider.hold(after=after)
+    try:
+        yield
+    finally:
+        provider.let_go()
+
+
+def next_event(stream: HTTPResponse) -> bytes:
+    """The lines up to the end of the next event."""
+    return b"".join(iter(stream.readline, b"\n"))
 
 
 def calls_about(provider: CountingProvider, name: str) -> Counter[tuple[str, str]]:
     return Counter({key: count for key, count in provider.calls.items() if key[1].startswith(f"{name}-")})
 
 
-def test_a_run_that_one_server_drives_is_followed_to_its_end_at_another(servers: tuple[Serving, Serving]) -> None:
+def test_a_run_that_one_server_drives_is_followed_to_its_end_at_another(
+    servers: tuple[Serving, Serving], provider: CountingProvider
+) -> None:
     first, second = servers
-    run_id = submitted(first, "followed", 60)
-    events = events_of(second, run_id)
+    with holding(provider, after=20):
+        run_id = submitted(first, "followed", 60)
+        connection = HTTPConnection("127.0.0.1", second.port, timeout=PATIENCE)
+        connection.request("GET", f"/v1/runs/{run_id}/events")
+        stream = connection.getresponse()
+        told = [next_event(stream)]
+        provider.let(20)
+        told.append(next_event(stream))
+    events = read_events(b"\n".join([*told, stream.read()]))
+    connection.close()
     assert [event["event"] for event in events[-2:]] == ["progress", "end"]
     assert len({event["id"] for event in events}) == len(events) > 2
     assert events[-1]["data"]["counts"] == first.ended(run_id)["counts"]
@@ -119,22 +150,24 @@ def test_a_client_goes_on_at_another_server_where_it_was(servers: tuple[Serving,
     assert [event["id"] for event in events_of(second, run_id)] == [last["id"]]
 
 
-def test_every_server_lists_and_shows_the_runs_of_the_others(servers: tuple[Serving, Serving]) -> None:
+def test_every_server_lists_and_shows_the_runs_of_the_others(servers: tuple[Serving, Serving], provider: CountingProvider) -> None:
     first, second = servers
-    run_id = submitted(first, "listed", 120)
-    begun(second, run_id, 5)
-    listed = {run["run_id"]: run for run in second.runs()}[run_id]
-    records = second.ask("GET", f"/v1/runs/{run_id}/records?limit=3").json["items"]
-    page = second.ask("GET", f"/runs/{run_id}")
+    with holding(provider, after=20):
+        run_id = submitted(first, "listed", 120)
+        begun(second, run_id, 5)
+        listed = {run["run_id"]: run for run in second.runs()}[run_id]
+        records = second.ask("GET", f"/v1/runs/{run_id}/records?limit=3").json["items"]
+        page = second.ask("GET", f"/runs/{run_id}")
+        second.ask("POST", f"/v1/runs/{run_id}/cancel")
     assert (listed["dataset"], listed["total_records"], len(records), page.status) == ("listed", 120, 3, 200)
-    second.ask("POST", f"/v1/runs/{run_id}/cancel")
 
 
 def test_a_cancel_reaches_the_driver_through_any_server(servers: tuple[Serving, Serving], provider: CountingProvider) -> None:
     first, second = servers
-    run_id = submitted(first, "cancelled", 400)
-    begun(first, run_id)
-    assert second.ask("POST", f"/v1/runs/{run_id}/cancel").status == 200
+    with holding(provider, after=20):
+        run_id = submitted(first, "cancelled", 400)
+        begun(first, run_id)
+        assert second.ask("POST", f"/v1/runs/{run_id}/cancel").status == 200
     assert second.ended(run_id)["state"] == "cancelled"
     assert calls_about(provider, "cancelled").total() < 800
     assert (first.runs_dir / run_id / "run_manifest.json").is_file()

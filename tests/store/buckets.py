@@ -25,7 +25,7 @@ class Bucket:
 
     def ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
         """One request as anybody may send it: the server checks no signature."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request(
                 method, path, body, {"Authorization": "AWS4-HMAC-SHA256 Credential=a/20260101/us-east-1/s3/aws4_request"}

@@ -62,7 +62,7 @@ class Database:
         """kill -9 of the server; the next start recovers."""
         pid = int((self.folder / "cluster" / "postmaster.pid").read_text(encoding="utf-8").splitlines()[0])
         os.kill(pid, signal.SIGKILL)
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while Path(f"/proc/{pid}").exists() and time.monotonic() < end:
             time.sleep(0.02)
 

@@ -35,7 +35,7 @@ class _Door(BaseHTTPRequestHandler):
         if self.gateway.refusal:
             self._answer(self.gateway.refusal, {}, b"")
             return
-        connection = HTTPConnection("127.0.0.1", self.behind.port, timeout=30)
+        connection = HTTPConnection("127.0.0.1", self.behind.port, timeout=60)
         connection.request(self.command, self.path, body, dict(self.headers))
         answer = connection.getresponse()
         content = answer.read()

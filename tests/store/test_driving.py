@@ -50,7 +50,7 @@ def expire(database: Database, run_id: str) -> None:
 
 def take_in_time(taker: PostgresLease) -> None:
     """A database that was just started lets nobody succeed another for the time of a lease."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while not taker.take():
         assert time.monotonic() < end
         time.sleep(0.1)

@@ -17,12 +17,11 @@ pytestmark = pytest.mark.xdist_group("temporal")
 def strike_thrice(trial: Trial) -> int:
     """Two of three workers are gone for longer than anybody waits for them."""
     lost = kill_worker(trial)
-    # There is work left when the others are there, however long that takes.
+    # There is work left when the others are there and one of them is frozen, however long that takes.
     trial.fleet.provider.hold()
     trial.fleet.complete()
     trial.fleet.database.restart_at_once()
-    trial.fleet.provider.let_go()
-    return lost + freeze_worker(trial, seconds=1.2 * HEARTBEAT_TIMEOUT)
+    return lost + freeze_worker(trial, seconds=1.2 * HEARTBEAT_TIMEOUT, then=trial.fleet.provider.let_go)
 
 
 def test_a_run_that_is_struck_ends_like_one_in_peace(tmp_path: Path, temporal: TemporalProcess, database: Database) -> None:
