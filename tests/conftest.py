@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 
 HEAVY = "ASSAY_HEAVY"
 SOURCE = Path(__file__).parent.parent / "src"
+CHANGING = (
+    *("GITHUB_ACTIONS", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES"),
+    *("ASSAY_RUNS_DIR", "ASSAY_LEDGER", "ASSAY_STORE", "ASSAY_ENGINE", "ASSAY_KEY", "ASSAY_TRACEBACK"),
+    *("ASSAY_LOG", "ASSAY_OTEL", "ASSAY_HOST", "ASSAY_PORT", "ASSAY_SERVER_CONFIG"),
+    *("ASSAY_TEMPORAL", "ASSAY_TEMPORAL_TLS", "ASSAY_TEMPORAL_VERSIONED"),
+)
+"""Variables of a runner, a terminal or a developer that change what commands do or print."""
 
 # Pytest rewrites the assertions of some 800 modules of ours in each of its processes, and keeps them only where it may: the next
 # time each process begins seconds earlier. Whoever sets PYTHONDONTWRITEBYTECODE wants that for the programs that tests start.
@@ -34,6 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for vendor in filter(None, (row.vendor for row in PROVIDERS.values())):
         os.environ.pop(vendor.key_variable, None)
         os.environ.pop(vendor.url_variable, None)
+    for name in CHANGING:
+        os.environ.pop(name, None)
     config.addinivalue_line("markers", f"heavy: needs minutes or gigabytes; runs where {HEAVY} is set, as in make fuzz")
     if not hasattr(config, "workerinput"):
         # Tests start hundreds of processes, and each would compile the package where PYTHONDONTWRITEBYTECODE is set.
