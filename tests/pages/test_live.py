@@ -1,6 +1,8 @@
 """Runs that go on while somebody looks."""
 
+import html
 import json
+import re
 import subprocess
 import sys
 import urllib.request
@@ -96,6 +98,19 @@ def test_a_new_run_is_announced_once(serving: Serving, provider: CountingProvide
             provider.let(20)
             serving.wait_for(lambda: told.append(stream.readline()) or f'id="run-{run_id}"'.encode() in told[-1])
     assert b"".join(told).count(b"1 new") == 1
+
+
+def test_what_happens_between_a_page_and_its_stream_is_told(serving: Serving, provider: CountingProvider) -> None:
+    run_id = begun(serving, provider, records=3)
+    page = serving.ask("GET", "/runs", headers={"Accept": "text/html"}).body.decode()
+    (address,) = re.findall(r'data-live="([^"]+)"', page)
+    provider.let_go()
+    serving.ended(run_id)
+    serving.ended(serving.submit(dataset(1)).json["run_id"])
+    told: list[bytes] = []
+    with urllib.request.urlopen(f"http://127.0.0.1:{serving.port}{html.unescape(address)}", timeout=60) as stream:
+        serving.wait_for(lambda: told.append(stream.readline()) or b"1 new" in told[-1])
+    assert re.search(rf'id="run-{run_id}"(?s:.*)completed', b"".join(told).decode())
 
 
 def show(page: Page, *, is_hidden: bool) -> None:

@@ -50,6 +50,15 @@ class RunsChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return bool(self.q or self.state or self.dataset or self.model)
 
 
+class LiveChoice(RunsChoice, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The same for whoever follows the list, and what stood in it: a run may begin or end before anybody follows."""
+
+    since: str = ""
+    """When the newest run was created of which the list knew; without it that list is the one of now."""
+    unfinished: str = ""
+    """The ids of its rows that were to change, with commas between them."""
+
+
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     """A run in the list."""
 
@@ -130,13 +139,18 @@ def runs_view(listings: Sequence[RunListing], choice: RunsChoice, *, place: Plac
         models=_options(sorted({listing.candidate for listing in listings} - {""}), choice.model),
         summary=_summary(len(listings), len(found), start=start, shown=len(shown)),
         is_empty=not listings,
-        live_address="/live" + _address(place, choice) if place.is_server and not choice.after else "",
+        live_address=_live_address(listings, shown, choice, place=place) if place.is_server and not choice.after else "",
         next_address=_address(place, choice, after=shown[-1].run_id) if more else "",
         first_address=_address(place, choice, after="") if start else "",
         clear_address=place.runs(),
         runs_dir=runs_dir,
         server_address=server_address,
     )
+
+
+def _live_address(listings: Sequence[RunListing], shown: Sequence[RunListing], choice: RunsChoice, *, place: Place) -> str:
+    unfinished = ",".join(listing.run_id for listing in shown if is_live(listing))
+    return "/live" + _address(place, choice, since=listings[0].created_at if listings else "", unfinished=unfinished)
 
 
 def is_wanted(listing: RunListing, choice: RunsChoice) -> bool:
@@ -235,7 +249,7 @@ def _summary(every: int, found: int, *, start: int, shown: int) -> str:
 
 def _address(place: Place, choice: RunsChoice, **changes: str) -> str:
     """The list with other choices; what is as by default is left out."""
-    default = msgspec.structs.asdict(RunsChoice())
+    default = msgspec.structs.asdict(LiveChoice())
     wanted = {**msgspec.structs.asdict(choice), **changes}
     query = {name: value for name, value in wanted.items() if value != default[name] and value}
     return place.runs() + (f"?{urlencode(query)}" if query else "")

@@ -1,7 +1,7 @@
 """Pages for people: the runs and one run, each with what changes on it while somebody looks."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import PurePath
 
 import msgspec
@@ -14,7 +14,7 @@ from assay.core.run_result import RunListing
 from assay.surfaces.pages.places import MEDIA_TYPES, STATIC_NAMES, static
 from assay.surfaces.pages.rendering import Reader, page
 from assay.surfaces.pages.run import run_page
-from assay.surfaces.pages.runs import RunsChoice, is_wanted, run_row, runs_view
+from assay.surfaces.pages.runs import LiveChoice, RunsChoice, is_wanted, run_row, runs_view
 from assay.surfaces.pages.standing import Actions, Standing, pace_text, standing
 from assay.surfaces.reporters.run_view import sketch_of
 from assay.surfaces.server.errors import Refusal
@@ -58,9 +58,14 @@ def runs_page(request: AnyRequest) -> Answer:
 @get("/live/runs")
 async def live_runs(request: AnyRequest) -> Stream:
     """The rows of unfinished runs whenever they change."""
-    choice, server = read_choice(request, RunsChoice), server_of(request)
+    choice, server = read_choice(request, LiveChoice), server_of(request)
     # Before the answer begins: whatever starts once a page has it is news.
-    known = await asyncio.to_thread(_listed, server)
+    listings, unfinished = await asyncio.to_thread(_listed, server), choice.unfinished.split(",")
+    known = {
+        run_id: None if run_id in unfinished else listing
+        for run_id, listing in listings.items()
+        if not choice.since or listing.created_at <= choice.since
+    }
     return _stream(_row_events(server, choice, known=known, reader=reader_of(request)))
 
 
@@ -68,7 +73,10 @@ def _stream(events: AsyncIterator[bytes]) -> Stream:
     return Stream(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
-async def _row_events(server: Server, choice: RunsChoice, *, known: dict[str, RunListing], reader: Reader) -> AsyncIterator[bytes]:
+async def _row_events(
+    server: Server, choice: RunsChoice, *, known: Mapping[str, RunListing | None], reader: Reader
+) -> AsyncIterator[bytes]:
+    """`known` are the runs of the page, each as it stands there, or None where that is not known any more."""
     quiet, told = KEEP_ALIVE_SECONDS, 0
     while not server.queue.is_stopping:
         quiet += POLL_SECONDS
