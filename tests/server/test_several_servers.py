@@ -34,7 +34,13 @@ def provider() -> Iterator[CountingProvider]:
         yield opened
 
 
-def server_over(database: Database, folder: Path, provider: CountingProvider) -> Serving:
+@pytest.fixture(scope="module")
+def ledger(database: Database) -> str:
+    """Of these servers alone: they would go on with what other tests have left."""
+    return database.another()
+
+
+def server_over(ledger: str, folder: Path, provider: CountingProvider) -> Serving:
     folder.mkdir()
     run_file = {
         "candidates": [{"model": "stub/candidate"}],
@@ -43,7 +49,7 @@ def server_over(database: Database, folder: Path, provider: CountingProvider) ->
         "run": {"concurrency": CONCURRENCY},
     }
     settings = "requests_per_minute: 100000\nmax_runs: 8\n"
-    return Serving(folder, settings=settings, run_file=json.dumps(run_file), options=("--ledger", database.address))
+    return Serving(folder, settings=settings, run_file=json.dumps(run_file), options=("--ledger", ledger))
 
 
 @pytest.fixture(scope="module")
@@ -56,14 +62,23 @@ def environ() -> Iterator[Mapping[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def servers(
-    database: Database, provider: CountingProvider, environ: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory
+def both(
+    ledger: str, provider: CountingProvider, environ: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Serving, Serving]]:
     """Two of them, each with a folder of its own."""
     assert "AWS_ENDPOINT_URL" in environ
     folder = tmp_path_factory.mktemp("servers")
-    with server_over(database, folder / "a", provider) as first, server_over(database, folder / "b", provider) as second:
+    with server_over(ledger, folder / "a", provider) as first, server_over(ledger, folder / "b", provider) as second:
         yield first, second
+
+
+@pytest.fixture
+def servers(both: tuple[Serving, Serving]) -> tuple[Serving, Serving]:
+    """The two, whatever the test before has done to them."""
+    for server in both:
+        if not server.is_alive():
+            server.start()
+    return both
 
 
 def document(name: str, records: int) -> dict[str, Any]:
@@ -159,6 +174,7 @@ def test_every_server_lists_and_shows_the_runs_of_the_others(servers: tuple[Serv
         records = second.ask("GET", f"/v1/runs/{run_id}/records?limit=3").json["items"]
         page = second.ask("GET", f"/runs/{run_id}")
         second.ask("POST", f"/v1/runs/{run_id}/cancel")
+    second.ended(run_id)
     assert (listed["dataset"], listed["total_records"], len(records), page.status) == ("listed", 120, 3, 200)
 
 
@@ -186,11 +202,11 @@ def test_of_a_run_that_ended_elsewhere_a_server_says_how_and_where_its_artifacts
 
 
 def test_a_run_of_the_command_that_is_in_a_store_is_shown_whole(
-    servers: tuple[Serving, Serving], database: Database, tmp_path: Path
+    servers: tuple[Serving, Serving], ledger: str, tmp_path: Path
 ) -> None:
     dataset = tmp_path / "dataset.json"
     dataset.write_text(json.dumps(document("stored", 4)), encoding="utf-8")
-    placed = {"ledger": database.address, "store": "s3://runs/servers"}
+    placed = {"ledger": ledger, "store": "s3://runs/servers"}
     (result,) = api.run(dataset, model="scripted/echo", judge="scripted/judge-5", runs_dir=str(tmp_path / "runs"), **placed)
     shown = servers[1].ask("GET", f"/v1/runs/{result.run_id}").json
     records = servers[1].ask("GET", f"/v1/runs/{result.run_id}/records").json
@@ -208,10 +224,10 @@ def test_the_same_key_at_two_servers_at_once_makes_one_run(servers: tuple[Servin
 
 
 def test_servers_may_share_a_folder(
-    servers: tuple[Serving, Serving], database: Database, provider: CountingProvider, tmp_path: Path
+    servers: tuple[Serving, Serving], ledger: str, provider: CountingProvider, tmp_path: Path
 ) -> None:
     first, _ = servers
-    third = server_over(database, tmp_path / "third", provider)
+    third = server_over(ledger, tmp_path / "third", provider)
     third.runs_dir = first.runs_dir
     with third:
         run_id = submitted(first, "shared", 10)
@@ -234,9 +250,9 @@ def uploads_in(server: Serving) -> set[Path]:
 
 
 def test_an_upload_whose_server_was_killed_is_removed_by_another_one_of_the_folder_and_no_other_upload(
-    database: Database, provider: CountingProvider, tmp_path: Path
+    ledger: str, provider: CountingProvider, tmp_path: Path
 ) -> None:
-    first, second = (server_over(database, tmp_path / name, provider) for name in "ab")
+    first, second = (server_over(ledger, tmp_path / name, provider) for name in "ab")
     second.runs_dir = first.runs_dir
     with first, second:
         writing = begin_upload(second)
@@ -259,7 +275,6 @@ def test_a_server_that_is_stopped_hands_its_runs_over(servers: tuple[Serving, Se
     assert first.end() == 0
     assert second.ended(run_id)["state"] == "completed"
     assert set(calls_about(provider, "handed").values()) == {1}
-    first.start()
 
 
 def check_orphan(server: Serving, run_id: str, name: str) -> None:

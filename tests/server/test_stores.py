@@ -32,14 +32,20 @@ def bucket() -> Iterator[Bucket]:
         yield bucket
 
 
-def server_over(database: Database, folder: Path, provider: CountingProvider, store: str = "s3://runs/served") -> Serving:
+@pytest.fixture
+def ledger(database: Database) -> str:
+    """Of the servers of one test: what others have left, they would go on with, and publish in their store."""
+    return database.another()
+
+
+def server_over(ledger: str, folder: Path, provider: CountingProvider, store: str = "s3://runs/served") -> Serving:
     folder.mkdir()
     run_file = {
         "candidates": [{"model": "stub/candidate"}],
         "judges": [{"model": "stub/judge"}],
         "providers": [{"name": "stub", "base_url": provider.base_url, "timeout": 120}],
     }
-    options = ("--ledger", database.address, "--store", store)
+    options = ("--ledger", ledger, "--store", store)
     return Serving(folder, settings="requests_per_minute: 100000\n", run_file=json.dumps(run_file), options=options)
 
 
@@ -50,15 +56,15 @@ def event_of_stop(server: Serving, run_id: str) -> Any:
 
 
 def test_a_bucket_that_is_gone_is_the_problem_of_the_run_at_every_server_until_somebody_resumes_it(
-    bucket: Bucket, database: Database, tmp_path: Path
+    bucket: Bucket, ledger: str, tmp_path: Path
 ) -> None:
     bucket.ask("PUT", "/fleeting")
     with (
         CountingProvider(steady) as provider,
-        server_over(database, tmp_path / "a", provider, "s3://fleeting/served") as first,
-        server_over(database, tmp_path / "b", provider, "s3://fleeting/served") as second,
+        server_over(ledger, tmp_path / "a", provider, "s3://fleeting/served") as first,
+        server_over(ledger, tmp_path / "b", provider, "s3://fleeting/served") as second,
     ):
-        bucket.ask("DELETE", "/fleeting")
+        assert bucket.ask("DELETE", "/fleeting")[0] == 204
         run_id = str(first.submit(DOCUMENT).json["run_id"])
         assert "NoSuchBucket" in event_of_stop(second, run_id)["problem"]
         first.wait_for(lambda: "NoSuchBucket" in (first.ask("GET", f"/v1/runs/{run_id}").json["problem"] or ""))
@@ -87,13 +93,13 @@ def test_a_server_serves_and_says_so_while_its_store_is_away(
         assert "the store is away at this moment" in (server.folder / "server.log").read_text(encoding="utf-8")
 
 
-def test_a_server_fetches_the_run_that_another_has_made(bucket: Bucket, database: Database, tmp_path: Path) -> None:
+def test_a_server_fetches_the_run_that_another_has_made(bucket: Bucket, ledger: str, tmp_path: Path) -> None:
     records = [{"record_id": f"r-{number}", "input": {"prompt": f"Tell of [case {number}]."}} for number in range(5)]
     document = {"dataset_id": "stored", "dataset_version": "1", "schema_version": "1.0", "records": records}
     with (
         CountingProvider(steady) as provider,
-        server_over(database, tmp_path / "a", provider) as first,
-        server_over(database, tmp_path / "b", provider) as second,
+        server_over(ledger, tmp_path / "a", provider) as first,
+        server_over(ledger, tmp_path / "b", provider) as second,
     ):
         run_id = str(first.submit(document).json["run_id"])
         ended = first.ended(run_id)
@@ -106,16 +112,16 @@ def test_a_server_fetches_the_run_that_another_has_made(bucket: Bucket, database
 
 
 def test_a_run_that_ends_elsewhere_while_a_server_looks_at_it_is_fetched_and_looked_at_again(
-    bucket: Bucket, database: Database, tmp_path: Path
+    bucket: Bucket, ledger: str, tmp_path: Path
 ) -> None:
     (tmp_path / "dataset.json").write_text(json.dumps(DOCUMENT), encoding="utf-8")
-    placement = api.Placement(ledger=database.address, store="s3://runs/looked")
+    placement = api.Placement(ledger=ledger, store="s3://runs/looked")
     models = {"model": "scripted/echo", "judge": "scripted/judge-5"}
     placed = {"runs_dir": str(tmp_path / "a"), "ledger": placement.ledger, "store": placement.store}
     (begun,) = api.run(tmp_path / "dataset.json", is_stopping=lambda: True, **models, **placed)
     parts = dict.fromkeys(Server.__struct_fields__) | {
         "runs_dir": tmp_path / "b",
-        "shared": api.SharedRuns(database.address, tmp_path / "b"),
+        "shared": api.SharedRuns(ledger, tmp_path / "b"),
     }
     server = Server(**parts)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
 
+import psycopg
 import pytest
 
 from assay.store.postgres import PostgresLedger, PostgresLedgers
@@ -44,6 +45,13 @@ class Database:
     @property
     def address(self) -> str:
         return f"postgresql://assay@127.0.0.1:{self.port}/postgres"
+
+    def another(self) -> str:
+        """The address of a new database of the same server, in which no test has left anything."""
+        name = f"assay_{uuid4().hex}"
+        with psycopg.connect(self.address, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return self.address.replace("/postgres", f"/{name}")
 
     def start(self) -> None:
         # What was written survives the server without fsync, and only the machine could lose it.
