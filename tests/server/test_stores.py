@@ -4,11 +4,13 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from assay import api
+from assay.surfaces.server.routes.runs import run_view
 from assay.surfaces.server.server import Server
 from tests.crash.job import steady
 from tests.crash.provider import CountingProvider
@@ -134,6 +136,30 @@ def test_a_run_that_ends_elsewhere_while_a_server_looks_at_it_is_fetched_and_loo
     assert (begun.is_finished, server.look(begun.run_id, at)) == (False, 1)
     server.shared.close()
     assert bucket.ask("HEAD", f"/runs/looked/{begun.run_id}/run_manifest.json")[0] == 200
+
+
+def test_a_run_that_ends_between_two_looks_is_not_shown_as_ended_by_half(ledger: str, tmp_path: Path) -> None:
+    (tmp_path / "dataset.json").write_text(json.dumps(DOCUMENT), encoding="utf-8")
+    placed = {"runs_dir": str(tmp_path / "a"), "ledger": ledger, "is_stopping": lambda: True}
+    (begun,) = api.run(tmp_path / "dataset.json", model="scripted/echo", judge="scripted/judge-5", **placed)
+
+    class Ending(api.Run):
+        @property
+        def moments(self) -> dict[str, Any]:
+            if not self.result.is_finished:
+                api.resume(begun.run_id, runs_dir=tmp_path / "a", placement=api.Placement(ledger=ledger))
+            return super().moments
+
+    class Looking(Server, frozen=True, kw_only=True):
+        def run(self, run_id: str) -> api.Run:
+            return Ending(Server.run(self, run_id).folders)
+
+    idle = SimpleNamespace(has=lambda _: False, snapshot=lambda _: None, problem=lambda _: "")
+    parts = {"runs_dir": tmp_path / "b", "shared": api.SharedRuns(ledger, tmp_path / "b"), "queue": idle}
+    server = Looking(**dict.fromkeys(Server.__struct_fields__) | parts)
+    view = run_view(server, begun.run_id, request_id="r")
+    assert (view.state, view.completed_at is not None, view.done_records) == ("completed", True, 1)
+    server.shared.close()
 
 
 def test_a_bucket_alone_is_a_store(bucket: Bucket, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from litestar.params import FromPath
 from assay import api
 from assay.core.errors import RunSealed
 from assay.core.run_result import RunListing, RunResult
+from assay.core.run_state import TERMINAL
 from assay.surfaces.server.answers import RunsPage, RunView
 from assay.surfaces.server.errors import Refusal, request_id_of
 from assay.surfaces.server.queries import AnyRequest, NoQuery, RunsQuery, read_query
@@ -94,7 +95,11 @@ def resume_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
 
 def run_view(server: Server, run_id: str, *, request_id: str) -> RunView:
     """A run as it stands at this moment."""
-    return server.look(run_id, lambda run: _view(server, run, request_id=request_id))
+    view = server.look(run_id, lambda run: _view(server, run, request_id=request_id))
+    if (view.completed_at is not None) != (view.state in TERMINAL):
+        # It ended between two looks of one view, which would say so by half; what has ended stays as it is.
+        view = server.look(run_id, lambda run: _view(server, run, request_id=request_id))
+    return view
 
 
 def _view(server: Server, run: api.Run, *, request_id: str) -> RunView:
