@@ -31,6 +31,8 @@ LEFT_OUT = (
     # The list below the address, which each tab draws anew in a process of its own: two thirds of what it costs to open one.
     "WebUIOmniboxPopup",
     "WebUIOmniboxAimPopup",
+    # A process for a page to come, which is started with each tab and ends with it.
+    "SpareRendererForSitePerProcess",
     # What Playwright leaves out itself; the browser heeds the last list alone.
     "AvoidUnnecessaryBeforeUnloadCheckSync",
     "DestroyProfileOnBrowserClose",
