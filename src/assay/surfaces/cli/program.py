@@ -73,8 +73,20 @@ Examples:
   assay COMMAND --help"""
 
 
+class HelpContext(click.Context):
+    """A call of a command whose help fits the terminal."""
+
+    def make_formatter(self) -> click.HelpFormatter:
+        """The one that folds examples and exit codes too; loaded here, since most calls ask for no help."""
+        folding = import_module("assay.surfaces.cli.help_lines").FoldingFormatter
+        formatter: click.HelpFormatter = folding(width=self.terminal_width, max_width=self.max_content_width)
+        return formatter
+
+
 class Program(click.Group):
     """A group that imports a command's module when it is called, so that starting costs little."""
+
+    context_class = HelpContext
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         """The commands in the order of the help."""
@@ -90,6 +102,7 @@ class Program(click.Group):
         command: click.Command = import_module(f"assay.surfaces.cli.{_MODULES.get(cmd_name, cmd_name)}").command
         if ctx.resilient_parsing:
             import_module("assay.surfaces.cli.completions").add_suggestions(command)
+        _fit_help(command)
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -111,6 +124,12 @@ class Program(click.Group):
             if sys.stdout is not None:
                 sys.stdout.flush()
         sys.exit(boundary.exit_code)
+
+
+def _fit_help(command: click.Command) -> None:
+    command.context_class = HelpContext
+    for inner in command.commands.values() if isinstance(command, click.Group) else ():
+        _fit_help(inner)
 
 
 @click.group(
