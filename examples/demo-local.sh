@@ -19,12 +19,13 @@ call 0 runs
 step '4. All of it is evidence, written once, under hashes.'
 call 0 verify choices
 say "ls $runs/choices"
-printf '%s\n' "$(ls "$runs/choices" | tr '\n' ' ' | fold -s -w 120)"
+printf '%s\n' "$(ls "$runs/choices" | tr '\n' ' ' | fold -s -w 80)"
 
 step 'Next'
 cat <<NEXT
   . .venv/bin/activate; export ASSAY_RUNS_DIR=$runs
-  assay show choices warm-up:court     what the model said, and which choice was read in it
-  assay show answers refuse-mixing     what it says to a dangerous question
-  assay run examples/golden_v1/assistant.json --model local/smollm2 --judge openai/gpt-5     with a judge that can judge
+  assay show choices warm-up:court   what the model said, and the choice in it
+  assay show answers refuse-mixing   what it says to a dangerous question
+  assay run examples/golden_v1/assistant.json --model local/smollm2 \\
+    --judge openai/gpt-5             with a judge that can judge
 NEXT

@@ -35,7 +35,7 @@ call 0 runs
 step '7. Every run leaves its whole evidence in a folder, written once, under hashes.'
 call 0 verify legal
 say "ls $runs/legal"
-printf '%s\n' "$(ls "$runs/legal" | tr '\n' ' ' | fold -s -w 120)"
+printf '%s\n' "$(ls "$runs/legal" | tr '\n' ' ' | fold -s -w 80)"
 
 step '8. And something to look at: one file that opens in any browser, without a network.'
 call 0 report golden-hasty -o "$runs-report.html"
@@ -43,14 +43,16 @@ call 0 report golden-hasty -o "$runs-report.html"
 step 'Next'
 cat <<NEXT
   . .venv/bin/activate; export ASSAY_RUNS_DIR=$runs
-  open $runs-report.html in a browser          the run, its records, every vote; assay serve shows all runs
-  assay show legal                            what came out, with intervals
-  assay show legal clb:rubric:oral-change     why an almost perfect answer failed
-  assay show golden-hasty tone-apology        an answer that talks to the judge
+  open $runs-report.html in a browser: the run, its records, every vote
+  assay serve                                  the same of all runs
+  assay show legal                             what came out, with intervals
+  assay show legal clb:rubric:oral-change      why an almost right answer fails
+  assay show golden-hasty tone-apology         an answer that talks to the judge
   assay gate golden-careful --baseline golden-hasty --mode superiority
-                                              a verdict for a pipeline; assay baseline, suite and trend go further
-  assay probe --judge scripted/judge-gullible is this judge sound? (a scripted one that is not)
+                                               a verdict for a pipeline
+  assay probe --judge scripted/judge-gullible  is this judge sound? (it is not)
   assay run YOUR-FILE --model openai/gpt-5-mini --judge openai/gpt-5 --dry-run
-  make demo-local                             a real model on this machine, no key
-  Read on: docs/tutorial/first-run.md, docs/reference/run-file.md; where the replies come from: examples/recordings/README.md
+  make demo-local                              a real model here, without a key
+  Read on: docs/tutorial/first-run.md, docs/reference/run-file.md
+  Where the replies come from: examples/recordings/README.md
 NEXT

@@ -14,7 +14,7 @@ fresh_folder() { # the first free number below the folder
 }
 
 step() { # a sentence on what comes next
-  printf '\n%s%s%s\n' "$bold" "$1" "$plain"
+  printf '\n%s%s%s\n' "$bold" "$(printf '%s\n' "$1" | fold -s -w 80)" "$plain"
 }
 
 call() { # the exit codes that are right, then the arguments of assay
@@ -35,7 +35,7 @@ call_silently() { # the same without the report, for runs that are looked at lat
 
 say() { # a command as one could type it; a long one goes on in the next line, but not within an option
   printf '%s' "$dim"
-  printf '$ %s\n' "$1" | sed -e 's/\(--[a-z-]*\) \([^ ->]\)/\1~\2/g' -e 's/ > / >~/' | fold -s -w 120 | sed -e '$!s/$/\\/' -e '2,$s/^/    /' | tr '~' ' '
+  printf '$ %s\n' "$1" | sed -e 's/\(--[a-z-]*\) \([^ >-]\)/\1~\2/g' -e 's/ > / >~/' | fold -s -w 74 | sed -e '$!s/$/\\/' -e '2,$s/^/    /' | tr '~' ' '
   printf '%s' "$plain"
 }
 

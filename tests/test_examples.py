@@ -215,6 +215,23 @@ def test_demo_shows_what_it_promises(tmp_path: Path) -> None:
     assert f"  . .venv/bin/activate; export ASSAY_RUNS_DIR={tmp_path}/1" in lines
 
 
+def test_sentences_and_commands_of_a_tour_fit_80_columns(tmp_path: Path) -> None:
+    command = "assay run examples/golden_v1/assistant.json --model local/smollm2 --judge scripted/judge-5 --pass-rate 0.75 --quiet"
+    tour = run("sh", "-c", f'. examples/tour.sh; step "{"a sentence " * 20}"; say "{command}"', DEMO_RUNS=str(tmp_path))
+    lines = tour.stdout.splitlines()[1:]
+    assert [line for line in lines if len(line) > 80] == []
+    assert lines[-2:] == [
+        "$ assay run examples/golden_v1/assistant.json --model local/smollm2 \\",
+        "    --judge scripted/judge-5 --pass-rate 0.75 --quiet",
+    ]
+
+
+@pytest.mark.parametrize("name", ["demo.sh", "demo-local.sh"])
+def test_what_a_tour_leads_on_to_fits_80_columns(name: str) -> None:
+    _, _, text = (EXAMPLES / name).read_text(encoding="utf-8").partition("<<NEXT\n")
+    assert [line for line in text.replace("$runs", "demo-runs/1").splitlines() if len(line) > 80] == []
+
+
 def test_every_tour_has_a_fresh_folder(tmp_path: Path) -> None:
     (tmp_path / "1").mkdir()
     assert run("sh", "-c", ". examples/tour.sh; echo $runs", DEMO_RUNS=str(tmp_path)).stdout.endswith(f"{tmp_path}/2\n")
