@@ -133,8 +133,9 @@ def test_record_is_the_same_with_an_index_and_without(judged: Path, tmp_path: Pa
     api.index_run(copy)
     assert [api.open_run(str(copy)).record(name) for name in names] == plain
     assert len(plain[0]["attempts"]) == 5
-    with pytest.raises(RunNotFound, match="no finished record 'r-9'"):
+    with pytest.raises(RunNotFound, match="no finished record 'r-9'") as problem:
         api.open_run(str(copy)).record("r-9")
+    assert problem.value.hint == f"list its records with: assay show {copy.name} --verbose"
 
 
 def test_index_of_a_record_is_not_taken_for_the_id_of_another(tmp_path: Path) -> None:

@@ -101,6 +101,15 @@ def test_nothing_is_written_where_nothing_can_be_said(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
+def test_what_it_says_fits_the_terminal() -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "assay", "init", "first", "--yes"]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "COLUMNS": "80"}) as run:
+        shown = read_until(ours, "show latest")
+    assert run.returncode == 0
+    assert [line for line in shown.replace("\r", "").splitlines() if len(line) > 80] == []
+
+
 def test_in_a_terminal_it_asks_for_the_contract_and_the_model_and_asks_again() -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "assay", "init", "first"]

@@ -299,7 +299,8 @@ class Run:
     def _without(self, record_id: str, sample: int | None) -> RunNotFound:
         which = "" if sample is None else f" with a sample {sample}"
         return RunNotFound(
-            f"run '{self.folders.run_id}' has no finished record '{record_id}'{which}", hint="predictions.jsonl lists the records"
+            f"run '{self.folders.run_id}' has no finished record '{record_id}'{which}",
+            hint=f"list its records with: assay show {self.folders.run_id} --verbose",
         )
 
     def _row(self, index: RecordIndex, record_id: str, sample: int | None) -> IndexedRecord:

@@ -115,6 +115,11 @@ def _explain(error: BaseException) -> int:
 
 
 def _explain_usage(error: click.ClickException) -> None:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError) and isinstance(error.ctx.command, click.Group):
+        # Its message is the whole help, which is no line.
+        commands = ", ".join(error.ctx.command.list_commands(error.ctx))
+        complain(f"missing command of '{error.ctx.command_path}'", hint=f"commands: {commands}; --help says what they do")
+        return
     # What click takes for near is said in the hint, as everywhere.
     message = error.message if hasattr(error, "possibilities") else error.format_message()
     # Click lists choices below each other; here a message is a line.

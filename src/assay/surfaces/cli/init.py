@@ -15,9 +15,10 @@ from assay import api
 from assay.core.contract import CONTRACTS, ContractId
 from assay.core.errors import UsageProblem
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.run_options import write_text
+from assay.surfaces.cli.run_options import text_settings, write_text
 from assay.surfaces.cli.streams import standard_output
 from assay.surfaces.printable import printable
+from assay.surfaces.reporters.paint import hanging
 
 HELP = """Write a commented run file and a tiny dataset into DIR (default: here), ready to run without a key or a network.
 
@@ -197,8 +198,10 @@ def _told(wanted: Wanted) -> list[str]:
     is_scripted = not wanted.model or wanted.model.startswith(SCRIPTED)
     first = ("validate", dataset) if is_scripted else ("check", settings)
     commands = [shlex.join(("assay", *words)) for words in (first, ("run", settings), ("show", "latest"))]
+    indent = len("wrote  ") + width + 2
+    about = f"a tiny dataset ({wanted.contract}): {wanted.about}"
     return [
-        printable(f"wrote  {dataset:<{width}}  a tiny dataset ({wanted.contract}): {wanted.about}"),
+        printable(f"wrote  {dataset:<{width}}  ") + hanging(about, first=indent, width=text_settings().width, indent=indent),
         printable(f"wrote  {settings:<{width}}  the settings of a run, with comments"),
         *(printable(f"{label:<6} {line}") for label, line in zip(("next", "", ""), commands, strict=True)),
     ]
