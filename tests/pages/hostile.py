@@ -114,6 +114,8 @@ def answered(model: str, case: str, time: int) -> Answer:
     is_first = time <= (1 if case == "r" else 2)
     words = {"justification": SAID, "explanation": SAID, "label": EVIL}
     verdict = json.dumps({"score": int(is_first), "criteria_met": is_first, **words})
-    is_judge, is_long = model.startswith("judge"), case in ("long", "mumbled")
-    said = verdict if is_judge and case != "mumbled" else MEGABYTE if is_long else f"{time} {SAID}"
+    is_judge, is_mumbled = model.startswith("judge"), case == "mumbled"
+    # Said once, a megabyte stands in several places of its record: in an answer, and in what a judge says that is no verdict.
+    is_long = is_mumbled and time == 1 if is_judge else case == "long"
+    said = MEGABYTE if is_long else verdict if is_judge and not is_mumbled else f"{time} {SAID}"
     return 200, completion(f"{model} {EVIL}", said), headers
