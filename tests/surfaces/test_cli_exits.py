@@ -79,6 +79,13 @@ def test_bad_usage_is_one_clear_line_and_exit_2(arguments: str, message: str) ->
     assert [line[:6] for line in lines[1:]] in ([], ["hint: "])
 
 
+def test_a_run_file_that_is_validated_as_a_dataset_is_led_to_its_check() -> None:
+    Path("run.yaml").write_text("datasets: [a.json]\ncandidates: [scripted/echo]\n", encoding="utf-8")
+    result = assay("validate", "run.yaml")
+    assert result.exit_code == 1
+    assert "    hint: it looks like a run file, which is checked with: assay check FILE\n" in result.stdout
+
+
 def test_a_bare_call_shows_the_help_and_exits_2() -> None:
     result = assay()
     assert (result.exit_code, result.stdout) == (2, assay("--help").stdout)

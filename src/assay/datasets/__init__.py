@@ -11,7 +11,7 @@ from assay.core.issue import Issue
 from assay.core.report import Counts, Report
 from assay.datasets.checks import nearest
 from assay.datasets.config import ValidationConfig
-from assay.datasets.formats import guess_contract
+from assay.datasets.formats import guess_contract, is_of_a_run
 from assay.datasets.progress import ALONE, Effort
 from assay.datasets.source import BOM, Source
 
@@ -77,11 +77,14 @@ def contract_named(contract: str) -> ContractId:
 
 def _unknown(source: Source) -> Report:
     is_empty = not source.head().strip() and not bytes(source.buffer()).removeprefix(BOM).strip()
+    hint = "a dataset has at least one record" if is_empty else "name it with --contract to see what is missing"
+    if is_of_a_run(source):
+        hint = "it looks like a run file, which is checked with: assay check FILE"
     issue = Issue(
         code="unknown_contract",
         message="the file is empty" if is_empty else f"no contract was recognised: {guess_contract(source).tried}",
         line=1,
         column=1,
-        hint="a dataset has at least one record" if is_empty else "name it with --contract to see what is missing",
+        hint=hint,
     )
     return Report(path=source.name, contract=None, outcome="rejected", counts=Counts(), issues=[issue])

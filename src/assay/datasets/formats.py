@@ -41,9 +41,17 @@ class Guess(msgspec.Struct, frozen=True):
 
 _NAME_OR_BRACKET = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)(?:"(\s*:)?|\Z)|[\[\]{}]', re.DOTALL)
 """A string, which may be cut off at the end of the text, or a bracket."""
+_RUN_MEMBER = re.compile(r"""(?m)(?:^|[{,])\s*["']?(?:candidates|datasets|judges|providers|run)["']?\s*:""")
+_RECORD_MEMBER = re.compile(r"""["']?\b(?:records|cases|task_type|turn_id)["']?\s*:""")
 _LEGAL_VERSION = re.compile(rb'"schema_version"\s*:\s*"legal_eval_v1"')
 _TURN = re.compile(rb"(?:turn_id|speaker|assistant_reply)[\"']?\s*:")
 _TRIED = "looked for records (batch_v1), cases (golden_v1), task_type (legal_eval_v1), and turn_id or speaker (conversation_v1)"
+
+
+def is_of_a_run(source: Source) -> bool:
+    """True for a file that names datasets, candidates, judges or a run, rather than records."""
+    text = source.head().decode("utf-8", "replace")
+    return _RUN_MEMBER.search(text) is not None and _RECORD_MEMBER.search(text) is None
 
 
 def guess_contract(source: Source) -> Guess:

@@ -13,6 +13,7 @@ from assay.core.issue import Issue
 from assay.core.plan import CriterionName, Fallback, McqMode, OnInvalid, ProfileId, ResponseSource, RubricMode
 from assay.core.provider import ProviderKind
 from assay.datasets.checks import Findings, check_flaws
+from assay.datasets.formats import is_of_a_run
 from assay.datasets.placing import Record, placed
 from assay.datasets.source import open_source
 from assay.datasets.yaml_loading import parse_yaml
@@ -287,8 +288,6 @@ WORDINGS: Wordings = {
 }
 """Names that users of other tools write, and names that would put a secret into a file."""
 
-_RUN_MEMBER = r"""(?m)(?:^|[{,])\s*["']?(?:candidates|datasets|judges|providers|run)["']?\s*:"""
-_RECORD_MEMBER = r"""["']?\b(?:records|cases|task_type|turn_id)["']?\s*:"""
 _KEY_HEADERS = r"(?i)authorization|cookie|(api|access|secret|auth)[-_ ]?(key|token)|token|secret|password"
 _KEY_VALUE = r"(sk|pk|key|ghp|xox[a-z]|AKIA|AIza|Bearer)[-_ ]?[A-Za-z0-9_-]{8,}"
 
@@ -339,8 +338,7 @@ def _refuse_secrets(members: Mapping[str, Any], found: Findings) -> None:
 
 def is_run_file(path: str | Path) -> bool:
     """True for a YAML or JSON mapping that names datasets, candidates, judges or a run, rather than records."""
-    text = open_source(path).head().decode("utf-8", "replace")
-    return re.search(_RUN_MEMBER, text) is not None and re.search(_RECORD_MEMBER, text) is None
+    return is_of_a_run(open_source(path))
 
 
 def issue_of(loaded: LoadedRunFile, finding: Any) -> Issue:
