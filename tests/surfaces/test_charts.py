@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from assay.surfaces import charts
@@ -188,6 +188,7 @@ def test_a_chart_tells_what_it_shows_to_those_who_cannot_see_it() -> None:
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.integers(2, 8))
+@example(low=-524288.453125, span=0.03125, count=2)
 def test_ticks_are_few_round_and_inside(low: float, span: float, count: int) -> None:
     begin, end = rounded_range([low, low + span], count=count)
     ticks = Scale(begin, end, 0, 100).ticks(count)

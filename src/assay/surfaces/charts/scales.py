@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from math import ceil, floor, log10
+from sys import float_info
 
 import msgspec
 
@@ -31,7 +32,7 @@ class Scale(msgspec.Struct, frozen=True):
     def ticks(self, count: int) -> list[float]:
         """About `count` round numbers of the range, at least one."""
         step = round_step(self.high - self.low, count)
-        first, last = ceil(self.low / step - 1e-9), floor(self.high / step + 1e-9)
+        first, last = _above(self.low / step), _below(self.high / step)
         found = [multiple * step for multiple in range(first, last + 1)]
         return found or [self.low]
 
@@ -39,6 +40,20 @@ class Scale(msgspec.Struct, frozen=True):
         """All with the same number of decimals."""
         step = ticks[1] - ticks[0] if len(ticks) > 1 else abs(ticks[0]) or 1.0
         return [tick_text(tick, step) for tick in ticks]
+
+
+def _below(steps: float) -> int:
+    """The next whole number below, or the one that was meant."""
+    return floor(steps + _slack(steps))
+
+
+def _above(steps: float) -> int:
+    return ceil(steps - _slack(steps))
+
+
+def _slack(steps: float) -> float:
+    # Far from 0 neighbouring numbers are further from each other than near it.
+    return max(1e-9, 2 * float_info.epsilon * abs(steps))
 
 
 def round_step(span: float, count: int) -> float:
@@ -72,5 +87,5 @@ def rounded_range(values: Iterable[float | None], *, count: int) -> tuple[float,
     # Widening may make the step between ticks larger, which widens again.
     for _ in range(_WIDENINGS):
         step = round_step(high - low, count)
-        low, high = floor(low / step + 1e-9) * step, ceil(high / step - 1e-9) * step
+        low, high = _below(low / step) * step, _above(high / step) * step
     return low, high
