@@ -3,6 +3,7 @@
 import compileall
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,9 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.pop(vendor.url_variable, None)
     for name in CHANGING:
         os.environ.pop(name, None)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell lets what it starts in the background ignore Ctrl-C, and so would every command that a test interrupts.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", f"heavy: needs minutes or gigabytes; runs where {HEAVY} is set, as in make fuzz")
     if not hasattr(config, "workerinput"):
         # Tests start hundreds of processes, and each would compile the package where PYTHONDONTWRITEBYTECODE is set.

@@ -1,5 +1,6 @@
 """A real service on a real socket, in a process of its own."""
 
+import atexit
 import json
 import os
 import random
@@ -44,12 +45,9 @@ def free_port() -> int:
             continue
         # Only now: with it from the beginning, two processes could hold the same one.
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        _HELD.append(held)
+        atexit.register(held.close)
         return port
     raise AssertionError("no port is free")
-
-
-_HELD: list[socket.socket] = []
 
 
 class Serving:
