@@ -118,3 +118,8 @@ def test_a_text_without_blanks_says_where_its_lines_may_end_and_stays_whole() ->
 def test_a_name_that_a_view_lacks_is_an_error() -> None:
     with pytest.raises(UndefinedError):
         environment().from_string("{{ view.nothing }}").render(view=msgspec.defstruct("Empty", [])())
+
+
+@pytest.mark.parametrize(("p95", "words"), [(0.4, "95 % took <1 ms"), (812, "95 % took less than 812 ms"), (None, "")])
+def test_how_long_nearly_all_took_is_said_in_one_sentence(p95: float | None, words: str) -> None:
+    assert figures.most_took(p95) == words

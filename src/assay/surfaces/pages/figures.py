@@ -8,7 +8,7 @@ import msgspec
 from assay.core.metrics_summary import cluster_interval_of, interval_of
 from assay.core.run_result import RunListing
 from assay.core.run_state import TERMINAL
-from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, dollars
+from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, dollars, latency
 from assay.surfaces.reporters.wording import counted
 
 Kind = Literal["good", "bad", "warn", "live", "quiet"]
@@ -210,6 +210,14 @@ def money(amount: float | None, *, unpriced: int = 0) -> Figure:
     if amount is None:
         return Figure("unknown" if unpriced else DASH, f"cost in US dollars: no price is known{rest}")
     return Figure(("> " if unpriced else "") + dollars(amount), f"cost in US dollars of candidate and judges{rest}")
+
+
+def most_took(p95: float | None) -> str:
+    """How long nearly all of it took, in milliseconds; nothing where nobody measured."""
+    if p95 is None:
+        return ""
+    limit = latency(p95)
+    return f"95 % took {limit}" if limit.startswith("<") else f"95 % took less than {limit}"
 
 
 def domain(scale: str) -> tuple[float, float]:

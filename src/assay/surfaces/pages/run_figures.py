@@ -42,7 +42,7 @@ def key_figures(view: RunView) -> Iterator[KeyFigure]:
             "Median time in which calls of a record were under way, waits left out: half of the records took less.",
             f"n {whole.n:,}",
         ),
-        note=f"95 % took less than {latency(whole.p95)}" if whole.p95 is not None else "",
+        note=figures.most_took(whole.p95),
     )
     if view.seconds is not None:
         yield KeyFigure(label="Duration", figure=Figure(duration(view.seconds), "From the first call of the run to its end."))

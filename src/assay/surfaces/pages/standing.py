@@ -98,7 +98,7 @@ def _counts(result: RunResult, snapshot: api.Snapshot | None) -> tuple[KeyFigure
         KeyFigure(
             label="Time of a call",
             figure=Figure(figures.shown(latency(snapshot.p50_ms)), "Median time of the calls so far.", calls),
-            note="" if snapshot.p95_ms is None else f"95 % took less than {latency(snapshot.p95_ms)}",
+            note=figures.most_took(snapshot.p95_ms),
         ),
         KeyFigure(label="Cost so far", figure=figures.money(snapshot.cost or None, unpriced=snapshot.unknown_costs)),
     )
