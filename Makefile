@@ -9,7 +9,7 @@ COMPILE := uv pip compile --quiet --generate-hashes --no-emit-index-url --univer
 	--fork-strategy fewest --no-annotate --custom-compile-command 'make lock' $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-local test check format schema bench bench-peers soak stats fuzz crash crash-server chaos sim load lock lock-peers audit release clean
+.PHONY: help demo demo-local test test-pythons check format schema bench bench-peers soak stats fuzz crash crash-server chaos sim load lock lock-peers audit release clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -23,6 +23,13 @@ demo-local: $(VENV)/local.stamp ## Ask a real small model on this machine (downl
 
 test: $(VENV)/dev.stamp $(VENV)/browser.stamp $(VENV)/postgres.stamp ## Run all tests, on all cores (two processes more than there are: tests wait for servers and browsers)
 	$(RUN) -m pytest -n $$($(RUN) -c 'import os; print(2 + (os.cpu_count() or 1))') -q $(ARGS)
+
+test-pythons: ## Run all tests with each Python from 3.11 on that this machine has, in environments of their own (.venv-3.13)
+	@failed=; for python in $$(sh tests/find-pythons.sh); do \
+		version=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+		echo "Python $$version: $$python"; \
+		$(MAKE) --no-print-directory test PYTHON=$$python VENV=$(VENV)-$$version || failed="$$failed $$version"; \
+	done; [ -z "$$failed" ] || { echo "Tests failed with Python$$failed" >&2; exit 1; }
 
 check: $(VENV)/dev.stamp ## Check format, lint, types and the import rules
 	$(RUN) -m ruff format --check .
@@ -86,7 +93,7 @@ release: $(VENV)/release.stamp ## Build the last commit into dist/, prove that i
 	@$(RUN) -m release $(if $(PYTHONS),--pythons $(PYTHONS)) $(ARGS)
 
 clean: ## Remove the environment and everything tools have left behind
-	rm -rf $(VENV) bench/environments demo-runs build dist .coverage .coverage.* htmlcov .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-* bench/environments demo-runs build dist .coverage .coverage.* htmlcov .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests bench examples release docs -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The build backend is locked and installed like everything else, so pip fetches nothing that has no hash.

@@ -27,7 +27,7 @@ DOOR = {
     *("convert", "Ask", "GradingFailure", "Judgement", "Message", "ModelFailure", "Reply", "Usage"),
 }
 NOT_OURS = re.compile(
-    r"(^|/)(\.git|\.venv|\.assay|__pycache__|\.hypothesis|\.\w+_cache|bench/(files|results|environments)|demo-runs|dist)(/|$)"
+    r"(^|/)(\.git|\.venv[^/]*|\.assay|__pycache__|\.hypothesis|\.\w+_cache|bench/(files|results|environments)|demo-runs|dist)(/|$)"
 )
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

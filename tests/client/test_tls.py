@@ -22,10 +22,23 @@ def certificate(folder: Path) -> tuple[Path, Path]:
     """A CA, and a file with the certificate and key of this machine that it has signed."""
     ca, server = folder / "ca.pem", folder / "server.pem"
     key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    openssl("req", "-x509", *key, "-subj", "/CN=test CA", "-keyout", str(folder / "ca.key"), "-out", str(ca))
+    # From Python 3.13 on, certificates are checked by the letter of RFC 5280: a CA must say what its key is for.
+    usage = ["-addext", "keyUsage=critical,keyCertSign,cRLSign"]
+    openssl("req", "-x509", *key, *usage, "-subj", "/CN=test CA", "-keyout", str(folder / "ca.key"), "-out", str(ca))
     openssl("req", *key, "-subj", "/CN=localhost", "-keyout", str(folder / "server.key"), "-out", str(folder / "server.csr"))
-    (folder / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n", encoding="utf-8")
-    signing = ["-CA", str(ca), "-CAkey", str(folder / "ca.key"), "-CAcreateserial", "-extfile", str(folder / "names"), "-days", "2"]
+    extensions = "subjectAltName=DNS:localhost,IP:127.0.0.1\nauthorityKeyIdentifier=keyid\n"
+    (folder / "extensions").write_text(extensions, encoding="utf-8")
+    signing = [
+        "-CA",
+        str(ca),
+        "-CAkey",
+        str(folder / "ca.key"),
+        "-CAcreateserial",
+        "-extfile",
+        str(folder / "extensions"),
+        "-days",
+        "2",
+    ]
     openssl("x509", "-req", "-in", str(folder / "server.csr"), *signing, "-out", str(server))
     with server.open("ab") as file:
         file.write((folder / "server.key").read_bytes())

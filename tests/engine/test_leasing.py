@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 
 import psycopg
@@ -90,8 +90,9 @@ def clock_of(database: Database) -> float:
 
 def test_a_ledger_in_a_file_has_limits_for_itself(tmp_path: Path) -> None:
     async def kind() -> type[Limits]:
-        async with open_limits(new_ledger(tmp_path), plan_of(), clock=time.time, stop=asyncio.Event()) as limits:
-            return type(limits)
+        with closing(new_ledger(tmp_path)) as ledger:
+            async with open_limits(ledger, plan_of(), clock=time.time, stop=asyncio.Event()) as limits:
+                return type(limits)
 
     assert asyncio.run(kind()) is Limits
 

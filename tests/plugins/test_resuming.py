@@ -190,6 +190,13 @@ def test_code_without_a_source_is_not_taken_for_unchanged(tmp_path: Path) -> Non
         run_words(tmp_path, run_id=run_id, model=last_word, grader=made["0.9"])
 
 
+def test_code_from_exec_does_not_have_the_source_of_the_program_around_it() -> None:
+    program = "from assay.core.fingerprint import fingerprint; exec('def grade(): return 1'); print(fingerprint(grade))"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert "sha256=''" in found
+    assert "unknown=('its source',)" in found
+
+
 def test_a_file_that_only_sets_the_level_of_another_ones_grader_is_part_of_the_code(tmp_path: Path) -> None:
     named = (
         "import functools\nfrom tests.plugins.test_resuming import at_level\ngrade = functools.partial(at_level, level={level})\n"

@@ -79,9 +79,10 @@ def test_bad_usage_is_one_clear_line_and_exit_2(arguments: str, message: str) ->
     assert [line[:6] for line in lines[1:]] in ([], ["hint: "])
 
 
-def test_a_run_file_that_is_validated_as_a_dataset_is_led_to_its_check() -> None:
-    Path("run.yaml").write_text("datasets: [a.json]\ncandidates: [scripted/echo]\n", encoding="utf-8")
-    result = assay("validate", "run.yaml")
+def test_a_run_file_that_is_validated_as_a_dataset_is_led_to_its_check(tmp_path: Path) -> None:
+    run_file = tmp_path / "run.yaml"
+    run_file.write_text("datasets: [a.json]\ncandidates: [scripted/echo]\n", encoding="utf-8")
+    result = assay("validate", str(run_file))
     assert result.exit_code == 1
     assert "    hint: it looks like a run file, which is checked with: assay check FILE\n" in result.stdout
 

@@ -31,6 +31,8 @@ LONGEST_NAME = 100
 _MADE, _FIXED = 1 << 9, 1 << 8
 """Flags of classes: made while the process runs, as by a class statement; one of the interpreter, which nobody can change."""
 _IGNORED = frozenset({"__weakref__", "__dict__"})
+_SHARED_FILE_NAMES = frozenset({"<string>", "<stdin>", "<unknown>"})
+"""File names that all code from `exec` shares. From Python 3.13 on, `inspect` finds the text of `python -c` for any of it."""
 _met: dict[int, tuple[Callable[[], Any], str]] = {}
 """Objects that cannot be compared, by their place in memory, and what this process calls them."""
 
@@ -145,6 +147,8 @@ class _Reading:
             self._add_members(held, path)
 
     def _add_source(self, code: Any) -> bool:
+        if getattr(code, "co_filename", "") in _SHARED_FILE_NAMES:
+            return False
         try:
             self._note("source", inspect.getsource(code))
         except (OSError, TypeError):
