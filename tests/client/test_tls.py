@@ -98,6 +98,13 @@ def test_service_with_a_certificate_of_a_known_ca_is_used(secure: tuple[str, Pat
     assert client.run(run.run_id).counts.evaluated_records == 2
 
 
+def test_requests_ca_bundle_names_the_ca_of_a_service(secure: tuple[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    address, ca = secure
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(ca))
+    assert assay.Client(address, patience=0).health()
+
+
 def test_certificate_of_an_unknown_ca_is_refused_and_says_what_to_do(secure: tuple[str, Path]) -> None:
     with pytest.raises(ServerProblem, match="certificate") as refused:
         assay.Client(secure[0], patience=0).health()

@@ -2,11 +2,13 @@
 
 import asyncio
 import socket
+import subprocess
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import takewhile
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -228,6 +230,43 @@ def test_a_trusted_certificate_lets_the_answer_through(monkeypatch: pytest.Monke
     monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
     with faulty_provider(send(OK), tls=True) as url:
         assert reply_to(plan_of(provider_of("openai", url))).text == "4"
+
+
+def test_a_certificate_of_requests_ca_bundle_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(CERTIFICATE))
+    with faulty_provider(send(OK), tls=True) as url:
+        assert reply_to(plan_of(provider_of("openai", url))).text == "4"
+
+
+def test_a_folder_of_certificates_in_requests_ca_bundle_is_trusted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    command = ["openssl", "x509", "-subject_hash", "-noout", "-in", str(CERTIFICATE)]
+    name = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    (tmp_path / f"{name}.0").write_bytes(CERTIFICATE.read_bytes())
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path))
+    with faulty_provider(send(OK), tls=True) as url:
+        assert reply_to(plan_of(provider_of("openai", url))).text == "4"
+
+
+def test_ssl_cert_file_takes_precedence_over_requests_ca_bundle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "not-there.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+    with faulty_provider(send(OK), tls=True) as url:
+        assert reply_to(plan_of(provider_of("openai", url))).text == "4"
+
+
+def test_a_bundle_that_cannot_be_used_is_a_problem_before_any_call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.pem"
+    empty.touch()
+    provider = provider_of("openai", "https://127.0.0.1:9/v1")
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "missing.pem"))
+    assert endpoint_problems(provider, {}) == [
+        f"REQUESTS_CA_BUNDLE is '{tmp_path}/missing.pem', which cannot be used: no such file or directory"
+    ]
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(empty))
+    assert endpoint_problems(provider, {}) == [f"REQUESTS_CA_BUNDLE is '{empty}', which cannot be used: it holds no certificate"]
 
 
 def test_a_proxy_gets_the_name_of_the_host_and_its_own_password_but_no_key(monkeypatch: pytest.MonkeyPatch) -> None:

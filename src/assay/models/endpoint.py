@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import ssl
 from collections.abc import Mapping
 from urllib.parse import SplitResult, urlsplit
 
@@ -12,6 +11,7 @@ from assay.core.errors import UsageProblem
 from assay.core.plan import ProviderPlan
 from assay.core.provider import KEY_MARK, PROVIDERS, ProviderKind, Vendor
 from assay.core.secrets import header_secrets, login_secrets
+from assay.core.tls import bundle_problem, client_context
 from assay.models.failures import reason_of
 from assay.models.proxies import proxy_of, proxy_secrets
 
@@ -96,6 +96,7 @@ def endpoint_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> lis
     broken = _url_problems(provider, _url(provider))
     return broken or [
         *_proxy_problems(provider, environ),
+        *_tls_problems(_url(provider)),
         *key_problems(provider, environ),
         *_header_problems(provider, environ),
     ]
@@ -112,11 +113,16 @@ def key_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[str
     return []
 
 
+def _tls_problems(url: str) -> list[str]:
+    problem = bundle_problem() if urlsplit(url).scheme == "https" else None
+    return [] if problem is None else [problem.message]
+
+
 async def open_socket(endpoint: Endpoint) -> str:
     """The sentence on a host that takes no connection, or nothing; no request is sent."""
     target = urlsplit(endpoint.proxy or endpoint.url)
     port = target.port or (443 if target.scheme == "https" else 80)
-    context = ssl.create_default_context() if target.scheme == "https" else None
+    context = client_context() if target.scheme == "https" else None
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             _, writer = await asyncio.open_connection(target.hostname, port, ssl=context)

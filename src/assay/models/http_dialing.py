@@ -7,6 +7,7 @@ from socket import SOCK_STREAM
 from typing import cast
 from urllib.parse import SplitResult, unquote
 
+from assay.core.tls import client_context
 from assay.models.http_connection import MAX_HEAD_BYTES, Broken, HttpConnection
 
 RESOLVED_SECONDS = 60.0
@@ -100,7 +101,7 @@ class Dialer:
     def _tls(self) -> ssl.SSLContext:
         """The settings of the machine: its authorities, and names that must match."""
         if self._context is None:
-            self._context = ssl.create_default_context()
+            self._context = client_context()
             self._context.set_alpn_protocols(["http/1.1"])
         return self._context
 

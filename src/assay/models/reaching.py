@@ -63,7 +63,7 @@ def _unreached(endpoint: Endpoint, problem: Broken | OSError, seconds: float) ->
     hint = "check the network, the address and the proxy settings"
     if isinstance(problem, ssl.SSLCertVerificationError):
         says = f"its certificate is not trusted: {problem.verify_message or problem.reason}"
-        hint = "a proxy that opens connections, or a server with a CA of its own: name that CA with SSL_CERT_FILE"
+        hint = "name the CA that signed it, such as that of your proxy, with SSL_CERT_FILE or REQUESTS_CA_BUNDLE"
     elif isinstance(problem, ssl.SSLError):
         says = f"TLS failed: {problem.reason or problem}"
     elif isinstance(problem, TimeoutError) and problem.errno is None:

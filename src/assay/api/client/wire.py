@@ -15,6 +15,7 @@ import msgspec
 from assay.api.client.answers import ErrorAnswer
 from assay.api.client.uploads import BLOCK, Upload
 from assay.core.errors import ServerProblem, UsageProblem
+from assay.core.tls import client_context
 from assay.core.version import __version__
 
 TRANSIENT = frozenset({429, 502, 503, 504})
@@ -133,7 +134,7 @@ class Wire:
         except ssl.SSLCertVerificationError as problem:
             raise self._unreachable(
                 f"its certificate is not trusted: {problem.verify_message}",
-                hint="where a CA of your own has signed it, SSL_CERT_FILE names the file of that CA",
+                hint="where a CA of your own has signed it, SSL_CERT_FILE or REQUESTS_CA_BUNDLE names the file of that CA",
             ) from problem
         except (OSError, HTTPException) as problem:
             silent = self._unreachable(_reason(problem))
@@ -164,7 +165,7 @@ class Wire:
         if self._target.scheme == "http":
             return HTTPConnection(host, port, timeout=timeout, blocksize=BLOCK)
         if self._tls is None:
-            self._tls = ssl.create_default_context()
+            self._tls = client_context()
         return HTTPSConnection(host, port, timeout=timeout, blocksize=BLOCK, context=self._tls)
 
     def _unreachable(self, reason: str, *, hint: str = "see whether it runs, and whether the address is right") -> ServerProblem:

@@ -1,0 +1,50 @@
+"""TLS of our own connections: which certificate authorities are trusted."""
+
+import os
+import ssl
+from pathlib import Path
+
+from assay.core.errors import UsageProblem
+
+BUNDLE_VARIABLE = "REQUESTS_CA_BUNDLE"
+"""A file or folder of certificate authorities, as many Python programs take it; OpenSSL itself does not know it."""
+FILE_VARIABLE, FOLDER_VARIABLE = "SSL_CERT_FILE", "SSL_CERT_DIR"
+"""What OpenSSL reads itself; the bundle is used only where the first is not set."""
+
+
+def client_context() -> ssl.SSLContext:
+    """Return the TLS settings of a client: trusted authorities, and host names that must match; raises UsageProblem.
+
+    The authorities are those of SSL_CERT_FILE, else those of REQUESTS_CA_BUNDLE, else the machine's; and those of SSL_CERT_DIR.
+    """
+    bundle = _bundle()
+    if not bundle:
+        return ssl.create_default_context()
+    try:
+        is_folder = Path(bundle).is_dir()
+        context = ssl.create_default_context(**{"capath" if is_folder else "cafile": bundle})
+    except OSError as problem:
+        # An SSLError is an OSError too: the file holds no certificate.
+        reason = "it holds no certificate" if isinstance(problem, ssl.SSLError) else (problem.strerror or str(problem)).lower()
+        raise UsageProblem(
+            f"{BUNDLE_VARIABLE} is '{bundle}', which cannot be used: {reason}",
+            hint="name a file of certificates in PEM format or a folder of them, or unset the variable",
+        ) from problem
+    if os.environ.get(FOLDER_VARIABLE):
+        context.load_verify_locations(capath=os.environ[FOLDER_VARIABLE])
+    return context
+
+
+def bundle_problem() -> UsageProblem | None:
+    """Return why the authorities of REQUESTS_CA_BUNDLE cannot be used; None where they can, or are not asked for."""
+    if not _bundle():
+        return None
+    try:
+        client_context()
+    except UsageProblem as problem:
+        return problem
+    return None
+
+
+def _bundle() -> str:
+    return "" if os.environ.get(FILE_VARIABLE) else os.environ.get(BUNDLE_VARIABLE, "")
