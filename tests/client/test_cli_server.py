@@ -148,7 +148,7 @@ def test_variable_without_a_key_is_named(server: tuple[str, str]) -> None:
     assert "the variable 'NO_SUCH_KEY' is not set" in assay(*RUN, *server, "--key-variable", "NO_SUCH_KEY").stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted_command_says_how_to_go_on_and_the_run_goes_on(server: tuple[str, str], number: int) -> None:
     slow = [sys.executable, "-m", "assay", "run", "golden.json", "--model", "scripted/slow-500", "--concurrency", "1"]
     # So often that it goes on for minutes, however long the command takes to end.

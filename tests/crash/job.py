@@ -1,6 +1,7 @@
 """The small job that is killed over and over: its dataset, its run file, and how it is started."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -31,10 +32,24 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         options = ["--run-id", run_id, "--runs-dir", str(self.runs), "--json", "--quiet", *self.options]
         return [sys.executable, "-m", "assay", "run", str(self.folder / "run.json"), *options]
 
-    def start(self, run_id: str) -> "subprocess.Popen[str]":
-        """In a process group of its own, so that nothing of it outlives a kill."""
+    def start(self, run_id: str, *, before: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
+        """In a process group of its own, so that nothing of it outlives a kill; `before` is a command that starts it."""
         return subprocess.Popen(
-            self.command(run_id), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+            [*before, *self.command(run_id)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+
+    def start_in_terminal(self, run_id: str, terminal: int) -> "subprocess.Popen[str]":
+        """As the command that somebody types into a terminal, with its display; closing the terminal sends SIGHUP."""
+        command = [word for word in self.command(run_id) if word not in ("--quiet", "--json")]
+        own = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+        return subprocess.Popen(
+            [sys.executable, "-c", own, *command],
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "TERM": "xterm"},
         )
 
 

@@ -1,6 +1,8 @@
 """Runs that are interrupted, resumed, repeated, cancelled, or driven by two processes at once."""
 
 import json
+import os
+import pty
 import shutil
 import signal
 import sqlite3
@@ -75,13 +77,52 @@ def test_an_unfinished_run_is_not_resumed_with_other_settings(job: Job, provider
         run(job, "x", limit=3)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_one_signal_drains_the_run_and_loses_no_call(job: Job, provider: CountingProvider, number: int) -> None:
     expected = peaceful(job, provider)
     calls = provider.calls.total()
     stopped = interrupt(job, provider, "x", number=number)
     assert stopped.returncode == 130
     assert not api.open_run("x", runs_dir=job.runs).result.is_finished
+    assert run(job, "x").state == "completed_with_failures"
+    assert problems_of(job, "x", expected) == []
+    assert provider.calls.total() == 2 * calls
+
+
+def test_a_hangup_prints_how_to_resume(job: Job, provider: CountingProvider) -> None:
+    provider.hold(after=8)
+    running = job.start("x")
+    provider.wait_for(9, while_alive=running)
+    running.send_signal(signal.SIGHUP)
+    wait_until_heard(running, signal.SIGHUP)
+    provider.let_go()
+    _, errors = running.communicate()
+    assert (running.returncode, "assay: interrupted\nhint: go on with: assay resume x" in errors) == (130, True)
+
+
+def test_a_hangup_that_is_ignored_ends_no_run(job: Job, provider: CountingProvider) -> None:
+    provider.hold(after=8)
+    running = job.start("x", before=("nohup",))
+    provider.wait_for(9, while_alive=running)
+    running.send_signal(signal.SIGHUP)
+    provider.let_go()
+    running.communicate()
+    assert running.returncode == 0
+    assert api.open_run("x", runs_dir=job.runs).result.is_finished
+
+
+def test_a_run_whose_terminal_is_closed_drains_and_can_be_resumed(job: Job, provider: CountingProvider) -> None:
+    expected = peaceful(job, provider)
+    calls = provider.calls.total()
+    provider.hold(after=8)
+    terminal, side = pty.openpty()
+    running = job.start_in_terminal("x", side)
+    os.close(side)
+    provider.wait_for(calls + 9, while_alive=running)
+    os.close(terminal)
+    wait_until_heard(running, signal.SIGHUP)
+    provider.let_go()
+    assert running.wait(60) == 130
     assert run(job, "x").state == "completed_with_failures"
     assert problems_of(job, "x", expected) == []
     assert provider.calls.total() == 2 * calls

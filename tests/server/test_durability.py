@@ -88,11 +88,13 @@ def test_service_that_is_killed_while_it_takes_uploads_keeps_what_it_has_answere
         assert serving.left_over() == []
 
 
-def test_stopped_service_drains_its_runs_and_goes_on_with_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_stopped_service_drains_its_runs_and_goes_on_with_them(tmp_path: Path, number: int) -> None:
     with Serving(tmp_path, run_file=SLOW) as serving:
         run_id = serving.submit(dataset(20)).json["run_id"]
         serving.wait_for(lambda: serving.ask("GET", f"/v1/runs/{run_id}").json["done_records"] >= 1)
-        assert serving.end(signal.SIGTERM) == 0
+        assert serving.end(number) == 0
+        assert "assay: stopped; unfinished runs continue at the next start" in (tmp_path / "server.log").read_text(encoding="utf-8")
         serving.start()
         run = serving.ended(run_id)
         assert (run["state"], run["counts"]["evaluated_records"]) == ("completed", 20)

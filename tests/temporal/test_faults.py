@@ -12,16 +12,17 @@ from tests.temporal.machines import PATIENCE, Plant, TemporalProcess, finished, 
 pytestmark = pytest.mark.xdist_group("temporal")
 
 
-def test_a_worker_that_is_told_to_stop_finishes_its_calls_and_hands_its_shards_back(site: Plant) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_worker_that_is_told_to_stop_finishes_its_calls_and_hands_its_shards_back(site: Plant, number: int) -> None:
     with site.worker("leaves", "--shards", "1") as leaves:
-        starting = site.begin("relay")
-        leaves.send(signal.SIGTERM)
+        starting = site.begin(f"relay-{number}")
+        leaves.send(number)
         until(lambda: "a second signal stops at once" in leaves.log.read_text(encoding="utf-8"))
         site.provider.let_go()
         assert leaves.process.wait(PATIENCE) == 0
         with site.worker("comes"):
             finished(starting)
-    assert site.problems("relay") == []
+    assert site.problems(f"relay-{number}") == []
     assert site.repeated == 0
 
 

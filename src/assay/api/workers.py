@@ -21,7 +21,7 @@ def work(
     observe: Observer | None = None,
     say: Callable[[str], None],
 ) -> None:
-    """Evaluate shards of the runs of a shared ledger, until SIGTERM or Ctrl-C; raises MissingExtra, UsageProblem."""
+    """Evaluate shards of the runs of a shared ledger, until SIGTERM, SIGHUP or Ctrl-C; raises MissingExtra, UsageProblem."""
     worker = temporal_engine("worker")
     settings = worker.WorkerSettings(runs_dir=Path(runs_dir).absolute(), shards=shards, is_versioned=is_versioned)
     worker.work(settings, Surroundings(environ=os.environ, observe=observe, placement=placement), say=say)

@@ -1,7 +1,7 @@
 """Which engine works on a run: this process, or the workers of a Temporal server. The ledger remembers it."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from types import ModuleType
 
@@ -11,6 +11,7 @@ from assay.core.errors import MissingExtra, RunNotFound, StoreUnavailable, Usage
 from assay.core.placement import Placement, TemporalServer
 from assay.core.plan import Plan, read_plan
 from assay.core.run_state import TERMINAL
+from assay.core.stop_signals import raised_as_interrupt
 from assay.engine.places.folders import RunFolders
 from assay.engine.running.run import check_shareable, drive, prepare
 from assay.engine.running.surroundings import Surroundings
@@ -40,16 +41,17 @@ def check_reachable(run_id: str, surroundings: Surroundings) -> None:
 
 def carry_out(folders: RunFolders, surroundings: Surroundings, plan: Plan | None = None) -> None:
     """Bring a run to its sealed end, here or through workers; raises Interrupted when somebody stops it, or stops watching."""
-    server = _server_of(folders, surroundings)
-    if server is None:
-        drive(folders, surroundings, plan=plan, is_patient=surroundings.is_patient)
-        return
-    prepare(folders, surroundings)
-    engine = temporal_engine("submitting")
-    if surroundings.is_detached:
-        engine.start(folders, server, surroundings)
-    else:
-        engine.follow(folders, server, surroundings)
+    with raised_as_interrupt() if surroundings.takes_signals else nullcontext():
+        server = _server_of(folders, surroundings)
+        if server is None:
+            drive(folders, surroundings, plan=plan, is_patient=surroundings.is_patient)
+            return
+        prepare(folders, surroundings)
+        engine = temporal_engine("submitting")
+        if surroundings.is_detached:
+            engine.start(folders, server, surroundings)
+        else:
+            engine.follow(folders, server, surroundings)
 
 
 def wind_up(folders: RunFolders, surroundings: Surroundings) -> None:

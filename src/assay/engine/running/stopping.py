@@ -5,6 +5,8 @@ import signal
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
+from assay.core.stop_signals import stop_signals
+
 T = TypeVar("T")
 
 
@@ -30,12 +32,15 @@ class Signals:
         self._task = asyncio.current_task()
 
     def __enter__(self) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        self._before = {number: signal.getsignal(number) for number in stop_signals()}
+        for number in self._before:
             self._loop.add_signal_handler(number, self._on_signal)
 
     def __exit__(self, *_: object) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number, handler in self._before.items():
             self._loop.remove_signal_handler(number)
+            # The loop would leave the system's default, which ends the process without a word while the run is finalized.
+            signal.signal(number, handler)
 
     def _on_signal(self) -> None:
         if self._part.is_interrupted and self._task is not None:

@@ -32,7 +32,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
     inputs: Sequence[DatasetInput] | None = None
     """The datasets, where somebody has just read them."""
     takes_signals: bool = False
-    """Ctrl-C and SIGTERM drain the run; a second one stops it at once."""
+    """Ctrl-C, SIGTERM and SIGHUP drain the run; a second one stops it at once."""
     answers: Callable[[str, int], Reply] | None = None
     """Given answers by case id and sample, where they are in no file."""
     judged: Callable[[str, str], Reply | None] | None = None

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import signal
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import timedelta
@@ -19,6 +18,7 @@ from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerDeploym
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from assay.core.placement import TemporalServer
+from assay.core.stop_signals import stop_signals
 from assay.core.version import __version__
 from assay.engine.garbage import rare_collection
 from assay.engine.places.folders import folders_of
@@ -59,7 +59,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def work(settings: WorkerSettings, surroundings: Surroundings, *, say: Callable[[str], None]) -> None:
-    """Work until SIGTERM or Ctrl-C; then the calls in flight come to their end, and a second signal ends at once."""
+    """Work until SIGTERM, SIGHUP or Ctrl-C; then the calls in flight come to their end, and a second signal ends at once."""
     # The tables are brought up to date, and an address that cannot be used is refused, before anything is promised.
     shared_ledgers(surroundings.placement.ledger).close()
     with rare_collection():
@@ -168,7 +168,7 @@ def _take_signals(stop: asyncio.Event, say: Callable[[str], None]) -> None:
             os._exit(INTERRUPTED)
         stop.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in stop_signals():
         loop.add_signal_handler(number, on_signal)
 
 

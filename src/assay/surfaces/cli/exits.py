@@ -10,10 +10,11 @@
 import errno
 import os
 import re
+import stat
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from types import TracebackType
 
@@ -68,7 +69,22 @@ class Boundary:
 def complain(message: str, *, hint: str = "", details: Sequence[str] = ()) -> None:
     """`assay: message` on standard error, below it a line for each detail, and `hint: ...`."""
     lines = [f"assay: {message}", *(f"  {detail}" for detail in details), *([f"hint: {hint}"] if hint else [])]
-    click.echo("\n".join(map(printable, lines)), err=True)
+    with lost_terminal_ignored():
+        click.echo("\n".join(map(printable, lines)), err=True)
+
+
+@contextmanager
+def lost_terminal_ignored() -> Iterator[None]:
+    """Inside, a terminal that was closed ends nothing: what is written to it from then on is discarded."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.errno != errno.EIO:
+            raise
+        for number in (sys.stdout.fileno(), sys.stderr.fileno()):
+            # The system no longer calls a closed terminal one, but it is still a device.
+            if stat.S_ISCHR(os.fstat(number).st_mode):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
 def complain_of(error: AssayError) -> None:

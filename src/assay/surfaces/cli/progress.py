@@ -13,6 +13,7 @@ import click
 
 from assay import api
 from assay.core.errors import StoreUnavailable
+from assay.surfaces.cli import exits
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.run_numbers import dollars, duration, latency, percent
 from assay.surfaces.reporters.wording import counted
@@ -58,7 +59,8 @@ class RunProgress:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._live is not None:
-            self._live.stop()
+            with exits.lost_terminal_ignored():
+                self._live.stop()
         elif self._last is not None and self._last is not self._said:
             self._say(self._last)
         if isinstance(error, KeyboardInterrupt | StoreUnavailable) and self._resume and self._has_begun:
@@ -72,6 +74,10 @@ class RunProgress:
     def watch(self, now: api.Snapshot) -> None:
         """Show the run as it stands now."""
         self._has_begun = True
+        with exits.lost_terminal_ignored():
+            self._show(now)
+
+    def _show(self, now: api.Snapshot) -> None:
         if self._is_quiet:
             self._warn(now)
             return

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
@@ -17,6 +15,7 @@ import msgspec
 from assay import api
 from assay.core.errors import ServerProblem, UsageProblem
 from assay.core.run_result import GateResult, RunResult
+from assay.core.stop_signals import raised_as_interrupt
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.progress import RunProgress
 from assay.surfaces.cli.run_options import Shown, conclude, write_json
@@ -90,7 +89,7 @@ class Following(msgspec.Struct, frozen=True, kw_only=True):
         """Follow a run to its end, bring its artifacts here, show it, and say how it went as an exit code."""
         last: list[api.RunStatus] = []
         try:
-            with _terminable():
+            with raised_as_interrupt():
                 status = self._watched(run_id, last)
             if status.is_finished:
                 return self._told(run_id)
@@ -135,16 +134,6 @@ class Following(msgspec.Struct, frozen=True, kw_only=True):
 
     def _place(self, run_id: str) -> str:
         return f"{self.client.url}/v1/runs/{run_id}"
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """A request to end counts as Ctrl-C does."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def say_left_out(rejected: int, total: int) -> None:

@@ -4,11 +4,12 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,6 +25,7 @@ from assay import api
 from assay.core.errors import AssayError, StoreRefused, StoreUnavailable, UsageProblem
 from assay.core.moment import iso
 from assay.core.placement import HERE, Placement
+from assay.core.stop_signals import stop_signals
 from assay.surfaces.server import errors
 from assay.surfaces.server.drafts import Drafts
 from assay.surfaces.server.feeds import Feeds
@@ -204,6 +206,12 @@ class _Listener(uvicorn.Server):
         self.force_exit = self.should_exit
         self.should_exit = True
 
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until a signal ends it; SIGHUP, which the parent does not know, ends it as SIGTERM does."""
+        if signal.SIGHUP in stop_signals():
+            signal.signal(signal.SIGHUP, self.handle_exit)
+        super().run(sockets=sockets)
+
 
 def serve(listening: Listening, say: Callable[[str], None]) -> None:
     """Serve until a signal ends it; unfinished runs go on at the next start."""
@@ -235,6 +243,9 @@ def serve(listening: Listening, say: Callable[[str], None]) -> None:
     host, port = listener.getsockname()[:2]
     say(f"assay: the runs in '{listening.runs_dir}' are served at http://{_shown(host)}:{port}; Ctrl-C ends it")
     _Listener(config, server.queue).run(sockets=[listener])
+    with suppress(OSError):
+        # The terminal may be gone.
+        say("assay: stopped; unfinished runs continue at the next start")
 
 
 def _opened(listening: Listening) -> Server:
