@@ -1,8 +1,10 @@
 """Every answer has its id and latency, and every error the one envelope."""
 
+import json
 import re
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +35,47 @@ def test_error_has_the_envelope_with_the_id_of_the_request(
     assert float(answer.headers["x-latency-ms"]) >= 0
 
 
+ROUTES = sorted({(str(method), path) for handler in HANDLERS for path in handler.paths for method in handler.http_methods})
+"""Every method of every address, as the application itself lists them."""
+
+
+def _nowhere(path: str) -> str:
+    """The address of something that is not there."""
+    return re.sub(r"\{(\w+):(\w+)\}", lambda found: "7" if found[2] == "int" else "nobody", path)
+
+
+def _has_whole_envelope(body: Any) -> bool:
+    error = body["error"]
+    types = {name: type(value) for name, value in error.items()}
+    return types == {"code": str, "message": str, "details": dict} and body.keys() == {"error", "request_id"}
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+def test_every_error_of_every_route_has_the_same_members(service: Serving, method: str, path: str) -> None:
+    # A parameter that is there twice is wrong everywhere, also where an answer would be a stream without an end.
+    answer = service.ask(method, f"{_nowhere(path)}?nobody=1&nobody=2", headers={})
+    if answer.status >= 400:
+        assert _has_whole_envelope(answer.json), answer.json
+    refused = service.ask("DELETE", _nowhere(path), headers={})
+    assert refused.status == 405
+    assert _has_whole_envelope(refused.json), refused.json
+
+
+@pytest.mark.parametrize(
+    "path", ["/nowhere", "/v1", "/v1/nowhere", "/v2/runs", "/runs/a/b/c/d", "/static/nothing", "/%00", "/v1/runs/%2e"]
+)
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PATCH", "TRACE"])
+def test_every_error_of_an_unknown_address_has_the_same_members(service: Serving, method: str, path: str) -> None:
+    answer = service.ask(method, path, headers={})
+    assert answer.status >= 400
+    assert _has_whole_envelope(answer.json), answer.json
+
+
+def test_people_who_look_at_pages_get_their_errors_as_pages(service: Serving) -> None:
+    answer = service.ask("GET", "/runs/nobody", headers={"Accept": "text/html"})
+    assert (answer.status, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
+
+
 def test_request_is_found_again_in_the_log_and_in_the_audit_log(tmp_path: Path) -> None:
     with Serving(tmp_path, settings="log_requests: true\n") as serving:
         assert serving.submit(dataset(1), headers={"x-request-id": "mine-1"}).status == 202
@@ -57,7 +100,7 @@ def test_what_is_no_request_is_answered_with_the_envelope_too(service: Serving, 
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
     assert answer.startswith(b"HTTP/1.1 400")
     assert b'"code":"invalid_request"' in answer
-    assert b'"request_id"' in answer
+    assert _has_whole_envelope(json.loads(answer.partition(b"\r\n\r\n")[2]))
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from assay.engine.places.homes import check_store
 from assay.engine.places.run_id import new_run_id
 from assay.engine.planning.providers import is_file_model
 from assay.engine.planning.request import RunRequest
-from assay.engine.planning.run_file import DatasetEntry, ProviderEntry, load_run_file
+from assay.engine.planning.run_file import DatasetEntry, ModelEntry, ProviderEntry, load_run_file
 from assay.engine.running.submission import (
     MOST_ERRORS,
     SERVER_DIR,
@@ -91,12 +91,17 @@ class NamedModels(msgspec.Struct, frozen=True, kw_only=True):
 def run_file_models(path: str | Path) -> NamedModels:
     """The names of the models in a run file, those that can be read; raises SourceUnreadable without one."""
     members = load_run_file(path).members
-    named = {part: tuple(_model_name(entry) for entry in members.get(part, ())) for part in ("candidates", "judges")}
+    # An entry that cannot be read is empty.
+    named = {part: tuple(_model_name(entry) for entry in members.get(part, ()) if entry) for part in ("candidates", "judges")}
     return NamedModels(**named)
 
 
-def _model_name(entry: Any) -> str:
-    return entry if isinstance(entry, str) else entry.name or (f"{entry.provider}/{entry.model}" if entry.provider else entry.model)
+def _model_name(given: Any) -> str:
+    """What reports call a model; in a run file it is a text, or a mapping."""
+    if isinstance(given, str):
+        return given
+    entry = msgspec.convert(given, ModelEntry)
+    return entry.name or (f"{entry.provider}/{entry.model}" if entry.provider else entry.model)
 
 
 class Submissions:

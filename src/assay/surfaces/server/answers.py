@@ -180,7 +180,7 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
 
     code: str
     message: str
-    details: Document | None = None
+    details: Annotated[Document, _says("What more is known, such as `hint` or `errors`; empty where nothing is.")]
 
 
 class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):

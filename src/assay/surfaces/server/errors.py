@@ -81,16 +81,14 @@ class Refusal(Exception):
         super().__init__(message)
         self.status = status
         self.message = message
-        self.details = details
+        self.details = details or {}
         self.headers = headers or {}
 
 
-def envelope(status: int, message: str, *, request_id: str, details: dict[str, Any] | None = None) -> bytes:
-    """The body of an error."""
-    error: dict[str, Any] = {"code": CODES.get(status, CODES[500] if status >= 500 else CODES[400]), "message": message}
-    if details is not None:
-        error["details"] = details
-    return json_text({"error": error, "request_id": request_id}).encode()
+def envelope(status: int, message: str, *, request_id: str, details: dict[str, Any]) -> bytes:
+    """The body of an error; `details` is always there, so that a client reads every error the same way."""
+    code = CODES.get(status, CODES[500] if status >= 500 else CODES[400])
+    return json_text({"error": {"code": code, "message": message, "details": details}, "request_id": request_id}).encode()
 
 
 class ErrorShown(msgspec.Struct, frozen=True):
@@ -106,7 +104,7 @@ def error_body(refusal: Refusal, scope: HTTPScope, *, request_id: str, headers: 
     if "text/html" not in headers.get("accept", "") or path.startswith("/v1/"):
         body = envelope(refusal.status, refusal.message, request_id=request_id, details=refusal.details)
         return ErrorShown(body, {"content-type": "application/json", **refusal.headers})
-    details = refusal.details or {}
+    details = refusal.details
     is_asked_for = scope["method"] == "GET"
     target = own_page(_asked(scope) if is_asked_for else str(details.get("next", "")))
     hint = str(details.get("hint", ""))
@@ -141,7 +139,7 @@ def failed(request: Request[Any, Any, Any], problem: AssayError) -> Response[byt
         details["errors"] = list(problem.problems)
     headers = {"Retry-After": str(RETRY_SECONDS)} if status == 503 else {}
     message = request.app.state.server.told(problem.message)
-    return refused(request, Refusal(status, message, details=details or None, headers=headers))
+    return refused(request, Refusal(status, message, details=details, headers=headers))
 
 
 def framework_failed(request: Request[Any, Any, Any], problem: HTTPException) -> Response[bytes]:
@@ -151,11 +149,13 @@ def framework_failed(request: Request[Any, Any, Any], problem: HTTPException) ->
         405: f"{request.method} is not allowed here",
     }
     message = messages.get(problem.status_code, problem.detail)
-    extra = problem.extra if isinstance(problem.extra, list) and problem.extra else None
-    return refused(
-        request,
-        Refusal(problem.status_code, message, details={"errors": extra} if extra else None, headers=dict(problem.headers or {})),
-    )
+    headers = dict(problem.headers or {})
+    details: dict[str, Any] = {"errors": problem.extra} if isinstance(problem.extra, list) and problem.extra else {}
+    if problem.status_code == 404:
+        details["hint"] = "/docs lists the addresses"
+    elif problem.status_code == 405:
+        details["hint"] = "the header Allow lists the methods of this address"
+    return refused(request, Refusal(problem.status_code, message, details=details, headers=headers))
 
 
 def broken(request: Request[Any, Any, Any], problem: Exception) -> Response[bytes]:
@@ -175,7 +175,7 @@ def request_id_of(request: Request[Any, Any, Any]) -> str:
 def whole_answer(status: int, reason: str, headers: Mapping[str, str]) -> bytes:
     """Everything that goes over the wire for what never became a request."""
     request_id = str(uuid.uuid4())
-    body = envelope(status, reason, request_id=request_id)
+    body = envelope(status, reason, request_id=request_id, details={})
     shown = {
         "content-type": "application/json",
         "content-length": str(len(body)),

@@ -1,5 +1,7 @@
 """Signing in with a key in a browser, and out again."""
 
+import re
+
 import msgspec
 from litestar import Response, post
 
@@ -39,8 +41,17 @@ async def sign_out(request: AnyRequest) -> Answer:
 
 
 def is_secure(request: AnyRequest) -> bool:
-    """True when the browser speaks HTTPS, be it with a proxy before this server."""
-    return request.headers.get("x-forwarded-proto", request.url.scheme) == "https"
+    """True when the browser reached this server over TLS, directly or through a proxy.
+
+    A proxy says so in X-Forwarded-Proto or Forwarded (RFC 7239), and where it does not, the browser's own Origin does. A client
+    that lies only makes its own cookie stricter, so these headers are taken from any sender.
+    """
+    headers = request.headers
+    forwarded = {value.strip().lower() for value in headers.get("x-forwarded-proto", "").split(",")}
+    pairs = (pair.partition("=") for pair in re.split("[;,]", headers.get("forwarded", "").lower()))
+    forwarded |= {value.strip().strip('"') for name, _, value in pairs if name.strip() == "proto"}
+    is_secure_origin = headers.get("origin", "").lower().startswith("https://")
+    return request.url.scheme == "https" or "https" in forwarded or is_secure_origin
 
 
 def _led(target: str, set_cookie: str) -> Answer:

@@ -140,7 +140,7 @@ def _address(draft: Draft) -> str:
 
 
 def _problems(refusal: Refusal) -> tuple[str, ...]:
-    errors = (refusal.details or {}).get("errors")
+    errors = refusal.details.get("errors")
     listed = tuple(error if isinstance(error, str) else str(error.get("message", "")) for error in errors or ())
     return listed or (refusal.message,)
 
