@@ -101,13 +101,32 @@ def test_what_is_no_list_of_turns_is_a_structure_error(data: Any) -> None:
             {**REPLY, "turn_id": 1, "tool_used": "hours"},
             [(ErrorType.TOOL_ERROR, 1, "tool_input"), (ErrorType.TOOL_ERROR, 1, "tool_output")],
         ),
-        ({**REPLY, "turn_id": 1, **TOOL, "tool_input": "x"}, [(ErrorType.TOOL_ERROR, 1, "tool_input")]),
+        (
+            {**REPLY, "turn_id": 1, **TOOL, "tool_input": "x"},
+            [(ErrorType.INVALID_FIELD_TYPE, 1, "tool_input"), (ErrorType.TOOL_ERROR, 1, "tool_input")],
+        ),
+        ({**REPLY, "turn_id": 1, "tool_input": "x"}, [(ErrorType.INVALID_FIELD_TYPE, 1, "tool_input")]),
         ({**REPLY, "turn_id": 1, **TOOL, "tool_used": 1}, [(ErrorType.INVALID_FIELD_TYPE, 1, "tool_used")]),
     ],
-    ids=range(21),
+    ids=range(22),
 )
 def test_each_rule_has_its_error_type_turn_and_field(turn: Any, expected: Found) -> None:
     assert errors_of(checked(turn)) == expected
+
+
+@pytest.mark.parametrize(("turn_id", "number"), [(7, 7), (None, 2), ("two", 2)])
+def test_a_warning_numbers_turns_as_an_error_does(turn_id: Any, number: int) -> None:
+    turn = {**REPLY, "turn_id": turn_id, "mood": "calm"}
+    lenient, strict = checked(USER, turn), checked(USER, turn, strict_mode=True)
+    assert [warning.partition(":")[0] for warning in lenient.warnings] == [f"turn {number}"]
+    assert (ErrorType.INVALID_FIELD_VALUE, number, "mood") in errors_of(strict)
+
+
+def test_a_tool_input_of_a_wrong_type_has_both_names_of_the_contract() -> None:
+    with_tool = validate([USER, {**REPLY, **TOOL, "tool_input": ["x"]}], "conversation_v1")
+    without_tool = validate([USER, {**REPLY, "tool_input": ["x"]}], "conversation_v1")
+    assert [issue.name for issue in with_tool.record_errors] == ["Invalid tool_input type", "Invalid tool_input"]
+    assert [issue.name for issue in without_tool.record_errors] == ["Invalid tool_input type"]
 
 
 def test_a_gap_in_the_ids_is_one_error() -> None:

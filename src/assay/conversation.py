@@ -111,10 +111,11 @@ class AgentDataValidator:
         for finding in found:
             position = finding.path[0] if finding.path else None
             field = next((step for step in finding.path[1:] if isinstance(step, str)), None)
+            turn_id = _turn_id(turns, position)
             if finding.severity == "warning":
-                result.add_warning(f"turn {position}: {finding.message}")
+                result.add_warning(finding.message if turn_id is None else f"turn {turn_id}: {finding.message}")
             else:
-                result.add_error(ErrorType(finding.error_type), finding.message, _turn_id(turns, position), field)
+                result.add_error(ErrorType(finding.error_type), finding.message, turn_id, field)
 
 
 def _turn_id(turns: Any, position: Any) -> int | None:

@@ -49,7 +49,7 @@ RECORD_LIKE = '{"record_id": "q-1", "input": {"prompt": "..."}}'
 EXPECTED_FIELDS = ("max_latency_ms", "required_criteria")
 
 _DATASET_ID = re.compile(r"[A-Za-z0-9_.-]*\Z")
-_TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|\+00:00)\Z")
+_TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt](?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|\+00:00)\Z")
 _MAY_BE_CONTROL_ESCAPE = re.compile(rb"\\(?<![^\\]\\\\)(?:[bf]|u00)")
 """Not in `C:\\\\bin`, where the backslash is itself escaped; longer runs of backslashes are in doubt."""
 _C1_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
@@ -104,8 +104,8 @@ def _check_created_at(found: Findings, value: object) -> None:
     text = string_at(found, value, ("created_at",), like='"2026-01-15T10:05:12Z"')
     if text is None:
         return
-    # RFC 3339 allows more digits of a second than datetime reads, and the leap second at the end of a day.
-    readable = re.sub(r"\.[0-9]+", "", text).replace("T23:59:60", "T23:59:59")
+    # RFC 3339 allows lower case (5.6), more digits of a second than datetime reads, and the leap second at the end of a day.
+    readable = re.sub(r"\.[0-9]+", "", text).upper().replace("T23:59:60", "T23:59:59")
     try:
         is_time = bool(_TIMESTAMP.match(text)) and bool(datetime.fromisoformat(readable))
     except ValueError:

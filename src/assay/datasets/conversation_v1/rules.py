@@ -248,9 +248,11 @@ def _check_tools(turn: dict[str, Any], path: Path, config: ValidationConfig) -> 
                     hint=f"set require_{field}: false if it is not recorded",
                 )
     if "tool_input" in turn and type(turn["tool_input"]) is not dict:
-        message = f"tool_input must be an object, not {type_name(turn['tool_input'])}"
-        hint = retyped("an object", turn["tool_input"], like=_LIKE["tool_input"])
-        yield finding("tool_error", "Invalid tool_input", (*path, "tool_input"), message, code="invalid_field_type", hint=hint)
+        # The contract lists this under its field type errors, and for a turn that uses a tool under its tool errors, too.
+        yield _wrong_type("tool_input", path, "an object", turn["tool_input"], is_optional=False)
+        if "tool_used" in turn:
+            message, hint = "tool_used needs a tool_input that is an object", f"write it like {_LIKE['tool_input']}"
+            yield finding("tool_error", "Invalid tool_input", (*path, "tool_input"), message, code="invalid_field_type", hint=hint)
 
 
 def _check_tool_name(value: Any, path: Path, config: ValidationConfig) -> Iterator[Finding]:
