@@ -13,7 +13,6 @@ NOT_READABLE = [
     "",
     "I do not know.",
     "the answer is a river",
-    "The answer is A. No, the answer is B.",
     "A) Paris\nB) London",
     "B) Paris",
     "<think>The answer is B",
@@ -52,21 +51,48 @@ NOT_READABLE = [
     "Answer:\nA\nC",
     "B?",
     "Is the answer B?",
-    "The answer is A? No, the answer is B.",
     "The answer is A. Wait, no. B.",
     "If the question meant x, the answer is A; otherwise the answer is B",
-    "B\n\nThe answer is A.",
     "The answer is B) Paris.",
     "1. First we note that B is bigger.",
     "Final answer: A. Final answer: B",
     "Answer: A\nAnswer: B",
-    "Answer: A\nThe answer is B.",
     "The answer is a\nriver",
     "Answer: A contract: it is void.",
     "A London",
     "<answer>A or B</answer>",
     "<answer>A</answer><answer>B</answer>",
     "<answer>I do not know</answer>",
+    "The closest option is (B), but it is not the correct answer.",
+    "The closest option is (B) 12 miles. However, this is not the right answer.",
+    "The closest option is (B) 12 miles, which is not the answer.",
+    "The answer is (B), but it is incorrect.",
+    "The answer is (B). That's wrong.",
+    "The best option is (B), but none of these is correct.",
+    "The answer is (A), but (B) is also correct.",
+    "I would rule out (B).",
+    "It cannot be B.",
+    "B is wrong.",
+    "not (B)",
+    "The answer cannot be (B).",
+    "The answer is definitely not (B).",
+    "I don't think the answer is (B).",
+    "I doubt that the answer is (B).",
+    "It is not true that the answer is (B).",
+    "One might think the answer is (B).",
+    "It is tempting to say the answer is (B).",
+    "If it rains, the answer is (A). Otherwise, the answer is (B).",
+    "If it rains, the answer is (A). If it snows, the answer is (B).",
+    "The answer is (A). The answer is (A) or (B).",
+    "The answer is $B(9, 3) + 1 = 85$.",
+    "Let us check each option:\nA. Paris lies in France.\nB. London lies in",
+    "Let us check:\n(A) means the first one. \n(B",
+    "Die Antwort ist B, aber das ist nicht richtig.",
+    "La réponse est B, mais ce n'est pas la bonne réponse.",
+    "La risposta è B, ma non è corretta.",
+    "La respuesta es B, pero no es correcta.",
+    "Ответ B, но это неверно.",
+    "答案是B,但这是错的",
 ]
 
 
@@ -137,10 +163,40 @@ NOT_READABLE = [
         "答案是B",
         "我选B因为",
         "Правильный ответ: B",
+        "The closest option is (B), although it isn't an exact match.",
+        "(A) is incorrect. The answer is (B).",
+        "The answer is (B). London is not in France.",
+        "The answer is (A) or (B), but since it rains, the answer is (B).",
+        r"Therefore \[ \text{The answer is } (B) \]",
+        "Answer: B.",
+        "(A) is tempting, but (B) is correct.",
     ],
 )
 def test_a_choice_is_read_from(answer: str) -> None:
     assert selected_choices(answer, CHOICES) == ("B",)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "The answer is A. No,",
+        "The answer is A? No,",
+        "A\n\n",
+        "Answer: A\n",
+        "Final answer: A\n",
+        r"\boxed{A}" + "\n",
+        "(A) is correct. Wait,",
+        "The answer is (A).\n\nThe answer is (C).\n\n",
+        "The answer is (A). However, this is not the correct answer.",
+        "A) Paris: no.\nB) London: yes.\nC) Rome: no.\n\nSo",
+        "The correct answers are I and III, so",
+    ],
+)
+@pytest.mark.parametrize(
+    "last", ["the answer is (B).", "the correct answer is **B**", "die Antwort ist B.", "la réponse est B.", "答案是B"]
+)
+def test_a_last_sentence_that_says_the_answer_counts_whatever_was_said_before(before: str, last: str) -> None:
+    assert selected_choices(f"{before} {last}", CHOICES) == ("B",)
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,11 @@ from assay.grading.choices.wording import (
     OR,
     REJECTING,
     SENTENCE_ENDS,
+    TAKEN_BACK,
+    TAKEN_BACK_LATER,
 )
 
-_AFTER = rf"(?![{LETTER}])(?!['\u2019-][{LETTER}])(?![.,:/]\d)(?!\s?[%€°])"
+_AFTER = rf"(?![{LETTER}])(?!['\u2019-][{LETTER}])(?![.,:/(]\d)(?!\s?[%€°])"
 _BEFORE = rf"(?<![{LETTER}$'\u2019-])"
 _BOUNDARY = re.compile(_AFTER)
 _OPENED = re.compile(rf"\s*+(?:[{OPENING}]\s*+){{0,12}}")
@@ -36,6 +38,8 @@ _HEADING = re.compile(rf"\s{{1,9}}[*_]{{0,2}}[A-ZÀ-ÞЀ-Я][{LETTER}]{{2,20}}[*
 _SENTENCE = re.compile(rf"[^{SENTENCE_ENDS}\n]{{0,300}}")
 _SPACES = re.compile(r"[ \t\u00a0\u202f]+")
 _LONGEST_LIST = 200
+_REMARK = 160
+"""Characters after a choice in which it may be taken back."""
 _SHORT_WORDS = frozenset("aeiouyàéèó\u0432")
 """Names that are words of some language."""
 
@@ -112,10 +116,18 @@ class Options:
 
     def _settled(self, text: str, items: list[Item]) -> Listed | None:
         chosen, end = frozenset(item.choice for item in items), items[-1].end
-        if REJECTING.match(text, end):
+        if REJECTING.match(text, end) or self._is_taken_back(text, end, chosen):
             return None
         is_open = "" in chosen or text[end : end + 1] in ("?", "\uff1f") or self._is_kept_open(text, end, chosen)
         return Listed(frozenset() if is_open else chosen, end)
+
+    def _is_taken_back(self, text: str, end: int, chosen: frozenset[str]) -> bool:
+        """True when the text says next that this is not the answer: `(B), but it is not correct`."""
+        if TAKEN_BACK.match(text, end):
+            return True
+        rest = text[end : end + _REMARK].partition("\n")[0]
+        later = TAKEN_BACK_LATER.search(rest)
+        return later is not None and not self.mentions_other(rest[: later.start()], chosen)
 
     def _is_kept_open(self, text: str, end: int, chosen: frozenset[str]) -> bool:
         """True when the sentence goes on with another choice: `A or B`, `A unless B holds`; but not with `A, not B or C`."""
@@ -168,6 +180,9 @@ class Options:
         found = self._read_words(text, link.end()) if link else None
         is_linked = bool(link and (link.group(1) or name.group("close") or text[link.start() : link.end()].strip()))
         if found is None or (found.choice != choice and not (is_linked and self._ends(text, found.end))):
+            return Item(choice, name.end())
+        if name.group("close") and link and link.group(1) == "." and COPULA.match(text, found.end):
+            # `The answer is (B). London is ...`: the words begin a sentence of their own.
             return Item(choice, name.end())
         return Item(choice if found.choice == choice else "", found.end, is_worded=True)
 

@@ -5,10 +5,11 @@ from itertools import islice
 from typing import NamedTuple
 
 from assay.core.case import Choice
-from assay.grading.choices.listed import Item, Options, plain_words
+from assay.grading.choices.listed import Item, Listed, Options, plain_words
 from assay.grading.choices.wording import (
     ANNOUNCEMENTS,
     BECAUSE,
+    CONDITION,
     FINAL,
     FINAL_BEFORE,
     LEAD_IN,
@@ -41,6 +42,7 @@ _PART_OF_WORD = re.compile(rf"[{LETTER}]{{2}}")
 _BULLET = re.compile(r"[ \t]*(?:[-•>#]{1,6}[ \t]+)?")
 _END = re.compile(r"[\s.!:\u3002*_`\"')\]]*\Z")
 _LINK = re.compile(rf"[ \t]*[{LINKING}][*_]{{0,2}}[ \t]*")
+_SENTENCE_START = re.compile(r"[.!?](?=\s)\s*|[\u3002\uff01\uff1f\n]\s*")
 _SENTENCE_END = re.compile(r"[.!?;:\n\u3002]\s+|\n")
 _REMARK = (",", ";", ".", "(", "\u2013", "\u2014")
 _SHORTEST_BEGINNING = 12
@@ -59,9 +61,12 @@ class _Said(NamedTuple):
     """One time that a text says what the answer is."""
 
     reading: Reading
+    start: int
     end: int
     is_final: bool = False
     """It is said to be the last word."""
+    is_sentence: bool = False
+    """It says `the answer is`, and is not a label such as `Answer:`."""
 
 
 def read_choices(answer: str, choices: tuple[Choice, ...]) -> tuple[str, ...]:
@@ -119,12 +124,27 @@ def _of_words(text: str, options: Options) -> Reading:
     said = _statements(text, options)
     if not said:
         return _only(_of_lines(text, options))
+    closing = _closing(text, said)
+    if closing is not None:
+        return closing
     final = {one.reading for one in said if one.is_final}
     if RETRACTED.search(text, max(one.end for one in said)):
         return frozenset()
     # Several lines that begin with a name list the choices; a single one is an answer.
     lines = _of_lines(text, options)
     return _only(final or {one.reading for one in said} | (lines if len(lines) == 1 else set()))
+
+
+def _closing(text: str, said: list[_Said]) -> Reading | None:
+    """What the last sentence says that the answer is, whatever stood before it; None where it does not, or depends on something."""
+    closing = [one for one in said if one.is_sentence and _END.match(text, one.end)]
+    if not closing:
+        return None
+    start = min(one.start for one in closing)
+    sentence = max((match.end() for match in _SENTENCE_START.finditer(text, 0, start)), default=0)
+    if CONDITION.match(text, sentence, start):
+        return None
+    return _only({one.reading for one in closing})
 
 
 def _statements(text: str, options: Options) -> list[_Said]:
@@ -137,8 +157,8 @@ def _statements(text: str, options: Options) -> list[_Said]:
         for said in _announced(text, lower, announcement, options)
     ]
     for pattern in FINAL:
-        lists = (options.read_list(text, match.end()) for match in islice(pattern.finditer(text), _MOST))
-        found += [_Said(listed.chosen, listed.end, is_final=True) for listed in lists if listed]
+        lists = ((match, options.read_list(text, match.end())) for match in islice(pattern.finditer(text), _MOST))
+        found += [_Said(listed.chosen, match.start(), listed.end, is_final=True) for match, listed in lists if listed]
     return found + _confirmed(text, lower, options) if any(word in lower for word in RIGHT_WORDS) else found
 
 
@@ -151,10 +171,20 @@ def _announced(text: str, lower: str, announcement: Announcement, options: Optio
             return found
         match = pattern.match(text, place)
         before = text[max(0, place - 60) : place]
-        if match and _is_meant(before, announcement) and (listed := options.read_list(text, match.end())):
-            found.append(_Said(listed.chosen, listed.end, FINAL_BEFORE.search(before) is not None))
+        listed = options.read_list(text, match.end()) if match and _is_meant(before, announcement) else None
+        if match and listed and not ("\n" in match.group() and _heads_list(text, listed, options)):
+            is_final, is_label = FINAL_BEFORE.search(before) is not None, match.groupdict().get("label") is not None
+            found.append(_Said(listed.chosen, place, listed.end, is_final, is_sentence=not is_label))
         place = lower.find(announcement.trigger, place + 1)
-    return [_Said(frozenset(), place, is_final=True)]
+    return [_Said(frozenset(), 0, len(text), is_final=True)]
+
+
+def _heads_list(text: str, listed: Listed, options: Options) -> bool:
+    """True when the line after that of a choice begins with another one: `each option:` is followed by all of them."""
+    start = text.find("\n", listed.end)
+    below = text[start + 1 : start + _CLAUSE].partition("\n")[0] if start >= 0 else ""
+    line = _of_line(below, options, is_first=False)
+    return line is not None and bool(listed.chosen) and line.choice not in listed.chosen
 
 
 def _is_meant(before: str, announcement: Announcement) -> bool:
@@ -175,7 +205,7 @@ def _confirmed(text: str, lower: str, options: Options) -> list[_Said]:
         sentence = _SENTENCE_END.split(clause)[-1]
         chosen = _subject(sentence, options) or _subject(sentence.rsplit(",", 1)[-1], options)
         if chosen is not None:
-            found.append(_Said(chosen, match.end()))
+            found.append(_Said(chosen, match.start(), match.end()))
     return found
 
 
@@ -185,27 +215,47 @@ def _subject(clause: str, options: Options) -> Reading | None:
     return listed.chosen if listed and not clause[listed.end :].strip() else None
 
 
+class _Line(NamedTuple):
+    """A line that begins with the name of a choice."""
+
+    choice: str
+    reading: Reading | None
+    """None where the line is about the choice and does not take it."""
+    is_bare: bool
+    """It is the name and nothing else."""
+
+
 def _of_lines(text: str, options: Options) -> set[Reading]:
-    """Lines that are a name, with or without the words of its choice; and a first line that gives a reason for its name."""
+    """Lines that are a name, with or without the words of its choice; and a first line that gives a reason for its name.
+
+    Where several lines begin with names they go through the choices: one with words counts only as a paragraph before them.
+    """
     lines = text.strip().splitlines()
     if len(lines) > _MOST:
         return set()
-    found = (_of_line(line, options, is_first=number == 0) for number, line in enumerate(lines))
-    return {reading for reading in found if reading is not None}
+    read = [_of_line(line, options, is_first=number == 0) for number, line in enumerate(lines)]
+    is_list = len({line.choice for line in read if line}) > 1
+    taken = [(number, line) for number, line in enumerate(read) if line and line.reading is not None]
+    is_first_apart = len(lines) > 1 and not lines[1].strip()
+    if is_list and not any(line.is_bare or (number == 0 and is_first_apart) for number, line in taken):
+        return set()
+    return {line.reading for _, line in taken if line.reading is not None}
 
 
-def _of_line(line: str, options: Options, *, is_first: bool) -> Reading | None:
+def _of_line(line: str, options: Options, *, is_first: bool) -> _Line | None:
     bullet = _BULLET.match(line)
     start = bullet.end() if bullet else 0
     item = options.read_item(line, start, has_words=False)
     if item is None:
         return None
     if not item.choice:
-        return frozenset()
-    if _END.match(line, item.end) or (is_first and BECAUSE.match(line, item.end)) or _is_own(line[item.end :], item, options):
-        return frozenset({item.choice})
+        return _Line("", frozenset(), is_bare=False)
+    is_bare = _END.match(line, item.end) is not None and line.count("(") <= line.count(")")
+    if is_bare or (is_first and BECAUSE.match(line, item.end)) or _is_own(line[item.end :], item, options):
+        return _Line(item.choice, frozenset({item.choice}), is_bare=is_bare and not item.is_worded)
     listed = options.read_list(line, start)
-    return listed.chosen if listed and _END.match(line, listed.end) else None
+    taken = listed.chosen if listed and _END.match(line, listed.end) else None
+    return _Line(item.choice, taken, is_bare=taken is not None and len(taken) > 1)
 
 
 def _is_own(rest: str, item: Item, options: Options) -> bool:

@@ -26,7 +26,7 @@ class Announcement(msgspec.Struct, frozen=True):
     """What must stand before it."""
 
 
-_DECORATION = r"[*_`\"')\]\s]{0,8}"
+_DECORATION = r"[*_`\"')\]}\s]{0,8}"
 _COLON = r"[:=：]|->|→|(?<=\s)[–—-](?=\s)"
 _ADVERB = (
     r"(?:(?:therefore|thus|clearly|definitely|most likely|likely|probably|then|simply|indeed|hence|obviously|also|daher|somit|donc|"
@@ -36,7 +36,7 @@ _ADVERB = (
 
 def _noun(trigger: str, noun: str, copula: str, *, is_optional: bool = False) -> Announcement:
     """A noun and what links it to the choice: a form of "to be", a colon or an arrow."""
-    link = rf"(?:\b(?:{copula})(?![a-z])|{_COLON})" + ("?" if is_optional else "")
+    link = rf"(?:\b(?:{copula})(?![a-z])|(?P<label>{_COLON}))" + ("?" if is_optional else "")
     return Announcement(trigger, rf"{noun}{_DECORATION}{link}{_DECORATION}:?\s{{0,99}}{_ADVERB}")
 
 
@@ -88,10 +88,20 @@ REJECTED_BEFORE = re.compile(
     r"(?:\b(?:wrong|incorrect|false|no|not|cannot|falsche[nrs]?|nicht|mauvaises?|fausses?|ne|non|sbagliat\w{1,3}|errat\w{1,3}|"
     r"equivocad\w{1,3}|не|неправильн\w{1,3}|неверн\w{1,3})"
     r"\s|n['’]t\s|不正确的?|错误的?|不|没|别)(?:the |the correct |the right |correct |right )?$"
-    r"|(?:\b(?:if|whether|unless|suppose|assuming|wenn|falls|ob|si l[ae]s?|se l[ae]|если)\b|如果)[^.,;:!?\n]*$",
+    r"|(?:\b(?:if|whether|unless|suppose|assuming|wenn|falls|ob|si l[ae]s?|se l[ae]|если)\b|如果)[^.,;:!?\n]*$"
+    r"|\b(?:(?:might|may|could|not|\w{2,6}n['’]t) (?:think|say|assume|believe|argue|guess)|doubt|"
+    r"not (?:true|sure|clear|certain|the case)|tempt(?:ing|ed) to (?:think|say|assume|conclude|choose|pick))"
+    r"(?: that)?(?: the| the correct| the right)? $",
     re.IGNORECASE,
 )
-"""Words before an announcement that take it back or make it depend on something."""
+"""Words before an announcement that take it back, make it depend on something or leave it to others."""
+CONDITION = re.compile(
+    r"\W*(?:(?:but|and|or|so|then|aber|und|mais|et|ma|pero|y|но|а)\W+)?(?:(?:if|unless|assuming|suppose|supposing|wenn|falls|angenommen|"
+    r"si|se|если)\b|如果|假如)|"
+    r".*(?:\b(?:otherwise|or else|sonst|andernfalls|sinon|autrement|altrimenti|иначе)\b|de lo contrario|否则)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""The beginning of a sentence whose statement depends on something."""
 _ARTICLE = r"(?:the|die|der|la|le|les|las|los|il|lo)"
 NOUN = (
     rf"(?:(?:{_ARTICLE} )?(?:options?|choices?|answers?|letters?|alternatives?|both|antwort(?:en)?|auswahl|wahl|réponses?|"
@@ -125,6 +135,35 @@ REJECTING = re.compile(
     re.IGNORECASE,
 )
 """What takes back the choice before it."""
+_BUT = (
+    r"(?:but|yet|however|though|although|and|aber|jedoch|doch|allerdings|mais|cependant|pourtant|ma|però|tuttavia|"
+    r"pero|aunque|sin embargo|но|однако)"
+)
+_IT = (
+    r"(?:it|this|that|which|they|these|those|(?:this|that|the) (?:option|choice|answer|one)|es|das|dies|diese|cela|ce|elle|"
+    r"questa?|esta|esto|это|она?)"
+)
+_IS_NOT = (
+    rf"(?:{_IT}\s(?:{_BE}\s)?(?:\w{{1,12}} ){{0,2}}{_NOT}|{_IT}(?:['’]s| cannot be| can not be| could not be)(?: not)?|"
+    rf"{_IT}\s(?:isn|aren|wasn|can|couldn)['’]t(?: be)?|non è|no es|не)"
+)
+_QUITE = r"(?:(?:actually|really|quite|exactly|entirely|fully|strictly|ganz|wirklich|vraiment|del tutto|del todo|совсем)\s)?"
+_ANSWER = (
+    r"(?:(?:the|an?|die|der|das|eine?|la|le|une?|el)\s)?(?:correct|right|true|best|answer|richtig\w{0,2}|korrekt\w{0,2}|antwort|correcte?|"
+    r"bonne|juste|réponse|corrett[ao]|giust[ao]|esatt[ao]|risposta|correct[ao]|respuesta|верн\w{1,4}|правильн\w{1,4})"
+)
+_WRONG_THEN = (
+    rf"\b(?:{_IS_NOT}\s{_QUITE}{_ANSWER}|{_IT}(?:['’]s|\s{_BE})?\s(?:\w{{1,12}} ){{0,2}}(?:{_WRONG}|ruled out|eliminated|excluded)|"
+    rf"none(?: of \w{{2,8}}(?: \w{{2,8}})?)? (?:is|are) {_ANSWER})\b"
+)
+TAKEN_BACK = re.compile(
+    rf"[\s,;.()*_–—-]{{0,9}}(?:\b{_BUT}\b[\s,]{{1,9}}){{0,2}}{_WRONG_THEN}|"
+    r"[\s,;.，。]{0,9}(?:但是?|不过)?(?:它|这|那)?(?:并?不是?(?:正确|答案)|是错|不对)",
+    re.IGNORECASE,
+)
+"""A clause or sentence about the choice before it that says that it is not the answer."""
+TAKEN_BACK_LATER = re.compile(rf"[,;.(–—-]\s{{0,9}}(?:\b{_BUT}\b[\s,]{{1,9}}|(?=which\b)){_WRONG_THEN}", re.IGNORECASE)
+"""The same after some more words, such as those of the choice."""
 RIGHT = re.compile(
     r"(?:is|are|ist|sind|est|sont|è|sono|es|son)\s(?:(?:the|die|la|le|les|las|only|probably|likely|most|clearly|therefore|thus|definitely|"
     r"also|indeed|daher|somit|allein|one) ){0,3}(?:correct|right|best|answers?|true|richtige?|korrekte?|correctes?|bonnes?|justes?|"
@@ -137,8 +176,8 @@ RIGHT_WORDS = (
 )
 """One of these stands in every text that confirms a choice."""
 LEAD_IN = re.compile(
-    r"\s*(?:(?:so|thus|therefore|hence|only|both|i think|i believe|that|in conclusion|"
-    r"daher|also|somit|nur|donc|seule?|quindi|solo|por tanto|所以|因此)"
+    r"\s*(?:(?:so|but|thus|therefore|hence|only|both|i think|i believe|that|in conclusion|"
+    r"aber|daher|also|somit|nur|mais|donc|seule?|ma|quindi|solo|pero|por tanto|所以|因此)"
     r"(?:\b|(?<=[一-鿿]))[\s,]*)*",
     re.IGNORECASE,
 )
