@@ -91,6 +91,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """Members of the record that have no field of their own here."""
     sample: int | msgspec.UnsetType = msgspec.UNSET
     """Which of several answers to the record is wanted, from 0; only in runs that ask more than once."""
+    open_fields: int | msgspec.UnsetType = msgspec.UNSET
+    """Version of the rule by which models see the open members of `extra`; unset where there are none, and in cases from before."""
     record_sha256: str = ""
     """SHA-256 of the record's canonical JSON (RFC 8785)."""
 

@@ -6,11 +6,12 @@ from typing import Literal, get_args
 import msgspec
 
 from assay.core.case import Case, Criterion
+from assay.core.open_fields import grading_fields, question_fields
 from assay.core.outcome import Flow, Grade
 from assay.core.plan import CriterionName
 from assay.grading.policies import Policy
 from assay.grading.settings import GradingSettings
-from assay.grading.templates import ASK_AGAIN, CONFIDENCE, TOOL_CALL, texts_sha256
+from assay.grading.templates import ASK_AGAIN, CONFIDENCE, OPEN_FIELD, TOOL_CALL, texts_sha256
 from assay.grading.tool_call import has_tools, is_tool_turn, offered_tools
 from assay.grading.topic import Topic
 
@@ -109,7 +110,8 @@ class Assignment(msgspec.Struct, frozen=True):
             return () if self.settings.policy else (*question, choice_task(self.case, self.settings))
         has_tools = template_id != TOOL_CALL and not self.settings.policy and offered_tools(self.case)
         tools = (TOOL_CALL,) if has_tools else ()
-        return (*question, *tools, *(self._of_judges() if self.way.needs_judge else ()), *self.way.texts(self))
+        fields = (OPEN_FIELD,) if question_fields(self.case) or grading_fields(self.case) else ()
+        return (*question, *fields, *tools, *(self._of_judges() if self.way.needs_judge else ()), *self.way.texts(self))
 
     def _of_judges(self) -> tuple[str, ...]:
         """What judges are asked besides, whatever they grade."""

@@ -5,6 +5,7 @@ from functools import lru_cache
 
 from assay.core.ask import Ask
 from assay.core.case import Attachment, Case, Message
+from assay.core.open_fields import question_fields
 from assay.core.outcome import GradingFailure
 from assay.grading.assignment import Assignment, choice_task
 from assay.grading.plugin_policy import policy_messages
@@ -12,6 +13,7 @@ from assay.grading.policies import Policy, metadata_text
 from assay.grading.settings import GradingSettings
 from assay.grading.templates import TOOL_CALL, fill, load_template
 from assay.grading.tool_call import offered_tools
+from assay.grading.transcript import headed
 
 CALL_ID = "candidate"
 _UNSAID = "law"
@@ -35,7 +37,7 @@ def _given_answer(model: str) -> Ask:
 
 
 def candidate_messages(assignment: Assignment) -> tuple[Message, ...]:
-    """System prompt, conversation or prompt, and what belongs to the last user message: context, attachments, choices, tools."""
+    """System prompt, conversation or prompt; with the last user message context, open fields, attachments, choices, tools."""
     if assignment.settings.policy is not None:
         return policy_messages(assignment.settings.policy_code, assignment.case, attachments=assignment.attachments)
     case, policy, system_prompt = assignment.case, assignment.policy, assignment.settings.system_prompt
@@ -52,6 +54,7 @@ def candidate_messages(assignment: Assignment) -> tuple[Message, ...]:
 def _additions(assignment: Assignment) -> list[str]:
     case = assignment.case
     additions = [f"Context:\n{case.model_context}"] if case.model_context else []
+    additions += map(headed, question_fields(case))
     additions += [_attached(attachment, assignment.attachments) for attachment in case.attachments]
     if case.task == "mcq":
         additions.append(_choices(case, assignment.settings))

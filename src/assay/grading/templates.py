@@ -19,6 +19,8 @@ ASK_AGAIN = "ask_again/1"
 """What a judge is told whose reply could not be read."""
 CONFIDENCE = "confidence/1"
 """What a judge is asked besides, where unsure votes call for more judges."""
+OPEN_FIELD = "open_field/1"
+"""How a further field of a record is shown."""
 TEMPLATE_IDS = (
     "mcq_answer/1",
     "mcq_one/1",
@@ -26,13 +28,16 @@ TEMPLATE_IDS = (
     "mcq_any/1",
     "exam_question/1",
     TOOL_CALL,
+    OPEN_FIELD,
     "judge_1_5/1",
+    "judge_1_5/2",
     "judge_criterion/1",
     "judge_result/1",
     "judge_rubric/1",
     "judge_reference/1",
     "judge_exam/1",
     "judge_pairwise/1",
+    "judge_pairwise/2",
     ASK_AGAIN,
     CONFIDENCE,
     "criterion_overall/1",

@@ -1,6 +1,10 @@
-"""A case as the texts that a judge is shown."""
+"""A case as the texts that models are shown."""
+
+from collections.abc import Iterable
 
 from assay.core.case import Case, Criterion
+from assay.core.open_fields import Field, grading_fields, question_fields
+from assay.grading.templates import OPEN_FIELD, fill, load_template
 
 
 def task_text(case: Case) -> str:
@@ -10,6 +14,25 @@ def task_text(case: Case) -> str:
     is_said = any(case.prompt.strip() in message.content for message in case.messages)
     said = [f"[{message.role}]\n{message.content}" for message in case.messages]
     return "\n\n".join(said if is_said else [f"[prompt]\n{case.prompt}", *said])
+
+
+def context_text(case: Case) -> str:
+    """What the candidate is given with the question: the context, and open fields that belong to the question."""
+    return "\n\n".join(filter(None, (case.model_context, _headed(question_fields(case)))))
+
+
+def grading_text(case: Case) -> str:
+    """Open fields that only judges see; empty without one."""
+    return _headed(grading_fields(case))
+
+
+def headed(field: Field) -> str:
+    """An open field below a heading of its name."""
+    return fill(load_template(OPEN_FIELD).text.rstrip("\n"), {"name": field.name, "text": field.text})
+
+
+def _headed(fields: Iterable[Field]) -> str:
+    return "\n\n".join(map(headed, fields))
 
 
 def reference_text(case: Case) -> str:

@@ -6,10 +6,12 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import orjson
 
+from assay.core import open_fields
 from assay.core.canonical import canonical_json
-from assay.core.case import Case, Criterion
+from assay.core.case import Case, Criterion, Message
 from assay.core.issue import Path
 from assay.datasets.checks import (
     Findings,
@@ -357,6 +359,7 @@ def to_case(record: dict[str, Any], index: int, *, dataset: str, record_sha256: 
     expected = record.get("expected", {})
     answer = reference.get("answer")
     criteria = expected.get("required_criteria", [])
+    extra = _extra(record, criteria)
     return Case(
         id=record["record_id"],
         index=index,
@@ -364,14 +367,24 @@ def to_case(record: dict[str, Any], index: int, *, dataset: str, record_sha256: 
         task="open",
         dataset=dataset,
         prompt=record["input"]["prompt"],
+        messages=_messages(record["input"]),
         references=() if answer is None else (answer,),
         criteria=tuple(Criterion(name, name) for name in dict.fromkeys(criteria)),
         tags=tuple(record.get("tags", ())),
         max_latency_ms=expected.get("max_latency_ms"),
         metadata=record.get("metadata", {}),
-        extra=_extra(record, criteria),
+        extra=extra,
+        open_fields=open_fields.VERSION if "input" in extra or "reference" in extra else msgspec.UNSET,
         record_sha256=record_sha256,
     )
+
+
+def _messages(given: dict[str, Any]) -> tuple[Message, ...]:
+    """The conversation before the prompt, which follows as the user's next words unless it is the last of them."""
+    earlier = tuple(Message(message["role"], message["content"]) for message in open_fields.earlier_messages(given))
+    if not earlier or (earlier[-1].role == "user" and given["prompt"].strip() in earlier[-1].content):
+        return earlier
+    return (*earlier, Message("user", given["prompt"]))
 
 
 def _extra(record: dict[str, Any], criteria: list[str]) -> dict[str, Any]:

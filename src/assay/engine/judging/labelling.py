@@ -12,12 +12,12 @@ from assay.core.case import Case
 from assay.core.errors import UsageProblem
 from assay.engine.comparing.alignment import Standing
 from assay.engine.judging.labels import digest_of, guarded
-from assay.grading.transcript import reference_text, task_text
+from assay.grading.transcript import context_text, grading_text, reference_text, task_text
 from assay.store.folder import RunFolder
 
 COLUMNS = (
-    "record_id", "dataset", "sample", "answer_sha256", "task", "context", "choices", "reference", "criteria", "answer",
-    "judge_passed", "judge_score", "judge_reason", "rater", "passed", "score", "note",
+    "record_id", "dataset", "sample", "answer_sha256", "task", "context", "choices", "reference", "grading", "criteria",
+    "answer", "judge_passed", "judge_score", "judge_reason", "rater", "passed", "score", "note",
 )  # fmt: skip
 """Columns of the file, in the order in which they are read; the last four are for the person."""
 _decode = msgspec.json.Decoder(Standing).decode
@@ -88,7 +88,13 @@ def _asked(case: Case | None) -> dict[str, Any]:
     criteria = "\n".join(f"{criterion.weight:+g} {criterion.title}" for criterion in case.criteria)
     choices = "\n".join(f"{choice.id}) {choice.text}" for choice in case.choices)
     reference = ", ".join(case.correct_choice_ids) or reference_text(case)
-    shown = {"context": case.model_context, "choices": choices, "reference": reference, "criteria": criteria}
+    shown = {
+        "context": context_text(case),
+        "choices": choices,
+        "reference": reference,
+        "grading": grading_text(case),
+        "criteria": criteria,
+    }
     return {"task": task_text(case), **{name: text for name, text in shown.items() if text}}
 
 

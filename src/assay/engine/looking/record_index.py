@@ -13,7 +13,7 @@ from assay.core.outcome import Decision
 from assay.core.plan import Plan
 from assay.core.record_query import INVALID
 from assay.engine.sealing.evidence import slices_of
-from assay.grading.transcript import task_text
+from assay.grading.transcript import context_text, grading_text, task_text
 from assay.store.folder import INPUT, RunFolder, open_run_folder
 from assay.store.index_folder import index_of, new_index, note_progress
 from assay.store.index_writer import IndexEntry, IndexWriter
@@ -196,7 +196,8 @@ def _texts(line: _Prediction, case: Case) -> Iterator[str]:
     yield task_text(case)
     for turn in case.turns:
         yield from (turn.message, turn.assistant_reply)
-    yield case.model_context
+    yield context_text(case)
+    yield grading_text(case)
     yield line.model_response or ""
     yield line.justification or ""
     yield line.error_message or ""

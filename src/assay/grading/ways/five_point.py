@@ -11,17 +11,19 @@ from assay.grading.judged_grade import judged_grade
 from assay.grading.panel import ask_judges, proposed_label
 from assay.grading.templates import load_template
 from assay.grading.topic import Topic, topic_on
-from assay.grading.transcript import criterion_text, reference_text, task_text
+from assay.grading.transcript import context_text, criterion_text, grading_text, reference_text, task_text
 from assay.grading.verdict import FIVE_POINT
 
 TEMPLATE = "judge_1_5/1"
+WITH_GRADING = "judge_1_5/2"
+"""For a record whose author wrote more for graders than a rubric and a reference."""
 
 
 def grade_five_point(assignment: Assignment) -> Flow:
     """Asks the candidate, then one judge call per criterion; passes when every criterion reaches the pass score."""
     case, pass_score = assignment.case, assignment.settings.case_pass_score
     (reply,) = yield (candidate_ask(assignment),)
-    questions = tuple(_question(case, criterion, template_id=TEMPLATE) for criterion in assignment.criteria)
+    questions = tuple(_question(case, criterion) for criterion in assignment.criteria)
     answer = Answer(reply.text, case.record_sha256)
     rulings = yield from ask_judges(questions, assignment.settings, answer=answer)
     passed = all(ruling.value >= pass_score for ruling in rulings)
@@ -35,15 +37,17 @@ def grade_five_point(assignment: Assignment) -> Flow:
     )
 
 
-def _question(case: Case, criterion: Criterion, *, template_id: str) -> Question:
+def _question(case: Case, criterion: Criterion) -> Question:
+    grading = grading_text(case)
     return Question(
         criterion=criterion.id,
-        template_id=template_id,
+        template_id=WITH_GRADING if grading else TEMPLATE,
         blocks={
             "task": task_text(case),
-            "context": case.model_context,
+            "context": context_text(case),
             "rubric": _rubric(criterion),
             "reference": reference_text(case),
+            **({"grading": grading} if grading else {}),
         },
         shape=FIVE_POINT,
     )
@@ -68,7 +72,7 @@ def _topics(assignment: Assignment, _: str | None) -> tuple[Topic, ...]:
 WAY = Way(
     about="judged from 1 to 5",
     flow=grade_five_point,
-    names=lambda _: ("judge_1_5/1", TEMPLATE),
+    names=lambda assignment: ("judge_1_5/1", WITH_GRADING if grading_text(assignment.case) else TEMPLATE),
     evaluators=("judge_1_5/1",),
     needs_judge=True,
     scale="1-5",

@@ -12,7 +12,7 @@ from assay.grading.judge_call import Answer, Question
 from assay.grading.panel import Ruling, ask_judges, panel_flags
 from assay.grading.suspicion import suspicion_flags
 from assay.grading.topic import Topic, topic_on
-from assay.grading.transcript import criteria_text, reference_text, task_text
+from assay.grading.transcript import context_text, criteria_text, grading_text, reference_text, task_text
 from assay.grading.verdict import WINNER
 
 IN_ORDER = "in_order"
@@ -25,6 +25,8 @@ Result = Literal["first", "second", "tie", "inconsistent"]
 _RESULTS: dict[float, Result] = {1.0: "first", 0.5: "tie", 0.0: "second"}
 _SCORES: dict[Result, float] = {"first": 1.0, "second": 0.0, "tie": 0.5, "inconsistent": 0.5}
 TEMPLATE = "judge_pairwise/1"
+WITH_GRADING = "judge_pairwise/2"
+"""For a record whose author wrote more for graders than criteria and a reference."""
 _EMPTY = "(the answer is empty)"
 
 
@@ -72,16 +74,18 @@ def decided(results: tuple[Result, ...]) -> Result:
 
 def _question(case: Case, name: str, *, shown: tuple[str, ...]) -> Question:
     first, second = (text or _EMPTY for text in shown)
+    grading = grading_text(case)
     return Question(
         criterion=name,
-        template_id=TEMPLATE,
+        template_id=WITH_GRADING if grading else TEMPLATE,
         blocks={
             "task": task_text(case),
-            "context": case.model_context,
+            "context": context_text(case),
             "criteria": criteria_text(case),
             "reference": reference_text(case),
             "first": first,
             "second": second,
+            **({"grading": grading} if grading else {}),
         },
         shape=WINNER,
     )
@@ -121,7 +125,7 @@ def _topics(*_: object) -> tuple[Topic, ...]:
 WAY = Way(
     about="two answers to one task",
     flow=grade_pairwise,
-    names=lambda _: ("judge_pairwise/1", TEMPLATE),
+    names=lambda assignment: ("judge_pairwise/1", WITH_GRADING if grading_text(assignment.case) else TEMPLATE),
     evaluators=("judge_pairwise/1",),
     needs_judge=True,
     scale="0-1",

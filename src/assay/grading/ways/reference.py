@@ -8,7 +8,7 @@ from assay.grading.judged_grade import judged_grade
 from assay.grading.panel import ask_judges, proposed_label
 from assay.grading.policies import metadata_text
 from assay.grading.topic import Topic, topic_on
-from assay.grading.transcript import reference_text, task_text
+from assay.grading.transcript import context_text, reference_text, task_text
 
 CRITERION = "reference"
 EVALUATOR = "judge_reference/1"
@@ -35,7 +35,7 @@ def _question(assignment: Assignment) -> Question:
     blocks = {
         **{name: metadata_text(case, name) for name in style.metadata},
         "task": task_text(case),
-        "context": case.model_context,
+        "context": context_text(case),
         "reference": reference_text(case),
     }
     return Question(criterion=CRITERION, template_id=style.template_id, blocks=blocks, shape=style.shape)

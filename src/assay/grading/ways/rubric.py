@@ -14,7 +14,7 @@ from assay.grading.judged_grade import judged_grade
 from assay.grading.panel import Ruling, ask_judges, proposed_label
 from assay.grading.policies import JudgeStyle
 from assay.grading.topic import Topic, empty_mark, topic_on
-from assay.grading.transcript import criteria_text, criterion_text, reference_text, task_text
+from assay.grading.transcript import context_text, criteria_text, criterion_text, reference_text, task_text
 from assay.grading.verdict import CRITERION
 
 ONE_CALL = "rubric"
@@ -68,7 +68,7 @@ def _questions(assignment: Assignment) -> tuple[Question, ...]:
 
 
 def _shown(case: Case) -> dict[str, str]:
-    return {"task": task_text(case), "context": case.model_context, "reference": reference_text(case)}
+    return {"task": task_text(case), "context": context_text(case), "reference": reference_text(case)}
 
 
 def _question(criterion: Criterion, shown: dict[str, str], *, style: JudgeStyle) -> Question:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from assay import api
+from assay.core.open_fields import grading_fields, question_fields, stored_case
 
 Json = dict[str, Any]
 Kind = Literal["feedback", "expectation"]
@@ -120,7 +121,9 @@ def trace_of(entry: Json, setting: Setting) -> Trace:
 def inputs_of(asked: Json) -> Json:
     """What the candidate was given, as MLflow's datasets and traces have it."""
     given = {"messages": asked["messages"]} if asked["messages"] else {"prompt": asked["prompt"]}
-    further = {"context": asked["model_context"], "choices": asked["choices"]}
+    case = stored_case(asked)
+    fields = () if case is None else question_fields(case)
+    further = {**{field.name: field.text for field in fields}, "context": asked["model_context"], "choices": asked["choices"]}
     return {**given, **{name: value for name, value in further.items() if value}}
 
 
@@ -134,6 +137,9 @@ def expectations_of(asked: Json) -> Json:
         found[GUIDELINES] = [criterion["description"] or criterion["title"] for criterion in criteria]
     if asked["correct_choice_ids"]:
         found[CHOICES] = asked["correct_choice_ids"]
+    case = stored_case(asked)
+    for field in () if case is None else grading_fields(case):
+        found.setdefault(field.name, field.text)
     return found
 
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from assay import api
+from assay.core.open_fields import grading_fields, question_fields, stored_case
 from assay.surfaces.pages.figures import DASH, Fact, Figure, Mark, Moment, domain, moment, money, shown
 from assay.surfaces.pages.places import Place
 from assay.surfaces.pages.records import score_figure, verdict_mark
@@ -319,6 +320,11 @@ def _choices(asked: Json, line: Json) -> Iterator[ChoiceView]:
 def _expected(asked: Json) -> Iterator[Passage]:
     if asked.get("model_context"):
         yield Passage(title="Context", text=asked["model_context"])
+    case = stored_case(asked)
+    for field in () if case is None else question_fields(case):
+        yield Passage(title=field.name, text=field.text)
+    for field in () if case is None else grading_fields(case):
+        yield Passage(title=field.name, text=field.text, note="only judges saw this")
     references = asked.get("references") or ()
     for number, reference in enumerate(references, 1):
         yield Passage(title="Reference" if len(references) == 1 else f"Reference {number}", text=reference)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from assay.core.open_fields import grading_fields, question_fields, stored_case
 from assay.surfaces.printable import printable, printable_lines
 from assay.surfaces.reporters.paint import Paint, hanging, painter
 from assay.surfaces.reporters.run_numbers import UNKNOWN, dollars, latency
@@ -79,11 +80,16 @@ def _texts(asked: Json, found: Json) -> Iterator[tuple[str, str]]:
         yield f"message · {message['role']}", message["content"]
     yield "prompt", "" if messages and messages[-1]["content"] == asked.get("prompt") else asked.get("prompt", "")
     yield "context", asked.get("model_context") or ""
+    case = stored_case(asked)
+    for field in () if case is None else question_fields(case):
+        yield field.name, field.text
     yield "choices", "\n".join(f"{choice['id']}. {choice['text']}" for choice in asked.get("choices") or ())
     yield "correct", ", ".join(asked.get("correct_choice_ids") or ())
     criteria = asked.get("criteria") or ()
     yield "rubric", "\n".join(_criterion(criterion, is_one=len(criteria) == 1) for criterion in criteria)
     yield "reference", "\n\n".join(asked.get("references") or ())
+    for field in () if case is None else grading_fields(case):
+        yield f"{field.name} · judge only", field.text
     yield "notes", asked.get("notes") or ""
     yield "answer", found["model_response"] or ""
     yield "chosen", ", ".join(found["selected_choice_ids"])
