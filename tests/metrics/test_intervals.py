@@ -143,5 +143,11 @@ def test_an_interval_says_its_level_in_every_document() -> None:
 
 
 def test_an_estimate_says_in_json_why_it_is_undefined() -> None:
-    assert Estimate(n=0, reason="nothing").to_json() == {"value": None, "interval": None, "n": 0, "reason": "nothing"}
+    assert Estimate(n=0, reason="nothing").to_json() == {
+        "value": None,
+        "interval": None,
+        "standard_error": None,
+        "n": 0,
+        "reason": "nothing",
+    }
     assert Estimate(value=0.5, interval=wilson(1, 2), n=2).to_json()["interval"]["method"] == "wilson"

@@ -87,7 +87,8 @@ def test_three_candidates_are_ranked_by_all_their_comparisons() -> None:
         ("ada", "cyd", 0),
         ("bob", "cyd", 8),
     ]
-    assert found["pairs"][1]["first_share"] == {"value": None, "interval": None, "n": 0, "reason": "there is no comparison"}
+    share = found["pairs"][1]["first_share"]
+    assert share == {"value": None, "interval": None, "standard_error": None, "n": 0, "reason": "there is no comparison"}
 
 
 def test_a_judge_that_goes_by_places_is_found_out_with_the_place_it_prefers() -> None:

@@ -38,7 +38,7 @@ def test_a_judge_agrees_where_its_vote_is_that_of_the_panel() -> None:
 def test_a_vote_alone_agrees_with_nobody() -> None:
     found = figures("one", "two", escalate=True)
     found.add("a", [vote("one", 5)], decisions=(), attempts=())
-    assert judge(found, "one")["agreement"] == {"value": None, "interval": None, "n": 0}
+    assert judge(found, "one")["agreement"] == {"value": None, "interval": None, "standard_error": None, "n": 0}
     assert judge(found, "one")["n_votes"] == 1
 
 

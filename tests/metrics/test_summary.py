@@ -1,6 +1,8 @@
 import json
 import math
+from importlib import import_module
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -219,3 +221,56 @@ def test_what_only_a_later_record_knows_stays_with_that_record() -> None:
     assert [part["latency_ms"]["model"]["max"] for part in (first, second, third)] == [None, 70.0, None]
     assert [part["cost_usd"]["sum"] for part in (first, second, third)] == [None, 0.25, None]
     assert [part["errors"] for part in (first, second, third)] == [{}, {"late": 1}, {}]
+
+
+def by_statsmodels(values: list[float], clusters: list[int] | None = None) -> float:
+    """The standard error of a mean, as the intercept of a regression."""
+    regression = import_module("statsmodels.api").OLS(np.array(values), np.ones(len(values)))
+    robust = {} if clusters is None else {"cov_type": "cluster", "cov_kwds": {"groups": np.array(clusters)}}
+    return float(regression.fit(**robust).bse[0])
+
+
+SCORES = [5, 3, 4, 1, 2, 5, 5, 4, 2, 3, 1, 4]
+CLUSTERS = [0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 4, 5]
+
+
+def test_standard_errors_are_those_of_statsmodels() -> None:
+    facts = [graded(score, cluster=str(cluster)) for score, cluster in zip(SCORES, CLUSTERS, strict=True)]
+    found = summarize(facts)
+    for name, values in {
+        "pass_rate": [float(score >= 4) for score in SCORES],
+        "score_mean": [(score - 1) / 4 for score in SCORES],
+        "raw_score_mean": [float(score) for score in SCORES],
+    }.items():
+        assert found[f"{name}_standard_error"] == pytest.approx(by_statsmodels(values))
+        assert found[f"{name}_cluster_standard_error"] == pytest.approx(by_statsmodels(values, CLUSTERS))
+
+
+def test_a_slice_has_the_standard_errors_of_its_records() -> None:
+    facts = [
+        graded(score, slices={"tags": ("x",) if cluster < 3 else ("y",)}) for score, cluster in zip(SCORES, CLUSTERS, strict=True)
+    ]
+    (first, second) = summarize_slices(facts)["slices"]["tags"]["values"]
+    assert (first["value"], second["value"]) == ("x", "y")
+    assert first["score_mean_standard_error"] == pytest.approx(by_statsmodels([(score - 1) / 4 for score in SCORES[:8]]))
+    assert second["pass_rate_standard_error"] == pytest.approx(by_statsmodels([float(score >= 4) for score in SCORES[8:]]))
+    assert first["score_mean_cluster_standard_error"] is None
+
+
+def test_answers_to_one_record_share_its_standard_error() -> None:
+    facts = [graded(score, record_id=str(c), is_repeated=True) for score, c in zip(SCORES, CLUSTERS, strict=True)]
+    expected = by_statsmodels([(score - 1) / 4 for score in SCORES], CLUSTERS)
+    assert summarize(facts, repeat=2)["score_mean_standard_error"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("facts", [[], [graded(5)], [without_score("timeout")] * 3])
+def test_fewer_than_two_scores_have_no_standard_error(facts: list[RecordFacts]) -> None:
+    found = summarize(facts)
+    names = [name for name in found if name.endswith("standard_error")]
+    assert len(names) == 6
+    assert all(found[name] is None for name in names)
+
+
+def test_one_cluster_has_no_robust_standard_error() -> None:
+    found = summarize([graded(5, cluster="a"), graded(1, cluster="a")])
+    assert (found["pass_rate_standard_error"], found["pass_rate_cluster_standard_error"]) == (pytest.approx(0.5), None)

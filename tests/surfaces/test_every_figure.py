@@ -23,6 +23,7 @@ NOT_SHOWN = {
     r"flags\..*": "a flag is seen at the records that have it",
     r".*interval\.level": "every interval is of 95 %, and every report says so",
     r".*(agreement|pass_at_k\.\d|pass_hat_k\.\d)\.interval\.n": "records, as of the run as a whole",
+    r"repeats\..*\.standard_error": "its interval is shown",
     r"judges\..*": "a judge has a row, too short for everything",
     r"panel\.quorum": "a setting, shown among them",
     r"repeats\.n_complete": "the records that are not left out, which is shown",

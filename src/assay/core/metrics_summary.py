@@ -52,6 +52,12 @@ def interval_of(figures: Mapping[str, Any], member: str) -> Json | None:
     return cluster_interval_of(figures, member) or figures.get(f"{member}_interval")
 
 
+def error_of(figures: Mapping[str, Any], member: str) -> float | None:
+    """The standard error that is meant with a figure: the cluster-robust one where records belong to clusters."""
+    robust: float | None = figures.get(f"{member}_cluster_standard_error")
+    return figures.get(f"{member}_standard_error") if robust is None else robust
+
+
 def cluster_interval_of(figures: Mapping[str, Any], member: str) -> Json | None:
     """The interval of a figure that counts clusters; None where records stand for themselves."""
     if member != "raw_score_mean":

@@ -159,7 +159,9 @@ def detect(judged: Sequence[bool | None], truth: Sequence[bool | None]) -> Detec
 def _rate(successes: int, n: int, *, reason: str) -> Estimate:
     if n == 0:
         return Estimate(n=0, reason=reason)
-    return Estimate(value=successes / n, interval=wilson(successes, n), n=n)
+    rate = successes / n
+    error = sqrt(rate * (1 - rate) / (n - 1)) if n > 1 else None
+    return Estimate(value=rate, interval=wilson(successes, n), error=error, n=n)
 
 
 def krippendorff_alpha(ratings: Floats, *, scale: Scale) -> Estimate:

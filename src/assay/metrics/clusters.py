@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.metrics.distributions import student_quantile
-from assay.metrics.intervals import LEVEL, Ends, Estimate, Floats, Interval, cluster_interval
+from assay.metrics.intervals import LEVEL, Ends, Estimate, Floats, Interval, cluster_interval, standard_error
 
 ONE_CLUSTER = "one cluster has no spread to make an interval of"
 
@@ -17,16 +17,20 @@ Codes = NDArray[np.int64]
 
 def clustered_rate(plain: Estimate, values: Floats, clusters: Codes) -> Estimate:
     """A rate with the score interval that counts clusters."""
-    return _with_interval(plain, cluster_interval(values, clusters)) if plain.value is not None else plain
+    if plain.value is None:
+        return plain
+    return _with_interval(plain, cluster_interval(values, clusters), error=standard_error(values, clusters))
 
 
 def clustered_mean(plain: Estimate, values: Floats, clusters: Codes, *, ends: Ends) -> Estimate:
     """A mean with the score interval that counts clusters; what has none by rows has none."""
-    return plain if plain.interval is None else _with_interval(plain, cluster_interval(values, clusters, ends=ends))
+    if plain.interval is None:
+        return plain
+    return _with_interval(plain, cluster_interval(values, clusters, ends=ends), error=standard_error(values, clusters))
 
 
-def _with_interval(plain: Estimate, interval: Interval | None) -> Estimate:
-    return msgspec.structs.replace(plain, interval=interval, reason="" if interval else ONE_CLUSTER)
+def _with_interval(plain: Estimate, interval: Interval | None, *, error: float | None = None) -> Estimate:
+    return msgspec.structs.replace(plain, interval=interval, error=error, reason="" if interval else ONE_CLUSTER)
 
 
 def clustered(plain: Estimate, clusters: Codes, *, influence: Floats, bounds: Ends) -> Estimate:
@@ -40,11 +44,12 @@ def clustered(plain: Estimate, clusters: Codes, *, influence: Floats, bounds: En
     if count < 2:
         return _with_interval(plain, None)
     freedom = student_quantile((1 + LEVEL) / 2, count - 1) / student_quantile((1 + LEVEL) / 2, n - 1)
-    factor = freedom * sqrt(design_effect(clusters, influence))
+    widening = sqrt(design_effect(clusters, influence))
+    factor = freedom * widening
     low = max(bounds[0], plain.value - (plain.value - plain.interval.low) * factor)
     high = min(bounds[1], plain.value + (plain.interval.high - plain.value) * factor)
     interval = Interval(low=low, high=high, method=f"{plain.interval.method}_cluster", n=count)
-    return msgspec.structs.replace(plain, interval=interval)
+    return msgspec.structs.replace(plain, interval=interval, error=None if plain.error is None else plain.error * widening)
 
 
 def design_effect(clusters: Codes, influence: Floats) -> float:

@@ -47,14 +47,24 @@ def headline(profile: Profile, values: Floats) -> float | None:
     return _clipped(profile, _mean(profile, values)) if len(values) else None
 
 
-def headline_figures(profile: Profile, values: Floats, *, interval: Interval | None, clustered: Interval | None) -> dict[str, Any]:
-    """What a summary says of the headline; the intervals are those of the plain mean of the values."""
+def headline_figures(
+    profile: Profile,
+    values: Floats,
+    *,
+    interval: Interval | None,
+    clustered: Interval | None,
+    errors: tuple[float | None, float | None],
+) -> dict[str, Any]:
+    """What a summary says of the headline; intervals and standard errors (plain, clustered) are those of the plain mean."""
+    plain, robust = (None if error is None else profile.factor * error for error in errors)
     return {
         **profile.to_json(),
         "scale": profile.scale,
         "headline": headline(profile, values),
         "headline_interval": _shown(profile, interval),
         "headline_cluster_interval": _shown(profile, clustered),
+        "headline_standard_error": plain,
+        "headline_cluster_standard_error": robust,
         "mean": _mean(profile, values) if len(values) else None,
         "n": len(values),
     }

@@ -49,7 +49,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     value: float | None = None
     interval: Interval | None = None
     error: float | None = None
-    """Standard error, where the interval is made of one."""
+    """Standard error; cluster-robust where rows belong to clusters."""
     n: int
     """Records, units or comparisons that it rests on."""
     reason: str = ""
@@ -58,7 +58,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     def to_json(self) -> dict[str, Any]:
         """The estimate as artifacts hold it."""
         interval = None if self.interval is None else self.interval.to_json()
-        found: dict[str, Any] = {"value": self.value, "interval": interval, "n": self.n}
+        found: dict[str, Any] = {"value": self.value, "interval": interval, "standard_error": self.error, "n": self.n}
         return {**found, "reason": self.reason} if self.reason else found
 
 
@@ -142,6 +142,16 @@ def clustered_error(values: Floats, clusters: Clusters) -> ClusteredError:
     count = int(index.max()) + 1
     sums = np.bincount(index, weights=values - float(values.mean()))
     return ClusteredError(sqrt(float(np.square(sums).sum()) * count / max(1, count - 1)) / len(values), count)
+
+
+def standard_error(values: Floats, clusters: Clusters | None = None) -> float | None:
+    """The standard error of a mean, cluster-robust with clusters; None for fewer than two values or clusters."""
+    if len(values) < 2:
+        return None
+    if clusters is None:
+        return float(values.std(ddof=1)) / sqrt(len(values))
+    found = clustered_error(values, clusters)
+    return found.value if found.clusters > 1 else None
 
 
 def rule_of_three(n: int) -> float:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from assay.metrics.intervals import Estimate, Floats, cluster_interval, mean_interval
+from assay.metrics.intervals import Estimate, Floats, cluster_interval, mean_interval, standard_error
 from assay.metrics.ranking import Comparisons, Ranked, Ranking, rank
 
 Json = dict[str, Any]
@@ -152,4 +152,5 @@ def _estimate(values: Floats, clusters: Sequence[int], *, seed: tuple[int, ...])
     else:
         interval = cluster_interval(values, np.array(clusters))
     reason = "" if interval else "one record has no spread to make an interval of"
-    return Estimate(value=float(values.mean()), interval=interval, n=len(values), reason=reason)
+    error = standard_error(values, np.array(clusters))
+    return Estimate(value=float(values.mean()), interval=interval, error=error, n=len(values), reason=reason)

@@ -12,7 +12,7 @@ import numpy as np
 
 from assay.core.outcome import Decision, Score
 from assay.core.plan import PanelPlan
-from assay.metrics.intervals import cluster_interval
+from assay.metrics.intervals import cluster_interval, standard_error
 from assay.metrics.summary import amount_figures, latency_figures
 
 Json = dict[str, Any]
@@ -64,9 +64,11 @@ class _Judge:
     def _agreement(self) -> Json:
         """How often the judge says what the panel says, where others voted too; the interval is by records, however often asked."""
         values = np.array(self.agreed)
-        interval = cluster_interval(values, np.array(self.agreed_in, dtype=np.int64))
+        records = np.array(self.agreed_in, dtype=np.int64)
+        interval = cluster_interval(values, records)
         value = float(values.mean()) if len(values) else None
-        return {"value": value, "interval": None if interval is None else interval.to_json(), "n": len(values)}
+        shown, error = None if interval is None else interval.to_json(), standard_error(values, records)
+        return {"value": value, "interval": shown, "standard_error": error, "n": len(values)}
 
 
 class PanelFigures:

@@ -167,8 +167,10 @@ def _ranked(names: Sequence[str], places: list[int], *, strengths: Floats, sprea
 def _estimate(value: float, *, variance: float, units: int) -> Estimate:
     if units < 2:
         return Estimate(value=value, n=units, reason="one comparison has no spread to make an interval of")
-    half = student_quantile(_SHARE, units - 1) * sqrt(max(0.0, variance))
-    return Estimate(value=value, interval=Interval(low=value - half, high=value + half, method="sandwich", n=units), n=units)
+    error = sqrt(max(0.0, variance))
+    half = student_quantile(_SHARE, units - 1) * error
+    interval = Interval(low=value - half, high=value + half, method="sandwich", n=units)
+    return Estimate(value=value, interval=interval, error=error, n=units)
 
 
 def _as_chance(strength: Estimate) -> Estimate:
@@ -176,7 +178,10 @@ def _as_chance(strength: Estimate) -> Estimate:
     if interval is not None:
         interval = msgspec.structs.replace(interval, low=_chance(interval.low), high=_chance(interval.high))
     assert strength.value is not None
-    return msgspec.structs.replace(strength, value=_chance(strength.value), interval=interval)
+    chance = _chance(strength.value)
+    # The delta method: the chance changes by chance * (1 - chance) for each unit of strength.
+    error = None if strength.error is None else strength.error * chance * (1 - chance)
+    return msgspec.structs.replace(strength, value=chance, interval=interval, error=error)
 
 
 def _chance(strength: float) -> float:

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.metrics.intervals import Interval, cluster_interval
+from assay.metrics.intervals import Interval, cluster_interval, standard_error
 
 NOT_IN_RUN = "not_in_run"
 """Why a record is left out of whose samples this run has only some, as a retry has."""
@@ -86,7 +86,8 @@ def _by_k(repeat: int, passes: Codes, *, estimate: Any) -> list[Json]:
         values = table[passes]
         interval = _interval(values, passes, repeat=repeat, k=k)
         value = float(values.mean()) if len(values) else None
-        found.append({"k": k, "value": value, "interval": None if interval is None else interval.to_json()})
+        shown = None if interval is None else interval.to_json()
+        found.append({"k": k, "value": value, "interval": shown, "standard_error": standard_error(values)})
     return found
 
 

@@ -14,7 +14,7 @@ from assay.core.metrics_summary import Latency, percentile
 from assay.core.run_state import count_records
 from assay.metrics.facts import NO_WORD, STATUSES, UNKNOWN, Columns, RecordFacts, Value, collect
 from assay.metrics.headline import condense, headline, headline_figures
-from assay.metrics.intervals import RESAMPLES, Ends, Interval, cluster_interval, mean_interval, wilson
+from assay.metrics.intervals import RESAMPLES, Ends, Interval, cluster_interval, mean_interval, standard_error, wilson
 from assay.metrics.profiles import Profile
 from assay.metrics.repeats import Samples, summarize_repeats
 
@@ -120,6 +120,7 @@ class _Tables:
             "pass_rate": _ratio(count, n),
             "pass_rate_interval": _json(self._rate_interval(passed, scored)),
             "pass_rate_cluster_interval": _json(self._cluster_interval(passed.astype(np.float64), scored)),
+            **self._errors("pass_rate", passed.astype(np.float64), scored),
             "pass_rate_bounds": _bounds(float(count), n, n_valid=n_valid),
         }
 
@@ -134,6 +135,7 @@ class _Tables:
             "score_mean": _ratio(total, len(values)),
             "score_mean_interval": _json(interval),
             "score_mean_cluster_interval": _json(self._cluster_interval(values, scored)),
+            **self._errors("score_mean", values, scored),
             "score_mean_bounds": _bounds(total, len(values), n_valid=n_valid),
             **self._raw_scores(scored, interval=interval),
         }
@@ -149,10 +151,12 @@ class _Tables:
         ends = self.profile.ends
         interval = mean_interval(values, seed=seed, resamples=resamples, ends=ends)
         clustered = self._cluster_interval(values, shown, ends=ends)
+        clusters = self._clusters(shown)
+        errors = standard_error(values), None if clusters is None else standard_error(values, clusters)
         n_unscored = int(np.isnan(scores).sum())
         return {
             "profile": {
-                **headline_figures(self.profile, values, interval=interval, clustered=clustered),
+                **headline_figures(self.profile, values, interval=interval, clustered=clustered, errors=errors),
                 "headline_bounds": self._headline_bounds(self.profile, valid, records=records),
                 "n_scored": len(scores) - n_unscored,
                 "n_unscored": n_unscored,
@@ -181,6 +185,7 @@ class _Tables:
             "scale": scale,
             "raw_score_mean": _ratio(_sum(values), len(values)) if scale else None,
             "raw_score_mean_interval": _json(_rescaled(interval, scale)) if scale else None,
+            **(self._errors("raw_score_mean", values, scored) if scale else dict.fromkeys(_error_names("raw_score_mean"))),
             "score_distribution": {name: _distribution(values[codes == present[name]], scale=name) for name in sorted(present)},
         }
 
@@ -193,6 +198,13 @@ class _Tables:
     def _cluster_interval(self, values: Floats, scored: Rows, *, ends: Ends = (0.0, 1.0)) -> Interval | None:
         clusters = self._clusters(scored)
         return None if clusters is None else cluster_interval(values, clusters, ends=ends)
+
+    def _errors(self, name: str, values: Floats, scored: Rows) -> Json:
+        """The standard errors of a mean, by records however often they were asked, and by clusters."""
+        records = self.codes["record"][scored] if self.words["record"] else None
+        clusters = self._clusters(scored)
+        found = standard_error(values, records), None if clusters is None else standard_error(values, clusters)
+        return dict(zip(_error_names(name), found, strict=True))
 
     def _clusters(self, scored: Rows) -> NDArray[np.int32] | None:
         """None unless records carry a cluster; those without one stand for themselves."""
@@ -242,6 +254,10 @@ def _view(column: Any, size: int) -> Any:
 def _sum(values: Floats) -> float:
     """The sum, rounded once; some values at a time become numbers of Python, which take four times the room."""
     return fsum(chain.from_iterable(values[at : at + _PIECE].tolist() for at in range(0, len(values), _PIECE)))
+
+
+def _error_names(name: str) -> tuple[str, str]:
+    return f"{name}_standard_error", f"{name}_cluster_standard_error"
 
 
 def _ratio(part: float, whole: int) -> float | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from assay.api import Run
-from assay.core.metrics_summary import cluster_interval_of, interval_of, latencies
+from assay.core.metrics_summary import cluster_interval_of, error_of, interval_of, latencies
 from assay.surfaces.exports.sheets import Column
 from assay.surfaces.reporters.run_decision import decisions
 from assay.surfaces.reporters.run_view import RunView
@@ -13,11 +13,12 @@ Line = dict[str, Any]
 
 SUMMARY = (
     *(Column("figure", width=30), Column("value"), Column("low"), Column("high"), Column("n")),
-    Column("meaning", width=100),
+    *(Column("standard_error"), Column("meaning", width=100)),
 )
 SLICES = (
     *(Column("slice", width=20), Column("value", width=30), Column("n"), Column("pass_rate"), Column("pass_rate_low")),
     *(Column("pass_rate_high"), Column("score_mean"), Column("score_mean_low"), Column("score_mean_high"), Column("n_unscored")),
+    *(Column("pass_rate_standard_error"), Column("score_mean_standard_error")),
 )
 _COUNTS = {
     "total_records": "all records",
@@ -57,11 +58,13 @@ def summary_rows(run: Run) -> Iterator[Line]:
 
 
 def _rates(metrics: Line, name: str, meaning: str) -> Iterator[Line]:
-    yield {"figure": name, "value": metrics[name], **_ends(metrics[f"{name}_interval"], metrics["n_scored"], meaning)}
+    ends = _ends(metrics[f"{name}_interval"], metrics["n_scored"], meaning)
+    yield {"figure": name, "value": metrics[name], **ends, "standard_error": metrics.get(f"{name}_standard_error")}
     clustered = cluster_interval_of(metrics, name)
     if clustered:
         ends = _ends(clustered, metrics["n_scored"], "records that hang together count once")
-        yield {"figure": f"{name}, by cluster", "value": metrics[name], **ends}
+        error = metrics.get(f"{name}_cluster_standard_error")
+        yield {"figure": f"{name}, by cluster", "value": metrics[name], **ends, "standard_error": error}
     bounds = metrics.get(f"{name}_bounds")
     if bounds and metrics["n_unscored"]:
         ends = {"low": bounds["worst"], "high": bounds["best"], "n": bounds["n"]}
@@ -80,7 +83,7 @@ def _profile(profile: Line | None) -> Iterator[Line]:
     if profile:
         ends = _ends(profile["headline_interval"], profile["n"], f"official score, {profile['scale']}")
         name = f"{profile['id']}{' (compat)' if profile['compat'] else ''}"
-        yield {"figure": f"profile {name}", "value": profile["headline"], **ends}
+        yield {"figure": f"profile {name}", "value": profile["headline"], **ends, "standard_error": error_of(profile, "headline")}
 
 
 def _spent(metrics: Line) -> Iterator[Line]:
@@ -110,6 +113,8 @@ def slice_rows(slices: Line) -> Iterator[Line]:
                 "score_mean": figures["score_mean"],
                 "score_mean_low": mean.get("low"),
                 "score_mean_high": mean.get("high"),
+                "pass_rate_standard_error": error_of(figures, "pass_rate"),
+                "score_mean_standard_error": error_of(figures, "score_mean"),
             }
         if found["n_values_omitted"]:
             yield {"slice": name, "value": f"and {found['n_values_omitted']:,} more values that the run does not list"}
