@@ -121,12 +121,10 @@ def test_legal_rows_keep_everything_in_the_open_objects_of_batch_v1() -> None:
     mcq, rubric, reference = (convert(LEGAL_ROWS, "legal_eval_v1", "batch_v1").document or {})["records"]
     assert mcq["input"] == {
         "prompt": "Who repairs the roof?",
-        "dataset": "tenancy",
-        "task_type": "mcq",
         **{name: LEGAL_ROWS[0][name] for name in ("context", "attachments", "choices")},
     }
     assert mcq["reference"] == {"correct_choice_ids": ["A"]}
-    assert mcq["metadata"] == {"origin": "exam 4", "language": "en"}
+    assert mcq["metadata"] == {"dataset": "tenancy", "task_type": "mcq", "origin": "exam 4", "language": "en"}
     assert rubric["reference"] == {"rubric": LEGAL_ROWS[1]["rubric"]}
     assert rubric["input"]["messages"] == LEGAL_ROWS[1]["messages"]
     assert reference["reference"] == {"answer": "Since 1911.", "answers": ["Since 1911.", "From 1911 on."]}
@@ -143,14 +141,14 @@ def test_members_that_batch_v1_has_no_field_for_are_reported_row_by_row() -> Non
 def test_metadata_over_8_kb_moves_its_largest_members_and_says_so() -> None:
     conversion = to_batch(record(metadata={"note": "n", "turns": ["x" * 9000], "pad": "y" * 4000}), version="1")
     (kept,) = (conversion.document or {})["records"]
-    assert kept["metadata"] == {"note": "n", "pad": "y" * 4000}
+    assert kept["metadata"] == {"dataset": "d", "task_type": "reference_qa", "note": "n", "pad": "y" * 4000}
     assert kept["reference"] == {"answer": "So.", "source_metadata": {"turns": ["x" * 9000]}}
     assert actions(conversion, "c-1") == [("moved", "metadata.turns")]
 
 
 def test_metadata_deeper_than_five_levels_moves() -> None:
     conversion = to_batch(record(metadata={"flat": {"a": {"b": {"c": []}}}, "deep": {"a": {"b": {"c": {"d": []}}}}}))
-    assert list((conversion.document or {})["records"][0]["metadata"]) == ["flat"]
+    assert list((conversion.document or {})["records"][0]["metadata"]) == ["dataset", "task_type", "flat"]
     assert ("moved", "metadata.deep") in actions(conversion, "c-1")
 
 
@@ -171,7 +169,7 @@ def test_metadata_that_had_to_go_altogether_leaves_no_empty_object() -> None:
         ({"id": "x" * 129}, "record_id has 129 characters; the limit is 128"),
         ({"prompt": "x" * 200_001}, "input.prompt has 200,001 characters; the limit is 200,000"),
         ({"references": ("x" * 200_001,)}, "reference.answer has 200,001 characters; the limit is 200,000"),
-        ({"prompt": "€" * 100_000}, "the record is 300,111 bytes as compact JSON; the limit is 262,144"),
+        ({"prompt": "€" * 100_000}, "the record is 300,124 bytes as compact JSON; the limit is 262,144"),
         ({"prompt": "a\x0bb"}, "input.prompt holds the control character U+000B at position 1"),
         ({"metadata": {"a": "\ud800"}}, "a text holds an unpaired surrogate"),
     ],
@@ -197,7 +195,7 @@ def test_text_is_brought_into_nfc_and_the_change_is_reported() -> None:
 
 def test_unknown_member_that_metadata_has_too_is_dropped_with_a_remark() -> None:
     conversion = to_batch(record(metadata={"source": "book"}, extra={"source": "web"}))
-    assert (conversion.document or {})["records"][0]["metadata"] == {"source": "book"}
+    assert (conversion.document or {})["records"][0]["metadata"] == {"dataset": "d", "task_type": "reference_qa", "source": "book"}
     assert ("dropped", "source") in actions(conversion, "c-1")
 
 
@@ -284,15 +282,9 @@ def test_what_golden_v1_has_no_field_for_is_dropped_with_a_remark() -> None:
     records = [{**BATCH["records"][0], "record_id": f"r-{number}"} for number in range(5)]
     rubrics = [{**one, "reference": {"answer": "Hold it.", "rubric": "Says which button."}} for one in records]
     conversion = convert({**BATCH, "records": rubrics}, "batch_v1", "golden_v1", version="0.1.0")
-    lost = [
-        "input.context",
-        "input.locale",
-        "reference.answer",
-        "expected.max_latency_ms",
-        "expected.required_criteria",
-        "metadata.team",
-    ]
-    assert actions(conversion, "r-0") == [("dropped", path) for path in lost]
+    lost = ["reference.answer", "expected.max_latency_ms", "expected.required_criteria", "metadata.team"]
+    assert actions(conversion, "r-0") == [("moved", "input.context, input.locale"), *(("dropped", path) for path in lost)]
+    assert (conversion.document or {})["cases"][0]["user_prompt"] == "How do I reset it?\n\ncontext:\nModel X\n\nlocale:\nen"
     assert (conversion.document or {})["version"] == "0.1.0"
 
 
@@ -326,7 +318,7 @@ def test_batch_record_with_an_answer_becomes_reference_qa() -> None:
             "dataset": "support",
             "task_type": "reference_qa",
             "prompt": "How do I reset it?",
-            "context": "Model X",
+            "context": "Model X\n\nlocale:\nen",
             "metadata": {
                 "team": "care",
                 "batch_v1": {
@@ -427,3 +419,24 @@ def test_document_is_written_as_indented_json_and_rows_as_json_lines() -> None:
     assert document.startswith(b'{\n  "dataset_id": "House_rules",')
     assert [json.loads(row)["id"] for row in rows] == [f"case-{number}" for number in range(5)]
     assert all(row.count(b"\n") == 1 and row.endswith(b"\n") for row in rows)
+
+
+def test_legal_rows_are_the_same_task_after_a_detour_over_batch_v1() -> None:
+    document = convert(LEGAL_ROWS, "legal_eval_v1", "batch_v1").document
+    back = convert(document, "batch_v1", "legal_eval_v1", dataset_id="tenancy").rows
+    kept = ("id", "task_type", "prompt", "messages", "rubric", "reference_answers", "choices", "correct_choice_ids")
+    assert [{name: row[name] for name in kept if name in row} for row in back] == [
+        {name: row[name] for name in kept if name in row} for row in LEGAL_ROWS
+    ]
+
+
+def test_a_golden_rubric_survives_a_detour_over_batch_v1() -> None:
+    document = convert(GOLDEN, "golden_v1", "batch_v1").document
+    (first, *_) = convert(document, "batch_v1", "legal_eval_v1").rows
+    assert (first["task_type"], first["rubric"][0]["title"]) == ("rubric_qa", "Says that the house rules decide.")
+
+
+def test_what_says_where_a_record_comes_from_goes_to_metadata_which_no_model_sees() -> None:
+    (kept,) = (to_batch(record(metadata={"dataset": "own"})).document or {})["records"]
+    assert kept["input"] == {"prompt": "Why?"}
+    assert kept["metadata"] == {"source_dataset": "d", "task_type": "reference_qa", "dataset": "own"}

@@ -51,6 +51,12 @@ def batch_document(drafts: Iterable[RecordDraft], tally: Tally, *, dataset: str,
     return document
 
 
+def with_origin(metadata: Row, **origin: str) -> Row:
+    """The metadata with what says where a record comes from; a member that it has already stays as it is."""
+    named = {name if name not in metadata else f"source_{name}": value for name, value in origin.items() if value}
+    return {**named, **metadata}
+
+
 def _dataset_id(dataset: str, tally: Tally) -> str:
     fitted = _NOT_IN_DATASET_ID.sub("_", dataset)[: rules.MAX_ID] or "dataset"
     if fitted != dataset:

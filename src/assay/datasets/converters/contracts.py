@@ -7,8 +7,9 @@ import msgspec
 from assay.core.case import Case
 from assay.core.contract import ContractId
 from assay.core.errors import UsageProblem
+from assay.core.open_fields import question_fields
 from assay.datasets.converters import golden_document, replay
-from assay.datasets.converters.batch_document import Naming, RecordDraft, batch_document
+from assay.datasets.converters.batch_document import Naming, RecordDraft, batch_document, with_origin
 from assay.datasets.converters.canonical import Draft, Row, filled, finish
 from assay.datasets.converters.columns import RowRefused
 from assay.datasets.converters.report import Conversion, Tally, summarize
@@ -65,17 +66,17 @@ def _legal_record(case: Case, tally: Tally) -> RecordDraft:
     _note_moved(case, tally, names=[*filled(for_model), *filled(for_judge)])
     return RecordDraft(
         record_id=case.id,
-        input={"prompt": case.prompt, "dataset": case.dataset, "task_type": _TASK_TYPES[case.task], **filled(for_model)},
+        input={"prompt": case.prompt, **filled(for_model)},
         reference=filled({"answer": case.references[0] if case.references else "", **for_judge}),
-        metadata=_with_extra(case, tally),
+        metadata=with_origin(_with_extra(case, tally), dataset=case.dataset, task_type=_TASK_TYPES[case.task]),
     )
 
 
 def _note_moved(case: Case, tally: Tally, *, names: list[str]) -> None:
     if names:
         reason = "batch_v1 has no field for it; now in input or reference, which are open"
-        if {"context", "messages", "attachments", "choices"} & set(names):
-            reason += ", but a batch_v1 runner need not send more than input.prompt"
+        if "attachments" in names:
+            reason += "; a batch_v1 run sends the names of attachments, not the files"
         tally.note("moved", reason, record_id=case.id, path=", ".join(names))
 
 
@@ -138,24 +139,61 @@ def _batch_to_legal(cases: tuple[Case, ...], tally: Tally, *, naming: Naming) ->
 
 
 def _batch_draft(case: Case, tally: Tally, *, naming: Naming) -> Draft:
-    if not any(answer.strip() for answer in case.references):
-        raise RowRefused("there is no reference.answer, and legal_eval_v1 has no task without a reference")
-    extra = dict(case.extra)
-    inputs = dict(extra.pop("input", {}))
-    context = inputs.pop("context") if isinstance(inputs.get("context"), str) else ""
-    expected = filled({"max_latency_ms": case.max_latency_ms, "required_criteria": extra.pop("required_criteria", [])})
-    kept = filled({"tags": list(case.tags), "expected": expected, "input": inputs, **extra})
+    """A row whose candidate and judge see what those of the record do, as far as legal_eval_v1 has a place for it."""
+    inputs, reference = dict(case.extra.get("input", {})), dict(case.extra.get("reference", {}))
+    graded = _graded(case, inputs, reference)
+    if graded is None:
+        raise RowRefused(
+            "there is no reference.answer, reference.rubric or correct choice, and legal_eval_v1 has no task without one of them"
+        )
+    if case.messages:
+        del inputs["messages"]
+    fields = [field for field in question_fields(case) if field.name in inputs]
+    context = "\n\n".join(field.text if field.name == "context" else f"{field.name}:\n{field.text}" for field in fields)
+    if isinstance(inputs.get("context"), str):
+        del inputs["context"]
+    others = {name: value for name, value in case.extra.items() if name not in ("input", "reference", "required_criteria")}
+    expected = filled({"max_latency_ms": case.max_latency_ms, "required_criteria": case.extra.get("required_criteria", [])})
+    kept = filled({"tags": list(case.tags), "expected": expected, "input": inputs, "reference": reference, **others})
     for name in kept:
-        tally.note("moved", "legal_eval_v1 has no field for it; now in metadata.batch_v1", record_id=case.id, path=name)
-    return Draft(
-        id=case.id,
+        reason = "legal_eval_v1 has no field for it; now in metadata.batch_v1, which no model sees"
+        if name == "input" and context:
+            reason += "; what belongs to the question is in context too"
+        tally.note("moved", reason, record_id=case.id, path=name)
+    return msgspec.structs.replace(
+        graded,
         dataset=naming.dataset_id or case.dataset or "batch_v1",
-        task_type="reference_qa",
-        prompt=case.prompt,
         context=context,
+        messages=[msgspec.to_builtins(message) for message in case.messages],
         metadata={**case.metadata, **filled({"batch_v1": kept})},
-        reference_answers=list(case.references),
     )
+
+
+def _graded(case: Case, inputs: Row, reference: Row) -> Draft | None:
+    """The row by what it can be graded with; what it takes of `inputs` and `reference` is removed from them."""
+    answers = reference["answers"] if _are_texts(reference.get("answers")) else [text for text in case.references if text.strip()]
+    draft = Draft(id=case.id, dataset="", task_type="reference_qa", prompt=case.prompt)
+    choices, correct, rubric = inputs.get("choices"), reference.get("correct_choice_ids"), reference.get("rubric")
+    if _are_objects(choices, {"id", "text"}) and _are_texts(correct):
+        del inputs["choices"], reference["correct_choice_ids"]
+        if answers:
+            reference["answer"] = case.references[0] if case.references else answers[0]
+        return msgspec.structs.replace(draft, task_type="mcq", choices=choices, correct_choice_ids=correct)
+    if answers:
+        reference.pop("answers", None)
+    if (isinstance(rubric, str) and rubric.strip()) or _are_objects(rubric, {"id", "title"}):
+        del reference["rubric"]
+        criteria = [{"id": "rubric", "title": rubric}] if isinstance(rubric, str) else rubric
+        return msgspec.structs.replace(draft, task_type="rubric_qa", rubric=criteria, reference_answers=answers)
+    return msgspec.structs.replace(draft, reference_answers=answers) if answers else None
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(text, str) and text.strip() for text in value)
+
+
+def _are_objects(value: object, members: set[str]) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(part, dict) and members <= part.keys() for part in value)
 
 
 def _conversation_to_legal(cases: tuple[Case, ...], tally: Tally, *, naming: Naming) -> tuple[Row, ...]:

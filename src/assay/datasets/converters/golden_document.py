@@ -5,6 +5,7 @@ from typing import Any
 from assay.core.case import Case
 from assay.core.errors import UsageProblem
 from assay.core.issue import path_text
+from assay.core.open_fields import question_fields
 from assay.datasets.config import ValidationConfig
 from assay.datasets.converters.canonical import Row
 from assay.datasets.converters.report import Tally
@@ -43,12 +44,17 @@ def golden_document(cases: tuple[Case, ...], tally: Tally, *, version: str | Non
 def _golden_case(case: Case) -> Row:
     members = {
         "id": case.id,
-        "user_prompt": case.prompt,
+        "user_prompt": _prompt(case),
         "rubric": case.extra.get("reference", {}).get("rubric"),
         "context": _notes(case),
         "tags": list(case.tags),
     }
     return {name: value for name, value in members.items() if value}
+
+
+def _prompt(case: Case) -> str:
+    """The prompt with what the candidate was shown besides: golden_v1 sends nothing else."""
+    return "\n\n".join((case.prompt, *(f"{field.name}:\n{field.text}" for field in question_fields(case))))
 
 
 def _notes(case: Case) -> str:
@@ -70,6 +76,9 @@ def _check(document: Row) -> None:
 def _note_losses(case: Case, tally: Tally, *, version: str | None) -> None:
     if _notes(case):
         tally.note("moved", "notes for people; now context", record_id=case.id, path="metadata.notes")
+    shown = [f"input.{field.name}" for field in question_fields(case)]
+    if shown:
+        tally.note("moved", "golden_v1 has no field for it; now below the prompt", record_id=case.id, path=", ".join(shown))
     for path in _lost(case, version=version):
         tally.note("dropped", "golden_v1 has no field for it", record_id=case.id, path=path)
 
@@ -77,6 +86,7 @@ def _note_losses(case: Case, tally: Tally, *, version: str | None) -> None:
 def _lost(case: Case, *, version: str | None) -> list[str]:
     kept = {
         "reference.rubric",
+        *(f"input.{field.name}" for field in question_fields(case)),
         *(["metadata.notes"] if _notes(case) else []),
         *(["metadata.version"] if case.metadata.get("version") == version else []),
     }

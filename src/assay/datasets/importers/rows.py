@@ -10,7 +10,7 @@ from assay.core.contract import ContractId
 from assay.core.errors import UsageProblem
 from assay.datasets.config import ValidationConfig
 from assay.datasets.conversation_v1.rules import check_conversation
-from assay.datasets.converters.batch_document import Naming, RecordDraft, batch_document
+from assay.datasets.converters.batch_document import Naming, RecordDraft, batch_document, with_origin
 from assay.datasets.converters.canonical import Draft, Row, TaskType, filled, finish
 from assay.datasets.converters.columns import RowRefused
 from assay.datasets.converters.report import Remark, Tally
@@ -137,7 +137,7 @@ def _record(question: Question) -> RecordDraft:
     answer = {"answer": question.references[0]} if question.references else {}
     return RecordDraft(
         record_id=question.id,
-        input={"prompt": question.prompt, "dataset": question.dataset, **filled(for_model)},
+        input={"prompt": question.prompt, **filled(for_model)},
         reference={**answer, **filled(for_judge)},
-        metadata=question.metadata,
+        metadata=with_origin(question.metadata, dataset=question.dataset),
     )
