@@ -9,6 +9,7 @@ from assay.core.run_result import RunResult
 from tests.engine.run_settings import mcq_row, write_rows
 
 RIGHT, WRONG = "A", "B"
+CORRECT, INCORRECT = "limitation period", "something different"
 
 
 def question(row_id: str, **metadata: Any) -> dict[str, Any]:
@@ -30,3 +31,20 @@ def graded(folder: Path, run_id: str, rows: Sequence[dict[str, Any]], answers: M
 def passing(rows: Sequence[dict[str, Any]], *failing: int) -> dict[str, str]:
     """Right answers to all rows but those at the given places."""
     return {row["id"]: WRONG if place in failing else RIGHT for place, row in enumerate(rows)}
+
+
+def open_question(row_id: str, **metadata: Any) -> dict[str, Any]:
+    """A question that a judge grades; `CORRECT` is what its reference says."""
+    prompt = metadata.pop("prompt", "Is it?")
+    row = {"schema_version": "legal_eval_v1", "id": row_id, "dataset": "law", "task_type": "reference_qa", "prompt": prompt}
+    return {**row, "reference_answers": [CORRECT], "metadata": metadata}
+
+
+def judged(folder: Path, run_id: str, rows: Sequence[dict[str, Any]], answers: Mapping[str, str], **options: Any) -> RunResult:
+    """A run in which a judge gives each answer 1 where it has the words of the reference, and 0 otherwise."""
+    return graded(folder, run_id, rows, answers, judge="scripted/judge-sound", **options)
+
+
+def answering(rows: Sequence[dict[str, Any]], *failing: int) -> dict[str, str]:
+    """Answers that the judge passes to all rows but those at the given places."""
+    return {row["id"]: INCORRECT if place in failing else CORRECT for place, row in enumerate(rows)}

@@ -12,18 +12,18 @@ import pytest
 from assay import api
 from assay.core.errors import UsageProblem
 from assay.engine.planning.request import PlanProblems
-from tests.engine.graded_runs import graded, passing, question
+from tests.engine.graded_runs import CORRECT, INCORRECT, answering, judged, open_question, question
 from tests.engine.run_settings import write_rows
 
-ROWS = [question(f"q{number:03}", level="hard" if number % 3 else "easy") for number in range(300)]
+ROWS = [open_question(f"q{number:03}", level="hard" if number % 3 else "easy") for number in range(300)]
 WRONG = [number for number in range(300) if random.Random(number).random() < 0.4]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run over 300 questions whose programmatic verdict stands for a judge's."""
+    """A run over 300 questions whose answers a judge graded."""
     folder = tmp_path_factory.mktemp("calibrated")
-    graded(folder, "judged", ROWS, passing(ROWS, *WRONG))
+    judged(folder, "judged", ROWS, answering(ROWS, *WRONG))
     return folder
 
 
@@ -106,7 +106,7 @@ def drawn(folder: Path, run_id: str, count: int = 40) -> list[dict[str, Any]]:
 
 
 def test_labels_of_another_runs_answers_are_refused(folder: Path) -> None:
-    graded(folder, "other", ROWS, {row["id"]: "I choose B" for row in ROWS})
+    judged(folder, "other", ROWS, {row["id"]: "another answer" for row in ROWS})
     with pytest.raises(UsageProblem, match="given to other answers than those of run 'judged'"):
         calibrated(folder, drawn(folder, "other"), "others")
     mixed = calibrated(folder, [*drawn(folder, "judged")[:20], *drawn(folder, "other")[20:]], "mixed")
@@ -129,8 +129,8 @@ def test_scores_off_the_scale_and_second_labels_are_refused_with_their_lines(fol
     with pytest.raises(PlanProblems) as refused:
         calibrated(folder, rows, "off")
     assert refused.value.problems == (
-        "line 1: score is 85, which is not on the run's scale 0/1",
-        "line 2: score is -3, which is not on the run's scale 0/1",
+        "line 1: score is 85, which is not on the run's scale 0-1",
+        "line 2: score is -3, which is not on the run's scale 0-1",
         "line 4: a second label of 'ann' for 'q003'; the first is on line 3",
     )
 
@@ -153,12 +153,11 @@ def test_a_refusal_says_when_the_run_has_too_few_answers(folder: Path) -> None:
 
 def repeated(folder: Path, times: int, **options: Any) -> api.Calibration:
     """Sixty records of which every third fails, asked several times, and labelled with an error on every seventh."""
-    rows = [
-        {**question(f"r{number:02}", book=number // 2), "correct_choice_ids": ["A" if number % 3 else "B"]} for number in range(60)
-    ]
+    rows = [open_question(f"r{number:02}", book=number // 2, prompt=CORRECT if number % 3 else INCORRECT) for number in range(60)]
     folder.mkdir(exist_ok=True)
     write_rows(folder / "repeated.jsonl", *rows)
-    settings = {"datasets": ["repeated.jsonl"], "candidates": ["scripted/mcq-first"], "repeat": times, **options}
+    models = {"candidates": ["scripted/echo"], "judges": ["scripted/judge-sound"]}
+    settings = {"datasets": ["repeated.jsonl"], **models, "repeat": times, **options}
     (folder / "run.json").write_text(json.dumps({**settings, "run": {"runs_dir": "runs", "id": "r"}}), encoding="utf-8")
     api.run(folder / "run.json")
     labels = [
@@ -196,9 +195,9 @@ def test_records_of_one_cluster_count_as_what_they_are_worth(tmp_path: Path) -> 
 
 
 def test_many_answers_to_few_records_support_no_correction(tmp_path: Path) -> None:
-    rows = [question(f"f{number}") for number in range(12)]
+    rows = [open_question(f"f{number}", prompt=CORRECT) for number in range(12)]
     source, runs = write_rows(tmp_path / "few.jsonl", *rows), str(tmp_path / "runs")
-    api.run(source, model="scripted/mcq-first", run_id="r", runs_dir=runs, repeat=10)
+    api.run(source, model="scripted/echo", judge="scripted/judge-sound", run_id="r", runs_dir=runs, repeat=10)
     labels = [{"record_id": f"f{number}", "sample": sample, "passed": number > 2} for number in range(6) for sample in range(10)]
     found = api.calibrate("r", write_rows(tmp_path / "labels.jsonl", *labels), runs_dir=runs)
     assert found.mean_passes.corrected.reason == "the labels are of 6 records, and a corrected mean needs 20"
@@ -211,10 +210,9 @@ def test_labels_that_fit_no_record_are_refused(folder: Path) -> None:
 
 
 def test_a_sample_has_the_proportions_of_the_datasets_and_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
-    rows = [
-        {**question(f"{name}{number}"), "dataset": name} for name, count in (("big", 30), ("small", 10)) for number in range(count)
-    ]
-    graded(tmp_path, "mixed", rows, passing(rows))
+    datasets = [("big", number) for number in range(30)] + [("small", number) for number in range(10)]
+    rows = [{**open_question(f"{name}{number}"), "dataset": name} for name, number in datasets]
+    judged(tmp_path, "mixed", rows, answering(rows))
     first, second = (api.label_sample("mixed", 12, runs_dir=tmp_path / "runs", seed=3) for _ in range(2))
     assert Counter(row["dataset"] for row in first.rows) == {"big": 9, "small": 3}
     assert first == second
@@ -224,7 +222,37 @@ def test_a_sample_hides_what_the_judge_said_unless_it_is_asked_for(folder: Path)
     hidden = api.label_sample("judged", 1, runs_dir=folder / "runs").rows[0]
     shown = api.label_sample("judged", 1, runs_dir=folder / "runs", shows_judge=True).rows[0]
     assert ("judge_passed" in hidden, "judge_passed" in shown) == (False, True)
-    assert (hidden["choices"], hidden["reference"], hidden["passed"]) == ("A) Yes\nB) No", "A", None)
+    assert (hidden["reference"], hidden["passed"]) == (CORRECT, None)
+
+
+def half_judged(folder: Path) -> Path:
+    """A run over four multiple-choice questions, which a rule grades, and four that a judge grades."""
+    rows = [*(question(f"m{number}") for number in range(4)), *(open_question(f"j{number}") for number in range(4))]
+    answers = {**{f"m{number}": "A" for number in range(4)}, **{f"j{number}": CORRECT for number in range(4)}}
+    judged(folder, "half", rows, answers)
+    return folder / "runs"
+
+
+def test_a_label_on_an_answer_that_no_judge_graded_says_nothing_about_the_judge(tmp_path: Path) -> None:
+    runs = half_judged(tmp_path)
+    labels = [{"record_id": f"{kind}{number}", "passed": kind == "j"} for kind in "mj" for number in range(2)]
+    found = api.calibrate("half", write_rows(tmp_path / "labels.jsonl", *labels), runs_dir=runs)
+    assert (found.n_labels, found.n_records, found.agreement.value) == (2, 2, 1.0)
+    assert (found.judged.n, found.detection.false_positives) == (4, 0)
+    assert "2 labels are on answers that no judge graded (multiple choice, tool calls), and are left out" in found.notes
+
+
+def test_labels_on_multiple_choice_alone_calibrate_no_judge(tmp_path: Path) -> None:
+    runs = half_judged(tmp_path)
+    labels = write_rows(tmp_path / "labels.jsonl", {"record_id": "m1", "passed": True})
+    with pytest.raises(UsageProblem, match="no judge graded the labelled answers of run 'half'"):
+        api.calibrate("half", labels, runs_dir=runs)
+
+
+def test_a_sample_to_label_has_only_answers_that_a_judge_graded(tmp_path: Path) -> None:
+    runs = half_judged(tmp_path)
+    sample = api.label_sample("half", 8, runs_dir=runs)
+    assert sorted(row["record_id"] for row in sample.rows) == ["j0", "j1", "j2", "j3"]
 
 
 @pytest.mark.parametrize("is_csv", [True, False])

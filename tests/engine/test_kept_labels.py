@@ -7,13 +7,13 @@ import pytest
 
 from assay import api
 from assay.core.errors import StoreUnavailable, UsageProblem
-from tests.engine.graded_runs import graded, passing, question
+from tests.engine.graded_runs import answering, judged, open_question
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> api.Run:
-    rows = [question(f"q-{number}") for number in range(4)]
-    graded(tmp_path, "one", rows, passing(rows, 1))
+    rows = [open_question(f"q-{number}") for number in range(4)]
+    judged(tmp_path, "one", rows, answering(rows, 1))
     return api.open_run("one", runs_dir=tmp_path / "runs")
 
 

@@ -278,6 +278,8 @@ def _notes(matched: Matched, labels: Sequence[HumanLabel]) -> Iterable[str]:
         yield "every record is labelled: the labels are the result, and there is nothing to correct"
     if unmatched:
         yield f"{len(unmatched):,} labelled records are not in the run, or have no grade there"
+    if matched.programmatic:
+        yield f"{matched.programmatic:,} labels are on answers that no judge graded (multiple choice, tool calls), and are left out"
     if strangers:
         yield f"{len(strangers):,} labels were given to other answers than this run's, and are left out (line {strangers[0].line})"
     if not all(label.answer_sha256 for label in labels):

@@ -13,6 +13,7 @@ from assay.engine.comparing.alignment import Standing
 from assay.engine.judging.labels import HumanLabel, digest_of
 from assay.engine.planning.request import PlanProblems
 from assay.engine.sealing.evidence import cluster_of
+from assay.grading import WAYS
 from assay.metrics.clusters import Codes
 from assay.store.folder import RunFolder
 
@@ -20,10 +21,20 @@ SCALES = {"1-5": (1.0, 5.0), "0-1": (0.0, 1.0), "0/1": (0.0, 1.0)}
 """The lowest and the highest score of each scale."""
 
 
+PROGRAMMATIC = frozenset(evaluator for way in WAYS.values() if not way.needs_judge for evaluator in way.evaluators)
+"""Evaluators that ask no judge: multiple choice and tool calls. A label on such an answer says nothing about the judge."""
+
+
 class Answered(Standing, frozen=True):
-    """A prediction with the hash of its answer."""
+    """A prediction with the hash of its answer and what graded it."""
 
     response_sha256: str | None = None
+    evaluator: str | None = None
+
+    @property
+    def is_judged(self) -> bool:
+        """True when the answer has a grade that was not computed by a rule."""
+        return self.is_scored and self.evaluator not in PROGRAMMATIC
 
 
 _decode = msgspec.json.Decoder(Answered).decode
@@ -55,7 +66,7 @@ class Labelled(msgspec.Struct, frozen=True):
 
 
 class Matched(msgspec.Struct, frozen=True, kw_only=True):
-    """The graded answers of a run, with and without labels."""
+    """The answers of a run that a judge graded, with and without labels."""
 
     labelled: tuple[Labelled, ...]
     others: tuple[Answered, ...]
@@ -63,6 +74,8 @@ class Matched(msgspec.Struct, frozen=True, kw_only=True):
     """Labelled records that the run does not have, or has no grade for."""
     strangers: tuple[HumanLabel, ...]
     """Labels that were given to other answers than this run's."""
+    programmatic: int = 0
+    """Labels on answers that no judge graded."""
 
     @property
     def standings(self) -> tuple[Answered, ...]:
@@ -79,12 +92,16 @@ def match_labels(run: RunFolder, labels: Sequence[HumanLabel], plan: Plan) -> Ma
     others: list[Answered] = []
     strangers: list[HumanLabel] = []
     used: set[int] = set()
+    programmatic: set[int] = set()
     problems: list[str] = []
     for standing in filter(lambda one: one.is_scored, map(_decode, run.raw_lines("predictions.jsonl"))):
         found = [
             label for label in waiting.get((standing.record_id, standing.sample), ()) if label.dataset in ("", standing.dataset)
         ]
         used.update(map(id, found))
+        if not standing.is_judged:
+            programmatic.update(map(id, found))
+            continue
         mine = [label for label in found if label.answer_sha256 in ("", digest_of(standing.response_sha256))]
         strangers += [label for label in found if label not in mine]
         problems += _problems(mine, standing)
@@ -95,7 +112,13 @@ def match_labels(run: RunFolder, labels: Sequence[HumanLabel], plan: Plan) -> Ma
     if problems:
         raise PlanProblems(problems)
     left = dict.fromkeys(label.record_id for label in labels if id(label) not in used)
-    return Matched(labelled=tuple(labelled), others=tuple(others), unmatched=tuple(left), strangers=tuple(strangers))
+    return Matched(
+        labelled=tuple(labelled),
+        others=tuple(others),
+        unmatched=tuple(left),
+        strangers=tuple(strangers),
+        programmatic=len(programmatic),
+    )
 
 
 def _problems(labels: Sequence[HumanLabel], standing: Standing) -> Iterable[str]:
@@ -126,6 +149,11 @@ def check_any(matched: Matched, labels: Sequence[HumanLabel], run_id: str) -> No
         raise UsageProblem(
             f"the labels were given to other answers than those of run '{run_id}'",
             hint="calibrate the run that they were drawn from: `answer_sha256` in the file is of its answers",
+        )
+    if matched.programmatic:
+        raise UsageProblem(
+            f"no judge graded the labelled answers of run '{run_id}': multiple choice and tool calls are graded by a rule",
+            hint="label answers that a judge graded; `assay label RUN` draws only such answers",
         )
     raise UsageProblem(
         f"none of the {len(labels):,} labels belongs to a graded record of run '{run_id}'",

@@ -10,7 +10,7 @@ import msgspec
 
 from assay.core.case import Case
 from assay.core.errors import UsageProblem
-from assay.engine.comparing.alignment import Standing
+from assay.engine.judging.labelled import Answered
 from assay.engine.judging.labels import digest_of, guarded
 from assay.grading.transcript import context_text, grading_text, reference_text, task_text
 from assay.store.folder import RunFolder
@@ -20,7 +20,7 @@ COLUMNS = (
     "answer", "judge_passed", "judge_score", "judge_reason", "rater", "passed", "score", "note",
 )  # fmt: skip
 """Columns of the file, in the order in which they are read; the last four are for the person."""
-_decode = msgspec.json.Decoder(Standing).decode
+_decode = msgspec.json.Decoder(Answered).decode
 
 
 class LabelSample(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class LabelSample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw_sample(run: RunFolder, count: int, *, seed: int = 0, shows_judge: bool = False) -> LabelSample:
-    """A random sample with the run's own share of each dataset, in random order; raises UsageProblem without graded records.
+    """A random sample of the answers that a judge graded, with the run's share of each dataset; raises UsageProblem without any.
 
     Equal shares keep every estimate that rests on the labels unbiased without weights; shares of the judge's verdicts would not,
     because how often it is wrong about good answers must not depend on what it said. What the judge said is left out unless asked
@@ -41,11 +41,14 @@ def draw_sample(run: RunFolder, count: int, *, seed: int = 0, shows_judge: bool 
     strata: dict[str, list[int]] = {}
     for number, line in enumerate(run.raw_lines("predictions.jsonl")):
         standing = _decode(line)
-        if standing.is_scored:
+        if standing.is_judged:
             strata.setdefault(standing.dataset, []).append(number)
     total = sum(map(len, strata.values()))
     if not total:
-        raise UsageProblem(f"run '{run.manifest['run_id']}' has no graded record to label")
+        raise UsageProblem(
+            f"no judge graded an answer of run '{run.manifest['run_id']}', so that there is nothing to label",
+            hint="multiple choice and tool calls are graded by a rule; labels say how good a judge is",
+        )
     chance = random.Random(seed)
     taken = _allotted({name: len(lines) for name, lines in strata.items()}, min(count, total))
     drawn = [line for name in sorted(strata) for line in chance.sample(strata[name], taken[name])]
