@@ -313,12 +313,12 @@ def test_label_is_kept_shown_and_calibrated_with(archive: Serving, visit: Visit)
 
 def test_labels_are_downloaded_as_calibration_reads_them(archive: Serving, tmp_path: Path) -> None:
     form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://127.0.0.1:{archive.port}"}
-    answer = archive.ask("POST", "/runs/exam/records/0/labels", b"passed=true&rater=Bo&score=1", form)
-    labels = archive.ask("GET", "/runs/exam/labels.jsonl")
+    answer = archive.ask("POST", "/runs/plain/records/0/labels", b"passed=true&rater=Bo&score=4", form)
+    labels = archive.ask("GET", "/runs/plain/labels.jsonl")
     file = tmp_path / "labels.jsonl"
     file.write_bytes(labels.body)
-    assert (answer.status, answer.headers["location"]) == (303, "/runs/exam/records/0")
-    assert api.calibrate("exam", file, runs_dir=archive.runs_dir).n_records == 1
+    assert (answer.status, answer.headers["location"]) == (303, "/runs/plain/records/0")
+    assert api.calibrate("plain", file, runs_dir=archive.runs_dir).n_records == 1
 
 
 def test_label_leads_back_to_the_list_that_led_to_its_record(archive: Serving) -> None:
