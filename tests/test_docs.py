@@ -1,9 +1,9 @@
 """The documentation tells the truth: its examples are run, its links lead somewhere, every page can be reached.
 
-A fenced block marked `console test` is run command by command in a folder that holds a copy of `examples`: lines that start
-with `$ ` are commands, the lines below are what they print, and a line `...` stands for any lines. A command fails the test
-when it exits with another code than 0, unless `$ echo $?` follows and shows the code. A block marked `python test` is a
-doctest in such a folder; the blocks of one page share their names.
+The marked blocks of a page are run in their order in one folder that holds a copy of `examples`, as a reader pastes them.
+In a block marked `console test` lines that start with `$ ` are commands, the lines below are what they print, and a line `...`
+stands for any lines. A command fails the test when it exits with another code than 0, unless `$ echo $?` follows and shows
+the code. A block marked `python test` is a doctest; the blocks of one page share their names.
 """
 
 import contextlib
@@ -28,6 +28,11 @@ SEARCH_PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PAT
 ENVIRONMENT = {**os.environ, "PATH": SEARCH_PATH, "NO_COLOR": "1", "COLUMNS": "100"}
 
 
+def name_of(page: Path) -> str:
+    """The page as it is named from the root."""
+    return page.relative_to(ROOT).as_posix()
+
+
 class Step(NamedTuple):
     """One command of a console block with what it should print."""
 
@@ -35,13 +40,18 @@ class Step(NamedTuple):
     output: str
 
 
-def blocks(kind: str) -> Iterator[tuple[str, str]]:
-    """Place and text of every runnable block of a kind."""
-    for page in PAGES:
-        text = page.read_text(encoding="utf-8")
-        for match in FENCE.finditer(text):
-            if match[1] == kind:
-                yield f"{page.relative_to(ROOT).as_posix()}:{text.count(chr(10), 0, match.start()) + 1}", match[2]
+class Block(NamedTuple):
+    """A runnable block of a page."""
+
+    line: int
+    kind: str
+    text: str
+
+
+def blocks(page: Path) -> list[Block]:
+    """The runnable blocks of a page in their order."""
+    text = page.read_text(encoding="utf-8")
+    return [Block(text.count("\n", 0, match.start()) + 1, match[1], match[2]) for match in FENCE.finditer(text)]
 
 
 def steps(block: str) -> list[Step]:
@@ -76,24 +86,39 @@ def links(page: Path) -> list[tuple[Path, str]]:
     return [((page.parent / path).resolve() if path else page, anchor) for path, _, anchor in found]
 
 
-@pytest.mark.parametrize("block", [pytest.param(text, id=place) for place, text in blocks("console")])
-def test_console_example_prints_what_the_page_shows(block: str, tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    results = list(run_console(block, tmp_path))
+def console_complaints(block: Block, folder: Path) -> list[str]:
+    """What differs from the page: an output, or a code that the page does not show."""
+    results = list(run_console(block.text, folder))
     shown = [step.command == "echo $?" for step, _, _ in results[1:]] + [False]
-    assert [(step.command, output) for step, output, _ in results if not re.fullmatch(pattern(step.output), output)] == []
-    assert [(step.command, code) for (step, _, code), is_shown in zip(results, shown, strict=True) if code and not is_shown] == []
+    return [
+        f"line {block.line}: $ {step.command}\n{output}exit {code}"
+        for (step, output, code), is_shown in zip(results, shown, strict=True)
+        if not re.fullmatch(pattern(step.output), output) or (code and not is_shown)
+    ]
 
 
-@pytest.mark.parametrize("page", sorted({place.partition(":")[0] for place, _ in blocks("python")}))
-def test_python_examples_of_a_page_give_what_the_page_shows(page: str, tmp_path: Path) -> None:
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    code = "\n".join(text for place, text in blocks("python") if place.startswith(f"{page}:"))
-    example = doctest.DocTestParser().get_doctest(code, {}, page, page, 0)
+def python_complaints(block: Block, folder: Path, names: dict[str, object]) -> list[str]:
+    """What differs from the page."""
+    example = doctest.DocTestParser().get_doctest(block.text, names, f"line {block.line}", None, block.line)
     complaints: list[str] = []
-    with contextlib.chdir(tmp_path):
-        result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example, out=complaints.append)
-    assert result.attempted > 0
+    with contextlib.chdir(folder):
+        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+        attempted = runner.run(example, out=complaints.append, clear_globs=False).attempted
+    names.update(example.globs)
+    return complaints if attempted else [f"line {block.line}: nothing is run"]
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=name_of(page)) for page in PAGES if blocks(page)])
+def test_the_blocks_of_a_page_work_when_they_are_pasted_in_order(page: Path, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    names: dict[str, object] = {}
+    complaints = [
+        complaint
+        for block in blocks(page)
+        for complaint in (
+            console_complaints(block, tmp_path) if block.kind == "console" else python_complaints(block, tmp_path, names)
+        )
+    ]
     assert complaints == []
 
 
@@ -107,10 +132,10 @@ def test_the_walk_names_functions_that_exist() -> None:
 
 @pytest.mark.parametrize("page", ["README.md", "docs/tutorial/first-validation.md", "docs/reference/python.md"])
 def test_page_has_examples_that_are_run(page: str) -> None:
-    assert [place for place, _ in [*blocks("console"), *blocks("python")] if place.startswith(f"{page}:")]
+    assert blocks(ROOT / page)
 
 
-@pytest.mark.parametrize("page", [pytest.param(page, id=page.relative_to(ROOT).as_posix()) for page in PAGES])
+@pytest.mark.parametrize("page", [pytest.param(page, id=name_of(page)) for page in PAGES])
 def test_links_of_a_page_lead_somewhere(page: Path) -> None:
     missing = [str(target) for target, _ in links(page) if not target.exists()]
     assert missing == []
@@ -121,4 +146,4 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
     reached = [ROOT / "README.md"]
     for page in reached:
         reached.extend(target for target, _ in links(page) if target.suffix == ".md" and target.exists() and target not in reached)
-    assert [page.relative_to(ROOT).as_posix() for page in PAGES if page not in reached] == []
+    assert [name_of(page) for page in PAGES if page not in reached] == []
