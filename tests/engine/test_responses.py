@@ -118,6 +118,14 @@ def test_answers_under_another_name_are_pointed_out(tmp_path: Path) -> None:
     assert problems[0] == "--responses: the file has no answers of 'openai/big', but of 'big'"
 
 
+def test_every_candidate_of_a_file_becomes_a_run_where_none_is_named(tmp_path: Path) -> None:
+    write_rows(tmp_path / "answers.jsonl", answer("a"), {**answer("a", "B"), "candidate_name": "small"})
+    plans = planned(law(tmp_path, "a")).plans
+    assert [plan.candidate.name for plan in plans] == ["big", "small"]
+    replies = [open_responses(plan) for plan in plans]
+    assert [reply("a", 0).text for reply in replies if reply] == ["A", "B"]
+
+
 def test_several_candidates_cannot_share_an_object(tmp_path: Path) -> None:
     (tmp_path / "answers.jsonl").write_text('{"a": "x"}')
     (tmp_path / "answers.jsonl").rename(tmp_path / "answers.json")

@@ -304,10 +304,9 @@ class _Planner:
             self.settings.add(place, "an object of record id and text answers for one candidate, and the run has several")
         elif self.candidates or self.settings.value.candidates:
             self._name_strangers(names)
-        elif len(names) == 1:
-            self.candidates = [_given(names[0] or Path(path).stem)]
-        elif names:
-            self.settings.add(place, f"the file has answers of {', '.join(names)}; name the candidates of this run")
+        else:
+            # Published files hold the answers of several models: each of them becomes a run.
+            self.candidates = [_given(name or Path(path).stem) for name in names]
 
     def _name_strangers(self, names: list[str]) -> None:
         """Answers under a name that nobody has in this run are probably the ones that will be missed."""
