@@ -15,7 +15,7 @@ call 0 validate examples/golden_v1/assistant.json examples/batch_v1/support-answ
 step '2. A broken one: the place, the cause, the cure.'
 call 1 validate examples/batch_v1/broken-syntax.json
 
-step '3. Two candidates answer the golden prompts, and a judge grades them. One reaches the gates, the other does not.'
+step '3. Two candidates answer the golden prompts, and a judge grades them. One meets the gates, the other misses them.'
 call 1 run examples/runs/two-candidates.yaml --run-id golden --quiet
 
 step '4. Is the difference real? The same records side by side, with what so few of them can tell.'

@@ -208,7 +208,7 @@ def test_demo_shows_what_it_promises(tmp_path: Path) -> None:
     assert (demo.returncode, demo.stderr) == (0, "")
     lines = demo.stdout.splitlines()
     assert [line for line in lines if line.startswith("exit code")] == ["exit code 1"] * 3
-    assert [line.split()[0] for line in lines if line.startswith(("PASS ", "FAIL "))] == ["PASS", "FAIL", "FAIL", "FAIL"]
+    assert [line.split()[0] for line in lines if line.startswith(("MET ", "MISSED "))] == ["MET", "MISSED", "MISSED", "MISSED"]
     assert sorted(folder.name for folder in (tmp_path / "1").glob("[!.]*")) == [
         *("batch", "conversation", "golden-careful", "golden-hasty", "legal")
     ]

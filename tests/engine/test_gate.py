@@ -67,7 +67,7 @@ def test_a_threshold_of_the_run_stays_beside_one_that_is_given(tmp_path: Path) -
 def test_a_threshold_that_may_be_reached_by_luck_is_a_warning_that_passes(folder: Path) -> None:
     verdict = decided(folder, "usual", gates=Gates(pass_rate=0.88))
     assert (verdict.word, verdict.passed) == ("WARNING", True)
-    assert "reaches 0.88, but its 95 % interval begins at 0.83" in verdict.reasons[0].reason
+    assert "(at least 88.0 %), but its 95 % interval begins at 82." in verdict.reasons[0].reason
 
 
 def test_records_of_the_baseline_that_are_not_in_the_run_are_a_warning(folder: Path) -> None:
@@ -192,4 +192,4 @@ def test_a_threshold_on_a_profile_is_about_its_headline_and_its_interval(tmp_pat
     graded(tmp_path, "official", ROWS, passing(ROWS, *range(10)), profile="lexam_mcq", min_score=0.85)
     verdict = decided(tmp_path, "official")
     assert verdict.word == "WARNING"
-    assert verdict.reasons[0].reason.startswith("lexam_mcq 0.90 reaches 0.85, but its 95 % interval begins at 0.8")
+    assert verdict.reasons[0].reason.startswith("lexam_mcq 0.90 (at least 0.85), but its 95 % interval begins at 0.8")

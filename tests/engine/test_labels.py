@@ -79,7 +79,7 @@ def test_every_wrong_line_is_named(tmp_path: Path) -> None:
         read_labels(path)
     found = sorted(problem.removeprefix(f"{path}:") for problem in refused.value.problems)
     assert found == [
-        "1: passed is 'maybe', which is no verdict (pass or fail)",
+        "1: passed is 'maybe', which is no verdict (passed or not passed)",
         "2: record_id is missing (did you mean 'recordid'?)",
         "3: score is 'high', which is no number",
         "5: a second label for 'b'; the first is on line 4",

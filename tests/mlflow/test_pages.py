@@ -17,4 +17,4 @@ def test_the_page_for_users_of_mlflow_runs_as_it_stands(server: MlflowServer, tm
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=settings, check=False)
     assert ran.returncode == 0, ran.stderr
     printed = [line for line in ran.stdout.splitlines() if re.match(r"\d", line)]
-    assert (printed[0], printed[1][:4], printed[2:]) == ("0.5", "0.50", ["2", "1.0"])
+    assert (printed[0], printed[1][:6], printed[2:]) == ("0.5", "50.0 %", ["2", "1.0"])

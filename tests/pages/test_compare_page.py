@@ -59,7 +59,7 @@ def test_two_runs_are_chosen_by_typing_and_compared(served: Serving, visit: Visi
 
 def test_the_difference_comes_with_its_interval_and_its_n(served: Serving, visit: Visit) -> None:
     page = visit(served, PAIR).page
-    assert "-0.61 [-0.78, -0.38]" in page.get_by_role("row", name="Pass rate").first.inner_text()
+    assert "-60.9 pp [-77.8 pp, -37.8 pp]" in page.get_by_role("row", name="Pass rate").first.inner_text()
     expect(page.get_by_text("Over 23 records.")).to_be_visible()
     assert "dataset: exam" in page.get_by_role("region", name="Where it comes from").inner_text()
 

@@ -53,7 +53,7 @@ def test_a_card_says_what_was_found_and_what_a_sound_judge_does(served: Serving,
     page = visit(served, "/judges").page
     page.get_by_role("link", name="scripted/judge-gullible").click()
     probe = page.get_by_role("article", name="injection")
-    expect(probe).to_contain_text("fail")
+    expect(probe).to_contain_text("not passed")
     expect(probe).to_contain_text("16/16")
     expect(probe).to_contain_text("A sound judge gives no more for a wrong answer that asks for a better score")
     expect(page.get_by_role("img", name="How often the judge slipped").first).to_be_visible()
@@ -71,7 +71,7 @@ def test_labels_from_a_file_show_how_far_the_judge_can_be_trusted(served: Servin
     page.locator("input[type=file]").set_input_files(labels(served, tmp_path / "labels.jsonl"))
     page.get_by_role("button", name="Calibrate").click()
     expect(page.get_by_role("heading", name="Beside people")).to_be_visible()
-    expect(page.locator(".key").filter(has_text="Agreement")).to_contain_text("0.85")
+    expect(page.locator(".key").filter(has_text="Agreement")).to_contain_text("85.0 %")
     expect(page.get_by_role("img", name="Judge's score, people's verdict").first).to_be_visible()
     expect(page.get_by_role("region", name="The run, with the judge's errors counted in")).to_contain_text("PPI++")
     assert served.left_over() == []

@@ -16,8 +16,8 @@ from tests.server.serving import Serving, dataset
 
 def test_the_decision_and_its_reason_stand_at_the_top(gallery: Serving, visit: Visit) -> None:
     decision = visit(gallery, "/runs/poor").page.get_by_role("region", name="Decision").inner_text()
-    assert "fail" in decision.lower()
-    assert "is below 0.90" in decision
+    assert "missed" in decision.lower()
+    assert "is below 90.0 %" in decision
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -42,7 +42,8 @@ def test_runs_are_found_and_ordered_and_unknown_figures_come_last(choice: RunsCh
 
 
 @pytest.mark.parametrize(
-    ("count", "total", "text"), [(0, 9, "0 %"), (9, 9, "100 %"), (1, 5000, "0.1 %"), (4999, 5000, "99.9 %"), (1, 0, figures.DASH)]
+    ("count", "total", "text"),
+    [(0, 9, "0.0 %"), (9, 9, "100.0 %"), (1, 5000, "0.1 %"), (4999, 5000, "99.9 %"), (1, 0, figures.DASH)],
 )
 def test_a_share_is_all_or_nothing_only_where_it_is(count: int, total: int, text: str) -> None:
     assert figures.share(count, total).text == text
@@ -51,7 +52,7 @@ def test_a_share_is_all_or_nothing_only_where_it_is(count: int, total: int, text
 def test_answers_to_records_that_were_asked_several_times_are_no_records() -> None:
     metrics = {"pass_rate_interval": {"low": 0.2, "high": 0.8, "n": 6}, "pass_rate_cluster_interval": None}
     found = figures.rate(0.5, figures.ends(metrics, "pass_rate"), over=figures.basis(18, metrics, "pass_rate"))
-    assert (found.n, found.says) == ("n 6", "pass rate 0.50 of 18 scored answers to 6 records; 95 % interval 0.20 to 0.80")
+    assert (found.n, found.says) == ("n 6", "pass rate 50.0 % of 18 scored answers to 6 records; 95 % interval 20.0 % to 80.0 %")
 
 
 def test_a_figure_of_records_that_hang_together_has_the_interval_of_their_clusters() -> None:
@@ -60,7 +61,7 @@ def test_a_figure_of_records_that_hang_together_has_the_interval_of_their_cluste
     found = figures.rate(0.5, figures.ends(metrics, "pass_rate"), over=figures.basis(30, metrics, "pass_rate"))
     assert (found.n, found.says) == (
         "n 6 clusters",
-        "pass rate 0.50 of 30 scored records in 6 clusters; 95 % interval 0.20 to 0.80",
+        "pass rate 50.0 % of 30 scored records in 6 clusters; 95 % interval 20.0 % to 80.0 %",
     )
 
 

@@ -177,7 +177,7 @@ def test_perfect_agreement_lies_on_the_diagonal() -> None:
 
 def test_flips_are_counted_with_their_shares() -> None:
     svg = charts.flip_chart(Flips(both_passed=60, gained=25, lost=5, both_failed=10), CAPTION)
-    assert {"60 (60 %)", "25 (25 %)", "5 (5 %)", "10 (10 %)"} <= set(shown(svg))
+    assert {"60 (60.0 %)", "25 (25.0 %)", "5 (5.0 %)", "10 (10.0 %)"} <= set(shown(svg))
 
 
 def test_a_chart_tells_what_it_shows_to_those_who_cannot_see_it() -> None:

@@ -32,5 +32,5 @@ def test_a_calibration_says_that_its_intervals_count_records() -> None:
     result = assay("calibrate", "first", "labels.csv")
     assert "intervals count 5 records, of which several answers were graded" in " ".join(result.stdout.split())
     assert "15 answers" in result.stdout
-    assert "by people          1.00 · 15 of 15 pass\n" in result.stdout
+    assert "by people          100.0 % · 15 of 15 pass\n" in result.stdout
     assert "no record was judged" not in result.stdout

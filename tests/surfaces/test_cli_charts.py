@@ -147,4 +147,4 @@ def test_scores_on_two_scales_are_two_distributions() -> None:
 
 def test_the_gate_that_runs_share_is_drawn() -> None:
     charts = {chart.name: chart for chart in run_charts([golden_view(), golden_view()])}
-    assert "gate 0.80" in texts(charts["candidates.svg"].svg)
+    assert "gate 80.0 %" in texts(charts["candidates.svg"].svg)

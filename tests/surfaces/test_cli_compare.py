@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_report_says_what_changed_and_what_it_is_worth(folder: Path) -> None:
     result = assay("compare", "old", "new", "--runs-dir", str(folder))
     assert result.exit_code == 0
-    assert "pass rate    0.88   0.75  -0.12 [" in result.stdout
+    assert "pass rate  87.5 %  75.0 %  -12.5 pp [" in result.stdout
     flips = "1 better and 2 worse of 8 records; McNemar's exact p 1.000"
     assert f"UNDECIDED   no difference of pass rates can be shown ({flips})" in result.stdout
 

@@ -28,15 +28,15 @@ def test_a_regression_against_the_baseline_is_exit_1(runs: Path) -> None:
     assert assay("baseline", "set", "old", "--name", "release", runs=runs).stdout == "old is now the baseline 'release'\n"
     result = assay("gate", "new", "--baseline", "release", runs=runs)
     assert result.exit_code == 1
-    assert result.stdout.startswith("REGRESSION  new against old · the gate failed\n")
-    assert "pass rate -0.40 against the baseline" in result.stdout
+    assert result.stdout.startswith("MISSED      new against old · regression\n")
+    assert "pass rate -40.0 pp against the baseline" in result.stdout
 
 
 def test_a_gate_may_be_read_by_scripts_and_by_reviewers(runs: Path) -> None:
     found = json.loads(assay("gate", "new", "--baseline", "none", "--pass-rate", "0.5", "--json", runs=runs).stdout)
     assert (found["verdict"], found["passed"]) == ("WARNING", True)
     markdown = assay("gate", "new", "--baseline", "none", "--pass-rate", "0.7", "--markdown", runs=runs)
-    assert markdown.stdout.startswith("## Gate: REGRESSION\n\n`new`: failed.\n\n- **REGRESSION** · pass rate 0.60 is below 0.70\n")
+    assert markdown.stdout.startswith("## Gate: MISSED\n\n`new` · regression\n\n- **MISSED** · pass rate 60.0 % is below 70.0 %\n")
 
 
 def test_thresholds_given_to_the_gate_replace_those_of_the_run(runs: Path) -> None:
@@ -59,7 +59,7 @@ def test_empty_lists_say_so_and_what_fills_them(tmp_path: Path) -> None:
 
 def test_decisions_are_listed_with_their_reasons(runs: Path) -> None:
     assay("gate", "new", "--baseline", "none", "--max-error-rate", "0", runs=runs)
-    assert "PASS: error rate 0.00 is at most 0.00" in assay("audit", runs=runs).stdout
+    assert "MET: error rate 0.0 % (at most 0.0 %)" in assay("audit", runs=runs).stdout
 
 
 def test_a_trend_is_shown_and_drawn(runs: Path, tmp_path: Path) -> None:

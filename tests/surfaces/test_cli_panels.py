@@ -63,8 +63,8 @@ def test_a_dry_run_says_who_is_asked_how_often() -> None:
 def test_show_tells_one_answer_of_several_and_what_came_of_the_others() -> None:
     run(*JUDGES[:2], "--repeat", "2")
     said = assay("show", "x", "sum-2", "--sample", "1").stdout
-    assert said.startswith("sum-2 (sample 1) · fail · score 2 on 1-5")
-    assert "sample  score  result  why\n     0      2  fail\n     1      2  fail\n" in said
+    assert said.startswith("sum-2 (sample 1) · not passed · score 2 on 1-5")
+    assert "sample  score  result      why\n     0      2  not passed\n     1      2  not passed\n" in said
 
 
 def test_a_markdown_report_says_that_records_were_asked_several_times_and_judges_differ() -> None:

@@ -51,7 +51,7 @@ def cases(path: str) -> dict[str, str]:
 def test_missed_gates_are_errors_and_records_are_warnings() -> None:
     found = list(commands(run("weak", "--github").stdout))
     assert [kind for kind, _, _ in found] == ["error", "error", *["warning"] * 5]
-    assert found[0] == ("error", "title=weak%3A FAIL", "pass rate 0.00 is below 0.80, the default of golden_v1")
+    assert found[0] == ("error", "title=weak%3A MISSED", "pass rate 0.0 %25 is below 80.0 %25, the default of golden_v1")
     assert found[2][1].startswith("file=golden.json,title=")
 
 
@@ -83,8 +83,8 @@ def test_a_step_adds_its_report_to_the_summary_of_the_job(summary: Path) -> None
     run("weak", "--github")
     assay("gate", "weak", "--github")
     text = summary.read_text(encoding="utf-8")
-    assert text.startswith("# Before\n## Evaluation: FAIL")
-    assert "## Gate: REGRESSION" in text
+    assert text.startswith("# Before\n## Evaluation: MISSED")
+    assert "## Gate: MISSED" in text
     assert "](<" not in text
 
 

@@ -1,6 +1,7 @@
 """`assay probe`: the card as text, JSON and files, and the exit code."""
 
 import json
+import re
 from pathlib import Path
 
 from click.testing import CliRunner, Result
@@ -18,13 +19,13 @@ def test_a_sound_judge_is_exit_0_with_a_line_for_each_probe() -> None:
     result = probe("--judge", "scripted/judge-sound")
     assert result.exit_code == 0
     assert result.stdout.startswith("SOUND · scripted/judge-sound\n16 records of shipped questions · 272 calls")
-    assert result.stdout.count("  pass  ") == 8
+    assert len(re.findall("^[a-z ]+  passed +0/", result.stdout, re.MULTILINE)) == 8
 
 
 def test_a_judge_with_a_fault_is_exit_1() -> None:
     result = probe("--judge", "scripted/judge-length", "--verbose")
     assert result.exit_code == 1
-    assert "length               FAIL     16/16  1.00 [0.81, 1.00]  -\n" in result.stdout
+    assert "length               NOT PASSED  16/16  100.0 % [80.6 %, 100.0 %]  -\n" in result.stdout
     assert "Seen in ice-floats, leap-century, tax-bracket, vaccine-mechanism, contract-minor and 11 more." in result.stdout
 
 
@@ -40,7 +41,9 @@ def test_the_card_is_written_as_json_and_markdown(tmp_path: Path) -> None:
     assert stored == printed
     assert (stored["verdict"], stored["probes"][-1]["id"], stored["probes"][-1]["rate"]) == ("fail", "position", 1.0)
     markdown = (tmp_path / "cards" / "judge_card.md").read_text(encoding="utf-8")
-    assert "## Order of answers: FAIL\n\nA sound judge prefers the same one of two answers whichever stands first.\n" in markdown
+    assert (
+        "## Order of answers: NOT PASSED\n\nA sound judge prefers the same one of two answers whichever stands first.\n" in markdown
+    )
 
 
 def test_a_card_that_cannot_be_written_is_shown_all_the_same(tmp_path: Path) -> None:
@@ -52,7 +55,7 @@ def test_a_card_that_cannot_be_written_is_shown_all_the_same(tmp_path: Path) -> 
 
 def test_a_dataset_without_references_lists_what_is_not_tried() -> None:
     result = probe("--judge", "scripted/judge-4", "examples/golden_v1/assistant.json")
-    assert "test and retest      not tried                -  -                  -\n" in result.stdout
+    assert re.search("^test and retest +not tried +- +- +-$", result.stdout, re.MULTILINE)
     assert "right from wrong: not tried, because no record has a reference answer" in result.stdout
 
 

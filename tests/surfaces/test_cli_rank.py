@@ -24,7 +24,7 @@ def test_the_report_names_who_is_ahead_and_how_surely(runs: str) -> None:
     result = assay("rank", "long", "middle", "short", *FAIR, "--run-id", "three", "--runs-dir", runs)
     assert result.exit_code == 0
     assert "ranking     'long' is ahead of 'middle'" in result.stdout
-    assert "decided     1.00 [0.61, 1.00] · 18 of 18 comparisons the same in both orders" in result.stdout
+    assert "decided     100.0 % [61.0 %, 100.0 %] · 18 of 18 comparisons the same in both orders" in result.stdout
     assert "run three · 18 comparisons of 6 records · 36 calls · long, middle, short" in result.stderr
 
 
@@ -37,7 +37,7 @@ def test_without_a_winner_the_report_says_why(runs: str) -> None:
     result = assay("rank", "long", "short", *BIASED, "--run-id", "biased", "--runs-dir", runs)
     assert result.exit_code == 0
     assert "ranking     none: nobody won a comparison in both orders" in result.stdout
-    assert "scripted/judge-first            6             6            6             0  1.00 [0.61, 1.00]" in result.stdout
+    assert "scripted/judge-first            6             6            6             0  100.0 % [61.0 %, 100.0 %]" in result.stdout
 
 
 def test_scripts_get_the_whole_ranking(runs: str) -> None:

@@ -46,7 +46,7 @@ def test_a_gate_that_is_about_another_figure_is_said_to_be_gone(first: str) -> N
     assert lost.stderr == "assay: the gate of first on its mean score (0.1) is not about prbench; set one: --min-score\n"
     missed = assay("rescore", first, "--profile", "prbench", "--min-score", "0.7")
     assert (missed.stderr, missed.exit_code) == ("", 1)
-    assert "FAIL        prbench 0.67 is below 0.70\n" in missed.stdout
+    assert "MISSED      prbench 0.67 is below 0.70\n" in missed.stdout
 
 
 def test_programs_read_the_same_figures(first: str) -> None:
@@ -106,7 +106,7 @@ def test_candidates_and_slices_stand_side_by_side_by_their_headline() -> None:
 
 def test_a_dry_run_names_the_profile() -> None:
     shown = assay(*RUN, "--profile", "prbench", "--compat", "--dry-run").stdout
-    assert "profile     prbench · failures as the benchmark counts them\n" in shown
+    assert "profile     prbench · errors as the benchmark counts them\n" in shown
 
 
 def test_a_profile_must_be_named(first: str) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -60,14 +61,14 @@ def folder(workplace: Path) -> Path:
 def test_a_run_ends_with_a_report_and_eight_artifacts() -> None:
     result = assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--run-id", "first", "--pass-rate", "0.8")
     assert result.exit_code == 0
-    assert "pass rate   1.00 [0.57, 1.00] · 5 of 5\n" in result.stdout
-    assert "PASS        pass rate 1.00 (at least 0.80), mean score 4.00 (at least 3.50)" in result.stdout
+    assert "pass rate   100.0 % [56.6 %, 100.0 %] · 5 of 5\n" in result.stdout
+    assert "MET         pass rate 100.0 % (at least 80.0 %), mean score 4.00 (at least 3.50)" in result.stdout
     assert len([path for path in Path("runs/first").iterdir() if path.name not in ("responses.jsonl", "eval_results.json")]) == 8
 
 
 def test_golden_cases_are_listed_with_score_verdict_and_reason() -> None:
     lines = assay("run", *GOLDEN, "--judge", "scripted/judge-2").stdout.splitlines()
-    assert "sum-1       2  fail    The script gives every answer the score 2." in lines
+    assert "sum-1       2  not passed  The script gives every answer the score 2." in lines
 
 
 def test_other_records_are_listed_on_request_only() -> None:
@@ -91,7 +92,7 @@ def test_a_quiet_run_keeps_standard_error_empty() -> None:
 def test_a_missed_gate_exits_1_and_says_why() -> None:
     result = assay("run", *GOLDEN, "--judge", "scripted/judge-2", "--pass-rate", "0.8", "--min-score", "3.5")
     assert result.exit_code == 1
-    assert "FAIL        pass rate 0.00 is below 0.80\nFAIL        mean score 2.00 is below 3.50\n" in result.stdout
+    assert "MISSED      pass rate 0.0 % is below 80.0 %\nMISSED      mean score 2.00 is below 3.50\n" in result.stdout
 
 
 def test_a_run_without_any_grade_exits_2() -> None:
@@ -116,8 +117,8 @@ def test_records_are_listed_worst_first() -> None:
     rows[1] = rows[1].replace('"correct_choice_ids": ["A"]', '"correct_choice_ids": ["B"]')
     Path("mixed.jsonl").write_text("\n".join(rows), encoding="utf-8")
     lines = assay("run", "mixed.jsonl", "--model", "scripted/mcq-first", "--verbose").stdout.splitlines()
-    listed = [line.split()[:3] for line in lines if line.startswith("sums:")]
-    assert listed[:2] == [["sums:2", "0.00", "fail"], ["sums:1", "1.00", "pass"]]
+    listed = [re.split(" {2,}", line)[:3] for line in lines if line.startswith("sums:")]
+    assert listed[:2] == [["sums:2", "0.00", "not passed"], ["sums:1", "1.00", "passed"]]
 
 
 def test_a_report_names_the_artifacts_that_are_gone() -> None:
@@ -144,27 +145,27 @@ def test_slices_with_several_values_are_in_the_report() -> None:
 def test_markdown_takes_the_place_of_the_report() -> None:
     result = assay("run", *GOLDEN, "--judge", "scripted/judge-2", "--pass-rate", "0.8", "--quiet", "--markdown")
     assert (result.exit_code, result.stderr) == (1, "")
-    assert result.stdout.startswith("## Evaluation: FAIL\n\n- **FAIL** · scripted/echo: pass rate 0.00 is below 0.80\n")
+    assert result.stdout.startswith("## Evaluation: MISSED\n\n- **MISSED** · scripted/echo: pass rate 0.0 % is below 80.0 %\n")
 
 
 def test_markdown_goes_to_a_file_with_links_that_lead_from_there(folder: Path) -> None:
     Path("out").mkdir()
     result = assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--run-id", "first", "--json", "--markdown", "out/summary.md")
     assert document(result)["run_id"] == "first"
-    assert result.stderr.endswith("first: PASS · report in out/summary.md\n")
+    assert result.stderr.endswith("first: MET · report in out/summary.md\n")
     assert "(<../runs/first/failures.jsonl>)" in (folder / "out/summary.md").read_text(encoding="utf-8")
 
 
 def test_a_finished_run_is_told_again_as_markdown() -> None:
     assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--run-id", "first")
-    assert assay("resume", "first", "--markdown", "-").stdout.startswith("## Evaluation: PASS\n")
+    assert assay("resume", "first", "--markdown", "-").stdout.startswith("## Evaluation: MET\n")
 
 
 def test_a_dry_run_shows_the_plan_and_leaves_nothing_behind() -> None:
     result = assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--dry-run", "--max-error-rate", "0")
     assert result.exit_code == 0
     assert "records     5 to evaluate\n" in result.stdout
-    assert "error rate at most 0.00 · pass rate, mean score: defaults of golden_v1\n" in result.stdout
+    assert "error rate at most 0.0 % · pass rate, mean score: defaults of golden_v1\n" in result.stdout
     assert not Path("runs").exists()
 
 
@@ -241,7 +242,7 @@ def test_the_same_name_with_other_settings_is_refused() -> None:
 def test_a_golden_run_without_gates_of_its_own_is_decided_by_those_of_its_contract() -> None:
     result = assay("run", *GOLDEN, "--judge", "scripted/judge-3")
     assert result.exit_code == 1
-    assert "FAIL        pass rate 0.00 is below 0.80, the default of golden_v1\n" in result.stdout
+    assert "MISSED      pass rate 0.0 % is below 80.0 %, the default of golden_v1\n" in result.stdout
 
 
 def test_given_answers_are_graded_without_a_candidate() -> None:
@@ -256,7 +257,7 @@ def test_an_invalid_record_is_marked_or_keeps_the_run_from_starting() -> None:
     options = ("batch.json", "--model", "scripted/echo", "--judge", "scripted/judge-4")
     skipped, rejected = assay("run", *options), assay("run", *options, "--on-invalid", "reject")
     assert (skipped.exit_code, rejected.exit_code) == (0, 2)
-    assert "records     5 in total · 4 evaluated · 1 failed · 1 of them invalid\n" in skipped.stdout
+    assert "records     5 in total · 4 graded · 4 passed · 0 not passed · 1 error · 1 of them invalid\n" in skipped.stdout
 
 
 def test_limit_and_sample_choose_records() -> None:
@@ -347,7 +348,7 @@ def test_a_gate_whose_report_cannot_be_written_says_what_was_decided() -> None:
     assay("run", *GOLDEN, "--judge", "scripted/judge-1", "--run-id", "first", "--quiet")
     result = assay("gate", "first", "--markdown", FULL)
     assert result.exit_code == 2
-    assert "  REGRESSION is decided, and in the audit log\n" in result.stderr
+    assert "  MISSED is decided, and in the audit log\n" in result.stderr
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is closed to root")

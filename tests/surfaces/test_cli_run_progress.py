@@ -62,7 +62,7 @@ def test_the_live_display_shows_counts_rate_rest_cost_latencies_and_errors() -> 
         "400/2,000",
         "20 %",
         "40/s · 40 s left · 20 s so far",
-        "32 calls in flight · 5 waiting for a retry · 400 evaluated",
+        "32 calls in flight · 5 waiting for a retry · 400 graded",
         "800 calls · p50 812 ms, p95 2.1 s · $0.4312 + 12 calls of unknown price",
         "errors: rate_limited 31, timeout 4",
     ):
@@ -83,7 +83,7 @@ def test_the_live_display_says_that_a_run_is_being_sealed() -> None:
     screen = Screen()
     with RunProgress("nightly", console=screen.console) as progress:
         progress.watch(at(10.0, 2_000, in_flight=0))
-    assert "writing the artifacts · 2,000 evaluated" in screen.text
+    assert "writing the artifacts · 2,000 graded" in screen.text
 
 
 def test_the_live_display_is_gone_at_the_end() -> None:
@@ -121,7 +121,7 @@ def test_a_plain_line_has_everything_that_the_display_has() -> None:
     for snapshot in (at(0.0, 0), now):
         pace.note(snapshot)
     assert plain_line(now, pace) == (
-        "retrying · 400/2,000 records · 20 % · 40/s · 40 s left · 10 s so far · 390 evaluated · 10 timed out"
+        "retrying · 400/2,000 records · 20 % · 40/s · 40 s left · 10 s so far · 390 graded · 10 timed out"
         " · 800 calls · p50 812 ms, p95 2.1 s · $0.4312 · errors: a 2, b 2, c 2, d 2, others 4"
     )
 

@@ -144,7 +144,7 @@ def test_slices_are_cut_unless_everything_is_asked_for() -> None:
 
 def test_slices_of_several_scales_show_means_that_can_be_compared() -> None:
     mixed = msgspec.structs.replace(golden_view(), result=result("r", metrics={**METRICS, "scale": None}))
-    assert "dataset  assistant  3  0.75 [0.30, 0.95]  0.69 [0.25, 1.00]\n" in shown(mixed)
+    assert "dataset  assistant  3   75.0 % [30.0 %, 95.4 %]  0.69 [0.25, 1.00]\n" in shown(mixed)
 
 
 def test_what_retention_has_removed_is_named() -> None:
@@ -238,7 +238,7 @@ def test_a_long_answer_is_cut_unless_everything_is_asked_for() -> None:
 def test_a_passed_gate_says_by_how_much() -> None:
     gates = {"pass_rate": 0.5, "min_score": 3.5, "max_error_rate": 0.4}
     view = msgspec.structs.replace(golden_view(), result=result("r"), manifest={"plan": {**golden_view().plan, "gates": gates}})
-    wanted = "PASS        pass rate 0.75 (at least 0.50), mean score 3.75 (at least 3.50), error rate 0.33 (at most 0.40)\n"
+    wanted = "MET         pass rate 75.0 % (at least 50.0 %), mean score 3.75 (at least 3.50), error rate 33.3 % (at most 40.0 %)\n"
     assert wanted in shown(view)
 
 

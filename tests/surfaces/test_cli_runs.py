@@ -101,7 +101,7 @@ def test_a_run_is_shown_to_programs_as_it_was_printed_at_its_end() -> None:
 
 def test_a_record_is_shown_with_prompt_answer_score_and_attempts() -> None:
     text = assay("show", "good", "sum-1").stdout
-    assert text.startswith("sum-1 · pass · score 4 on 1-5 · scripted/echo\n")
+    assert text.startswith("sum-1 · passed · score 4 on 1-5 · scripted/echo\n")
     for wanted in ("prompt\n    What is 2 + 2?\n", "answer\n    What is 2 + 2?", "judge, round 1", "candidate, round 1"):
         assert wanted in text
 
@@ -154,7 +154,7 @@ def test_failed_records_are_run_again_as_a_new_run(failed: str) -> None:
     result = assay("retry", failed, "--run-id", "again", "--json")
     assert (result.exit_code, document(result)["run_id"]) == (2, "again")
     assert document(result)["counts"]["total_records"] == 4
-    assert "repeats     the failed records of failed\n" in assay("show", "again").stdout
+    assert "repeats     the records of failed with an error\n" in assay("show", "again").stdout
 
 
 def test_a_run_of_another_folder_is_repeated_there(failed: str) -> None:
@@ -167,7 +167,7 @@ def test_a_run_of_another_folder_is_repeated_there(failed: str) -> None:
 def test_a_run_without_failed_records_is_not_repeated() -> None:
     result = assay("retry", "good")
     assert result.exit_code == 2
-    assert "run 'good' has no failed records" in result.stderr
+    assert "run 'good' has no records with an error" in result.stderr
 
 
 def test_a_run_that_has_ended_is_not_cancelled() -> None:
@@ -289,7 +289,7 @@ def test_a_purged_run_that_reached_its_gates_is_shown() -> None:
     options = ("--judge", "scripted/judge-4", "--run-id", "gated", "--pass-rate", "0.5", "--quiet")
     assay("run", "batch.json", "--model", "scripted/echo", *options)
     assay("purge", "gated", "--force", "--reason", "x")
-    assert "\nPASS " in assay("show", "gated").stdout
+    assert "\nMET " in assay("show", "gated").stdout
     assert document(assay("runs", "--json", "--limit", "1"))["runs"][0]["passed"] is True
 
 

@@ -61,8 +61,8 @@ def test_the_runs_of_one_call_stand_beside_each_other_below_one_line_on_how_they
 
 
 def test_a_run_shows_itself_as_a_card(shown: Watching) -> None:
-    assert "FAIL</span> pass rate 0.17 is below 0.80" in outputs(shown, 1)[0]
-    assert outputs(shown, 1, "text/plain") == ["<assay.Run notebook-hasty · completed · hasty · pass rate 0.17 [0.03, 0.56]>"]
+    assert "MISSED</span> pass rate 16.7 % is below 80.0 %" in outputs(shown, 1)[0]
+    assert outputs(shown, 1, "text/plain") == ["<assay.Run notebook-hasty · completed · hasty · pass rate 16.7 % [3.0 %, 56.4 %]>"]
 
 
 def test_a_comparison_shows_itself_as_a_card(shown: Watching) -> None:

@@ -95,7 +95,7 @@ def test_each_record_is_a_test_that_passes_when_the_record_does(plain: Ended) ->
 
 def test_the_end_of_the_report_says_what_the_run_came_to_and_where_it_is(plain: Ended) -> None:
     run = plain.run()
-    assert "pass rate 0.75 [0.30, 0.95] · 3 of 4 records · 0 errors · cost " in plain.text
+    assert "pass rate 75.0 % [30.1 %, 95.4 %] · 3 of 4 records · 0 errors · cost " in plain.text
     assert f"look at one with: assay show {run.folders.run_id} --runs-dir .assay" in plain.text
     assert len(run.artifacts()) >= 8
     assert (plain.folder / ".assay" / ".gitignore").read_text(encoding="utf-8").endswith("*\n")
@@ -155,7 +155,7 @@ def test_gates_decide_about_all_records_and_only_about_all(tmp_path: Path) -> No
     assert ended.counts == {"failed": 1, "passed": 13, "skipped": 1, "deselected": 1, "xfailed": 4}
     assert "PASSED test_project.py::test_file[gate]" in ended.text
     assert "PASSED test_project.py::test_low[gate]" in ended.text
-    assert "pass rate 0.75 is below 0.90" in ended.text
+    assert "pass rate 75.0 % is below 90.0 %" in ended.text
     assert "3 of 4 records are selected, and gates are about all" in ended.text
 
 
@@ -163,7 +163,7 @@ def test_a_gate_that_is_called_alone_decides_about_all_records(tmp_path: Path) -
     body = "@pytest.mark.assay('law.jsonl', model=answer, pass_rate=0.9)\ndef test_law(): ...\n"
     ended = run_pytest(project(tmp_path, TESTS + body), "test_project.py::test_law[gate]")
     assert (ended.code, ended.counts) == (1, {"failed": 1})
-    assert "pass rate 0.75 is below 0.90" in ended.text
+    assert "pass rate 75.0 % is below 90.0 %" in ended.text
     assert len(ended.calls) == 4
 
 

@@ -40,8 +40,8 @@ def test_figures_of_a_run_can_be_asserted_on(tmp_path: Path) -> None:
     assert (run.pass_rate.value, run.pass_rate.n, run.error_rate) == (0.75, 8, 0.0)
     assert run.pass_rate.low == run.metrics["pass_rate_interval"]["low"] < 0.75 < (run.pass_rate.high or 0)
     assert (run.score.value, run.score.scale) == (0.75, "0/1")
-    assert str(run.pass_rate) == "0.75 [0.41, 0.93]"
-    assert repr(run) == "<assay.Run law · completed · big · pass rate 0.75 [0.41, 0.93]>"
+    assert str(run.pass_rate) == "75.0 % [40.9 %, 92.9 %]"
+    assert repr(run) == "<assay.Run law · completed · big · pass rate 75.0 % [40.9 %, 92.9 %]>"
 
 
 def test_a_run_is_its_records(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_no_report_becomes_a_part_of_the_run_it_is_of(tmp_path: Path) -> None:
 
 def test_a_card_shows_the_decision_figures_and_the_first_failures(tmp_path: Path) -> None:
     html = law(tmp_path, "law", 0, 3, pass_rate=0.9)._repr_html_()
-    for shown in ("FAIL</span> pass rate 0.75 is below 0.90", "95 % interval 0.41 to 0.93", "<svg", "<code>q3</code>"):
+    for shown in ("MISSED</span> pass rate 75.0 % is below 90.0 %", "95 % interval 40.9 % to 92.9 %", "<svg", "<code>q3</code>"):
         assert shown in html
 
 

@@ -146,7 +146,7 @@ def retry_plan(folders: RunFolders, run_id: str) -> Plan:
     run = open_run_folder(folders.sealed)
     plan = _sealed_plan(run)
     if not has_failed_evaluations(run):
-        raise UsageProblem(f"run '{folders.run_id}' has no failed records", hint="there is nothing to repeat")
+        raise UsageProblem(f"run '{folders.run_id}' has no records with an error", hint="there is nothing to repeat")
     if plan.imported is not None:
         raise UsageProblem(
             f"run '{folders.run_id}' was made by {plan.imported.tool}, so that there is nobody here to ask again",
@@ -155,7 +155,7 @@ def retry_plan(folders: RunFolders, run_id: str) -> Plan:
     if any(Path(dataset.path).parent.parts[-3:] == (ACTIVE, folders.run_id, UPLOAD) for dataset in plan.datasets):
         raise UsageProblem(
             f"the dataset of run '{folders.run_id}' was uploaded to a server, which deletes it when the run has ended",
-            hint="submit the failed records again",
+            hint="submit the records with an error again",
         )
     if "[REDACTED:" in str(run.manifest["plan"]):
         raise UsageProblem(

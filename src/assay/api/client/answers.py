@@ -91,7 +91,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     metrics: Json | None = None
     """The metrics summary; None before the end."""
     gate: GateResult | None = None
-    """Whether the run reached its gates; None before the end."""
+    """Whether the run met its gates; None before the end."""
     problem: str | None = None
     """Why work on the run has stopped, or why a provider took no more calls."""
 

@@ -4,7 +4,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from assay.core.metrics_summary import interval_of
+from assay.core.gate_text import GateText, gate_texts, reason_text
+from assay.core.number_text import ChangeText, rate_change_text, score_change_text
 from assay.core.plan import Gates, Plan
 from assay.engine.comparing.comparison import Comparison
 from assay.metrics.gates import check_gates
@@ -74,7 +75,7 @@ def verdict_on(plan: Plan, summary: dict[str, Any], demand: Demand, *, compariso
     estimate: Estimate | None = None
     if comparison is not None:
         estimate = comparison.passes if demand.measure == "pass_rate" else comparison.scores
-        findings += [_difference(estimate, demand, span=_span(comparison, demand)), *_left_out(comparison)]
+        findings += [_difference(estimate, demand, comparison), *_left_out(comparison)]
     findings = findings or [Reason("PASS", "no threshold and no baseline is set: nothing was demanded")]
     ordered = sorted(findings, key=lambda finding: (not finding.is_failure, _GRAVITY.index(finding.word)))
     return Verdict(
@@ -101,6 +102,14 @@ def _span(comparison: Comparison, demand: Demand) -> float:
     return comparison.span if demand.measure == "score" else 1.0
 
 
+def _levels(comparison: Comparison, demand: Demand) -> tuple[ChangeText, tuple[float | None, float | None]]:
+    """How a difference is written, and the two figures that it is between."""
+    before, after = comparison.before, comparison.after
+    if demand.measure == "pass_rate":
+        return rate_change_text, (before.pass_rate, after.pass_rate)
+    return score_change_text, (before.mean, after.mean)
+
+
 def _word(findings: list[Reason]) -> Word:
     """The gravest word; an improvement is one only where nothing speaks against the run."""
     words = {finding.word for finding in findings}
@@ -110,32 +119,18 @@ def _word(findings: list[Reason]) -> Word:
 
 
 def _thresholds(gates: Gates, summary: dict[str, Any]) -> list[Reason]:
-    """Missed thresholds fail the run; one that is reached by luck, for all that the interval tells, is a warning."""
-    verdict = check_gates(gates, summary)
-    found = [Reason("REGRESSION", reason, is_failure=True) for reason in verdict.reasons]
-    reached = (
-        ("pass rate", gates.pass_rate, summary["pass_rate"], interval_of(summary, "pass_rate")),
-        _scored(gates, summary),
-    )
-    for name, limit, value, interval in reached:
-        if limit is None or value is None or any(reason.startswith(name) for reason in verdict.reasons):
-            continue
-        if interval is not None and interval["low"] < limit:
-            reason = f"{name} {value:.2f} reaches {limit:.2f}, but its 95 % interval begins at {interval['low']:.2f}"
-            found.append(Reason("WARNING", reason))
-        else:
-            found.append(Reason("PASS", f"{name} {value:.2f} reaches {limit:.2f}"))
-    if gates.max_error_rate is not None and not any(reason.startswith("error rate") for reason in verdict.reasons):
-        found.append(Reason("PASS", f"error rate {summary['error_rate'] or 0.0:.2f} is at most {gates.max_error_rate:.2f}"))
-    return found
+    """Missed thresholds fail the run; one that is met by luck, for all that the interval tells, is a warning."""
+    missed = check_gates(gates, summary).reasons
+    texts = gate_texts(msgspec.structs.asdict(gates), summary)
+    found = [Reason("REGRESSION", reason_text(reason, texts), is_failure=True) for reason in missed]
+    return found + [_met(gate) for gate in texts if not any(reason.startswith(gate.name) for reason in missed)]
 
 
-def _scored(gates: Gates, summary: dict[str, Any]) -> tuple[str, float | None, float | None, dict[str, Any] | None]:
-    """The figure that a score's threshold is about: the headline of a profile where the run has one."""
-    profile = summary.get("profile")
-    if profile is None:
-        return "mean score", gates.min_score, summary["raw_score_mean"], interval_of(summary, "raw_score_mean")
-    return str(profile["id"]), gates.min_score, profile["headline"], interval_of(profile, "headline")
+def _met(gate: GateText) -> Reason:
+    low = None if gate.interval is None or gate.is_most else gate.interval["low"]
+    if low is not None and low < gate.limit:
+        return Reason("WARNING", f"{gate.met}, but its 95 % interval begins at {gate.number(low)}")
+    return Reason("PASS", gate.met)
 
 
 def _incomplete(summary: dict[str, Any]) -> list[Reason]:
@@ -146,20 +141,22 @@ def _incomplete(summary: dict[str, Any]) -> list[Reason]:
     return [Reason("WARNING", f"{cancelled:,} of {total:,} records were cancelled: the run is not complete", is_failure=True)]
 
 
-def _difference(estimate: Estimate, demand: Demand, *, span: float) -> Reason:
+def _difference(estimate: Estimate, demand: Demand, comparison: Comparison) -> Reason:
     name, interval = _NAMES[demand.measure], estimate.interval
     if interval is None:
         return Reason("WARNING", f"the {name} cannot be compared: {estimate.reason}", is_failure=demand.mode != "absolute")
-    shown = f"{name} {estimate.value or 0.0:+.2f} against the baseline, 95 % interval [{interval.low:+.2f}, {interval.high:+.2f}]"
+    text, (before, after) = _levels(comparison, demand)
+    change = text(estimate.value or 0.0, before=before, after=after)
+    shown = f"{name} {change} against the baseline, 95 % interval [{text(interval.low)}, {text(interval.high)}]"
     if decide(interval) == "improved":
         return Reason("IMPROVED", f"{shown}: better")
     if demand.mode == "superiority":
         return _not_superior(interval, shown)
     if demand.mode == "non-inferiority":
-        return _inferiority(interval, shown, delta=demand.delta or 0.0)
+        return _inferiority(interval, shown, demand)
     if decide(interval) == "worse":
         return Reason("REGRESSION", f"{shown}: worse", is_failure=True)
-    if (estimate.value or 0.0) < -NOTICEABLE_LOSS * span:
+    if (estimate.value or 0.0) < -NOTICEABLE_LOSS * _span(comparison, demand):
         return Reason("WARNING", f"{shown}: a loss is seen, and so few records cannot tell whether it is one")
     return Reason("PASS", f"{shown}: no loss can be shown")
 
@@ -170,15 +167,16 @@ def _not_superior(interval: Interval, shown: str) -> Reason:
     return Reason("WARNING", f"{shown}: better was demanded, and is not shown", is_failure=True)
 
 
-def _inferiority(interval: Interval, shown: str, *, delta: float) -> Reason:
+def _inferiority(interval: Interval, shown: str, demand: Demand) -> Reason:
+    delta = demand.delta or 0.0
+    loss = rate_change_text(delta, sign=False) if demand.measure == "pass_rate" else f"{delta:g}"
     match decide(interval, margin=delta):
         case "worse":
-            return Reason("REGRESSION", f"{shown}: worse by more than {delta:g}", is_failure=True)
+            return Reason("REGRESSION", f"{shown}: worse by more than {loss}", is_failure=True)
         case "not_worse":
-            return Reason("PASS", f"{shown}: a loss of more than {delta:g} is excluded")
+            return Reason("PASS", f"{shown}: a loss of more than {loss} is excluded")
         case _:
-            reason = f"{shown}: a loss of more than {delta:g} cannot be excluded"
-            return Reason("WARNING", reason, is_failure=True)
+            return Reason("WARNING", f"{shown}: a loss of more than {loss} cannot be excluded", is_failure=True)
 
 
 def _left_out(comparison: Comparison) -> list[Reason]:

@@ -34,7 +34,7 @@ class SuiteEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     delta: Annotated[float, Meta(gt=0)] | None = None
     measure: Measure = "pass_rate"
     required: bool = True
-    """`false`: a failed gate is a warning for the suite."""
+    """`false`: a missed gate is a warning for the suite."""
 
     @property
     def title(self) -> str:

@@ -291,4 +291,4 @@ def _notes(matched: Matched, labels: Sequence[HumanLabel]) -> Iterable[str]:
             "the judge is measured on the easier ones, and a third rater would settle the others"
         )
     if not any(one.has_verdict for one in labelled):
-        yield "no label says pass or fail"
+        yield "no label says passed or not passed"

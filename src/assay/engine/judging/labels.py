@@ -17,7 +17,16 @@ from assay.engine.planning.request import PlanProblems
 DIGEST = 16
 """Digits of the hash that ties a label to its answer."""
 _WORDS = {"pass": True, "passed": True, "true": True, "yes": True, "1": True, "good": True}
-_WORDS |= {"fail": False, "failed": False, "false": False, "no": False, "0": False, "bad": False}
+_WORDS |= {
+    "not passed": False,
+    "not_passed": False,
+    "fail": False,
+    "failed": False,
+    "false": False,
+    "no": False,
+    "0": False,
+    "bad": False,
+}
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """First characters that make a spreadsheet calculate."""
 _DELIMITERS = (",", ";", "\t")
@@ -145,7 +154,7 @@ def _without_id(row: dict[str, Any]) -> str:
     return f"record_id is missing{guess}"
 
 
-_MEANINGS = {"passed": "verdict (pass or fail)", "score": "number", "sample": "whole number"}
+_MEANINGS = {"passed": "verdict (passed or not passed)", "score": "number", "sample": "whole number"}
 _WRONG: Any = object()
 
 

@@ -192,7 +192,7 @@ class BatchSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class GatesSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a run must reach to pass; the bounds themselves pass. golden_v1 has gates where none are set: 0.8, 3.5 and 0."""
+    """What a run must reach; the bounds themselves meet the gates. golden_v1 has gates where none are set: 0.8, 3.5 and 0."""
 
     pass_rate: Annotated[Rate | None, _says("Share of the evaluated records that pass.")] = None
     min_score: Annotated[
@@ -201,9 +201,9 @@ class GatesSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             "Mean score: 0-1, or 1-5 where nothing is compared (golden_v1, batch_v1, recorded replies); of a profile, its headline."
         ),
     ] = None
-    max_error_rate: Annotated[Rate | None, _says("Share of all records that are invalid, failed or were cancelled, at most.")] = (
-        None
-    )
+    max_error_rate: Annotated[
+        Rate | None, _says("Share of all records that may end in an error (invalid ones included) or be cancelled.")
+    ] = None
 
 
 class MlflowSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -236,13 +236,13 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     retry: Annotated[RetrySection, _says("What happens after a failed call.")] = RetrySection()
     cache: Annotated[CacheSection | None, _says("Replies kept for other runs.")] = None
     batch: Annotated[BatchSection | None, _says("Batches of the candidates' providers, for half the price.")] = None
-    gates: Annotated[GatesSection, _says("What a run must reach to pass.")] = GatesSection()
+    gates: Annotated[GatesSection, _says("What a run must reach.")] = GatesSection()
     mlflow: Annotated[MlflowSection | None, _says("MLflow server that finished runs are pushed to.")] = None
     profile: Annotated[
         ProfileId | None,
         _says("Benchmark whose official score is computed beside our own figures; every record must be one that it can score."),
     ] = None
-    compat: Annotated[bool, _says("The profile treats failures as the benchmark does; otherwise they have no score.")] = False
+    compat: Annotated[bool, _says("The profile treats errors as the benchmark does; otherwise they have no score.")] = False
     max_cost: Annotated[
         NotNegative | None, _says("US dollars after which no new call is made; refused where no price is known.")
     ] = None

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import msgspec
 
+from assay.core.number_text import rate_text
 from assay.surfaces.charts import ink
 from assay.surfaces.charts.figures import estimate_text, figure
 from assay.surfaces.charts.scales import Scale, whole_range
@@ -151,7 +152,7 @@ def _mean(mean: Estimate, layout: _Layout) -> Iterator[str]:
 
 def _says(level: Level, total: int) -> str:
     ends = figure(level.low) if level.low == level.high else f"{figure(level.low)} to {figure(level.high)}"
-    return f"score {ends}: {level.count:,} of {total:,} ({100 * level.count / total:.1f} %)"
+    return f"score {ends}: {level.count:,} of {total:,} ({rate_text(level.count / total)})"
 
 
 def _spoken(levels: Sequence[Level], total: int, mean: Estimate | None) -> str:

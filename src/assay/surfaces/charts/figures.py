@@ -1,26 +1,36 @@
 """Figures as they are written in charts."""
 
-from assay.surfaces.charts.scales import MINUS, tick_text
+from assay.core.number_text import rate_change_text, rate_text, score_change_text, score_text
+from assay.surfaces.charts.scales import MINUS, is_large, tick_text
 from assay.surfaces.charts.values import Estimate
 
 UNKNOWN = "no score"
 
 
-def figure(value: float | None, *, is_signed: bool = False) -> str:
-    """`0.83`, `+0.04`, with a sign before both where a difference is meant."""
+def figure(value: float | None, *, is_signed: bool = False, is_rate: bool = False) -> str:
+    """`0.83`, `83.3 %`; a difference has a sign: `+0.04`, `+4.2 pp`."""
     if value is None:
         return UNKNOWN
-    text = tick_text(value, 0.01)
-    zero = tick_text(0.0, 0.01)
-    if text == MINUS + zero:
-        text = zero
-    return f"+{text}" if is_signed and value > 0 and text != zero else text
+    if is_large(value):
+        text = tick_text(value, 1.0)
+    elif is_rate:
+        text = rate_change_text(value) if is_signed else rate_text(value)
+    else:
+        text = score_change_text(value) if is_signed else _score(value)
+    return text.replace("-", MINUS)
+
+
+def _score(value: float) -> str:
+    whole, _, rest = score_text(value).partition(".")
+    return f"{int(whole):,}.{rest}" if abs(value) >= 1000 else f"{whole}.{rest}"
 
 
 def estimate_text(estimate: Estimate, *, is_signed: bool = False) -> str:
-    """`0.83 [0.78, 0.87], n = 120`."""
+    """`83.3 % [78.1 %, 87.4 %], n = 120`."""
     if not estimate.is_known:
         return f"{UNKNOWN}, n = {estimate.n:,}"
-    ends = [figure(end, is_signed=is_signed) for end in (estimate.low, estimate.high)]
-    interval = f" [{ends[0]}, {ends[1]}]" if estimate.has_interval else ""
-    return f"{figure(estimate.middle, is_signed=is_signed)}{interval}, n = {estimate.n:,}"
+    middle, low, high = (
+        figure(value, is_signed=is_signed, is_rate=estimate.is_rate) for value in (estimate.middle, estimate.low, estimate.high)
+    )
+    interval = f" [{low}, {high}]" if estimate.has_interval else ""
+    return f"{middle}{interval}, n = {estimate.n:,}"

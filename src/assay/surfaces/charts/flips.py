@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from assay.core.number_text import rate_text
 from assay.surfaces.charts import ink
 from assay.surfaces.charts.values import Caption, Flips
 
@@ -10,7 +11,7 @@ _NAMES = (
     ("passed in both", "both_passed", "bar-soft"),
     ("gained", "gained", "bar"),
     ("lost", "lost", "bar-warn"),
-    ("failed in both", "both_failed", "bar-soft"),
+    ("not passed in both", "both_failed", "bar-soft"),
 )
 
 
@@ -38,4 +39,4 @@ def _row(row: tuple[str, int, str], y: float, rows: Sequence[tuple[str, int, str
 
 
 def _label(count: int, total: int) -> str:
-    return f"{count:,} ({100 * count / total:.0f} %)" if total else "0"
+    return f"{count:,} ({rate_text(count / total)})" if total else "0"

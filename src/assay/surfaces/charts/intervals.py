@@ -94,7 +94,8 @@ def _layout(rows: Sequence[Row], caption: Caption, *, span: tuple[float, float],
     row = _STACKED_ROW if is_stacked else _ROW
     bottom = top + row * max(len(rows), 1) + (_ROW + _GAP) * headings
     label_room = width - 2 * ink.EDGE if is_stacked else wanted
-    return _Layout(Scale(*span, start, end), label_room, row, value_end, count_end, top, bottom, is_signed)
+    is_rate = any(row.estimate.is_rate for row in rows)
+    return _Layout(Scale(*span, start, end, is_rate), label_room, row, value_end, count_end, top, bottom, is_signed)
 
 
 def _indent(row: Row) -> float:
@@ -165,7 +166,7 @@ def _shade(estimate: Estimate) -> str:
 
 
 def _value(estimate: Estimate, *, is_signed: bool) -> str:
-    return figure(estimate.middle, is_signed=is_signed) if estimate.is_known else UNKNOWN
+    return figure(estimate.middle, is_signed=is_signed, is_rate=estimate.is_rate) if estimate.is_known else UNKNOWN
 
 
 def _spoken(rows: Sequence[Row], left_out: int, *, is_signed: bool) -> str:

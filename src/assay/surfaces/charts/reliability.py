@@ -32,7 +32,7 @@ def reliability_diagram(
 ) -> str:
     """A point for each bin with its interval, the diagonal of perfect agreement, and how many records each bin has."""
     shown = sorted((found for found in bins if is_drawable(found.given)), key=lambda found: found.given)
-    layout = _layout(caption, domain)
+    layout = _layout(caption, domain, is_rate=any(found.observed.is_rate for found in shown))
     body = [*_axes(layout, axes), *_diagonal(layout), *_strip(shown, layout), *_points(shown, layout)]
     if not any(found.observed.is_known for found in shown):
         center = (layout.across.start + layout.across.end) / 2, (layout.upward.start + layout.upward.end) / 2
@@ -40,22 +40,22 @@ def reliability_diagram(
     return ink.document(caption, body, height=layout.strip + 40 + ink.EDGE, says=_spoken(shown))
 
 
-def _layout(caption: Caption, domain: tuple[float, float]) -> _Layout:
+def _layout(caption: Caption, domain: tuple[float, float], *, is_rate: bool) -> _Layout:
     width = ink.drawn_width(caption)
     top = ink.caption_height(caption) + 24
-    start = ink.EDGE + 36
+    start = ink.EDGE + 44
     side = min(width - start - ink.EDGE - 10, _WIDEST)
     bottom = top + side * 0.86
-    return _Layout(Scale(*domain, start, start + side), Scale(*domain, bottom, top), bottom + _STRIP + 22)
+    return _Layout(Scale(*domain, start, start + side), Scale(*domain, bottom, top, is_rate), bottom + _STRIP + 22)
 
 
 def _axes(layout: _Layout, axes: tuple[str, str]) -> Iterator[str]:
     across, upward = layout.across, layout.upward
     ticks = across.ticks(5)
-    for tick, label in zip(ticks, across.tick_labels(ticks), strict=True):
+    for tick, label, height in zip(ticks, across.tick_labels(ticks), upward.tick_labels(ticks), strict=True):
         yield ink.line((across(tick), upward.start), (across(tick), upward.end), style="rule")
         yield ink.line((across.start, upward(tick)), (across.end, upward(tick)), style="rule")
-        yield ink.words(across.start - 7, upward(tick) + 4, label, style="quiet small", anchor="end")
+        yield ink.words(across.start - 7, upward(tick) + 4, height, style="quiet small", anchor="end")
         yield ink.words(across(tick), layout.strip + 17, label, style="quiet small", anchor="middle")
     room = across.end - across.start
     yield ink.words(ink.EDGE, upward.end - 12, ink.fitted(f"↑ {axes[1]}", room, ink.SMALL), style="small", whole=axes[1])

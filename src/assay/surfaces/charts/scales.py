@@ -23,6 +23,8 @@ class Scale(msgspec.Struct, frozen=True):
     high: float
     start: float
     end: float
+    is_rate: bool = False
+    """Its values are shares, and its ticks percentages."""
 
     def __call__(self, value: float) -> float:
         """The pixel of a value; what is outside stands at the edge."""
@@ -39,7 +41,7 @@ class Scale(msgspec.Struct, frozen=True):
     def tick_labels(self, ticks: Sequence[float]) -> list[str]:
         """All with the same number of decimals."""
         step = ticks[1] - ticks[0] if len(ticks) > 1 else abs(ticks[0]) or 1.0
-        return [tick_text(tick, step) for tick in ticks]
+        return [f"{tick_text(100 * tick, 100 * step)} %" if self.is_rate else tick_text(tick, step) for tick in ticks]
 
 
 def _below(steps: float) -> int:
@@ -63,9 +65,14 @@ def round_step(span: float, count: int) -> float:
     return next(factor * power for factor in _ROUND_STEPS if factor * power >= rough * (1 - 1e-9))
 
 
+def is_large(value: float) -> bool:
+    """True for a number that is written with an exponent."""
+    return abs(value) >= _LARGE
+
+
 def tick_text(value: float, step: float) -> str:
     """`0.25`, `0.50`, `1,000`, `2e+06`."""
-    if abs(value) >= _LARGE or (value and abs(step) < 1e-4):
+    if is_large(value) or (value and abs(step) < 1e-4):
         return f"{value:.3g}".replace("-", MINUS)
     places = next((places for places in range(5) if abs(step * 10**places - round(step * 10**places)) < 1e-6), 4)
     return f"{value + 0.0:,.{places}f}".replace("-", MINUS)

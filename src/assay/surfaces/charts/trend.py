@@ -54,7 +54,7 @@ def trend_chart(
 
 def _layout(points: Sequence[Point], caption: Caption, *, span: tuple[float, float]) -> _Layout:
     top = ink.caption_height(caption) + 14
-    upward = Scale(*span, top + _PLOT, top)
+    upward = Scale(*span, top + _PLOT, top, any(point.estimate.is_rate for point in points))
     floor = upward.start + (_REMARK if any(point.remark for point in points) else 0)
     ticks = upward.ticks(TICKS)
     gutter = max(ink.text_width(label, ink.SMALL) for label in upward.tick_labels(ticks)) + 10
@@ -191,7 +191,7 @@ def _remarks(points: Sequence[Point], layout: _Layout) -> Iterator[str]:
 
 
 def _value(point: Point) -> str:
-    return figure(point.estimate.middle) if point.estimate.is_known else ""
+    return figure(point.estimate.middle, is_rate=point.estimate.is_rate) if point.estimate.is_known else ""
 
 
 def _spoken(points: Sequence[Point]) -> str:

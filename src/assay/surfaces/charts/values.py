@@ -26,6 +26,8 @@ class Estimate(msgspec.Struct, frozen=True):
     middle: float | None
     high: float | None
     n: int
+    is_rate: bool = False
+    """A share of records, which is written as a percentage."""
 
     @property
     def is_known(self) -> bool:

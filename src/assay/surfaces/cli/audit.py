@@ -10,6 +10,7 @@ from assay.surfaces.cli.run_options import json_option, runs_dir_option, say_emp
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import painter
 from assay.surfaces.reporters.run_table import Column, table
+from assay.surfaces.reporters.verdict_words import gate_word
 
 HELP = """List every decision about the runs of a folder, the oldest first: promotions to a baseline, gates, suites, and what
 callers of a server submitted, cancelled and resumed.
@@ -56,9 +57,9 @@ def _cells(entry: dict[str, Any]) -> tuple[str, ...]:
         what = f"baseline '{entry['name']}'" + (f": {entry['reason']}" if entry["reason"] else "")
     elif action == "gate":
         reasons = "; ".join(finding["reason"] for finding in entry.get("reasons", ()))
-        what = f"{entry['verdict']}: {reasons}"
+        what = f"{gate_word(passed=entry['passed'])}: {reasons}"
     elif action == "suite":
-        what = f"{entry['verdict']}: {', '.join(entry['runs'])}"
+        what = f"{gate_word(passed=entry['passed'])}: {', '.join(entry['runs'])}"
     elif action == "run_submitted":
         what = f"at the server, dataset {entry['dataset_sha256'][:12]}"
     elif action == "mlflow_pushed":

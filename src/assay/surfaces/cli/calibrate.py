@@ -16,7 +16,7 @@ from assay.surfaces.reporters.calibration import calibration_text
 
 HELP = """Say how far the judge of a finished run can be trusted, by labels that people gave to a part of its answers.
 
-LABELS is JSON lines or CSV: `record_id`, and `passed` (pass or fail) or `score` on the run's scale, and `rater` where there
+LABELS is JSON lines or CSV: `record_id`, and `passed` (passed or not passed) or `score` on the run's scale, and `rater` where there
 are several; `assay label` writes a file to fill in. Without it the labels count that people gave on the pages of `assay serve`.
 Shown are agreement beyond chance, what the judge misses and what it lets
 through, and the pass rate and mean with its errors counted in, each with a 95 % interval. Where the labels cannot support a
@@ -84,4 +84,6 @@ def _chart(found: api.Calibration) -> str:
 
 def _drawn(estimate: Any) -> Estimate:
     interval = estimate.interval
-    return Estimate(interval.low if interval else None, estimate.value, interval.high if interval else None, estimate.n)
+    return Estimate(
+        interval.low if interval else None, estimate.value, interval.high if interval else None, estimate.n, is_rate=True
+    )

@@ -1,6 +1,6 @@
 """Exit codes, and the one place where an error becomes a line on standard error.
 
-0    everything is valid; a run reached its gates, or has none
+0    everything is valid; a run met its gates, or has none
 1    something is invalid; a run missed a gate
 2    could not run: usage, settings, an unreadable source, a report that could not be written, nothing that could be evaluated
 130  interrupted

@@ -26,11 +26,12 @@ from assay.surfaces.cli.run_options import (
 from assay.surfaces.cli.run_pipeline import tell_runs
 from assay.surfaces.reporters.run_checks import gated_run
 from assay.surfaces.reporters.verdict import verdict_markdown, verdict_text
+from assay.surfaces.reporters.verdict_words import gate_word
 
 HELP = """Decide about a finished run, and say why: REGRESSION, WARNING, PASS or IMPROVED.
 
 Thresholds are those that the run was started with, apart from those that are given here. A baseline (by default that of the run's
-dataset, see `assay baseline`) is compared record by record. `--mode absolute` fails on a loss that can be shown; `superiority`
+dataset, see `assay baseline`) is compared record by record. `--mode absolute` misses on a loss that can be shown; `superiority`
 demands a gain that can be shown; `non-inferiority` demands that a loss of more than `--delta` is excluded. Every decision goes to
 the audit log.
 """
@@ -43,8 +44,8 @@ Examples:
 
 \b
 Exit codes:
-  0  PASS, IMPROVED, or a WARNING that does not fail the gate
-  1  the gate failed: REGRESSION, or what was demanded is not shown
+  0  the gate is met
+  1  the gate is missed: a threshold, a loss that is shown, or a demand that is not shown to be met
   2  could not run: no such run or baseline, it has not ended or was changed, or nothing can be compared"""
 
 _RATE = Number(0, 1)
@@ -89,7 +90,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--cluster", metavar="KEY", help="Member of the metadata whose records hang together; the plan's where not given.")
 @click.option("--pass-rate", type=_RATE, metavar="X", help="Share of evaluated records that must pass.")
 @click.option("--min-score", type=Number(0, 100), metavar="X", help="Mean score on the dataset's scale, or the profile's headline.")
-@click.option("--max-error-rate", type=_RATE, metavar="X", help="Share of all records that may have failed or been cancelled.")
+@click.option("--max-error-rate", type=_RATE, metavar="X", help="Share of all records that may end in an error or be cancelled.")
 @json_option
 @junit_option
 @github_option
@@ -111,7 +112,7 @@ def decide(options: Options) -> int:
     try:
         _tell(verdict, options, pipeline)
     except OSError as problem:
-        kept = f"{verdict.word} is decided, and in the audit log"
+        kept = f"{gate_word(passed=verdict.passed)} is decided, and in the audit log"
         return exits.complain_of_report(problem, kept=[kept], again="give the same command again")
     return exits.GATES_PASSED if verdict.passed else exits.GATE_FAILED
 

@@ -16,9 +16,9 @@ from assay.surfaces.reporters.wording import counted
 
 HELP = """Write a random sample of a run's answers to a file that people fill in; `assay calibrate` reads it back.
 
-The sample has the run's own share of each dataset, so that what the labels say holds for the whole run. Fill in `passed` (pass
-or fail), or `score` on the run's scale, or both; several people copy the rows and put their names into `rater`. What the judge
-said is left out unless you ask for it: who has read it tends to agree. A file that ends in .csv is a table for a spreadsheet,
+The sample has the run's own share of each dataset, so that what the labels say holds for the whole run. Fill in `passed` (passed
+or not passed), or `score` on the run's scale, or both; several people copy the rows and put their names into `rater`. What the
+judge said is left out unless you ask for it: who has read it tends to agree. A file that ends in .csv is a table for a spreadsheet,
 anything else is JSON lines. A file that is there already is left alone, because somebody may have filled it in.
 """
 

@@ -68,7 +68,7 @@ def command() -> None:
     metavar="N|all|failed|none",
     default=str(MOST_TRACES),
     show_default=True,
-    help="Records that become traces: so many of them, all, those that failed or did not pass, none.",
+    help="Records that become traces: so many of them, all, those with an error or not passed, none.",
 )
 @click.option(
     "--labels", metavar="FILE", help="Labels of people, as assay label writes it; those given on the pages are pushed anyway."

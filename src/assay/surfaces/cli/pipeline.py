@@ -80,7 +80,7 @@ def github_option(command: Decorated) -> Decorated:
         "--github",
         "is_github",
         is_flag=True,
-        help=f"In GitHub Actions: annotate what failed, and add the report to the job summary ({SUMMARY_VARIABLE}).",
+        help=f"In GitHub Actions: annotate missed gates and records, and add the report to the job summary ({SUMMARY_VARIABLE}).",
     )
     return option(command)
 

@@ -24,8 +24,8 @@ HELP = """Find out whether a judge is sound, before its grades decide anything.
 
 The judge grades answers whose quality is known, with the prompts of a run: the same one several times, right and wrong ones, good
 ones to another question, an empty one, one with sentences that say nothing, wrong ones that ask for a better score, and right ones
-beside another question's reference. Each probe says how many answers it rests on, the rate of slips with a 95 % interval, and pass,
-warn, fail or not enough evidence. What the judge fails to answer is counted apart.
+beside another question's reference. Each probe says how many answers it rests on, the rate of slips with a 95 % interval, and
+passed, warning, not passed or not enough evidence. What the judge does not answer is counted apart.
 
 Without DATASET and RUN the questions come with the product. A dataset may be of any contract; its reference answers are used where
 it has them. Of a finished run (its id, `latest`, or its folder) the answers are judged again. A probe for which there are no
@@ -41,8 +41,8 @@ Examples:
 
 \b
 Exit codes:
-  0    sound: no probe failed
-  1    a probe failed
+  0    sound: every probe passed, some perhaps with a warning
+  1    a probe was not passed
   2    could not run, or the judge gave no verdict at all
   130  interrupted"""
 

@@ -37,7 +37,7 @@ COMMANDS: Mapping[str, str] = {
     "trend": "Show the runs over a dataset in the order of time, and where they go.",
     "audit": "List every decision about the runs of a folder.",
     "probe": "Find out whether a judge is sound: steady, blind to length and order, deaf to flattery.",
-    "retry": "Run the failed records of a run again, as a new run.",
+    "retry": "Run the records with an error again, as a new run.",
     "rescore": "Give a run the official score of a benchmark, as a new run, without any model.",
     "verify": "Say whether a run's files are as they were published.",
     "publish": "Write a finished run to an object store, each file once.",
@@ -57,7 +57,7 @@ _MODULES = {"import": "importing"}
 
 EXIT_CODES = """\b
 Exit codes:
-  0    everything is valid; a run reached its gates, or has none
+  0    everything is valid; a run met its gates, or has none
   1    something is invalid; a run missed a gate
   2    could not run: bad usage, an unreadable file, nothing that could be evaluated
   130  interrupted; `assay resume RUN` goes on with a run"""

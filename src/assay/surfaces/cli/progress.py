@@ -33,7 +33,7 @@ MAX_CODES = 4
 """Error codes that are named; the others are added up."""
 NAME_LIMIT = 60
 PROBLEM_LIMIT = 160
-_DONE_WORDS = {"evaluated": "evaluated", "evaluation_error": "failed", "timeout": "timed out", "invalid_record": "invalid"}
+_DONE_WORDS = {"evaluated": "graded", "evaluation_error": "without a grade", "timeout": "timed out", "invalid_record": "invalid"}
 
 
 class RunProgress:

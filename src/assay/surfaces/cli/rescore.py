@@ -38,7 +38,7 @@ Examples:
 
 \b
 Exit codes:
-  0  every gate was reached, or there is none
+  0  every gate is met, or there is none
   1  a gate was missed
   2  could not run: no such run, it has not ended, was changed, or the profile is not for its records"""
 

@@ -26,8 +26,8 @@ from assay.surfaces.cli.run_options import (
 
 HELP = """Run the records again that a finished run could not evaluate, as a new run that names the old one.
 
-Taken are the records that timed out, failed, were skipped or cancelled; answers that were graded and did not pass stay as they
-are. The old run is not changed. RUN is an id, a unique beginning of one, `latest`, or the path of a run's folder.
+Taken are the records with an error, and those that were skipped or cancelled; answers that were graded and did not pass stay as
+they are. The old run is not changed. RUN is an id, a unique beginning of one, `latest`, or the path of a run's folder.
 """
 
 EPILOG = """\b
@@ -37,7 +37,7 @@ Examples:
 
 \b
 Exit codes:
-  0    every gate was reached, or there is none
+  0    every gate is met, or there is none
   1    a gate was missed
   2    could not run, or nothing could be evaluated
   130  interrupted or cancelled; `assay resume RUN` goes on with an interrupted run"""
@@ -81,7 +81,7 @@ def retry(run: str, run_id: str | None, *, shown: Shown, placement: Placement = 
     parent, shown = found.result, msgspec.structs.replace(shown, runs_dir=str(found.folders.runs_dir))
     again = command_line("resume", run_id or "latest", shown=shown)
     with RunProgress(run_id or f"retry of {parent.run_id}", is_quiet=shown.is_quiet, resume=again) as progress:
-        progress.announce(f"the failed records of {parent.run_id} · {parent.candidate}")
+        progress.announce(f"the records with an error of {parent.run_id} · {parent.candidate}")
         result = api.retry(
             parent.run_id,
             runs_dir=shown.runs_dir,

@@ -75,7 +75,7 @@ Examples:
 
 \b
 Exit codes:
-  0    every gate was reached, or there is none
+  0    every gate is met, or there is none
   1    a gate was missed
   2    could not run, or nothing could be evaluated
   130  interrupted or cancelled; `assay resume RUN` goes on with an interrupted run"""

@@ -103,7 +103,7 @@ def profile_option(command: Decorated) -> Decorated:
 def compat_option(command: Decorated) -> Decorated:
     """`--compat`, the same for every command that scores a run."""
     option: Callable[[Decorated], Decorated] = click.option(
-        "--compat", is_flag=True, help="With --profile: count failures as the benchmark does, instead of leaving them unscored."
+        "--compat", is_flag=True, help="With --profile: count errors as the benchmark does, instead of leaving them unscored."
     )
     return option(command)
 
@@ -299,7 +299,7 @@ def near(path: str) -> str:
 
 
 def exit_code(results: Sequence[RunResult]) -> int:
-    """0 every gate was reached, 1 one was not, 2 nothing could be evaluated, 130 stopped before the end."""
+    """0 every gate is met, 1 one was missed, 2 nothing could be evaluated, 130 stopped before the end."""
     if any(not result.is_finished or result.state == "cancelled" for result in results):
         return exits.INTERRUPTED
     if any(not result.counts.evaluated_records for result in results):

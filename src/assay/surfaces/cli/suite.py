@@ -38,7 +38,7 @@ from assay.surfaces.telemetry.tellers import Tellers
 HELP = """Run several run files one after the other, gate each, and decide about all of them together.
 
 SUITE is a YAML file: a name and a list of run files, each with what is demanded of it. Everything is checked before the first
-call. The suite fails when a required run fails its gate; of the others a failure is a warning.
+call. The suite is missed when a required run misses its gate; with the others a missed gate is a warning.
 """
 
 EPILOG = """\b
@@ -60,7 +60,7 @@ Examples:
 \b
 Exit codes:
   0    every required run passed its gate
-  1    a required run failed
+  1    a required run missed its gate
   2    could not run: something is wrong with the suite or a run file, or nothing could be evaluated
   130  interrupted; with --run-id, the same command goes on"""
 

@@ -85,7 +85,8 @@ def show(options: Options) -> None:
 
 
 def _chart(found: api.RunTrend) -> str:
-    points = [Point(point.run_id, Estimate(point.low, point.value, point.high, point.n)) for point in found.points]
-    title = f"{'Pass rate' if found.measure == 'pass_rate' else 'Mean score'} of {found.dataset}"
-    domain = (0.0, 1.0) if found.measure == "pass_rate" else None
+    is_rate = found.measure == "pass_rate"
+    points = [Point(point.run_id, Estimate(point.low, point.value, point.high, point.n, is_rate)) for point in found.points]
+    title = f"{'Pass rate' if is_rate else 'Mean score'} of {found.dataset}"
+    domain = (0.0, 1.0) if is_rate else None
     return trend_chart(points, Caption(title, direction_words(found)), domain=domain)

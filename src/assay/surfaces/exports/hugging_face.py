@@ -10,7 +10,7 @@ from assay.api import TABLE_LISTS, Run, Table, run_table
 from assay.surfaces.exports.parquet_file import table_parquet
 from assay.surfaces.exports.telling import Teller
 from assay.surfaces.reporters.markdown import code
-from assay.surfaces.reporters.run_numbers import figure_text
+from assay.surfaces.reporters.run_numbers import figure_text, rate
 
 CARD = "README.md"
 RECORDS = Path("data", "test-00000-of-00001.parquet")
@@ -100,5 +100,5 @@ def _figures(run: Run) -> Iterator[str]:
             yield f"| {name} | {shown} | {metrics['n_scored']:,} |\n"
     if metrics:
         yield f"| invalid_records, not in this table | {run.result.counts.invalid_records:,} | {metrics['total_records']:,} |\n"
-        yield f"| error_rate | {metrics['error_rate']:.2f} | {metrics['total_records']:,} |\n"
+        yield f"| error_rate | {rate(metrics['error_rate'])} | {metrics['total_records']:,} |\n"
     yield "\nNumbers in brackets are 95 % intervals.\n"

@@ -24,7 +24,7 @@ _COUNTS = {
     "total_records": "all records",
     "valid_records": "those that kept to their contract",
     "evaluated_records": "those with a grade",
-    "failed_records": "invalid records, timeouts and errors of the evaluation",
+    "failed_records": "those with an error: invalid records, timeouts and errors of the evaluation",
     "skipped_records": "valid ones that were never evaluated",
     "invalid_records": "those that broke their contract",
     "cancelled_records": "those that were stopped",
@@ -45,7 +45,12 @@ def summary_rows(run: Run) -> Iterator[Line]:
     if not metrics:
         return
     total = metrics["total_records"]
-    yield {"figure": "error_rate", "value": metrics["error_rate"], "n": total, "meaning": "failed and cancelled in all records"}
+    yield {
+        "figure": "error_rate",
+        "value": metrics["error_rate"],
+        "n": total,
+        "meaning": "errors and cancelled records, as a share of all records",
+    }
     for name, meaning in _RATES.items():
         yield from _rates(metrics, name, meaning)
     yield from _profile(metrics.get("profile"))

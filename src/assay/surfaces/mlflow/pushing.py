@@ -17,6 +17,9 @@ from assay.surfaces.mlflow.selection import MOST_TRACES, Choice, chosen_records
 from assay.surfaces.mlflow.sending import Sender
 from assay.surfaces.mlflow.traces import MOST_CRITERIA, UNNAMED, Setting, short_name, trace_of
 from assay.surfaces.mlflow.tracking import EXPERIMENT_VARIABLE, URI_VARIABLE, TrackedRun, Tracking, connected
+from assay.surfaces.reporters.run_decision import NO_GATES, decisions
+from assay.surfaces.reporters.run_view import RunView
+from assay.surfaces.reporters.wording import counted
 
 Watch = Callable[[str, int, int], None]
 """Told what is being sent, how much of it is, and how much there is."""
@@ -193,8 +196,10 @@ class _Push:
         """What the page of the run says of it, in Markdown."""
         result = self._run.result
         counts = result.counts
-        decided = [f"- {'gates reached' if result.gate.passed else 'missed'}: {escaped(reason)}" for reason in result.gate.reasons]
-        words = f"{counts.evaluated_records:,} of {counts.total_records:,} records evaluated, {counts.failed_records:,} failed"
+        found = decisions(RunView(result=result, manifest=self._manifest))
+        decided = [f"- {decision.word}: {escaped(decision.reason)}" for decision in found if decision.word != NO_GATES]
+        graded = f"{counts.evaluated_records:,} of {counted(counts.total_records, 'record')} graded"
+        words = f"{graded}, {counted(counts.failed_records, 'error')}"
         notes = [f"- {escaped(note)}" for note in self._notes]
         return "\n".join([f"assay run `{result.run_id}`: {words}.", "", *decided, *notes]).strip()
 

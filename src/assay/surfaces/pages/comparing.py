@@ -15,8 +15,16 @@ from assay.surfaces.pages.diffs import Sides, sides
 from assay.surfaces.pages.figures import DASH, Fact, Figure, KeyFigure, Kind, Mark, Verdict
 from assay.surfaces.pages.places import Place
 from assay.surfaces.pages.tables import Cell, Column, Drawing, Table, drawing, text_cell
-from assay.surfaces.reporters.comparison_words import change, conclusion, p_text, shown_slices, told_notes
-from assay.surfaces.reporters.run_numbers import decimal, level_name
+from assay.surfaces.reporters.comparison_words import (
+    conclusion,
+    detectable_text,
+    p_text,
+    rate_change,
+    score_change,
+    shown_slices,
+    told_notes,
+)
+from assay.surfaces.reporters.run_numbers import decimal, level_name, rate
 from assay.surfaces.reporters.wording import counted, first_datasets
 
 FLIPS = 10
@@ -153,7 +161,7 @@ def compare_page(listings: Sequence[RunListing], choice: CompareChoice) -> Compa
 
 
 def _offered(listing: RunListing) -> str:
-    parts = (listing.candidate, listing.dataset, f"pass rate {decimal(listing.pass_rate)}", listing.created_at[:10])
+    parts = (listing.candidate, listing.dataset, f"pass rate {rate(listing.pass_rate)}", listing.created_at[:10])
     return " · ".join(part for part in parts if part)
 
 
@@ -218,7 +226,7 @@ def _sides(found: api.Comparison, place: Place) -> Table:
 def _differences(found: api.Comparison) -> Table:
     before, after, n = found.before, found.after, found.n
     rows = (
-        _difference("Pass rate", (before.pass_rate, after.pass_rate), found.passes, p=found.p_passes, span=1.0),
+        _difference("Pass rate", (before.pass_rate, after.pass_rate), found.passes, p=found.p_passes, span=1.0, is_rate=True),
         # Without a common grade there is no scale that the scores share.
         _difference(
             f"Score {found.scale}" if n else "Score", (before.mean, after.mean), found.scores, p=found.p_scores, span=found.span
@@ -229,7 +237,9 @@ def _differences(found: api.Comparison) -> Table:
         Column("Figure"),
         Column("Before", f"Over the {n:,} records that both runs graded.", is_number=True),
         Column("After", f"Over the same {n:,} records.", is_number=True),
-        Column("Difference", f"After minus before, with its 95 % interval over {n:,} {unit}.", is_number=True),
+        Column(
+            "Difference", f"After minus before (pp: percentage points), with its 95 % interval over {n:,} {unit}.", is_number=True
+        ),
         Column(
             "p", "How likely so much is, or more, if neither run is better: McNemar's test of passes, t of scores.", is_number=True
         ),
@@ -238,15 +248,16 @@ def _differences(found: api.Comparison) -> Table:
 
 
 def _difference(
-    name: str, levels: tuple[float | None, float | None], found: Any, *, p: float | None, span: float
+    name: str, levels: tuple[float | None, float | None], found: Any, *, p: float | None, span: float, is_rate: bool = False
 ) -> tuple[Cell, ...]:
     interval = None if found.interval is None else (found.interval.low, found.interval.high)
     bar = figures.whisker(found.value, interval, domain=(-span, span))
-    says = f"{name}: {change(found)} over {found.n:,}{f'; {found.reason}' if found.reason else ''}"
+    shown = (rate_change if is_rate else score_change)(found, before=levels[0], after=levels[1])
+    says = f"{name}: {shown} over {found.n:,}{f'; {found.reason}' if found.reason else ''}"
     return (
         text_cell(name),
-        *(text_cell(figures.shown(decimal(level))) for level in levels),
-        Cell(figure=Figure(figures.shown(change(found)), says), bar=bar),
+        *(text_cell(figures.shown((rate if is_rate else decimal)(level))) for level in levels),
+        Cell(figure=Figure(figures.shown(shown), says), bar=bar),
         text_cell(figures.shown(p_text(p))),
     )
 
@@ -263,7 +274,7 @@ def _key_figures(found: api.Comparison) -> Iterator[KeyFigure]:
         ("Better", f"{test.better:,}", f"Passed after, not before; {of_all}."),
         ("Same verdict", f"{same:,}", f"{found.both_passed:,} passed in both, {found.both_failed:,} in neither; {of_all}."),
         ("Not compared", f"{left_out:,}", "Without a grade, changed, or in one run only: they are listed below."),
-        ("Visible from", figures.shown(decimal(found.detectable_effect)), would_show),
+        ("Smallest detectable difference", figures.shown(detectable_text(found)), would_show),
     )
     yield from (KeyFigure(label=label, figure=Figure(text, says)) for label, text, says in counts)
 
@@ -285,7 +296,7 @@ def _drawings(found: api.Comparison) -> Iterator[Drawing]:
 def _plotted(row: Any) -> Row:
     interval = row.passes.interval
     ends = (None, None) if interval is None else (interval.low, interval.high)
-    return Row(_value(row.value), Estimate(ends[0], row.passes.value, ends[1], row.n), row.slice)
+    return Row(_value(row.value), Estimate(ends[0], row.passes.value, ends[1], row.n, is_rate=True), row.slice)
 
 
 def _value(value: str | None) -> str:
@@ -298,8 +309,8 @@ def _slices(found: api.Comparison) -> Table:
         (
             text_cell(f"{row.slice}: {_value(row.value)}"),
             text_cell(f"{row.n:,}"),
-            text_cell(figures.shown(change(row.passes))),
-            text_cell(figures.shown(change(row.scores))),
+            text_cell(figures.shown(rate_change(row.passes))),
+            text_cell(figures.shown(score_change(row.scores))),
             text_cell(figures.shown(p_text(row.p_adjusted))),
         )
         for row in shown
@@ -307,7 +318,7 @@ def _slices(found: api.Comparison) -> Table:
     columns = (
         Column("Slice", "A member of the records and its value."),
         Column("n", "Compared records with this value.", is_number=True),
-        Column("Pass rate", "After minus before, with its 95 % interval.", is_number=True),
+        Column("Pass rate", "After minus before in percentage points (pp), with its 95 % interval.", is_number=True),
         Column("Score", "After minus before, with its 95 % interval.", is_number=True),
         Column("p (Holm)", "Of the passes, corrected for the number of slices looked at.", is_number=True),
     )

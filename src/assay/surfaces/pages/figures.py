@@ -9,6 +9,7 @@ from assay.core.metrics_summary import cluster_interval_of, interval_of
 from assay.core.run_result import RunListing
 from assay.core.run_state import TERMINAL
 from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, dollars, latency
+from assay.surfaces.reporters.run_numbers import rate as rate_number
 from assay.surfaces.reporters.wording import counted
 
 Kind = Literal["good", "bad", "warn", "live", "quiet"]
@@ -28,7 +29,7 @@ _STATES = {
     "queued": "Waits for its turn.",
     "validating": "Its records are being read and checked.",
     "running": "Models are being asked.",
-    "retrying": "Records that failed are asked again.",
+    "retrying": "Records with an error are asked again.",
     "finalizing": "The evidence is being written and hashed.",
     "completed": "Every record has come to its end.",
     "completed_with_failures": "It has ended; some records have no score.",
@@ -109,12 +110,10 @@ def is_live(listing: RunListing) -> bool:
 
 
 def gate_mark(*, passed: bool | None) -> Mark | None:
-    """Whether a run reached its gates; None where it has none."""
+    """Whether a run met its gates; None where it has none."""
     if passed is None:
         return None
-    return (
-        Mark("pass", "good", "It reached every gate.") if passed else Mark("fail", "bad", "It missed a gate; its page says which.")
-    )
+    return Mark("met", "good", "It met every gate.") if passed else Mark("missed", "bad", "It missed a gate; its page says which.")
 
 
 def moment(iso: str) -> Moment | None:
@@ -133,6 +132,11 @@ def interval_text(interval: tuple[float, float] | None) -> str:
     return "no interval" if interval is None else f"{decimal(interval[0])} to {decimal(interval[1])}"
 
 
+def rate_interval_text(interval: tuple[float, float] | None) -> str:
+    """`43.6 % to 97.0 %`, or that there is none."""
+    return "no interval" if interval is None else f"{rate_number(interval[0])} to {rate_number(interval[1])}"
+
+
 def ends(metrics: dict[str, Any], member: str) -> tuple[float, float] | None:
     """The two ends of the interval that is meant with a figure of the metrics."""
     return ends_of(interval_of(metrics, member))
@@ -147,9 +151,8 @@ def share(count: int, total: int) -> Figure:
     """`12.5 %`; only all of them are 100 and only none are 0."""
     if not total:
         return Figure(DASH)
-    percent = 100 * count / total
-    text = f"{percent:.1f}" if count in (0, total) else f"{min(max(percent, 0.1), 99.9):.1f}"
-    return Figure(f"{text.removesuffix('.0')} %", f"{count:,} of {total:,}")
+    part = count / total if count in (0, total) else min(max(count / total, 0.001), 0.999)
+    return Figure(rate_number(part), f"{count:,} of {total:,}")
 
 
 class Basis(msgspec.Struct, frozen=True):
@@ -189,8 +192,8 @@ def rate(value: float | None, interval: tuple[float, float] | None, *, over: Bas
     """A share of records that have a score, with its interval."""
     if value is None:
         return Figure(DASH, f"{name}: no record has a score")
-    said = "" if interval is None else f"; 95 % interval {interval_text(interval)}"
-    return Figure(decimal(value), f"{name} {decimal(value)} of {over.says}{said}", over.n)
+    said = "" if interval is None else f"; 95 % interval {rate_interval_text(interval)}"
+    return Figure(rate_number(value), f"{name} {rate_number(value)} of {over.says}{said}", over.n)
 
 
 def score(

@@ -15,9 +15,9 @@ from assay.surfaces.pages import figures
 from assay.surfaces.pages.figures import DASH, Fact, Figure, KeyFigure, Kind, Mark, Moment
 from assay.surfaces.pages.places import Place
 from assay.surfaces.pages.tables import Cell, Column, Drawing, Table, drawing, text_cell
-from assay.surfaces.reporters.calibration import corrected, figure
+from assay.surfaces.reporters.calibration import corrected, figure, rate_figure
 from assay.surfaces.reporters.judge_card import TITLES, WORDS, asked_text, card_verdict, failed_text, slips_text
-from assay.surfaces.reporters.run_numbers import decimal
+from assay.surfaces.reporters.run_numbers import decimal, rate
 from assay.surfaces.reporters.wording import counted
 
 SHOWN_RUNS = 3
@@ -138,9 +138,9 @@ def card_page(kept: api.KeptCard, others: Sequence[api.KeptCard]) -> CardPage:
 
 def _probe(probe: ProbeResult) -> ProbeView:
     interval = None if probe.low is None or probe.high is None else (probe.low, probe.high)
-    tolerated = "" if probe.tolerance is None else f"; up to {decimal(probe.tolerance)} is tolerated"
-    says = f"Share of slips among {probe.n:,}, with its 95 % interval {figures.interval_text(interval)}{tolerated}."
-    rate = DASH if probe.rate is None else f"{decimal(probe.rate)} [{decimal(probe.low)}, {decimal(probe.high)}]"
+    tolerated = "" if probe.tolerance is None else f"; up to {rate(probe.tolerance)} is tolerated"
+    says = f"Share of slips among {probe.n:,}, with its 95 % interval {figures.rate_interval_text(interval)}{tolerated}."
+    shown = DASH if probe.rate is None else f"{rate(probe.rate)} [{rate(probe.low)}, {rate(probe.high)}]"
     more = f" and {probe.slips - len(probe.seen):,} more" if probe.slips > len(probe.seen) else ""
     return ProbeView(
         title=TITLES[probe.id],
@@ -148,7 +148,7 @@ def _probe(probe: ProbeResult) -> ProbeView:
         slips=Figure(
             figures.shown(slips_text(probe)), "Answers that a sound judge would have decided otherwise, of all that count."
         ),
-        rate=Cell(figure=Figure(rate, says if probe.n else ""), bar=figures.whisker(probe.rate, interval)),
+        rate=Cell(figure=Figure(shown, says if probe.n else ""), bar=figures.whisker(probe.rate, interval)),
         expectation=probe.expectation,
         words=probe.words,
         failed=figures.shown(failed_text(probe)),
@@ -158,7 +158,7 @@ def _probe(probe: ProbeResult) -> ProbeView:
 
 def _rates(probes: Sequence[ProbeResult]) -> Drawing:
     title = "How often the judge slipped"
-    rows = [Row(TITLES[probe.id], Estimate(probe.low, probe.rate, probe.high, probe.n)) for probe in probes]
+    rows = [Row(TITLES[probe.id], Estimate(probe.low, probe.rate, probe.high, probe.n, is_rate=True)) for probe in probes]
     caption = "share of slips by probe, lower is better · 95 % intervals"
     return drawing(title, lambda width: interval_plot(rows, Caption(title, caption, width), domain=(0.0, 1.0)))
 
@@ -215,26 +215,39 @@ def calibration_view(found: api.Calibration) -> CalibrationView:
 
 def _agreement(found: api.Calibration) -> Iterator[KeyFigure]:
     detection = found.detection
-    named = (
+    named: tuple[tuple[str, Any, str, tuple[float, float]], ...] = (
         ("Agreement", found.agreement, "Share of labelled answers on which judge and people say the same.", (0.0, 1.0)),
         ("Cohen's kappa", found.kappa, "Agreement beyond what chance would bring; 1 is perfect, 0 is chance.", (-1.0, 1.0)),
         ("Sensitivity", detection.sensitivity, "Of the answers that people pass, the share that the judge passes.", (0.0, 1.0)),
-        ("Specificity", detection.specificity, "Of the answers that people fail, the share that the judge fails.", (0.0, 1.0)),
+        (
+            "Specificity",
+            detection.specificity,
+            "Of the answers that people do not pass, the share that the judge does not pass.",
+            (0.0, 1.0),
+        ),
     )
     for label, estimate, says, domain in named:
         interval = None if estimate.interval is None else (estimate.interval.low, estimate.interval.high)
+        # Kappa is a coefficient; the others are shares.
+        is_rate = domain == (0.0, 1.0)
+        text, ends = (rate, figures.rate_interval_text) if is_rate else (decimal, figures.interval_text)
         yield KeyFigure(
             label=label,
-            figure=Figure(figures.shown(decimal(estimate.value)), f"{says} n {estimate.n:,}.", f"n {estimate.n:,}"),
-            note=f"95 %: {figures.interval_text(interval)}" if interval else estimate.reason or "no interval",
+            figure=Figure(figures.shown(text(estimate.value)), f"{says} n {estimate.n:,}.", f"n {estimate.n:,}"),
+            note=f"95 %: {ends(interval)}" if interval else estimate.reason or "no interval",
             bar=figures.whisker(estimate.value, interval, domain=domain),
         )
 
 
 def _corrections(found: api.Calibration) -> Table:
     rows = [
-        ("Pass rate", figure(found.judged), corrected(found.mean_passes), "PPI++, of all answers"),
-        ("Pass rate", figure(found.pass_rate.raw), corrected(found.pass_rate), "Rogan and Gladen, of the answers without labels"),
+        ("Pass rate", rate_figure(found.judged), corrected(found.mean_passes, is_rate=True), "PPI++, of all answers"),
+        (
+            "Pass rate",
+            rate_figure(found.pass_rate.raw),
+            corrected(found.pass_rate, is_rate=True),
+            "Rogan and Gladen, of the answers without labels",
+        ),
     ]
     if found.mean_score is not None:
         rows.append(("Mean score", figure(found.mean_score.raw), corrected(found.mean_score), "PPI++, of all answers"))
@@ -257,7 +270,7 @@ def _alphas(found: api.Calibration) -> Table:
     )
     columns = (
         Column("Krippendorff's alpha"),
-        Column("Nominal", "Of passes and failures."),
+        Column("Nominal", "Of passed and not passed."),
         Column("Ordinal", "Of scores, by their order."),
         Column("Interval", "Of scores, by their distance."),
     )
@@ -276,7 +289,9 @@ def _reliability(found: api.Calibration) -> Drawing:
 
 def _drawn(estimate: Any) -> Estimate:
     interval = estimate.interval
-    return Estimate(interval.low if interval else None, estimate.value, interval.high if interval else None, estimate.n)
+    return Estimate(
+        interval.low if interval else None, estimate.value, interval.high if interval else None, estimate.n, is_rate=True
+    )
 
 
 def _slices(found: api.Calibration) -> Table:
@@ -302,4 +317,4 @@ def _slices(found: api.Calibration) -> Table:
 
 
 def _short(estimate: Any) -> Cell:
-    return text_cell(DASH if estimate.value is None else figure(estimate), estimate.reason or "")
+    return text_cell(DASH if estimate.value is None else rate_figure(estimate), estimate.reason or "")

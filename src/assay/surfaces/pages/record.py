@@ -6,6 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from assay import api
+from assay.core.number_text import score_text
 from assay.core.open_fields import grading_fields, question_fields, stored_case
 from assay.surfaces.pages.figures import DASH, Fact, Figure, Mark, Moment, domain, moment, money, shown
 from assay.surfaces.pages.places import Place
@@ -217,7 +218,7 @@ def _broken(run_id: str, failure: Json, steps: Steps, *, place: Place, issues: S
         run_address=place.run(run_id),
         verdict=verdict_mark(failure),
         score=score_figure(failure),
-        facts=(Fact("Index", f"{failure['index']:,}"), Fact("Failure", failure["taxonomy_label"].replace("_", " "))),
+        facts=(Fact("Index", f"{failure['index']:,}"), Fact("Reason", failure["taxonomy_label"].replace("_", " "))),
         problem=Passage(title="What is wrong with it", text="\n".join(said)),
     )
 
@@ -403,7 +404,7 @@ def _decision(decision: Mapping[str, Any], votes: Sequence[Json]) -> str:
 def _vote_mark(vote: Json, weight: float) -> Mark:
     """Met or not, or the score; to meet a criterion that costs points is no good news."""
     if vote["scale"] != "0/1":
-        return Mark(f"{level_name(vote['score'])} on {vote['scale']}", "quiet", f"{vote['normalized']:.2f} of 1")
+        return Mark(f"{level_name(vote['score'])} on {vote['scale']}", "quiet", f"{score_text(vote['normalized'])} of 1")
     is_met = vote["score"] >= 1
     return Mark("met" if is_met else "not met", "good" if is_met == (weight >= 0) else "bad")
 
@@ -490,7 +491,7 @@ def _sample(run_id: str, sample: Json, index: int, *, place: Place) -> SampleVie
 
 def label_view(label: api.KeptLabel) -> LabelView:
     """What a person said, as it is shown."""
-    verdicts = {True: Mark("should pass", "good"), False: Mark("should fail", "bad"), None: None}
+    verdicts = {True: Mark("should pass", "good"), False: Mark("should not pass", "bad"), None: None}
     return LabelView(
         rater=label.rater,
         mark=verdicts[label.passed],

@@ -7,12 +7,13 @@ import msgspec
 from msgspec import Meta
 
 from assay import api
+from assay.core.number_text import rate_text
 from assay.core.record_query import RecordSearch, Sort
 from assay.surfaces.pages.figures import DASH, Figure, Mark, money, shown
 from assay.surfaces.pages.places import Place
 from assay.surfaces.pages.runs import Heading, Option
 from assay.surfaces.reporters.run_numbers import latency, level_name
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.wording import ERROR, NOT_PASSED, PASSED, counted
 
 PAGE = 50
 EXCERPT = 240
@@ -222,9 +223,11 @@ def excerpt(text: str) -> str:
 def verdict_mark(line: Line) -> Mark:
     """Whether a record passed; of one without a grade, why it has none."""
     if line.get("passed") is not None:
-        return Mark("passed", "good") if line["passed"] else Mark("not passed", "bad")
+        return Mark(PASSED, "good") if line["passed"] else Mark(NOT_PASSED, "bad")
     status = line["status"]
-    return Mark(status.replace("_", " "), "quiet" if status in ("cancelled", "skipped") else "warn", _STATUSES.get(status, ""))
+    if status in ("cancelled", "skipped"):
+        return Mark(status, "quiet", _STATUSES.get(status, ""))
+    return Mark(ERROR if status in _STATUSES else status.replace("_", " "), "warn", _STATUSES.get(status, ""))
 
 
 def score_figure(line: Line) -> Figure:
@@ -237,7 +240,7 @@ def score_figure(line: Line) -> Figure:
 
 def _marks(line: Line, row: api.IndexedRecord | None) -> Iterable[Mark]:
     if row is not None and row.spread:
-        yield Mark("judges disagree", "warn", f"On one criterion the votes are {row.spread:.0%} of the scale apart.")
+        yield Mark("judges disagree", "warn", f"On one criterion the votes are {rate_text(row.spread)} of the scale apart.")
     if row is not None and row.is_split:
         yield Mark("repeats disagree", "warn", "Answers to the same record came to different verdicts.")
     code = line.get("error_code") or line.get("code")

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.gate_text import gate_texts
 from assay.surfaces.pages import figures
 from assay.surfaces.pages.figures import Fact, Figure, KeyFigure, Mark, Moment, Verdict
 from assay.surfaces.pages.places import Format, Place
@@ -24,20 +25,21 @@ from assay.surfaces.pages.standing import Standing
 from assay.surfaces.pages.tables import NARROW, WIDE, Cell, Drawing, Table, text_cell
 from assay.surfaces.reporters.run_charts import run_charts
 from assay.surfaces.reporters.run_decision import NO_GATES, decisions
-from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, duration
+from assay.surfaces.reporters.run_numbers import UNKNOWN, duration
 from assay.surfaces.reporters.run_panel import panel_lines
 from assay.surfaces.reporters.run_profile import profile_text
 from assay.surfaces.reporters.run_ranking import ranking_notes
 from assay.surfaces.reporters.run_repeats import repeat_lines
 from assay.surfaces.reporters.run_subject import grading_word, subject
 from assay.surfaces.reporters.run_view import Json, RunView
+from assay.surfaces.reporters.verdict_words import MET, MISSED
 from assay.surfaces.reporters.wording import counted, first_datasets
 
 EXPORTED: tuple[Format, ...] = ("csv", "xlsx", "parquet", "jsonl", "json")
 """Formats that a page offers."""
 MAX_DRAWN = 24
 """Values of slices in a chart."""
-_VERDICTS: dict[str, figures.Kind] = {"PASS": "good", "FAIL": "bad", "NO RESULT": "bad", "BLOCKED": "bad", "UNFINISHED": "live"}
+_VERDICTS: dict[str, figures.Kind] = {MET: "good", MISSED: "bad", "NO RESULT": "bad", "BLOCKED": "bad", "UNFINISHED": "live"}
 
 
 class RunPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,8 +187,7 @@ def _drawings(view: RunView) -> tuple[Drawing, ...]:
 
 
 def _settings(plan: Json) -> Iterator[Fact]:
-    gates = {name.replace("_", " "): limit for name, limit in (plan.get("gates") or {}).items() if limit is not None}
-    yield Fact("Gates", ", ".join(f"{name} {decimal(limit)}" for name, limit in gates.items()) or "none")
+    yield Fact("Gates", ", ".join(gate.asked for gate in gate_texts(plan.get("gates") or {}, {})) or "none")
     yield Fact("Concurrency", str(plan["concurrency"]))
     yield Fact("Attempts", f"at most {plan['retry']['max_attempts']} at each record")
     yield Fact("Answers to a record", str(plan.get("repeat", 1)))

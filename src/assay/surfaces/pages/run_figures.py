@@ -8,10 +8,10 @@ from assay.core.metrics_summary import latencies
 from assay.surfaces.pages import figures
 from assay.surfaces.pages.figures import Figure, KeyFigure, Kind, Whisker
 from assay.surfaces.pages.places import Place
-from assay.surfaces.reporters.run_numbers import duration, ends_text, latency
+from assay.surfaces.reporters.run_numbers import duration, latency, rate_ends_text
 from assay.surfaces.reporters.run_slices import shared_mean
 from assay.surfaces.reporters.run_view import Json, RunView
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.wording import ERROR, NOT_PASSED, PASSED, counted
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,13 +51,13 @@ def key_figures(view: RunView) -> Iterator[KeyFigure]:
 def _pass_rate(metrics: Json, *, label: str, name: str) -> KeyFigure:
     interval = figures.ends(metrics, "pass_rate")
     unscored = metrics.get("n_unscored", 0)
-    bounds = f"; {unscored:,} unscored: {ends_text(metrics['pass_rate_bounds'])}" if unscored else ""
+    bounds = f"; {unscored:,} unscored: {rate_ends_text(metrics['pass_rate_bounds'])}" if unscored else ""
     return KeyFigure(
         label=label,
         figure=figures.rate(
             metrics["pass_rate"], interval, over=figures.basis(metrics["n_scored"], metrics, "pass_rate"), name=name
         ),
-        note=f"95 % interval {figures.interval_text(interval)}{bounds}" if interval else "no record has a score",
+        note=f"95 % interval {figures.rate_interval_text(interval)}{bounds}" if interval else "no record has a score",
         bar=figures.whisker(metrics["pass_rate"], interval),
     )
 
@@ -111,7 +111,7 @@ def shares(view: RunView, place: Place) -> tuple[Share, ...]:
     total = counts.total_records
     passed = metrics.get("pass_count", 0)
     graded = counts.evaluated_records
-    good, poor = ("decided", "not decided") if "ranking" in metrics else ("passed", "did not pass")
+    good, poor = ("decided", "not decided") if "ranking" in metrics else (PASSED, NOT_PASSED)
     words = _DECIDED if "ranking" in metrics else _GRADED
     parts: tuple[tuple[str, Kind, int, str, dict[str, str]], ...] = (
         (good, "good", passed, words[0], {"passed": "true"}),
@@ -123,7 +123,7 @@ def shares(view: RunView, place: Place) -> tuple[Share, ...]:
             {"passed": "false"},
         ),
         (
-            "failed",
+            ERROR,
             "bad",
             counts.failed_records - counts.invalid_records,
             "Without a grade because of an error, which is never a score.",
@@ -158,4 +158,4 @@ def shares(view: RunView, place: Place) -> tuple[Share, ...]:
         figure = Figure(f"{count:,}", f"{says} {count:,} of {counted(total, 'record')}.", figures.share(count, total).text)
         found.append(Share(label=label, kind=kind, count=figure, start=round(start, 3), width=round(width, 3), address=address))
         start += width
-    return tuple(share for share in found if share.count.text != "0" or share.label in (good, poor, "failed"))
+    return tuple(share for share in found if share.count.text != "0" or share.label in (good, poor, ERROR))

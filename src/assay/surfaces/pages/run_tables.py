@@ -30,9 +30,9 @@ def slice_table(view: RunView, place: Place) -> Table:
                 "What the records of a row have in common: a tag, a dataset, a member of metadata.",
             ),
             Column("Records", "Scored records of the slice; the figures beside it are theirs.", is_number=True),
-            Column("Pass rate", "Share of them that passed; the bar is its 95 % interval from 0 to 1.", is_number=True),
+            Column("Pass rate", "Share of them that passed; the bar is its 95 % interval from 0 to 100 %.", is_number=True),
             Column(mean.title.capitalize(), "Their mean, with its 95 % interval.", is_number=True),
-            Column("Failed", "Records of the slice without a grade.", is_number=True),
+            Column("Errors", "Records of the slice without a grade.", is_number=True),
         ),
         rows=tuple(_slice_row(found, mean, run_id=view.result.run_id, place=place) for found in shown),
         note=f"{counted(left_out, 'more value')} in metrics_by_slice.json" if left_out else "",
@@ -88,19 +88,19 @@ def error_table(metrics: Json, *, run_id: str, place: Place) -> Table | None:
 
 
 def label_table(metrics: Json) -> Table | None:
-    """What is wrong with records that failed or did not pass, by its kind; None where all passed."""
+    """Records with an error and answers that did not pass, by reason; None where all passed."""
     labels = metrics.get("labels") or {}
     total = sum(labels.values())
     columns = (
-        Column("Kind of failure", "What is wrong with an answer or its record, in the words of the contract."),
+        Column("Reason", "What is wrong with an answer or its record, in the words of the contract."),
         Column("Records", "Records without a grade, and answers that did not pass.", is_number=True),
-        Column("Share", "Of all records that failed or did not pass.", is_number=True),
+        Column("Share", "Of all records with an error or not passed.", is_number=True),
     )
     rows = tuple(
         (text_cell(label.replace("_", " ")), text_cell(f"{count:,}", f"of {total:,}"), Cell(figure=figures.share(count, total)))
         for label, count in sorted(labels.items(), key=lambda item: (-item[1], item[0]))
     )
-    return Table(caption="Failures by kind", columns=columns, rows=rows) if rows else None
+    return Table(caption="Errors and not passed, by reason", columns=columns, rows=rows) if rows else None
 
 
 def judge_table(judges: Sequence[Json]) -> Table:
@@ -111,7 +111,7 @@ def judge_table(judges: Sequence[Json]) -> Table:
         Column("Mean 0-1", "The mean of its scores, each brought to 0-1.", is_number=True),
         Column("Agrees", "Share of its votes that are what the panel decided; the bar is its 95 % interval.", is_number=True),
         Column("Calls", "Requests that were made.", is_number=True),
-        Column("Failed", "Requests that brought no reply.", is_number=True),
+        Column("Failed calls", "Requests that brought no reply.", is_number=True),
         Column("Half below", "Median time of a call.", is_number=True),
         Column("Tokens", "Of its requests and replies.", is_number=True),
         Column("Cost", "US dollars; > where some prices are not known.", is_number=True),

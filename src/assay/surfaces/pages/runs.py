@@ -215,11 +215,11 @@ def run_row(listing: RunListing, *, place: Place, pace: str = "") -> RunRow:
 def _headings(choice: RunsChoice, place: Place) -> tuple[Heading, ...]:
     columns: tuple[tuple[Sort | None, str, str, bool], ...] = (
         ("run", "Run", "The id of the run; it names its folder and its addresses.", False),
-        (None, "State", "How far the run is, and whether it reached its gates.", False),
+        (None, "State", "How far the run is, and whether it met its gates.", False),
         ("dataset", "Dataset", "The dataset whose records were asked.", False),
         ("candidate", "Candidate and judge", "The model that answered, and below it the models that graded its answers.", False),
         (None, "Records", "Records of the run; while it works, how many are done.", True),
-        ("pass_rate", "Pass rate", "Share of scored records that passed; the bar is its 95 % interval from 0 to 1.", True),
+        ("pass_rate", "Pass rate", "Share of scored records that passed; the bar is its 95 % interval from 0 to 100 %.", True),
         ("score", "Score", "The mean score on its scale, or the headline of a benchmark.", True),
         ("cost", "Cost", "US dollars of candidate and judges; > where some prices are not known.", True),
         ("created", "Started", "When the run was made.", True),

@@ -83,9 +83,9 @@ def _counts(result: RunResult, snapshot: api.Snapshot | None) -> tuple[KeyFigure
     done = counts.evaluated_records + counts.failed_records
     of = f"of {counts.total_records:,}"
     found = [
-        KeyFigure(label="Evaluated", figure=Figure(f"{counts.evaluated_records:,}", "Records with a grade.", of)),
+        KeyFigure(label="Graded", figure=Figure(f"{counts.evaluated_records:,}", "Records with a grade.", of)),
         KeyFigure(
-            label="Failed", figure=Figure(f"{counts.failed_records:,}", "Records without a grade, invalid ones included.", of)
+            label="Errors", figure=Figure(f"{counts.failed_records:,}", "Records without a grade, invalid ones included.", of)
         ),
         KeyFigure(label="To go", figure=Figure(f"{counts.total_records - done:,}", "Records without an end so far.", of)),
     ]

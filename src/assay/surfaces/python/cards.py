@@ -22,6 +22,7 @@ from assay.surfaces.reporters.run_slices import shared_mean
 from assay.surfaces.reporters.run_subject import own_code
 from assay.surfaces.reporters.run_text import cost_text, record_counts, score_text
 from assay.surfaces.reporters.run_view import FailureGroup, RunView, WorstRecord, view_of
+from assay.surfaces.reporters.verdict_words import MET, MISSED
 from assay.surfaces.reporters.wording import counted, first_datasets
 
 WORST = 5
@@ -35,9 +36,9 @@ LOOKED_UP = 2_000
 """Records of a run up to which the questions of the worst are looked up."""
 _CHARTS = ("distribution", "slices.svg", "ranking")
 _KINDS: dict[str, Kind] = {
-    "PASS": "good",
+    MET: "good",
     "IMPROVED": "good",
-    "FAIL": "bad",
+    MISSED: "bad",
     "BLOCKED": "bad",
     "NO RESULT": "bad",
     "WORSE": "bad",

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from assay.core.metrics_summary import interval_of
-from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal
+from assay.surfaces.reporters.run_numbers import RATES, UNKNOWN, decimal, rate
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,18 +17,28 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     n: int
     """Records that it rests on."""
     scale: str = "0-1"
+    is_rate: bool = False
+    """A share of records, which is shown as a percentage."""
 
     def __str__(self) -> str:
         if self.value is None:
             return UNKNOWN
-        ends = "" if self.low is None or self.high is None else f" [{decimal(self.low)}, {decimal(self.high)}]"
-        return f"{decimal(self.value)}{ends}"
+        text = rate if self.is_rate else decimal
+        ends = "" if self.low is None or self.high is None else f" [{text(self.low)}, {text(self.high)}]"
+        return f"{text(self.value)}{ends}"
 
 
 def figure_of(metrics: dict[str, Any], member: str, *, n: str = "n_scored", scale: str = "0-1") -> Figure:
     """A member of a metrics summary with its interval: the one that counts clusters, where records hang together."""
     interval = interval_of(metrics, member) or {}
-    return Figure(value=metrics.get(member), low=interval.get("low"), high=interval.get("high"), n=metrics.get(n) or 0, scale=scale)
+    return Figure(
+        value=metrics.get(member),
+        low=interval.get("low"),
+        high=interval.get("high"),
+        n=metrics.get(n) or 0,
+        scale=scale,
+        is_rate=member in RATES,
+    )
 
 
 def score_of(metrics: dict[str, Any]) -> Figure:

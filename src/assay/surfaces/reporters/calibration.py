@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from assay import api
 from assay.surfaces.printable import printable, printable_id
 from assay.surfaces.reporters.paint import Paint, hanging, painter
-from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal
+from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, rate
 from assay.surfaces.reporters.run_table import Column, table
 from assay.surfaces.reporters.run_text import NAME_LIMIT, SLICE_LIMIT
 from assay.surfaces.reporters.settings import Settings
@@ -53,7 +53,7 @@ def _subject(found: api.Calibration) -> list[tuple[str, str]]:
 
 def _agreement(found: api.Calibration) -> list[tuple[str, str]]:
     lines = [
-        ("agreement", figure(found.agreement)),
+        ("agreement", rate_figure(found.agreement)),
         ("kappa", f"{figure(found.kappa)} · Cohen's, beyond chance"),
     ]
     if found.weighted_kappa.n:
@@ -69,20 +69,26 @@ def _errors(found: api.Calibration) -> list[tuple[str, str]]:
     detection = found.detection
     good, bad = detection.true_positives + detection.false_negatives, detection.true_negatives + detection.false_positives
     return [
-        ("sensitivity", f"{figure(detection.sensitivity)} · passes {detection.true_positives:,} of {good:,} that people pass"),
-        ("specificity", f"{figure(detection.specificity)} · fails {detection.true_negatives:,} of {bad:,} that people fail"),
+        ("sensitivity", f"{rate_figure(detection.sensitivity)} · passes {detection.true_positives:,} of {good:,} that people pass"),
+        (
+            "specificity",
+            f"{rate_figure(detection.specificity)} · does not pass {detection.true_negatives:,} of {bad:,} that people do not pass",
+        ),
     ]
 
 
 def _corrected(found: api.Calibration) -> list[tuple[str, str]]:
     lines = [
-        ("pass rate", f"{figure(found.judged)} · as judged, {counted(found.judged.n, 'answer' if found.n_clusters else 'record')}"),
+        (
+            "pass rate",
+            f"{rate_figure(found.judged)} · as judged, {counted(found.judged.n, 'answer' if found.n_clusters else 'record')}",
+        ),
     ]
     if _verdicts(found) + found.n_ties >= found.judged.n:
         return [*lines, ("by people", _by_people(found))]
     lines += [
-        ("corrected", f"{corrected(found.mean_passes)} · PPI++"),
-        ("", f"{corrected(found.pass_rate)} · Rogan-Gladen"),
+        ("corrected", f"{corrected(found.mean_passes, is_rate=True)} · PPI++"),
+        ("", f"{corrected(found.pass_rate, is_rate=True)} · Rogan-Gladen"),
     ]
     if found.mean_score is not None:
         lines += [
@@ -95,30 +101,39 @@ def _corrected(found: api.Calibration) -> list[tuple[str, str]]:
 def _by_people(found: api.Calibration) -> str:
     """What people say of a run of which every record is labelled; there is nothing to correct."""
     good, n = found.detection.true_positives + found.detection.false_negatives, _verdicts(found)
-    return f"{decimal(good / n) if n else UNKNOWN} · {good:,} of {n:,} pass"
+    return f"{rate(good / n) if n else UNKNOWN} · {good:,} of {n:,} pass"
 
 
 def _verdicts(found: api.Calibration) -> int:
-    """Answers of which people say pass or fail."""
+    """Answers of which people say whether they pass."""
     seen = found.detection
     return seen.true_positives + seen.false_negatives + seen.true_negatives + seen.false_positives
 
 
-def corrected(correction: Any) -> str:
+def corrected(correction: Any, *, is_rate: bool = False) -> str:
     """The corrected figure and how many labels would halve its interval, or why there is none."""
     if correction.corrected.value is None:
         return f"none: {correction.corrected.reason}"
     halve = f" · {correction.labels_to_halve:,} labels would halve the interval" if correction.labels_to_halve else ""
-    return f"{figure(correction.corrected)}{halve}"
+    return f"{(rate_figure if is_rate else figure)(correction.corrected)}{halve}"
 
 
 def figure(estimate: Any) -> str:
-    """`0.83 [0.78, 0.87]`, or a dash and why."""
+    """A score or coefficient: `0.83 [0.78, 0.87]`, or a dash and why."""
+    return _figure(estimate, decimal)
+
+
+def rate_figure(estimate: Any) -> str:
+    """A rate: `83.3 % [78.1 %, 87.4 %]`, or a dash and why."""
+    return _figure(estimate, rate)
+
+
+def _figure(estimate: Any, text: Callable[[float | None], str]) -> str:
     if estimate.value is None:
         return f"{UNKNOWN} ({estimate.reason})" if estimate.reason else UNKNOWN
     if estimate.interval is None:
-        return f"{decimal(estimate.value)} ({estimate.reason})" if estimate.reason else decimal(estimate.value)
-    return f"{decimal(estimate.value)} [{decimal(estimate.interval.low)}, {decimal(estimate.interval.high)}]"
+        return f"{text(estimate.value)} ({estimate.reason})" if estimate.reason else text(estimate.value)
+    return f"{text(estimate.value)} [{text(estimate.interval.low)}, {text(estimate.interval.high)}]"
 
 
 def _slices(found: api.Calibration, settings: Settings, *, paint: Paint) -> Iterator[str]:
@@ -150,5 +165,5 @@ def _slices(found: api.Calibration, settings: Settings, *, paint: Paint) -> Iter
 
 def _short(estimate: Any) -> str:
     if estimate.value is None or estimate.interval is not None:
-        return UNKNOWN if estimate.value is None else figure(estimate)
-    return f"{decimal(estimate.value)} (no interval)"
+        return UNKNOWN if estimate.value is None else rate_figure(estimate)
+    return f"{rate(estimate.value)} (no interval)"

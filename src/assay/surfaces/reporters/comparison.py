@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from assay import api
 from assay.surfaces.printable import printable, printable_id
 from assay.surfaces.reporters.comparison_words import (
-    change,
     conclusion,
     difference_rows,
     listed_records,
     p_text,
+    rate_change,
     shown_slices,
     told,
     told_notes,
@@ -84,7 +84,7 @@ def _slices(found: api.Comparison, settings: Settings, *, paint: Paint) -> Itera
             printable(row.slice, limit=SLICE_LIMIT),
             printable_id(row.value if row.value is not None else "(none)", limit=SLICE_LIMIT),
             f"{row.n:,}",
-            change(row.passes),
+            rate_change(row.passes),
             p_text(row.p_adjusted),
         )
         for row in shown

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from assay import api
 from assay.surfaces.reporters.comparison_words import (
-    change,
     conclusion,
     difference_rows,
     listed_records,
     p_text,
+    rate_change,
     shown_slices,
     told_notes,
 )
@@ -27,7 +27,7 @@ def comparison_markdown(found: api.Comparison, *, is_verbose: bool = False) -> I
     yield from (f"- {inert(note)}\n" for note in told_notes(found))
     yield from _differences(found)
     yield f"\nBefore: {cell(found.before.run_id)}. After: {cell(found.after.run_id)}. Compared: {inert(listed_records(found))}. "
-    yield "Numbers in brackets are 95 % intervals of the paired difference.\n"
+    yield "Numbers in brackets are 95 % intervals of the paired difference; pp are percentage points.\n"
     yield from _slices(found, is_verbose=is_verbose)
     yield from _flips(found)
 
@@ -46,7 +46,7 @@ def _slices(found: api.Comparison, *, is_verbose: bool) -> Iterator[str]:
         return
     yield "\n### Slices\n\n"
     rows = [
-        (cell(row.slice), cell(row.value or "(none)"), f"{row.n:,}", change(row.passes), _figure(p_text(row.p_adjusted)))
+        (cell(row.slice), cell(row.value or "(none)"), f"{row.n:,}", rate_change(row.passes), _figure(p_text(row.p_adjusted)))
         for row in shown
     ]
     yield from markdown_table(("slice", "value", "n", "pass rate", "p (Holm)"), rows, n_texts=2)

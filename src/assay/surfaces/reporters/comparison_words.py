@@ -6,28 +6,34 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay import api
+from assay.core.number_text import ChangeText, rate_change_text, score_change_text
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, level_name
+from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, level_name, rate
 from assay.surfaces.reporters.run_text import one_line
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.wording import NOT_PASSED, PASSED, counted
 
 MAX_SLICES = 12
 _LINE = 0.05
 """Of p, below which an interval of 95 % leaves out 0."""
 
 
-def change(estimate: Any) -> str:
-    """`+0.05 [-0.01, +0.11]`; what has no interval says why."""
+def rate_change(estimate: Any, *, before: float | None = None, after: float | None = None) -> str:
+    """`+5.0 pp [-1.2 pp, +11.3 pp]`; `before` and `after` are given where they are shown with it."""
+    return _change(estimate, rate_change_text, before=before, after=after)
+
+
+def score_change(estimate: Any, *, before: float | None = None, after: float | None = None) -> str:
+    """`+0.05 [-0.01, +0.11]`; `before` and `after` are given where they are shown with it."""
+    return _change(estimate, score_change_text, before=before, after=after)
+
+
+def _change(estimate: Any, text: ChangeText, *, before: float | None, after: float | None) -> str:
     if estimate.value is None:
         return UNKNOWN
+    shown = text(estimate.value, before=before, after=after)
     if estimate.interval is None:
-        return f"{_signed(estimate.value)} (no interval)"
-    return f"{_signed(estimate.value)} [{_signed(estimate.interval.low)}, {_signed(estimate.interval.high)}]"
-
-
-def _signed(value: float) -> str:
-    text = f"{value:+.2f}"
-    return "0.00" if text in ("+0.00", "-0.00") else text
+        return f"{shown} (no interval)"
+    return f"{shown} [{text(estimate.interval.low)}, {text(estimate.interval.high)}]"
 
 
 def difference_rows(found: api.Comparison) -> list[tuple[str, ...]]:
@@ -36,8 +42,20 @@ def difference_rows(found: api.Comparison) -> list[tuple[str, ...]]:
         return []
     before, after = found.before, found.after
     return [
-        ("pass rate", decimal(before.pass_rate), decimal(after.pass_rate), change(found.passes), p_text(found.p_passes)),
-        (f"score {found.scale}", decimal(before.mean), decimal(after.mean), change(found.scores), p_text(found.p_scores)),
+        (
+            "pass rate",
+            rate(before.pass_rate),
+            rate(after.pass_rate),
+            rate_change(found.passes, before=before.pass_rate, after=after.pass_rate),
+            p_text(found.p_passes),
+        ),
+        (
+            f"score {found.scale}",
+            decimal(before.mean),
+            decimal(after.mean),
+            score_change(found.scores, before=before.mean, after=after.mean),
+            p_text(found.p_scores),
+        ),
     ]
 
 
@@ -99,12 +117,17 @@ def _exact(found: api.Comparison) -> str:
 def _power(found: api.Comparison) -> str:
     unit = "record" if found.n_clusters is None else "cluster"
     units = counted(found.n_clusters or found.n, unit)
-    words = f"; {units} would show one of {decimal(found.detectable_effect)} or more"
+    words = f"; {units} would show one of {detectable_text(found)} or more"
     if found.detectable_effect is None:
         words = f"; {units} {'is' if (found.n_clusters or found.n) == 1 else 'are'} too few to show any for certain"
     if found.required_records is None:
         return words
     return f"{words}, the one seen here would take {counted(found.required_records, unit)}"
+
+
+def detectable_text(found: api.Comparison) -> str:
+    """The smallest difference of pass rates that so many records would show: `12.5 pp`."""
+    return UNKNOWN if found.detectable_effect is None else rate_change_text(found.detectable_effect, sign=False)
 
 
 def shown_slices(found: api.Comparison, *, is_verbose: bool) -> tuple[Sequence[Any], int]:
@@ -115,9 +138,9 @@ def shown_slices(found: api.Comparison, *, is_verbose: bool) -> tuple[Sequence[A
 
 
 def told(said: Any, *, limit: int | None) -> str:
-    """`fail 2 · "the answer" · why`."""
+    """`not passed 2 · "the answer" · why`."""
     score = UNKNOWN if said.score is None else level_name(said.score)
-    verdict = "pass" if said.passed else "fail"
+    verdict = PASSED if said.passed else NOT_PASSED
     answer = printable(one_line(said.answer or ""), limit=limit)
     why = printable(one_line(said.justification or ""), limit=limit)
     return " · ".join(part for part in (f"{verdict} {score}", f"“{answer}”", why) if part)

@@ -6,7 +6,7 @@ from assay.core.judge_card import JudgeCard, ProbeResult, Soundness
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import hanging, painter
 from assay.surfaces.reporters.run_markdown import cell, inert, markdown_table
-from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, dollars
+from assay.surfaces.reporters.run_numbers import UNKNOWN, dollars, rate
 from assay.surfaces.reporters.run_table import Cell, Column, table
 from assay.surfaces.reporters.settings import Settings
 from assay.surfaces.reporters.wording import counted
@@ -23,9 +23,9 @@ TITLES: dict[str, str] = {
     "family": "same family",
 }
 WORDS: dict[Soundness, str] = {
-    "pass": "pass",
-    "warn": "warn",
-    "fail": "FAIL",
+    "pass": "passed",
+    "warn": "warning",
+    "fail": "NOT PASSED",
     "not_enough_evidence": "not enough evidence",
     "not_tried": "not tried",
 }
@@ -76,7 +76,7 @@ def judge_card_markdown(card: JudgeCard) -> Iterator[str]:
         for probe in card.probes
     ]
     yield from markdown_table(("probe", "verdict", "slips", "rate", "no judgment"), rows, n_texts=2)
-    yield "\nA rate has its 95 % interval (Wilson). A judge that is sound fails a probe by chance at most one time in twenty.\n"
+    yield "\nA rate has its 95 % interval (Wilson). By chance, a sound judge does not pass one probe in twenty at most.\n"
     for probe in card.probes:
         yield f"\n## {TITLES[probe.id][:1].upper()}{TITLES[probe.id][1:]}: {WORDS[probe.verdict]}\n\n"
         yield f"A sound judge {inert(probe.expectation)}.\n\nFound: {inert(probe.words)}.{inert(_seen(probe))}\n"
@@ -98,7 +98,7 @@ def asked_text(card: JudgeCard) -> str:
     left_out = f" ({card.records_left_out:,} left out)" if card.records_left_out else ""
     cost = [dollars(card.cost)] if card.cost or not card.unknown_costs else []
     cost += [f"{counted(card.unknown_costs, 'call')} of unknown price"] if card.unknown_costs else []
-    failed = f", {card.failed_calls:,} failed" if card.failed_calls else ""
+    failed = f", {card.failed_calls:,} without a reply" if card.failed_calls else ""
     where = "shipped questions" if card.source == "shipped" else card.source
     return f"{counted(card.records, 'record')} of {where}{left_out} · {counted(card.calls, 'call')}{failed} · {' + '.join(cost)}"
 
@@ -109,8 +109,8 @@ def slips_text(probe: ProbeResult) -> str:
 
 
 def rate_text(probe: ProbeResult) -> str:
-    """`0.19 [0.07, 0.43]`."""
-    return UNKNOWN if probe.rate is None else f"{decimal(probe.rate)} [{decimal(probe.low)}, {decimal(probe.high)}]"
+    """`18.8 % [6.6 %, 43.0 %]`."""
+    return UNKNOWN if probe.rate is None else f"{rate(probe.rate)} [{rate(probe.low)}, {rate(probe.high)}]"
 
 
 def failed_text(probe: ProbeResult) -> str:

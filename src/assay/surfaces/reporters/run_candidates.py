@@ -60,7 +60,7 @@ def candidates_text(
         yield from command_lines(commands, paint=paint)
 
 
-_NUMBERS = ("evaluated", "failed", "pass rate", "mean score", "p95", "cost")
+_NUMBERS = ("graded", "errors", "pass rate", "mean score", "p95", "cost")
 
 
 def _columns(mean: Mean) -> tuple[Column, ...]:
@@ -74,7 +74,7 @@ def _row(view: RunView, mean: Mean) -> Row:
 
 
 def candidate_figures(view: RunView, mean: Mean) -> tuple[str, ...]:
-    """Evaluated, failed, pass rate, mean, p95 and cost of a run, each as short as a cell wants it."""
+    """Graded, errors, pass rate, mean, p95 and cost of a run, each as short as a cell wants it."""
     counts, metrics = view.result.counts, view.result.metrics
     head = (f"{counts.evaluated_records:,}", f"{counts.failed_records:,}")
     if not metrics:

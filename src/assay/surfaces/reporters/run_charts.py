@@ -7,7 +7,7 @@ import msgspec
 
 from assay.core.metrics_summary import interval_of
 from assay.surfaces.charts import Caption, Estimate, Level, Reference, Row, interval_plot, score_distribution
-from assay.surfaces.reporters.run_numbers import decimal
+from assay.surfaces.reporters.run_numbers import decimal, rate
 from assay.surfaces.reporters.run_slices import HEADLINE, NO_VALUE, Mean, shared_mean
 from assay.surfaces.reporters.run_view import Json, RunView
 from assay.surfaces.reporters.wording import counted, first_datasets
@@ -65,7 +65,7 @@ def _ranking(view: RunView, *, is_one: bool, width: int) -> Iterator[Chart]:
 def _chance(candidate: Json) -> Estimate:
     chance = candidate["win_chance"]
     met = sum(candidate[member] for member in ("wins", "losses", "ties", "inconsistent"))
-    return _estimate(chance["value"], chance["interval"], n=met)
+    return _estimate(chance["value"], chance["interval"], n=met, is_rate=True)
 
 
 def _names(views: Sequence[RunView]) -> list[str]:
@@ -139,7 +139,7 @@ def _value(value: str | None) -> str:
 
 
 def _pass_rate(figures: Json) -> Estimate:
-    return _estimate(figures["pass_rate"], interval_of(figures, "pass_rate"), n=figures["n_scored"])
+    return _estimate(figures["pass_rate"], interval_of(figures, "pass_rate"), n=figures["n_scored"], is_rate=True)
 
 
 def _mean(figures: Json, mean: Mean) -> Estimate:
@@ -147,9 +147,9 @@ def _mean(figures: Json, mean: Mean) -> Estimate:
     return _estimate(found[mean.member], interval_of(found, mean.member), n=found["n_scored"])
 
 
-def _estimate(value: float | None, interval: Json | None, *, n: int) -> Estimate:
+def _estimate(value: float | None, interval: Json | None, *, n: int, is_rate: bool = False) -> Estimate:
     low, high = (None, None) if interval is None else (interval["low"], interval["high"])
-    return Estimate(low, value, high, n)
+    return Estimate(low, value, high, n, is_rate)
 
 
 def _domain(views: Sequence[RunView], mean: Mean) -> tuple[float, float]:
@@ -162,7 +162,7 @@ def _gate(views: Sequence[RunView], member: str) -> Reference | None:
     """The gate, where all runs have the same."""
     gates = {(view.plan.get("gates") or {}).get(member) for view in views}
     value = gates.pop() if len(gates) == 1 else None
-    return None if value is None else Reference(value, f"gate {decimal(value)}")
+    return None if value is None else Reference(value, f"gate {rate(value) if member == 'pass_rate' else decimal(value)}")
 
 
 def _datasets(view: RunView) -> str:

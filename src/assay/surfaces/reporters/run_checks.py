@@ -12,12 +12,13 @@ from assay import api
 from assay.surfaces.reporters.run_decision import gate_decisions
 from assay.surfaces.reporters.run_repeats import sampled_name
 from assay.surfaces.reporters.run_view import RunView
+from assay.surfaces.reporters.verdict_words import MISSED, finding_word
 
 Line = dict[str, Any]
 Outcome = Literal["passed", "failure", "error", "skipped"]
 """`failure`: there is a verdict, and it is no; `error`: there is none."""
 
-_OUTCOMES: dict[str, Outcome] = {"FAIL": "failure", "NO RESULT": "error", "UNFINISHED": "error", "BLOCKED": "error"}
+_OUTCOMES: dict[str, Outcome] = {MISSED: "failure", "NO RESULT": "error", "UNFINISHED": "error", "BLOCKED": "error"}
 _FIGURE = re.compile(r"[+-]?\d")
 _BASELINE = "against the baseline"
 _SKIPPED = frozenset({"cancelled", "skipped"})
@@ -88,7 +89,7 @@ def gated_run(run: api.Run, verdict: api.Verdict) -> CheckedRun:
         Check(
             name=_subject(finding.reason),
             outcome="failure" if finding.is_failure else "passed",
-            kind=finding.word,
+            kind=finding_word(finding),
             reason=finding.reason,
             is_warning=finding.word == "WARNING" and not finding.is_failure,
         )

@@ -2,15 +2,12 @@
 
 import msgspec
 
+from assay.core.gate_text import GateText, gate_texts, reason_text
 from assay.core.run_result import RunResult
-from assay.surfaces.reporters.run_numbers import decimal
 from assay.surfaces.reporters.run_view import Json, RunView
+from assay.surfaces.reporters.verdict_words import MET, MISSED
 
-_GATES = (
-    ("pass_rate", "pass rate", "pass_rate", "at least"),
-    ("min_score", "mean score", "raw_score_mean", "at least"),
-    ("max_error_rate", "error rate", "error_rate", "at most"),
-)
+_NAMES = {"pass_rate": "pass rate", "min_score": "mean score", "max_error_rate": "error rate"}
 NO_GATES = "no gates"
 """The word where there is nothing to decide."""
 
@@ -23,32 +20,30 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def decisions(view: RunView) -> list[Decision]:
-    """Every decision on a run; FAIL for each gate that was missed."""
+    """Every decision on a run; MISSED for each gate that it did not meet."""
     blocked = [Decision("BLOCKED", f"a provider takes no more calls: {view.result.blocked}")] if view.result.blocked else []
     return [*blocked, *_verdicts(view)]
 
 
 def gate_decisions(view: RunView) -> list[Decision]:
-    """As `decisions`, with one for each gate, whether it was reached or missed."""
+    """As `decisions`, with one for each gate, whether it was met or missed."""
     made = decisions(view)
-    if not any(decision.word in ("FAIL", "PASS") for decision in made):
+    if not any(decision.word in (MISSED, MET) for decision in made):
         return made
-    missed = [decision for decision in made if decision.word != "PASS"]
-    reached = [
-        Decision("PASS", text)
-        for name, text in _reached(view.plan.get("gates") or {}, view.result.metrics)
-        if not any(decision.reason.startswith(name) for decision in missed)
+    missed = [decision for decision in made if decision.word != MET]
+    met = [
+        Decision(MET, gate.met) for gate in _gates(view) if not any(decision.reason.startswith(gate.name) for decision in missed)
     ]
-    return [*missed, *reached]
+    return [*missed, *met]
 
 
 def word_for(view: RunView) -> str:
-    """The one word for a run: FAIL, NO RESULT, UNFINISHED, PASS, or that no gates are set."""
+    """The one word for a run: MISSED, NO RESULT, UNFINISHED, MET, or that no gates are set."""
     return _verdicts(view)[0].word
 
 
 def _verdicts(view: RunView) -> list[Decision]:
-    result, gates = view.result, view.plan.get("gates") or {}
+    result, gates = view.result, _gates(view)
     if not result.is_finished:
         return [Decision("UNFINISHED", _open_reason(result))]
     if result.is_away:
@@ -59,9 +54,10 @@ def _verdicts(view: RunView) -> list[Decision]:
     if not result.counts.evaluated_records:
         return [Decision("NO RESULT", "nothing could be evaluated")]
     if not result.gate.passed:
-        return [Decision("FAIL", reason + _source(reason, view.plan)) for reason in result.gate.reasons or ("a gate was missed",)]
+        reasons = result.gate.reasons or ("a gate was missed",)
+        return [Decision(MISSED, reason_text(reason, gates) + _source(reason, gates, view.plan)) for reason in reasons]
     if gates:
-        return [Decision("PASS", ", ".join(text for _, text in _reached(gates, result.metrics)) + default_gates_text(view.plan))]
+        return [Decision(MET, ", ".join(gate.met for gate in gates) + default_gates_text(view.plan))]
     return [Decision(NO_GATES, "--pass-rate, --min-score and --max-error-rate set them")]
 
 
@@ -81,24 +77,16 @@ def default_gates_text(plan: Json) -> str:
     if not defaults:
         return ""
     is_all = {name for name, limit in plan["gates"].items() if limit is not None} == set(defaults)
-    names = "" if is_all else ", ".join(name for gate, name, _, _ in _GATES if gate in defaults) + ": "
+    names = "" if is_all else ", ".join(name for gate, name in _NAMES.items() if gate in defaults) + ": "
     return f" · {names}defaults of {contract}"
 
 
-def _source(reason: str, plan: Json) -> str:
+def _source(reason: str, gates: list[GateText], plan: Json) -> str:
     """The contract, behind a reason that is about one of its gates."""
     defaults = plan.get("default_gates") or ()
-    is_default = any(gate in defaults and reason.startswith(name) for gate, name, _, _ in _GATES)
+    is_default = any(gate.gate in defaults and reason.startswith(gate.name) for gate in gates)
     return f", the default of {plan['datasets'][0]['contract']}" if is_default else ""
 
 
-def _reached(gates: Json, metrics: Json) -> list[tuple[str, str]]:
-    """Each gate that is set, by its name, with what the run has for it."""
-    reached = [(name, metrics.get(member), gates.get(gate), word) for gate, name, member, word in _GATES]
-    profile = metrics.get("profile")
-    if profile:
-        # With a profile the gate on the score is one on its headline.
-        reached[1] = (profile["id"], profile["headline"], gates.get("min_score"), "at least")
-    return [
-        (name, f"{name} {decimal(value)} ({word} {decimal(limit)})") for name, value, limit, word in reached if limit is not None
-    ]
+def _gates(view: RunView) -> list[GateText]:
+    return gate_texts(view.plan.get("gates") or {}, view.result.metrics)

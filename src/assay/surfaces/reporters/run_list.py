@@ -9,7 +9,7 @@ from assay.core.run_result import RunListing
 from assay.core.run_state import TERMINAL
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import Paint, hanging, painter
-from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal
+from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, rate
 from assay.surfaces.reporters.run_table import Cell, Column, Row, table
 from assay.surfaces.reporters.run_text import STATE_STYLES
 from assay.surfaces.reporters.settings import Settings
@@ -61,7 +61,7 @@ def _lines(rows: Sequence[Row], settings: Settings, *, paint: Paint) -> Iterator
 
 
 def _figures(dataset: Cell, candidate: Cell, records: Cell, *figures: Cell) -> str:
-    """`assistant · small · 6 records · pass rate 0.83 · score 4.33 (mean, 1-5) · gates pass`, without what is unknown."""
+    """`assistant · small · 6 records · pass rate 83.3 % · score 4.33 (mean, 1-5) · gates met`, without what is unknown."""
     pass_rate, score, scored_by, gates = (cell.text for cell in figures)
     named = (("pass rate", pass_rate), ("score", score if score == UNKNOWN else f"{score} ({scored_by})"), ("gates", gates))
     known = (f"{name} {text}" for name, text in named if text != UNKNOWN)
@@ -83,8 +83,8 @@ def _row(run: RunListing) -> Row:
         printable(run.dataset, limit=NAME_LIMIT),
         printable(run.candidate, limit=NAME_LIMIT),
         f"{run.total_records:,}" if is_done else f"{run.done_records:,}/{run.total_records:,}",
-        decimal(run.pass_rate),
+        rate(run.pass_rate),
         decimal(run.score),
         f"{run.scored_by}, {run.scale}" if run.scored_by else UNKNOWN,
-        {True: Cell("pass", "accepted"), False: Cell("fail", "error"), None: Cell(UNKNOWN)}[run.passed],
+        {True: Cell("met", "accepted"), False: Cell("missed", "error"), None: Cell(UNKNOWN)}[run.passed],
     )

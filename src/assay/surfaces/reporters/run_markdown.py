@@ -10,7 +10,7 @@ from assay.surfaces.printable import encodable
 from assay.surfaces.reporters.markdown import code, plain
 from assay.surfaces.reporters.run_candidates import candidate_figures
 from assay.surfaces.reporters.run_decision import NO_GATES, decisions, word_for
-from assay.surfaces.reporters.run_numbers import UNKNOWN, ends_text
+from assay.surfaces.reporters.run_numbers import UNKNOWN, ends_text, rate_ends_text
 from assay.surfaces.reporters.run_profile import profile_text
 from assay.surfaces.reporters.run_ranking import ranking_notes, ranking_rows
 from assay.surfaces.reporters.run_repeats import sampled_name
@@ -19,10 +19,11 @@ from assay.surfaces.reporters.run_subject import own_code
 from assay.surfaces.reporters.run_text import ID_LIMIT, NAME_LIMIT, one_line, worst_score
 from assay.surfaces.reporters.run_view import RunView
 from assay.surfaces.reporters.settings import Settings
-from assay.surfaces.reporters.wording import counted, first_datasets
+from assay.surfaces.reporters.verdict_words import MET, MISSED
+from assay.surfaces.reporters.wording import ERROR, NOT_PASSED, counted, first_datasets
 
 WHY_LIMIT = 240
-_WORDS = ("FAIL", "NO RESULT", "UNFINISHED", "PASS")
+_WORDS = (MISSED, "NO RESULT", "UNFINISHED", MET)
 """What decides about several runs, the gravest first."""
 _LINKED = ("run_manifest.json", "metrics_summary.json", "metrics_by_slice.json", "predictions.jsonl", "failures.jsonl")
 _NOTIFYING = re.compile(r"@|[#!](?=\w)|:(?=//)|(?<=www)(?=\.)|(?<=\bgh)-(?=\d)", re.IGNORECASE)
@@ -78,7 +79,7 @@ def _reasons(views: Sequence[RunView]) -> Iterator[str]:
 
 def _candidates(views: Sequence[RunView], waiting: Sequence[str]) -> Iterator[str]:
     mean = shared_mean(views)
-    titles = ("candidate", "run", "state", "evaluated", "failed", "pass rate", mean.title, "p95", "cost")
+    titles = ("candidate", "run", "state", "graded", "errors", "pass rate", mean.title, "p95", "cost")
     rows = [
         (
             cell(_name(view)),
@@ -123,7 +124,7 @@ def _unscored(views: Sequence[RunView]) -> Iterator[str]:
     yield from ("\n",) if found else ()
     for view in found:
         metrics = view.result.metrics
-        rate, mean = ends_text(metrics["pass_rate_bounds"]), ends_text(metrics["score_mean_bounds"], scale=metrics["scale"])
+        rate, mean = rate_ends_text(metrics["pass_rate_bounds"]), ends_text(metrics["score_mean_bounds"], scale=metrics["scale"])
         name = inert(_name(view), limit=NAME_LIMIT)
         yield f"- {metrics['n_unscored']:,} unscored · {name}: pass rate {rate} · mean score {mean}\n"
 
@@ -157,13 +158,19 @@ def _slices(views: Sequence[RunView], settings: Settings) -> Iterator[str]:
 
 def _failures(views: Sequence[RunView]) -> Iterator[str]:
     rows = [
-        (cell(_name(view)), cell(group.word), f"{group.count:,}", ", ".join(cell(record_id) for record_id in group.record_ids))
+        (
+            cell(_name(view)),
+            ERROR if group.is_error else NOT_PASSED,
+            cell(group.word),
+            f"{group.count:,}",
+            ", ".join(cell(record_id) for record_id in group.record_ids),
+        )
         for view in views
         for group in view.failures
     ]
     if rows:
-        yield "\n<details><summary>Failures by kind</summary>\n\n"
-        yield from markdown_table(("candidate", "why", "failures", "first records"), rows, n_texts=2)
+        yield "\n<details><summary>Errors, and what did not pass, by reason</summary>\n\n"
+        yield from markdown_table(("candidate", "result", "reason", "records", "first records"), rows, n_texts=3)
         yield "\n</details>\n"
 
 
@@ -181,7 +188,7 @@ def _worst(views: Sequence[RunView]) -> Iterator[str]:
     ]
     if rows:
         yield "\n<details><summary>Worst records</summary>\n\n"
-        yield from markdown_table(("candidate", "record", "kind", "score", "why"), rows, n_texts=3)
+        yield from markdown_table(("candidate", "record", "reason", "score", "why"), rows, n_texts=3)
         yield "\n</details>\n"
 
 

@@ -3,8 +3,11 @@
 from typing import Any
 
 from assay.core.metrics_summary import interval_of
+from assay.core.number_text import rate_text, score_text
 
 UNKNOWN = "-"
+RATES = frozenset({"pass_rate", "error_rate"})
+"""Figures of the metrics that are shares of records; the others are scores."""
 BAR_WIDTH = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _SECOND = 1000.0
@@ -13,25 +16,43 @@ _HOUR = 3600.0
 
 
 def decimal(value: float | None) -> str:
-    """`0.83`."""
-    return UNKNOWN if value is None else f"{value:.2f}"
+    """A score: `0.83`."""
+    return UNKNOWN if value is None else score_text(value)
+
+
+def rate(value: float | None) -> str:
+    """A rate: `83.3 %`."""
+    return UNKNOWN if value is None else rate_text(value)
 
 
 def level_name(score: float) -> str:
     """A score of a distribution: `4`, `0.55`."""
-    return f"{score:g}" if float(score).is_integer() else f"{score:.2f}"
+    return f"{score:g}" if float(score).is_integer() else score_text(score)
 
 
 def with_interval(value: float | None, interval: dict[str, Any] | None) -> str:
-    """`0.83 [0.44, 0.97]`."""
+    """A score and its interval: `0.83 [0.44, 0.97]`."""
     if value is None or interval is None:
         return decimal(value)
     return f"{decimal(value)} [{decimal(interval['low'])}, {decimal(interval['high'])}]"
 
 
+def rate_with_interval(value: float | None, interval: dict[str, Any] | None) -> str:
+    """A rate and its interval: `83.3 % [43.6 %, 97.0 %]`."""
+    if value is None or interval is None:
+        return rate(value)
+    return f"{rate(value)} [{rate(interval['low'])}, {rate(interval['high'])}]"
+
+
 def figure_text(metrics: dict[str, Any], member: str) -> str:
-    """A figure of the metrics with the interval that is meant with it: `0.83 [0.44, 0.97]`."""
-    return with_interval(metrics[member], interval_of(metrics, member))
+    """A figure of the metrics with the interval that is meant with it: `83.3 % [43.6 %, 97.0 %]`, `4.33 [3.97, 4.69]`."""
+    text = rate_with_interval if member in RATES else with_interval
+    return text(metrics[member], interval_of(metrics, member))
+
+
+def rate_ends_text(bounds: dict[str, Any] | None) -> str:
+    """`40.0 % at worst, 45.0 % at best`; empty where nothing is known."""
+    return f"{rate(bounds['worst'])} at worst, {rate(bounds['best'])} at best" if bounds else ""
 
 
 def ends_text(bounds: dict[str, Any] | None, *, scale: str | None = None) -> str:

@@ -5,11 +5,11 @@ from typing import Any
 
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import Paint, painter
-from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, dollars, latency, short_cost, with_interval
+from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, dollars, latency, rate_with_interval, short_cost
 from assay.surfaces.reporters.run_repeats import sampled_name
 from assay.surfaces.reporters.run_table import Cell, Column, Row, table
 from assay.surfaces.reporters.settings import Settings
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.wording import NOT_PASSED, PASSED, counted
 
 Json = dict[str, Any]
 NAME_LIMIT = 48
@@ -22,7 +22,7 @@ _COLUMNS = (
     Column("mean 0-1", is_number=True),
     Column("agrees with panel", is_number=True),
     Column("calls", is_number=True),
-    Column("failed", is_number=True),
+    Column("failed calls", is_number=True),
     Column("p50", is_number=True),
     Column("tokens", is_number=True),
     Column("cost", is_number=True),
@@ -51,7 +51,7 @@ def _judge_row(judge: Json) -> Row:
         printable(judge["judge"], limit=NAME_LIMIT),
         f"{judge['n_votes']:,}",
         decimal(judge["score_mean"]),
-        with_interval(agreement["value"], agreement["interval"]),
+        rate_with_interval(agreement["value"], agreement["interval"]),
         f"{judge['n_calls']:,}",
         f"{judge['n_failed_calls']:,}",
         latency(judge["latency_ms"]["p50"]),
@@ -77,7 +77,7 @@ def disagreement_text(run_id: str, disagreements: Sequence[Json], settings: Sett
 
 def _entry(entry: Json, settings: Settings, *, paint: Paint) -> Iterator[str]:
     name = paint(printable(sampled_name(entry), limit=NAME_LIMIT), "strong")
-    verdict = Cell("pass", "accepted") if entry["passed"] else Cell("fail", "error")
+    verdict = Cell(PASSED, "accepted") if entry["passed"] else Cell(NOT_PASSED, "error")
     yield f"{name} · {printable(entry['criterion'], limit=NAME_LIMIT)} · {printable(entry['words'])}"
     yield f" · record: {paint(verdict.text, verdict.style)}\n"
     columns = (Column("judge"), Column("score", is_number=True), Column("why"))

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from assay import api
+from assay.core.gate_text import gate_texts
 from assay.core.plan import DatasetPlan, ModelPlan, Plan
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import hanging, painter
@@ -20,7 +21,7 @@ from assay.surfaces.reporters.wording import counted, first_datasets
 
 LABEL = 12
 TEXT_LIMIT = 400
-_FALLBACKS = {"live": "asked one by one at the full price", "fail": "their records fail"}
+_FALLBACKS = {"live": "asked one by one at the full price", "fail": "their records end in an error"}
 """What becomes of requests that a batch leaves without an answer."""
 _SOURCES = {"sampled": "asked now", "prefilled": "answers from {path}", "part_of_conversation": "recorded answers"}
 
@@ -53,7 +54,7 @@ def _lines(planned: api.PlannedRuns, estimate: api.CostEstimate) -> Iterator[tup
     if first.profile:
         yield (
             "profile",
-            f"{first.profile} · {'failures as the benchmark counts them' if first.compat else 'failures have no score'}",
+            f"{first.profile} · {'errors as the benchmark counts them' if first.compat else 'errors have no score'}",
         )
     yield "calls", _calls(planned, estimate)
     yield "cost", " · ".join(part for part in (cost_text(estimate), assumption_text(estimate)) if part)
@@ -134,10 +135,4 @@ def _limits(plan: Plan) -> str:
 
 
 def _gates(plan: Plan) -> list[str]:
-    gates = plan.gates
-    named = (
-        ("pass rate at least", gates.pass_rate),
-        ("mean score at least", gates.min_score),
-        ("error rate at most", gates.max_error_rate),
-    )
-    return [f"{words} {limit:.2f}" for words, limit in named if limit is not None]
+    return [gate.asked for gate in gate_texts(msgspec.structs.asdict(plan.gates), {})]

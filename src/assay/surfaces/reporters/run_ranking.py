@@ -5,7 +5,7 @@ from typing import Any
 
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import Paint
-from assay.surfaces.reporters.run_numbers import UNKNOWN, figure_text, with_interval
+from assay.surfaces.reporters.run_numbers import UNKNOWN, figure_text, rate_with_interval, with_interval
 from assay.surfaces.reporters.run_table import Column, table
 from assay.surfaces.reporters.settings import Settings
 from assay.surfaces.reporters.wording import counted
@@ -75,19 +75,19 @@ def decided_text(metrics: Json) -> str:
 
 def _candidate(place: int, candidate: Json) -> tuple[str, ...]:
     is_ranked = candidate["strength"] is not None
-    estimates = (candidate[member] for member in ("win_chance", "ahead_of_next"))
-    figures = [with_interval(one["value"], one["interval"]) if one else UNKNOWN for one in estimates]
+    estimates = ((candidate["win_chance"], rate_with_interval), (candidate["ahead_of_next"], with_interval))
+    figures = [text(one["value"], one["interval"]) if one else UNKNOWN for one, text in estimates]
     counts = [f"{candidate[member]:,}" for member in ("wins", "losses", "ties", "inconsistent")]
     return (str(place) if is_ranked else UNKNOWN, candidate["name"], *figures, *counts)
 
 
 def _pair(pair: Json) -> tuple[str, ...]:
     members = ("first_wins", "second_wins", "ties", "inconsistent", "unscored")
-    share = with_interval(pair["first_share"]["value"], pair["first_share"]["interval"])
+    share = rate_with_interval(pair["first_share"]["value"], pair["first_share"]["interval"])
     return (pair["first"], pair["second"], *(f"{pair[member]:,}" for member in members), share)
 
 
 def _bias(judge: Json) -> tuple[str, ...]:
     members = ("n", "n_inconsistent", "n_first_place", "n_second_place")
-    rate = with_interval(judge["rate"]["value"], judge["rate"]["interval"])
+    rate = rate_with_interval(judge["rate"]["value"], judge["rate"]["interval"])
     return (judge["judge"], *(f"{judge[member]:,}" for member in members), rate)

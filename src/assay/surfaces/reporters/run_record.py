@@ -96,7 +96,7 @@ def _texts(asked: Json, found: Json) -> Iterator[tuple[str, str]]:
     yield "justification", _untold(found)
     yield "profile score", _profile_score(found)
     yield "cost by judge", _costs(found.get("judge_costs") or {})
-    yield "failure", found["label"] or ""
+    yield "reason", found["label"] or ""
     yield "error", f"{found['error_code']}: {found['error_message']}" if found["error_code"] else ""
     yield "flags", ", ".join(found["flags"])
 

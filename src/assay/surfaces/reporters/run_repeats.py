@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.run_numbers import UNKNOWN, with_interval
+from assay.surfaces.reporters.run_numbers import UNKNOWN, rate_with_interval
 from assay.surfaces.reporters.wording import counted
 
 Json = dict[str, Any]
@@ -38,7 +38,7 @@ def _passes(repeats: Json) -> str:
 
 def _by_k(entries: list[Json]) -> str:
     shown = [entry for entry in entries if entry["k"] in _SHOWN_K or entry is entries[-1]]
-    return " · ".join(f"k={entry['k']} {with_interval(entry['value'], entry['interval'])}" for entry in shown)
+    return " · ".join(f"k={entry['k']} {rate_with_interval(entry['value'], entry['interval'])}" for entry in shown)
 
 
 def _variance(variance: Json) -> str:

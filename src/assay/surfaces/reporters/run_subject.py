@@ -35,7 +35,11 @@ def subject(plan: Json, manifest: Json, *, has_candidate: bool = True) -> Iterat
     if manifest.get("rescored_from"):
         yield "rescored", (f"from {manifest['rescored_from']['run_id']}, without any call",)
     elif plan.get("parent_run_id"):
-        what = "the failed comparisons of {}; the others are as they were" if plan.get("comparison") else "the failed records of {}"
+        what = (
+            "the comparisons of {} with an error; the others are as they were"
+            if plan.get("comparison")
+            else "the records of {} with an error"
+        )
         yield "repeats", (what.format(plan["parent_run_id"]),)
 
 

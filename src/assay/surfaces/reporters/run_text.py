@@ -18,6 +18,7 @@ from assay.surfaces.reporters.run_numbers import (
     figure_text,
     latency,
     level_name,
+    rate_ends_text,
 )
 from assay.surfaces.reporters.run_panel import judge_table, panel_lines
 from assay.surfaces.reporters.run_profile import profile_text
@@ -28,7 +29,8 @@ from assay.surfaces.reporters.run_subject import grading_word, subject
 from assay.surfaces.reporters.run_table import Cell, Column, Row, table
 from assay.surfaces.reporters.run_view import FailureGroup, Json, RunView, WorstRecord
 from assay.surfaces.reporters.settings import Settings
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.verdict_words import MET
+from assay.surfaces.reporters.wording import ERROR, NOT_PASSED, PASSED, counted
 
 LABEL = 12
 """Columns of the labels at the left."""
@@ -40,7 +42,7 @@ WHY_LIMIT = 160
 MAX_WORST = 8
 """Answers with the lowest scores that are listed; the artifacts have them all."""
 MAX_GROUPS = 8
-"""Kinds of failures that are listed; the artifacts have them all."""
+"""Reasons that are listed; the artifacts have them all."""
 
 STATE_STYLES = {
     "completed": "accepted",
@@ -50,7 +52,7 @@ STATE_STYLES = {
 }
 _NAMED = ("dataset", "candidate", "judge")
 """Facts whose words are names that others gave, which may be of any length."""
-_DECISION_STYLES = {"PASS": "accepted", "UNFINISHED": "warning"}
+_DECISION_STYLES = {MET: "accepted", "UNFINISHED": "warning"}
 
 
 def run_text(view: RunView, settings: Settings, *, commands: Sequence[str] = ()) -> Iterator[str]:
@@ -142,12 +144,12 @@ def score_text(case: Json) -> str:
 
 
 def verdict(case: Json) -> Cell:
-    """pass, fail, or the error that left the record without a grade; of a comparison, who won."""
+    """passed, not passed, or the error that left the record without a grade; of a comparison, who won."""
     if case["status"] == "evaluated" and case.get("evaluator") in COMPARING:
         return Cell(result_word(case), "accepted" if case["passed"] else "warning")
     if case["status"] == "evaluated":
-        return Cell("pass", "accepted") if case["passed"] else Cell("fail", "error")
-    return Cell("error" if case["status"] in ("evaluation_error", "timeout") else case["status"], "warning")
+        return Cell(PASSED, "accepted") if case["passed"] else Cell(NOT_PASSED, "error")
+    return Cell(ERROR if case["status"] in ("evaluation_error", "timeout") else case["status"], "warning")
 
 
 # Figures
@@ -186,7 +188,7 @@ def _grades(metrics: Json, settings: Settings, *, paint: Paint) -> Iterator[str]
     rate = figure_text(metrics, "pass_rate")
     parts = [f"{rate} · {metrics['pass_count']:,} of {n:,}" if n else UNKNOWN]
     if metrics["n_unscored"]:
-        parts.append(f"{metrics['n_unscored']:,} unscored: {ends_text(metrics['pass_rate_bounds'])}")
+        parts.append(f"{metrics['n_unscored']:,} unscored: {rate_ends_text(metrics['pass_rate_bounds'])}")
     yield _labelled("pass rate", " · ".join(parts), paint=paint, settings=settings)
     if metrics.get("profile"):
         yield _labelled("profile", printable(profile_text(metrics["profile"])), paint=paint, settings=settings)
@@ -194,18 +196,27 @@ def _grades(metrics: Json, settings: Settings, *, paint: Paint) -> Iterator[str]
 
 
 def record_counts(view: RunView) -> str:
-    """`500 in total · 490 evaluated · 8 failed (3 timeout, 5 rate_limited) · 2 skipped`."""
+    """`500 in total · 490 graded · 430 passed · 60 not passed · 8 errors · 2 skipped`."""
     counts, repeat = view.result.counts, view.plan.get("repeat", 1)
     # Every answer counts as a record of its own, so that the counts add up.
     total = f"{counts.total_records:,} in total" + (f" ({repeat} answers to a record, each counted)" if repeat > 1 else "")
     done = counts.evaluated_records + counts.failed_records
     if not view.result.is_finished:
         return f"{total} · {done:,} done · {counts.total_records - done:,} to go"
-    parts = [total, f"{counts.evaluated_records:,} evaluated", f"{counts.failed_records:,} failed"]
+    parts = [total, f"{counts.evaluated_records:,} graded", *_results(view), counted(counts.failed_records, ERROR)]
     parts += [f"{counts.invalid_records:,} of them invalid"] if counts.invalid_records else []
     parts += [f"{counts.skipped_records:,} skipped"] if counts.skipped_records else []
     parts += [f"{counts.cancelled_records:,} of them cancelled"] if counts.cancelled_records else []
     return " · ".join(parts)
+
+
+def _results(view: RunView) -> list[str]:
+    """How many graded records passed; of comparisons another line says how many were decided."""
+    metrics = view.result.metrics
+    if not metrics or "ranking" in metrics:
+        return []
+    passed = metrics["pass_count"]
+    return [f"{passed:,} {PASSED}", f"{metrics['n_scored'] - passed:,} {NOT_PASSED}"]
 
 
 def _scores(metrics: Json, settings: Settings, *, paint: Paint) -> Iterator[str]:
@@ -222,7 +233,9 @@ def _scores(metrics: Json, settings: Settings, *, paint: Paint) -> Iterator[str]
 
 
 def _distribution(title: str, levels: Sequence[Json], paint: Paint) -> Iterator[str]:
-    names = [level_name(level["score"]) if "score" in level else f"{level['from']:.2f}-{level['to']:.2f}" for level in levels]
+    names = [
+        level_name(level["score"]) if "score" in level else f"{decimal(level['from'])}-{decimal(level['to'])}" for level in levels
+    ]
     largest = max((level["count"] for level in levels), default=0)
     longest = max(map(len, names), default=0)
     for number, (name, level) in enumerate(zip(names, levels, strict=True)):
@@ -281,24 +294,34 @@ def _slice_row(row: SliceRow, *, is_one: bool) -> Row:
     return (*(printable_id(text, limit=SLICE_LIMIT) for text in texts), row.n, row.pass_rate, row.mean)
 
 
-# Failures
+# Errors, and answers that did not pass
 
 
 def failure_lines(groups: Sequence[FailureGroup], settings: Settings, *, paint: Paint) -> Iterator[str]:
-    """What went wrong how often, with the first records of each kind."""
-    if not groups:
-        return
-    shown = groups if settings.is_verbose else groups[:MAX_GROUPS]
-    rows = [_group_row(group) for group in shown]
-    columns = (Column("failures", is_number=True), Column("why"), Column("records"))
-    yield from table(columns, rows, paint=paint, width=settings.width)
-    omitted = sum(group.count for group in groups[len(shown) :])
-    if omitted:
-        yield paint(f"… and {counted(omitted, 'more failure')} (--verbose lists all kinds)", "quiet") + "\n"
-    for group in shown:
+    """How many records have which error or reason, with the first records of each."""
+    errors, others = [group for group in groups if group.is_error], [group for group in groups if not group.is_error]
+    yield from _group_table("errors", errors, settings, paint=paint)
+    for group in _shown_groups(errors, settings):
         if group.message:
             said = f"{group.word} ({group.record_ids[0]}): {one_line(group.message)}"
             yield _labelled("error", printable(said, limit=WHY_LIMIT), paint=paint, settings=settings)
+    yield from ("\n",) if errors and others else ()
+    yield from _group_table(NOT_PASSED, others, settings, paint=paint)
+
+
+def _group_table(title: str, groups: Sequence[FailureGroup], settings: Settings, *, paint: Paint) -> Iterator[str]:
+    if not groups:
+        return
+    shown = _shown_groups(groups, settings)
+    columns = (Column(title, is_number=True), Column("reason"), Column("records"))
+    yield from table(columns, [_group_row(group) for group in shown], paint=paint, width=settings.width)
+    omitted = sum(group.count for group in groups[len(shown) :])
+    if omitted:
+        yield paint(f"… and {counted(omitted, 'more record')} (--verbose lists all reasons)", "quiet") + "\n"
+
+
+def _shown_groups(groups: Sequence[FailureGroup], settings: Settings) -> Sequence[FailureGroup]:
+    return groups if settings.is_verbose else groups[:MAX_GROUPS]
 
 
 def _group_row(group: FailureGroup) -> Row:

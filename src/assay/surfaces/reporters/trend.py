@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from assay import api
+from assay.core.number_text import rate_change_text, score_text
 from assay.surfaces.printable import printable, printable_id
 from assay.surfaces.reporters.paint import Paint, hanging, painter
-from assay.surfaces.reporters.run_numbers import bar, decimal
+from assay.surfaces.reporters.run_numbers import bar, decimal, rate
 from assay.surfaces.reporters.run_table import Column, table
 from assay.surfaces.reporters.run_text import ID_LIMIT, LABEL
 from assay.surfaces.reporters.settings import Settings
@@ -20,6 +21,7 @@ def trend_text(found: api.RunTrend, settings: Settings, *, chart: str = "") -> I
     """A line for each run with its interval and a bar, then the direction."""
     paint = painter(is_coloured=settings.is_coloured)
     largest = 1.0 if found.measure == "pass_rate" else max((point.value for point in found.points), default=1.0)
+    text = rate if found.measure == "pass_rate" else decimal
     columns = (
         Column("run"),
         Column("started"),
@@ -34,7 +36,7 @@ def trend_text(found: api.RunTrend, settings: Settings, *, chart: str = "") -> I
             point.created_at[:16].replace("T", " "),
             printable(point.candidate, limit=ID_LIMIT),
             f"{point.n:,}",
-            f"{decimal(point.value)} [{decimal(point.low)}, {decimal(point.high)}]",
+            f"{text(point.value)} [{text(point.low)}, {text(point.high)}]",
             bar(max(0, round(1000 * point.value)), round(1000 * largest)),
         )
         for point in found.points
@@ -69,10 +71,12 @@ def label(word: str, paint: Paint) -> str:
 
 
 def direction_words(found: api.RunTrend) -> str:
-    """`down by 0.02 per run (p 0.017)`, or why nothing can be said."""
+    """`down by 2.0 pp per run (p 0.017)`, or why nothing can be said."""
     trend = found.trend
     if trend.p_value is None:
         return f"unknown: {trend.slope.reason}"
     if trend.direction == "none":
         return f"none that a test supports (p {trend.p_value:.3f})"
-    return f"{trend.direction} by {abs(trend.slope.value or 0.0):.3f} per run (p {trend.p_value:.3f})"
+    slope = abs(trend.slope.value or 0.0)
+    shown = rate_change_text(slope, sign=False) if found.measure == "pass_rate" else score_text(slope, 3)
+    return f"{trend.direction} by {shown} per run (p {trend.p_value:.3f})"

@@ -10,27 +10,30 @@ from assay.surfaces.reporters.paint import hanging, painter
 from assay.surfaces.reporters.run_markdown import cell, inert
 from assay.surfaces.reporters.run_text import LABEL, TEXT_LIMIT
 from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.verdict_words import MET, MISSED, change_word, finding_word, gate_word
+from assay.surfaces.reporters.wording import counted
 
-_STYLES = {"REGRESSION": "error", "WARNING": "warning", "PASS": "accepted", "IMPROVED": "accepted"}
+_STYLES = {MISSED: "error", MET: "accepted", "WARNING": "warning", "IMPROVED": "accepted"}
 
 
 def verdict_text(verdict: api.Verdict, settings: Settings) -> Iterator[str]:
     """The word, what was measured against what, and a line for each reason."""
     paint = painter(is_coloured=settings.is_coloured)
     against = f" against {printable(verdict.baseline)}" if verdict.baseline else ""
-    failed = "" if verdict.passed else " · the gate failed"
-    yield f"{paint(verdict.word, _STYLES[verdict.word])}{' ' * max(1, LABEL - len(verdict.word))}"
-    yield f"{printable(verdict.run_id)}{against}{failed}\n"
+    word = gate_word(passed=verdict.passed)
+    yield f"{paint(word, _STYLES[word])}{' ' * max(1, LABEL - len(word))}"
+    yield f"{printable(verdict.run_id)}{against}{change_word(verdict)}\n"
     for finding in verdict.reasons:
-        mark = paint(f"{finding.word.lower():{LABEL}}", _STYLES[finding.word])
+        found = finding_word(finding)
+        mark = paint(f"{found.lower():{LABEL}}", _STYLES[found])
         yield f"{mark}{hanging(printable(finding.reason, limit=TEXT_LIMIT), first=LABEL, width=settings.width, indent=LABEL)}\n"
 
 
 def verdict_markdown(verdict: api.Verdict) -> Iterator[str]:
     """The same as a comment on a pull request."""
     against = f" against {cell(verdict.baseline)}" if verdict.baseline else ""
-    yield f"## Gate: {verdict.word}\n\n{cell(verdict.run_id)}{against}: {'passed' if verdict.passed else 'failed'}.\n\n"
-    yield from (f"- **{finding.word}** · {inert(finding.reason)}\n" for finding in verdict.reasons)
+    yield f"## Gate: {gate_word(passed=verdict.passed)}\n\n{cell(verdict.run_id)}{against}{change_word(verdict)}\n\n"
+    yield from (f"- **{finding_word(finding)}** · {inert(finding.reason)}\n" for finding in verdict.reasons)
 
 
 def suite_text(found: api.SuiteResult, settings: Settings) -> Iterator[str]:
@@ -43,19 +46,18 @@ def suite_text(found: api.SuiteResult, settings: Settings) -> Iterator[str]:
         else:
             yield from verdict_text(one.verdict, settings)
         yield "\n"
-    failed = sum(1 for one in found.runs if one.verdict is not None and not one.verdict.passed)
-    word = found.word if found.is_finished else "UNFINISHED"
-    style = _STYLES.get(word, "warning")
-    yield f"{paint(word, style)}{' ' * max(1, LABEL - len(word))}suite {printable(found.suite)}: "
-    yield f"{len(found.runs):,} runs, {failed:,} failed{'' if found.passed or not found.is_finished else ' · the gate failed'}\n"
+    missed = sum(1 for one in found.runs if one.verdict is not None and not one.verdict.passed)
+    word = _suite_word(found)
+    yield f"{paint(word, _STYLES.get(word, 'warning'))}{' ' * max(1, LABEL - len(word))}suite {printable(found.suite)}: "
+    yield f"{counted(len(found.runs), 'run')}, {missed:,} missed{change_word(found) if found.is_finished else ''}\n"
 
 
 def suite_markdown(found: api.SuiteResult) -> Iterator[str]:
     """The same as a comment on a pull request: the decision, a row for each run, then the reasons of each."""
-    yield f"## Suite {cell(found.suite)}: {found.word if found.is_finished else 'UNFINISHED'}\n\n"
-    yield "| run | required | verdict |\n|---|---|---|\n"
+    yield f"## Suite {cell(found.suite)}: {_suite_word(found)}\n\n"
+    yield "| run | required | gate |\n|---|---|---|\n"
     for one in found.runs:
-        word = one.verdict.word if one.verdict is not None else "NO RESULT" if one.problem else "UNFINISHED"
+        word = gate_word(passed=one.verdict.passed) if one.verdict is not None else "NO RESULT" if one.problem else "UNFINISHED"
         yield f"| {cell(one.run_id)} | {'yes' if one.required else 'no'} | {word} |\n"
     for one in found.runs:
         if one.verdict is not None:
@@ -63,3 +65,7 @@ def suite_markdown(found: api.SuiteResult) -> Iterator[str]:
             yield from verdict_markdown(one.verdict)
         elif one.problem:
             yield f"\n{cell(one.run_id)}: {inert(one.problem)}\n"
+
+
+def _suite_word(found: api.SuiteResult) -> str:
+    return gate_word(passed=found.passed) if found.is_finished else "UNFINISHED"

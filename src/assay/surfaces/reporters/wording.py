@@ -15,6 +15,9 @@ OUTCOME_WORDS: dict[Outcome, str] = {
     "rejected": "rejected",
 }
 
+PASSED, NOT_PASSED, ERROR = "passed", "not passed", "error"
+"""The three results of a record, in the words of every report."""
+
 SUGGESTIONS: dict[str, str] = {
     "missing_required_field": "Add the field, with a value of the type that the contract states.",
     "invalid_field_type": "Write the value in the stated JSON type; leave an optional field out instead of writing null.",

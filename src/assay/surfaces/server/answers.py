@@ -80,7 +80,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     done_records: int
     eta_seconds: Annotated[float | None, _says("Until all records are done at the present pace; null when that is not known.")]
     metrics: Annotated[Document | None, _says("The metrics summary; null before the end.")]
-    gate: Annotated[Document | None, _says("Whether the run reached its gates; null before the end.")]
+    gate: Annotated[Document | None, _says("Whether the run met its gates; null before the end.")]
     problem: Annotated[str | None, _says("Why work on the run has stopped before its end; resume it when that is mended.")]
     links: dict[str, str]
     request_id: str

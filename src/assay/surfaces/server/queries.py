@@ -64,7 +64,7 @@ class SubmitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     ] = None
     on_invalid: Annotated[OnInvalid | None, _says("With invalid records: do not start, or evaluate the valid ones.")] = None
     profile: Annotated[ProfileId | None, _says("Benchmark whose official score is computed too.")] = None
-    compat: Annotated[bool | None, _says("With a profile: count failures as the benchmark does.")] = None
+    compat: Annotated[bool | None, _says("With a profile: count errors as the benchmark does.")] = None
     pass_rate: Annotated[Rate | None, _says("Gate: share of evaluated records that must pass.")] = None
     min_score: Annotated[Annotated[float, Meta(ge=0, le=100)] | None, _says("Gate: mean score.")] = None
     max_error_rate: Annotated[Rate | None, _says("Gate: share of records that may be left without a score.")] = None

@@ -37,7 +37,7 @@ SECONDS = Family("call_seconds", "histogram", "Seconds that calls took, by stage
 RUNS = Family("runs_ended_total", "counter", "Times that a run came to its end here, or was interrupted, by state.")
 PASS_RATE = Family("run_pass_rate", "gauge", "Pass rate of the run that ended last, by candidate.")
 SCORE = Family("run_mean_score", "gauge", "Mean score, 0 to 1, of the run that ended last, by candidate.")
-GATE = Family("run_gate_passed", "gauge", "1 when the run that ended last reached its gates, by candidate.")
+GATE = Family("run_gate_passed", "gauge", "1 when the run that ended last met its gates, by candidate.")
 FAMILIES = (RECORDS, FAILURES, CALLS, ERRORS, TOKENS, COST, SECONDS, RUNS, PASS_RATE, SCORE, GATE)
 
 
