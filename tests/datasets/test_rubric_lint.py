@@ -14,11 +14,12 @@ from assay.core.case import Criterion
 from assay.datasets.linting import MOST_ISSUES
 from assay.datasets.rubric_lint import lint_rubric, undecidable
 from assay.datasets.rubric_screen import doubtful_rows
+from assay.datasets.unsent_context import fact_of_context
 
 REALDATA = Path(os.environ.get("ASSAY_REALDATA", "/nonexistent")) / "eu_legal_benchmark"
 LINTS = {
     *("duplicate_criterion", "contradictory_criteria", "unscorable_criterion"),
-    *("unreachable_criterion", "reference_not_covered"),
+    *("unreachable_criterion", "reference_not_covered", "unsent_context"),
 }
 
 
@@ -327,6 +328,68 @@ def test_a_golden_rubric_that_is_still_to_come_is_warned_of() -> None:
     assert [(issue.code, issue.path, issue.record_id) for issue in report.issues] == [
         ("unscorable_criterion", "cases[3].rubric", "case-3")
     ]
+
+
+SHOP = "The shop is open Monday to Friday 9-18 and Saturday 9-13."
+
+
+def context_warnings(context: str, rubric: str, prompt: str = "Until when are you open on Saturdays?") -> list[tuple[str, str]]:
+    cases: list[dict[str, Any]] = [{"id": f"case-{n}", "user_prompt": "Why?", "rubric": "Must say because."} for n in range(5)]
+    cases[3] |= {"context": context, "rubric": rubric, "user_prompt": prompt}
+    return [(issue.code, issue.path) for issue in validate({"version": "1.0.0", "cases": cases}, "golden_v1").issues]
+
+
+@pytest.mark.parametrize(
+    ("context", "rubric"),
+    [
+        (SHOP, "Says that the shop closes at 13:00 on Saturdays."),
+        ("Refunds take 14 days after the parcel is back.", "Says that the money is back after 14 days."),
+        ("Her doctor is called Marlowe and works in Graz.", "Names Marlowe as the doctor."),
+        ("A pot of honey costs 7.50 in this shop.", "States the price of 7.50."),
+        ("We deliver on weekdays only, never at night.", "The answer agrees with the provided context."),
+        ("We deliver on weekdays only, never at night.", "Answers according to the context."),
+        ("Wir liefern nur an Werktagen und nie nachts.", "Antwortet laut Kontext."),
+    ],
+)
+def test_a_golden_rubric_that_relies_on_an_unsent_context_is_warned_of(context: str, rubric: str) -> None:
+    assert context_warnings(context, rubric) == [("unsent_context", "cases[3].context")]
+
+
+@pytest.mark.parametrize(
+    ("context", "rubric"),
+    [
+        ("Simple arithmetic test", "States that the answer is 4."),
+        ("Edge case - philosophical/semantic question", "Should acknowledge that this is a philosophical/semantic question."),
+        ("Missing location - should ask for clarification", "Should ask for clarification of the location."),
+        ("Test 12 of the series, added 2024", "Takes at most 12 lines, as in 2024."),
+        ("The answer is 473, written in words or digits", "States about 473 ml."),
+        ("Common misconception test", "May include brief additional context about why Canberra was chosen."),
+        ("asked by tourists", "Names Lima and nothing else."),
+        (SHOP, "Is polite and takes at most 2 sentences."),
+        (SHOP, "Explains opening hours in the context of local law."),
+    ],
+)
+def test_notes_about_a_golden_case_are_not_taken_for_its_material(context: str, rubric: str) -> None:
+    assert context_warnings(context, rubric) == []
+
+
+def test_a_golden_prompt_that_says_what_the_rubric_asks_for_needs_no_context() -> None:
+    assert context_warnings(SHOP, "Says that the shop closes at 13:00.", prompt=f"{SHOP} Until when?") == []
+    assert context_warnings(SHOP, "Says that the shop closes at 13.", prompt="You close at 13 on Saturdays. When?") == []
+
+
+GOLDEN = REALDATA.parent / "golden"
+
+
+@pytest.mark.skipif(not GOLDEN.is_dir(), reason="ASSAY_REALDATA names no folder")
+def test_notes_of_real_golden_files_are_not_taken_for_material() -> None:
+    """Each of them describes its case (`Basic current weather query for major US city`)."""
+    files = [msgspec.json.decode(path.read_bytes()) for path in sorted(GOLDEN.glob("*.json"))]
+    cases = [case for file in files for case in (file["cases"] if isinstance(file, dict) else file) if case.get("context")]
+    noted = [case for case in cases if isinstance(case["context"], str) and "rubric" in case]
+    assert len(noted) == 31
+    facts = [fact_of_context(case["context"], rubric=case["rubric"], prompt=case.get("user_prompt", "")) for case in noted]
+    assert set(facts) == {""}
 
 
 @pytest.mark.skipif(not REALDATA.is_dir(), reason="ASSAY_REALDATA names no folder")

@@ -14,6 +14,7 @@ from assay import api
 from assay.core.contract import CONTRACTS
 from assay.surfaces.cli.init import RUN_FILE
 from assay.surfaces.cli.program import program
+from tests.sent_requests import texts_sent
 from tests.surfaces.test_cli_completion import read_until
 
 
@@ -35,6 +36,33 @@ def test_every_contract_begins_with_a_clean_dataset_and_a_run_that_passes(contra
     assert (report.contract, report.outcome, report.issues) == (contract, "accepted", ())
     assert invoke("check", f"first/{RUN_FILE}").exit_code == 0
     assert invoke("run", f"first/{RUN_FILE}", "--quiet").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("contract", "facts"),
+    [
+        ("golden_v1", ["Saturday 9-13", "two US cups"]),
+        ("batch_v1", ["within 30 days", "next working day and arrive after two to three", "valid for three years"]),
+        ("legal_eval_v1", ["An offer", "200 euros", "one day late"]),
+        ("conversation_v1", ["Wien Hbf to Venezia Santa Lucia on 2026-11-20", "It leaves at 06:25, arrives at 14:05"]),
+    ],
+)
+def test_the_candidate_is_sent_everything_that_a_starter_asks_for(folder: Path, contract: str, facts: list[str]) -> None:
+    assert invoke("init", "first", "--contract", contract, "--yes").exit_code == 0
+    (dataset,) = (path for path in (folder / "first").iterdir() if path.name != RUN_FILE)
+    sent = texts_sent(dataset, folder)
+    records = {"golden_v1": 5, "batch_v1": 3, "legal_eval_v1": 3, "conversation_v1": 2}[contract]
+    assert len(sent.candidate) == records
+    assert [fact for fact in facts if not any(fact in text for text in sent.candidate)] == []
+    assert not any('"context"' in line for line in dataset.read_text(encoding="utf-8").splitlines() if contract == "golden_v1")
+
+
+def test_the_judge_of_recorded_replies_sees_what_they_answer(folder: Path) -> None:
+    invoke("init", "first", "--contract", "conversation_v1", "--yes")
+    sent = texts_sent(folder / "first" / "conversation.yaml", folder, candidates=[])
+    assert sent.candidate == []
+    (last,) = (text for text in sent.judge if "How long does it take?" in text)
+    assert "It leaves at 06:25, arrives at 14:05" in last
 
 
 def test_without_a_terminal_nothing_is_asked_and_three_commands_are_named() -> None:
@@ -110,11 +138,25 @@ def test_what_it_says_fits_the_terminal() -> None:
     assert [line for line in shown.replace("\r", "").splitlines() if len(line) > 80] == []
 
 
+def test_in_a_terminal_the_contract_is_chosen_by_the_name_that_is_shown_too() -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "assay", "init", "first"]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as run:
+        read_until(ours, "Number or name [1]")
+        os.write(ours, b"batch\n")
+        assert "'batch' is not a number from 1 to 4 or one of the names" in read_until(ours, "Number or name [1]")
+        for answer, awaited in (("batch_v1", "needs no key"), ("", "show latest")):
+            os.write(ours, f"{answer}\n".encode())
+            read_until(ours, awaited)
+    assert run.returncode == 0
+    assert "dataset_version" in Path("first", "questions.json").read_text(encoding="utf-8")
+
+
 def test_in_a_terminal_it_asks_for_the_contract_and_the_model_and_asks_again() -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "assay", "init", "first"]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as run:
-        shown = [read_until(ours, "Number [1]")]
+        shown = [read_until(ours, "Number or name [1]")]
         for answer, awaited in (("2", "needs no key"), ("gpt-5", "names no provider"), ("", "show latest")):
             os.write(ours, f"{answer}\n".encode())
             shown.append(read_until(ours, awaited))

@@ -35,6 +35,7 @@ CODES: dict[str, str] = {
     "unscorable_criterion": "A criterion that no judge could decide: a placeholder, a gap, a pointer to another criterion.",
     "unreachable_criterion": "A criterion that can never change the score, because its weight is 0.",
     "reference_not_covered": "A reference answer of which no criterion mentions anything.",
+    "unsent_context": "A rubric asks for what only `context` says, and no model is sent the context.",
 }
 """Every issue code with its meaning; the first nine are batch_v1's own."""
 

@@ -15,6 +15,7 @@ from assay.datasets.placing import Record, placed
 from assay.datasets.rubric_lint import lint_rubric, undecidable
 from assay.datasets.rubric_screen import doubtful_rows
 from assay.datasets.source import Line
+from assay.datasets.unsent_context import fact_of_context
 
 MOST_ISSUES = 100
 """Warnings of one code in one file; the last says how many more there are."""
@@ -75,7 +76,7 @@ class Linter:
 
 
 def lint_cases(document: Document) -> Iterator[Issue]:
-    """Warnings about the cases of a valid golden dataset: each has one criterion, its rubric."""
+    """Warnings about the cases of a valid golden dataset: each has one criterion, its rubric, and notes that no model sees."""
     cases: list[dict[str, Any]] = document.value["cases"]
     for index, case in enumerate(cases):
         reason = undecidable(case["rubric"])
@@ -84,3 +85,12 @@ def lint_cases(document: Document) -> Iterator[Issue]:
             path = ("cases", index, "rubric")
             finding = Finding("unscorable_criterion", path, message, "write what an answer must say to meet it", "warning")
             yield placed(finding, document, Record(index, case["id"]))
+        fact = fact_of_context(case.get("context") or "", rubric=case["rubric"], prompt=case["user_prompt"])
+        if fact:
+            message = f"the rubric relies on context ({short(fact)}), which is never sent to a model"
+            hint = "write what the answer needs into user_prompt; context is for people"
+            yield placed(
+                Finding("unsent_context", ("cases", index, "context"), message, hint, "warning"),
+                document,
+                Record(index, case["id"]),
+            )

@@ -120,8 +120,18 @@ def _ask_contract() -> ContractId:
     offered = sorted(CONTRACTS.values(), key=lambda contract: contract.id != DEFAULT)
     for number, contract in enumerate(offered, 1):
         click.echo(f"  {number}  {contract.id:<16} {contract.about}", err=True)
-    number = click.prompt("Number", type=click.IntRange(1, len(offered)), default=1, err=True)
-    return offered[number - 1].id
+    names = tuple(contract.id for contract in offered)
+    chosen: ContractId = click.prompt("Number or name", default="1", value_proc=lambda text: _chosen(text, names), err=True)
+    return chosen
+
+
+def _chosen(text: str, names: tuple[ContractId, ...]) -> ContractId:
+    """The contract with this number, or of this name; raises click's own error, so that the question is asked again."""
+    said = text.strip().casefold()
+    for number, name in enumerate(names, 1):
+        if said in (str(number), name):
+            return name
+    raise click.UsageError(f"{text.strip()!r} is not a number from 1 to {len(names)} or one of the names")
 
 
 def _ask_model(contract: ContractId) -> str:

@@ -43,6 +43,7 @@ SUGGESTIONS: dict[str, str] = {
     "unscorable_criterion": "Write what an answer must contain, so that a judge can say yes or no.",
     "unreachable_criterion": "Give the criterion a weight other than 0, or remove it.",
     "reference_not_covered": "Add a criterion for what the reference answer says, or correct the reference.",
+    "unsent_context": "Write what the answer needs into `user_prompt`.",
     "structure_error": "Make the file one list of turn objects, with at least the minimum number of turns.",
     "required_field_missing": "Add the field: each turn has `turn_id` and `speaker`, and the text of that speaker.",
     "invalid_field_value": "Use a value that the configuration allows: a known speaker or tool, a positive id, a score in range.",
