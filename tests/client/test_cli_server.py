@@ -135,7 +135,7 @@ def test_key_comes_from_the_named_variable_and_is_never_shown(tmp_path: Path, mo
     (tmp_path / "service").mkdir()
     key = assay("keys", "add", "ci", "--scope", "write", "--runs-dir", "service/runs").stdout.split()[0]
     assert key.startswith("assay_")
-    with Serving(tmp_path / "service") as serving:
+    with Serving(tmp_path / "service", settings='models: ["scripted/*"]\njudges: ["scripted/*"]\n') as serving:
         url = ("--server", f"http://127.0.0.1:{serving.port}")
         without = assay(*RUN, *url)
         monkeypatch.setenv("CI_KEY", key)

@@ -154,7 +154,7 @@ def test_a_revoked_key_ends_what_it_follows(locked: Locked) -> None:
 
 def test_where_the_runs_are_is_not_told_to_those_with_a_key(tmp_path: Path) -> None:
     serving = Serving(tmp_path)
-    headers = {"x-api-key": Keys(serving.runs_dir).add("reader", "read")}
+    headers = {"x-api-key": Keys(serving.runs_dir).add("operator", "admin")}
     with serving:
         told = [serving.ask("GET", "/runs", headers=headers)]
         (serving.runs_dir / "broken").mkdir()

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from assay import api
+from assay.surfaces.server.keys import Keys
 from tests.crash.job import VERDICT
 from tests.crash.provider import Answer, CountingProvider
 from tests.server.serving import PATIENCE, Serving
@@ -321,3 +322,23 @@ def test_when_a_server_is_killed_another_finishes_its_run(servers: tuple[Serving
     assert events_of(second, run_id)[-1]["event"] == "end"
     check_orphan(second, run_id, "orphaned")
     assert 0 <= calls_about(provider, "orphaned").total() - 300 <= CONCURRENCY
+
+
+def test_the_project_of_a_run_holds_at_every_server(
+    database: Database, provider: CountingProvider, environ: Mapping[str, str], tmp_path: Path
+) -> None:
+    """Each server has keys of its own; whose run it is stands in the ledger, and in the manifest in the store."""
+    assert "AWS_ENDPOINT_URL" in environ
+    ledger = database.another()
+    with server_over(ledger, tmp_path / "a", provider) as first, server_over(ledger, tmp_path / "b", provider) as second:
+        own, colleague = ({"x-api-key": Keys(one.runs_dir).add("law", "write", project="law")} for one in (first, second))
+        foreign = {"x-api-key": Keys(second.runs_dir).add("tax", "write", project="tax")}
+        run_id = submitted(first, "whose", 40, **own)
+        for path in (f"/v1/runs/{run_id}", f"/v1/runs/{run_id}/records", f"/v1/runs/{run_id}/events", f"/runs/{run_id}"):
+            assert second.ask("GET", path, headers=foreign).status == 404
+        assert second.ask("POST", f"/v1/runs/{run_id}/cancel", b"", foreign).status == 404
+        assert second.ask("GET", "/v1/runs", headers=foreign).json["runs"] == []
+        assert second.ask("GET", f"/v1/runs/{run_id}", headers=colleague).json["project"] == "law"
+        assert [run["run_id"] for run in second.ask("GET", "/v1/runs", headers=colleague).json["runs"]] == [run_id]
+        second.wait_for(lambda: second.ask("GET", f"/v1/runs/{run_id}", headers=colleague).json["completed_at"])
+        assert second.ask("GET", f"/v1/runs/{run_id}", headers=foreign).status == 404

@@ -93,9 +93,11 @@ if TYPE_CHECKING:
         file_models,
         is_driven,
         named_run,
+        no_such_run,
         prepare_run,
         record_errors,
         run_file_models,
+        run_project,
         warm_up,
     )
     from assay.api.suites import PlannedSuite, SuiteResult, SuiteRun, decide_suite, plan_suite, run_suite
@@ -143,7 +145,8 @@ _HOMES = {
     **dict.fromkeys(("KeptCard", "KeptCards", "ProbeRequest", "keep_card", "kept_cards", "probe"), "probes"),
     **dict.fromkeys(("DatasetEntry", "Listings", "SubmissionRow", "Submissions", "Upload", "UploadVerdict"), "submissions"),
     "MOST_ERRORS": "submissions",
-    **dict.fromkeys(("NamedModels", "SharedRuns", "accept_records", "run_file_models"), "submissions"),
+    **dict.fromkeys(("NamedModels", "SharedRuns", "accept_records", "no_such_run", "run_file_models"), "submissions"),
+    "run_project": "submissions",
     **dict.fromkeys(
         ("check_upload", "file_models", "is_driven", "named_run", "prepare_run", "record_errors", "warm_up"), "submissions"
     ),
@@ -277,6 +280,7 @@ __all__ = [
     "model_problem",
     "named_run",
     "neighbours_of",
+    "no_such_run",
     "note_audit",
     "open_run",
     "plan_rank",
@@ -301,6 +305,7 @@ __all__ = [
     "run_facts",
     "run_file_models",
     "run_id_of",
+    "run_project",
     "run_suite",
     "run_table",
     "set_baseline",

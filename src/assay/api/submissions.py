@@ -3,7 +3,7 @@
 import logging
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -37,13 +37,16 @@ from assay.engine.running.submission import (
     discard_upload,
     exact_run,
     fixed_error,
+    known_run,
     new_upload,
+    no_such_run,
     prepare,
     queued_errors,
     sweep_gone,
     sweep_uploads,
     verdict_on,
 )
+from assay.engine.runs import project_of
 from assay.models import load_provider
 from assay.store.audit import AuditLog
 from assay.store.ledgers import shared_submissions
@@ -65,9 +68,11 @@ __all__ = [
     "file_models",
     "is_driven",
     "named_run",
+    "no_such_run",
     "prepare_run",
     "record_errors",
     "run_file_models",
+    "run_project",
     "warm_up",
 ]
 
@@ -85,23 +90,39 @@ class NamedModels(msgspec.Struct, frozen=True, kw_only=True):
     """Who answers and who judges by a run file."""
 
     candidates: tuple[str, ...] = ()
+    """As reports call them."""
     judges: tuple[str, ...] = ()
+    candidate_ids: tuple[str, ...] = ()
+    """As `provider/model`, without files and functions."""
+    judge_ids: tuple[str, ...] = ()
 
 
 def run_file_models(path: str | Path) -> NamedModels:
     """The names of the models in a run file, those that can be read; raises SourceUnreadable without one."""
     members = load_run_file(path).members
-    # An entry that cannot be read is empty.
-    named = {part: tuple(_model_name(entry) for entry in members.get(part, ()) if entry) for part in ("candidates", "judges")}
-    return NamedModels(**named)
+    candidates, judges = (_model_entries(members.get(part, ())) for part in ("candidates", "judges"))
+    declared = _declared(members)
+    return NamedModels(
+        candidates=tuple(entry.name or _model_id(entry) for entry in candidates),
+        judges=tuple(entry.name or _model_id(entry) for entry in judges),
+        candidate_ids=tuple(model for model in map(_model_id, candidates) if not is_file_model(model, declared)),
+        judge_ids=tuple(model for model in map(_model_id, judges) if not is_file_model(model, declared)),
+    )
 
 
-def _model_name(given: Any) -> str:
-    """What reports call a model; in a run file it is a text, or a mapping."""
-    if isinstance(given, str):
-        return given
-    entry = msgspec.convert(given, ModelEntry)
-    return entry.name or (f"{entry.provider}/{entry.model}" if entry.provider else entry.model)
+def _model_entries(given: Iterable[Any]) -> list[ModelEntry]:
+    """The models of a section of a run file: each a text, or a mapping; one that cannot be read is empty."""
+    return [ModelEntry(model=one) if isinstance(one, str) else msgspec.convert(one, ModelEntry) for one in given if one]
+
+
+def _model_id(entry: ModelEntry) -> str:
+    return f"{entry.provider}/{entry.model}" if entry.provider else entry.model
+
+
+def _declared(members: Mapping[str, Any]) -> dict[str, ProviderEntry]:
+    """The providers of a run file by name."""
+    entries = msgspec.convert([entry for entry in members.get("providers", ()) if entry], list[ProviderEntry])
+    return {entry.name: entry for entry in entries}
 
 
 class Submissions:
@@ -245,10 +266,14 @@ def named_run(run_id: str, runs_dir: Path) -> Run:
     return Run(exact_run(runs_dir, run_id))
 
 
+def run_project(run_id: str, runs_dir: Path) -> str:
+    """The project of the run with exactly this id; raises RunNotFound, RunDamaged, StoreUnavailable."""
+    return project_of(known_run(runs_dir, run_id))
+
+
 def file_models(names: Iterable[str], run_file: str) -> frozenset[str]:
     """Those names that stand for files of this machine, as a run file has its providers."""
-    entries = load_run_file(run_file).members.get("providers", ()) if run_file else ()
-    declared = {entry.name: entry for entry in msgspec.convert([entry for entry in entries if entry], list[ProviderEntry])}
+    declared = _declared(load_run_file(run_file).members) if run_file else {}
     return frozenset(name for name in names if is_file_model(name, declared))
 
 

@@ -220,6 +220,10 @@ class BatchPlan(msgspec.Struct, frozen=True, kw_only=True):
     """How long the first wait between two looks at the batches is; later ones are up to four times as long."""
 
 
+DEFAULT_PROJECT = "default"
+"""The project of API keys that name no other, and of runs that no key with another one has made."""
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one run: one candidate, its judges, its data, its limits."""
 
@@ -274,6 +278,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     cache_dir: str = ""
     suite: str = ""
     """Groups the runs of several candidates."""
+    project: str = DEFAULT_PROJECT
+    """The API keys of this project may see the run."""
     parent_run_id: str = ""
     """The run whose failed records this one repeats."""
     comparison: ComparisonPlan | None = None
@@ -315,7 +321,8 @@ def function_model(plugin: PluginPlan, *, name: str = "") -> ModelPlan:
 
 
 _OPERATION = (
-    "run_id", "concurrency", "generation", "judging", "suite", "parent_run_id", "cache_dir", "responses_path", "default_gates",
+    "run_id", "concurrency", "generation", "judging", "suite", "project", "parent_run_id", "cache_dir", "responses_path",
+    "default_gates",
 )  # fmt: skip
 """What may differ between the start of a run and its resumption: it changes when and where things happen, not what."""
 

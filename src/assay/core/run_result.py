@@ -99,6 +99,8 @@ class RunListing(msgspec.Struct, frozen=True, kw_only=True):
     """It was begun on this machine, and nobody works on it; the state stays what it was."""
     note: str = ""
     """What there is to say of the run beyond its figures."""
+    project: str = ""
+    """The API keys of this project may see it; empty where it cannot be read."""
 
     @property
     def standing(self) -> str:

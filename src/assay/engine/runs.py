@@ -19,7 +19,7 @@ from assay.core.errors import (
 )
 from assay.core.metrics_summary import interval_of
 from assay.core.moment import iso
-from assay.core.plan import Plan, changed_settings, plan_sha256, read_plan
+from assay.core.plan import DEFAULT_PROJECT, Plan, changed_settings, plan_sha256, read_plan
 from assay.core.run_result import GateResult, RunListing, RunResult
 from assay.core.run_state import TERMINAL, UNDER_WAY, RunCounts, State, count_records
 from assay.engine.places.folders import ACTIVE, UPLOAD, RunFolders, check_place, folders_of, run_ids
@@ -185,8 +185,9 @@ class _Candidate(msgspec.Struct):
     name: str
 
 
-class _Gated(msgspec.Struct):
+class _ShortPlan(msgspec.Struct):
     gates: dict[str, float | None] = {}
+    project: str = DEFAULT_PROJECT
 
 
 class _Manifest(msgspec.Struct):
@@ -199,7 +200,7 @@ class _Manifest(msgspec.Struct):
     candidate: _Candidate
     counts: RunCounts
     gate: GateResult
-    plan: _Gated
+    plan: _ShortPlan
     judges: tuple[_Candidate, ...] = ()
     blocked: str | None = None
 
@@ -293,6 +294,23 @@ def final_counts(notes: Mapping[str, str]) -> RunCounts:
     return count_records(msgspec.json.decode(notes.get(COUNTS, "{}"), type=dict[str, int]))
 
 
+def project_of(folders: RunFolders) -> str:
+    """The project of a run that exists; raises RunDamaged, StoreUnavailable. Nothing is fetched from another machine for it."""
+    return _sealed_or_active(folders, _sealed_project, _active_project)
+
+
+def _sealed_project(folders: RunFolders) -> str:
+    return read_manifest(open_run_folder(folders.sealed)).plan.project
+
+
+def _active_project(folders: RunFolders) -> str:
+    ledger = folders.open_ledger()
+    try:
+        return read_plan(ledger.run().plan).project
+    finally:
+        ledger.close()
+
+
 def list_runs(runs_dir: Path) -> Iterator[RunListing]:
     """All runs, the newest first."""
     looks = Looks()
@@ -327,6 +345,7 @@ def _sealed_listing(folders: RunFolders) -> RunListing:
         **_listed_score(metrics),
         passed=manifest.gate.passed if manifest.plan.gates and manifest.status != "cancelled" else None,
         note=note,
+        project=manifest.plan.project,
     )
 
 
@@ -388,6 +407,7 @@ def _active_listing(folders: RunFolders, looks: Looks) -> RunListing:
         done_records=total - by_status.get("open", 0),
         is_interrupted=_is_interrupted(row, folders),
         note=row.notes.get(PROBLEM, "") or _waiting(row),
+        project=plan.project,
     )
 
 

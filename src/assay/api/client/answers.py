@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from assay.core.plan import DEFAULT_PROJECT
 from assay.core.run_result import GateResult, RunListing
 from assay.core.run_state import TERMINAL, RunCounts, State
 
@@ -81,6 +82,8 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     counts: RunCounts
     done_records: int
     request_id: str
+    project: str = DEFAULT_PROJECT
+    """The API keys of this project may see the run."""
     is_interrupted: bool = False
     """It was begun, and nobody works on it, whatever its state; `Client.resume` goes on with it."""
     started_at: str | None = None

@@ -94,6 +94,7 @@ def _planned(run_id: str, plan: bytes) -> RunListing:
         dataset=read.datasets[0].dataset_id,
         candidate=read.candidate.name,
         judges=tuple(judge.name for judge in read.judges),
+        project=read.project,
     )
 
 

@@ -13,7 +13,16 @@ from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case, Choice
 from assay.core.errors import RunDamaged, UsageProblem
 from assay.core.placement import RUNS_DIR
-from assay.core.plan import ComparedRun, ComparisonPlan, DatasetPlan, ModelPlan, Plan, ProviderPlan, read_plan
+from assay.core.plan import (
+    DEFAULT_PROJECT,
+    ComparedRun,
+    ComparisonPlan,
+    DatasetPlan,
+    ModelPlan,
+    Plan,
+    ProviderPlan,
+    read_plan,
+)
 from assay.core.provider import PROVIDER_KINDS
 from assay.engine.places.folders import check_place, find_run, folders_of
 from assay.engine.places.intact import intact_run
@@ -152,6 +161,11 @@ def _check_runs(runs: Sequence[RunFolder]) -> None:
     ids = Counter(run.manifest["run_id"] for run in runs)
     for run_id in (run_id for run_id, count in ids.items() if count > 1):
         raise UsageProblem(f"run '{run_id}' is named twice", hint="name every run once")
+    projects = sorted({(run.manifest.get("plan") or {}).get("project", DEFAULT_PROJECT) for run in runs})
+    if len(projects) > 1:
+        raise UsageProblem(
+            f"the runs belong to different projects: {', '.join(projects)}", hint="rank the runs of one project at a time"
+        )
     for run in runs:
         if (run.manifest.get("plan") or {}).get("comparison"):
             raise UsageProblem(f"run '{run.manifest['run_id']}' is itself a ranking", hint="name the runs that it compares")
@@ -194,6 +208,7 @@ def _plan(settings: Settings, plans: Sequence[Plan], *, comparison: ComparisonPl
         sample=value.sample,
         seed=value.seed,
         comparison=comparison,
+        project=first.project,
     )
 
 

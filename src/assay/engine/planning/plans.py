@@ -397,6 +397,7 @@ class _Planner:
             batch=self._batch(),
             cache_dir=self._cache_dir(),
             suite=suite,
+            project=self.settings.project,
             plugins=self.code.used_by(models),
         )
 

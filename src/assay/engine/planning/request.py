@@ -9,7 +9,7 @@ import msgspec
 from assay.core.errors import UsageProblem
 from assay.core.issue import Finding
 from assay.core.issue import Path as Steps
-from assay.core.plan import Fallback, OnInvalid, PluginKind, ProfileId, ResponseSource
+from assay.core.plan import DEFAULT_PROJECT, Fallback, OnInvalid, PluginKind, ProfileId, ResponseSource
 from assay.core.plugin import Plugin, given_plugin
 from assay.core.provider import FUNCTIONS
 from assay.core.report import Report
@@ -62,6 +62,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     pass_rate: float | None = None
     min_score: float | None = None
     max_error_rate: float | None = None
+    project: str = DEFAULT_PROJECT
+    """The API keys of this project may see the run; for servers."""
     code: tuple[str, ...] | None = None
     """Names of the only code that the options may name; None is any. For callers who must not choose what a process runs."""
 
@@ -121,6 +123,7 @@ class Settings:
         self._targets: dict[tuple[PluginKind, str], Any] = {}
         self._wrong: set[Steps] = set()
         self._code = request.code
+        self.project = request.project
         self.contract: Any = request.contract
         self._options = {_SEATS[name]: name for name in _SEATS if getattr(request, name) not in ("", (), None)}
         self._loaded = load_run_file(request.run_file) if request.run_file else None

@@ -273,6 +273,16 @@ def exact_run(runs_dir: Path, run_id: str) -> RunFolders:
 
     One that has ended on another machine is fetched from its store.
     """
+    return known_run(runs_dir, run_id).bring_home()
+
+
+def known_run(runs_dir: Path, run_id: str) -> RunFolders:
+    """The same, and nothing is fetched; raises RunNotFound."""
     if not could_be_run_id(run_id) or not RunFolders(runs_dir, run_id).exists:
-        raise RunNotFound(f"there is no run '{run_id[:128]}'", hint="list the runs")
-    return RunFolders(runs_dir, run_id).bring_home()
+        raise no_such_run(run_id)
+    return RunFolders(runs_dir, run_id)
+
+
+def no_such_run(run_id: str) -> RunNotFound:
+    """What callers are told of a run that does not exist, or not for them."""
+    return RunNotFound(f"there is no run '{run_id[:128]}'", hint="list the runs")

@@ -66,7 +66,8 @@ class ShownPlan:
         hashless = _replace(bare, candidate=self.candidate, judges=self.judges)
         shown: dict[str, Any] = self.redactor.value(msgspec.to_builtins(hashless))
         hashed = {"datasets": self.datasets, "comparison": self.comparison, "imported": imported, "plugins": self.plugins}
-        kept = {**hashed, "responses_sha256": plan.responses_sha256}
+        # Whose run it is decides who may see it, so that it is never changed.
+        kept = {**hashed, "responses_sha256": plan.responses_sha256, "project": plan.project}
         return {**shown, **msgspec.to_builtins(kept)}
 
 

@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from assay import api
+from assay.core.plan import DEFAULT_PROJECT
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text
 from assay.surfaces.printable import printable
@@ -16,12 +17,14 @@ from assay.surfaces.server.keys import SCOPES, Keys, Scope
 HELP = """Make, list and revoke the keys of the service of a folder of runs.
 
 A key is shown once, when it is made; only its hash is kept. `read` may look, `write` may also submit, cancel and resume,
-`admin` may also read the audit log. From the first key on every request needs one, also when all are revoked again.
+`admin` may also read the audit log. A key sees the runs of its project alone, an admin key those of all projects. From the first
+key on every request needs one, also when all are revoked again.
 """
 
 EPILOG = """\b
 Examples:
   assay keys add ci --scope write
+  assay keys add legal-ci --scope write --project legal
   assay keys list
   assay keys revoke ci
 
@@ -39,18 +42,20 @@ def command() -> None:
 @command.command("add", help="Make a key and show it, this once.")
 @click.argument("name")
 @click.option("--scope", type=click.Choice(SCOPES), default="read", show_default=True, help="What the key may do.")
+@click.option("--project", default=DEFAULT_PROJECT, show_default=True, metavar="NAME", help="Whose runs the key may see.")
 @runs_dir_option
 @json_option
 @click.pass_context
-def add(context: click.Context, /, name: str, scope: Scope, *, runs_dir: str, is_json: bool) -> None:
+def add(context: click.Context, /, name: str, scope: Scope, *, project: str, runs_dir: str, is_json: bool) -> None:
     """A new key."""
-    key = Keys(Path(runs_dir)).add(name, scope)
-    api.note_audit(Path(runs_dir), "key_added", {"key": name, "scope": scope})
+    key = Keys(Path(runs_dir)).add(name, scope, project=project)
+    api.note_audit(Path(runs_dir), "key_added", {"key": name, "scope": scope, "project": project})
     if is_json:
-        write_json({"name": name, "scope": scope, "key": key})
+        write_json({"name": name, "scope": scope, "project": project, "key": key})
     else:
         write_text([f"{key}\n"])
-        click.echo(f"assay: '{printable(name)}' may {scope}; keep the key, it is not shown again", err=True)
+        shown = f"assay: '{printable(name)}' may {scope} in the project '{project}'; keep the key, it is not shown again"
+        click.echo(shown, err=True)
     context.exit(exits.VALID)
 
 
@@ -66,8 +71,8 @@ def list_keys(context: click.Context, /, runs_dir: str, *, is_json: bool) -> Non
         write_json({"keys": shown})
     else:
         settings = text_settings()
-        rows = [(printable(entry.name), entry.scope, f"{entry.hint}…", entry.created_at) for entry in entries]
-        columns = [Column(title) for title in ("name", "scope", "key", "made")]
+        rows = [(printable(entry.name), entry.scope, entry.project, f"{entry.hint}…", entry.created_at) for entry in entries]
+        columns = [Column(title) for title in ("name", "scope", "project", "key", "made")]
         write_text(table(columns, rows, paint=painter(is_coloured=settings.is_coloured), width=settings.width))
     context.exit(exits.VALID)
 

@@ -76,6 +76,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     states: Annotated[tuple[Document, ...], _says("Every state that was entered, with its time.")]
     dataset_id: str
     model: Annotated[str, _says("The candidate.")]
+    project: Annotated[str, _says("The API keys of this project may see the run.")]
     counts: Document
     done_records: int
     eta_seconds: Annotated[float | None, _says("Until all records are done at the present pace; null when that is not known.")]

@@ -242,6 +242,12 @@ def serve(listening: Listening, say: Callable[[str], None]) -> None:
     )
     host, port = listener.getsockname()[:2]
     say(f"assay: the runs in '{listening.runs_dir}' are served at http://{_shown(host)}:{port}; Ctrl-C ends it")
+    if (
+        settings.models is None
+        and not settings.run_file
+        and any(entry.scope == "write" for entry in Keys(listening.runs_dir).entries())
+    ):
+        say("assay: only admin keys may name a model so far; list those of other keys under `models` in the settings (--config)")
     _Listener(config, server.queue).run(sockets=[listener])
     with suppress(OSError):
         # The terminal may be gone.

@@ -1,4 +1,4 @@
-"""Keys of the service: 256 random bits each, kept as hashes, with a scope that says what they may do."""
+"""API keys of the service: 256 random bits each, stored as hashes, with a scope and the project whose runs they may see."""
 
 import fcntl
 import hashlib
@@ -16,6 +16,7 @@ import msgspec
 
 from assay.core.canonical import pretty_json
 from assay.core.errors import StoreUnavailable, UsageProblem
+from assay.core.plan import DEFAULT_PROJECT
 
 Scope = Literal["read", "write", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
@@ -23,6 +24,7 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 KEYS_FILE = ".server/keys.json"
 PREFIX = "assay_"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}", re.ASCII)
+_PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
 
 class KeyEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +36,7 @@ class KeyEntry(msgspec.Struct, frozen=True, kw_only=True):
     hint: str
     """Its first characters, to recognise it by."""
     created_at: str
+    project: str = DEFAULT_PROJECT
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -44,6 +47,22 @@ class Caller(msgspec.Struct, frozen=True):
     scope: Scope = "admin"
     is_signed_in: bool = False
     """True for a browser that showed its key once and comes with a session."""
+    project: str = DEFAULT_PROJECT
+    """Where the runs go that this caller submits."""
+
+    @property
+    def owner(self) -> str:
+        """Names the caller among those of all projects; idempotency keys and drafts belong to it."""
+        return self.name if self.project == DEFAULT_PROJECT else f"{self.project}/{self.name}"
+
+    @property
+    def sees_all(self) -> bool:
+        """True for an admin key, and where no key is needed."""
+        return self.may("admin")
+
+    def sees(self, project: str) -> bool:
+        """True when the caller may know of what belongs to a project."""
+        return self.sees_all or self.project == project
 
     def may(self, scope: Scope) -> bool:
         """True when what needs this scope is allowed."""
@@ -84,16 +103,20 @@ class Keys:
         found: Caller | None = None
         for entry in self.entries():
             if hmac.compare_digest(entry.sha256, given):
-                found = Caller(entry.name, entry.scope)
+                found = Caller(entry.name, entry.scope, project=entry.project)
         return found
 
-    def add(self, name: str, scope: Scope) -> str:
+    def add(self, name: str, scope: Scope, *, project: str = DEFAULT_PROJECT) -> str:
         """A new key, which is told this once; raises UsageProblem for a name that is taken."""
         if _NAME.fullmatch(name) is None:
             raise UsageProblem(f"{name!r} cannot name a key", hint="use up to 64 letters, digits, dots, dashes, underscores and @")
+        if _PROJECT.fullmatch(project) is None:
+            raise UsageProblem(
+                f"{project!r} cannot name a project", hint="use up to 64 letters, digits, dots, dashes and underscores"
+            )
         key = PREFIX + secrets.token_urlsafe(32)
         created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        entry = KeyEntry(name=name, scope=scope, sha256=_digest(key), hint=key[:10], created_at=created)
+        entry = KeyEntry(name=name, scope=scope, sha256=_digest(key), hint=key[:10], created_at=created, project=project)
         with self._alone():
             if any(entry.name == name for entry in self.entries()):
                 raise UsageProblem(f"there is a key '{name}' already", hint="revoke it first, or choose another name")

@@ -8,7 +8,7 @@ import msgspec
 from litestar import Response
 
 from assay import api
-from assay.core.errors import RunNotFound, StoreUnavailable
+from assay.core.errors import RunDamaged, RunNotFound, StoreUnavailable
 from assay.core.placement import Placement
 from assay.core.run_result import RunListing, RunResult
 from assay.core.run_state import TERMINAL
@@ -55,24 +55,40 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     feeds: Feeds[RunView]
     uploads: Places
 
-    def run(self, run_id: str) -> api.Run:
-        """The run with exactly this id, whichever server it was submitted to; raises RunNotFound."""
+    def run(self, run_id: str, caller: Caller) -> api.Run:
+        """The caller's run with exactly this id, whichever server it was submitted to; raises RunNotFound."""
+        if not caller.sees_all:
+            self._check_project(run_id, caller)
+        return self._adopted(run_id, api.named_run)
+
+    def _check_project(self, run_id: str, caller: Caller) -> None:
+        """Raises RunNotFound for a run of another project, in the same words as for one that does not exist."""
         try:
-            return api.named_run(run_id, self.runs_dir)
+            project = self._adopted(run_id, api.run_project)
+        except RunDamaged as problem:
+            # Only an admin may see a run that does not say whose it is.
+            raise api.no_such_run(run_id) from problem
+        if not caller.sees(project):
+            raise api.no_such_run(run_id)
+
+    def _adopted(self, run_id: str, read: Callable[[str, Path], T]) -> T:
+        """Read a run, also one that only the shared ledger knows so far; raises RunNotFound."""
+        try:
+            return read(run_id, self.runs_dir)
         except RunNotFound:
             if self.shared is None or not self.shared.adopt(run_id):
                 raise
-            return api.named_run(run_id, self.runs_dir)
+            return read(run_id, self.runs_dir)
 
-    def look(self, run_id: str, at: Callable[[api.Run], T]) -> T:
+    def look(self, run_id: str, caller: Caller, at: Callable[[api.Run], T]) -> T:
         """What a function makes of a run; it looks again at a run that was sealed meanwhile, also elsewhere. Raises RunNotFound."""
-        run = self.run(run_id)
+        run = self.run(run_id, caller)
         try:
             return at(run)
         except (RunNotFound, StoreUnavailable):
             if run.artifacts():
                 raise
-            again = self.run(run_id)
+            again = self.run(run_id, caller)
             if not again.artifacts():
                 raise
             return at(again)
@@ -96,12 +112,16 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         standing = None if self.shared is None else self.shared.standing(run_id)
         return api.is_driven(run_id, self.runs_dir) or (standing is not None and standing.is_driven)
 
-    def listed(self, *, max_age: float = 0.0) -> list[RunListing]:
-        """All runs, the newest first, as they may be told of."""
+    def listed(self, caller: Caller, *, max_age: float = 0.0) -> list[RunListing]:
+        """The runs that the caller may see, the newest first, as they may be told of."""
         if self.shared is not None and max_age:
             # Whoever looks again and again shares one question a second.
             max_age = max(max_age, LOOK_SECONDS)
-        return [self._told_of(listing) for listing in self.listings.newest_first(max_age=max_age)]
+        return [self._told_of(listing) for listing in self.visible(caller, max_age=max_age)]
+
+    def visible(self, caller: Caller, *, max_age: float = 0.0) -> list[RunListing]:
+        """The runs that the caller may see, the newest first."""
+        return [listing for listing in self.listings.newest_first(max_age=max_age) if caller.sees(listing.project)]
 
     def _told_of(self, listing: RunListing) -> RunListing:
         is_interrupted = self.is_interrupted(listing)
@@ -128,9 +148,9 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         """A message for those who may not know where on this machine the runs are."""
         return message.replace(f"{self.runs_dir.absolute()}/", "").replace(f"{self.runs_dir}/", "")
 
-    def sealed_path(self, run_id: str) -> str:
+    def sealed_path(self, run_id: str, caller: Caller) -> str:
         """The folder of a finished run; raises RunNotFound."""
-        run = self.run(run_id)
+        run = self.run(run_id, caller)
         if not run.artifacts():
             result = run.result
             if result.is_finished:

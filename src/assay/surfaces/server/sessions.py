@@ -53,7 +53,7 @@ class Sessions:
             return None
         entries = (entry for entry in self._keys.entries() if (entry.name, entry.sha256) == (session.name, session.key_sha256))
         entry = next(entries, None)
-        return None if entry is None else Caller(entry.name, entry.scope, is_signed_in=True)
+        return None if entry is None else Caller(entry.name, entry.scope, is_signed_in=True, project=entry.project)
 
     def end(self, token: str) -> None:
         """Forget a session."""

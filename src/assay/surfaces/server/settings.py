@@ -1,7 +1,5 @@
 """Settings of the service: what its operator decides, from a YAML file."""
 
-from collections.abc import Container
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +7,6 @@ import msgspec
 from msgspec import Meta
 
 from assay.core.errors import SourceUnreadable, UsageProblem
-from assay.surfaces.server.errors import Refusal
 
 Count = Annotated[int, Meta(ge=1)]
 PAYLOAD_BYTES = 100 << 20
@@ -27,10 +24,13 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         str, _says("Run file, relative to this file, whose providers, candidates, judges and limits every run starts from.")
     ] = ""
     models: Annotated[
-        tuple[str, ...],
-        _says("Candidates that a request may name; `*` stands for any part of a name. By default those of the run file are asked."),
-    ] = ("*",)
-    judges: Annotated[tuple[str, ...], _says("Judges that a request may name, in the same way.")] = ("*",)
+        tuple[str, ...] | None,
+        _says(
+            "Candidates that a request may name besides those of the run file; `*` stands for any part of a name. Without this "
+            "list an admin key may name any model, and so may everybody where no key is needed; other keys may name no others."
+        ),
+    ] = None
+    judges: Annotated[tuple[str, ...] | None, _says("Judges that a request may name, in the same way.")] = None
     hosts: Annotated[
         tuple[str, ...],
         _says("Names that clients reach this service by, beside `localhost`, this machine's name and IP addresses."),
@@ -57,16 +57,9 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         Annotated[int, Meta(ge=1, le=PAYLOAD_BYTES)], _says("Largest upload in bytes, also after it is unpacked.")
     ] = PAYLOAD_BYTES
 
-    def refuse_unoffered(self, models: tuple[str, ...], judges: tuple[str, ...], *, files: Container[str]) -> None:
-        """Raises Refusal for a model that the operator does not offer; one that is a file must be offered by its whole name."""
-        for name, allowed in [*((name, self.models) for name in models), *((name, self.judges) for name in judges)]:
-            patterns = [pattern for pattern in allowed if name not in files or pattern == name]
-            if not any(fnmatchcase(name, pattern) for pattern in patterns):
-                raise Refusal(403, f"the model '{name[:200]}' is not offered here", details={"offered": list(allowed)})
-
     def offered_code(self) -> tuple[str, ...]:
         """Functions that a request may name as models: those that are offered by their whole names."""
-        offered = (name.partition("function/") for name in (*self.models, *self.judges))
+        offered = (name.partition("function/") for name in (*(self.models or ()), *(self.judges or ())))
         return tuple(rest for before, mark, rest in offered if mark and not before and "*" not in rest)
 
 

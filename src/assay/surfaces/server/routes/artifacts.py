@@ -18,7 +18,7 @@ from assay.surfaces.exports.telling import Teller
 from assay.surfaces.server.answers import ArtifactsView, ArtifactView, RemovedView
 from assay.surfaces.server.errors import Refusal, request_id_of
 from assay.surfaces.server.queries import AnyRequest, ExportQuery, NoQuery, read_query
-from assay.surfaces.server.server import Answer, answered, server_of
+from assay.surfaces.server.server import Answer, answered, caller_of, server_of
 
 BLOCK = 1 << 18
 _RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})", re.ASCII)
@@ -29,10 +29,10 @@ _MEDIA_TYPES = {".json": "application/json", ".jsonl": "application/x-ndjson"}
 def list_artifacts(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """List the files of a finished run with their hashes; none before its end."""
     read_query(request, NoQuery)
-    server = server_of(request)
-    run = server.run(run_id)
+    server, caller = server_of(request), caller_of(request)
+    run = server.run(run_id, caller)
     if not run.artifacts() and run.result.is_away:
-        server.sealed_path(run_id)
+        server.sealed_path(run_id, caller)
     shown = tuple(_view(run, name, path) for name, path in run.artifacts().items())
     removed = tuple(RemovedView(**msgspec.structs.asdict(tombstone)) for tombstone in run.removed())
     return answered(ArtifactsView(run_id=run_id, artifacts=shown, removed=removed, request_id=request_id_of(request)))
@@ -66,7 +66,7 @@ def _sha256(run: api.Run, name: str, path: Path) -> str:
 def show_artifact(request: AnyRequest, run_id: FromPath[str], name: FromPath[str]) -> Response[bytes] | Stream:
     """A file of a finished run as it was published; its ETag is its SHA-256, and a part of it can be asked for."""
     read_query(request, NoQuery)
-    run = server_of(request).run(run_id)
+    run = server_of(request).run(run_id, caller_of(request))
     path = run.artifacts().get(name)
     if path is None and any(name == tombstone.name for tombstone in run.removed()):
         raise ArtifactGone(f"'{name}' was removed by retention", hint=f"/v1/runs/{run_id}/artifacts says when and why")
@@ -127,7 +127,7 @@ def _pieces(path: Path, start: int, end: int) -> Iterator[bytes]:
 )
 def export_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
     """Every record so far: JSON, JSON Lines, CSV that no spreadsheet evaluates, Parquet, XLSX, or answers alone."""
-    query, run = read_query(request, ExportQuery), server_of(request).run(run_id)
+    query, run = read_query(request, ExportQuery), server_of(request).run(run_id, caller_of(request))
     export: Export = EXPORTS[query.format]
     headers = {"Content-Disposition": f'attachment; filename="{run_id}{export.suffix}"'}
     return Stream(_begun(export.write(run, Teller())), headers=headers, media_type=export.media_type)

@@ -8,14 +8,14 @@ from assay import api
 from assay.surfaces.server.answers import AuditView, ComparisonView
 from assay.surfaces.server.errors import request_id_of
 from assay.surfaces.server.queries import AnyRequest, CompareQuery, PageQuery, read_query
-from assay.surfaces.server.server import Answer, answered, server_of
+from assay.surfaces.server.server import Answer, answered, caller_of, server_of
 
 
 @get("/v1/compare", sync_to_thread=True, query=CompareQuery, answer=ComparisonView, errors=(400, 404, 410))
 def compare_runs(request: AnyRequest) -> Answer:
     """Say what changed between two finished runs, record by record, and whether it can be believed."""
-    query, server = read_query(request, CompareQuery), server_of(request)
-    before, after = server.sealed_path(query.before), server.sealed_path(query.after)
+    query, server, caller = read_query(request, CompareQuery), server_of(request), caller_of(request)
+    before, after = server.sealed_path(query.before, caller), server.sealed_path(query.after, caller)
     found = api.compare(before, after, runs_dir=server.runs_dir, cluster=query.cluster, max_flips=query.flips)
     return answered(ComparisonView(comparison=found.to_dict(), request_id=request_id_of(request)))
 

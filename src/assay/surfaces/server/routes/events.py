@@ -18,7 +18,7 @@ from assay.surfaces.server.errors import request_id_of
 from assay.surfaces.server.feeds import POLL_SECONDS
 from assay.surfaces.server.queries import AnyRequest, NoQuery, read_query
 from assay.surfaces.server.routes.runs import run_view
-from assay.surfaces.server.server import Server, server_of
+from assay.surfaces.server.server import Server, caller_of, server_of
 
 KEEP_ALIVE_SECONDS = 15.0
 
@@ -27,19 +27,18 @@ KEEP_ALIVE_SECONDS = 15.0
 async def follow_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
     """Follow a run to its end, or until work on it stops: an event whenever its state, a count or a problem changes."""
     read_query(request, NoQuery)
-    server = server_of(request)
+    server, look = server_of(request), _look_at(request, run_id)
     # What is wrong with a run is said before the answer has begun.
-    await asyncio.to_thread(run_view, server, run_id, request_id=request_id_of(request))
+    await asyncio.to_thread(look)
     seen = request.headers.get("last-event-id", "")
     headers = {"X-Accel-Buffering": "no"}
-    return Stream(
-        _events(server, run_id, seen=seen, request_id=request_id_of(request)), media_type="text/event-stream", headers=headers
-    )
+    return Stream(_events(server, run_id, look, seen=seen), media_type="text/event-stream", headers=headers)
 
 
-async def _events(server: Server, run_id: str, *, seen: str, request_id: str) -> AsyncIterator[bytes]:
+async def _events(server: Server, run_id: str, look: Callable[[], RunView], *, seen: str) -> AsyncIterator[bytes]:
     quiet = 0.0
-    async for view in server.feeds.follow(run_id, _look_at(server, run_id, request_id=request_id)):
+    # One look serves all who follow the run, whoever was first: each of them was found to be allowed to see it.
+    async for view in server.feeds.follow(run_id, look):
         if event_id(view) != seen:
             seen, quiet = event_id(view), 0.0
             yield _event(view)
@@ -53,15 +52,16 @@ async def _events(server: Server, run_id: str, *, seen: str, request_id: str) ->
             return
 
 
-def _look_at(server: Server, run_id: str, *, request_id: str) -> Callable[[], RunView]:
+def _look_at(request: AnyRequest, run_id: str) -> Callable[[], RunView]:
     """What looks at a run; one of a shared ledger is read again only when one question about all of those says that it moved."""
+    server, caller, request_id = server_of(request), caller_of(request), request_id_of(request)
     kept: dict[str, RunView] = {}
 
     def look() -> RunView:
         mark = server.mark(run_id)
         if not mark or mark not in kept:
             kept.clear()
-            kept[mark] = run_view(server, run_id, request_id=request_id)
+            kept[mark] = run_view(server, run_id, caller=caller, request_id=request_id)
         return kept[mark]
 
     return look

@@ -5,12 +5,13 @@ import shutil
 
 from litestar import Response, get
 
+from assay.core.plan import DEFAULT_PROJECT
 from assay.core.version import __version__
 from assay.surfaces.server.answers import Health
 from assay.surfaces.server.errors import RETRY_SECONDS, Refusal, request_id_of
 from assay.surfaces.server.meters import CONTENT_TYPE
 from assay.surfaces.server.queries import AnyRequest, NoQuery, read_query
-from assay.surfaces.server.server import Answer, answered, server_of
+from assay.surfaces.server.server import Answer, answered, caller_of, server_of
 
 
 @get("/healthz", query=NoQuery, answer=Health)
@@ -37,6 +38,8 @@ def readyz(request: AnyRequest) -> Answer:
 
 @get("/metrics", query=NoQuery, answer=str, media_types=("text/plain",))
 async def metrics(request: AnyRequest) -> Answer:
-    """Everything that is counted, for Prometheus."""
+    """Everything that is counted, for Prometheus, over the runs of all projects."""
     read_query(request, NoQuery)
+    if not caller_of(request).sees(DEFAULT_PROJECT):
+        raise Refusal(403, "the figures are about the runs of all projects: this needs a key with the scope 'admin'")
     return Response(server_of(request).meters.text(), media_type=CONTENT_TYPE)

@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+from collections.abc import Iterable
 
 import msgspec
 from litestar import get, post
@@ -9,6 +10,8 @@ from litestar.params import FromPath
 
 from assay import api
 from assay.core.errors import AssayError, RunNotFound
+from assay.core.plan import DEFAULT_PROJECT
+from assay.core.run_result import RunListing
 from assay.surfaces.pages.judging import RunJudgePage, calibration_view, card_page, judges_page
 from assay.surfaces.server.errors import Refusal
 from assay.surfaces.server.forms import FileForm
@@ -24,15 +27,15 @@ _ENDINGS = (".csv", ".jsonl", ".ndjson", ".json")
 @get("/judges", sync_to_thread=True)
 def show_judges(request: AnyRequest) -> Answer:
     """Everybody who judges here."""
-    server = server_of(request)
-    kept, listings = api.kept_cards(server.runs_dir), server.listings.newest_first()
+    listings = server_of(request).visible(caller_of(request))
+    kept = _visible_cards(request, listings)
     return paged(request, "judges.html", judges_page(listings, kept, place=PLACE, runs_dir=shown_folder(request)))
 
 
 @get("/judges/{card_id:str}", sync_to_thread=True)
 def show_card(request: AnyRequest, card_id: FromPath[str]) -> Answer:
     """One judge card."""
-    cards = api.kept_cards(server_of(request).runs_dir).cards
+    cards = _visible_cards(request, server_of(request).visible(caller_of(request))).cards
     found = next((kept for kept in cards if kept.id == card_id), None)
     if found is None:
         raise Refusal(404, "there is no such judge card", details={"hint": "`assay probe` makes one"})
@@ -40,22 +43,35 @@ def show_card(request: AnyRequest, card_id: FromPath[str]) -> Answer:
     return paged(request, "judge_card.html", card_page(found, others))
 
 
+def _visible_cards(request: AnyRequest, listings: Iterable[RunListing]) -> api.KeptCards:
+    """The cards that a caller may see: one that was made from a run goes with it, the others belong to the default project."""
+    server, caller = server_of(request), caller_of(request)
+    kept = api.kept_cards(server.runs_dir)
+    if caller.sees_all:
+        return kept
+    sources = {f"run {listing.run_id}" for listing in listings}
+    is_default = caller.sees(DEFAULT_PROJECT)
+    cards = (one for one in kept.cards if one.card.source in sources or (is_default and not one.card.source.startswith("run ")))
+    return api.KeptCards(tuple(cards), kept.damaged if is_default else ())
+
+
 @get("/runs/{run_id:str}/judge")
 async def show_run_judge(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """The judge of a run beside the people who labelled its answers on these pages."""
-    server = server_of(request)
-    page = await asyncio.to_thread(_judge_page, server, run_id)
+    page = await asyncio.to_thread(_judge_page, request, run_id)
     if page.source:
-        page = await asyncio.to_thread(_calibrated, server, page)
+        page = await asyncio.to_thread(_calibrated, request, page)
     return await asyncio.to_thread(paged, request, "run_judge.html", page)
 
 
-def _judge_page(server: Server, run_id: str) -> RunJudgePage:
-    run = server.run(run_id)
-    server.sealed_path(run_id)
+def _judge_page(request: AnyRequest, run_id: str) -> RunJudgePage:
+    server, caller = server_of(request), caller_of(request)
+    run = server.run(run_id, caller)
+    server.sealed_path(run_id, caller)
     plan = run.manifest.get("plan") or {}
     names = {judge["name"] for judge in plan.get("judges", ())}
-    everybody = judges_page(server.listings.newest_first(), api.kept_cards(server.runs_dir), place=PLACE, runs_dir="")
+    listings = server.visible(caller)
+    everybody = judges_page(listings, _visible_cards(request, listings), place=PLACE, runs_dir="")
     labels = api.kept_labels(run)
     return RunJudgePage(
         run_id=run_id,
@@ -66,9 +82,10 @@ def _judge_page(server: Server, run_id: str) -> RunJudgePage:
     )
 
 
-def _calibrated(server: Server, page: RunJudgePage, labels: str | None = None) -> RunJudgePage:
+def _calibrated(request: AnyRequest, page: RunJudgePage, labels: str | None = None) -> RunJudgePage:
+    server = server_of(request)
     try:
-        found = api.calibrate(server.sealed_path(page.run_id), labels, runs_dir=server.runs_dir)
+        found = api.calibrate(server.sealed_path(page.run_id, caller_of(request)), labels, runs_dir=server.runs_dir)
     except RunNotFound:
         raise
     except AssayError as problem:
@@ -81,7 +98,7 @@ def _calibrated(server: Server, page: RunJudgePage, labels: str | None = None) -
 async def calibrate_form(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """The judge of a run against a file of labels, which is read and not kept."""
     server = server_of(request)
-    page = await asyncio.to_thread(_judge_page, server, run_id)
+    page = await asyncio.to_thread(_judge_page, request, run_id)
     with server.uploads.of(caller_of(request).name):
         page = await _compared(request, server, page)
     return await asyncio.to_thread(paged, request, "run_judge.html", page, status=400 if page.problems else 200)
@@ -97,7 +114,7 @@ async def _compared(request: AnyRequest, server: Server, page: RunJudgePage) -> 
     try:
         await form.spool(path, limit=LABEL_BYTES)
         page = msgspec.structs.replace(page, source=form.file_name[:200])
-        return await asyncio.to_thread(_calibrated, server, page, str(path))
+        return await asyncio.to_thread(_calibrated, request, page, str(path))
     finally:
         path.unlink(missing_ok=True)
 

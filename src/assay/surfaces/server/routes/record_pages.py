@@ -16,6 +16,7 @@ from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.server.forms import FORM_BYTES, read_fields
 from assay.surfaces.server.queries import AnyRequest
 from assay.surfaces.server.routes.page_answers import PLACE, paged, read_choice
+from assay.surfaces.server.routes.records import check_other_run
 from assay.surfaces.server.server import Answer, Server, caller_of, server_of
 
 MAX_OTHERS = 50
@@ -26,7 +27,8 @@ MAX_OTHERS = 50
 def records_page(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """The records of a run."""
     server, choice = server_of(request), read_choice(request, RecordsChoice)
-    return server.look(run_id, lambda run: _records_page(request, server, run, choice))
+    check_other_run(request, choice.search)
+    return server.look(run_id, caller_of(request), lambda run: _records_page(request, server, run, choice))
 
 
 def _records_page(request: AnyRequest, server: Server, run: api.Run, choice: RecordsChoice) -> Answer:
@@ -35,14 +37,14 @@ def _records_page(request: AnyRequest, server: Server, run: api.Run, choice: Rec
     if percent is not None:
         return paged(request, "records.html", indexing_view(run_id, choice, percent, place=PLACE))
     found = api.find_records(run, choice.search, limit=PAGE, offset=(choice.page - 1) * PAGE)
-    others = _others(server, run_id)
+    others = _others(request, run_id)
     view = records_view(run_id, found, choice, facets=api.facets_of(run), others=others, place=PLACE)
     return paged(request, "records.html", view)
 
 
-def _others(server: Server, run_id: str) -> list[str]:
+def _others(request: AnyRequest, run_id: str) -> list[str]:
     """Finished runs over the same dataset."""
-    listings = server.listings.newest_first()
+    listings = server_of(request).visible(caller_of(request))
     mine = next((listing.dataset for listing in listings if listing.run_id == run_id), "")
     ended = ("completed", "completed_with_failures")
     same = (one.run_id for one in listings if one.dataset == mine and one.state in ended and one.run_id != run_id)
@@ -53,7 +55,8 @@ def _others(server: Server, run_id: str) -> list[str]:
 def record_page(request: AnyRequest, run_id: FromPath[str], index: FromPath[int]) -> Answer:
     """One record, with the way to those beside it in the list that led here."""
     server, choice = server_of(request), read_choice(request, RecordsChoice)
-    return server.look(run_id, lambda run: _record_page(request, server, run, index=index, choice=choice))
+    check_other_run(request, choice.search)
+    return server.look(run_id, caller_of(request), lambda run: _record_page(request, server, run, index=index, choice=choice))
 
 
 def _record_page(request: AnyRequest, server: Server, run: api.Run, *, index: int, choice: RecordsChoice) -> Answer:
@@ -106,7 +109,7 @@ def _with_labels(view: RecordView, run: api.Run, found: dict[str, Any], *, choic
 @get("/runs/{run_id:str}/record/{record_id:path}", status_code=302, sync_to_thread=True)
 def named_record(request: AnyRequest, run_id: FromPath[str], record_id: FromPath[str]) -> Answer:
     """The page of a record by its id, or else by its index: an address that can be written by hand."""
-    found = server_of(request).look(run_id, lambda run: run.record(record_id.removeprefix("/")))
+    found = server_of(request).look(run_id, caller_of(request), lambda run: run.record(record_id.removeprefix("/")))
     index = (found.get("prediction") or found["failure"])["index"]
     return Response(b"", status_code=302, headers={"Location": PLACE.record(run_id, index)})
 
@@ -114,7 +117,7 @@ def named_record(request: AnyRequest, run_id: FromPath[str], record_id: FromPath
 @get("/runs/{run_id:str}/record-json/{index:int}", sync_to_thread=True)
 def record_json(request: AnyRequest, run_id: FromPath[str], index: FromPath[int]) -> Answer:
     """One record as JSON, to be copied."""
-    found = server_of(request).look(run_id, lambda run: run.record_at(index))
+    found = server_of(request).look(run_id, caller_of(request), lambda run: run.record_at(index))
     return Response(json_text(found, indent=2).encode(), media_type="application/json")
 
 
@@ -131,17 +134,18 @@ class LabelForm(msgspec.Struct, frozen=True, kw_only=True):
 async def label_form(request: AnyRequest, run_id: FromPath[str], index: FromPath[int]) -> Answer:
     """Keep what a person says of an answer, and show the record again, still in the list that led to it."""
     choice, wanted = read_choice(request, RecordsChoice), await read_fields(request, LabelForm)
-    name = caller_of(request).name or wanted.rater
+    caller = caller_of(request)
+    name = caller.name or wanted.rater
     opinion = api.Opinion(rater=name, passed=wanted.passed, score=wanted.score, note=wanted.note)
     server = server_of(request)
-    await to_thread(server.look, run_id, lambda run: api.keep_label(run, index, opinion))
+    await to_thread(server.look, run_id, caller, lambda run: api.keep_label(run, index, opinion))
     return Response(b"", status_code=303, headers={"Location": PLACE.record(run_id, index, **choice.query())})
 
 
 @get("/runs/{run_id:str}/labels.jsonl", sync_to_thread=True)
 def labels_file(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """What people say of the answers of a run, as a file that `assay calibrate` reads."""
-    labels = server_of(request).look(run_id, api.kept_labels)
+    labels = server_of(request).look(run_id, caller_of(request), api.kept_labels)
     if not labels:
         raise RunNotFound(f"nobody has labelled an answer of run '{run_id}' yet", hint="the page of a record has a form for it")
     lines = "".join(f"{json_text(msgspec.to_builtins(label))}\n" for label in labels)

@@ -16,7 +16,7 @@ from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.server.answers import Accepted, Distribution, LinesPage, RecordView
 from assay.surfaces.server.errors import Refusal, request_id_of
 from assay.surfaces.server.queries import AnyRequest, NoQuery, PageQuery, RecordQuery, RecordsQuery, read_query
-from assay.surfaces.server.server import Answer, answered, server_of
+from assay.surfaces.server.server import Answer, answered, caller_of, server_of
 
 Line = dict[str, Any]
 PAGE_BYTES = 8 << 20
@@ -33,7 +33,14 @@ def list_records(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     if named:
         return _shown(request, run_id, named)
     query = read_query(request, RecordsQuery)
-    return server_of(request).look(run_id, lambda run: _records(request, run, query))
+    check_other_run(request, query)
+    return server_of(request).look(run_id, caller_of(request), lambda run: _records(request, run, query))
+
+
+def check_other_run(request: AnyRequest, search: RecordSearch) -> None:
+    """Raises RunNotFound when a search looks for flips against a run that the caller may not see."""
+    if search.against is not None:
+        server_of(request).run(search.against, caller_of(request))
 
 
 def _records(request: AnyRequest, run: api.Run, query: RecordsQuery) -> Answer:
@@ -64,7 +71,7 @@ def _from(first: int, lines: Iterable[Line]) -> Iterator[tuple[int, Line]]:
 def list_errors(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """List every error of every invalid record."""
     query = read_query(request, PageQuery)
-    return server_of(request).look(run_id, lambda run: _errors(request, run, query))
+    return server_of(request).look(run_id, caller_of(request), lambda run: _errors(request, run, query))
 
 
 def _errors(request: AnyRequest, run: api.Run, query: PageQuery) -> Answer:
@@ -78,7 +85,7 @@ def _errors(request: AnyRequest, run: api.Run, query: PageQuery) -> Answer:
 def list_failures(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """List every record that failed or did not pass, as `failures.jsonl` has them."""
     query = read_query(request, PageQuery)
-    return server_of(request).look(run_id, lambda run: _failures(request, run, query))
+    return server_of(request).look(run_id, caller_of(request), lambda run: _failures(request, run, query))
 
 
 def _failures(request: AnyRequest, run: api.Run, query: PageQuery) -> Answer:
@@ -105,7 +112,7 @@ def record_id_in(request: AnyRequest) -> str:
 
 def _shown(request: AnyRequest, run_id: str, record_id: str) -> Answer:
     query = read_query(request, RecordQuery)
-    found = server_of(request).look(run_id, lambda run: run.record(record_id, sample=query.sample))
+    found = server_of(request).look(run_id, caller_of(request), lambda run: run.record(record_id, sample=query.sample))
     return answered(RecordView(record=found, request_id=request_id_of(request)))
 
 
@@ -113,7 +120,7 @@ def _shown(request: AnyRequest, run_id: str, record_id: str) -> Answer:
 def show_distribution(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """Show how the scores of a run are spread, over all and for each criterion."""
     read_query(request, NoQuery)
-    return server_of(request).look(run_id, lambda run: _distribution(request, run))
+    return server_of(request).look(run_id, caller_of(request), lambda run: _distribution(request, run))
 
 
 def _distribution(request: AnyRequest, run: api.Run) -> Answer:

@@ -18,10 +18,11 @@ from assay.surfaces.pages.runs import LiveChoice, RunsChoice, is_wanted, run_row
 from assay.surfaces.pages.standing import Actions, Standing, pace_text, standing
 from assay.surfaces.reporters.run_view import sketch_of
 from assay.surfaces.server.errors import Refusal
+from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.queries import AnyRequest
 from assay.surfaces.server.routes.page_answers import PLACE, paged, read_choice, reader_of, shown_folder
 from assay.surfaces.server.routes.runs import cancel_run, resume_run
-from assay.surfaces.server.server import Answer, Server, server_of
+from assay.surfaces.server.server import Answer, Server, caller_of, server_of
 
 POLL_SECONDS = 1.0
 KEEP_ALIVE_SECONDS = 15.0
@@ -49,7 +50,7 @@ async def static_file(request: AnyRequest, name: FromPath[str]) -> Answer:
 def runs_page(request: AnyRequest) -> Answer:
     """The list of runs."""
     server, choice = server_of(request), read_choice(request, RunsChoice)
-    listings = server.listed()
+    listings = server.listed(caller_of(request))
     address = f"{request.url.scheme}://{request.headers['host']}"
     view = runs_view(listings, choice, place=PLACE, runs_dir=shown_folder(request), server_address=address)
     return paged(request, "runs.html", view)
@@ -58,15 +59,15 @@ def runs_page(request: AnyRequest) -> Answer:
 @get("/live/runs")
 async def live_runs(request: AnyRequest) -> Stream:
     """The rows of unfinished runs whenever they change."""
-    choice, server = read_choice(request, LiveChoice), server_of(request)
+    choice, server, caller = read_choice(request, LiveChoice), server_of(request), caller_of(request)
     # Before the answer begins: whatever starts once a page has it is news.
-    listings, unfinished = await asyncio.to_thread(_listed, server), choice.unfinished.split(",")
+    listings, unfinished = await asyncio.to_thread(_listed, server, caller), choice.unfinished.split(",")
     known = {
         run_id: None if run_id in unfinished else listing
         for run_id, listing in listings.items()
         if not choice.since or listing.created_at <= choice.since
     }
-    return _stream(_row_events(server, choice, known=known, reader=reader_of(request)))
+    return _stream(_row_events(server, caller, choice=choice, known=known, reader=reader_of(request)))
 
 
 def _stream(events: AsyncIterator[bytes]) -> Stream:
@@ -74,7 +75,7 @@ def _stream(events: AsyncIterator[bytes]) -> Stream:
 
 
 async def _row_events(
-    server: Server, choice: RunsChoice, *, known: Mapping[str, RunListing | None], reader: Reader
+    server: Server, caller: Caller, *, choice: RunsChoice, known: Mapping[str, RunListing | None], reader: Reader
 ) -> AsyncIterator[bytes]:
     """`known` are the runs of the page, each as it stands there, or None where that is not known any more."""
     quiet, told = KEEP_ALIVE_SECONDS, 0
@@ -84,7 +85,7 @@ async def _row_events(
             yield b": still there\n\n"
             quiet = 0.0
         await asyncio.sleep(POLL_SECONDS)
-        listings = await asyncio.to_thread(_listed, server)
+        listings = await asyncio.to_thread(_listed, server, caller)
         for run_id, listing in listings.items():
             if run_id in known and known[run_id] != listing:
                 row = run_row(listing, place=PLACE, pace=pace_text(server.queue.snapshot(run_id)))
@@ -96,9 +97,9 @@ async def _row_events(
         known = {run_id: listings[run_id] for run_id in known if run_id in listings}
 
 
-def _listed(server: Server) -> dict[str, RunListing]:
-    """All runs by id; everybody who follows the list shares one look at the folder."""
-    return {listing.run_id: listing for listing in server.listed(max_age=POLL_SECONDS / 2)}
+def _listed(server: Server, caller: Caller) -> dict[str, RunListing]:
+    """The caller's runs by id; everybody who follows the list shares one look at the folder."""
+    return {listing.run_id: listing for listing in server.listed(caller, max_age=POLL_SECONDS / 2)}
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -121,7 +122,7 @@ def part_event(view: msgspec.Struct, template: str, *, reader: Reader) -> bytes:
 def show_run_page(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """One run; with `verify=1` after a look at all its files."""
     choice, server = read_choice(request, RunChoice), server_of(request)
-    return server.look(run_id, lambda run: _run_page(request, run, is_verified=choice.verify))
+    return server.look(run_id, caller_of(request), lambda run: _run_page(request, run, is_verified=choice.verify))
 
 
 class RunChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -136,7 +137,7 @@ def _run_page(request: AnyRequest, run: api.Run, *, is_verified: bool) -> Answer
     view = msgspec.structs.replace(view, result=msgspec.structs.replace(view.result, run_id=run.folders.run_id))
     is_finished = view.result.is_finished
     if is_finished and not run.artifacts():
-        server.sealed_path(run.folders.run_id)
+        server.sealed_path(run.folders.run_id, caller_of(request))
     problems = api.verify(run.folders.run_id, runs_dir=server.runs_dir) if is_verified and is_finished else None
     standing = None if is_finished else run_standing(server, run, reader=reader_of(request))
     made = run_page(view, place=PLACE, moments=run.moments, files=run.artifacts(), standing=standing, problems=problems)
@@ -146,18 +147,18 @@ def _run_page(request: AnyRequest, run: api.Run, *, is_verified: bool) -> Answer
 @get("/live/runs/{run_id:str}")
 async def live_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
     """How a run goes, whenever that changes, until it has ended."""
-    server = server_of(request)
-    await asyncio.to_thread(server.run, run_id)
-    return _stream(_standing_events(server, run_id, reader=reader_of(request)))
+    server, caller = server_of(request), caller_of(request)
+    await asyncio.to_thread(server.run, run_id, caller)
+    return _stream(_standing_events(server, run_id, caller=caller, reader=reader_of(request)))
 
 
-async def _standing_events(server: Server, run_id: str, *, reader: Reader) -> AsyncIterator[bytes]:
+async def _standing_events(server: Server, run_id: str, *, caller: Caller, reader: Reader) -> AsyncIterator[bytes]:
     seen = told = b""
     marked, quiet = "", 0.0
     while not server.queue.is_stopping:
         mark = await asyncio.to_thread(server.mark, run_id)
         if not mark or mark != marked:
-            told = await asyncio.to_thread(server.look, run_id, lambda run: _told(server, run, reader=reader))
+            told = await asyncio.to_thread(server.look, run_id, caller, lambda run: _told(server, run, reader=reader))
             marked = mark
         if told != seen:
             yield told

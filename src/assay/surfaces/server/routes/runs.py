@@ -11,10 +11,12 @@ from litestar.params import FromPath
 
 from assay import api
 from assay.core.errors import RunSealed
+from assay.core.plan import DEFAULT_PROJECT
 from assay.core.run_result import RunListing, RunResult
 from assay.core.run_state import TERMINAL
 from assay.surfaces.server.answers import RunsPage, RunView
 from assay.surfaces.server.errors import Refusal, request_id_of
+from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.queries import AnyRequest, NoQuery, RunsQuery, read_query
 from assay.surfaces.server.server import Answer, Server, answered, caller_of, server_of
 
@@ -25,7 +27,7 @@ _PARTS = ("records", "errors", "failures", "distribution", "events", "artifacts"
 def list_runs(request: AnyRequest) -> Answer:
     """List the runs, the newest first."""
     query = read_query(request, RunsQuery)
-    runs = iter(server_of(request).listed())
+    runs = iter(server_of(request).listed(caller_of(request)))
     if query.cursor is not None:
         runs = _after(runs, query.cursor)
     found = list(islice((run for run in runs if _is_wanted(run, query)), query.limit + 1))
@@ -57,27 +59,27 @@ def _is_wanted(run: RunListing, query: RunsQuery) -> bool:
 def show_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """Show one run: its state and times, counts, what is left to do, and its metrics when it has ended."""
     read_query(request, NoQuery)
-    return answered(run_view(server_of(request), run_id, request_id=request_id_of(request)))
+    return answered(run_view(server_of(request), run_id, caller=caller_of(request), request_id=request_id_of(request)))
 
 
 @post("/v1/runs/{run_id:str}/cancel", status_code=200, sync_to_thread=True, query=NoQuery, answer=RunView, errors=(404, 409))
 def cancel_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """End a run for good; what is finished stays, and the evidence is sealed."""
     read_query(request, NoQuery)
-    server = server_of(request)
-    if not server.run(run_id).result.is_finished:
-        server.submissions.note("run_cancelled", by=caller_of(request).name, run_id=run_id, request_id=request_id_of(request))
+    server, caller = server_of(request), caller_of(request)
+    if not server.run(run_id, caller).result.is_finished:
+        server.submissions.note("run_cancelled", by=caller.name, run_id=run_id, request_id=request_id_of(request))
     api.cancel(run_id, runs_dir=server.runs_dir, placement=server.placement)
     server.queue.leave(run_id)
-    return answered(run_view(server, run_id, request_id=request_id_of(request)))
+    return answered(run_view(server, run_id, caller=caller, request_id=request_id_of(request)))
 
 
 @post("/v1/runs/{run_id:str}/resume", status_code=202, sync_to_thread=True, query=NoQuery, answer=RunView, errors=(404, 409))
 def resume_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """Go on with a run that was interrupted."""
     read_query(request, NoQuery)
-    server = server_of(request)
-    result = server.run(run_id).result
+    server, caller = server_of(request), caller_of(request)
+    result = server.run(run_id, caller).result
     if result.is_finished:
         raise RunSealed(
             f"run '{run_id}' has ended: {result.state}",
@@ -88,17 +90,17 @@ def resume_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
             raise Refusal(409, "another process works on this run")
         with server.queue.seat():
             server.submissions.set_problem(run_id, "")
-            server.submissions.note("run_resumed", by=caller_of(request).name, run_id=run_id, request_id=request_id_of(request))
-            server.queue.add(run_id, caller_of(request).name)
-    return answered(run_view(server, run_id, request_id=request_id_of(request)), status=202)
+            server.submissions.note("run_resumed", by=caller.name, run_id=run_id, request_id=request_id_of(request))
+            server.queue.add(run_id, caller.owner)
+    return answered(run_view(server, run_id, caller=caller, request_id=request_id_of(request)), status=202)
 
 
-def run_view(server: Server, run_id: str, *, request_id: str) -> RunView:
+def run_view(server: Server, run_id: str, *, caller: Caller, request_id: str) -> RunView:
     """A run as it stands at this moment."""
-    view = server.look(run_id, lambda run: _view(server, run, request_id=request_id))
+    view = server.look(run_id, caller, lambda run: _view(server, run, request_id=request_id))
     if (view.completed_at is not None) != (view.state in TERMINAL):
         # It ended between two looks of one view, which would say so by half; what has ended stays as it is.
-        view = server.look(run_id, lambda run: _view(server, run, request_id=request_id))
+        view = server.look(run_id, caller, lambda run: _view(server, run, request_id=request_id))
     return view
 
 
@@ -118,6 +120,7 @@ def _view(server: Server, run: api.Run, *, request_id: str) -> RunView:
         states=tuple(moments["states"]),
         dataset_id=manifest.get("dataset_id") or manifest["plan"]["datasets"][0]["dataset_id"],
         model=result.candidate,
+        project=manifest["plan"].get("project", DEFAULT_PROJECT),
         counts={**msgspec.to_builtins(result.counts), "total_records": total},
         done_records=done,
         eta_seconds=None if result.is_finished else _eta(server, run_id, started=moments["started_at"], total=total, done=done),

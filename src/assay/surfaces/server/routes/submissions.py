@@ -16,6 +16,8 @@ from assay import api
 from assay.core.errors import RunNotFound
 from assay.surfaces.server.answers import Accepted, Checked, RecordError, RecordSummary
 from assay.surfaces.server.errors import Refusal, request_id_of
+from assay.surfaces.server.keys import Caller
+from assay.surfaces.server.offers import refuse_unoffered
 from assay.surfaces.server.queries import AnyRequest, CheckQuery, SubmitQuery, read_query
 from assay.surfaces.server.server import Answer, Server, answered, caller_of, server_of
 from assay.surfaces.server.spool import Spooled
@@ -67,9 +69,9 @@ async def validate_dataset(request: AnyRequest) -> Answer:
 async def submit_run(request: AnyRequest) -> Answer:
     """Take a dataset and start a run over it; the run is durable when this is answered."""
     server, query = server_of(request), read_query(request, SubmitQuery)
-    check_settings(server, query)
+    check_settings(server, caller_of(request), query)
     ending, key = ending_of(request, query.contract), _idempotency_key(request)
-    if not key or await asyncio.to_thread(server.submissions.under, caller_of(request).name, key) is None:
+    if not key or await asyncio.to_thread(server.submissions.under, caller_of(request).owner, key) is None:
         server.queue.check_room()
     with server.uploads.of(caller_of(request).name):
         upload = await asyncio.to_thread(server.submissions.new_upload)
@@ -83,11 +85,10 @@ async def submit_run(request: AnyRequest) -> Answer:
             await asyncio.to_thread(server.submissions.discard, upload)
 
 
-def check_settings(server: Server, query: SubmitQuery) -> None:
+def check_settings(server: Server, caller: Caller, query: SubmitQuery) -> None:
     """Raises Refusal for settings that the operator does not allow."""
     candidates = (query.model,) if query.model else ()
-    files = api.file_models((*candidates, *query.judge), server.settings.run_file)
-    server.settings.refuse_unoffered(candidates, query.judge, files=files)
+    refuse_unoffered(caller, server.settings, candidates=candidates, judges=query.judge)
     if query.concurrency and query.concurrency > server.settings.max_concurrency:
         raise Refusal(403, f"the concurrency is at most {server.settings.max_concurrency} here")
 
@@ -109,7 +110,8 @@ class Submitted:
 
     def __init__(self, request: AnyRequest, server: Server, *, query: SubmitQuery, upload: api.Upload, spooled: Spooled) -> None:
         self._request_id = request_id_of(request)
-        self._owner = caller_of(request).name
+        self._caller = caller_of(request)
+        self._owner = self._caller.owner
         self._server = server
         self._query = query
         self._upload = upload
@@ -135,7 +137,7 @@ class Submitted:
     def _again(self, first: Accepted) -> Accepted:
         """What was answered the first time; the errors come from the run, which has them redacted once it has read its input."""
         try:
-            found = self._server.look(first.run_id, lambda run: list(islice(api.record_errors(run), api.MOST_ERRORS)))
+            found = self._server.look(first.run_id, self._caller, lambda run: list(islice(api.record_errors(run), api.MOST_ERRORS)))
         except RunNotFound:
             # Its artifacts are on another machine.
             return msgspec.structs.replace(
@@ -194,7 +196,7 @@ class Submitted:
         # Noted first: a run that could not be noted must not exist, or the retry that a 503 asks for would make another.
         self._server.submissions.note(
             "run_submitted",
-            by=self._owner,
+            by=self._caller.name,
             run_id=row.run_id,
             dataset_sha256=self._spooled.sha256,
             request_id=self._request_id,
@@ -213,6 +215,7 @@ class Submitted:
             criteria=query.criteria,
             runs_dir=str(server.runs_dir.absolute()),
             run_id=self._upload.run_id,
+            project=self._caller.project,
             # Whoever may send a dataset may not choose what this process runs, unless the operator offers it.
             code=server.settings.offered_code(),
             **{name: getattr(query, name) for name in _SAME},

@@ -26,6 +26,7 @@ from assay.surfaces.pages.validating import (
 from assay.surfaces.server.drafts import Draft
 from assay.surfaces.server.errors import Refusal
 from assay.surfaces.server.forms import FORM_BYTES, FileForm, read_fields
+from assay.surfaces.server.offers import Offer, offers_to
 from assay.surfaces.server.queries import AnyRequest, CheckQuery, SubmitQuery
 from assay.surfaces.server.routes.page_answers import paged, read_choice
 from assay.surfaces.server.routes.submissions import Submitted, check_settings
@@ -71,7 +72,7 @@ async def _spooled(request: AnyRequest, server: Server) -> Draft:
         server.meters.uploaded.inc(spooled.size)
         draft = Draft(
             upload=upload,
-            owner=caller_of(request).name,
+            owner=caller_of(request).owner,
             file_name=form.file_name[:200],
             name=form.stem,
             contract=_contract(form.fields.get("contract", "auto")),
@@ -97,7 +98,7 @@ def _contract(name: str) -> Any:
 async def show_draft(request: AnyRequest, draft_id: FromPath[str]) -> Answer:
     """What validation says of an upload, and what a run of it would cost."""
     server = server_of(request)
-    draft = server.drafts.of(draft_id, caller_of(request).name)
+    draft = server.drafts.of(draft_id, caller_of(request).owner)
     choice = read_choice(request, RunChoice)
     page = await _page(request, server, draft=draft, choice=choice)
     return await asyncio.to_thread(paged, request, "draft.html", page)
@@ -106,7 +107,7 @@ async def show_draft(request: AnyRequest, draft_id: FromPath[str]) -> Answer:
 @post("/validate/{draft_id:str}/run", status_code=303, request_max_body_size=FORM_BYTES)
 async def start_run(request: AnyRequest, draft_id: FromPath[str]) -> Answer:
     """Make a run of an upload, and lead to it; whoever asks for it again is led to the same one."""
-    server, owner = server_of(request), caller_of(request).name
+    server, owner = server_of(request), caller_of(request).owner
     choice = await read_fields(request, RunChoice)
     async with server.turns.of(f"draft {draft_id}"):
         try:
@@ -122,7 +123,7 @@ async def start_run(request: AnyRequest, draft_id: FromPath[str]) -> Answer:
 async def _started(request: AnyRequest, server: Server, *, draft: Draft, choice: RunChoice) -> Answer:
     try:
         query = _query(draft, choice)
-        check_settings(server, query)
+        check_settings(server, caller_of(request), query)
         await Submitted(request, server, query=query, upload=draft.upload, spooled=draft.spooled).answer("")
     except Refusal as refusal:
         page = await _page(request, server, draft=draft, choice=choice, problems=_problems(refusal))
@@ -158,7 +159,7 @@ async def _page(
     examined = await _found(server, draft, "report", work=examine, arguments=(draft.spooled.path, draft.contract))
     if examined is None:
         return msgspec.structs.replace(page, is_pending=True)
-    page = msgspec.structs.replace(with_report(page, examined), problems=problems, **await asyncio.to_thread(_offers, server))
+    page = msgspec.structs.replace(with_report(page, examined), problems=problems, **await asyncio.to_thread(_offers, request))
     if problems or not page.can_run or not (choice.model or (page.models and page.models.default)):
         return page
     return await _with_estimate(request, server, page=page, draft=draft)
@@ -167,7 +168,7 @@ async def _page(
 async def _with_estimate(request: AnyRequest, server: Server, *, page: DraftPage, draft: Draft) -> DraftPage:
     query = _query(draft, page.choice)
     try:
-        check_settings(server, query)
+        check_settings(server, caller_of(request), query)
     except Refusal as refusal:
         return msgspec.structs.replace(page, problems=_problems(refusal))
     asked = Submitted(request, server, query=query, upload=draft.upload, spooled=draft.spooled).request()
@@ -221,22 +222,16 @@ def _query(draft: Draft, choice: RunChoice) -> SubmitQuery:
     )
 
 
-def _offers(server: Server) -> dict[str, Offered]:
-    named = api.run_file_models(server.settings.run_file) if server.settings.run_file else api.NamedModels()
-    return {
-        "models": _offered(server.settings.models, named.candidates),
-        "judges": _offered(server.settings.judges, named.judges),
-    }
+def _offers(request: AnyRequest) -> dict[str, Offered]:
+    offers = offers_to(caller_of(request), server_of(request).settings)
+    return {"models": _offered(offers.candidates), "judges": _offered(offers.judges)}
 
 
-def _offered(allowed: tuple[str, ...], named: tuple[str, ...]) -> Offered:
+def _offered(offer: Offer) -> Offered:
     """The operator's list, whole names first; those of the run file are taken where none is chosen."""
-    whole = tuple(name for name in allowed if "*" not in name and "?" not in name and "[" not in name)
-    return Offered(
-        names=whole,
-        patterns=tuple(name for name in allowed if name not in whole),
-        default=", ".join(named),
-    )
+    patterns = tuple(name for name in offer.patterns if any(mark in name for mark in "*?["))
+    whole = tuple(name for name in offer.names if name not in patterns)
+    return Offered(names=whole, patterns=patterns, default=", ".join(offer.default))
 
 
 HANDLERS = (validate_form, take_upload, show_draft, start_run)
