@@ -143,3 +143,4 @@ def test_short_results_are_inserted_together_and_long_ones_a_few_at_a_time(tmp_p
     ledger.append(claim, [Entry(position, (tried,), None) for position in range(3)])
     assert sum(statement.startswith("INSERT INTO attempt") for statement in said) == statements
     assert [len(record.attempts) for record in ledger.open_records(0)] == [1, 1, 1]
+    ledger.close()
