@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 import assay
 from assay import api
 from assay.core.contract import CONTRACTS, ContractId
+from assay.core.run_state import State
 from assay.surfaces.cli.program import program
 from assay.surfaces.pages.validating import CHOICES
 from assay.surfaces.server.queries import ContractChoice
@@ -119,9 +120,56 @@ def test_it_is_documented(contract: ContractId) -> None:
         for pattern, text in (
             (rf"^\| \[`{contract}`\]\(#{contract}\) \|", reference),
             (rf"^## {contract}$", reference),
-            (rf"^\| \[`{contract}`\]\(docs/reference/contracts.md#{contract}\) \|", page("README.md")),
+            (rf"^\| \[`{contract}`\]\(docs/contracts/{contract}.md\) \|", page("README.md")),
         )
     ] == [True, True, True]
+
+
+DOCUMENTS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "legal_eval_v1": (
+        "Canonical Dataset Schema",
+        ("Top-level fields", "Task types", "Validation policy", "ID stability rule", "Grading contract", "`src/config.py`"),
+    ),
+    "batch_v1": (
+        "Dataset Contract (v1)",
+        (
+            *("Accepted dataset JSON schema", "Field requirements", "Size limits and encoding assumptions", "Validation rules"),
+            *("Exact malformed-record error response format", "Run states", "Retry policy", "Partial-failure behavior"),
+            *("Required artifact set", "Required fields across artifacts", "Retention and immutability"),
+        ),
+    ),
+    "golden_v1": (
+        "Data Model: Judge-Centered Evaluation Framework",
+        (
+            *("TestCase", "GoldenDataset", "EvalResult", "EvalRunParameters", "EvalRunMetrics", "EvalRun", "Relationships"),
+            *("Validation Rules", "MLflow Mapping", "Pydantic Models", "`EvalRun.run_id`"),
+        ),
+    ),
+    "conversation_v1": (
+        "Data Schema Documentation",
+        (
+            *("Agent Data Validator", "AgentDataValidator", "ValidationConfig", "Turn Object Schema", "Validation Rules"),
+            *("Common Validation Errors", "Configuration Impact on Schema", "Schema Evolution"),
+        ),
+    ),
+}
+"""The title of each document, and its sections and terms, as its authors write them."""
+
+
+def test_the_author_of_its_document_finds_it_by_its_title_and_terms(contract: ContractId) -> None:
+    title, terms = DOCUMENTS[contract]
+    text = page(f"docs/contracts/{contract}.md")
+    places = {"README": page("README.md"), "index": page("docs/index.md"), "heading": text.partition("\n")[0]}
+    assert [name for name, found in places.items() if title not in found] == []
+    assert [term for term in terms if term not in text] == []
+    assert [state for state in get_args(State) if f"`{state}`" not in text] == []
+
+
+def test_its_page_leads_to_the_first_run_in_at_most_three_commands(contract: ContractId) -> None:
+    _, _, rest = page(f"docs/contracts/{contract}.md").partition("## From the document to the first run\n\n```console test\n")
+    commands = re.findall(r"^\$ assay (\w+)|^\$ ", rest.partition("```")[0], re.MULTILINE)
+    assert commands[:2] == ["validate", "run"]
+    assert len(commands) <= 3
 
 
 def test_a_gate_lies_on_the_scale_that_a_run_reports(contract: ContractId, tmp_path: Path) -> None:
