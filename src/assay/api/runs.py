@@ -169,7 +169,7 @@ def check(run_file: str | Path, *, environ: Mapping[str, str] | None = None) -> 
             f"'{run_file}' is a dataset ({contract}), not a run file; check it with: assay validate {shlex.quote(str(run_file))}"
         ]
     try:
-        planned = plan_runs(RunRequest(run_file=str(run_file)), environ=environ)
+        planned = plan_runs(RunRequest(run_file=str(run_file), interface="cli"), environ=environ)
     except PlanProblems as problems:
         return list(problems.problems)
     used = os.environ if environ is None else environ

@@ -251,9 +251,9 @@ def warm_up(place: Path) -> None:
         run(RunRequest(run_file=str(run_file), datasets=(str(dataset),), runs_dir=str(Path(folder, "runs"))))
 
 
-def check_upload(path: Path, contract: str) -> UploadVerdict:
+def check_upload(path: Path, contract: str, *, allow_size: bool = False) -> UploadVerdict:
     """What validation says of an upload."""
-    return verdict_on(validate(path, BUILT_IN if contract == "auto" else contract))
+    return verdict_on(validate(path, BUILT_IN if contract == "auto" else contract, allow_size=allow_size, interface="http"))
 
 
 def prepare_run(request: RunRequest) -> UploadVerdict:

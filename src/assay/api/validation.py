@@ -19,7 +19,7 @@ from assay.datasets.config import ValidationConfig, check_config, load_config
 from assay.datasets.dataset_paths import find_sources
 from assay.datasets.fixes import Change, fixed
 from assay.datasets.formats import guess_contract
-from assay.datasets.progress import Effort, Progress, no_progress
+from assay.datasets.progress import Effort, Interface, Progress, no_progress
 from assay.datasets.source import Source, open_source
 
 __all__ = [
@@ -43,17 +43,21 @@ def validate(
     *,
     config: ValidationConfig | None = None,
     strict: bool = False,
+    allow_size: bool = False,
     progress: Progress | None = None,
     workers: int = 1,
+    interface: Interface = "python",
 ) -> Report:
     """The report on a path, bytes or a Python object; raises SourceUnreadable or UsageProblem, never for bad content.
 
-    The contract is a name, or code of one's own: a function or an object that makes a case of a row.
+    The contract is a name, or code of one's own: a function or an object that makes a case of a row. `allow_size` accepts any
+    number of golden cases; hints are in the words of the `interface`.
     """
     contract = _known(contract)
     opened = _opened(source, contract)
-    settings = _settings(config, strict=strict)
-    effort = Effort(progress or no_progress, workers if opened.size >= PARALLEL_BYTES else 1, lint=settings.lint)
+    settings = _settings(config, strict=strict, allow_size=allow_size)
+    processes = workers if opened.size >= PARALLEL_BYTES else 1
+    effort = Effort(progress or no_progress, processes, lint=settings.lint, interface=interface)
     report = read(opened, contract, config=settings, effort=effort)
     return _without_places(report) if opened.is_object else report
 
@@ -61,7 +65,7 @@ def validate(
 def validate_with_hashes(source: Any, contract: str = "auto", *, config: ValidationConfig | None = None) -> Report:
     """The report of `validate`, with the `hashes` of a JSONL file made while it was checked instead of in a second reading."""
     opened = _opened(source, contract)
-    report = read(opened, contract, config=_settings(config, strict=False), effort=Effort(hashes=True))
+    report = read(opened, contract, config=_settings(config), effort=Effort(hashes=True))
     return _without_places(report) if opened.is_object else report
 
 
@@ -69,7 +73,7 @@ def stream(source: Any, contract: Any = "auto", *, config: ValidationConfig | No
     """Cases and issues one by one; a JSONL file of any size needs memory for its ids only."""
     contract = _known(contract)
     opened = _opened(source, contract)
-    yield from stream_source(opened, contract, config=_settings(config, strict=False))
+    yield from stream_source(opened, contract, config=_settings(config))
 
 
 def _known(contract: Any) -> Any:
@@ -79,9 +83,10 @@ def _known(contract: Any) -> Any:
     return import_module("assay.datasets.own_contract").given_contract(contract)
 
 
-def _settings(config: ValidationConfig | None, *, strict: bool) -> ValidationConfig:
+def _settings(config: ValidationConfig | None, *, strict: bool = False, allow_size: bool = False) -> ValidationConfig:
     settings = check_config(config or ValidationConfig())
-    return msgspec.structs.replace(settings, strict_mode=True) if strict else settings
+    given = {"strict_mode": strict, "allow_size": allow_size}
+    return msgspec.structs.replace(settings, **{name: True for name, is_on in given.items() if is_on})
 
 
 def _opened(source: Any, contract: Any) -> Source:
@@ -138,7 +143,7 @@ def fix(source: str | Path, output: str | Path, contract: str = "auto", *, confi
         raise UsageProblem(
             f"cannot write '{target}': {(problem.strerror or str(problem)).lower()}", hint="choose another place"
         ) from problem
-    return FixReport(corrected.changes, validate(target, known, config=config))
+    return FixReport(corrected.changes, validate(target, known, config=config, interface="cli"))
 
 
 def _write_whole(target: Path, content: bytes) -> None:

@@ -24,10 +24,17 @@ from assay.datasets.checks import (
 )
 from assay.datasets.config import ValidationConfig
 from assay.datasets.placing import Record, placed
-from assay.datasets.progress import Effort
+from assay.datasets.progress import Effort, Interface
 from assay.datasets.source import Source
 
 MIN_CASES, MAX_CASES = 5, 20
+_ANY_SIZE: dict[Interface, str] = {
+    "python": "pass allow_size=True",
+    "cli": "give --allow-size (in a run file or config: allow_size: true)",
+    "http": "send the parameter allow_size=true",
+    "page": "tick “Any number of golden cases”",
+}
+"""How the limit is lifted, in the words of each interface."""
 MAX_PROMPT = 8000
 MIN_RUBRIC, MAX_RUBRIC = 10, 2000
 FIELDS = ("version", "description", "cases")
@@ -41,7 +48,7 @@ _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\Z")
 def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
     """The report on one golden dataset; any error rejects the file, since a part of its cases is no golden dataset."""
     document = parse_json(source.buffer())
-    found = check_document(document.value, config) if document.is_readable else Findings()
+    found = check_document(document.value, config, effort.interface) if document.is_readable else Findings()
     check_flaws(found, document, ())
     cases = _cases_of(document.value)
     effort.progress(source.size, source.size)
@@ -77,7 +84,7 @@ def _record(finding: Finding, cases: list[Any]) -> Record:
     return Record(index, case_id if type(case_id) is str else None)
 
 
-def check_document(value: Any, config: ValidationConfig) -> Findings:
+def check_document(value: Any, config: ValidationConfig, interface: Interface = "python") -> Findings:
     """Every rule of the contract for one document."""
     found = Findings(required=("version", "cases", "id", "user_prompt", "rubric"))
     document = object_at(found, value, (), like='{"version": "1.0.0", "cases": [...]}')
@@ -91,7 +98,7 @@ def check_document(value: Any, config: ValidationConfig) -> Findings:
     if document.get("description") is not None:
         string_at(found, document["description"], ("description",))
     if "cases" in document:
-        _check_cases(found, document["cases"], config)
+        _check_cases(found, document["cases"], config, interface)
     _warn_unknown(found, document, (), known=FIELDS)
     check_nul(found, document, ())
     return found
@@ -103,7 +110,7 @@ def _check_version(found: Findings, value: Any) -> None:
         found.add("value_out_of_range", ("version",), f"version {short(text)} is not MAJOR.MINOR.PATCH", hint="write it like 1.0.0")
 
 
-def _check_cases(found: Findings, value: Any, config: ValidationConfig) -> None:
+def _check_cases(found: Findings, value: Any, config: ValidationConfig, interface: Interface) -> None:
     cases = array_at(found, value, ("cases",), like=f"[{_CASE}, ...]")
     if cases is None:
         return
@@ -113,7 +120,7 @@ def _check_cases(found: Findings, value: Any, config: ValidationConfig) -> None:
             "value_out_of_range",
             ("cases",),
             f"cases has {len(cases):,} item(s); a golden dataset has {MIN_CASES} to {MAX_CASES}",
-            hint=f"{remedy}, or lift the limit with --allow-size (allow_size: true in the settings)",
+            hint=f"{remedy}, or {_ANY_SIZE[interface]} to accept any number of cases",
         )
     first: dict[str, int] = {}
     for index, case in enumerate(cases):

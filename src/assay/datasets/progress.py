@@ -1,10 +1,14 @@
 """How readers work: with how many processes, and whom they tell how far they are."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 Progress = Callable[[int, int], None]
 """Called with the bytes read so far and the bytes in all."""
+
+
+Interface = Literal["python", "cli", "http", "page"]
+"""Where a caller gives its settings; hints name them as they are written there."""
 
 
 def no_progress(done: int, total: int) -> None:
@@ -21,6 +25,7 @@ class Effort(NamedTuple):
     """Someone will ask for the hashes of all records, so a reader that has each record at hand should hash it."""
     lint: bool = False
     """Warn of rubrics that are doubtful, too."""
+    interface: Interface = "python"
 
 
 ALONE = Effort()

@@ -83,10 +83,12 @@ class Client:
         """Whether the service answers, and its version."""
         return self._ask(Request(path="/healthz"), Health)
 
-    def validate(self, source: Source, *, contract: str = "auto", media_type: str = "") -> Validation:
-        """Everything that is wrong with a dataset; no run is started."""
+    def validate(self, source: Source, *, contract: str = "auto", media_type: str = "", allow_size: bool = False) -> Validation:
+        """Everything that is wrong with a dataset; no run is started. `allow_size` accepts any number of golden cases."""
         upload = upload_of(source, media_type=media_type, packs=self._compress)
-        request = Request(method="POST", path="/v1/validate", query=(("contract", contract),), upload=upload)
+        # A service of an earlier version does not know the parameter, so that it is sent only where it matters.
+        query = _query({"contract": contract, "allow_size": True if allow_size else ""})
+        request = Request(method="POST", path="/v1/validate", query=query, upload=upload)
         return self._ask(request, Validation)
 
     def start(

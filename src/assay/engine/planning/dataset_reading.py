@@ -7,11 +7,13 @@ import msgspec
 
 from assay.core.contract import CONTRACTS
 from assay.core.errors import SourceUnreadable, UsageProblem
+from assay.core.issue import Issue
 from assay.core.issue import Path as Steps
 from assay.core.plan import OnInvalid
 from assay.core.report import Report
 from assay.datasets import read
 from assay.datasets.config import ValidationConfig, changed_settings, load_config
+from assay.datasets.progress import Effort
 from assay.datasets.source import open_source
 from assay.engine.members import member_text
 from assay.engine.planning.attachments import Attachments
@@ -87,7 +89,8 @@ class DatasetReading:
             place = (self._settings.folder(path) / entry.path).absolute()
             _check_name(place)
             source = open_source(place)
-            report = read(source, self._code.contract(path, entry, source), config=config)
+            effort = Effort(interface=self._settings.interface)
+            report = read(source, self._code.contract(path, entry, source), config=config, effort=effort)
         except (SourceUnreadable, UsageProblem) as problem:
             hint = f" ({problem.hint})" if isinstance(problem, UsageProblem) else ""
             self._refuse(path, f"{problem.message}{hint}")
@@ -114,10 +117,12 @@ class DatasetReading:
 
     def _validation(self, path: Steps, entry: DatasetEntry) -> ValidationConfig:
         """How the dataset is validated: by its own settings, else by those for all datasets."""
-        if entry.config:
-            return load_config(self._settings.folder(path) / entry.config)
         given = self._settings.value.config
-        return load_config(self._settings.folder(("config",)) / given) if given else ValidationConfig()
+        if entry.config:
+            config = load_config(self._settings.folder(path) / entry.config)
+        else:
+            config = load_config(self._settings.folder(("config",)) / given) if given else ValidationConfig()
+        return msgspec.structs.replace(config, allow_size=True) if self._settings.value.allow_size else config
 
     def _free_name(self, path: str) -> str:
         """The name of the file, with its folder where another dataset has that name."""
@@ -147,8 +152,13 @@ class DatasetReading:
     def _errors(self, report: Report) -> list[str]:
         errors = [issue for issue in report.issues if issue.severity == "error"]
         path = shown_path(report.path)
-        lines = [f"{path}:{issue.line or 1}:{issue.column or 1}: {issue.code}: {issue.message}" for issue in errors[:FIRST]]
-        return listed(lines, len(errors))
+        return listed([f"{path}:{_line(issue)}" for issue in errors[:FIRST]], len(errors))
+
+
+def _line(issue: Issue) -> str:
+    """An error in one line; what is wrong with a whole file has its hint, because often a setting helps."""
+    hint = f" ({issue.hint})" if issue.index is None and issue.hint else ""
+    return f"{issue.line or 1}:{issue.column or 1}: {issue.code}: {issue.message}{hint}"
 
 
 def _check_name(place: Path) -> None:

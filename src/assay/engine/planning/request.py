@@ -14,6 +14,7 @@ from assay.core.plugin import Plugin, given_plugin
 from assay.core.provider import FUNCTIONS
 from assay.core.report import Report
 from assay.datasets.checks import Findings
+from assay.datasets.progress import Interface
 from assay.engine.planning.run_file import (
     DatasetEntry,
     LoadedRunFile,
@@ -56,6 +57,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     batch_fallback: Fallback | None = None
     max_cost: float | None = None
     on_invalid: OnInvalid | None = None
+    allow_size: bool | None = None
+    """Accept golden datasets with fewer than 5 or more than 20 cases."""
     config: str = ""
     profile: ProfileId | None = None
     compat: bool | None = None
@@ -64,6 +67,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     max_error_rate: float | None = None
     project: str = DEFAULT_PROJECT
     """The API keys of this project may see the run; for servers."""
+    interface: Interface = "python"
+    """Hints are in the words of this interface."""
     code: tuple[str, ...] | None = None
     """Names of the only code that the options may name; None is any. For callers who must not choose what a process runs."""
 
@@ -91,6 +96,7 @@ _SEATS: dict[str, Steps] = {
     "batch_fallback": ("batch", "fallback"),
     "max_cost": ("max_cost",),
     "on_invalid": ("on_invalid",),
+    "allow_size": ("allow_size",),
     "config": ("config",),
     "profile": ("profile",),
     "compat": ("compat",),
@@ -124,6 +130,7 @@ class Settings:
         self._wrong: set[Steps] = set()
         self._code = request.code
         self.project = request.project
+        self.interface = request.interface
         self.contract: Any = request.contract
         self._options = {_SEATS[name]: name for name in _SEATS if getattr(request, name) not in ("", (), None)}
         self._loaded = load_run_file(request.run_file) if request.run_file else None

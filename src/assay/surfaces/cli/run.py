@@ -106,6 +106,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     detach: bool
     max_cost: float | None
     on_invalid: Literal["reject", "skip"] | None
+    allow_size: bool
     config: str
     profile: ProfileId | None
     compat: bool
@@ -174,6 +175,7 @@ _COUNT = click.IntRange(min=1)
     type=click.Choice(("reject", "skip")),
     help="With invalid records: do not start, or evaluate the valid ones.  [default: skip for batch_v1, else reject]",
 )
+@click.option("--allow-size", is_flag=True, help="Accept golden datasets with fewer than 5 or more than 20 cases.")
 @click.option("--config", metavar="FILE", default="", help="Settings of the validation, as for assay validate --config.")
 @profile_option
 @compat_option
@@ -297,7 +299,7 @@ def _run_there(options: Options, remote: Remote) -> int:
     check_local(options.telemetry)
     _check_sendable(options)
     request, client = _request(options), remote.client()
-    settings = {name: getattr(request, name) for name in (*_SENT, *_GATES, "profile", "compat", "escalate")}
+    settings = {name: getattr(request, name) for name in (*_SENT, *_GATES, "profile", "compat", "escalate", "allow_size")}
     taken = client.start(
         str(request.datasets[0]),
         model="".join(options.model),
@@ -381,6 +383,8 @@ def _request(options: Options) -> api.RunRequest:
         profile=options.profile,
         compat=compat,
         escalate=options.escalate or None,
+        allow_size=options.allow_size or None,
+        interface="cli",
         batch=options.batch or None,
         batch_fallback=options.batch_fallback,
         config=options.config,

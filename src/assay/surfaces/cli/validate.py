@@ -186,6 +186,7 @@ class Work:
             strict=options.strict,
             progress=self._meter.count,
             workers=options.workers or min(os.cpu_count() or 1, MOST_WORKERS),
+            interface="cli",
         )
 
     def fix(self, source: str, target: str) -> None:

@@ -63,9 +63,9 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
     warnings: int
 
 
-def examine(path: Path, contract: str) -> Examined:
+def examine(path: Path, contract: str, *, allow_size: bool = False) -> Examined:
     """Validate a file for the page."""
-    report = api.validate(path, BUILT_IN if contract == "auto" else contract)
+    report = api.validate(path, BUILT_IN if contract == "auto" else contract, allow_size=allow_size, interface="page")
     counts = Counter((issue.code, issue.severity) for issue in report.issues)
     selection = select(in_order(report), max_issues=SHOWN, is_collapsed=True)
     left_out = ((selection.omitted_errors, "more error"), (selection.omitted_warnings, "more warning"))

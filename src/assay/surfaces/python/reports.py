@@ -23,11 +23,16 @@ def validate(
     *,
     config: api.ValidationConfig | None = None,
     strict: bool = False,
+    allow_size: bool = False,
     progress: Callable[[int, int], None] | None = None,
     workers: int = 1,
 ) -> Report:
-    """The report on a path, bytes or a Python object; raises SourceUnreadable or UsageProblem, never for bad content."""
-    found = api.validate(source, contract, config=config, strict=strict, progress=progress, workers=workers)
+    """The report on a path, bytes or a Python object; raises SourceUnreadable or UsageProblem, never for bad content.
+
+    `allow_size` accepts golden datasets with fewer than 5 or more than 20 cases.
+    """
+    switches = {"strict": strict, "allow_size": allow_size}
+    found = api.validate(source, contract, config=config, progress=progress, workers=workers, **switches)
     shown = ShownReport(
         path=found.path,
         contract=found.contract,

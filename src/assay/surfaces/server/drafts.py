@@ -31,6 +31,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     contract: ContractChoice
     spooled: Spooled
     at: float
+    allow_size: bool = False
+    """A golden dataset may have any number of cases."""
 
     @property
     def id(self) -> str:

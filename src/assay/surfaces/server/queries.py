@@ -38,6 +38,7 @@ class CheckQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """How a dataset is validated."""
 
     contract: Annotated[ContractChoice, _says("The contract of the body; `auto` recognises it.")] = "batch_v1"
+    allow_size: Annotated[bool, _says("Accept golden datasets with fewer than 5 or more than 20 cases.")] = False
 
 
 class SubmitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,6 +64,7 @@ class SubmitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         Annotated[float, Meta(ge=0, le=1_000_000_000)] | None, _says("US dollars after which no new call is made.")
     ] = None
     on_invalid: Annotated[OnInvalid | None, _says("With invalid records: do not start, or evaluate the valid ones.")] = None
+    allow_size: Annotated[bool | None, _says("Accept golden datasets with fewer than 5 or more than 20 cases.")] = None
     profile: Annotated[ProfileId | None, _says("Benchmark whose official score is computed too.")] = None
     compat: Annotated[bool | None, _says("With a profile: count errors as the benchmark does.")] = None
     pass_rate: Annotated[Rate | None, _says("Gate: share of evaluated records that must pass.")] = None

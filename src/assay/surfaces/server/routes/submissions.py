@@ -25,7 +25,7 @@ from assay.surfaces.server.uploads import ending_of, spool_body
 
 _SAME = (
     *("concurrency", "limit", "sample", "seed", "repeat", "quorum", "escalate", "max_cost", "on_invalid", "profile", "compat"),
-    *("pass_rate", "min_score", "max_error_rate"),
+    *("allow_size", "pass_rate", "min_score", "max_error_rate"),
 )
 """Parameters that have the same name in a request for a run."""
 KEY_CHARACTERS = 255
@@ -47,7 +47,8 @@ async def validate_dataset(request: AnyRequest) -> Answer:
         try:
             spooled = await spool_body(request, path, limit=server.settings.max_bytes)
             server.meters.uploaded.inc(spooled.size)
-            verdict = await server.workshop.run(caller_of(request).name, spooled.size, api.check_upload, path, query.contract)
+            check = partial(api.check_upload, allow_size=query.allow_size)
+            verdict = await server.workshop.run(caller_of(request).name, spooled.size, check, path, query.contract)
         finally:
             path.unlink(missing_ok=True)
     return answered(
@@ -216,13 +217,18 @@ class Submitted:
             runs_dir=str(server.runs_dir.absolute()),
             run_id=self._upload.run_id,
             project=self._caller.project,
+            interface="http",
             # Whoever may send a dataset may not choose what this process runs, unless the operator offers it.
             code=server.settings.offered_code(),
             **{name: getattr(query, name) for name in _SAME},
         )
 
     def _fingerprint(self) -> str:
-        return hashlib.sha256(self._spooled.sha256.encode() + msgspec.json.encode(self._query)).hexdigest()
+        settings = msgspec.to_builtins(self._query)
+        if settings["allow_size"] is None:
+            # Earlier versions did not know it; their idempotency keys go on meaning the same.
+            del settings["allow_size"]
+        return hashlib.sha256(self._spooled.sha256.encode() + msgspec.json.encode(settings)).hexdigest()
 
     def _answer_for(self, verdict: api.UploadVerdict) -> Accepted:
         run_id, errors = self._upload.run_id, _errors(verdict)

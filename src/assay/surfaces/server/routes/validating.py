@@ -3,6 +3,7 @@
 import asyncio
 import re
 import time
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -78,6 +79,7 @@ async def _spooled(request: AnyRequest, server: Server) -> Draft:
             contract=_contract(form.fields.get("contract", "auto")),
             spooled=spooled,
             at=time.time(),
+            allow_size=form.fields.get("allow_size") == "true",
         )
         await asyncio.to_thread(server.drafts.keep, draft)
         is_kept = True
@@ -156,7 +158,8 @@ async def _page(
         kept="It is kept here for an hour, and for you alone.",
         choice=choice,
     )
-    examined = await _found(server, draft, "report", work=examine, arguments=(draft.spooled.path, draft.contract))
+    work = partial(examine, allow_size=draft.allow_size)
+    examined = await _found(server, draft, "report", work=work, arguments=(draft.spooled.path, draft.contract))
     if examined is None:
         return msgspec.structs.replace(page, is_pending=True)
     page = msgspec.structs.replace(with_report(page, examined), problems=problems, **await asyncio.to_thread(_offers, request))
@@ -219,6 +222,7 @@ def _query(draft: Draft, choice: RunChoice) -> SubmitQuery:
         max_cost=choice.max_cost,
         pass_rate=choice.pass_rate,
         on_invalid=choice.on_invalid,
+        allow_size=draft.allow_size or None,
     )
 
 
