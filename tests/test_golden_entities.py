@@ -346,7 +346,6 @@ def test_cases_without_a_score_are_errors_in_the_eval_run(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("said", "sections"),
     [
-        ([5, REFUSED, REFUSED, REFUSED, REFUSED], {}),
         ([3, 3, 3, 3, 3], {}),
         ([3, 3, 3, 4, 4], {"gates": {"min_score": 3.4}}),
         ([3, 3, 3, 4, 4], {"gates": {"min_score": 3.4, "pass_rate": 0.4}}),
@@ -364,7 +363,24 @@ def test_summary_and_eval_run_say_the_same(tmp_path: Path, said: list[Any], sect
 def test_four_errors_and_a_five_are_no_pass(tmp_path: Path) -> None:
     finished, written = golden_run(tmp_path, [5, REFUSED, REFUSED, REFUSED, REFUSED], gates={"pass_rate": 0.8, "min_score": 3.5})
     assert (finished.gate.passed, finished.gate.reasons) == (False, ("error rate 0.80 is above 0.00",))
-    assert (written.metrics.overall_passed, written.status) == (False, "partial")
+    assert (written.metrics.overall_passed, written.status) == (True, "partial")
+
+
+def test_overall_passed_is_the_printed_formula_and_errors_have_a_gate_of_their_own(tmp_path: Path) -> None:
+    finished, written = golden_run(tmp_path, [4, 4, 4, 4, REFUSED])
+    assert (written.metrics.pass_rate, written.metrics.average_score, written.metrics.overall_passed) == (1.0, 4.0, True)
+    gates = [(gate.name, gate.threshold, gate.value, gate.met) for gate in written.gates or ()]
+    assert gates == [("pass_rate", 0.8, 1.0, True), ("min_score", 3.5, 4.0, True), ("max_error_rate", 0.0, 0.2, False)]
+    assert [(gate.name, gate.threshold, gate.value, gate.met) for gate in finished.gate.gates] == gates
+    assert (finished.gate.passed, finished.metrics["gate"]["gates"][2]["met"]) == (False, False)
+
+
+def test_an_eval_run_of_an_earlier_version_has_the_cap_in_its_decision(tmp_path: Path) -> None:
+    finished, _ = golden_run(tmp_path, [4, 4, 4, 4, REFUSED])
+    document = json.loads((Path(finished.run_dir) / "eval_results.json").read_bytes())
+    del document["gates"]
+    document["metrics"]["overall_passed"] = False
+    assert not EvalRun.model_validate(document).metrics.overall_passed
 
 
 def test_a_panel_is_named_as_a_whole(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 import pytest
 
 from assay.core.plan import Gates
-from assay.metrics.gates import GateVerdict, check_gates
+from assay.core.run_result import GateCheck, GateResult
+from assay.metrics.gates import check_gates
 from assay.metrics.summary import RecordFacts, summarize
 
 
@@ -17,22 +18,32 @@ def facts(score: int | None) -> RecordFacts:
 
 
 def test_a_run_without_gates_passes() -> None:
-    assert check_gates(Gates(), run_of(1, None)) == GateVerdict(passed=True)
+    assert check_gates(Gates(), run_of(1, None)) == GateResult(passed=True)
 
 
 @pytest.mark.parametrize("gates", [Gates(), Gates(max_error_rate=1.0)])
 def test_a_run_in_which_nothing_could_be_evaluated_does_not_pass(gates: Gates) -> None:
-    assert check_gates(gates, run_of(None, None)) == GateVerdict(passed=False, reasons=("nothing could be evaluated",))
+    found = check_gates(gates, run_of(None, None))
+    assert (found.passed, found.reasons) == (False, ("nothing could be evaluated",))
 
 
 def test_a_threshold_that_is_met_exactly_passes() -> None:
     summary = run_of(*[5] * 15, 4, 3, 3, 3, 3)
-    assert check_gates(Gates(pass_rate=0.8, min_score=4.55, max_error_rate=0.0), summary) == GateVerdict(passed=True)
+    found = check_gates(Gates(pass_rate=0.8, min_score=4.55, max_error_rate=0.0), summary)
+    assert (found.passed, [(gate.name, gate.met) for gate in found.gates]) == (
+        True,
+        [("pass_rate", True), ("min_score", True), ("max_error_rate", True)],
+    )
 
 
 def test_every_gate_that_fails_is_a_reason() -> None:
     verdict = check_gates(Gates(pass_rate=0.8, min_score=3.5, max_error_rate=0.1), run_of(5, 5, 1, None))
-    assert verdict == GateVerdict(passed=False, reasons=("pass rate 0.67 is below 0.80", "error rate 0.25 is above 0.10"))
+    assert (verdict.passed, verdict.reasons) == (False, ("pass rate 0.67 is below 0.80", "error rate 0.25 is above 0.10"))
+    assert verdict.gates == (
+        GateCheck(name="pass_rate", threshold=0.8, value=2 / 3, met=False),
+        GateCheck(name="min_score", threshold=3.5, value=11 / 3, met=True),
+        GateCheck(name="max_error_rate", threshold=0.1, value=0.25, met=False),
+    )
 
 
 def test_a_low_mean_is_a_reason() -> None:
@@ -52,7 +63,8 @@ def test_a_reason_has_the_digits_that_tell_its_numbers_apart() -> None:
     ],
 )
 def test_what_is_undefined_does_not_pass(gates: Gates, reason: str) -> None:
-    assert check_gates(gates, run_of(None, None)) == GateVerdict(passed=False, reasons=(reason,))
+    found = check_gates(gates, run_of(None, None))
+    assert (found.passed, found.reasons, [gate.met for gate in found.gates]) == (False, (reason,), [False])
 
 
 def test_a_run_without_records_has_no_error_rate() -> None:

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from assay.metrics.golden import EvalRunParameters, eval_result, eval_results, eval_run_metrics
+from assay.metrics.golden import EvalRunParameters, eval_result, eval_results, eval_run_metrics, filled_in
 
 ERROR = None
 
@@ -43,7 +43,7 @@ def test_a_run_has_the_contracts_shape() -> None:
         eval_result("case-2", "What is 2+3?", duration_ms=0.0, error="timeout"),
     ]
     run = eval_results("run-1", "2026-01-28T10:00:00Z", parameters=parameters(), results=results)
-    assert list(run) == ["run_id", "timestamp", "status", "parameters", "metrics", "results"]
+    assert list(run) == ["run_id", "timestamp", "status", "parameters", "metrics", "gates", "results"]
     assert run["results"][0] == {
         "case_id": "case-1",
         "user_prompt": "What is 2+2?",
@@ -62,8 +62,11 @@ def test_a_case_that_errored_has_no_score_and_says_why() -> None:
 
 
 def test_readers_that_demand_a_number_get_the_lowest_for_an_error() -> None:
-    result = eval_result("case-2", "What is 2+3?", duration_ms=5.0, error="timeout").to_json(is_filled=True)
+    results = [eval_result("case-2", "What is 2+3?", duration_ms=5.0, error="timeout")]
+    run = filled_in(eval_results("run-1", "2026-01-28T10:00:00Z", parameters=parameters(), results=results))
+    (result,) = run["results"]
     assert (result["score"], result["passed"], result["error"]) == (1, False, "timeout")
+    assert (run["metrics"]["pass_rate"], run["metrics"]["average_score"], run["filled_in"]) == (0.0, 1.0, ["case-2"])
 
 
 @pytest.mark.parametrize(("score", "passed"), [(3, False), (4, True)])

@@ -81,7 +81,13 @@ def test_json_is_one_document_with_progress_beside_it() -> None:
     result = assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--run-id", "first", "--json")
     assert list(document(result)) == ["run_id", "state", "run_dir", "counts", "metrics", "gate"]
     assert document(result)["counts"]["evaluated_records"] == 5
-    assert document(result)["gate"] == {"passed": True, "reasons": []}
+    gate = document(result)["gate"]
+    assert (gate["passed"], gate["reasons"]) == (True, [])
+    assert [(check["name"], check["met"]) for check in gate["gates"]] == [
+        ("pass_rate", True),
+        ("min_score", True),
+        ("max_error_rate", True),
+    ]
     assert result.stderr.startswith("run first · 5 records · scripted/echo\n5/5 records · 100 % · ")
 
 

@@ -3,13 +3,13 @@
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 
-from assay.core.errors import AssayError, UsageProblem
+from assay.core.errors import AssayError, RunNotFound, UsageProblem
 from assay.core.placement import RUNS_DIR
-from assay.core.plan import ProfileId
+from assay.core.plan import Plan, ProfileId
 from assay.core.run_result import RunListing, RunResult
 from assay.engine.looking.opened import Run
 from assay.engine.places.fetched import fetch_published
@@ -20,7 +20,9 @@ from assay.engine.rescore import Rescoring
 from assay.engine.rescore import rescore as rescore_run
 from assay.engine.runs import list_runs as listed_runs
 from assay.engine.runs import result_of
+from assay.engine.sealing.eval_run import EVAL_RESULTS, why_no_eval_run
 from assay.engine.sealing.recompute import differences
+from assay.metrics.golden import filled_in
 from assay.store.folder import RunFolder, Tombstone, open_run_folder
 from assay.store.index_folder import forget_index
 from assay.store.objects import ObjectPlace, is_object_address
@@ -31,6 +33,7 @@ __all__ = [
     "Purged",
     "Run",
     "fetch",
+    "filled_eval_run",
     "list_runs",
     "open_run",
     "publish",
@@ -53,6 +56,18 @@ class Purged(msgspec.Struct, frozen=True):
     """Why nothing could be removed from this run."""
     cache_dir: str = ""
     """Where replies that the run got may still be: a cache belongs to no run, and is not purged. Empty without one."""
+
+
+def filled_eval_run(run: Run) -> dict[str, Any]:
+    """The EvalRun of golden_v1 with numbers in place of nulls, whose cases `filled_in` lists; raises RunNotFound without one."""
+    path = run.artifacts().get(EVAL_RESULTS)
+    if path is None:
+        why = why_no_eval_run(msgspec.convert(run.manifest["plan"], Plan)) if run.manifest.get("plan") else ""
+        raise RunNotFound(
+            f"run '{run.folders.run_id}' has no {EVAL_RESULTS}{f': {why}' if why else ''}",
+            hint="runs over one golden_v1 dataset have one, unless they were cancelled",
+        )
+    return filled_in(msgspec.json.decode(path.read_bytes()))
 
 
 def rescore(

@@ -17,7 +17,7 @@ from assay.core.version import __version__
 from assay.engine.places.folders import RunFolders, check_place
 from assay.engine.places.intact import intact_run
 from assay.engine.planning.request import PlanProblems
-from assay.engine.sealing.eval_run import EVAL_RESULTS, regated, says_the_same, why_no_eval_run
+from assay.engine.sealing.eval_run import EVAL_RESULTS, is_true_of, regated, why_no_eval_run
 from assay.engine.sealing.evidence import PredictionLine
 from assay.engine.sealing.panels import read_panel
 from assay.engine.sealing.profiling import Misfits, Profiler, Replies, profiler_of
@@ -141,8 +141,8 @@ def _write(run: RunFolder, plan: Plan, *, profiler: Profiler, staging: Staging, 
         staging.write(name, pretty_json(document))
     gate = metrics["metrics_summary.json"]["gate"]
     if (run.path / EVAL_RESULTS).is_file() and not why_no_eval_run(plan):
-        eval_run = regated(run.document(EVAL_RESULTS), plan)
-        if says_the_same(eval_run, gate):
+        eval_run = regated(run.document(EVAL_RESULTS), plan, gate["gates"])
+        if is_true_of(eval_run, is_cancelled=is_cancelled):
             staging.write(EVAL_RESULTS, pretty_json(eval_run))
     staging.seal(_manifest(run, plan, profiler=profiler, gate=gate, at=iso(at)))
 

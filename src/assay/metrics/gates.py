@@ -1,24 +1,16 @@
 """Gates: whether a run's summary reaches what its plan demands, and why not."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
-
 from assay.core.plan import Gates
+from assay.core.run_result import GateCheck, GateResult
 
 TOLERANCE = 1e-9
 """Rounding in the last digits decides no gate."""
 
 
-class GateVerdict(msgspec.Struct, frozen=True):
-    """The decision and every reason against it."""
-
-    passed: bool
-    reasons: tuple[str, ...] = ()
-
-
-def check_gates(gates: Gates, summary: Mapping[str, Any], *, is_cancelled: bool = False) -> GateVerdict:
+def check_gates(gates: Gates, summary: Mapping[str, Any], *, is_cancelled: bool = False) -> GateResult:
     """The decision on a summary as `measure` makes it; thresholds are inclusive, and what is undefined does not pass.
 
     Records without a score are in no mean and no pass rate, so the error rate is their gate: failed and cancelled
@@ -35,7 +27,22 @@ def check_gates(gates: Gates, summary: Mapping[str, Any], *, is_cancelled: bool 
     if not reasons and not summary["n_scored"]:
         # No gate was missed, but a run that says nothing about its candidate is not good enough for anything.
         reasons = ("nothing could be evaluated",)
-    return GateVerdict(not reasons, reasons)
+    # Gates are about all records: a part of them neither meets nor misses one.
+    return GateResult(not reasons, reasons, () if is_cancelled else tuple(_checks(gates, summary)))
+
+
+def _checks(gates: Gates, summary: Mapping[str, Any]) -> Iterator[GateCheck]:
+    """Each gate that is set with what the run has for it."""
+    profile = summary.get("profile")
+    score = summary["raw_score_mean"] if profile is None else profile["headline"]
+    for name, value, limit, sign in (
+        ("pass_rate", summary["pass_rate"], gates.pass_rate, 1),
+        ("min_score", score, gates.min_score, 1),
+        ("max_error_rate", summary["error_rate"], gates.max_error_rate, -1),
+    ):
+        if limit is not None:
+            is_met = value is not None and sign * (value - limit) >= -TOLERANCE
+            yield GateCheck(name=name, threshold=limit, value=value, met=is_met)
 
 
 def cancelled_reason(evaluated: int, total: int) -> str:

@@ -11,6 +11,9 @@ from assay.metrics.gates import TOLERANCE
 Json = dict[str, Any]
 PASS_SCORE = 4
 """golden_v1: a case has passed if and only if its score is at least 4."""
+_FILLED = {"score": 1, "passed": False}
+_UNDEFINED = {"pass_rate": 0.0, "average_score": 1.0}
+"""What stands for figures that no case has a score for."""
 
 
 class EvalResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,12 +31,12 @@ class EvalResult(msgspec.Struct, frozen=True, kw_only=True):
     sample: int | msgspec.UnsetType = msgspec.UNSET
     """Which of several answers to the case it is; the contract knows one answer, so only runs that ask more often name it."""
 
-    def to_json(self, *, is_filled: bool = False) -> Json:
-        """The entity as the contract names it; a filled one has score 1 for an error, for readers that demand a number."""
+    def to_json(self) -> Json:
+        """The entity as the contract names it."""
         found: Json = msgspec.to_builtins(self)
         if self.error is None:
             del found["error"]
-        return {**found, "score": 1, "passed": False} if is_filled and self.score is None else found
+        return found
 
 
 class EvalRunParameters(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +50,7 @@ class EvalRunParameters(msgspec.Struct, frozen=True, kw_only=True):
     pass_rate_threshold: float = 0.8
     score_threshold: float = 3.5
     max_error_rate: float | None = None
-    """The contract has no word for it, though errors are in no rate and no average; None is no cap."""
+    """A gate of the run that the contract does not know, and that `overall_passed` leaves out; None is no cap."""
 
 
 def eval_result(
@@ -68,9 +71,9 @@ def eval_result(
 
 
 def eval_results(
-    run_id: str, timestamp: str, *, parameters: EvalRunParameters, results: Iterable[EvalResult], is_filled: bool = False
+    run_id: str, timestamp: str, *, parameters: EvalRunParameters, results: Iterable[EvalResult], gates: Sequence[Json] = ()
 ) -> Json:
-    """The whole document: parameters, metrics by the contract's formulas, and the result of every case."""
+    """The whole document: parameters, metrics by the contract's formulas, the run's gates, and the result of every case."""
     kept = tuple(results)
     return {
         "run_id": run_id,
@@ -78,17 +81,20 @@ def eval_results(
         "status": "partial" if any(result.score is None for result in kept) else "complete",
         "parameters": msgspec.to_builtins(parameters),
         "metrics": eval_run_metrics([result.score for result in kept], parameters),
-        "results": [result.to_json(is_filled=is_filled) for result in kept],
+        "gates": list(gates),
+        "results": [result.to_json() for result in kept],
     }
 
 
 def eval_run_metrics(scores: Sequence[int | None], parameters: EvalRunParameters) -> Json:
-    """EvalRunMetrics of the scores of all cases, None for a case that errored: errors leave the denominators."""
+    """EvalRunMetrics of the scores of all cases, None for a case that errored: errors leave the denominators.
+
+    `overall_passed` is the contract's formula and nothing more; the cap on errors is a gate of the run with a name of its own.
+    """
     graded = [score for score in scores if score is not None]
     passed = sum(score >= PASS_SCORE for score in graded)
     pass_rate = passed / len(graded) if graded else None
     average = fsum(graded) / len(graded) if graded else None
-    cap = parameters.max_error_rate
     return {
         "total_cases": len(scores),
         "passed_cases": passed,
@@ -101,6 +107,18 @@ def eval_run_metrics(scores: Sequence[int | None], parameters: EvalRunParameters
             and average is not None
             and pass_rate >= parameters.pass_rate_threshold - TOLERANCE
             and average >= parameters.score_threshold - TOLERANCE
-            and (cap is None or (len(scores) - len(graded)) / len(scores) <= cap + TOLERANCE)
         ),
     }
+
+
+def filled_in(document: Json) -> Json:
+    """An EvalRun for readers that demand numbers: an error has the score 1 and has not passed, and `filled_in` lists its case.
+
+    Where every case errored the rate and the average, which are undefined, are those of what was filled in: 0 and 1.
+    """
+    results = [{**result, **_FILLED} if result["score"] is None else result for result in document["results"]]
+    parameters = msgspec.convert(document["parameters"], EvalRunParameters)
+    metrics = eval_run_metrics([result["score"] for result in document["results"]], parameters)
+    numbers = {name: value if metrics[name] is None else metrics[name] for name, value in _UNDEFINED.items()}
+    filled = [result["case_id"] for result in document["results"] if result["score"] is None]
+    return {**document, "metrics": {**metrics, **numbers}, "results": results, "filled_in": filled}

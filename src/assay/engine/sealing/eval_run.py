@@ -1,5 +1,6 @@
-"""`eval_results.json`: a run over one golden dataset as golden_v1's EvalRun, which says the same as the run's gates."""
+"""`eval_results.json`: a run over one golden dataset as the EvalRun of golden_v1, with the gates of the run next to it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -62,9 +63,9 @@ def _thresholds(gates: Gates) -> Json:
     }
 
 
-def says_the_same(eval_run: Json, gate: Json) -> bool:
-    """Whether an EvalRun decides as the run does: its formula may pass the part of a cancelled run that was evaluated."""
-    return bool(eval_run["metrics"]["overall_passed"] == gate["passed"])
+def is_true_of(eval_run: Json, *, is_cancelled: bool) -> bool:
+    """False for the EvalRun of a cancelled run whose formula passes the part that was evaluated."""
+    return not (is_cancelled and eval_run["metrics"]["overall_passed"])
 
 
 def golden_result(line: PredictionLine, case: Case) -> EvalResult:
@@ -82,9 +83,9 @@ def golden_result(line: PredictionLine, case: Case) -> EvalResult:
     return msgspec.structs.replace(result, sample=line.sample)
 
 
-def regated(document: Json, plan: Plan) -> Json:
+def regated(document: Json, plan: Plan, gates: Sequence[Json]) -> Json:
     """The EvalRun of a run as that of another one with the same results and other gates."""
     parameters = msgspec.convert({**document["parameters"], **_thresholds(plan.gates)}, EvalRunParameters)
     scores = [result["score"] for result in document["results"]]
     decided = {"parameters": msgspec.to_builtins(parameters), "metrics": eval_run_metrics(scores, parameters)}
-    return {**document, "run_id": plan.run_id, **decided}
+    return {**document, "run_id": plan.run_id, **decided, "gates": list(gates)}

@@ -17,7 +17,7 @@ from assay.core.run_state import TERMINAL, State, count_records
 from assay.core.version import __version__
 from assay.engine.garbage import rare_collection
 from assay.engine.places.folders import RunFolders
-from assay.engine.sealing.eval_run import EVAL_RESULTS, eval_run_parameters, golden_result, says_the_same, why_no_eval_run
+from assay.engine.sealing.eval_run import EVAL_RESULTS, eval_run_parameters, golden_result, is_true_of, why_no_eval_run
 from assay.engine.sealing.evidence import (
     Evidence,
     InputLine,
@@ -274,8 +274,10 @@ class _Artifacts:
             self._staging.write(name, pretty_json(document))
         if self._has_eval_run:
             parameters = eval_run_parameters(self._shown)
-            document = eval_results(self._plan.run_id, self._started_at, parameters=parameters, results=self._golden)
-            if says_the_same(document, self._gate):
+            document = eval_results(
+                self._plan.run_id, self._started_at, parameters=parameters, results=self._golden, gates=self._gate["gates"]
+            )
+            if is_true_of(document, is_cancelled=self._is_cancelled):
                 self._staging.write(EVAL_RESULTS, pretty_json(document))
 
     def _batches(self, run: RunRow) -> list[dict[str, Any]]:

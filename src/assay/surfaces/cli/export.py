@@ -38,8 +38,9 @@ HELP = """Write the records of a finished run, or of a dataset, as a file or a f
 
 The ending of -o decides the format, or --format does: csv, xlsx, parquet, json and jsonl have a row for each record with what was
 asked, the answer and its scores; hf is a folder that Hugging Face datasets loads; responses has the answers alone, as other runs
-take them. No text of a model is evaluated as a formula. RUN is an id, a unique beginning of one, `latest`, or the path of a
-run's folder; the path of a file is a dataset, which can be csv, parquet, jsonl or hf.
+take them; eval-results is the EvalRun of golden_v1 with a number for every score. No text of a model is evaluated as a formula.
+RUN is an id, a unique beginning of one, `latest`, or the path of a run's folder; the path of a file is a dataset, which can be
+csv, parquet, jsonl or hf.
 """
 
 EPILOG = """\b
@@ -49,6 +50,7 @@ Examples:
   assay export nightly-15 -o nightly.parquet
   assay export nightly-15 --format hf -o nightly
   assay export nightly-15 --format responses -o answers.jsonl
+  assay export nightly-15 --as eval-results -o eval_results.json
   assay export nightly-15 --format jsonl -o - | jq .score
   assay export golden.json --format hf
 
@@ -104,7 +106,7 @@ class Target(msgspec.Struct, frozen=True):
 @click.option(
     "-o", "--output", metavar="PATH", help="What to write, whole or not at all; - for standard output.  [default: RUN.ENDING]"
 )
-@click.option("--format", type=click.Choice(FORMATS), help="The format, where the ending of -o does not say it.")
+@click.option("--format", "--as", "format", type=click.Choice(FORMATS), help="The format, where the ending of -o does not say it.")
 @click.option("--bom", is_flag=True, help="Begin CSV with the mark by which Excel knows UTF-8.")
 @click.option("--force", is_flag=True, help="Replace what is already there.")
 @runs_dir_option

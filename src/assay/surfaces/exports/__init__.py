@@ -6,7 +6,7 @@ import msgspec
 
 from assay.api import Run
 from assay.surfaces.exports.csv_table import csv_chunks
-from assay.surfaces.exports.json_texts import json_chunks, json_lines_chunks, responses_chunks
+from assay.surfaces.exports.json_texts import eval_results_chunks, json_chunks, json_lines_chunks, responses_chunks
 from assay.surfaces.exports.parquet_file import parquet_chunks
 from assay.surfaces.exports.telling import Teller
 from assay.surfaces.exports.workbook import workbook_chunks
@@ -30,6 +30,7 @@ EXPORTS: dict[str, Export] = {
     "csv": Export("text/csv", csv_chunks, ".csv"),
     "parquet": Export("application/vnd.apache.parquet", parquet_chunks, ".parquet", is_text=False),
     "xlsx": Export("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", workbook_chunks, ".xlsx", is_text=False),
+    "eval-results": Export("application/json", eval_results_chunks, ".json"),
     "responses": Export("application/x-ndjson", responses_chunks, ".jsonl"),
 }
 """Every format by its name."""

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from assay.api import Run, Table
+from assay.api import Run, Table, filled_eval_run
+from assay.core.canonical import pretty_json
 from assay.core.errors import UsageProblem
 from assay.surfaces.exports.telling import Teller
 from assay.surfaces.reporters.plain_json import json_text
@@ -30,6 +31,17 @@ def table_json_lines(table: Table, teller: Teller) -> Iterator[bytes]:
     """A line for each row of a table."""
     for row in teller.counted(table.rows()):
         yield json_text(row).encode() + b"\n"
+
+
+def eval_results_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
+    """golden_v1's EvalRun with a score for every case: 1, not passed, where a case errored."""
+    found = filled_eval_run(run)
+    filled = found["filled_in"]
+    if filled:
+        teller.notes.append(f"{counted(len(filled), 'case')} with an error: score 1 and passed false stand for no score")
+    if len(filled) == len(found["results"]):
+        teller.notes.append("no case has a score: pass_rate 0 and average_score 1 stand for undefined figures")
+    yield pretty_json(found)
 
 
 def responses_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
