@@ -70,7 +70,7 @@ def test_report_and_progress_are_those_of_a_run_here(server: tuple[str, str]) ->
 
 def test_artifacts_may_stay_at_the_server(server: tuple[str, str]) -> None:
     result, told = assay(*RUN, *server, "--no-download"), assay(*RUN, *server, "--no-download", "--json")
-    assert "pass rate   1.00" in result.stdout
+    assert "pass rate   100.0 %" in result.stdout
     assert f"artifacts   {server[1]}/v1/runs/run_" in result.stdout
     assert document(told)["run_dir"] == f"{server[1]}/v1/runs/{document(told)['run_id']}"
     assert not Path("runs").exists()

@@ -194,7 +194,7 @@ class BatchSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class GatesSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a run must reach; the bounds themselves meet the gates. golden_v1 has gates where none are set: 0.8, 3.5 and 0."""
 
-    pass_rate: Annotated[Rate | None, _says("Share of the evaluated records that pass.")] = None
+    pass_rate: Annotated[Rate | None, _says("Share of the graded records that pass.")] = None
     min_score: Annotated[
         Score | None,
         _says(

@@ -28,7 +28,7 @@ from assay.surfaces.reporters.run_checks import gated_run
 from assay.surfaces.reporters.verdict import verdict_markdown, verdict_text
 from assay.surfaces.reporters.verdict_words import gate_word
 
-HELP = """Decide about a finished run, and say why: REGRESSION, WARNING, PASS or IMPROVED.
+HELP = """Decide whether a finished run meets its gate, and say why.
 
 Thresholds are those that the run was started with, apart from those that are given here. A baseline (by default that of the run's
 dataset, see `assay baseline`) is compared record by record. `--mode absolute` misses on a loss that can be shown; `superiority`
@@ -88,7 +88,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     "--measure", type=click.Choice(("pass_rate", "score")), default="pass_rate", show_default=True, help="What is compared."
 )
 @click.option("--cluster", metavar="KEY", help="Member of the metadata whose records hang together; the plan's where not given.")
-@click.option("--pass-rate", type=_RATE, metavar="X", help="Share of evaluated records that must pass.")
+@click.option("--pass-rate", type=_RATE, metavar="X", help="Share of graded records that must pass.")
 @click.option("--min-score", type=Number(0, 100), metavar="X", help="Mean score on the dataset's scale, or the profile's headline.")
 @click.option("--max-error-rate", type=_RATE, metavar="X", help="Share of all records that may end in an error or be cancelled.")
 @json_option

@@ -166,7 +166,7 @@ _COUNT = click.IntRange(min=1)
 @click.option(
     "--batch-fallback",
     type=click.Choice(("live", "fail")),
-    help="With --batch: requests without an answer are asked one by one at the full price, or fail.  [default: live]",
+    help="With --batch: requests without an answer are asked one by one at the full price, or end in an error.  [default: live]",
 )
 @click.option("--detach", is_flag=True, help="With --batch or --engine temporal: hand over and leave; assay resume follows.")
 @click.option("--max-cost", type=Number(min=0), metavar="X", help="US dollars after which no new call is made.")
@@ -179,7 +179,7 @@ _COUNT = click.IntRange(min=1)
 @click.option("--config", metavar="FILE", default="", help="Settings of the validation, as for assay validate --config.")
 @profile_option
 @compat_option
-@click.option("--pass-rate", type=_RATE, metavar="X", help="Gate: share of evaluated records that must pass.")
+@click.option("--pass-rate", type=_RATE, metavar="X", help="Gate: share of graded records that must pass.")
 @click.option(
     "--min-score",
     type=Number(0, 100),

@@ -14,6 +14,7 @@ from assay.surfaces.pages.records import score_figure, verdict_mark
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.reporters.run_numbers import latency, level_name
 from assay.surfaces.reporters.run_subject import stage_word
+from assay.surfaces.reporters.wording import NOT_PASSED, PASSED
 
 Json = dict[str, Any]
 LONG = 4_000
@@ -491,7 +492,7 @@ def _sample(run_id: str, sample: Json, index: int, *, place: Place) -> SampleVie
 
 def label_view(label: api.KeptLabel) -> LabelView:
     """What a person said, as it is shown."""
-    verdicts = {True: Mark("should pass", "good"), False: Mark("should not pass", "bad"), None: None}
+    verdicts = {True: Mark(PASSED, "good"), False: Mark(NOT_PASSED, "bad"), None: None}
     return LabelView(
         rater=label.rater,
         mark=verdicts[label.passed],

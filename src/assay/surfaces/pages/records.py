@@ -50,6 +50,7 @@ _STATUSES = {
     "skipped": "It was valid, but not to be evaluated.",
     "invalid_record": "It broke its contract and was sent nowhere.",
 }
+_STATUS_WORDS = {"evaluated": "graded", "failed": ERROR}
 
 
 class RecordsChoice(RecordSearch, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -255,6 +256,8 @@ def _chip(name: str, value: Any) -> str:
         return "criteria met" if value else "criteria not met"
     if name == "flips":
         return _FLIPS[value]
+    if name == "status":
+        return f"{_WORDS[name]}: {_STATUS_WORDS.get(value, value.replace('_', ' '))}"
     return f"{_WORDS[name]}: {_number(value)}"
 
 
@@ -268,7 +271,7 @@ def _summary(found: api.FoundRecords, facets: api.Facets | None, *, page: int, p
 
 
 def _live_filters(choice: RecordsChoice) -> Filters:
-    return Filters(verdicts=_verdicts(choice), statuses=_options(dict.fromkeys(("evaluated", *_STATUSES)), choice.status))
+    return Filters(verdicts=_verdicts(choice), statuses=_status_options(dict.fromkeys(("evaluated", *_STATUSES)), choice.status))
 
 
 def _verdicts(choice: RecordsChoice, passed: str = "", failed: str = "") -> tuple[Option, ...]:
@@ -283,7 +286,7 @@ def _filters(choice: RecordsChoice, facets: api.Facets, others: Iterable[str]) -
     flips = {name: count for name, count in (("judges", facets.disagreements), ("repeats", facets.splits)) if count}
     return Filters(
         verdicts=_verdicts(choice, f" ({facets.passed:,})", f" ({facets.not_passed:,})"),
-        statuses=_options(facets.statuses, choice.status),
+        statuses=_status_options(facets.statuses, choice.status),
         sorts=tuple(Option(sort, text, sort == choice.sort) for sort, text in _sorts(choice)),
         flips=_options(flips, choice.flips, _FLIPS),
         tags=_options(facets.tags, choice.tag),
@@ -320,6 +323,16 @@ def _options(values: Mapping[str, int | None], chosen: str | None, words: Mappin
     """Each value with its count; one that is chosen and not among them is offered too, or the form would drop it."""
     known = {**values, **({} if chosen is None or chosen in values or words else {chosen: None})}
     return tuple(Option(value, _text(value, count, words or {}), value == chosen) for value, count in known.items())
+
+
+def _status_options(values: Mapping[str, int | None], chosen: str | None) -> tuple[Option, ...]:
+    """The statuses in the words for users; `failed` stands for all that is an error."""
+    return tuple(
+        msgspec.structs.replace(option, text=option.text.replace(option.value, _STATUS_WORDS[option.value], 1))
+        if option.value in _STATUS_WORDS
+        else option
+        for option in _options(values, chosen)
+    )
 
 
 def _text(value: str, count: int | None, words: Mapping[str, str]) -> str:

@@ -186,7 +186,10 @@ def latency_table(metrics: Json, *, graded_by: str) -> Table:
     names = {
         "model": ("Candidate", "The candidate's call that was answered."),
         "judge": ("Grader", "Time that the run's own grader took on a record.") if graded_by == "grader" else judges,
-        "end_to_end": ("Whole record", "Time in which at least one call of a record was under way, failed ones included."),
+        "end_to_end": (
+            "Whole record",
+            "Time in which at least one call of a record was under way, calls without a reply included.",
+        ),
     }
     rows = [
         (

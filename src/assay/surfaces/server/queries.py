@@ -67,7 +67,7 @@ class SubmitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     allow_size: Annotated[bool | None, _says("Accept golden datasets with fewer than 5 or more than 20 cases.")] = None
     profile: Annotated[ProfileId | None, _says("Benchmark whose official score is computed too.")] = None
     compat: Annotated[bool | None, _says("With a profile: count errors as the benchmark does.")] = None
-    pass_rate: Annotated[Rate | None, _says("Gate: share of evaluated records that must pass.")] = None
+    pass_rate: Annotated[Rate | None, _says("Gate: share of graded records that must pass.")] = None
     min_score: Annotated[Annotated[float, Meta(ge=0, le=100)] | None, _says("Gate: mean score.")] = None
     max_error_rate: Annotated[Rate | None, _says("Gate: share of records that may be left without a score.")] = None
 
