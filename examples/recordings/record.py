@@ -58,7 +58,7 @@ def record(answers: Path = ANSWERS) -> str:
 
 def _lines_of_part(part: Part) -> Iterator[dict[str, Any]]:
     dataset = _dataset(HERE.parent / part.dataset)
-    spoken = {} if part.candidate else recorded_replies(dataset.report.cases)
+    spoken = {} if part.candidate else recorded_replies(dataset.report.records)
     settings = GradingSettings(candidate=part.candidate, judges=("judge",))
     cases = list(cases_of(dataset, is_recorded=not part.candidate))
     strangers = {case.id for case in cases} ^ set(part.replies)

@@ -19,7 +19,7 @@ from assay.core.outcome import Attempt, Grade, Graded, Score
 from assay.core.plan import plan_sha256
 from assay.core.run_result import RunResult
 from assay.engine.planning.request import RunRequest
-from assay.engine.sealing.evidence import AttemptLine, Evidence, FailureLine, InputLine, PredictionLine, ValidationLine
+from assay.engine.sealing.evidence import AttemptLine, CaseLine, Evidence, FailureLine, PredictionLine, ValidationLine
 from assay.engine.sealing.shown import ShownPlan
 from assay.store.ledger import FinishedRecord, RecordRow
 from assay.store.redact import Redactor
@@ -328,7 +328,7 @@ def test_what_a_document_says_of_itself_is_in_the_hash_of_the_plan_only_once(tmp
 
 def test_a_stored_record_has_the_hash_of_what_is_stored(tmp_path: Path) -> None:
     result = finished(write_batch(tmp_path / "d.json", {**batch_record("a"), "metadata": {"by": "ann@example.org"}}))
-    (entry,) = document(result, "input_dataset.json")["records"]
+    (entry,) = lines(result, "cases.jsonl")
     stored = json.dumps(entry["record"], separators=(",", ":"), ensure_ascii=False).encode()
     assert entry["stored_sha256"] == hashlib.sha256(stored).hexdigest()
     assert entry["record"]["record_sha256"] == entry["record_sha256"]
@@ -398,10 +398,9 @@ def test_every_member_of_a_ranking_is_documented(tmp_path: Path) -> None:
     assert named <= set(re.findall(r"`(\w+)`", section))
 
 
-def test_every_member_of_the_input_is_documented(tmp_path: Path) -> None:
-    found = document(finished(write_batch(tmp_path / "d.json", batch_record("a")), repeat=2), "input_dataset.json")
-    assert set(found["records"][0]) == {*InputLine.__struct_fields__, "record"}
-    assert documented("input_dataset.json") == {*found, *found["records"][0]}
+def test_every_member_of_a_case_is_documented(tmp_path: Path) -> None:
+    found = lines(finished(write_batch(tmp_path / "d.json", batch_record("a")), repeat=2), "cases.jsonl")
+    assert documented("cases.jsonl") == set(found[0]) == set(CaseLine.__struct_fields__)
 
 
 def test_every_member_of_a_slice_is_documented(tmp_path: Path) -> None:

@@ -250,8 +250,8 @@ def test_a_hash_that_the_dataset_gives_is_not_ours(tmp_path: Path) -> None:
 def test_the_hash_is_beside_the_record_in_the_artifacts(tmp_path: Path) -> None:
     runs = law(tmp_path, a="alpha")
     finished(runs)
-    document: dict[str, Any] = json.loads((tmp_path / "runs" / "run_1" / "input_dataset.json").read_text())
-    (attachment,) = document["records"][0]["record"]["attachments"]
+    case: dict[str, Any] = json.loads((tmp_path / "runs" / "run_1" / "cases.jsonl").read_text())
+    (attachment,) = case["record"]["attachments"]
     assert attachment["sha256"] == sha256("alpha")
 
 

@@ -29,7 +29,7 @@ from tests.store.databases import Database
 from tests.store.gateways import Gateway, gateway_to
 
 STORE = "s3://runs/homes"
-FILES = 9
+FILES = 10
 """Artifacts of these runs, the manifest among them."""
 
 

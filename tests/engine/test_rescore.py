@@ -14,13 +14,14 @@ import pytest
 from assay import api
 from assay.core.case import Criterion
 from assay.core.errors import RunSealed, UsageProblem
+from assay.core.input_document import MANIFEST
 from assay.core.plan import plan_sha256, read_plan
 from assay.core.run_result import RunResult
 from assay.engine.planning.request import PlanProblems, RunRequest
 from assay.engine.sealing.evidence import VOLATILE_FIELDS
 from assay.engine.sealing.profiling import profiler_of
 from assay.engine.sealing.recompute import prediction_of
-from assay.store.artifacts import ARTIFACTS, MANIFEST, Staging
+from assay.store.artifacts import ARTIFACTS, Staging
 from assay.store.evidence import AttemptChain
 from assay.store.retention import purgeable
 from assay.testing import StubAnswer, StubProvider, StubReply, StubRequest
@@ -231,7 +232,7 @@ def test_a_score_given_later_is_the_one_given_at_once(tmp_path: Path, *, keeps_r
 
 def test_a_rescored_run_has_all_artifacts_and_can_be_verified_and_replayed(first: RunResult) -> None:
     rescored = api.rescore(first.run_dir, profile="apex_v1")
-    assert {*ARTIFACTS, "responses.jsonl"} == {path.name for path in Path(rescored.run_dir).iterdir()}
+    assert {*ARTIFACTS, "cases.jsonl", "responses.jsonl"} == {path.name for path in Path(rescored.run_dir).iterdir()}
     assert (api.verify(rescored.run_dir), api.replay(rescored.run_dir)) == ([], [])
     assert api.open_run(rescored.run_dir).result == rescored
 

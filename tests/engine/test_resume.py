@@ -345,7 +345,7 @@ def test_the_newest_run_is_the_one_that_was_created_last(job: Job) -> None:
     assert api.open_run("latest", runs_dir=job.runs).folders.run_id == "c"
 
 
-def test_the_records_of_the_input_are_read_one_at_a_time_as_they_are_in_the_document(job: Job) -> None:
+def test_cases_are_read_one_at_a_time_as_they_are_in_their_file(job: Job) -> None:
     run(job, "x")
     folder = open_run_folder(job.runs / "x")
-    assert list(folder.records()) == folder.document("input_dataset.json")["records"]
+    assert list(folder.records()) == list(folder.lines("cases.jsonl"))

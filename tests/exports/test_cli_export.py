@@ -24,7 +24,7 @@ def folder(workplace: Path) -> Path:
 @pytest.mark.parametrize("name", EXPORTS)
 def test_without_a_path_the_file_is_named_after_run_and_format(name: str) -> None:
     result = assay("export", "latest", "--format", name)
-    written = f"hostile{EXPORTS[name].suffix}"
+    written = f"hostile{'.jsonl' if name == 'dataset' else EXPORTS[name].suffix}"
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith(f"{written} (")
     assert result.stdout.endswith(", 3 records)\n")

@@ -19,7 +19,7 @@ NO_JUDGE = GradingSettings(candidate="model")
 
 
 def turns(*, is_recorded: bool = False) -> list[Case]:
-    return list(replayed(read_dataset(TRAVEL)[1].cases, is_recorded=is_recorded))
+    return [case for case, _ in replayed(read_dataset(TRAVEL)[1].records, is_recorded=is_recorded)]
 
 
 def graded(answer: str, *, turn: int = 0):
@@ -80,7 +80,7 @@ def test_a_tool_that_nobody_used_is_misuse_as_well() -> None:
 def test_recorded_replies_are_judged_as_words_and_not_compared_with_themselves() -> None:
     case = turns(is_recorded=True)[0]
     driven = drive(
-        case, judged('{"score": 4, "justification": "x"}', answer=recorded_replies(read_dataset(TRAVEL)[1].cases)[case.id])
+        case, judged('{"score": 4, "justification": "x"}', answer=recorded_replies(read_dataset(TRAVEL)[1].records)[case.id])
     )
     assert (case.extra, driven.grade.evaluator, driven.grade.passed) == ({}, "judge_1_5/1", True)
 

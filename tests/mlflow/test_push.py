@@ -18,7 +18,7 @@ from tests.server.serving import free_port
 
 ARTIFACTS = {
     *("run_manifest.json", "input_dataset.json", "record_validation.jsonl", "predictions.jsonl", "attempt_logs.jsonl"),
-    *("metrics_summary.json", "metrics_by_slice.json", "failures.jsonl", "eval_results.json", "responses.jsonl"),
+    *("metrics_summary.json", "metrics_by_slice.json", "failures.jsonl", "eval_results.json", "responses.jsonl", "cases.jsonl"),
 }
 MODELS = ("--model", "scripted/say-4", "--judge", "scripted/judge-5")
 

@@ -121,7 +121,8 @@ def test_example_dataset_of_the_contract_is_accepted_and_kept(service: Serving) 
     document = {**head, "metadata": {"owner": "eval-team", "task_type": "qa"}, "records": [record]}
     run_id = service.ended(service.submit(document).json["run_id"])["run_id"]
     kept = service.ask("GET", f"/v1/runs/{run_id}/artifacts/input_dataset.json").json
-    (case,) = [entry["record"] for entry in kept["records"]]
+    assert kept == document
+    case = json.loads(service.ask("GET", f"/v1/runs/{run_id}/artifacts/cases.jsonl").body)["record"]
     assert (case["id"], case["prompt"], case["references"]) == ("q_0001", record["input"]["prompt"], ["Overfitting is when..."])
     assert (case["tags"], case["max_latency_ms"]) == (["ml", "definitions"], 2000)
     assert [criterion["id"] for criterion in case["criteria"]] == ["accuracy", "clarity"]

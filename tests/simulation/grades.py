@@ -55,7 +55,7 @@ def _said(replies: dict[tuple[str, str], str], score: Line, *, place: int) -> An
 
 def slow_answers_do_not_pass(history: History, sealed: Sealed) -> Iterator[str]:  # noqa: ARG001
     """An answer that took longer than its record allows fails for that reason, and no other one does."""
-    for line, kept in zip(sealed.predictions, sealed.document("input_dataset.json")["records"], strict=True):
+    for line, kept in zip(sealed.predictions, sealed.lines("cases.jsonl"), strict=True):
         allowed = kept["record"].get("max_latency_ms")
         if line["status"] != "evaluated" or "latency_unknown" in line["flags"]:
             continue

@@ -71,7 +71,7 @@ class Sealed:
     def members(self) -> dict[tuple[str, Any], list[Line]]:
         """The predictions of each value of each slice, by what the input says of the record."""
         found: dict[tuple[str, Any], list[Line]] = defaultdict(list)
-        for line, kept in zip(self.predictions, self.document("input_dataset.json")["records"], strict=True):
+        for line, kept in zip(self.predictions, self.lines("cases.jsonl"), strict=True):
             for value in kept["record"].get("tags") or [None]:
                 found["tags", value].append(line)
             found["dataset", line["dataset"]].append(line)

@@ -66,7 +66,7 @@ def fill(staging: Staging, records: int = 3) -> dict[str, Any]:
         tree.add(bytes.fromhex(digest))
     for name in ("input_dataset.json", "metrics_summary.json", "metrics_by_slice.json", "eval_results.json"):
         staging.write(name, b'{"name": "%s"}\n' % name.encode())
-    for name in ("record_validation.jsonl", "failures.jsonl", "responses.jsonl"):
+    for name in ("cases.jsonl", "record_validation.jsonl", "failures.jsonl", "responses.jsonl"):
         staging.open_lines(name).line(b'{"record_id":"q0"}')
     evidence = {"records_merkle_root": tree.hexdigest(), "attempt_chain_sha256": chain.hexdigest(), "plan_sha256": "0" * 64}
     return {"run_id": "r1", "status": "completed", "completed_at": ENDED, **evidence}

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.core.errors import RunNotFound, RunSealed, StoreUnavailable
-from assay.store.artifacts import ARTIFACTS, EXPORTS, Staging, remove_stale_staging
+from assay.store.artifacts import ARTIFACTS, CASES, EXPORTS, Staging, remove_stale_staging
 from assay.store.evidence import AttemptChain, MerkleTree, merkle_root
 from assay.store.folder import open_run_folder
 from assay.store.verify import verify_run
@@ -45,7 +45,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_published_run_has_all_artifacts_read_only(tmp_path: Path) -> None:
     run = sealed_run(tmp_path)
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in run.iterdir()}
-    assert modes == dict.fromkeys((*ARTIFACTS, *EXPORTS), 0o444)
+    assert modes == dict.fromkeys((*ARTIFACTS, CASES, *EXPORTS), 0o444)
     assert list((tmp_path / ".active").iterdir()) == []
 
 
@@ -54,7 +54,7 @@ def test_the_manifest_has_hash_bytes_and_lines_of_every_file(tmp_path: Path) -> 
     content = (run.path / "predictions.jsonl").read_bytes()
     expected = {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content), "lines": 3}
     assert run.manifest["artifacts"]["predictions.jsonl"] == expected
-    assert set(run.manifest["artifacts"]) == {*ARTIFACTS, *EXPORTS} - {"run_manifest.json"}
+    assert set(run.manifest["artifacts"]) == {*ARTIFACTS, CASES, *EXPORTS} - {"run_manifest.json"}
 
 
 def test_large_files_are_hashed_in_pieces(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_an_untouched_run_verifies(published: Path) -> None:
 
 
 @settings(max_examples=150)
-@given(st.sampled_from((*ARTIFACTS, *EXPORTS)), st.floats(0, 1, exclude_max=True), st.integers(1, 255))
+@given(st.sampled_from((*ARTIFACTS, CASES, *EXPORTS)), st.floats(0, 1, exclude_max=True), st.integers(1, 255))
 def test_any_changed_byte_is_named(published: Path, name: str, place: float, change: int) -> None:
     path = published / name
     content = path.read_bytes()
@@ -80,7 +80,7 @@ def test_any_changed_byte_is_named(published: Path, name: str, place: float, cha
     assert any(problem.startswith(f"{name}: was changed") for problem in problems)
 
 
-@pytest.mark.parametrize("name", sorted({*ARTIFACTS, *EXPORTS} - {"run_manifest.json"}))
+@pytest.mark.parametrize("name", sorted({*ARTIFACTS, CASES, *EXPORTS} - {"run_manifest.json"}))
 def test_a_missing_file_is_named(name: str, tmp_path: Path) -> None:
     run = sealed_run(tmp_path)
     (run / name).unlink()

@@ -102,11 +102,14 @@ def test_a_ledger_of_the_first_version_goes_on_with_the_shards_that_it_had(tmp_p
     ledger = new_ledger(tmp_path, records=2 * SHARD_SIZE + 1)
     ledger.append(ledger.claim(1, owner="a"), [done(SHARD_SIZE + number) for number in range(SHARD_SIZE)])
     ledger.database.execute("DROP TABLE span")
+    for column in ("row", "head"):
+        ledger.database.execute(f"ALTER TABLE record DROP COLUMN {column}")
     ledger.database.execute("PRAGMA user_version = 1")
     ledger.close()
     again = open_ledger(tmp_path / "ledger.sqlite")
     assert (again.shards(), again.open_records(2)[0].position) == ([0, 2], 2 * SHARD_SIZE)
     assert again.database.execute("PRAGMA user_version").fetchone() == (FORMAT,)
+    assert {(finished.record.row, finished.record.head) for finished in again.finished()} == {(b"", b"")}
     again.close()
 
 

@@ -377,7 +377,7 @@ def test_a_repetition_needs_a_name_or_none(failed: str) -> None:
 
 
 def test_a_record_is_shown_without_the_rest_of_the_input() -> None:
-    path = Path("runs/good/input_dataset.json")
+    path = Path("runs/good/cases.jsonl")
     path.chmod(0o644)
     path.write_bytes(path.read_bytes()[:-40])
     assert "What is 2 + 2?" in assay("show", "good", "sum-1").stdout

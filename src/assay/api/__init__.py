@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from assay.api.kept_runs import (
         Purged,
         Run,
+        StoredDataset,
         fetch,
         filled_eval_run,
         list_runs,
@@ -162,7 +163,8 @@ _HOMES = {
     **dict.fromkeys(("convert", "convert_benchmark", "convert_contract"), "conversion"),
     **dict.fromkeys(("DatasetRows", "ImportFormat", "ImportReport", "Imported", "Importing"), "imports"),
     **dict.fromkeys(("import_files", "import_runs"), "imports"),
-    **dict.fromkeys(("Purged", "Run", "fetch", "filled_eval_run", "list_runs", "open_run", "publish"), "kept_runs"),
+    **dict.fromkeys(("Purged", "Run", "StoredDataset", "fetch", "filled_eval_run"), "kept_runs"),
+    **dict.fromkeys(("list_runs", "open_run", "publish"), "kept_runs"),
     **dict.fromkeys(("purge", "removed", "replay", "rescore", "run_id_of", "verify"), "kept_runs"),
     "work": "workers",
 }
@@ -225,6 +227,7 @@ __all__ = [
     "ScoreSeen",
     "SharedRuns",
     "Snapshot",
+    "StoredDataset",
     "SubmissionRow",
     "Submissions",
     "SuiteResult",

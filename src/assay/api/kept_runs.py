@@ -12,6 +12,7 @@ from assay.core.placement import RUNS_DIR
 from assay.core.plan import Plan, ProfileId
 from assay.core.run_result import RunListing, RunResult
 from assay.engine.looking.opened import Run
+from assay.engine.looking.stored_dataset import StoredDataset
 from assay.engine.places.fetched import fetch_published
 from assay.engine.places.folders import RunFolders, find_named_run, find_run, folders_of, run_ids
 from assay.engine.places.homes import publish_sealed
@@ -32,6 +33,7 @@ from assay.store.verify import removed_artifacts, verify_place, verify_run
 __all__ = [
     "Purged",
     "Run",
+    "StoredDataset",
     "fetch",
     "filled_eval_run",
     "list_runs",

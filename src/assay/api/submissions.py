@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from assay.api.runs import run
-from assay.api.validation import validate
+from assay.api.validation import find_sources, validate
 from assay.core.contract import BUILT_IN, CONTRACTS
 from assay.core.errors import RunNotFound, StoreRefused, StoreUnavailable
 from assay.core.placement import HERE, Placement
@@ -40,6 +40,7 @@ from assay.engine.running.submission import (
     known_run,
     new_upload,
     no_such_run,
+    one_report,
     prepare,
     queued_errors,
     sweep_gone,
@@ -253,7 +254,9 @@ def warm_up(place: Path) -> None:
 
 def check_upload(path: Path, contract: str, *, allow_size: bool = False) -> UploadVerdict:
     """What validation says of an upload."""
-    return verdict_on(validate(path, BUILT_IN if contract == "auto" else contract, allow_size=allow_size, interface="http"))
+    known = BUILT_IN if contract == "auto" else contract
+    sources = find_sources([str(path)])
+    return verdict_on(one_report([validate(source, known, allow_size=allow_size, interface="http") for source in sources]))
 
 
 def prepare_run(request: RunRequest) -> UploadVerdict:

@@ -13,12 +13,12 @@ from assay.core.contract import CONTRACTS
 from assay.core.errors import UsageProblem
 from assay.core.issue import Issue
 from assay.core.report import Report
-from assay.datasets import read, resolve_contract
+from assay.datasets import lines_of, read, resolve_contract
 from assay.datasets import stream as stream_source
 from assay.datasets.config import ValidationConfig, check_config, load_config
-from assay.datasets.dataset_paths import find_sources
+from assay.datasets.dataset_paths import find_sources, open_dataset
 from assay.datasets.fixes import Change, fixed
-from assay.datasets.formats import guess_contract
+from assay.datasets.formats import guess_contract, row_document
 from assay.datasets.progress import Effort, Interface, Progress, no_progress
 from assay.datasets.source import Source, open_source
 
@@ -90,7 +90,9 @@ def _settings(config: ValidationConfig | None, *, strict: bool = False, allow_si
 
 
 def _opened(source: Any, contract: Any) -> Source:
-    if isinstance(source, str | Path | bytes | bytearray | memoryview):
+    if isinstance(source, str | Path):
+        return open_dataset(source)
+    if isinstance(source, bytes | bytearray | memoryview):
         return open_source(source)
     return _from_object(source, contract)
 
@@ -100,7 +102,8 @@ def _from_object(value: Any, contract: Any) -> Source:
     try:
         source = open_source(json.dumps(value).encode(), name="<object>.json")
         known = guess_contract(source).contract if contract == "auto" else contract
-        if isinstance(known, str) and known in CONTRACTS and CONTRACTS[known].is_lines:
+        is_document = row_document(source.head()) is not None
+        if isinstance(known, str) and known in CONTRACTS and CONTRACTS[known].is_lines and not is_document:
             rows = value if isinstance(value, list | tuple) else [value]
             source = open_source("\n".join(map(json.dumps, rows)).encode(), name="<object>.jsonl")
     except (TypeError, ValueError, RecursionError) as problem:
@@ -127,7 +130,7 @@ class FixReport(msgspec.Struct, frozen=True):
 
 def fix(source: str | Path, output: str | Path, contract: str = "auto", *, config: ValidationConfig | None = None) -> FixReport:
     """Write a corrected copy with safe fixes only; raises UsageProblem rather than touch the source itself."""
-    opened = open_source(source)
+    opened = open_dataset(source)
     target = Path(output)
     if str(source) != "-" and target.exists() and target.samefile(source):
         raise UsageProblem(f"--fix would overwrite its source '{target}'", hint="give another name for the corrected copy")
@@ -136,7 +139,7 @@ def fix(source: str | Path, output: str | Path, contract: str = "auto", *, confi
         raise UsageProblem(f"no contract was recognised in '{source}'", hint="name it with --contract")
     if not isinstance(known, str):
         raise UsageProblem(f"the contract '{known.plan.name}' is a plugin's, and what is safe to fix in it is not known")
-    corrected = fixed(opened, known, config)
+    corrected = fixed(lines_of(opened, known), known, config)
     try:
         _write_whole(target, corrected.content)
     except OSError as problem:

@@ -122,6 +122,8 @@ class DatasetPlan(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
     """Of the file's bytes, unpacked."""
     name: str = ""
+    file: str = ""
+    """The name of the file: where a run is repeated from its input, that of the file which the first run was made from."""
     split_field: str = ""
     split_value: str = ""
     limit: int | None = None
@@ -330,7 +332,7 @@ _OPERATION = (
 _INCIDENTAL = {
     "providers": ("timeout", "requests_per_minute", "tokens_per_minute"),
     # What the document says of itself is covered by its hash.
-    "datasets": ("path", "created_at", "metadata", "ignored_fields"),
+    "datasets": ("path", "file", "created_at", "metadata", "ignored_fields"),
     # Where code lies does not change what it does.
     "plugins": ("reference", "folder"),
 }

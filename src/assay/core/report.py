@@ -31,7 +31,7 @@ class Report:
         outcome: Outcome,
         counts: Counts,
         issues: Iterable[Issue],
-        open_cases: Callable[[], Iterator[Case]] = lambda: iter(()),
+        open_records: Callable[[], Iterator[tuple[Case, Any]]] = lambda: iter(()),
     ) -> None:
         self.path = path
         self.contract = contract
@@ -42,7 +42,7 @@ class Report:
         """What the document says of itself outside its records: id, version, time, metadata."""
         self.digests: bytes | None = None
         """The hashes of the accepted cases, 32 bytes each, if the reader was asked for them."""
-        self._open_cases = open_cases
+        self._open_records = open_records
 
     def __repr__(self) -> str:
         counts, errors = self.counts, sum(issue.severity == "error" for issue in self.issues)
@@ -52,7 +52,12 @@ class Report:
     @property
     def cases(self) -> Iterator[Case]:
         """The accepted cases, decoded one at a time; each access starts anew."""
-        return self._open_cases()
+        return (case for case, _ in self._open_records())
+
+    @property
+    def records(self) -> Iterator[tuple[Case, Any]]:
+        """The accepted cases, each with the record that it was made from, normalized, as its contract writes it."""
+        return self._open_records()
 
     @property
     def hashes(self) -> Iterator[str]:

@@ -11,14 +11,15 @@ from assay.core.issue import Issue
 from assay.core.report import Counts, Report
 from assay.datasets.checks import nearest
 from assay.datasets.config import ValidationConfig
-from assay.datasets.formats import guess_contract, is_of_a_run
+from assay.datasets.formats import guess_contract, holds_several, is_of_a_run, row_document
 from assay.datasets.progress import ALONE, Effort
 from assay.datasets.source import BOM, Source
 
 if TYPE_CHECKING:
     from assay.core.plugin import Plugin
+    from assay.datasets.row_documents import RowLines
 
-__all__ = ["contract_named", "read", "resolve_contract", "stream"]
+__all__ = ["contract_named", "lines_of", "read", "resolve_contract", "stream"]
 
 
 def read(source: Source, contract: "str | Plugin", *, config: ValidationConfig, effort: Effort = ALONE) -> Report:
@@ -29,7 +30,38 @@ def read(source: Source, contract: "str | Plugin", *, config: ValidationConfig, 
     if not isinstance(known, str):
         own_report: Report = _own().read_own(source, known, effort)
         return own_report
+    if row_document(source.head()) == known:
+        return _read_document(source, known, config, effort)
     report: Report = _module_of(known).read(source, config, effort)
+    return report
+
+
+def lines_of(source: Source, contract: str) -> Source:
+    """The source as its reader sees it: rows that a run has stored in a document are lines."""
+    return _rows_in(source, contract).source if row_document(source.head()) == contract else source
+
+
+def _rows_in(source: Source, contract: str, *, is_exact: bool = False) -> "RowLines":
+    """The rows of a document that a run has stored; imported here, because few datasets are one."""
+    rows: RowLines = import_module("assay.datasets.row_documents").row_lines(source, contract, is_exact=is_exact)
+    return rows
+
+
+def _read_document(source: Source, contract: ContractId, config: ValidationConfig, effort: Effort) -> Report:
+    rows = _rows_in(source, contract)
+    report = _read_rows(rows, contract, config, effort)
+    if rows.is_by_line and any(issue.code == "invalid_json" for issue in report.issues):
+        # Rows that are not on lines of their own after all.
+        report = _read_rows(_rows_in(source, contract, is_exact=True), contract, config, effort)
+    return report
+
+
+def _read_rows(rows: "RowLines", contract: ContractId, config: ValidationConfig, effort: Effort) -> Report:
+    report: Report = _module_of(contract).read(rows.source, config, effort)
+    errors = [issue for issue in rows.issues if issue.severity == "error"]
+    if errors:
+        return Report(path=report.path, contract=contract, outcome="rejected", counts=report.counts, issues=rows.issues)
+    report.issues = (*rows.issues, *map(rows.locate, report.issues))
     return report
 
 
@@ -41,7 +73,7 @@ def _module_of(contract: ContractId) -> Any:
 def stream(source: Source, contract: "str | Plugin", *, config: ValidationConfig) -> Iterator[Case | Issue]:
     """Issues and cases as they are met; in constant memory where the format allows it (JSONL)."""
     known = resolve_contract(source, contract)
-    if known == "legal_eval_v1":
+    if known == "legal_eval_v1" and row_document(source.head()) is None:
         yield from _module_of(known).stream(source, config)
         return
     report = read(source, known or contract, config=config)
@@ -78,7 +110,9 @@ def contract_named(contract: str) -> ContractId:
 def _unknown(source: Source) -> Report:
     is_empty = not source.head().strip() and not bytes(source.buffer()).removeprefix(BOM).strip()
     hint = "a dataset has at least one record" if is_empty else "name it with --contract to see what is missing"
-    if is_of_a_run(source):
+    if holds_several(source):
+        hint = f"it holds several datasets: name one of them, such as '{source.name}#1'"
+    elif is_of_a_run(source):
         hint = "it looks like a run file, which is checked with: assay check FILE"
     issue = Issue(
         code="unknown_contract",

@@ -1,14 +1,22 @@
 """The datasets behind paths, patterns and folders."""
 
 import glob
+import re
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from importlib import import_module
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from assay.core.errors import SourceUnreadable, UsageProblem
+from assay.core.input_document import INPUT, MANIFEST, StoredName
 from assay.datasets import resolve_contract
-from assay.datasets.source import is_packed, open_beginning
+from assay.datasets.formats import holds_several
+from assay.datasets.source import Source, is_packed, open_beginning, open_source
 
+_HEAD_BYTES = 256
 DATASET_SUFFIXES = (".json", ".jsonl", ".ndjson", ".yaml", ".yml", ".gz")
 
 
@@ -23,19 +31,84 @@ def find_sources(patterns: Sequence[str], *, on_skip: Callable[[str], None] | No
     return tuple(found)
 
 
+_PART = re.compile(r"(?P<path>.+)#(?P<number>[1-9][0-9]{0,5})\Z")
+
+
+def open_dataset(path: str | Path) -> Source:
+    """The source at a path; `FILE#2` is the second dataset of a file that holds several. Raises SourceUnreadable."""
+    named = _PART.match(str(path))
+    if named is None or Path(path).exists() or not Path(named["path"]).is_file():
+        source = open_source(path)
+        source.stored = _stored_name(Path(path))
+        return source
+    part: Source = _documents().open_part(open_source(named["path"]), int(named["number"]))
+    return part
+
+
+class _StoredDataset(msgspec.Struct):
+    path: str
+    name: str
+    file: str = ""
+
+
+class _StoredPlan(msgspec.Struct):
+    datasets: tuple[_StoredDataset, ...]
+
+
+class _Manifest(msgspec.Struct):
+    """What the manifest beside an input says of it."""
+
+    plan: _StoredPlan
+
+
+def _stored_name(path: Path) -> StoredName | None:
+    """What the input of a run was called when the run was made, by the manifest next to it."""
+    if path.name != INPUT:
+        return None
+    try:
+        manifest = msgspec.json.decode((path.parent / MANIFEST).read_bytes(), type=_Manifest)
+    except (OSError, ValueError):
+        return None
+    first = next(iter(manifest.plan.datasets), None)
+    return None if first is None else StoredName(first.name, first.file or Path(first.path).name)
+
+
+def _is_part(path: str) -> bool:
+    named = _PART.match(path)
+    return named is not None and Path(named["path"]).is_file()
+
+
+def part_names(path: str | Path) -> list[str]:
+    """The names of the datasets in a file that holds several; none for any other file. Raises SourceUnreadable."""
+    try:
+        with Path(path).open("rb") as file:
+            is_several = holds_several(open_source(file.read(_HEAD_BYTES)))
+    except OSError:
+        # What is wrong with the file is said where it is read.
+        return []
+    return [part.name for part in _documents().dataset_parts(open_source(path))] if is_several else []
+
+
+def _documents() -> Any:
+    """Imported here, because few datasets are such a document."""
+    return import_module("assay.datasets.row_documents")
+
+
 def _ignore(path: str) -> None:
     """Nobody asked which files were skipped."""
 
 
 def _expanded(pattern: str, on_skip: Callable[[str], None]) -> list[str]:
     path = Path(pattern)
-    if pattern == "-" or path.is_file():
+    if pattern == "-":
         return [pattern]
+    if path.is_file():
+        return [f"{pattern}#{number}" for number, _ in enumerate(part_names(path), 1)] or [pattern]
     if path.is_dir():
         return files_in(path, on_skip=on_skip)
     if glob.has_magic(pattern):
         return files_like(pattern)
-    if path.exists():
+    if path.exists() or _is_part(pattern):
         return [pattern]
     raise SourceUnreadable(f"no such file or folder: {pattern!r}", hint=_neighbour(path))
 

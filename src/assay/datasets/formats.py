@@ -4,7 +4,8 @@ import re
 
 import msgspec
 
-from assay.core.contract import ContractId, Format
+from assay.core.contract import CONTRACTS, ContractId, Format
+from assay.core.input_document import ROW_MEMBERS, SEVERAL
 from assay.datasets.source import BEGINNING, BOM, Source, filled_lines
 
 _BARE_KEY = re.compile(rb"[\s\[{-]*[A-Za-z_][A-Za-z0-9_ -]*:(?:\s|$)")
@@ -45,6 +46,16 @@ _RUN_MEMBER = re.compile(r"""(?m)(?:^|[{,])\s*["']?(?:candidates|datasets|judges
 _RECORD_MEMBER = re.compile(r"""["']?\b(?:records|cases|task_type|turn_id)["']?\s*:""")
 _LEGAL_VERSION = re.compile(rb'"schema_version"\s*:\s*"legal_eval_v1"')
 _TURN = re.compile(rb"(?:turn_id|speaker|assistant_reply)[\"']?\s*:")
+_SPACE = rb"[ \t\r\n]*"
+_VERSIONED = (rb"", rb"\{", rb'"schema_version"', rb":")
+ROW_HEADS: dict[ContractId, re.Pattern[bytes]] = {
+    CONTRACTS[contract].id: re.compile(
+        _SPACE.join((*_VERSIONED, f'"{contract}"'.encode(), rb",", f'"{member}"'.encode(), rb":", rb"\["))
+    )
+    for contract, member in ROW_MEMBERS.items()
+}
+"""How the documents begin that runs store rows in."""
+_SEVERAL_HEAD = re.compile(_SPACE.join((*_VERSIONED, f'"{SEVERAL}"'.encode())))
 _TRIED = "looked for records (batch_v1), cases (golden_v1), task_type (legal_eval_v1), and turn_id or speaker (conversation_v1)"
 
 
@@ -52,6 +63,16 @@ def is_of_a_run(source: Source) -> bool:
     """True for a file that names datasets, candidates, judges or a run, rather than records."""
     text = source.head().decode("utf-8", "replace")
     return _RUN_MEMBER.search(text) is not None and _RECORD_MEMBER.search(text) is None
+
+
+def row_document(text: bytes) -> ContractId | None:
+    """The contract whose rows a document holds, by the beginning of the document."""
+    return next((contract for contract, head in ROW_HEADS.items() if head.match(text)), None)
+
+
+def holds_several(source: Source) -> bool:
+    """True for a document with several datasets."""
+    return _SEVERAL_HEAD.match(source.head()) is not None
 
 
 def guess_contract(source: Source) -> Guess:
@@ -75,6 +96,9 @@ def _contract_of(text: bytes) -> ContractId | None:
 
     Contracts of ours are looked for before those of plugins, so a usual word, such as `question`, is no sign by itself.
     """
+    stored = row_document(text)
+    if stored is not None:
+        return stored
     names = first_names(text)
     if _LEGAL_VERSION.search(text) and "schema_version" in names:
         return "legal_eval_v1"

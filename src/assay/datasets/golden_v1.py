@@ -63,7 +63,7 @@ def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
         outcome="rejected" if found.has_errors else "accepted",
         counts=Counts(len(cases), len(cases) - len(rejected), len(rejected)),
         issues=issues,
-        open_cases=lambda: iter(()) if found.has_errors else _to_cases(document.value, source.name),
+        open_records=lambda: iter(()) if found.has_errors else _to_cases(document.value, source.name),
     )
     if type(document.value) is dict:
         report.head = {name: member for name, member in document.value.items() if name != "cases"}
@@ -168,9 +168,9 @@ def _warn_unknown(found: Findings, value: dict[str, Any], path: Path, *, known: 
         found.warn("unsupported_field", (*path, unknown.name), f"{unknown.message} and is ignored", hint=unknown.hint, on_key=True)
 
 
-def _to_cases(document: dict[str, Any], name: str) -> Iterator[Case]:
+def _to_cases(document: dict[str, Any], name: str) -> Iterator[tuple[Case, Any]]:
     for index, case in enumerate(document["cases"]):
-        yield Case(
+        made = Case(
             id=case["id"],
             index=index,
             contract="golden_v1",
@@ -184,3 +184,4 @@ def _to_cases(document: dict[str, Any], name: str) -> Iterator[Case]:
             extra={key: member for key, member in case.items() if key not in CASE_FIELDS},
             record_sha256=sha256_hex(canonical_json(case)),
         )
+        yield made, case

@@ -124,7 +124,7 @@ def read_own(source: Source, plugin: Plugin, effort: Effort) -> Report:
         outcome="rejected" if reading.is_broken else outcome_of(counts),
         counts=counts,
         issues=issues,
-        open_cases=lambda: iter(()) if reading.is_broken else reading.cases(source),
+        open_records=lambda: iter(()) if reading.is_broken else reading.records(source),
     )
 
 
@@ -244,14 +244,14 @@ class _Reading:
         _check_case(case)
         return case
 
-    def cases(self, source: Source) -> Iterator[Case]:
-        """The cases of the rows that were accepted, made once more, so that nothing is kept in memory."""
+    def records(self, source: Source) -> Iterator[tuple[Case, Any]]:
+        """The cases of the rows that were accepted, made once more, so that nothing is kept in memory, each with its row."""
         for row in self._rows(source):
             if row.index not in self.rejected:
                 _, case = self._made(row)
                 if case is None:
                     raise UsageProblem(f"the contract '{self._name}' does not say the same of a row twice")
-                yield case
+                yield case, row.value
 
 
 class _NoCase(Exception):

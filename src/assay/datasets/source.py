@@ -12,10 +12,11 @@ import zlib
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from assay.core.contract import Format
 from assay.core.errors import SourceUnreadable
+from assay.core.input_document import StoredName
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -71,19 +72,31 @@ class Block(NamedTuple):
 class Source:
     """Something to read that can be read again: its name, its format where the name tells, its bytes."""
 
-    def __init__(self, name: str, stream: BinaryIO, *, size: int, is_object: bool = False) -> None:
+    def __init__(self, name: str, stream: BinaryIO, *, size: int, is_object: bool = False, form: Format | None = None) -> None:
         self.name = name
         self.size = size
         self.is_object = is_object
         """The bytes were made from a Python object, so places in them mean nothing to the caller."""
+        self.stored: StoredName | None = None
+        """What it was called in the run that has stored it; None for what is not the input of a run."""
+        self.rows: Any = None
+        """Its rows as lines, where it is a document that holds rows and somebody has asked for them."""
+        self._form = form
         self._stream = stream
         self._buffer: Buffer | None = None
         # A report reads its cases later, so a source lives as long as anybody holds it.
         weakref.finalize(self, stream.close)
 
     @property
+    def stem(self) -> str:
+        """The file's name without its ending; of the input of a run, that of the file that the run was made from."""
+        return Path(self.stored.file if self.stored else self.name).stem
+
+    @property
     def format(self) -> Format | None:
-        """What the name says the format is: `data.jsonl.gz` is jsonl."""
+        """What the name says the format is: `data.jsonl.gz` is jsonl; of a part of a file, what it was taken for."""
+        if self._form is not None:
+            return self._form
         suffixes = [suffix for suffix in Path(self.name).suffixes if suffix.lower() != ".gz"]
         return _SUFFIXES.get(suffixes[-1].lower()) if suffixes else None
 

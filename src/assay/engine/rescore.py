@@ -11,6 +11,7 @@ import msgspec
 from assay.core.canonical import pretty_json
 from assay.core.case import Case
 from assay.core.errors import RunSealed, UsageProblem
+from assay.core.input_document import INPUT
 from assay.core.moment import iso
 from assay.core.plan import Gates, Plan, ProfileId, plan_sha256, read_plan
 from assay.core.version import __version__
@@ -24,11 +25,11 @@ from assay.engine.sealing.profiling import Misfits, Profiler, Replies, profiler_
 from assay.engine.sealing.recompute import columns_of, metrics_of, prediction_of
 from assay.grading import kind_of
 from assay.metrics.profiles import Profile
-from assay.store.artifacts import OWN_HASH, Staging, read_pieces
+from assay.store.artifacts import CASES, OWN_HASH, Staging, read_pieces
 from assay.store.failures import disk_errors
 from assay.store.folder import RunFolder
 
-_SAME = ("input_dataset.json", "record_validation.jsonl", "attempt_logs.jsonl", "failures.jsonl", "responses.jsonl")
+_SAME = (INPUT, CASES, "record_validation.jsonl", "attempt_logs.jsonl", "failures.jsonl", "responses.jsonl")
 """What another score does not change."""
 _OWN = ("artifacts", OWN_HASH)
 """What the manifest of every run says for itself."""
@@ -117,7 +118,7 @@ def _check_target(target: RunFolders) -> None:
 
 
 def _write(run: RunFolder, plan: Plan, *, profiler: Profiler, staging: Staging, at: float) -> None:
-    for name in _SAME:
+    for name in (name for name in _SAME if name in run.manifest["artifacts"]):
         writer = staging.open_lines(name)
         for piece in read_pieces(run.path / name):
             writer.write(piece)

@@ -22,14 +22,14 @@ from assay.core.moment import iso
 from assay.core.plan import DEFAULT_PROJECT, Plan, changed_settings, plan_sha256, read_plan
 from assay.core.run_result import GateResult, RunListing, RunResult
 from assay.core.run_state import TERMINAL, UNDER_WAY, RunCounts, State, count_records
-from assay.engine.places.folders import ACTIVE, UPLOAD, RunFolders, check_place, folders_of, run_ids
+from assay.engine.places.folders import RunFolders, check_place, folders_of, run_ids
 from assay.engine.places.homes import SEALED_IN, are_elsewhere, bring_home, fetch_same, home_of, note_store, publish_sealed
 from assay.engine.running.engines import PROBLEM, TEMPORAL, carry_out, check_placement, check_reachable, unless_sealed, wind_up
 from assay.engine.running.run import open_or_create
 from assay.engine.running.states import COUNTS, standing
 from assay.engine.running.surroundings import Interrupted, Surroundings
 from assay.engine.running.unevaluated import has_failed_evaluations
-from assay.engine.sealing.shown import ShownPlan, own_secrets
+from assay.engine.sealing.shown import ShownPlan, is_uploaded, own_secrets
 from assay.metrics.gates import cancelled_reason
 from assay.store.batch_book import NOTE as BATCHES
 from assay.store.batch_book import BatchRow
@@ -152,7 +152,7 @@ def retry_plan(folders: RunFolders, run_id: str) -> Plan:
             f"run '{folders.run_id}' was made by {plan.imported.tool}, so that there is nobody here to ask again",
             hint="import its questions (assay import FILES -o DATASET) and run them: assay run DATASET --model provider/model",
         )
-    if any(Path(dataset.path).parent.parts[-3:] == (ACTIVE, folders.run_id, UPLOAD) for dataset in plan.datasets):
+    if is_uploaded(plan) or any(not Path(dataset.path).is_absolute() for dataset in plan.datasets):
         raise UsageProblem(
             f"the dataset of run '{folders.run_id}' was uploaded to a server, which deletes it when the run has ended",
             hint="submit the records with an error again",

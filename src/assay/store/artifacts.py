@@ -12,13 +12,13 @@ from typing import Any, Self
 import msgspec
 
 from assay.core.errors import RunSealed
+from assay.core.input_document import INPUT, MANIFEST
 from assay.store.evidence import self_hashed
 from assay.store.failures import disk_errors, sync_folder
 
-MANIFEST = "run_manifest.json"
 ARTIFACTS = (
     MANIFEST,
-    "input_dataset.json",
+    INPUT,
     "record_validation.jsonl",
     "predictions.jsonl",
     "attempt_logs.jsonl",
@@ -27,6 +27,10 @@ ARTIFACTS = (
     "failures.jsonl",
 )
 """What every run leaves behind."""
+
+CASES = "cases.jsonl"
+"""Every accepted record in the one form that all contracts share, as it was asked and graded; runs of earlier versions have these
+entries in input_dataset.json."""
 
 EXPORTS = ("responses.jsonl", "eval_results.json")
 """What other tools read."""

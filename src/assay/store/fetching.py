@@ -6,7 +6,8 @@ from pathlib import Path
 import msgspec
 
 from assay.core.errors import RunDamaged
-from assay.store.artifacts import MANIFEST, ArtifactHash, Staging
+from assay.core.input_document import MANIFEST
+from assay.store.artifacts import ArtifactHash, Staging
 from assay.store.folder import TOMBSTONES
 from assay.store.places import Place
 from assay.store.verify import verify_run

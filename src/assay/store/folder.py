@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 
 from assay.core.errors import ArtifactGone, RunDamaged, RunNotFound, StoreUnavailable
-from assay.store.artifacts import MANIFEST, read_pieces
+from assay.core.input_document import INPUT, MANIFEST
+from assay.store.artifacts import CASES, read_pieces
 from assay.store.failures import disk_errors
-
-INPUT = "input_dataset.json"
 
 TOMBSTONES = "purged.json"
 """Lists the artifacts that retention has removed; the only file that comes into a run folder after it was published."""
@@ -45,22 +44,22 @@ class RunFolder:
 
     def document(self, name: str) -> Any:
         """A JSON artifact; raises RunNotFound when it is not there any more."""
-        path = self._existing(name)
+        path = self.artifact(name)
         return decoded(b"".join(read_pieces(path)), path)
 
     def lines(self, name: str, start: int = 0) -> Iterator[dict[str, Any]]:
         """The objects of a JSONL artifact from a line on, one at a time; raises RunNotFound when it is not there any more."""
-        path = self._existing(name)
+        path = self.artifact(name)
         for line in islice(split_lines(read_pieces(path)), start, None):
             yield decoded(line, path)
 
     def raw_lines(self, name: str) -> Iterator[bytes]:
         """The lines of a JSONL artifact as they are, for who needs few of their members; raises RunNotFound as `lines` does."""
-        return split_lines(read_pieces(self._existing(name)))
+        return split_lines(read_pieces(self.artifact(name)))
 
     def lines_at(self, name: str, offsets: Iterable[int]) -> Iterator[dict[str, Any]]:
         """The objects of a JSONL artifact that begin at these bytes, without the others; raises RunNotFound as `lines` does."""
-        path = self._existing(name)
+        path = self.artifact(name)
         with disk_errors(path), path.open("rb") as file:
             for offset in offsets:
                 file.seek(offset)
@@ -68,7 +67,7 @@ class RunFolder:
 
     def span(self, name: str, start: int, size: int) -> bytes:
         """A part of an artifact; raises RunNotFound as `lines` does, StoreUnavailable where the file has become shorter."""
-        path = self._existing(name)
+        path = self.artifact(name)
         with disk_errors(path), path.open("rb", buffering=0) as file:
             file.seek(start)
             found = file.read(size)
@@ -76,12 +75,26 @@ class RunFolder:
             raise RunDamaged(f'"{path}" is damaged: it is shorter than it was')
         return found
 
+    @property
+    def cases_name(self) -> str:
+        """The artifact with the cases: a file of their own, or the input of a run that an earlier version sealed."""
+        return CASES if CASES in (self.manifest.get("artifacts") or {}) else INPUT
+
+    def raw_records(self) -> Iterator[tuple[int, bytes]]:
+        """The cases as they were asked, in order, each with its offset in its artifact; raises RunNotFound as `lines` does."""
+        name = self.cases_name
+        start = 0
+        for number, line in enumerate(split_lines(read_pieces(self.artifact(name)))):
+            entry = line.removesuffix(b",") if name == INPUT else line
+            # In the input of an earlier version the first line is the head of the document, and the last one its end.
+            if entry and (name == CASES or (number and entry != b"]}")):
+                yield start, entry
+            start += len(line) + 1
+
     def records(self) -> Iterator[dict[str, Any]]:
-        """The records of the input, one at a time: each is on a line of its own, between the head and the end of the document."""
-        path = self._existing(INPUT)
-        for number, line in enumerate(split_lines(read_pieces(path))):
-            if number and line not in (b"", b"]}"):
-                yield decoded(line.removesuffix(b","), path)
+        """The cases as they were asked, one at a time; raises RunNotFound as `lines` does."""
+        path = self.path / self.cases_name
+        return (decoded(entry, path) for _, entry in self.raw_records())
 
     def purged(self) -> tuple[Tombstone, ...]:
         """What retention has removed so far."""
@@ -94,7 +107,8 @@ class RunFolder:
         except StoreUnavailable:
             return ()
 
-    def _existing(self, name: str) -> Path:
+    def artifact(self, name: str) -> Path:
+        """The file of an artifact; raises RunNotFound, or ArtifactGone where retention has removed it."""
         path = self.path / name
         if not path.is_file():
             hint = "`assay verify` names what is left"

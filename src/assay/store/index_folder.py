@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from assay.core.errors import StoreUnavailable
-from assay.store.artifacts import MANIFEST
+from assay.core.input_document import MANIFEST
 from assay.store.failures import disk_errors
 from assay.store.folder import read_manifest
 from assay.store.record_index import RecordIndex

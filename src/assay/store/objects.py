@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from assay.core.errors import MissingExtra, RunSealed, StoreRefused, StoreUnavailable, UsageProblem
-from assay.store.artifacts import MANIFEST
+from assay.core.input_document import MANIFEST
 from assay.store.places import FolderPlace
 
 _VARIABLES = {

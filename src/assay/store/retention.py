@@ -18,7 +18,15 @@ RAW_DAYS = 30
 AGGREGATE_DAYS = 180
 """For so many days raw artifacts and aggregate summaries are kept at least."""
 
-RAW = ("predictions.jsonl", "attempt_logs.jsonl", "input_dataset.json", "record_validation.jsonl", "failures.jsonl", *EXPORTS)
+RAW = (
+    "predictions.jsonl",
+    "attempt_logs.jsonl",
+    "input_dataset.json",
+    "cases.jsonl",
+    "record_validation.jsonl",
+    "failures.jsonl",
+    *EXPORTS,
+)
 AGGREGATE = ("metrics_summary.json", "metrics_by_slice.json")
 """The manifest is neither: it stays for good, beside the tombstones."""
 

@@ -28,8 +28,8 @@ from assay.store.ledger_rows import (
     outcome_values,
 )
 
-FORMAT = 2
-"""Version of the tables, kept in the file's user_version; a file of version 1 gets what it lacks when it is opened."""
+FORMAT = 3
+"""Version of the tables, kept in the file's user_version; a file of an earlier version gets what it lacks when it is opened."""
 
 _ROWS_AT_ONCE = 64
 """That one statement inserts: each step of SQLite gives Python's lock away, and then waits for it behind the event loop."""
@@ -43,7 +43,7 @@ _TABLES = """
 CREATE TABLE run(plan BLOB, plan_sha256 TEXT, state TEXT, records INTEGER, is_cancel_requested INTEGER);
 CREATE TABLE state(seq INTEGER PRIMARY KEY, state TEXT, at REAL);
 CREATE TABLE note(name TEXT PRIMARY KEY, value TEXT);
-CREATE TABLE record(position INTEGER PRIMARY KEY, record_id TEXT, sha256 TEXT, case_json BLOB, issues BLOB);
+CREATE TABLE record(position INTEGER PRIMARY KEY, record_id TEXT, sha256 TEXT, case_json BLOB, issues BLOB, row BLOB, head BLOB);
 CREATE TABLE shard(shard INTEGER PRIMARY KEY, epoch INTEGER, owner TEXT);
 CREATE TABLE span(shard INTEGER PRIMARY KEY, first INTEGER, last INTEGER);
 CREATE TABLE attempt(seq INTEGER PRIMARY KEY, position INTEGER, body BLOB);
@@ -51,7 +51,9 @@ CREATE INDEX attempt_by_position ON attempt(position);
 CREATE TABLE outcome(position INTEGER PRIMARY KEY, status TEXT, body BLOB);
 """
 _RECORD_COLUMNS = "position, record_id, sha256, case_json, issues, outcome.body"
-_SELECT_RECORDS = f"SELECT {_RECORD_COLUMNS} FROM record LEFT JOIN outcome USING (position) ORDER BY position"
+_WHOLE_RECORD = f"{_RECORD_COLUMNS}, row, head"
+"""With what only the end of a run needs."""
+_SELECT_RECORDS = f"SELECT {_WHOLE_RECORD} FROM record LEFT JOIN outcome USING (position) ORDER BY position"
 _SELECT_FAILED = (
     f"SELECT {_RECORD_COLUMNS} FROM outcome JOIN record USING (position)"
     " WHERE status IN ('timeout', 'evaluation_error') ORDER BY position DESC"
@@ -121,27 +123,35 @@ def open_ledger(path: Path) -> "SqliteLedger":
         raise RunNotFound(f'there is no run at "{path}"', hint="`assay runs` lists the runs of a folder")
     database = _connect(path)
     found = _format(database)
-    if found not in (1, FORMAT):
+    if not 1 <= found <= FORMAT:
         database.close()
         raise StoreUnavailable(
             f'"{path}" has format {found}, this version reads {FORMAT}', hint="use the version that started the run"
         )
     ledger = SqliteLedger(path, database)
-    if found == 1:
-        _note_spans(ledger)
+    if found < FORMAT:
+        _migrate(ledger)
     return ledger
 
 
-def _note_spans(ledger: "SqliteLedger") -> None:
-    """In version 1 all shards but the last have the same number of records, and no row says so."""
+def _migrate(ledger: "SqliteLedger") -> None:
+    """Bring the tables of an earlier version up to date, in one transaction."""
     with ledger.transaction() as database:
-        if _format(database) == FORMAT:
-            return  # another process was quicker
-        database.execute(next(table for table in _TABLES.splitlines() if "TABLE span" in table))
-        (records,) = database.execute("SELECT records FROM run").fetchone()
-        starts = enumerate(range(0, records, SHARD_SIZE))
-        database.executemany(_INSERT_SPAN, ((shard, first, min(first + SHARD_SIZE, records) - 1) for shard, first in starts))
+        found = _format(database)
+        if found < 2:
+            _note_spans(database)
+        if found < 3:
+            for column in ("row", "head"):
+                database.execute(f"ALTER TABLE record ADD COLUMN {column} BLOB DEFAULT x''")
         database.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+def _note_spans(database: sqlite3.Connection) -> None:
+    """In version 1 all shards but the last have the same number of records, and no row says so."""
+    database.execute(next(table for table in _TABLES.splitlines() if "TABLE span" in table))
+    (records,) = database.execute("SELECT records FROM run").fetchone()
+    starts = enumerate(range(0, records, SHARD_SIZE))
+    database.executemany(_INSERT_SPAN, ((shard, first, min(first + SHARD_SIZE, records) - 1) for shard, first in starts))
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -233,7 +243,7 @@ class SqliteLedger:
             # Epochs go on, so that no claim from before holds again.
             database.execute("UPDATE shard SET epoch = epoch + 1")
             for shard, part in enumerate(in_shards(rows)):
-                database.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?)", map(astuple, part))
+                database.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?)", map(astuple, part))
                 database.executemany(_INSERT_OUTCOME, invalid_outcomes(part))
                 database.execute(_INSERT_SPAN, (shard, records, records + len(part) - 1))
                 records += len(part)
@@ -387,5 +397,5 @@ def _merged(database: sqlite3.Connection) -> Iterator[FinishedRecord]:
     """Two cursors side by side, each in order of position."""
     database.execute("BEGIN")
     attempts = Groups(database.execute("SELECT position, body FROM attempt ORDER BY position, seq"))
-    for position, record_id, sha256, case, issues, end in database.execute(_SELECT_RECORDS):
-        yield finished_record(RecordRow(position, record_id, sha256, case, issues), attempts.of(position), end)
+    for position, record_id, sha256, case, issues, end, row, head in database.execute(_SELECT_RECORDS):
+        yield finished_record(RecordRow(position, record_id, sha256, case, issues, row, head), attempts.of(position), end)

@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 
 from assay.core.errors import RunDamaged, RunNotFound
-from assay.store.artifacts import MANIFEST, OWN_HASH, ArtifactHash
+from assay.core.input_document import MANIFEST
+from assay.store.artifacts import OWN_HASH, ArtifactHash
 from assay.store.evidence import AttemptChain, MerkleTree, has_own_hash
 from assay.store.folder import TOMBSTONES, TOMBSTONES_OWN_HASH, Tombstone, open_run_folder, parsed_tombstones, split_lines
 from assay.store.places import FolderPlace, Place

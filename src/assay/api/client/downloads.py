@@ -12,8 +12,8 @@ from assay.api.client.answers import Artifact
 from assay.api.client.uploads import BLOCK
 from assay.api.client.wire import UNEXPECTED
 from assay.core.errors import RunSealed, ServerProblem
+from assay.core.input_document import MANIFEST
 from assay.engine.places.run_id import check_run_id
-from assay.store.artifacts import MANIFEST
 from assay.store.failures import disk_errors
 from assay.store.verify import verify_run
 

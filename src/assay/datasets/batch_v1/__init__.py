@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Iterator
 from itertools import chain, islice
+from typing import Any
 
 import msgspec
 
@@ -206,21 +207,22 @@ class _Reading:
             outcome="rejected" if is_rejected else outcome,
             counts=Counts(total, accepted, total - accepted),
             issues=self.issues,
-            open_cases=(lambda: iter(())) if is_rejected else self._cases,
+            open_records=(lambda: iter(())) if is_rejected else self._records,
         )
         # A run keeps the report to the end, and many of them: what only the checks needed goes now.
         self.first_index.clear()
-        report.head = {name: member for name, member in self.split.head.items() if name != "records"}
+        head = {name: member for name, member in self.split.head.items() if name != "records"}
+        report.head = rules.Normalized(Findings(), head, ()).value
         return report
 
-    def _cases(self) -> Iterator[Case]:
+    def _records(self) -> Iterator[tuple[Case, Any]]:
         dataset = self.split.head.get("dataset_id", "")
         for position, index in enumerate(self.accepted):
             record = msgspec.json.decode(self.split.records[index])
             if index in self.unnormalized:
                 record = rules.CheckedRecord(record, ("records", index), self.config).value
             digest = bytes(self.digests[32 * position : 32 * position + 32])
-            yield rules.to_case(record, index, dataset=dataset, record_sha256=digest.hex())
+            yield rules.to_case(record, index, dataset=dataset, record_sha256=digest.hex()), record
 
 
 def _members(raw: msgspec.Raw) -> _Members:

@@ -1,7 +1,6 @@
 """conversation_v1: turns as JSON, YAML or JSONL; one conversation a file, or one on each line."""
 
 from collections.abc import Iterator
-from pathlib import PurePath
 from typing import Any
 
 import msgspec
@@ -118,15 +117,15 @@ class _Reading:
             outcome=outcome,
             counts=Counts(self.turns, self.turns - self.bad_turns, self.bad_turns),
             issues=self.issues,
-            open_cases=lambda: self._cases(source),
+            open_records=lambda: self._records(source),
         )
         report.digests = None if self.digests is None else bytes(self.digests)
         return report
 
-    def _cases(self, source: Source) -> Iterator[Case]:
-        dataset = PurePath(source.name).stem
+    def _records(self, source: Source) -> Iterator[tuple[Case, Any]]:
+        dataset = source.stem
         for index, conversation in conversations_in(source, self.rejected):
-            yield to_case(conversation.turns, index, dataset=dataset, record_sha256=conversation.record_sha256)
+            yield to_case(conversation.turns, index, dataset=dataset, record_sha256=conversation.record_sha256), conversation.turns
 
 
 def _issue(item: Finding, document: Document, start: Place, *, conversation: int | None) -> Issue:

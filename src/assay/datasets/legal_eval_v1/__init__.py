@@ -48,7 +48,8 @@ def stream(source: Source, config: ValidationConfig) -> Iterator[Case | Issue]:
         yield from step.issues
         for index, line in enumerate(step.block.lines(1), step.start):
             if index not in reading.rejected:
-                yield _case(line, index, hasher)
+                case, _ = _record(line, index, hasher)
+                yield case
 
 
 class _Step(NamedTuple):
@@ -203,22 +204,22 @@ class _Reading:
             outcome=outcome_of(counts),
             counts=counts,
             issues=issues,
-            open_cases=lambda: _cases(source, total, rejected),
+            open_records=lambda: _records(source, total, rejected),
         )
         report.digests = None if self._digests is None else bytes(self._digests)
         return report
 
 
-def _cases(source: Source, total: int, rejected: Container[int]) -> Iterator[Case]:
+def _records(source: Source, total: int, rejected: Container[int]) -> Iterator[tuple[Case, Any]]:
     hasher = Hasher()
     for index, line in enumerate(islice(filled_lines(source), total)):
         if index not in rejected:
-            yield _case(line, index, hasher)
+            yield _record(line, index, hasher)
 
 
-def _case(line: Line, index: int, hasher: Hasher) -> Case:
+def _record(line: Line, index: int, hasher: Hasher) -> tuple[Case, Any]:
     row, record_sha256 = hasher.read(line.content)
-    return rules.to_case(row, index, record_sha256=record_sha256)
+    return rules.to_case(row, index, record_sha256=record_sha256), row
 
 
 def _id_of(row: object) -> str | None:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 
+from assay.core.input_document import MANIFEST
 from assay.core.run_result import RunListing
 from assay.engine.looking.shared_runs import SharedRuns
 from assay.engine.places.folders import RunFolders, active_names
 from assay.engine.runs import listing_of
-from assay.store.artifacts import MANIFEST
 from assay.store.ledgers import Looks
 
 

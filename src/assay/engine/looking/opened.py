@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from assay.core.errors import RunDamaged, RunNotFound, StoreUnavailable
+from assay.core.input_document import MANIFEST
 from assay.core.moment import iso
 from assay.core.outcome import Decision
 from assay.core.plan import Plan
@@ -22,8 +23,7 @@ from assay.engine.runs import read_manifest, result_of
 from assay.engine.sealing.evidence import Evidence
 from assay.engine.sealing.shown import ShownPlan, own_secrets
 from assay.grading import DISAGREE
-from assay.store.artifacts import MANIFEST
-from assay.store.folder import INPUT, RunFolder, Tombstone, decoded, open_run_folder
+from assay.store.folder import RunFolder, Tombstone, decoded, open_run_folder
 from assay.store.index_folder import index_of
 from assay.store.ledger import FinishedRecord, Ledger
 from assay.store.record_index import IndexedRecord, RecordIndex
@@ -115,6 +115,12 @@ class Run:
         names = (MANIFEST, *self._sealed.manifest["artifacts"])
         return {name: self._sealed.path / name for name in names if (self._sealed.path / name).is_file()}
 
+    def artifact(self, name: str) -> Path:
+        """The file of a finished run with this name; raises RunNotFound, or ArtifactGone where retention has removed it."""
+        if self._sealed is None:
+            raise RunNotFound(f"run '{self.folders.run_id}' has no artifacts before its end")
+        return self._sealed.artifact(name)
+
     def removed(self) -> tuple[Tombstone, ...]:
         """What retention has removed from a finished run."""
         return () if self._sealed is None else self._sealed.removed()
@@ -144,7 +150,9 @@ class Run:
         for line in self.predictions():
             entry = next(asked, {})
             if (entry.get("record_id"), entry.get("record_sha256")) != (line["record_id"], line["record_sha256"]):
-                raise RunDamaged(f"{INPUT} has no record for '{line['record_id']}' where predictions.jsonl has one")
+                raise RunDamaged(
+                    f"{self._sealed.cases_name} has no record for '{line['record_id']}' where predictions.jsonl has one"
+                )
             yield line, entry["record"]
 
     def entries(self) -> Iterator[Line]:
@@ -326,7 +334,8 @@ class Run:
 
     def input_of(self, row: IndexedRecord) -> Line:
         """What was asked, at a place of the index; empty for a record that broke its contract."""
-        found: Line = next(iter(self._span(INPUT, row.input_start, row.input_size)), {}).get("record", {})
+        assert self._sealed is not None
+        found: Line = next(iter(self._span(self._sealed.cases_name, row.input_start, row.input_size)), {}).get("record", {})
         return found
 
     def attempts_of(self, row: IndexedRecord) -> list[Line]:

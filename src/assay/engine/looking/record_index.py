@@ -14,7 +14,7 @@ from assay.core.plan import Plan
 from assay.core.record_query import INVALID
 from assay.engine.sealing.evidence import slices_of
 from assay.grading.transcript import context_text, grading_text, task_text
-from assay.store.folder import INPUT, RunFolder, open_run_folder
+from assay.store.folder import RunFolder, open_run_folder
 from assay.store.index_folder import index_of, new_index, note_progress
 from assay.store.index_writer import IndexEntry, IndexWriter
 from assay.store.record_index import IndexedRecord, RecordIndex
@@ -147,13 +147,14 @@ class _Reading:
         self._share = plan.pass_threshold
         self.failures = _Ahead(_typed(run, "failures.jsonl", _Failure))
         self._attempts = _Ahead(_typed(run, "attempt_logs.jsonl", _Attempt))
+        self._cases_name = run.cases_name
         self._inputs = _inputs(run)
 
     def valid(self, ordinal: int, span: _Span, line: _Prediction) -> IndexEntry:
         """The entry of a prediction; raises StoreUnavailable where the other artifacts do not go with it."""
         place, asked = next(self._inputs, (_Span(), None))
         if asked is None or asked.record_id != line.record_id:
-            raise _damaged(f"{INPUT} has no record for '{line.record_id}' where predictions.jsonl has one")
+            raise _damaged(f"{self._cases_name} has no record for '{line.record_id}' where predictions.jsonl has one")
         failures = self.failures.before(line.index + 1)
         tried = self._attempts.before(line.index + 1)
         case = asked.record
@@ -226,12 +227,10 @@ def _typed(run: RunFolder, name: str, kind: type[T]) -> Iterator[tuple[_Span, T]
 
 
 def _inputs(run: RunFolder) -> Iterator[tuple[_Span, _Input]]:
-    """The records of the input; each is on a line of its own, between the head and the end of the document."""
+    """The cases, and where each is in its artifact."""
     decode = msgspec.json.Decoder(_Input).decode
-    for number, (start, line) in enumerate(placed_lines(run, INPUT)):
-        entry = line.removesuffix(b",")
-        if number and entry not in (b"", b"]}"):
-            yield _Span(start, len(entry)), _decoded(decode, entry, INPUT)
+    for start, entry in run.raw_records():
+        yield _Span(start, len(entry)), _decoded(decode, entry, run.cases_name)
 
 
 def placed_lines(run: RunFolder, name: str) -> Iterator[tuple[int, bytes]]:

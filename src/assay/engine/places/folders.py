@@ -9,10 +9,10 @@ from typing import Self
 import msgspec
 
 from assay.core.errors import AssayError, LedgerUnavailable, MissingExtra, RunNotFound, UsageProblem
+from assay.core.input_document import MANIFEST
 from assay.datasets.checks import nearest
 from assay.engine.places.homes import bring_home
 from assay.engine.places.run_id import check_run_id, could_be_run_id
-from assay.store.artifacts import MANIFEST
 from assay.store.failures import disk_errors
 from assay.store.folder import read_manifest
 from assay.store.ledger import Ledger

@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 
 from assay.core.errors import RunNotFound, RunSealed, StoreUnavailable, UsageProblem
+from assay.core.input_document import MANIFEST
 from assay.core.moment import iso
 from assay.core.run_state import TERMINAL
-from assay.store.artifacts import MANIFEST
 from assay.store.failures import disk_errors
 from assay.store.fetching import Published, fetch_run, published_at
 from assay.store.ledger import Ledger, RunRow

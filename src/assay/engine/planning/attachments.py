@@ -14,6 +14,7 @@ import msgspec
 
 from assay.core.case import Attachment, Case
 from assay.core.errors import MissingExtra, UsageProblem
+from assay.core.input_document import MANIFEST
 from assay.core.outcome import GradingFailure
 from assay.core.plan import DatasetPlan, Plan
 from assay.datasets.checks import short
@@ -202,10 +203,19 @@ def _below(folder: Path, path: str) -> Path:
     try:
         root, real = folder.resolve(strict=True), (folder / path).resolve(strict=True)
     except (OSError, RuntimeError, ValueError) as problem:
-        raise AttachmentProblem(f"the attachment {short(path)} cannot be read: {_reason(problem)}") from problem
+        raise AttachmentProblem(
+            f"the attachment {short(path)} cannot be read: {_reason(problem)}", hint=_where_attachments_are(folder)
+        ) from problem
     if not real.is_relative_to(root):
         raise AttachmentProblem(f"the attachment {short(path)} is a link that leaves the dataset's folder")
     return real
+
+
+def _where_attachments_are(folder: Path) -> str:
+    """A run stores no attachments, and the paths in its input are those of the dataset that it was made from."""
+    if not (folder / MANIFEST).is_file():
+        return ""
+    return f"put the records next to their attachments and run that file: assay export {folder.name} --as dataset -o FOLDER/FILE"
 
 
 def _content(real: Path, path: str) -> bytes:

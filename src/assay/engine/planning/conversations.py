@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from assay.datasets.converters import Conversion
 
 
-def replayed(conversations: Iterable[Case], *, is_recorded: bool) -> Iterator[Case]:
-    """One case for each user turn that a reply follows.
+def replayed(conversations: Iterable[tuple[Case, Any]], *, is_recorded: bool) -> Iterator[tuple[Case, Any]]:
+    """One case for each user turn that a reply follows, with the turns of its conversation.
 
     The reply is the reference for a candidate that is asked anew, and the tool that it used is expected of the candidate.
     Where the recorded reply is itself the answer to be judged, there is neither: nothing is compared with itself. A
@@ -23,7 +23,7 @@ def replayed(conversations: Iterable[Case], *, is_recorded: bool) -> Iterator[Ca
     """
     seen: set[str] = set()
     to_case: Callable[..., Case] = import_module("assay.datasets.legal_eval_v1.rules").to_case
-    for conversation in conversations:
+    for conversation, turns in conversations:
         rows = _converted(conversation).rows
         calls = {} if is_recorded else _calls(conversation)
         tools = {} if is_recorded else {TOOLS: _tools(conversation)}
@@ -31,7 +31,8 @@ def replayed(conversations: Iterable[Case], *, is_recorded: bool) -> Iterator[Ca
             if row["id"] not in seen:
                 seen.add(row["id"])
                 case = to_case(row, conversation.index, record_sha256=sha256_hex(canonical_json(row)))
-                yield _of_conversation(case, {**tools, **calls.get(case.metadata["turn_id"], {})}, is_recorded=is_recorded)
+                tool_use = {**tools, **calls.get(case.metadata["turn_id"], {})}
+                yield _of_conversation(case, tool_use, is_recorded=is_recorded), turns
 
 
 def _converted(conversation: Case) -> "Conversion":
@@ -71,9 +72,9 @@ def _calls(conversation: Case) -> dict[int, dict[str, Any]]:
     return calls
 
 
-def recorded_replies(conversations: Iterable[Case]) -> dict[str, str]:
+def recorded_replies(conversations: Iterable[tuple[Case, Any]]) -> dict[str, str]:
     """The recorded reply of each case."""
-    return {case.id: case.references[0] for case in replayed(conversations, is_recorded=False)}
+    return {case.id: case.references[0] for case, _ in replayed(conversations, is_recorded=False)}
 
 
 def unanswered_turns(conversations: Iterable[Case]) -> int:

@@ -13,8 +13,9 @@ from assay.core.plan import OnInvalid
 from assay.core.report import Report
 from assay.datasets import read
 from assay.datasets.config import ValidationConfig, changed_settings, load_config
+from assay.datasets.dataset_paths import open_dataset, part_names
 from assay.datasets.progress import Effort
-from assay.datasets.source import open_source
+from assay.datasets.source import Source
 from assay.engine.members import member_text
 from assay.engine.planning.attachments import Attachments
 from assay.engine.planning.conversations import unanswered_turns
@@ -70,7 +71,7 @@ class DatasetReading:
             return []
         place = (self._settings.folder(path) / entry.path).absolute()
         if not names_files(place):
-            return [entry]
+            return self._parts(path, entry, place)
         skipped: list[str] = []
         is_any = bool(entry.contract or self._settings.contract)
         try:
@@ -81,6 +82,17 @@ class DatasetReading:
         finally:
             self.notes += listed([f"'{shown_path(file)}' shows no contract and is left out" for file in skipped])
 
+    def _parts(self, path: Steps, entry: DatasetEntry, place: Path) -> list[DatasetEntry]:
+        """The entry itself, or one for each dataset of a file that holds several."""
+        try:
+            names = part_names(place)
+        except SourceUnreadable as problem:
+            self._refuse(path, problem.message)
+            return []
+        replace = msgspec.structs.replace
+        parts = (replace(entry, path=f"{entry.path}#{number}", name=name) for number, name in enumerate(names, 1))
+        return list(parts) or [entry]
+
     def _read_dataset(self, path: Steps, entry: DatasetEntry) -> None:
         if bool(entry.split_field) != bool(member_text(entry.split_value)):
             self._settings.add(path, "split_field and split_value belong together")
@@ -88,7 +100,7 @@ class DatasetReading:
             config = self._validation(path, entry)
             place = (self._settings.folder(path) / entry.path).absolute()
             _check_name(place)
-            source = open_source(place)
+            source = open_dataset(place)
             effort = Effort(interface=self._settings.interface)
             report = read(source, self._code.contract(path, entry, source), config=config, effort=effort)
         except (SourceUnreadable, UsageProblem) as problem:
@@ -101,7 +113,7 @@ class DatasetReading:
             self._refuse(path, reason, self._errors(report))
             return
         plan = msgspec.structs.replace(
-            dataset_plan(source, report, name=entry.name or self._free_name(source.name)),
+            dataset_plan(source, report, name=entry.name or self._free_name(source)),
             split_field=entry.split_field,
             split_value=member_text(entry.split_value),
             limit=entry.limit,
@@ -124,10 +136,10 @@ class DatasetReading:
             config = load_config(self._settings.folder(("config",)) / given) if given else ValidationConfig()
         return msgspec.structs.replace(config, allow_size=True) if self._settings.value.allow_size else config
 
-    def _free_name(self, path: str) -> str:
-        """The name of the file, with its folder where another dataset has that name."""
-        stem = file_stem(path)
-        return f"{Path(path).parent.name}/{stem}" if stem in self._names else stem
+    def _free_name(self, source: Source) -> str:
+        """The name of the file, with its folder where another dataset has it; of a run's input, the name that it had there."""
+        stem = source.stored.name if source.stored else file_stem(source.name)
+        return f"{Path(source.name).parent.name}/{stem}" if stem in self._names else stem
 
     def _refuse(self, path: Steps, reason: str, errors: Sequence[str] = ()) -> None:
         """Say what is wrong with a file; a folder may have thousands of them, and the first ones tell enough."""

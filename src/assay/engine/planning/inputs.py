@@ -14,10 +14,11 @@ from assay.core.installed_plugins import reopened
 from assay.core.plan import DatasetPlan, PluginPlan
 from assay.core.plugin import Plugin
 from assay.core.report import Report
-from assay.datasets import read
+from assay.datasets import lines_of, read
 from assay.datasets.batch_v1.rules import HEAD_FIELDS
 from assay.datasets.config import ValidationConfig
-from assay.datasets.source import Source, filled_lines, open_source
+from assay.datasets.dataset_paths import open_dataset
+from assay.datasets.source import Source, filled_lines
 from assay.engine.planning.attachments import Attachments
 from assay.engine.planning.conversations import replayed
 from assay.grading import Kind, kind_for, kind_of
@@ -58,7 +59,7 @@ class Glance(msgspec.Struct, frozen=True):
 
 def read_dataset(path: Path, contract: str | Plugin = "auto", *, config: ValidationConfig | None = None) -> tuple[Source, Report]:
     """The source at a path and the one report on it; raises SourceUnreadable and UsageProblem."""
-    source = open_source(path)
+    source = open_dataset(path)
     return source, read(source, contract, config=config or ValidationConfig())
 
 
@@ -76,6 +77,7 @@ def dataset_plan(source: Source, report: Report, *, name: str) -> DatasetPlan:
         schema_version=str(report.head[head.schema_version]) if head.schema_version else report.contract,
         sha256=sha256,
         name=name,
+        file=source.stored.file if source.stored else PurePath(source.name).name,
         **_own_words(report),
     )
 
@@ -109,9 +111,14 @@ def file_stem(path: str) -> str:
 
 def cases_of(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Case]:
     """The valid cases; a conversation gives one for each reply, which is the answer where it is taken as recorded."""
+    return (case for case, _ in records_of(dataset, is_recorded=is_recorded))
+
+
+def records_of(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[tuple[Case, Any]]:
+    """The valid cases, each with the record of its contract; the cases of one conversation share its turns, the same object."""
     if dataset.plan.contract == "conversation_v1":
-        return replayed(dataset.report.cases, is_recorded=is_recorded)
-    return dataset.report.cases
+        return replayed(dataset.report.records, is_recorded=is_recorded)
+    return dataset.report.records
 
 
 class _AttachmentRow(msgspec.Struct):
@@ -141,7 +148,7 @@ def glances(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Glance]:
     broken = dataset.broken
     # Loaded here: no other contract needs it.
     tasks: Mapping[str, Task] = import_module("assay.datasets.legal_eval_v1.rules").TASKS
-    for index, line in enumerate(filled_lines(dataset.source)):
+    for index, line in enumerate(filled_lines(lines_of(dataset.source, "legal_eval_v1"))):
         if index not in broken:
             row = _decode_row(line.content)
             task, policy_id = tasks[row.task_type], row.metadata.get("policy_id", "")
@@ -154,7 +161,8 @@ def place_of(dataset: DatasetInput, index: int) -> str:
     path = shown_path(dataset.plan.path)
     contract = CONTRACTS.get(dataset.plan.contract)
     if contract is not None and contract.is_lines:
-        line = next(line for position, line in enumerate(filled_lines(dataset.source)) if position == index)
+        lines = filled_lines(lines_of(dataset.source, dataset.plan.contract))
+        line = next(line for position, line in enumerate(lines) if position == index)
         return f"{path}:{line.number}"
     return f"{path} {contract.member if contract else 'row '}[{index}]"
 

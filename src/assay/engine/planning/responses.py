@@ -133,7 +133,7 @@ def recorded_responses(plan: Plan) -> Responses:
     texts: dict[str, str] = {}
     for dataset in plan.datasets:
         if dataset.contract == "conversation_v1":
-            texts |= recorded_replies(reread(dataset).report.cases)
+            texts |= recorded_replies(reread(dataset).report.records)
     return Responses(texts)
 
 

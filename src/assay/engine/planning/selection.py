@@ -14,15 +14,25 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from assay.core.case import Case
+from assay.core.input_document import DatasetHead
 from assay.core.issue import Issue
 from assay.core.plan import DatasetPlan, Plan
 from assay.core.report import issue_members
 from assay.engine.members import member, member_text
 from assay.engine.planning.attachments import folder_of
-from assay.engine.planning.inputs import DatasetInput, Glance, cases_of, file_stem, glances, reread
+from assay.engine.planning.inputs import DatasetInput, Glance, file_stem, glances, records_of, reread
 from assay.store.ledger import RecordRow
 
-Entry = TypeVar("Entry", Glance, Case)
+
+class _ReadRecord(msgspec.Struct, frozen=True):
+    """A valid record: its position in its file, its case, and itself in its own contract."""
+
+    index: int
+    case: Case
+    record: Any
+
+
+Entry = TypeVar("Entry", Glance, Case, _ReadRecord)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -155,19 +165,43 @@ def prepared_records(plan: Plan, inputs: Sequence[DatasetInput] | None = None) -
     names = dataset_names(plan.datasets)
     for number, dataset in enumerate(read):
         issues = _issues(dataset)
-        for entry in merged(cases_of(dataset, is_recorded=rules.is_recorded), dataset.broken):
+        source = _SourceRows(number, dataset)
+        valid = (_ReadRecord(case.index, case, record) for case, record in records_of(dataset, is_recorded=rules.is_recorded))
+        for entry in merged(valid, dataset.broken):
             if selector.is_full:
                 break
             if isinstance(entry, int):
-                record_id, metadata = _broken_id(issues[entry]), None
-            else:
-                record_id, metadata = entry.id, entry.metadata
-            if selector.takes(number, record_id, metadata):
-                for sampled in _samples(_pinned(_named(entry, names[number]), dataset), plan.repeat):
-                    yield _row(sampled, record_id, issues=issues, position=position)
+                record_id = _broken_id(issues[entry])
+                if selector.takes(number, record_id, None):
+                    # A broken record is never asked, and stands once.
+                    yield RecordRow(position, record_id, "", None, _written(issues[entry]))
+                    position += 1
+            elif selector.takes(number, entry.case.id, entry.case.metadata):
+                case = _pinned(_named(entry.case, names[number]), dataset)
+                for sampled in _samples(case, plan.repeat):
+                    # The answers to one record come one after the other, and its warnings are told with the first.
+                    warnings = issues.pop(case.index, None)
+                    written = _written(warnings) if warnings else b""
+                    row, head = source.take(entry.record)
+                    yield RecordRow(position, case.id, case.record_sha256, _encode(sampled), written, row, head)
                     position += 1
         # From here on the ledger has the records.
         dataset.source.let_go()
+
+
+class _SourceRows:
+    """The records of one dataset as its contract writes them, each once, and the rest of its document with the first."""
+
+    def __init__(self, number: int, dataset: DatasetInput) -> None:
+        self._head = _encode(DatasetHead(number, dict(dataset.report.head)))
+        self._last: Any = None
+
+    def take(self, record: Any) -> tuple[bytes, bytes]:
+        """The row and the head to store with a case; both are empty where an earlier case of the same record has them."""
+        if record is self._last:
+            return b"", b""
+        self._last, head, self._head = record, self._head, b""
+        return _encode(record), head
 
 
 def dataset_names(datasets: Sequence[DatasetPlan]) -> tuple[str, ...]:
@@ -177,39 +211,31 @@ def dataset_names(datasets: Sequence[DatasetPlan]) -> tuple[str, ...]:
         ""
         if dataset.contract == "legal_eval_v1"
         else dataset.name
-        if dataset.name and (ids[dataset.dataset_id] > 1 or dataset.name != file_stem(dataset.path))
+        if dataset.name and (ids[dataset.dataset_id] > 1 or dataset.name != file_stem(dataset.file or dataset.path))
         else dataset.dataset_id
         for dataset in datasets
     )
 
 
-def _named(entry: Case | int, name: str) -> Case | int:
-    return entry if isinstance(entry, int) or not name or entry.dataset == name else msgspec.structs.replace(entry, dataset=name)
+def _named(case: Case, name: str) -> Case:
+    return case if not name or case.dataset == name else msgspec.structs.replace(case, dataset=name)
 
 
-def _samples(entry: Case | int, repeat: int) -> Iterator[Case | int]:
-    """The case as often as it is asked; a broken record is never asked, and stands once."""
-    if isinstance(entry, int) or repeat == 1:
-        yield entry
+def _samples(case: Case, repeat: int) -> Iterator[Case]:
+    """The case as often as it is asked."""
+    if repeat == 1:
+        yield case
         return
     for sample in range(repeat):
-        yield msgspec.structs.replace(entry, sample=sample)
+        yield msgspec.structs.replace(case, sample=sample)
 
 
-def _pinned(entry: Case | int, dataset: DatasetInput) -> Case | int:
+def _pinned(case: Case, dataset: DatasetInput) -> Case:
     """The case with the hashes of its attachments, so that a resumed run does not go on with other contents."""
-    if isinstance(entry, int) or not entry.attachments:
-        return entry
-    attachments = dataset.attachments.pinned(folder_of(dataset.plan), entry.attachments)
-    return msgspec.structs.replace(entry, attachments=attachments)
-
-
-def _row(entry: Case | int, record_id: str | None, *, issues: dict[int, list[Issue]], position: int) -> RecordRow:
-    if isinstance(entry, int):
-        return RecordRow(position, record_id, "", None, _written(issues[entry]))
-    # The answers to one record come one after the other, and its warnings are told with the first.
-    warnings = issues.pop(entry.index, None)
-    return RecordRow(position, record_id, entry.record_sha256, _encode(entry), _written(warnings) if warnings else b"")
+    if not case.attachments:
+        return case
+    attachments = dataset.attachments.pinned(folder_of(dataset.plan), case.attachments)
+    return msgspec.structs.replace(case, attachments=attachments)
 
 
 def _broken_id(issues: Iterable[Issue]) -> str | None:

@@ -3,14 +3,15 @@
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
 from assay.core.errors import RunNotFound
+from assay.core.input_document import SEVERAL
 from assay.core.placement import Placement
 from assay.core.plan import Plan, plan_sha256, read_plan
 from assay.core.report import Counts, Outcome, Report
@@ -79,6 +80,21 @@ def verdict_on(report: Report) -> UploadVerdict:
         record_errors_total=len(errors),
         warnings=tuple(shown["warnings"][:MOST_ERRORS]),
         warnings_total=len(shown["warnings"]),
+    )
+
+
+def one_report(reports: Sequence[Report]) -> Report:
+    """The reports on the datasets of an upload as one: itself, unless the upload holds several datasets."""
+    if len(reports) == 1:
+        return reports[0]
+    outcomes = {report.outcome for report in reports}
+    counts = (msgspec.structs.astuple(report.counts) for report in reports)
+    return Report(
+        path=reports[0].path.partition("#")[0],
+        contract=SEVERAL,
+        outcome=next((outcome for outcome in get_args(Outcome)[::-1] if outcome in outcomes), "accepted"),
+        counts=Counts(*map(sum, zip(*counts, strict=True))),
+        issues=[issue for report in reports for issue in report.issues],
     )
 
 
@@ -157,7 +173,7 @@ def prepare(request: RunRequest, *, environ: Mapping[str, str], now: float) -> U
         if found.refused:
             return verdict_on(found.refused[0])
         return UploadVerdict(outcome="rejected", problems=found.problems)
-    report, plan = planned.inputs[0].report, _called(planned.plans[0], request)
+    report, plan = one_report([dataset.report for dataset in planned.inputs]), _called(planned.plans[0], request)
     if report.record_errors:
         # Beside the upload, whose name its sender chooses.
         _keep_errors(folders_of(Path(planned.runs_dir), plan.run_id).active / ERRORS, report)
@@ -168,6 +184,9 @@ def prepare(request: RunRequest, *, environ: Mapping[str, str], now: float) -> U
 def _called(plan: Plan, request: RunRequest) -> Plan:
     """The plan, with a dataset that its sender did not name called by its own id: that of the file here says nothing."""
     if any(isinstance(dataset, DatasetEntry) and dataset.name for dataset in request.datasets):
+        return plan
+    if len(plan.datasets) > 1:
+        # A document with several datasets says what each is called.
         return plan
     datasets = tuple(msgspec.structs.replace(dataset, name=dataset.dataset_id) for dataset in plan.datasets)
     return msgspec.structs.replace(plan, datasets=datasets)

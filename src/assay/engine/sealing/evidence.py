@@ -39,8 +39,8 @@ LATENCY_EXCEEDED = "latency_exceeded"
 """Flag of a grade, and code of a record whose answer came too late."""
 
 
-class InputLine(msgspec.Struct):
-    """An entry of input_dataset.json."""
+class CaseLine(msgspec.Struct):
+    """A line of cases.jsonl."""
 
     record_id: str
     record_sha256: str

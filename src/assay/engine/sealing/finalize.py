@@ -10,7 +10,9 @@ import msgspec
 
 from assay.core.canonical import pretty_json
 from assay.core.case import Case
+from assay.core.contract import CONTRACTS
 from assay.core.errors import StoreUnavailable
+from assay.core.input_document import INPUT
 from assay.core.moment import iso
 from assay.core.plan import DatasetPlan, Plan
 from assay.core.run_state import TERMINAL, State, count_records
@@ -19,8 +21,8 @@ from assay.engine.garbage import rare_collection
 from assay.engine.places.folders import RunFolders
 from assay.engine.sealing.eval_run import EVAL_RESULTS, eval_run_parameters, golden_result, is_true_of, why_no_eval_run
 from assay.engine.sealing.evidence import (
+    CaseLine,
     Evidence,
-    InputLine,
     ResponseLine,
     cluster_of,
     facts_of,
@@ -28,6 +30,7 @@ from assay.engine.sealing.evidence import (
     slices_of,
     texts_of,
 )
+from assay.engine.sealing.input_dataset import InputDataset
 from assay.engine.sealing.panels import add_record, panel_of
 from assay.engine.sealing.profiling import profiler_of, replies_of
 from assay.engine.sealing.rankings import add_comparison, ranking_of
@@ -36,7 +39,7 @@ from assay.engine.sealing.shown import ShownPlan
 from assay.grading import policies, templates
 from assay.metrics.facts import Columns
 from assay.metrics.golden import EvalResult, eval_results
-from assay.store.artifacts import Staging, Writer
+from assay.store.artifacts import CASES, Staging, Writer
 from assay.store.batch_book import NOTE as BATCHES
 from assay.store.batch_book import BatchRow
 from assay.store.evidence import AttemptChain, MerkleTree
@@ -69,8 +72,8 @@ def finalize(
     run = ledger.run()
     plan = msgspec.json.decode(run.plan, type=Plan)
     with rare_collection(), Staging(folders.active) as staging:
-        redactor = Redactor(secret.strip() for secret in secrets)
-        artifacts = _Artifacts(ShownPlan(plan, redactor), staging, run)
+        own = [secret.strip() for secret in secrets]
+        artifacts = _Artifacts(ShownPlan(plan, Redactor(own)), staging, run, row_redactor=Redactor(own))
         artifacts.write(ledger.finished())
         staging.seal(artifacts.manifest(ledger.run()))
         check()
@@ -112,14 +115,14 @@ def _blocks(records: Iterable[FinishedRecord]) -> Iterator[_Block]:
         yield block
 
 
-def _input_text(record: RecordRow) -> bytes:
+def _case_text(record: RecordRow) -> bytes:
     """What came from outside of a case; one hash in twenty has so many digits in a row that it looks like a card's number."""
     return (record.case or b"").removesuffix(f',"record_sha256":"{record.sha256}"}}'.encode())
 
 
 def _redacted_case(record: RecordRow, record_id: str | None, redactor: Redactor) -> bytes:
     """The case as it may be kept; its id is the one that all artifacts show, and hashes of contents stay as they are."""
-    if record_id == record.record_id and redactor.is_clean_json((_input_text(record),)):
+    if record_id == record.record_id and redactor.is_clean_json((_case_text(record),)):
         return record.case or b""
     case = msgspec.json.decode(record.case or b"{}")
     hashes = [attachment.pop("sha256", "") for attachment in case["attachments"]]
@@ -167,8 +170,12 @@ class _ChainedLines(_Lines):
 class _Artifacts:
     """The files of one run while they are being written."""
 
-    def __init__(self, shown: ShownPlan, staging: Staging, run: RunRow) -> None:
+    def __init__(self, shown: ShownPlan, staging: Staging, run: RunRow, *, row_redactor: Redactor) -> None:
         self._shown = shown
+        self._row_redactor = row_redactor
+        names = [name for dataset in shown.plan.datasets for name in (dataset.dataset_id, dataset.name)]
+        self._has_own_contracts = all(dataset.contract in CONTRACTS for dataset in shown.plan.datasets)
+        self._has_clean_names = row_redactor.is_clean(names)
         self._plan = shown.plan
         self._staging = staging
         self._redactor = shown.redactor
@@ -188,7 +195,8 @@ class _Artifacts:
     def write(self, records: Iterable[FinishedRecord]) -> None:
         """All artifacts but the manifest, in one pass over the records."""
         open_lines = self._staging.open_lines
-        self._input = open_lines("input_dataset.json")
+        self._input = InputDataset(open_lines(INPUT), self._shown, self._row_redactor)
+        self._cases = _Lines(open_lines(CASES))
         self._validation = _Lines(open_lines("record_validation.jsonl"))
         self._predictions = _Lines(open_lines("predictions.jsonl"))
         self._attempts = _ChainedLines(open_lines("attempt_logs.jsonl"), self._chain)
@@ -198,40 +206,38 @@ class _Artifacts:
         self._write_metrics()
 
     def _write_records(self, records: Iterable[FinishedRecord]) -> None:
-        self._input.write(_encode(self._input_head())[:-1] + b',"records":[\n')
-        separator = b""
         for block in _blocks(records):
-            inputs = self._write_block(block)
-            if inputs:
-                entries = b",\n".join(map(_encode, inputs))
-                self._input.write(separator + entries, lines=separator.count(b"\n") + len(inputs) - 1)
-                separator = b",\n"
-        self._input.write(b"\n]}\n")
+            self._write_block(block)
+        self._input.finish()
 
-    def _write_block(self, block: _Block) -> list[InputLine]:
+    def _write_block(self, block: _Block) -> None:
         """Some records; one look at all their texts nearly always says that there is nothing to redact."""
         redactor = self._redactor
         is_clean = redactor.is_clean(block.texts)
-        is_input_clean = redactor.is_clean_json(_input_text(finished.record) for finished in block.records)
-        inputs: list[InputLine] = []
+        is_input_clean = redactor.is_clean_json(self._input_text(finished.record) for finished in block.records)
         for finished in block.records:
             case = finished.record.case
             evidence = Evidence(finished, self._shown, is_clean=is_clean)
             self._validation.add(evidence.validation())
             if case is not None:
                 stored = case if is_clean and is_input_clean else _redacted_case(finished.record, evidence.record_id, redactor)
-                inputs.append(self._evaluated(evidence, stored, finished))
+                self._cases.add(self._evaluated(evidence, stored, finished))
+                self._input.add(finished.record, evidence.record_id, is_clean=is_clean and is_input_clean)
             else:
                 self._facts.append(invalid_facts(finished.record.position))
             failure = evidence.failure()
             if failure is not None:
                 self._failures.add(failure)
             self._statuses[evidence.status] = self._statuses.get(evidence.status, 0) + 1
-        for lines in (self._validation, self._predictions, self._attempts, self._failures, self._responses):
+        for lines in (self._cases, self._validation, self._predictions, self._attempts, self._failures, self._responses):
             lines.write()
-        return inputs
 
-    def _evaluated(self, evidence: Evidence, stored: bytes, finished: FinishedRecord) -> InputLine:
+    def _input_text(self, record: RecordRow) -> bytes:
+        """What has to be clean for a record to be stored as it is: a case of ours adds no text but its dataset's name."""
+        is_enough = record.row and self._has_clean_names and self._has_own_contracts
+        return record.row if is_enough else _case_text(record) + record.row
+
+    def _evaluated(self, evidence: Evidence, stored: bytes, finished: FinishedRecord) -> CaseLine:
         """The lines of a record that was valid; the case is the redacted one, so that no slice tells what was redacted."""
         case = _decode_case(stored)
         line = evidence.prediction(case.dataset)
@@ -251,19 +257,7 @@ class _Artifacts:
             add_comparison(self._ranking, line, case, cluster=cluster)
         if self._has_eval_run:
             self._golden.append(golden_result(line, case))
-        return InputLine(line.record_id, line.record_sha256, sha256(stored).hexdigest(), line.sample, msgspec.Raw(stored))
-
-    def _input_head(self) -> dict[str, Any]:
-        first = self._shown.datasets[0]
-        return {
-            "dataset_id": first.dataset_id,
-            "dataset_version": first.dataset_version,
-            "schema_version": first.schema_version,
-            "created_at": first.created_at or None,
-            "metadata": first.metadata,
-            "contract": first.contract,
-            "datasets": self._shown.datasets,
-        }
+        return CaseLine(line.record_id, line.record_sha256, sha256(stored).hexdigest(), line.sample, msgspec.Raw(stored))
 
     def _write_metrics(self) -> None:
         panel = {} if self._panel is None else self._panel.blocks()

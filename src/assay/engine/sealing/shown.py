@@ -1,11 +1,14 @@
 """A plan as it may be shown: its names, paths and parameters without what must not be kept."""
 
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
 
 import msgspec
 
 from assay.core.plan import ComparisonPlan, DatasetPlan, ImportPlan, ModelPlan, Plan, PluginPlan
+from assay.core.provider import PROVIDERS
+from assay.engine.places.folders import ACTIVE, UPLOAD
 from assay.grading.judge_call import quoted
 from assay.models.endpoint import provider_secrets
 from assay.store.redact import Redactor
@@ -15,10 +18,34 @@ _CALLS = 4096
 _replace = msgspec.structs.replace
 
 
+def is_uploaded(plan: Plan) -> bool:
+    """True for a run over what a client has sent to a server."""
+    return any(PurePath(dataset.path).parent.parts[-3:] == (ACTIVE, plan.run_id, UPLOAD) for dataset in plan.datasets)
+
+
+def without_folders(plan: Plan) -> Plan:
+    """The plan of a submitted run without the folders of the server, which are nobody else's business."""
+    files = {provider.name for provider in plan.providers if PROVIDERS[provider.kind].has_files}
+
+    def model(named: ModelPlan) -> ModelPlan:
+        return _replace(named, model=PurePath(named.model).name) if named.provider in files else named
+
+    return _replace(
+        plan,
+        datasets=tuple(_replace(dataset, path=PurePath(dataset.path).name) for dataset in plan.datasets),
+        candidate=model(plan.candidate),
+        judges=tuple(map(model, plan.judges)),
+        responses_path=PurePath(plan.responses_path).name,
+        cache_dir=PurePath(plan.cache_dir).name,
+        plugins=tuple(_replace(one, folder="", reference=PurePath(one.reference).name) for one in plan.plugins),
+    )
+
+
 class ShownPlan:
     """A plan beside its redacted names; one for all records of a run, so that each name is looked at once."""
 
     def __init__(self, plan: Plan, redactor: Redactor) -> None:
+        plan = without_folders(plan) if is_uploaded(plan) else plan
         self.plan = plan
         self.redactor = redactor
         self.candidate = _model(plan.candidate, redactor)
@@ -90,6 +117,7 @@ def _dataset(dataset: DatasetPlan, redactor: Redactor) -> DatasetPlan:
         dataset_id=redactor.text(dataset.dataset_id),
         dataset_version=dataset.dataset_version if is_own_version else redactor.text(dataset.dataset_version),
         name=redactor.text(dataset.name),
+        file=redactor.text(dataset.file),
         split_field=redactor.text(dataset.split_field),
         split_value=redactor.text(dataset.split_value),
         metadata=redactor.value(dataset.metadata),

@@ -28,11 +28,15 @@ from assay.store.postgres.leases import PostgresLeases
 from assay.store.postgres.migrations import migrate
 
 _RECORD_COLUMNS: LiteralString = "position, record_id, sha256, case_json, issues, outcome.body"
+_WHOLE_RECORD: LiteralString = "position, record_id, sha256, case_json, issues, row_json, head, outcome.body"
+"""With what only the end of a run needs."""
 _INSERT_OUTCOMES: LiteralString = (
     "INSERT INTO outcome(run, position, status, passed, body)"
     " SELECT %s, * FROM unnest(%s::bigint[], %s::text[], %s::boolean[], %s::bytea[]) ON CONFLICT DO NOTHING"
 )
-_COPY_RECORDS: LiteralString = "COPY record(run, position, record_id, sha256, case_json, issues) FROM STDIN (FORMAT BINARY)"
+_COPY_RECORDS: LiteralString = (
+    "COPY record(run, position, record_id, sha256, case_json, issues, row_json, head) FROM STDIN (FORMAT BINARY)"
+)
 _ENTER: LiteralString = (
     "UPDATE run SET state = %s WHERE run = %s AND state = %s"
     # Locked: nobody else begins to drive before the state is entered.
@@ -221,10 +225,10 @@ class PostgresLedger:
 
     def _copy(self, database: psycopg.Connection, part: Sequence[RecordRow]) -> None:
         with database.cursor() as cursor, cursor.copy(_COPY_RECORDS) as copying:
-            copying.set_types(["int8", "int8", "bytea", "text", "bytea", "bytea"])
+            copying.set_types(["int8", "int8", "bytea", "text", "bytea", "bytea", "bytea", "bytea"])
             for row in part:
                 identity = None if row.record_id is None else _bytes(row.record_id)
-                copying.write_row((self._run, row.position, identity, row.sha256, row.case, row.issues))
+                copying.write_row((self._run, row.position, identity, row.sha256, row.case, row.issues, row.row, row.head))
 
     def shards(self) -> Sequence[int]:
         """The shards that have records without an outcome."""
@@ -360,7 +364,7 @@ class PostgresLedger:
             tried.itersize = records.itersize = _AT_ONCE
             tried.execute("SELECT position, body FROM attempt WHERE run = %s ORDER BY position, seq", (self._run,))
             records.execute(
-                f"SELECT {_RECORD_COLUMNS} FROM record LEFT JOIN outcome USING (run, position) WHERE run = %s ORDER BY position",
+                f"SELECT {_WHOLE_RECORD} FROM record LEFT JOIN outcome USING (run, position) WHERE run = %s ORDER BY position",
                 (self._run,),
             )
             attempts = Groups(iter(tried))
@@ -469,8 +473,8 @@ def _run_made_by(database: psycopg.Connection, run_id: str, own: UUID) -> int | 
 
 
 def _record(values: Sequence[Any]) -> RecordRow:
-    position, record_id, sha256, case, issues = values
-    return RecordRow(position, None if record_id is None else _text(record_id), sha256, case, issues)
+    position, record_id, *others = values
+    return RecordRow(position, None if record_id is None else _text(record_id), *others)
 
 
 def _passed(outcome: Outcome | None) -> bool | None:

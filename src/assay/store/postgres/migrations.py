@@ -57,6 +57,10 @@ CREATE TABLE submission(
 CREATE UNIQUE INDEX submission_by_key ON submission(owner, key) WHERE key != '';
 CREATE INDEX run_unfinished ON run(run) WHERE state NOT IN ('completed', 'completed_with_failures', 'failed', 'cancelled');
 """,
+    # Records as their contracts write them, and the members of their documents besides them, for input_dataset.json.
+    """
+ALTER TABLE record ADD COLUMN row_json bytea NOT NULL DEFAULT '', ADD COLUMN head bytea NOT NULL DEFAULT '';
+""",
 )
 """Step n brings the tables from version n to version n + 1; a step that was released is never changed."""
 

@@ -38,9 +38,9 @@ HELP = """Write the records of a finished run, or of a dataset, as a file or a f
 
 The ending of -o decides the format, or --format does: csv, xlsx, parquet, json and jsonl have a row for each record with what was
 asked, the answer and its scores; hf is a folder that Hugging Face datasets loads; responses has the answers alone, as other runs
-take them; eval-results is the EvalRun of golden_v1 with a number for every score. No text of a model is evaluated as a formula.
-RUN is an id, a unique beginning of one, `latest`, or the path of a run's folder; the path of a file is a dataset, which can be
-csv, parquet, jsonl or hf.
+take them; dataset has the accepted records in their own contract, ready to be validated and run again; eval-results is the
+EvalRun of golden_v1 with a number for every score. No text of a model is evaluated as a formula. RUN is an id, a unique beginning
+of one, `latest`, or the path of a run's folder; the path of a file is a dataset, which can be csv, parquet, jsonl or hf.
 """
 
 EPILOG = """\b
@@ -51,6 +51,7 @@ Examples:
   assay export nightly-15 --format hf -o nightly
   assay export nightly-15 --format responses -o answers.jsonl
   assay export nightly-15 --as eval-results -o eval_results.json
+  assay export nightly-15 --as dataset -o repeated.jsonl
   assay export nightly-15 --format jsonl -o - | jq .score
   assay export golden.json --format hf
 
@@ -92,6 +93,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     files: Mapping[str, Callable[[Teller], Iterator[bytes]]]
     """The bytes of a file in each format."""
     write_folder: Callable[[Path, Teller], None]
+    suffix: Callable[[str], str]
+    """The ending of a file in a format."""
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -143,6 +146,7 @@ def _run(run: api.Run) -> Subject:
         origins=(*map(str, run.artifacts().values()), *_datasets_of(run)),
         files={name: partial(writer, run) for name, writer in writers.items()},
         write_folder=partial(write_run_folder, run),
+        suffix=lambda name: "-hf" if name == FOLDER else EXPORTS[name].of(run).suffix,
     )
 
 
@@ -160,6 +164,7 @@ def _dataset(path: str) -> Subject:
         origins=(path,),
         files={name: partial(writer, table) for name, writer in writers.items()},
         write_folder=partial(write_dataset_folder, table),
+        suffix=lambda name: "-hf" if name == FOLDER else EXPORTS[name].suffix,
     )
 
 
@@ -178,7 +183,7 @@ def _write(subject: Subject, target: Target, *, teller: Teller, has_mark: bool) 
 def _target(subject: Subject, options: Options) -> Target:
     """What is to be written where; raises UsageProblem before any work."""
     name = options.format or _named_by(options.output)
-    output = options.output or f"{subject.name}{_suffix(name)}"
+    output = options.output or f"{subject.name}{subject.suffix(name)}"
     if options.bom and name != "csv":
         raise UsageProblem(f"--bom is for CSV, and this is {name}", hint="leave it out")
     if name not in (*subject.files, FOLDER):
@@ -195,10 +200,6 @@ def _target(subject: Subject, options: Options) -> Target:
             raise UsageProblem(f"'{output}' exists", hint="name another file, or replace it with --force")
     is_object = name == RESPONSES and Path(output).suffix.lower() == ".json"
     return Target(RESPONSE_OBJECT if is_object else name, output)
-
-
-def _suffix(name: str) -> str:
-    return "-hf" if name == FOLDER else EXPORTS[name].suffix
 
 
 def _named_by(output: str | None) -> str:

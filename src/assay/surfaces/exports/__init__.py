@@ -4,9 +4,15 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from assay.api import Run
+from assay.api import Run, StoredDataset
 from assay.surfaces.exports.csv_table import csv_chunks
-from assay.surfaces.exports.json_texts import eval_results_chunks, json_chunks, json_lines_chunks, responses_chunks
+from assay.surfaces.exports.json_texts import (
+    dataset_chunks,
+    eval_results_chunks,
+    json_chunks,
+    json_lines_chunks,
+    responses_chunks,
+)
 from assay.surfaces.exports.parquet_file import parquet_chunks
 from assay.surfaces.exports.telling import Teller
 from assay.surfaces.exports.workbook import workbook_chunks
@@ -23,6 +29,11 @@ class Export(msgspec.Struct, frozen=True):
     suffix: str
     is_text: bool = True
 
+    def of(self, run: Run) -> "Export":
+        """The format as it is for one run: a dataset of rows is JSON Lines."""
+        is_lines = self.write is dataset_chunks and StoredDataset(run).is_lines
+        return msgspec.structs.replace(self, media_type="application/x-ndjson", suffix=".jsonl") if is_lines else self
+
 
 EXPORTS: dict[str, Export] = {
     "json": Export("application/json", json_chunks, ".json"),
@@ -32,6 +43,7 @@ EXPORTS: dict[str, Export] = {
     "xlsx": Export("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", workbook_chunks, ".xlsx", is_text=False),
     "eval-results": Export("application/json", eval_results_chunks, ".json"),
     "responses": Export("application/x-ndjson", responses_chunks, ".jsonl"),
+    "dataset": Export("application/json", dataset_chunks, ".json"),
 }
 """Every format by its name."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from assay.api import Run, Table, filled_eval_run
+from assay.api import Run, StoredDataset, Table, filled_eval_run
 from assay.core.canonical import pretty_json
 from assay.core.errors import UsageProblem
 from assay.surfaces.exports.telling import Teller
@@ -42,6 +42,11 @@ def eval_results_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
     if len(filled) == len(found["results"]):
         teller.notes.append("no case has a score: pass_rate 0 and average_score 1 stand for undefined figures")
     yield pretty_json(found)
+
+
+def dataset_chunks(run: Run, _: Teller) -> Iterator[bytes]:
+    """The dataset that the run has stored, in its own contract."""
+    return StoredDataset(run).chunks()
 
 
 def responses_chunks(run: Run, teller: Teller) -> Iterator[bytes]:

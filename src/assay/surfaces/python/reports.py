@@ -39,7 +39,7 @@ def validate(
         outcome=found.outcome,
         counts=found.counts,
         issues=found.issues,
-        open_cases=lambda: found.cases,
+        open_records=lambda: found.records,
     )
     shown.head, shown.digests = found.head, found.digests
     return shown

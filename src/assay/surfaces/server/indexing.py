@@ -12,7 +12,7 @@ from assay.surfaces.server.workshop import begin_worker
 
 SMALL = 8 << 20
 """Bytes of artifacts up to which an index is made while its reader waits."""
-_READ = ("predictions.jsonl", "attempt_logs.jsonl", "input_dataset.json", "failures.jsonl")
+_READ = ("predictions.jsonl", "attempt_logs.jsonl", "input_dataset.json", "cases.jsonl", "failures.jsonl")
 
 
 class Indexer:

@@ -114,7 +114,7 @@ class RecordQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class ExportQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How predictions are exported."""
 
-    format: Literal["json", "jsonl", "csv", "parquet", "xlsx", "eval-results", "responses"] = "jsonl"
+    format: Literal["json", "jsonl", "csv", "parquet", "xlsx", "eval-results", "responses", "dataset"] = "jsonl"
 
 
 class CompareQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

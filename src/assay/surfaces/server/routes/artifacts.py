@@ -126,9 +126,9 @@ def _pieces(path: Path, start: int, end: int) -> Iterator[bytes]:
     errors=(400, 404, 410),
 )
 def export_run(request: AnyRequest, run_id: FromPath[str]) -> Stream:
-    """Every record so far: JSON, JSON Lines, CSV that no spreadsheet evaluates, Parquet, XLSX, or answers alone."""
+    """Every record so far: JSON, JSON Lines, CSV that no spreadsheet evaluates, Parquet, XLSX, answers alone, or the dataset."""
     query, run = read_query(request, ExportQuery), server_of(request).run(run_id, caller_of(request))
-    export: Export = EXPORTS[query.format]
+    export: Export = EXPORTS[query.format].of(run)
     headers = {"Content-Disposition": f'attachment; filename="{run_id}{export.suffix}"'}
     return Stream(_begun(export.write(run, Teller())), headers=headers, media_type=export.media_type)
 

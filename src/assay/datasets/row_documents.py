@@ -1,0 +1,196 @@
+"""The documents that runs store their input in, read back: rows under a member of one JSON document, and several datasets in one.
+
+Rows become lines of a temporary file, which the reader of their contract takes like any JSON Lines. Where each row is on a line of
+its own, as runs write them, lines and columns stay the same, and nothing is held in memory; any other layout is read as well.
+"""
+
+import io
+import re
+import tempfile
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from typing import BinaryIO
+
+import msgspec
+
+from assay.core.document import Place
+from assay.core.errors import SourceUnreadable
+from assay.core.input_document import ROW_MEMBERS, DatasetPart, StoredName
+from assay.core.issue import Issue
+from assay.core.json_door import parse_json
+from assay.datasets.checks import Findings, check_flaws, unknown_members
+from assay.datasets.formats import ROW_HEADS, holds_several
+from assay.datasets.placing import Record, placed
+from assay.datasets.scan import Cursor, address_of
+from assay.datasets.source import Source, open_source
+
+_END = re.compile(rb"\n\]\}\s*\Z")
+_END_BYTES = 64
+_PIECE = 4 << 20
+_EXACT_BYTES = 4 << 20
+"""Up to this size a document that is not JSON goes through the strict parser, which says more."""
+Locate = Callable[[Issue], Issue]
+
+
+class RowLines(msgspec.Struct, frozen=True):
+    """The rows of a source as JSON Lines."""
+
+    source: Source
+    issues: tuple[Issue, ...] = ()
+    """What is wrong with the document around the rows."""
+    locate: Locate = lambda issue: issue
+    """An issue of a line with its place in the document."""
+    is_by_line: bool = False
+    """The document was taken line by line, and not parsed."""
+
+
+def row_lines(source: Source, contract: str, *, is_exact: bool = False) -> RowLines:
+    """The source as JSON Lines: itself, unless it is a document with rows of the contract; `is_exact` parses the document."""
+    head = ROW_HEADS[contract].match(source.head()) if contract in ROW_HEADS else None
+    if head is None:
+        return RowLines(source)
+    if source.rows is None or is_exact:
+        by_line = None if is_exact else _by_line(source, head.end())
+        source.rows = by_line or _by_value(source, contract)
+    rows: RowLines = source.rows
+    return rows
+
+
+def _by_line(source: Source, start: int) -> RowLines | None:
+    """The rows of a document that has each of them on a line of its own; None for any other layout."""
+    tail = source.part(max(start, source.size - _END_BYTES), source.size)
+    end = _END.search(tail)
+    if end is None or source.part(start, start + 1) != b"\n" or not source.part(0, 1).strip():
+        return None
+    at, last = start, source.size - len(tail) + end.start()
+    spool = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as its Source
+    feeds = commas = 0
+    while at < last:
+        piece = source.part(at, min(at + _PIECE, last))
+        if piece.endswith(b",") and at + len(piece) < last:
+            piece = piece[:-1]
+        feeds += piece.count(b"\n")
+        commas += piece.count(b",\n")
+        spool.write(piece.replace(b",\n", b"\n"))
+        at += len(piece)
+    # The first line feed ends the head; each other one is between two rows.
+    if commas != feeds - 1:
+        spool.close()
+        return None
+    return RowLines(_lines_in(source, spool), is_by_line=True)
+
+
+def _lines_in(source: Source, spool: BinaryIO) -> Source:
+    size = spool.seek(0, io.SEEK_END)
+    lines = Source(source.name, spool, size=size, is_object=source.is_object, form="jsonl")
+    lines.stored = source.stored
+    return lines
+
+
+def _by_value(source: Source, contract: str) -> RowLines:
+    """The rows of a document in any layout, each on a line; an issue is located by the text of its row."""
+    buffer, member = source.buffer(), ROW_MEMBERS[contract]
+    kind = msgspec.defstruct("Rows", [("rows", list[msgspec.Raw], msgspec.field(name=member))])
+    try:
+        rows: Sequence[msgspec.Raw] = msgspec.json.decode(buffer, type=kind).rows  # type: ignore[attr-defined]
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as problem:
+        return RowLines(open_source(b"", name=source.name), (_unreadable(source, str(problem)),))
+    first = address_of(buffer) if len(buffer) else 0
+    offsets = [address_of(row) - first for row in rows]
+    spool = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as its Source
+    for row in rows:
+        spool.write(bytes(row).replace(b"\n", b" ").replace(b"\r", b" ") + b"\n")
+    end = offsets[-1] + len(memoryview(rows[-1])) if rows else 0
+    issues = tuple(_around(bytes(buffer[: offsets[0]]) + bytes(buffer[end:]), member)) if rows else ()
+    return RowLines(_lines_in(source, spool), issues, _Locator(source, rows, offsets).locate)
+
+
+def _around(text: bytes, member: str) -> Iterator[Issue]:
+    """What the strict parser says of a document without its rows."""
+    document = parse_json(text)
+    found = Findings()
+    for unknown in unknown_members(document.value, ("schema_version", member)) if type(document.value) is dict else ():
+        found.warn("unsupported_field", (unknown.name,), f"{unknown.message} and is ignored", hint=unknown.hint, on_key=True)
+    check_flaws(found, document, ())
+    for finding in found:
+        yield msgspec.structs.replace(placed(finding, document, Record()), line=None, column=None)
+
+
+class _Locator:
+    """Places of issues in a document whose rows were read from lines; each byte is read once, however many issues there are."""
+
+    def __init__(self, source: Source, rows: Sequence[msgspec.Raw], offsets: list[int]) -> None:
+        self._source = source
+        self._rows = rows
+        self._offsets = offsets
+        self._starts: list[Place] = []
+        self._row = -1
+        self._feeds: list[int] = []
+        """Where the line breaks of that row are."""
+
+    def locate(self, issue: Issue) -> Issue:
+        """The issue of a line with its place in the document."""
+        if issue.line is None or issue.line > len(self._rows):
+            return issue
+        if not self._starts:
+            self._starts = list(map(Cursor(self._source.buffer()).place, self._offsets))
+        row, at = issue.line - 1, (issue.column or 1) - 1
+        if row != self._row:
+            text = bytes(self._rows[row]).decode("utf-8", "replace")
+            self._row, self._feeds = row, [found.start() for found in re.finditer("\n", text)]
+        line, column = self._starts[row]
+        before = bisect_left(self._feeds, at)
+        column = at - self._feeds[before - 1] if before else column + at
+        return msgspec.structs.replace(issue, line=line + before, column=column)
+
+
+def _unreadable(source: Source, problem: str) -> Issue:
+    """Why a document with rows cannot be read."""
+    if source.size <= _EXACT_BYTES:
+        document = parse_json(source.buffer())
+        found = Findings()
+        check_flaws(found, document, ())
+        for finding in found:
+            return placed(finding, document, Record())
+    offset = re.search(r"\(byte ([0-9]+)\)", problem)
+    place = Cursor(source.buffer()).place(min(int(offset.group(1)), source.size)) if offset else Place(1, 1)
+    return Issue(code="invalid_json", message=f"not JSON: {problem}", line=place.line, column=place.column)
+
+
+class _Several(msgspec.Struct):
+    datasets: list[DatasetPart]
+
+
+def dataset_parts(source: Source) -> list[DatasetPart]:
+    """The datasets of a document with several; none for any other. Raises SourceUnreadable where it is damaged."""
+    if not holds_several(source):
+        return []
+    try:
+        return msgspec.json.decode(source.buffer(), type=_Several).datasets
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as problem:
+        raise SourceUnreadable(
+            f"cannot read the datasets in '{source.name}': {problem}", hint="fetch or export it again"
+        ) from problem
+
+
+def open_part(whole: Source, number: int) -> Source:
+    """One of several datasets in a document, counted from 1; raises SourceUnreadable."""
+    parts = dataset_parts(whole)
+    if number > len(parts):
+        raise SourceUnreadable(f"'{whole.name}' holds {len(parts)} datasets, and no number {number}", hint="count them from 1")
+    wanted = parts[number - 1]
+    part = _part(whole, wanted.document, name=f"{whole.name}#{number}")
+    part.stored = StoredName(wanted.name, wanted.file)
+    return part
+
+
+def _part(whole: Source, document: msgspec.Raw, *, name: str) -> Source:
+    """One dataset of a document as a source; white space before it keeps lines and columns those of the document."""
+    view, buffer = memoryview(document), whole.buffer()
+    start = Cursor(buffer).place(address_of(document) - address_of(buffer))
+    spool = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as its Source
+    spool.write(b"\n" * (start.line - 1) + b" " * (start.column - 1))
+    for at in range(0, len(view), _PIECE):
+        spool.write(view[at : at + _PIECE])
+    size = spool.seek(0, io.SEEK_END)
+    return Source(name, spool, size=size, form="json")

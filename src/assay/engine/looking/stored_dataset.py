@@ -1,0 +1,49 @@
+"""The dataset that a finished run has stored, as a file that validates and runs again."""
+
+from collections.abc import Iterator
+
+from assay.core.errors import UsageProblem
+from assay.core.input_document import INPUT, REFERENCE
+from assay.datasets import lines_of
+from assay.datasets.formats import row_document
+from assay.datasets.source import Source, filled_lines, open_source
+from assay.engine.looking.opened import Run
+from assay.store.artifacts import CASES, read_pieces
+
+_REFERENCE = f'{{"schema_version":"{REFERENCE}"'.encode()
+
+
+class StoredDataset:
+    """The accepted records of a finished run, redacted like all its artifacts.
+
+    Raises UsageProblem for a run without such a file, ArtifactGone where retention has removed it.
+    """
+
+    def __init__(self, run: Run) -> None:
+        run_id = run.folders.run_id
+        if not run.result.is_finished:
+            raise UsageProblem(f"run '{run_id}' is unfinished; its dataset is stored at its end", hint=f"assay resume {run_id}")
+        path = run.artifact(INPUT)
+        self._source: Source = open_source(path)
+        if CASES not in run.manifest["artifacts"]:
+            raise UsageProblem(
+                f"run '{run_id}' was sealed by an earlier version, which stored its records in another form",
+                hint="its manifest names the dataset's file under plan.datasets",
+            )
+        if self._source.head().startswith(_REFERENCE):
+            raise UsageProblem(f"run '{run_id}' names its input by hash and holds none of it", hint=f"see {INPUT} in its folder")
+        self._path = path
+        self._contract = row_document(self._source.head())
+
+    @property
+    def is_lines(self) -> bool:
+        """True where each record is a line: rows have a file of their own, and need no document."""
+        return self._contract is not None
+
+    def chunks(self) -> Iterator[bytes]:
+        """The bytes of the file."""
+        if self._contract is None:
+            yield from read_pieces(self._path)
+            return
+        for line in filled_lines(lines_of(self._source, self._contract)):
+            yield line.text + b"\n"
