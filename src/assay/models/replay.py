@@ -119,4 +119,4 @@ class ReplayModel:
                 if (address, model, sample) in self._replies:
                     return self._replies[address, model, sample]
         which = f"sample {ask.sample} of a reply" if ask.sample else "reply"
-        raise ModelFailure("no_recorded_reply", f"'{self._path}' has no {which} to the messages with sha256 {sha256}")
+        raise ModelFailure("no_recorded_reply", f"'{Path(self._path).name}' has no {which} to the messages with sha256 {sha256}")

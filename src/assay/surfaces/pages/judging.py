@@ -49,10 +49,9 @@ class JudgesPage(msgspec.Struct, frozen=True, kw_only=True):
 
     rows: tuple[JudgeRow, ...]
     problems: tuple[str, ...]
-    runs_dir: str
 
 
-def judges_page(listings: Sequence[RunListing], kept: api.KeptCards, *, place: Place, runs_dir: str) -> JudgesPage:
+def judges_page(listings: Sequence[RunListing], kept: api.KeptCards, *, place: Place) -> JudgesPage:
     """The judges of all runs and cards; those that were probed last come first."""
     runs: dict[str, list[RunListing]] = {}
     for listing in listings:
@@ -67,7 +66,7 @@ def judges_page(listings: Sequence[RunListing], kept: api.KeptCards, *, place: P
         for judge in dict.fromkeys((*newest, *runs))
     )
     problems = tuple(f"the judge card {name} cannot be read" for name in kept.damaged)
-    return JudgesPage(rows=tuple(rows), problems=problems, runs_dir=runs_dir)
+    return JudgesPage(rows=tuple(rows), problems=problems)
 
 
 def _judge_row(judge: str, card: api.KeptCard | None, runs: list[RunListing], *, cards: int, place: Place) -> JudgeRow:

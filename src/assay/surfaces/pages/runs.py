@@ -119,12 +119,11 @@ class RunsView(msgspec.Struct, frozen=True, kw_only=True):
     next_address: str
     first_address: str
     clear_address: str
-    runs_dir: str
     server_address: str
     """Where programs reach this server."""
 
 
-def runs_view(listings: Sequence[RunListing], choice: RunsChoice, *, place: Place, runs_dir: str, server_address: str) -> RunsView:
+def runs_view(listings: Sequence[RunListing], choice: RunsChoice, *, place: Place, server_address: str) -> RunsView:
     """One page of the runs that a reader wants to see; the listings are all there are, the newest first."""
     found = sort_runs([listing for listing in listings if is_wanted(listing, choice)], choice)
     start = next((number + 1 for number, listing in enumerate(found) if listing.run_id == choice.after), 0)
@@ -143,7 +142,6 @@ def runs_view(listings: Sequence[RunListing], choice: RunsChoice, *, place: Plac
         next_address=_address(place, choice, after=shown[-1].run_id) if more else "",
         first_address=_address(place, choice, after="") if start else "",
         clear_address=place.runs(),
-        runs_dir=runs_dir,
         server_address=server_address,
     )
 

@@ -134,12 +134,12 @@ def refused(request: Request[Any, Any, Any], refusal: Refusal) -> Response[bytes
 def failed(request: Request[Any, Any, Any], problem: AssayError) -> Response[bytes]:
     """The answer for an error of the library, by its class."""
     status = next((status for kind, status in STATUSES if isinstance(problem, kind)), 500)
-    details: dict[str, Any] = {"hint": problem.hint} if problem.hint else {}
+    told = request.app.state.server.told
+    details: dict[str, Any] = {"hint": told(problem.hint)} if problem.hint else {}
     if isinstance(problem, api.PlanProblems):
-        details["errors"] = list(problem.problems)
+        details["errors"] = list(map(told, problem.problems))
     headers = {"Retry-After": str(RETRY_SECONDS)} if status == 503 else {}
-    message = request.app.state.server.told(problem.message)
-    return refused(request, Refusal(status, message, details=details, headers=headers))
+    return refused(request, Refusal(status, told(problem.message), details=details, headers=headers))
 
 
 def framework_failed(request: Request[Any, Any, Any], problem: HTTPException) -> Response[bytes]:

@@ -16,6 +16,7 @@ from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.server.answers import RunView
 from assay.surfaces.server.drafts import Drafts
 from assay.surfaces.server.feeds import Feeds
+from assay.surfaces.server.hidden_folders import without_folders
 from assay.surfaces.server.indexing import Indexer
 from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.meters import Meters
@@ -145,8 +146,9 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         return mark and f"{mark} {self.queue.has(run_id)} {self.queue.problem(run_id)}"
 
     def told(self, message: str) -> str:
-        """A message for those who may not know where on this machine the runs are."""
-        return message.replace(f"{self.runs_dir.absolute()}/", "").replace(f"{self.runs_dir}/", "")
+        """A message for clients, who may not know where on this machine the server keeps its runs, uploads and settings."""
+        run_file = self.settings.run_file
+        return without_folders(message, self.runs_dir, Path(run_file).parent if run_file else None, Path.cwd())
 
     def sealed_path(self, run_id: str, caller: Caller) -> str:
         """The folder of a finished run; raises RunNotFound."""

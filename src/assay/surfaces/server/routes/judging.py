@@ -16,7 +16,7 @@ from assay.surfaces.pages.judging import RunJudgePage, calibration_view, card_pa
 from assay.surfaces.server.errors import Refusal
 from assay.surfaces.server.forms import FileForm
 from assay.surfaces.server.queries import AnyRequest
-from assay.surfaces.server.routes.page_answers import PLACE, paged, shown_folder
+from assay.surfaces.server.routes.page_answers import PLACE, paged
 from assay.surfaces.server.server import Answer, Server, caller_of, server_of
 
 LABEL_BYTES = 20 << 20
@@ -29,7 +29,7 @@ def show_judges(request: AnyRequest) -> Answer:
     """Everybody who judges here."""
     listings = server_of(request).visible(caller_of(request))
     kept = _visible_cards(request, listings)
-    return paged(request, "judges.html", judges_page(listings, kept, place=PLACE, runs_dir=shown_folder(request)))
+    return paged(request, "judges.html", judges_page(listings, kept, place=PLACE))
 
 
 @get("/judges/{card_id:str}", sync_to_thread=True)
@@ -71,7 +71,7 @@ def _judge_page(request: AnyRequest, run_id: str) -> RunJudgePage:
     plan = run.manifest.get("plan") or {}
     names = {judge["name"] for judge in plan.get("judges", ())}
     listings = server.visible(caller)
-    everybody = judges_page(listings, _visible_cards(request, listings), place=PLACE, runs_dir="")
+    everybody = judges_page(listings, _visible_cards(request, listings), place=PLACE)
     labels = api.kept_labels(run)
     return RunJudgePage(
         run_id=run_id,

@@ -9,7 +9,7 @@ from assay.surfaces.pages.places import ServerPlace
 from assay.surfaces.pages.rendering import Reader, page
 from assay.surfaces.server.errors import PAGE_HEADERS, Refusal
 from assay.surfaces.server.queries import AnyRequest
-from assay.surfaces.server.server import Answer, caller_of, server_of
+from assay.surfaces.server.server import Answer, caller_of
 
 PLACE = ServerPlace()
 T = TypeVar("T", bound=msgspec.Struct)
@@ -19,11 +19,6 @@ def reader_of(request: AnyRequest) -> Reader:
     """Who looks at a page."""
     caller = caller_of(request)
     return Reader(name=caller.name, may_write=caller.may("write"), is_signed_in=caller.is_signed_in)
-
-
-def shown_folder(request: AnyRequest) -> str:
-    """Where the runs are, for whoever is on this machine anyway; empty for those who came with a key."""
-    return "" if caller_of(request).name else str(server_of(request).runs_dir)
 
 
 def paged(request: AnyRequest, template: str, view: msgspec.Struct, *, status: int = 200) -> Answer:

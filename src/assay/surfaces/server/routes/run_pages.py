@@ -20,7 +20,7 @@ from assay.surfaces.reporters.run_view import sketch_of
 from assay.surfaces.server.errors import Refusal
 from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.queries import AnyRequest
-from assay.surfaces.server.routes.page_answers import PLACE, paged, read_choice, reader_of, shown_folder
+from assay.surfaces.server.routes.page_answers import PLACE, paged, read_choice, reader_of
 from assay.surfaces.server.routes.runs import cancel_run, resume_run
 from assay.surfaces.server.server import Answer, Server, caller_of, server_of
 
@@ -52,7 +52,7 @@ def runs_page(request: AnyRequest) -> Answer:
     server, choice = server_of(request), read_choice(request, RunsChoice)
     listings = server.listed(caller_of(request))
     address = f"{request.url.scheme}://{request.headers['host']}"
-    view = runs_view(listings, choice, place=PLACE, runs_dir=shown_folder(request), server_address=address)
+    view = runs_view(listings, choice, place=PLACE, server_address=address)
     return paged(request, "runs.html", view)
 
 

@@ -178,7 +178,8 @@ async def _with_estimate(request: AnyRequest, server: Server, *, page: DraftPage
     found = await _found(server, draft, f"cost {page.choice.query()}", work=estimated, arguments=(asked,))
     if found is None:
         return msgspec.structs.replace(page, is_estimating=True)
-    found = msgspec.structs.replace(found, problems=_named(found.problems, draft), notes=_named(found.notes, draft))
+    problems, notes = (tuple(map(server.told, _named(texts, draft))) for texts in (found.problems, found.notes))
+    found = msgspec.structs.replace(found, problems=problems, notes=notes)
     return msgspec.structs.replace(page, problems=found.problems, estimate=estimate_view(found))
 
 
