@@ -89,7 +89,7 @@ def test_finished_run_is_neither_resumed_nor_repeated_because_its_upload_is_gone
     run = service.ended(service.submit(dataset(1), "?model=scripted/fail-bad_request").json["run_id"])
     answer = service.ask("POST", f"/v1/runs/{run['run_id']}/resume")
     assert answer.status == 409
-    assert "submit what failed again" in answer.json["error"]["details"]["hint"]
+    assert "submit the records with an error again" in answer.json["error"]["details"]["hint"]
     with pytest.raises(UsageProblem, match="was uploaded to a server"):
         api.retry(run["run_id"], runs_dir=service.runs_dir)
 

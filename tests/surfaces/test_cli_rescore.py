@@ -64,7 +64,7 @@ def test_markdown_has_the_headline_and_what_it_rests_on(first: str) -> None:
 
 def test_a_record_shows_its_score_or_why_it_has_none(first: str) -> None:
     assay("rescore", first, "--profile", "prbench", "--run-id", "official")
-    assert "\nprofile score\n    0.6667\n" in assay("show", "official", "a").stdout
+    assert "\nprofile score\n    0.67\n" in assay("show", "official", "a").stdout
     assay("run", "law.jsonl", "--model", "scripted/fail-invalid_request", "--judge", MET, "--run-id", "bad", "--profile", "prbench")
     assert "\nprofile score\n    none: invalid_request\n" in assay("show", "bad", "a").stdout
     assert (

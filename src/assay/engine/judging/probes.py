@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from assay.core.judge_card import ProbeId, ProbeResult, Soundness
+from assay.core.number_text import rate_text
 from assay.core.outcome import Grade
 from assay.core.provider import PROVIDERS
 from assay.engine.judging.probe_trials import (
@@ -330,7 +331,7 @@ def _result(
 
 def _because(decided: Decided, probe: Probe) -> str:
     """Why a verdict is what it is."""
-    share = f"the {round(100 * probe.tolerance)} % that are tolerated" if probe.tolerance else "chance"
+    share = f"the {rate_text(probe.tolerance)} that are tolerated" if probe.tolerance else "chance"
     match decided.verdict:
         case "fail":
             return f"{share} would not explain so many"

@@ -157,7 +157,7 @@ class PanelSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     quorum: Annotated[
         Count | None,
-        _says("Judges who must vote on a question, or the record fails without a score. Default: all who are asked."),
+        _says("Judges who must vote on a question, or the record ends in an error, without a score. Default: all who are asked."),
     ] = None
     escalate: Annotated[bool, _says("Ask the first judge alone, and the others only where it is unsure.")] = False
     min_confidence: Annotated[

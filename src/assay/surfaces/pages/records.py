@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from assay import api
-from assay.core.number_text import rate_text
+from assay.core.number_text import rate_text, score_text
 from assay.core.record_query import RecordSearch, Sort
 from assay.surfaces.pages.figures import DASH, Figure, Mark, money, shown
 from assay.surfaces.pages.places import Place
@@ -236,7 +236,9 @@ def score_figure(line: Line) -> Figure:
     raw, scale = line.get("raw_score"), line.get("scale")
     if raw is None:
         return Figure(DASH, "It has no score: an error is never a score.")
-    return Figure(level_name(raw), f"Score {raw:g} on the scale {scale}; {line['score']:.3g} of 1.", f"on {scale}" if scale else "")
+    return Figure(
+        level_name(raw), f"Score {raw:g} on the scale {scale}; {score_text(line['score'])} of 1.", f"on {scale}" if scale else ""
+    )
 
 
 def _marks(line: Line, row: api.IndexedRecord | None) -> Iterable[Mark]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from assay.core.open_fields import grading_fields, question_fields, stored_case
 from assay.surfaces.printable import printable, printable_lines
 from assay.surfaces.reporters.paint import Paint, hanging, painter
-from assay.surfaces.reporters.run_numbers import UNKNOWN, dollars, latency
+from assay.surfaces.reporters.run_numbers import UNKNOWN, dollars, latency, level_name
 from assay.surfaces.reporters.run_repeats import sampled_name
 from assay.surfaces.reporters.run_subject import stage_word
 from assay.surfaces.reporters.run_table import Cell, Column, Row, table
@@ -110,7 +110,7 @@ def _costs(costs: Mapping[str, float | None]) -> str:
 def _profile_score(found: Json) -> str:
     """Empty without a profile."""
     if found.get("profile_score") is not None:
-        return f"{found['profile_score']:.4g}"
+        return level_name(found["profile_score"])
     return f"none: {found['profile_unscored']}" if found.get("profile_unscored") else ""
 
 

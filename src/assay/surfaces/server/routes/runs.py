@@ -83,7 +83,7 @@ def resume_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     if result.is_finished:
         raise RunSealed(
             f"run '{run_id}' has ended: {result.state}",
-            hint="its upload is deleted and its artifacts stay as they are: submit what failed again, as a new run",
+            hint="its upload is deleted and its artifacts stay as they are: submit the records with an error again, as a new run",
         )
     if not server.queue.has(run_id):
         if server.is_driven(run_id):
