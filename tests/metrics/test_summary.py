@@ -129,7 +129,7 @@ def test_a_run_without_records_is_all_undefined() -> None:
         None,
         None,
     )
-    assert summarize_slices([]) == {"total_records": 0, "slices": {}}
+    assert summarize_slices([]) == {"slices_version": 2, "total_records": 0, "slices": {}}
 
 
 def test_a_record_is_a_member_of_each_of_its_tags_or_of_none() -> None:

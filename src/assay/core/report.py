@@ -32,6 +32,7 @@ class Report:
         counts: Counts,
         issues: Iterable[Issue],
         open_records: Callable[[], Iterator[tuple[Case, Any]]] = lambda: iter(()),
+        open_rejected: Callable[[], Iterator[tuple[int, bytes]]] = lambda: iter(()),
     ) -> None:
         self.path = path
         self.contract = contract
@@ -43,6 +44,7 @@ class Report:
         self.digests: bytes | None = None
         """The hashes of the accepted cases, 32 bytes each, if the reader was asked for them."""
         self._open_records = open_records
+        self._open_rejected = open_rejected
 
     def __repr__(self) -> str:
         counts, errors = self.counts, sum(issue.severity == "error" for issue in self.issues)
@@ -58,6 +60,11 @@ class Report:
     def records(self) -> Iterator[tuple[Case, Any]]:
         """The accepted cases, each with the record that it was made from, normalized, as its contract writes it."""
         return self._open_records()
+
+    @property
+    def rejected(self) -> Iterator[tuple[int, bytes]]:
+        """The records that broke their contract, with index and bytes, in order; none where the contract cannot tell them apart."""
+        return self._open_rejected()
 
     @property
     def hashes(self) -> Iterator[str]:

@@ -19,6 +19,8 @@ from assay.metrics.profiles import Profile
 from assay.metrics.repeats import Samples, summarize_repeats
 
 SLICE_RESAMPLES = 2_000
+SLICES_VERSION = 2
+"""Since 2 tasks have the contracts' terms, documents' metadata counts, and records that broke their contract are in slices."""
 MAX_SLICE_VALUES = 500
 """Values of one slice that are reported, the largest ones; how many are left out is said."""
 MAX_EXACT_LEVELS = 25
@@ -48,7 +50,7 @@ def summarize_slices(facts: Iterable[RecordFacts] | Columns, *, seed: int = 0, p
     columns = collect(facts)
     tables = _Tables(columns, profile)
     slices = {name: _slice(tables, columns.members[name], name=name, seed=seed) for name in sorted(columns.members)}
-    return {"total_records": len(columns), "slices": slices}
+    return {"slices_version": SLICES_VERSION, "total_records": len(columns), "slices": slices}
 
 
 def _slice(tables: "_Tables", groups: dict[Value, Any], *, name: str, seed: int) -> Json:

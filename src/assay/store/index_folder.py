@@ -17,7 +17,7 @@ from assay.store.folder import read_manifest
 from assay.store.record_index import RecordIndex
 
 FOLDER = ".index"
-FORMAT = 1
+FORMAT = 2
 """Part of every name: an index of another version is made anew."""
 _NAME = re.compile(r"(?P<run_id>.+)\.[0-9a-f]{16}\.\d+(?P<new>\.new-[0-9a-f]{16})?", re.DOTALL)
 _ABANDONED = 3600.0

@@ -39,7 +39,7 @@ class RecordRow(msgspec.Struct, frozen=True):
     """Its errors and warnings as a JSON array; empty when there are none."""
     row: bytes = b""
     """The record in its own contract, as compact JSON; empty where an earlier record has it (several answers to one record, several
-    records of one conversation), and in ledgers of earlier versions."""
+    records of one conversation), and in ledgers of earlier versions. Of a record that broke its contract: its slices, as JSON."""
     head: bytes = b""
     """With the first valid record of a dataset: which dataset it is, and the document's members besides its records, as JSON."""
 

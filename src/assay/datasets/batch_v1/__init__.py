@@ -208,12 +208,17 @@ class _Reading:
             counts=Counts(total, accepted, total - accepted),
             issues=self.issues,
             open_records=(lambda: iter(())) if is_rejected else self._records,
+            open_rejected=self._rejected,
         )
         # A run keeps the report to the end, and many of them: what only the checks needed goes now.
         self.first_index.clear()
         head = {name: member for name, member in self.split.head.items() if name != "records"}
         report.head = rules.Normalized(Findings(), head, ()).value
         return report
+
+    def _rejected(self) -> Iterator[tuple[int, bytes]]:
+        accepted = frozenset(self.accepted)
+        return ((index, bytes(raw)) for index, raw in enumerate(self.split.records) if index not in accepted)
 
     def _records(self) -> Iterator[tuple[Case, Any]]:
         dataset = self.split.head.get("dataset_id", "")

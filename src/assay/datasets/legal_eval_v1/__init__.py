@@ -205,9 +205,14 @@ class _Reading:
             counts=counts,
             issues=issues,
             open_records=lambda: _records(source, total, rejected),
+            open_rejected=lambda: _rejected(source, rejected),
         )
         report.digests = None if self._digests is None else bytes(self._digests)
         return report
+
+
+def _rejected(source: Source, rejected: Container[int]) -> Iterator[tuple[int, bytes]]:
+    return ((index, line.text) for index, line in enumerate(filled_lines(source)) if index in rejected)
 
 
 def _records(source: Source, total: int, rejected: Container[int]) -> Iterator[tuple[Case, Any]]:

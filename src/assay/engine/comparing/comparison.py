@@ -12,7 +12,7 @@ from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.plan import Plan, changed_settings
 from assay.engine.comparing.alignment import Alignment, Pair, Standing, align
 from assay.engine.comparing.flips import Flip, FlipPlace, flip_places, tell
-from assay.engine.sealing.evidence import cluster_of, slices_of
+from assay.engine.groups import RecordGroups
 from assay.metrics.intervals import Estimate
 from assay.metrics.paired import McNemar, difference_p_value, flips_of, holm, mcnemar, paired_difference
 from assay.metrics.power import detectable_effect, required_records
@@ -280,7 +280,7 @@ class _Groups:
         rows = self._rows_by_hash(alignment.pairs)
         labels = [""] * len(alignment.pairs)
         try:
-            self._read(run, names, rows=rows, labels=labels)
+            self._read(run, names, RecordGroups(plan.datasets), rows=rows, labels=labels)
         except RunNotFound as problem:
             self.problems.append(f"{problem.message}: no slices and no clusters")
             self.name = ""
@@ -302,15 +302,23 @@ class _Groups:
             rows.setdefault((standing.record_id, standing.record_sha256), []).append(row)
         return rows
 
-    def _read(self, run: RunFolder, names: Sequence[str], *, rows: dict[tuple[str, str], list[int]], labels: list[str]) -> None:
+    def _read(
+        self,
+        run: RunFolder,
+        names: Sequence[str],
+        groups: RecordGroups,
+        *,
+        rows: dict[tuple[str, str], list[int]],
+        labels: list[str],
+    ) -> None:
         if not names and not self.name:
             return
         for entry in run.records():
             # A record that was asked several times is listed once for each.
             for row in rows.pop((entry["record_id"], entry["record_sha256"]), ()):
                 case = msgspec.convert(entry["record"], Case)
-                labels[row] = cluster_of(case, self.name)
-                for name, values in slices_of(case, tuple(names)).items():
+                labels[row] = groups.cluster(case, self.name)
+                for name, values in groups.slices(case, names).items():
                     for value in dict.fromkeys(values) or (None,):
                         self.rows.setdefault(name, {}).setdefault(value, []).append(row)
 

@@ -9,10 +9,10 @@ import numpy as np
 from assay.core.case import Case
 from assay.core.errors import RunNotFound
 from assay.core.plan import Plan
+from assay.engine.groups import RecordGroups
 from assay.engine.judging.label_figures import Verdicts, corrected_mean, corrected_rate, rate
 from assay.engine.judging.labelled import Clusters, Labelled, Matched, check_any, clusters_of, match_labels
 from assay.engine.judging.labels import HumanLabel
-from assay.engine.sealing.evidence import slices_of
 from assay.metrics.agreement import (
     Detection,
     Scale,
@@ -126,7 +126,7 @@ def calibrate(run: RunFolder, labels: Sequence[HumanLabel], *, slices: tuple[str
     clusters, no_clusters = clusters_of(run, plan, matched)
     verdicts = Verdicts.of(labelled, clusters)
     raters = tuple(sorted({label.rater for one in labelled for label in one.labels}))
-    groups, no_slices = _groups(run, labelled, plan.slices if slices is None else slices)
+    groups, no_slices = _groups(run, labelled, plan, plan.slices if slices is None else slices)
     detection = verdicts.detection()
     codes = None if clusters is None else clusters.labelled
     pass_rate = corrected_rate(matched, detection, clusters=clusters)
@@ -235,16 +235,17 @@ def _together(clusters: Clusters | None) -> str:
     return f"intervals count {count:,} {what}"
 
 
-def _groups(run: RunFolder, labelled: Sequence[Labelled], names: tuple[str, ...]) -> tuple[Json, str]:
+def _groups(run: RunFolder, labelled: Sequence[Labelled], plan: Plan, names: tuple[str, ...]) -> tuple[Json, str]:
     """Labelled records by slice and value."""
     places: dict[tuple[str, str], list[int]] = {}
     for place, one in enumerate(labelled):
         places.setdefault((one.standing.record_id, one.standing.record_sha256), []).append(place)
     found: dict[str, dict[str | None, list[int]]] = {}
+    groups = RecordGroups(plan.datasets)
     try:
         for entry in run.records() if names else ():
             for place in places.pop((entry["record_id"], entry["record_sha256"]), ()):
-                for name, values in slices_of(msgspec.convert(entry["record"], Case), names).items():
+                for name, values in groups.slices(msgspec.convert(entry["record"], Case), names).items():
                     for value in dict.fromkeys(values) or (None,):
                         found.setdefault(name, {}).setdefault(value, []).append(place)
     except RunNotFound as problem:

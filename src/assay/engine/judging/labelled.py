@@ -10,9 +10,9 @@ from assay.core.case import Case
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.plan import Plan
 from assay.engine.comparing.alignment import Standing
+from assay.engine.groups import RecordGroups
 from assay.engine.judging.labels import HumanLabel, digest_of
 from assay.engine.planning.request import PlanProblems
-from assay.engine.sealing.evidence import cluster_of
 from assay.grading import WAYS
 from assay.metrics.clusters import Codes
 from assay.store.folder import RunFolder
@@ -180,10 +180,11 @@ def clusters_of(run: RunFolder, plan: Plan, matched: Matched) -> tuple[Clusters 
     standings = matched.standings
     problem = ""
     words: dict[tuple[str, str], str] = {}
+    groups = RecordGroups(plan.datasets)
     try:
         for entry in run.records() if plan.cluster_key else ():
             key = (entry["record_id"], entry["record_sha256"])
-            words[key] = cluster_of(msgspec.convert(entry["record"], Case), plan.cluster_key)
+            words[key] = groups.cluster(msgspec.convert(entry["record"], Case), plan.cluster_key)
     except RunNotFound as missing:
         problem = f"{missing.message}: no clusters"
     codes: dict[tuple[str, ...], int] = {}

@@ -12,7 +12,7 @@ from assay.core.errors import RunDamaged, StoreUnavailable
 from assay.core.outcome import Decision
 from assay.core.plan import Plan
 from assay.core.record_query import INVALID
-from assay.engine.sealing.evidence import slices_of
+from assay.engine.groups import RecordGroups, Slices
 from assay.grading.transcript import context_text, grading_text, task_text
 from assay.store.folder import RunFolder, open_run_folder
 from assay.store.index_folder import index_of, new_index, note_progress
@@ -111,16 +111,16 @@ def _entries(run: RunFolder) -> Iterator[IndexEntry]:
     ordinal = 0
     for span, prediction in _typed(run, "predictions.jsonl", _Prediction):
         for failed, failure in reading.failures.before(prediction.index):
-            yield _invalid(ordinal, failed, failure)
+            yield _invalid(ordinal, failed, failure, next(reading.rejected, {}))
             ordinal += 1
         yield reading.valid(ordinal, span, prediction)
         ordinal += 1
     for failed, failure in reading.failures.before(inf):
-        yield _invalid(ordinal, failed, failure)
+        yield _invalid(ordinal, failed, failure, next(reading.rejected, {}))
         ordinal += 1
 
 
-def _invalid(ordinal: int, span: _Span, failure: _Failure) -> IndexEntry:
+def _invalid(ordinal: int, span: _Span, failure: _Failure, slices: Slices) -> IndexEntry:
     if failure.status != INVALID:
         raise _damaged(f"failures.jsonl has a record {failure.index} that predictions.jsonl has not")
     record = IndexedRecord(
@@ -134,7 +134,23 @@ def _invalid(ordinal: int, span: _Span, failure: _Failure) -> IndexEntry:
         line_start=span.start,
         line_size=span.size,
     )
-    return IndexEntry(record=record, texts=(failure.record_id or "", failure.message))
+    return IndexEntry(record=record, texts=(failure.record_id or "", failure.message), slices=slices)
+
+
+class _Rejected(msgspec.Struct):
+    """The part of a line of record_validation.jsonl that says which slices a broken record belongs to."""
+
+    slices: Slices = {}
+
+
+def _rejected(run: RunFolder) -> Iterator[Slices]:
+    """The slices of the records that broke their contract, in order."""
+    if not run.manifest["counts"]["invalid_records"]:
+        return
+    decode = msgspec.json.Decoder(_Rejected).decode
+    for _, line in placed_lines(run, "record_validation.jsonl"):
+        if b'"result":"rejected"' in line:
+            yield _decoded(decode, line, "record_validation.jsonl").slices
 
 
 class _Reading:
@@ -143,6 +159,8 @@ class _Reading:
     def __init__(self, run: RunFolder) -> None:
         plan = msgspec.convert(run.manifest["plan"], Plan)
         self._slices = tuple(dict.fromkeys((*plan.slices, "tags", "dataset")))
+        self._groups = RecordGroups(plan.datasets)
+        self.rejected = _rejected(run)
         self._limits = {"0/1": 1.0, "1-5": plan.case_pass_score}
         self._share = plan.pass_threshold
         self.failures = _Ahead(_typed(run, "failures.jsonl", _Failure))
@@ -182,7 +200,10 @@ class _Reading:
             attempts_size=sum(span.size + 1 for span, _ in tried),
         )
         return IndexEntry(
-            record=record, texts=_texts(line, case), slices=slices_of(case, self._slices), criteria=dict(self._criteria(line))
+            record=record,
+            texts=_texts(line, case),
+            slices=self._groups.slices(case, self._slices),
+            criteria=dict(self._criteria(line)),
         )
 
     def _criteria(self, line: _Prediction) -> Iterator[tuple[str, bool]]:

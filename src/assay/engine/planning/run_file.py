@@ -261,12 +261,17 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ] = 1
     slices: Annotated[
         tuple[Name, ...],
-        _says("What metrics are grouped by: `tags`, `dataset`, `task_type`, `contract`, `policy_id`, or a member of metadata."),
+        _says(
+            "What metrics are grouped by: `tags`, `dataset`, `task_type`, `contract`, `policy_id`, or a member of metadata such as "
+            "`court` or `court.name`: of the record, else of its `batch_v1` document."
+        ),
     ] = (
         "tags",
         "dataset",
     )
-    cluster_key: Annotated[str, _says("Member of metadata whose records belong together, for honest intervals.")] = ""
+    cluster_key: Annotated[
+        str, _says("Member of metadata, of records or their document, whose records belong together, for honest intervals.")
+    ] = ""
 
 
 _STAGE = Wording({"workers": "concurrency", "rpm": "requests_per_minute"})

@@ -18,6 +18,7 @@ from assay.core.input_document import DatasetHead
 from assay.core.issue import Issue
 from assay.core.plan import DatasetPlan, Plan
 from assay.core.report import issue_members
+from assay.engine.groups import RecordGroups, read_rejected
 from assay.engine.members import member, member_text
 from assay.engine.planning.attachments import folder_of
 from assay.engine.planning.inputs import DatasetInput, Glance, file_stem, glances, records_of, reread
@@ -166,6 +167,7 @@ def prepared_records(plan: Plan, inputs: Sequence[DatasetInput] | None = None) -
     for number, dataset in enumerate(read):
         issues = _issues(dataset)
         source = _SourceRows(number, dataset)
+        rejected = _RejectedSlices(dataset, name=names[number], plan=plan)
         valid = (_ReadRecord(case.index, case, record) for case, record in records_of(dataset, is_recorded=rules.is_recorded))
         for entry in merged(valid, dataset.broken):
             if selector.is_full:
@@ -174,7 +176,7 @@ def prepared_records(plan: Plan, inputs: Sequence[DatasetInput] | None = None) -
                 record_id = _broken_id(issues[entry])
                 if selector.takes(number, record_id, None):
                     # A broken record is never asked, and stands once.
-                    yield RecordRow(position, record_id, "", None, _written(issues[entry]))
+                    yield RecordRow(position, record_id, "", None, _written(issues[entry]), rejected.of(entry))
                     position += 1
             elif selector.takes(number, entry.case.id, entry.case.metadata):
                 case = _pinned(_named(entry.case, names[number]), dataset)
@@ -202,6 +204,21 @@ class _SourceRows:
             return b"", b""
         self._last, head, self._head = record, self._head, b""
         return _encode(record), head
+
+
+class _RejectedSlices:
+    """The slices of the records that broke their contract, as far as those can be read."""
+
+    def __init__(self, dataset: DatasetInput, *, name: str, plan: Plan) -> None:
+        self._contract, self._name, self._names = dataset.plan.contract, name, plan.slices
+        self._groups = RecordGroups(plan.datasets)
+        self._rows = dataset.report.rejected
+
+    def of(self, index: int) -> bytes:
+        """The slices of the record at an index, as JSON; called in the order of the file."""
+        raw = next((raw for number, raw in self._rows if number >= index), b"")
+        record = read_rejected(raw, self._contract, dataset=self._name)
+        return _encode(self._groups.slices(record, self._names))
 
 
 def dataset_names(datasets: Sequence[DatasetPlan]) -> tuple[str, ...]:

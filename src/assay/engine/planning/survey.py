@@ -132,7 +132,7 @@ class _Look:
         self._of_dataset[number] += 1
         self._kinds[glance.kind] += 1
         if self.unmet:
-            self._look_at_metadata(glance.metadata)
+            self._look_at_metadata(glance.metadata, self._rules.datasets[number].metadata)
         if self.misfits is not None:
             self.misfits.look_at(glance.id, glance.kind or "")
         if glance.policy_id and not self.has_policy:
@@ -150,10 +150,11 @@ class _Look:
                 if not has_answer(glance.id, sample):
                     self._note_missing(candidate, glance.id, sample)
 
-    def _look_at_metadata(self, metadata: Mapping[str, object]) -> None:
+    def _look_at_metadata(self, metadata: Mapping[str, object], document: Mapping[str, object]) -> None:
+        """Look for the wanted members in the metadata of a record, and in that of its document."""
         if len(self._members) < MANY_MEMBERS:
-            self._members.update(dict.fromkeys(metadata))
-        for name in [name for name in self.unmet if member(metadata, name) is not None]:
+            self._members.update(dict.fromkeys((*metadata, *document)))
+        for name in [name for name in self.unmet if (member(metadata, name), member(document, name)) != (None, None)]:
             del self.unmet[name]
 
     def _note_missing(self, candidate: str, record_id: str, sample: int) -> None:

@@ -1,6 +1,7 @@
 """One finished record into the lines of its artifacts, redacted before anything is written."""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from hashlib import sha256
 from typing import Any, cast
 
@@ -10,7 +11,7 @@ from assay.core.ask import Usage
 from assay.core.case import Case, sample_of
 from assay.core.moment import iso
 from assay.core.outcome import Attempt, Decision, Failed, Grade, Graded, Invalid, Outcome, Score, Skipped, record_status
-from assay.engine.members import member, member_text
+from assay.engine.groups import Slices
 from assay.engine.sealing.shown import ShownPlan
 from assay.engine.tally import FREE, UNTIMED
 from assay.grading import INCONSISTENT, GradedBy, graded_by, settings_of
@@ -61,6 +62,8 @@ class ValidationLine(msgspec.Struct):
     result: str
     issues: msgspec.Raw
     sample: int | msgspec.UnsetType = msgspec.UNSET
+    slices: Slices | msgspec.UnsetType = msgspec.UNSET
+    """Of a record that broke its contract: the slices that it belongs to, as far as it can be read."""
 
 
 class PredictionLine(msgspec.Struct):
@@ -235,7 +238,17 @@ class Evidence:
             "accepted" if record.case is not None else "rejected",
             msgspec.Raw(self._plan.redactor.encoded(msgspec.Raw(record.issues))) if record.issues else _NO_ISSUES,
             self.sample,
+            self.rejected_slices or msgspec.UNSET,
         )
+
+    @cached_property
+    def rejected_slices(self) -> Slices:
+        """The slices of a record that broke its contract; none of one that did not, and in ledgers of earlier versions."""
+        record = self._record
+        if record.case is not None or not record.row:
+            return {}
+        found: Slices = msgspec.convert(self._plan.redactor.value(msgspec.json.decode(record.row)), Slices)
+        return found
 
     def prediction(self, dataset: str) -> PredictionLine:
         """What the candidate answered and what was made of it."""
@@ -522,9 +535,10 @@ def facts_of(line: PredictionLine, slices: Mapping[str, tuple[str, ...]], cluste
     )
 
 
-def invalid_facts(position: int) -> RecordFacts:
+def invalid_facts(position: int, slices: Mapping[str, Sequence[str]]) -> RecordFacts:
     """A record that broke its contract, for the metrics."""
-    return RecordFacts(position=position, status="invalid_record", error_code="invalid_record", label=INVALID_LABEL)
+    kept = {name: tuple(values) for name, values in slices.items()}
+    return RecordFacts(position=position, status="invalid_record", error_code="invalid_record", label=INVALID_LABEL, slices=kept)
 
 
 def texts_of(finished: FinishedRecord) -> list[str]:
@@ -560,28 +574,3 @@ def _label(outcome: Outcome) -> str:
 
 def _sha256(text: str) -> str:
     return sha256(text.encode()).hexdigest()
-
-
-def slices_of(case: Case, names: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """The slices that a case belongs to: a tag each, its dataset, its task, or any member of its metadata, as text or JSON."""
-    return {name: _slice_values(case, name) for name in names}
-
-
-def _slice_values(case: Case, name: str) -> tuple[str, ...]:
-    if name == "tags":
-        return case.tags
-    if name in ("dataset", "task", "contract", "policy_id"):
-        return (getattr(case, name),) if getattr(case, name) else ()
-    value = member(case.metadata, name.removeprefix("metadata."))
-    if value is None and name == "task_type":
-        # What batch_v1 calls it; records may have words of their own for it.
-        return (case.task,)
-    if isinstance(value, list):
-        return tuple(map(member_text, value))
-    return () if value is None else (member_text(value),)
-
-
-def cluster_of(case: Case, key: str) -> str:
-    """The cluster that a case belongs to; empty without a key or a value."""
-    value = member(case.metadata, key) if key else None
-    return "" if value is None else member_text(value)

@@ -18,16 +18,15 @@ from assay.core.plan import DatasetPlan, Plan
 from assay.core.run_state import TERMINAL, State, count_records
 from assay.core.version import __version__
 from assay.engine.garbage import rare_collection
+from assay.engine.groups import RecordGroups
 from assay.engine.places.folders import RunFolders
 from assay.engine.sealing.eval_run import EVAL_RESULTS, eval_run_parameters, golden_result, is_true_of, why_no_eval_run
 from assay.engine.sealing.evidence import (
     CaseLine,
     Evidence,
     ResponseLine,
-    cluster_of,
     facts_of,
     invalid_facts,
-    slices_of,
     texts_of,
 )
 from assay.engine.sealing.input_dataset import InputDataset
@@ -184,6 +183,7 @@ class _Artifacts:
         self._chain = AttemptChain()
         self._tree = MerkleTree()
         self._facts = Columns()
+        self._groups = RecordGroups(shown.datasets)
         self._profiler = profiler_of(self._plan)
         self._panel = panel_of(msgspec.structs.replace(self._plan, judges=shown.judges))
         self._has_eval_run = self._plan.datasets[0].contract == "golden_v1" and not why_no_eval_run(self._plan)
@@ -224,7 +224,7 @@ class _Artifacts:
                 self._cases.add(self._evaluated(evidence, stored, finished))
                 self._input.add(finished.record, evidence.record_id, is_clean=is_clean and is_input_clean)
             else:
-                self._facts.append(invalid_facts(finished.record.position))
+                self._facts.append(invalid_facts(finished.record.position, evidence.rejected_slices))
             failure = evidence.failure()
             if failure is not None:
                 self._failures.add(failure)
@@ -251,8 +251,8 @@ class _Artifacts:
             add_record(self._panel, line, attempts)
         if line.model_response is not None:
             self._responses.add(ResponseLine(line.record_id, line.candidate_name, line.model_response, line.sample))
-        cluster = cluster_of(case, self._plan.cluster_key)
-        self._facts.append(facts_of(line, slices_of(case, self._plan.slices), cluster))
+        cluster = self._groups.cluster(case, self._plan.cluster_key)
+        self._facts.append(facts_of(line, self._groups.slices(case, self._plan.slices), cluster))
         if self._ranking is not None:
             add_comparison(self._ranking, line, case, cluster=cluster)
         if self._has_eval_run:

@@ -7,7 +7,8 @@ import msgspec
 
 from assay.core.case import Case
 from assay.core.plan import Plan
-from assay.engine.sealing.evidence import PredictionLine, cluster_of, facts_of, invalid_facts, slices_of
+from assay.engine.groups import RecordGroups
+from assay.engine.sealing.evidence import PredictionLine, facts_of, invalid_facts
 from assay.engine.sealing.panels import read_panel
 from assay.engine.sealing.rankings import add_comparison, ranking_of
 from assay.metrics.facts import Columns
@@ -16,6 +17,7 @@ from assay.metrics.profiles import profile_of
 from assay.metrics.summary import summarize, summarize_slices
 from assay.store.folder import RunFolder
 
+BY_SLICE = "metrics_by_slice.json"
 Line = dict[str, Any]
 Read = Callable[[Line, Case], PredictionLine]
 
@@ -30,14 +32,15 @@ def recompute(run: RunFolder) -> dict[str, Line]:
     """The metrics documents by file name, from the predictions, the input and the validation results."""
     plan = msgspec.convert(run.manifest["plan"], Plan)
     ranking = ranking_of(plan.comparison, seed=plan.seed)
+    groups = RecordGroups(plan.datasets, is_former="slices_version" not in run.document(BY_SLICE))
 
     def ranked(line: Line, case: Case) -> PredictionLine:
         prediction = prediction_of(line)
         if ranking is not None:
-            add_comparison(ranking, prediction, case, cluster=cluster_of(case, plan.cluster_key))
+            add_comparison(ranking, prediction, case, cluster=groups.cluster(case, plan.cluster_key))
         return prediction
 
-    columns = columns_of(run, plan, read=ranked)
+    columns = columns_of(run, plan, read=ranked, groups=groups)
     blocks = {**read_panel(run, plan), **({} if ranking is None else ranking.block())}
     return metrics_of(columns, plan, blocks=blocks, is_cancelled=_is_said_to_be_cancelled(run.manifest))
 
@@ -55,7 +58,7 @@ def metrics_of(columns: Columns, plan: Plan, *, blocks: Line, is_cancelled: bool
     gate = msgspec.to_builtins(check_gates(plan.gates, summary, is_cancelled=is_cancelled))
     return {
         "metrics_summary.json": {**summary, **blocks, "gate": gate},
-        "metrics_by_slice.json": summarize_slices(columns, seed=plan.seed, profile=profile),
+        BY_SLICE: summarize_slices(columns, seed=plan.seed, profile=profile),
     }
 
 
@@ -64,18 +67,19 @@ def prediction_of(line: Line) -> PredictionLine:
     return msgspec.convert({"policy_id": None, **line}, PredictionLine)
 
 
-def columns_of(run: RunFolder, plan: Plan, *, read: Read) -> Columns:
+def columns_of(run: RunFolder, plan: Plan, *, read: Read, groups: RecordGroups | None = None) -> Columns:
     """The facts of all records in their order; `read` is called with every prediction and its case."""
+    groups = groups or RecordGroups(plan.datasets)
     cases = (msgspec.convert(entry["record"], Case) for entry in run.records())
     predictions = run.lines("predictions.jsonl")
     columns = Columns()
     for line in run.lines("record_validation.jsonl"):
         if line["result"] == "rejected":
-            columns.append(invalid_facts(line["index"]))
+            columns.append(invalid_facts(line["index"], line.get("slices") or {}))
             continue
         case = next(cases)
         prediction = read(next(predictions), case)
-        columns.append(facts_of(prediction, slices_of(case, plan.slices), cluster_of(case, plan.cluster_key)))
+        columns.append(facts_of(prediction, groups.slices(case, plan.slices), groups.cluster(case, plan.cluster_key)))
     return columns
 
 
