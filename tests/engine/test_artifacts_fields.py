@@ -208,8 +208,8 @@ def sliced(folder: Path, *records: dict[str, Any], name: str) -> list[str | None
 
 
 def test_a_record_has_a_task_type_even_where_its_metadata_has_none(tmp_path: Path) -> None:
-    spoken = {**batch_record("b"), "metadata": {"task_type": "qa"}}
-    assert sliced(tmp_path, batch_record("a"), spoken, name="task_type") == ["open", "qa"]
+    spoken = {**batch_record("b"), "metadata": {"task_type": "summary"}}
+    assert sliced(tmp_path, batch_record("a"), spoken, name="task_type") == ["qa", "summary"]
 
 
 @pytest.mark.parametrize(

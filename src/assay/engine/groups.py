@@ -26,7 +26,7 @@ _LEGAL: dict[str, Task] = {"rubric_qa": "rubric", "reference_qa": "reference", "
 _TASK_OF: dict[str, Task] = {"batch_v1": "open", "golden_v1": "rubric", "conversation_v1": "conversation"}
 """The task of every record of a contract."""
 MAX_TAGS, MAX_TAG = 32, 64
-"""batch_v1 1.2: tags of a record, and characters of a tag; what is longer is not a tag."""
+"""batch_v1: tags of a record, and characters of a tag; what is longer is not a tag."""
 MAX_VALUE = 8192
 """Characters of a value that a record which broke its contract may have for a slice: the size of all metadata in batch_v1."""
 
