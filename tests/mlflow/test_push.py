@@ -10,6 +10,7 @@ import pytest
 
 from assay import api
 from assay.core.errors import ServerProblem, UsageProblem
+from assay.golden import EvalRun
 from assay.surfaces.mlflow.pushing import destination
 from tests.engine.graded_runs import graded, passing, question
 from tests.mlflow.pushing import command, golden_file, golden_run, pushed, runs_in
@@ -46,9 +47,18 @@ def test_the_ends_of_intervals_stand_beside_their_metrics(client: Any, server: M
 def test_every_artifact_is_there_byte_for_byte(client: Any, server: MlflowServer, tmp_path: Path) -> None:
     run = golden_run(tmp_path)
     mlflow_run_id = pushed(run, server.uri, "artifacts").mlflow_run_id
-    assert {entry.path for entry in client.list_artifacts(mlflow_run_id)} == ARTIFACTS
+    assert {entry.path for entry in client.list_artifacts(mlflow_run_id)} == ARTIFACTS | {"eval_run.json"}
     local = client.download_artifacts(mlflow_run_id, "predictions.jsonl", str(tmp_path))
     assert Path(local).read_bytes() == run.artifacts()["predictions.jsonl"].read_bytes()
+
+
+def test_the_eval_run_in_mlflow_has_the_id_that_mlflow_gave_it(client: Any, server: MlflowServer, tmp_path: Path) -> None:
+    run = golden_run(tmp_path)
+    mlflow_run_id = pushed(run, server.uri, "eval-run").mlflow_run_id
+    logged = json.loads(Path(client.download_artifacts(mlflow_run_id, "eval_run.json", str(tmp_path))).read_bytes())
+    assert EvalRun.model_validate(logged).run_id == mlflow_run_id
+    sealed = json.loads(run.artifacts()["eval_results.json"].read_bytes())
+    assert logged == {**sealed, "run_id": mlflow_run_id, "assay_run_id": sealed["run_id"]}
 
 
 def test_a_run_in_which_everything_failed_has_no_score(client: Any, server: MlflowServer, tmp_path: Path) -> None:

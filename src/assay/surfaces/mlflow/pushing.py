@@ -120,7 +120,7 @@ class _Push:
         found = self._tracking.find_run(experiment_id, {name: figures.tags[name] for name in (RUN_TAG, MANIFEST_TAG)})
         target = found or self._create(experiment_id, figures.tags)
         self._tracking.log_figures(target.run_id, figures.parameters, figures.metrics, at_ms=self._moment("completed_at"))
-        files_sent = self._tracking.upload(target.run_id, self._run.artifacts())
+        files_sent = self._tracking.upload(target.run_id, self._run.artifacts()) + self._send_eval_run(target)
         sender = Sender(self._tracking, target)
         traces_sent = self._send_records(sender, target)
         self._end(target)
@@ -146,6 +146,15 @@ class _Push:
         return self._tracking.create_run(
             experiment_id, self._manifest["run_id"], start_ms=self._moment("created_at"), tags={**tags, **shown}
         )
+
+    def _send_eval_run(self, target: TrackedRun) -> int:
+        """Send golden_v1's EvalRun with MLflow's id, as that contract wants; eval_results.json was sealed before there was one."""
+        path = self._run.artifacts().get("eval_results.json")
+        if path is None:
+            return 0
+        document = msgspec.json.decode(path.read_bytes())
+        eval_run = {**document, "run_id": target.run_id, "assay_run_id": self._manifest["run_id"]}
+        return self._tracking.upload_document(target.run_id, "eval_run.json", eval_run)
 
     def _send_records(self, sender: Sender, target: TrackedRun) -> int:
         """The dataset and the traces; returns how many traces were sent."""

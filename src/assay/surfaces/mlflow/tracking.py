@@ -168,6 +168,13 @@ class Tracking:
             self.client.log_artifact(run_id, str(path))
         return len(missing)
 
+    def upload_document(self, run_id: str, name: str, document: Mapping[str, Any]) -> int:
+        """Upload a JSON document as an artifact unless it is there; returns how many were sent."""
+        if any(entry.path == name for entry in self.client.list_artifacts(run_id)):
+            return 0
+        self.client.log_dict(run_id, dict(document), name)
+        return 1
+
     def end_run(self, run_id: str, status: str, *, end_ms: int) -> None:
         """The run is over, and was at that time."""
         self.client.set_terminated(run_id, status, end_ms)
