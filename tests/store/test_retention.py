@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
+from assay.core.retention import RetentionPolicy, RetentionSettings
 from assay.store.folder import open_run_folder
-from assay.store.retention import AGGREGATE, RAW, RetentionPolicy, purge_run, purgeable
+from assay.store.retention import AGGREGATE, RAW, purge_run, purgeable
 from assay.store.verify import removed_artifacts, verify_run
 from tests.store.samples import DAY, ENDED_AT, sealed_run
 
@@ -22,8 +23,8 @@ def test_artifacts_expire_on_their_day(days: float, expected: tuple[str, ...], t
 
 
 def test_a_longer_policy_keeps_longer_and_a_shorter_one_is_refused(tmp_path: Path) -> None:
-    policy = RetentionPolicy(raw_days=90, aggregate_days=365)
-    assert purgeable(sealed_run(tmp_path), now=ENDED_AT + 60 * DAY, policy=policy) == []
+    wanted = RetentionSettings(raw_days=90, aggregate_days=365)
+    assert purgeable(sealed_run(tmp_path), now=ENDED_AT + 60 * DAY, wanted=wanted) == []
     with pytest.raises(UsageProblem, match="too short"):
         RetentionPolicy(raw_days=29)
 

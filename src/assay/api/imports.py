@@ -1,11 +1,13 @@
 """Files of other evaluation tools in, a dataset and finished runs out."""
 
+import os
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from assay.core.placement import RUNS_DIR
+from assay.core.retention import longest, retention_in
 from assay.core.run_result import RunResult
 from assay.datasets.importers import DatasetRows, Imported, ImportFormat, ImportReport, read_files
 from assay.engine.importing import Importing, candidates_of, check_new, dataset_of, import_plans, publish
@@ -39,6 +41,7 @@ def import_runs(
 
     `dataset` is the file that the rows were written to; without it they are written to one that is not kept.
     """
+    retention = longest(retention_in(os.environ))
     with tempfile.TemporaryDirectory(prefix="assay-import-") as folder:
         path = Path(folder) / "dataset.jsonl" if dataset is None else Path(dataset).absolute()
         if dataset is None:
@@ -48,7 +51,7 @@ def import_runs(
         names = candidates_of(imported, wanted)
         ids = [new_run_id() for _ in names] if run_id is None else [run_id]
         now = time.time()
-        plans = import_plans(imported, read, wanted=wanted, ids=ids, now=now)
+        plans = import_plans(imported, read, wanted=wanted, ids=ids, now=now, retention=retention)
         check_new(plans, Path(runs_dir))
         folders = [publish(imported, rows, plan=plan, dataset=read, runs_dir=Path(runs_dir), at=now) for plan in plans]
     return tuple(map(result_of, folders))

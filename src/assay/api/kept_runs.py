@@ -1,5 +1,6 @@
 """Runs that are there: list them, look at them, verify, publish, fetch, replay, score anew, purge."""
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import msgspec
 from assay.core.errors import AssayError, RunNotFound, UsageProblem
 from assay.core.placement import RUNS_DIR
 from assay.core.plan import Plan, ProfileId
+from assay.core.retention import RetentionSettings, longest, retention_in
 from assay.core.run_result import RunListing, RunResult
 from assay.engine.looking.opened import Run
 from assay.engine.looking.stored_dataset import StoredDataset
@@ -153,36 +155,53 @@ def _sealed(run_name: str, runs_dir: str | Path) -> RunFolders:
     return folders
 
 
-def purge(runs_dir: str | Path = RUNS_DIR, *, run_name: str | None = None, reason: str = "", is_dry: bool = False) -> list[Purged]:
+class _Sweep(msgspec.Struct, frozen=True, kw_only=True):
+    """When a purge happens, and how long the environment wants runs to be kept."""
+
+    now: float
+    wanted: RetentionSettings
+
+
+def purge(
+    runs_dir: str | Path = RUNS_DIR,
+    *,
+    run_name: str | None = None,
+    reason: str = "",
+    is_dry: bool = False,
+    now: float | None = None,
+) -> list[Purged]:
     """Remove artifacts whose time of retention is over; those of one run earlier, when its whole id and a reason are given.
 
+    A run is kept as long as its manifest says, and longer where the environment does (ASSAY_RETENTION_RAW_DAYS, _AGGREGATE_DAYS).
     A run that cannot be read keeps none of the others from being purged; its entry says why nothing of it could be removed.
     """
-    now = time.time()
+    sweep = _Sweep(now=time.time() if now is None else now, wanted=retention_in(os.environ))
+    # Said before anything is removed, and not once for each run.
+    longest(sweep.wanted)
     if run_name is None:
         folders = (RunFolders(Path(runs_dir), run_id) for run_id in run_ids(Path(runs_dir)))
-        swept = (_swept(folder.sealed, now=now, is_dry=is_dry) for folder in folders if folder.is_sealed)
+        swept = (_swept(folder.sealed, sweep, is_dry=is_dry) for folder in folders if folder.is_sealed)
         return [entry for entry in swept if entry.artifacts or entry.problem]
     if reason:
         find_named_run(Path(runs_dir), run_name)
     folder = _sealed(run_name, runs_dir).sealed
     if is_dry:
-        found = Purged(folder.name, tuple(purgeable(folder, now=now, force=bool(reason))))
+        found = Purged(folder.name, tuple(purgeable(folder, now=sweep.now, wanted=sweep.wanted, force=bool(reason))))
     else:
-        found = _purged(folder, now=now, force=bool(reason), reason=reason)
+        found = _purged(folder, sweep, reason=reason)
     plan = open_run_folder(folder).manifest.get("plan") or {}
     return [msgspec.structs.replace(found, cache_dir=plan.get("cache_dir", ""))]
 
 
-def _swept(folder: Path, *, now: float, is_dry: bool) -> Purged:
+def _swept(folder: Path, sweep: _Sweep, *, is_dry: bool) -> Purged:
     try:
-        expired = purgeable(folder, now=now)
-        return Purged(folder.name, tuple(expired)) if is_dry or not expired else _purged(folder, now=now)
+        expired = purgeable(folder, now=sweep.now, wanted=sweep.wanted)
+        return Purged(folder.name, tuple(expired)) if is_dry or not expired else _purged(folder, sweep)
     except AssayError as problem:
         return Purged(folder.name, problem=problem.message)
 
 
-def _purged(folder: Path, *, now: float, force: bool = False, reason: str = "") -> Purged:
-    tombstones = purge_run(folder, now=now, force=force, reason=reason)
+def _purged(folder: Path, sweep: _Sweep, *, reason: str = "") -> Purged:
+    tombstones = purge_run(folder, now=sweep.now, wanted=sweep.wanted, force=bool(reason), reason=reason)
     forget_index(folder)
     return Purged(folder.name, tuple(tombstone.name for tombstone in tombstones))

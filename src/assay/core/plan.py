@@ -9,6 +9,7 @@ import msgspec
 from assay.core.canonical import canonical_json
 from assay.core.errors import StoreUnavailable
 from assay.core.provider import FUNCTIONS, PROVIDERS, ProviderKind
+from assay.core.retention import RetentionPolicy
 
 ResponseSource = Literal["sampled", "prefilled", "part_of_conversation"]
 OnInvalid = Literal["reject", "skip"]
@@ -282,6 +283,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Groups the runs of several candidates."""
     project: str = DEFAULT_PROJECT
     """The API keys of this project may see the run."""
+    retention: RetentionPolicy = RetentionPolicy()
+    """For how many days the artifacts are kept."""
     parent_run_id: str = ""
     """The run whose failed records this one repeats."""
     comparison: ComparisonPlan | None = None
@@ -323,8 +326,8 @@ def function_model(plugin: PluginPlan, *, name: str = "") -> ModelPlan:
 
 
 _OPERATION = (
-    "run_id", "concurrency", "generation", "judging", "suite", "project", "parent_run_id", "cache_dir", "responses_path",
-    "default_gates",
+    "run_id", "concurrency", "generation", "judging", "suite", "project", "retention", "parent_run_id", "cache_dir",
+    "responses_path", "default_gates",
 )  # fmt: skip
 """What may differ between the start of a run and its resumption: it changes when and where things happen, not what."""
 

@@ -12,6 +12,7 @@ from assay.core.ask import Reply
 from assay.core.errors import RunSealed, UsageProblem
 from assay.core.outcome import Attempt, Failed, Grade, Graded, Outcome, Score, Skipped, record_status
 from assay.core.plan import ImportedFile, ImportPlan, ModelPlan, Parameters, Plan, plan_sha256
+from assay.core.retention import RetentionPolicy
 from assay.core.run_state import count_records, final_state
 from assay.datasets.importers import LEFT, Answers, DatasetRows, Imported, Item, Mark
 from assay.engine.places.folders import RunFolders, check_place, folders_of
@@ -56,7 +57,7 @@ class Scale(msgspec.Struct, frozen=True):
 
 
 def import_plans(
-    imported: Imported, dataset: DatasetInput, *, wanted: Importing, ids: Sequence[str], now: float
+    imported: Imported, dataset: DatasetInput, *, wanted: Importing, ids: Sequence[str], now: float, retention: RetentionPolicy
 ) -> tuple[Plan, ...]:
     """One plan for each candidate; raises UsageProblem where scorer, scale or candidate are not to be had."""
     candidates = _candidates(imported, wanted)
@@ -88,6 +89,7 @@ def import_plans(
             repeat=imported.intake.candidates[model.name].repeat,
             suite=suite_of(models, now),
             imported=source,
+            retention=retention,
         )
         for run_id, model in zip(run_ids, models, strict=True)
     )

@@ -8,15 +8,12 @@ from pathlib import Path
 import msgspec
 
 from assay.core.errors import RunDamaged, UsageProblem
+from assay.core.retention import RetentionPolicy, RetentionSettings, longest
 from assay.store.artifacts import EXPORTS, ArtifactHash
 from assay.store.audit import append_audit
 from assay.store.evidence import self_hashed
 from assay.store.failures import disk_errors, sync_folder
 from assay.store.folder import TOMBSTONES, TOMBSTONES_OWN_HASH, Tombstone, open_run_folder, read_tombstones
-
-RAW_DAYS = 30
-AGGREGATE_DAYS = 180
-"""For so many days raw artifacts and aggregate summaries are kept at least."""
 
 RAW = (
     "predictions.jsonl",
@@ -30,51 +27,44 @@ RAW = (
 AGGREGATE = ("metrics_summary.json", "metrics_by_slice.json")
 """The manifest is neither: it stays for good, beside the tombstones."""
 
-"""Beside the run folders: who removed what, when and why."""
-
 _DAY = 86400.0
 
 
-class RetentionPolicy(msgspec.Struct, frozen=True):
-    """Days for which artifacts are kept after the end of their run; more than the contract asks for, never less."""
-
-    raw_days: float = RAW_DAYS
-    aggregate_days: float = AGGREGATE_DAYS
-
-    def __post_init__(self) -> None:
-        if self.raw_days < RAW_DAYS or self.aggregate_days < AGGREGATE_DAYS:
-            raise UsageProblem(
-                f"retention of {self.raw_days:g} and {self.aggregate_days:g} days is too short",
-                hint=f"raw artifacts are kept at least {RAW_DAYS} days, aggregates {AGGREGATE_DAYS}",
-            )
+_NOTHING_SET = RetentionSettings()
 
 
-_CONTRACT = RetentionPolicy()
+def retention_of(run_dir: Path, wanted: RetentionSettings = _NOTHING_SET) -> RetentionPolicy:
+    """Return how long a run is kept: as its manifest says, or else the contract, and longer where that is wanted."""
+    try:
+        stated = msgspec.convert(open_run_folder(run_dir).manifest.get("retention") or {}, RetentionPolicy)
+    except msgspec.ValidationError as problem:
+        raise RunDamaged(f'the manifest in "{run_dir}" is damaged: {problem}') from problem
+    return longest(RetentionSettings(**msgspec.structs.asdict(stated)), wanted)
 
 
-def purgeable(run_dir: Path, *, now: float, policy: RetentionPolicy = _CONTRACT, force: bool = False) -> list[str]:
+def purgeable(run_dir: Path, *, now: float, wanted: RetentionSettings = _NOTHING_SET, force: bool = False) -> list[str]:
     """Names of the artifacts that are still there and whose time is over, with `force` of all; `now` is in seconds since 1970."""
     if force:
         return _present(run_dir, RAW + AGGREGATE)
-    age = (now - _ended_at(run_dir)) / _DAY
+    policy, age = retention_of(run_dir, wanted), (now - _ended_at(run_dir)) / _DAY
     expired = (RAW if age >= policy.raw_days else ()) + (AGGREGATE if age >= policy.aggregate_days else ())
     return _present(run_dir, expired)
 
 
 def purge_run(
-    run_dir: Path, *, now: float, policy: RetentionPolicy = _CONTRACT, force: bool = False, reason: str = ""
+    run_dir: Path, *, now: float, wanted: RetentionSettings = _NOTHING_SET, force: bool = False, reason: str = ""
 ) -> tuple[Tombstone, ...]:
     """Remove what has expired, or with `force` and a reason everything but the manifest; returns the new tombstones.
 
     The audit line comes first, then the tombstones, then the files: a purge that is cut off can be repeated, and nothing is gone
     without a trace. Raises UsageProblem when nothing may go.
     """
-    expired = purgeable(run_dir, now=now, policy=policy)
-    names = purgeable(run_dir, now=now, policy=policy, force=force)
+    expired = purgeable(run_dir, now=now, wanted=wanted)
+    names = purgeable(run_dir, now=now, wanted=wanted, force=force)
     if force and not reason.strip():
         raise UsageProblem("an early purge needs a reason", hint="give one with --reason; it is written to the audit log")
     if not names:
-        raise UsageProblem(f'nothing in "{run_dir}" may be removed yet', hint=_when(run_dir, policy))
+        raise UsageProblem(f'nothing in "{run_dir}" may be removed yet', hint=_when(run_dir, retention_of(run_dir, wanted)))
     at, reason = _utc(now), reason or "retention"
     tombstones = _tombstones(run_dir, names, at=at, reason=reason)
     entry = {

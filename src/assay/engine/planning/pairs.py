@@ -24,6 +24,7 @@ from assay.core.plan import (
     read_plan,
 )
 from assay.core.provider import PROVIDER_KINDS
+from assay.core.retention import longest, retention_in
 from assay.engine.places.folders import check_place, find_run, folders_of
 from assay.engine.places.intact import intact_run
 from assay.engine.planning.providers import BadName, model_plan, used_providers
@@ -209,6 +210,7 @@ def _plan(settings: Settings, plans: Sequence[Plan], *, comparison: ComparisonPl
         seed=value.seed,
         comparison=comparison,
         project=first.project,
+        retention=longest(retention_in(environ)),
     )
 
 

@@ -31,6 +31,7 @@ from assay.core.plan import (
 from assay.core.plugin import Plugin
 from assay.core.provider import FUNCTIONS
 from assay.core.report import Report
+from assay.core.retention import RetentionPolicy, longest, retention_in
 from assay.datasets.checks import nearest
 from assay.engine.members import NO_METADATA
 from assay.engine.places.folders import check_place, folders_of
@@ -398,8 +399,16 @@ class _Planner:
             cache_dir=self._cache_dir(),
             suite=suite,
             project=self.settings.project,
+            retention=self._retention(),
             plugins=self.code.used_by(models),
         )
+
+    def _retention(self) -> RetentionPolicy:
+        try:
+            return longest(self.settings.value.retention, self.settings.retention, retention_in(self._environ))
+        except UsageProblem as problem:
+            self.settings.add(("retention",), f"{problem.message} ({problem.hint})")
+            return RetentionPolicy()
 
     def _batch(self) -> BatchPlan | None:
         batch = self.settings.value.batch

@@ -13,6 +13,7 @@ from assay.core.plan import DEFAULT_PROJECT, Fallback, OnInvalid, PluginKind, Pr
 from assay.core.plugin import Plugin, given_plugin
 from assay.core.provider import FUNCTIONS
 from assay.core.report import Report
+from assay.core.retention import RetentionSettings
 from assay.datasets.checks import Findings
 from assay.datasets.progress import Interface
 from assay.engine.planning.run_file import (
@@ -67,6 +68,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     max_error_rate: float | None = None
     project: str = DEFAULT_PROJECT
     """The API keys of this project may see the run; for servers."""
+    retention: RetentionSettings | dict[str, Any] = RetentionSettings()
+    """How long artifacts are kept, beside what the run file and the environment say: the longest counts."""
     interface: Interface = "python"
     """Hints are in the words of this interface."""
     code: tuple[str, ...] | None = None
@@ -131,11 +134,19 @@ class Settings:
         self._code = request.code
         self.project = request.project
         self.interface = request.interface
+        self.retention = self._retention(request)
         self.contract: Any = request.contract
         self._options = {_SEATS[name]: name for name in _SEATS if getattr(request, name) not in ("", (), None)}
         self._loaded = load_run_file(request.run_file) if request.run_file else None
         given = {seat: self._spelled(name, getattr(request, name)) for seat, name in self._options.items()}
         self.value = self._merged(_nested(given))
+
+    def _retention(self, request: RunRequest) -> RetentionSettings:
+        try:
+            return msgspec.convert(msgspec.to_builtins(request.retention), RetentionSettings)
+        except msgspec.ValidationError as problem:
+            self.problems.append(f"retention: {problem}")
+            return RetentionSettings()
 
     def _spelled(self, option: str, value: Any) -> Any:
         """The value of an option with names in the place of functions."""

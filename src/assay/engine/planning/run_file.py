@@ -12,6 +12,7 @@ from assay.core.document import Document
 from assay.core.issue import Issue
 from assay.core.plan import CriterionName, Fallback, McqMode, OnInvalid, ProfileId, ResponseSource, RubricMode
 from assay.core.provider import ProviderKind
+from assay.core.retention import RetentionSettings
 from assay.datasets.checks import Findings, check_flaws
 from assay.datasets.formats import is_of_a_run
 from assay.datasets.placing import Record, placed
@@ -237,6 +238,9 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     cache: Annotated[CacheSection | None, _says("Replies kept for other runs.")] = None
     batch: Annotated[BatchSection | None, _says("Batches of the candidates' providers, for half the price.")] = None
     gates: Annotated[GatesSection, _says("What a run must reach.")] = GatesSection()
+    retention: Annotated[RetentionSettings, _says("How long artifacts are kept before `assay purge` removes them.")] = (
+        RetentionSettings()
+    )
     mlflow: Annotated[MlflowSection | None, _says("MLflow server that finished runs are pushed to.")] = None
     profile: Annotated[
         ProfileId | None,

@@ -333,6 +333,7 @@ class _Artifacts:
             "templates": dict(templates()),
             "profile": None if self._profiler is None else self._profiler.profile.to_json(),
             "rescored_from": None,
+            "retention": msgspec.to_builtins(plan.retention),
             "plan": shown.members(),
             "plan_sha256": run.plan_sha256,
             "blocked": run.notes.get("blocked"),

@@ -17,6 +17,7 @@ from assay.surfaces.reporters.wording import counted
 
 HELP = """Remove artifacts whose time of retention is over: raw ones after 30 days, aggregates after 180.
 
+A run is kept as long as its manifest states, and longer with ASSAY_RETENTION_RAW_DAYS and ASSAY_RETENTION_AGGREGATE_DAYS.
 The manifest stays for good, with a tombstone for each file that went, and a line in `audit.jsonl` says what was removed and why.
 Nothing goes earlier, unless RUN is named by its whole id, with --force and a --reason.
 A cache of replies belongs to no run: it stays, and a line says where it is.

@@ -1,5 +1,6 @@
 """Settings of the service: what its operator decides, from a YAML file."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -7,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from assay.core.errors import SourceUnreadable, UsageProblem
+from assay.core.retention import RetentionSettings, longest, retention_in
 
 Count = Annotated[int, Meta(ge=1)]
 PAYLOAD_BYTES = 100 << 20
@@ -57,6 +59,11 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         Annotated[int, Meta(ge=1, le=PAYLOAD_BYTES)], _says("Largest upload in bytes, also after it is unpacked.")
     ] = PAYLOAD_BYTES
 
+    retention: Annotated[
+        RetentionSettings,
+        _says("How long the artifacts of runs that are submitted here are kept: `{raw_days: 90, aggregate_days: 365}`."),
+    ] = RetentionSettings()
+
     def offered_code(self) -> tuple[str, ...]:
         """Functions that a request may name as models: those that are offered by their whole names."""
         offered = (name.partition("function/") for name in (*(self.models or ()), *(self.judges or ())))
@@ -73,6 +80,8 @@ def read_server_settings(path: str) -> ServerSettings:
         raise SourceUnreadable(f"cannot read '{path}': {(problem.strerror or str(problem)).lower()}") from problem
     except msgspec.DecodeError as problem:
         raise UsageProblem(f"'{path}': {problem}", hint="docs/how-to/operate-a-server.md lists the settings") from problem
+    # Too few days are refused at the start, and not with the first run.
+    longest(settings.retention, retention_in(os.environ))
     run_file = str((Path(path).parent / settings.run_file).absolute()) if settings.run_file else ""
     if run_file and not Path(run_file).is_file():
         raise SourceUnreadable(f"there is no run file '{run_file}', which '{path}' names", hint="its path is relative to that file")

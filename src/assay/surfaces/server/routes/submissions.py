@@ -218,6 +218,7 @@ class Submitted:
             run_id=self._upload.run_id,
             project=self._caller.project,
             interface="http",
+            retention=server.settings.retention,
             # Whoever may send a dataset may not choose what this process runs, unless the operator offers it.
             code=server.settings.offered_code(),
             **{name: getattr(query, name) for name in _SAME},
