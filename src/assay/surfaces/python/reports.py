@@ -31,8 +31,7 @@ def validate(
 
     `allow_size` accepts golden datasets with fewer than 5 or more than 20 cases.
     """
-    switches = {"strict": strict, "allow_size": allow_size}
-    found = api.validate(source, contract, config=config, progress=progress, workers=workers, **switches)
+    found = api.validate(source, contract, config=config, strict=strict, allow_size=allow_size, progress=progress, workers=workers)
     shown = ShownReport(
         path=found.path,
         contract=found.contract,
