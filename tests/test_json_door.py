@@ -10,7 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from assay.core.document import Document, Flaw, Place
-from assay.core.json_door import MAX_DEPTH, MAX_INTEGER_DIGITS, MAX_TOKENS, parse_json, parse_json_lines, read_exactly
+from assay.core.issue import MAX_LISTED, Path
+from assay.core.json_door import MAX_DEPTH, MAX_INTEGER_DIGITS, MAX_VALUE_BYTES, parse_json, parse_json_lines, read_exactly
 from assay.core.plain_json import MAX_BRACKETS, MAX_LENGTH, plain_document
 from tests.mutants import mutant_of
 
@@ -305,11 +306,30 @@ def test_containers_nest_up_to_the_limit(opening: str, closing: str) -> None:
     assert (message, place) == (f"nested deeper than {MAX_DEPTH} levels", (1, len(opening) * MAX_DEPTH + 1))
 
 
-@pytest.mark.heavy
-def test_a_document_has_up_to_two_million_values() -> None:
-    assert read_exactly("[" + "1," * (MAX_TOKENS - 2) + "1]").is_readable
-    message, place = refusal("[" + "1," * MAX_TOKENS + "1]")
-    assert (message, place) == ("more than 2,000,000 values in one document", (1, len("[") + 2 * (MAX_TOKENS - 1) + 1))
+def test_a_long_vector_is_read() -> None:
+    assert read_exactly("[" + "0.12345," * 2_000_000 + "1]").is_readable
+
+
+@pytest.mark.parametrize("element", ["[],", "{},", '{"a":1},', '"a",', '{"a":{"b":[]}},', "1 ,"])
+def test_values_that_take_too_much_memory_are_refused(element: str) -> None:
+    text = "[" + element * 3_000_000 + "1]"
+    message, place = refusal(text)
+    assert message == f"the values take more memory than {MAX_VALUE_BYTES >> 20} MiB beyond the size of the text"
+    assert 0 < place[1] < len(text) / 1.2
+
+
+def test_flaws_beyond_the_first_ones_are_counted() -> None:
+    document = read_exactly("{" + '"a":1,' * (MAX_LISTED + 300) + '"b":"\\ud800"}')
+    assert (len(document.flaws), document.more_flaws) == (MAX_LISTED, {"invalid_encoding": 300})
+
+
+def test_many_locations_are_found_in_one_pass() -> None:
+    text = '{"a": [1, {"b": "x]}", "b": 2}], "c\\n": {"d": null}, "a": 3}'
+    document = read_exactly(text)
+    paths: list[Path] = [(), ("a",), ("a", 1), ("a", 1, "b"), ("c\n", "d"), ("a", 7), ("c\n", "e", "f")]
+    document.locate(paths)
+    assert [text[document.offset(path) :][:3] for path in paths] == ['{"a', "[1,", '{"b', '"x]', "nul", "[1,", '{"d']
+    assert text[document.offset(("c\n",), on_key=True) :].startswith('"c')
 
 
 def test_lines_are_read_one_by_one_and_a_bad_one_is_null() -> None:

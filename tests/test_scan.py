@@ -17,7 +17,7 @@ from assay.datasets.scan import (
     Pieces,
     first_not_utf8,
     lone_surrogates,
-    may_hold_more_values,
+    may_outgrow,
     scan_texts,
     unlike,
 )
@@ -88,14 +88,16 @@ def test_an_escaped_quotation_mark_or_nul_is_noticed(escape: bytes) -> None:
     assert source.with_odd_escapes() == {1}
 
 
-@given(
-    st.lists(st.lists(st.integers(0, 3) | st.lists(st.integers(), max_size=3), max_size=6), min_size=1, max_size=4),
-    st.integers(1, 5),
-)
-def test_no_piece_with_more_values_is_missed(documents: list[list[int | list[int]]], limit: int) -> None:
-    counts = [1 + len(value) + sum(len(member) for member in value if isinstance(member, list)) for value in documents]
-    found = {at for at, value in enumerate(documents) if may_hold_more_values(json.dumps(value).encode(), limit)}
-    assert {at for at, count in enumerate(counts) if count > limit} <= found
+@pytest.mark.parametrize("element", [b"[],", b'"a",', b'{"a":1},', b"[[[]]],"])
+def test_a_text_whose_values_outgrow_it_is_found(element: bytes) -> None:
+    text = b"[" + element * 1_000_000 + b"1]"
+    assert may_outgrow(text)
+    assert not may_outgrow(text[:20_000])
+
+
+def test_vectors_and_long_texts_do_not_outgrow() -> None:
+    assert not may_outgrow(b"[" + b"0.12345678," * 2_000_000 + b"1]")
+    assert not may_outgrow(b'["' + b"a, [b] " * 300_000 + b'"]')
 
 
 @given(

@@ -29,7 +29,7 @@ __all__ = [
 def dataset_table(path: str | Path) -> Table:
     """The records of a dataset; raises UsageProblem for one with errors: a table has all its records, or there is none."""
     report = validate_with_hashes(str(path))
-    errors = len(report.issues) - len(report.warnings)
+    errors = report.count("error")
     if errors:
         raise UsageProblem(f"'{path}' is not valid: {errors:,} error{'s' * (errors > 1)}", hint=f"assay validate {path} lists them")
     return case_table(report, sha256=open_source(str(path)).sha256())

@@ -1,8 +1,7 @@
 """A parsed document that still knows where each of its values stood in the text."""
 
-import re
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -13,7 +12,8 @@ from assay.core.issue import Path
 EXCERPT_LENGTH = 120
 """Longest excerpt, so that a 100 MB line prints as one line of a terminal."""
 EXCERPT_LEAD = 60
-_BREAK = re.compile("\n")
+_STRIDE = 1 << 14
+"""Characters between two places whose lines are remembered."""
 
 
 class Place(NamedTuple):
@@ -45,16 +45,23 @@ Marks = Mapping[int, ObjectMarks | Sequence[int]]
 class Document:
     """A value, its text, the offsets of all members and the flaws met while reading."""
 
-    def __init__(self, value: Any, text: str, marks: Marks, flaws: tuple[Flaw, ...]) -> None:
+    def __init__(
+        self, value: Any, text: str, marks: Marks, flaws: tuple[Flaw, ...], *, more_flaws: Mapping[str, int] | None = None
+    ) -> None:
         self.value = value
         self.text = text
         self.flaws = flaws
+        self.more_flaws = more_flaws or {}
+        """How many flaws of each code were counted and not listed; none of them is fatal."""
         self._marks = marks
 
     @property
     def is_readable(self) -> bool:
         """True when the whole text was understood."""
         return not any(flaw.fatal for flaw in self.flaws)
+
+    def locate(self, paths: Iterable[Path]) -> None:
+        """Prepare for `offset` of all these paths, where one look for many is cheaper than many."""
 
     def offset(self, path: Path, *, on_key: bool = False) -> int:
         """Offset of the value at `path`, or of the nearest enclosing value that exists."""
@@ -77,15 +84,35 @@ class Document:
 
     def place(self, offset: int, *, start: Place = Place(1, 1)) -> Place:
         """Line and column of an offset, where the text itself begins at `start`."""
-        breaks = bisect_left(self._breaks, offset)
-        if not breaks:
-            return Place(start.line, start.column + offset)
-        return Place(start.line + breaks, offset - self._breaks[breaks - 1])
+        breaks, last = self._lines.before(offset)
+        return Place(start.line + breaks, offset - last) if breaks else Place(start.line, start.column + offset)
 
     @cached_property
-    def _breaks(self) -> list[int]:
-        """Offsets of all line breaks, so that a thousand issues cost one look at the text."""
-        return [match.start() for match in _BREAK.finditer(self.text)]
+    def _lines(self) -> "_Lines":
+        return _Lines(self.text)
+
+
+class _Lines:
+    """How many lines begin before an offset, and where; a location per line would outweigh a text of line breaks."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._breaks = array("q", [0])
+        """Line breaks before each stride."""
+        self._last = array("q", [-1])
+        """The last of them."""
+        for start in range(0, len(text), _STRIDE):
+            end = start + _STRIDE
+            self._breaks.append(self._breaks[-1] + text.count("\n", start, end))
+            found = text.rfind("\n", start, end)
+            self._last.append(found if found >= 0 else self._last[-1])
+
+    def before(self, offset: int) -> tuple[int, int]:
+        """The line breaks before an offset, and the offset of the last one."""
+        stride = min(offset // _STRIDE, len(self._breaks) - 1)
+        start = stride * _STRIDE
+        found = self._text.rfind("\n", start, offset)
+        return self._breaks[stride] + self._text.count("\n", start, offset), found if found >= 0 else self._last[stride]
 
 
 class Excerpt(NamedTuple):

@@ -7,6 +7,9 @@ import msgspec
 
 Severity = Literal["error", "warning"]
 
+MAX_LISTED = 10_000
+"""Errors, and as many warnings, that are listed of one record and of one file; those beyond it are counted by their codes."""
+
 Path = tuple[str | int, ...]
 """Keys and indexes from the document's root to a value."""
 
@@ -88,6 +91,8 @@ class Finding(msgspec.Struct, frozen=True):
     error_type: str | None = None
 
 
+MAX_NAME = 1_000
+"""Characters of an id, a name or a path that an issue repeats."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -96,10 +101,16 @@ def _is_plain(name: str) -> bool:
     return bool(name) and name.isprintable() and not set(name) & set(".[]\"'")
 
 
+def shortened(text: str) -> str:
+    """A text of which an issue repeats as much as a person can use: 10,000 issues may name the same one."""
+    return text if len(text) <= MAX_NAME else f"{text[: MAX_NAME - 300]}…{text[-299:]}"
+
+
 def path_text(path: Path) -> str:
-    """`records[1].input.prompt`; names that would be ambiguous are quoted in brackets."""
+    """`records[1].input.prompt`; names that would be ambiguous are quoted in brackets, and very long ones cut."""
     parts: list[str] = []
-    for step in path:
+    for given in path:
+        step = given if isinstance(given, int) else shortened(given)
         if isinstance(step, int):
             parts.append(f"[{step}]")
         elif _PLAIN_NAME.fullmatch(step) or _is_plain(step):
@@ -107,4 +118,4 @@ def path_text(path: Path) -> str:
         else:
             quoted = msgspec.json.encode(_SURROGATE.sub("\ufffd", step)).decode()
             parts.append(f"[{quoted}]")
-    return "".join(parts)
+    return shortened("".join(parts))

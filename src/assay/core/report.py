@@ -1,12 +1,13 @@
 """Reports: what validation says of one source, with its cases read on demand."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
 
 from assay.core.case import Case
-from assay.core.issue import Issue
+from assay.core.issue import Issue, Severity
 
 DIGEST_BYTES = 32
 Outcome = Literal["accepted", "accepted_with_record_errors", "rejected"]
@@ -21,7 +22,7 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class Report:
-    """The verdict on one source: outcome, counts, every issue, and the accepted cases."""
+    """The verdict on one source: outcome, counts, the issues, and the accepted cases."""
 
     def __init__(
         self,
@@ -31,23 +32,34 @@ class Report:
         outcome: Outcome,
         counts: Counts,
         issues: Iterable[Issue],
+        unlisted: Mapping[tuple[str, Severity], int] | None = None,
+        dataset_error_count: int | None = None,
+        broken: Collection[int] = (),
         open_records: Callable[[], Iterator[tuple[Case, Any]]] = lambda: iter(()),
         open_rejected: Callable[[], Iterator[tuple[int, bytes]]] = lambda: iter(()),
+        open_issues: Callable[[], Iterator[Issue]] | None = None,
     ) -> None:
         self.path = path
         self.contract = contract
         self.outcome = outcome
         self.counts = counts
         self.issues = tuple(issues)
+        """The first 10,000 errors and the first 10,000 warnings."""
+        self.unlisted = dict(unlisted or {})
+        """How many more issues there are, by code and severity."""
+        self._dataset_error_count = dataset_error_count
+        self.broken = broken
+        """Indexes of the records that broke their contract, in their order; of conversations for conversation_v1."""
         self.head: Mapping[str, Any] = {}
         """What the document says of itself outside its records: id, version, time, metadata."""
         self.digests: bytes | None = None
         """The hashes of the accepted cases, 32 bytes each, if the reader was asked for them."""
         self._open_records = open_records
         self._open_rejected = open_rejected
+        self._open_issues = open_issues
 
     def __repr__(self) -> str:
-        counts, errors = self.counts, sum(issue.severity == "error" for issue in self.issues)
+        counts, errors = self.counts, self.count("error")
         said = f"{counts.accepted_records:,} of {counts.total_records:,} records accepted, {errors:,} errors"
         return f"<assay.Report {self.path!r} {self.contract or 'unknown contract'} {self.outcome}: {said}>"
 
@@ -77,12 +89,37 @@ class Report:
     @property
     def is_valid(self) -> bool:
         """True when no issue is an error."""
-        return not any(issue.severity == "error" for issue in self.issues)
+        return not self.count("error")
+
+    @property
+    def issue_counts(self) -> Counter[tuple[str, Severity]]:
+        """How often each code was found with each severity, whether or not every issue is listed."""
+        counts = Counter((issue.code, issue.severity) for issue in self.issues)
+        counts.update(self.unlisted)
+        return counts
+
+    def count(self, severity: Severity) -> int:
+        """How many issues there are, listed or not."""
+        listed = sum(issue.severity == severity for issue in self.issues)
+        return listed + sum(number for (_, kind), number in self.unlisted.items() if kind == severity)
+
+    @property
+    def all_issues(self) -> Iterator[Issue]:
+        """Every issue; where some are not listed, the source is read again and gives them in the order of its records.
+
+        Of a record with more than 10,000 errors or warnings the last issue says how many more there are.
+        """
+        return iter(self.issues) if not self.unlisted or self._open_issues is None else self._open_issues()
 
     @property
     def dataset_errors(self) -> tuple[Issue, ...]:
         """Errors of the source as a whole."""
         return tuple(issue for issue in self.issues if issue.severity == "error" and issue.index is None)
+
+    @property
+    def dataset_error_count(self) -> int:
+        """How many errors the source as a whole has, listed or not."""
+        return max(self._dataset_error_count or 0, len(self.dataset_errors))
 
     @property
     def record_errors(self) -> tuple[Issue, ...]:
@@ -96,7 +133,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values, in the shape of `assay validate --format json`."""
-        return {
+        shown = {
             "path": self.path,
             "contract": self.contract,
             "outcome": self.outcome,
@@ -105,6 +142,7 @@ class Report:
             "record_errors": [_record_error(issue) for issue in self.record_errors],
             "warnings": [_record_error(issue) for issue in self.warnings],
         }
+        return shown | ({"omitted_issues": sum(self.unlisted.values())} if self.unlisted else {})
 
 
 def issue_members(issue: Issue) -> dict[str, Any]:

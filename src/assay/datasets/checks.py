@@ -4,20 +4,23 @@ import difflib
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple, Self
 
-from assay.core.document import Document
-from assay.core.issue import Finding, Path, path_text
+from assay.core.document import Document, Flaw
+from assay.core.issue import MAX_LISTED, Finding, Path, Severity, path_text
 
 _TYPE_NAMES = {str: "a string", bool: "a boolean", int: "an integer", float: "a number", dict: "an object", list: "an array"}
 _NUL = "\x00"
 _HOLDS_JSON = re.compile(r"\s*[\[{]")
 _LONGEST_NUMBER = 40
 """Characters of a text that may be a number in quotes."""
-MOST_UNKNOWN = 1000
 MOST_GUESSES = 20
+MOST_CHARACTERS = 80
+"""Of a word that is compared with others."""
 MOST_WORDS = 6
 """Words that a hint names."""
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
@@ -25,13 +28,42 @@ _CONTROL_IN_NAME = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 class Findings(list[Finding]):
-    """What was found in one row so far, or in one document."""
+    """What was found in one row so far, or in one document: the first findings in full, all of them counted."""
 
     def __init__(self, whole: str = "the document", *, required: Collection[str] = ()) -> None:
         """`required`: names of fields that cannot be left out instead of being null."""
         super().__init__()
+        self.unlisted: Counter[tuple[str, Severity]] = Counter()
+        """Codes and severities of the findings that are counted only."""
         self._whole = whole
         self._required = required
+        self._listed = {"error": 0, "warning": 0}
+
+    def append(self, finding: Finding) -> None:
+        """Note a finding; beyond the first ones of its severity only its code."""
+        if self._listed[finding.severity] < MAX_LISTED:
+            self._listed[finding.severity] += 1
+            super().append(finding)
+        else:
+            self.unlisted[finding.code, finding.severity] += 1
+
+    def extend(self, findings: Iterable[Finding]) -> None:
+        """Note some findings, with those that are counted only."""
+        for finding in findings:
+            self.append(finding)
+        if isinstance(findings, Findings):
+            self.unlisted.update(findings.unlisted)
+
+    def __iadd__(self, findings: Iterable[Finding]) -> Self:  # type: ignore[override, misc]  # a list takes any value
+        self.extend(findings)
+        return self
+
+    def take_back(self, is_wrong: Callable[[Finding], bool]) -> None:
+        """Forget listed findings."""
+        kept = [finding for finding in self if not is_wrong(finding)]
+        self.clear()
+        self._listed = {"error": 0, "warning": 0}
+        self.extend(kept)
 
     def add(self, code: str, path: Path, message: str, *, hint: str = "", on_key: bool = False) -> None:
         """Note one error."""
@@ -56,7 +88,7 @@ class Findings(list[Finding]):
     @property
     def has_errors(self) -> bool:
         """True when one of the findings is an error."""
-        return any(finding.severity == "error" for finding in self)
+        return self._listed["error"] > 0
 
 
 def type_name(value: object) -> str:
@@ -180,24 +212,23 @@ class Unknown(NamedTuple):
 
 
 def unknown_members(value: Mapping[str, Any], known: Collection[str]) -> Iterator[Unknown]:
-    """The members that are not in `known`; of a flood the first thousand, and how many more there are."""
-    names = [name for name in value if name not in known]
-    for name in names[:MOST_UNKNOWN]:
+    """The members that are not in `known`."""
+    unknown = (name for name in value if name not in known)
+    for number, name in enumerate(unknown):
         # Guessing costs 50 microseconds, and nobody reads a hundred guesses.
-        yield Unknown(name, f"{short(name)} is not a known field", nearest(name, known) if len(names) <= MOST_GUESSES else "")
-    if len(names) > MOST_UNKNOWN:
-        yield Unknown(names[MOST_UNKNOWN], f"{len(names) - MOST_UNKNOWN:,} more fields are not known", "")
+        yield Unknown(name, f"{short(name)} is not a known field", nearest(name, known) if number < MOST_GUESSES else "")
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """`did you mean 'prompt'?` or nothing."""
-    close = _nearest(word[:80], tuple(known))
+    close = _nearest(word[:MOST_CHARACTERS], tuple(known))
     return f"did you mean {close!r}?" if close else ""
 
 
 def misspelt(field: str, members: Iterable[str], known: Collection[str]) -> str:
     """`is it written as 'promt'?` where a field is missing and an unknown member looks like it, or nothing."""
-    close = _nearest(field, tuple(name for name in members if name not in known))
+    unknown = (name[:MOST_CHARACTERS] for name in members if name not in known)
+    close = _nearest(field, tuple(islice(unknown, MOST_GUESSES)))
     return f"is it written as {close!r}?" if close else ""
 
 
@@ -269,11 +300,18 @@ def check_controls(found: Findings, text: str, path: Path, *, one_line: bool = F
 
 def check_flaws(found: Findings, document: Document, path: Path) -> None:
     """The flaws of the text itself as findings below `path`; what the rules say of an unreadable number's range is taken back."""
-    if not document.flaws:
-        return
-    unread = {("value_out_of_range", (*path, *flaw.path)) for flaw in document.flaws if flaw.code == "value_out_of_range"}
-    found[:] = [finding for finding in found if finding.severity == "warning" or (finding.code, finding.path) not in unread]
-    for flaw in document.flaws:
+    if document.flaws:
+        add_flaws(found, document.flaws, path)
+        found.unlisted.update({(code, "error"): number for code, number in document.more_flaws.items()})
+
+
+def add_flaws(found: Findings, flaws: Iterable[Flaw], path: Path) -> None:
+    """As `check_flaws`, for some flaws of a document."""
+    listed = list(flaws)
+    unread = {("value_out_of_range", (*path, *flaw.path)) for flaw in listed if flaw.code == "value_out_of_range"}
+    if unread:
+        found.take_back(lambda finding: finding.severity == "error" and (finding.code, finding.path) in unread)
+    for flaw in listed:
         where = (*path, *flaw.path)
         message = f"{name_of(where)} {flaw.message}" if flaw.message.startswith("holds") else flaw.message
         found.append(Finding(flaw.code, where, message, flaw.hint, offset=flaw.offset))

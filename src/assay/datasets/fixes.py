@@ -77,6 +77,7 @@ def _rewritten(raw: bytes, path: Path, fix: Fix, *, start: int, line: int) -> It
         return
     value, changes = fix(document.value, path)
     if changes:
+        document.locate(where[len(path) :] for where, _ in changes)
         noted = tuple(_noted(document, where, message, inner=where[len(path) :], line=line) for where, message in changes)
         yield _Piece(start, len(raw), msgspec.json.encode(value), noted)
 

@@ -8,6 +8,7 @@ from assay.core.contract import CONTRACTS, ContractId, Format
 from assay.core.input_document import ROW_MEMBERS, SEVERAL
 from assay.datasets.source import BEGINNING, BOM, Source, filled_lines
 
+# Patterns that are tried at every line take no line breaks: a file of empty lines would be read once for each of them.
 _BARE_KEY = re.compile(rb"[\s\[{-]*[A-Za-z_][A-Za-z0-9_ -]*:(?:\s|$)")
 """A mapping whose first name has no quotes is YAML."""
 
@@ -42,7 +43,7 @@ class Guess(msgspec.Struct, frozen=True):
 
 _NAME_OR_BRACKET = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)(?:"(\s*:)?|\Z)|[\[\]{}]', re.DOTALL)
 """A string, which may be cut off at the end of the text, or a bracket."""
-_RUN_MEMBER = re.compile(r"""(?m)(?:^|[{,])\s*["']?(?:candidates|datasets|judges|providers|run)["']?\s*:""")
+_RUN_MEMBER = re.compile(r"""(?m)(?:^|[{,])[ \t]*["']?(?:candidates|datasets|judges|providers|run)["']?\s*:""")
 _RECORD_MEMBER = re.compile(r"""["']?\b(?:records|cases|task_type|turn_id)["']?\s*:""")
 _LEGAL_VERSION = re.compile(rb'"schema_version"\s*:\s*"legal_eval_v1"')
 _TURN = re.compile(rb"(?:turn_id|speaker|assistant_reply)[\"']?\s*:")

@@ -7,6 +7,7 @@ from typing import Any
 
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case, Criterion
+from assay.core.index_set import IndexSet
 from assay.core.issue import Finding, Path
 from assay.core.json_door import parse_json
 from assay.core.report import Counts, Report
@@ -23,7 +24,7 @@ from assay.datasets.checks import (
     unknown_members,
 )
 from assay.datasets.config import ValidationConfig
-from assay.datasets.placing import Record, placed
+from assay.datasets.placing import IssueList, Record
 from assay.datasets.progress import Effort, Interface
 from assay.datasets.source import Source
 
@@ -52,17 +53,21 @@ def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
     check_flaws(found, document, ())
     cases = _cases_of(document.value)
     effort.progress(source.size, source.size)
-    issues = [placed(finding, document, _record(finding, cases)) for finding in found]
+    issues = IssueList()
+    issues.note_all(found, document, lambda finding: _record(finding, cases))
     if effort.lint and document.is_readable and not found.has_errors:
         # Loaded only where somebody wants it.
-        issues += import_module("assay.datasets.linting").lint_cases(document)
-    rejected = {issue.index for issue in issues if issue.severity == "error" and issue.index is not None}
+        for issue in import_module("assay.datasets.linting").lint_cases(document):
+            issues.add(issue)
+    rejected = _rejected(found, cases)
     report = Report(
         path=source.name,
         contract="golden_v1",
         outcome="rejected" if found.has_errors else "accepted",
         counts=Counts(len(cases), len(cases) - len(rejected), len(rejected)),
-        issues=issues,
+        issues=issues.issues,
+        unlisted=issues.unlisted,
+        broken=rejected,
         open_records=lambda: iter(()) if found.has_errors else _to_cases(document.value, source.name),
     )
     if type(document.value) is dict:
@@ -73,6 +78,19 @@ def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
 def _cases_of(value: Any) -> list[Any]:
     cases = value.get("cases") if type(value) is dict else None
     return cases if type(cases) is list else []
+
+
+def _rejected(found: Findings, cases: list[Any]) -> IndexSet:
+    """The cases with an error. Of those whose errors are only counted none is known: with so many every case has one."""
+    rejected = IndexSet()
+    is_flood = any(severity == "error" for _, severity in found.unlisted)
+    for index in range(len(cases)) if is_flood else ():
+        rejected.add(index)
+    for finding in found:
+        record = _record(finding, cases)
+        if finding.severity == "error" and record.index is not None:
+            rejected.add(record.index)
+    return rejected
 
 
 def _record(finding: Finding, cases: list[Any]) -> Record:

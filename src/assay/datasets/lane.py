@@ -6,12 +6,13 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from assay.core.json_door import MAX_TOKENS
 from assay.datasets.hashing import Hasher, Looked, looked_at, whole_floats_settled
-from assay.datasets.scan import LineScanner, may_hold_more_values
+from assay.datasets.scan import LineScanner, may_outgrow
 from assay.datasets.source import BATCH_BYTES, Block
 
 Row = TypeVar("Row")
+_LARGEST_BLOCK = 2 << 20
+"""Bytes that are decoded without a look at how many values they have."""
 _RETURN = ord("\r")
 _REFUSALS = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 _write_values = msgspec.json.Encoder().encode
@@ -63,7 +64,7 @@ class Lane(Generic[Row]):
 
     def all_rows(self, block: Block, *, hashes: bool = False) -> Taken[Row] | None:
         """The rows of a block if there is a clean one on every line, else None; `hashes` tells that these will be wanted."""
-        if block.size > MAX_TOKENS:
+        if block.size > _LARGEST_BLOCK:
             return None
         try:
             rows = self._kind.decoder.decode_lines(block.view)
@@ -88,7 +89,7 @@ class Lane(Generic[Row]):
         return b"".join([self._hasher.digest(line) for line in bytes(block.view).split(b"\n")[: len(taken.rows)]])
 
     def _read(self, line: bytes) -> Row | None:
-        if may_hold_more_values(line, MAX_TOKENS):
+        if may_outgrow(line):
             return None
         try:
             return self._kind.decoder.decode(line)

@@ -1,7 +1,7 @@
 """Rubrics into warnings about them, while the file that they stand in is read."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,8 +10,8 @@ from assay.core.case import Criterion
 from assay.core.document import Document, Place
 from assay.core.issue import Finding, Issue
 from assay.core.json_door import parse_json
-from assay.datasets.checks import short
-from assay.datasets.placing import Record, placed
+from assay.datasets.checks import Findings, short
+from assay.datasets.placing import Record, placed_all
 from assay.datasets.rubric_lint import lint_rubric, undecidable
 from assay.datasets.rubric_screen import doubtful_rows
 from assay.datasets.source import Line
@@ -55,7 +55,7 @@ class Linter:
         if new:
             document = parse_json(line.text, is_whole=False)
             record = Record(index, row.id, start=Place(line.number, 1))
-            self._list([placed(finding, document, record) for finding in new])
+            self._list(placed_all(new, document, lambda _: record))
 
     def _is_listed(self, finding: Finding) -> bool:
         self._counts[finding.code] += 1
@@ -75,22 +75,24 @@ class Linter:
         return self._issues
 
 
-def lint_cases(document: Document) -> Iterator[Issue]:
+def lint_cases(document: Document) -> list[Issue]:
     """Warnings about the cases of a valid golden dataset: each has one criterion, its rubric, and notes that no model sees."""
     cases: list[dict[str, Any]] = document.value["cases"]
+    found = Findings()
     for index, case in enumerate(cases):
         reason = undecidable(case["rubric"])
         if reason:
             message = f"rubric {short(case['rubric'])} {reason}"
             path = ("cases", index, "rubric")
-            finding = Finding("unscorable_criterion", path, message, "write what an answer must say to meet it", "warning")
-            yield placed(finding, document, Record(index, case["id"]))
+            found.warn("unscorable_criterion", path, message, hint="write what an answer must say to meet it")
         fact = fact_of_context(case.get("context") or "", rubric=case["rubric"], prompt=case["user_prompt"])
         if fact:
             message = f"the rubric relies on context ({short(fact)}), which is never sent to a model"
             hint = "write what the answer needs into user_prompt; context is for people"
-            yield placed(
-                Finding("unsent_context", ("cases", index, "context"), message, hint, "warning"),
-                document,
-                Record(index, case["id"]),
-            )
+            found.warn("unsent_context", ("cases", index, "context"), message, hint=hint)
+
+    def record_of(finding: Finding) -> Record:
+        index = finding.path[1]
+        return Record(index, cases[index]["id"]) if isinstance(index, int) else Record()
+
+    return placed_all(found, document, record_of)

@@ -6,7 +6,7 @@ read one by one at the speed of Python; only the contracts of this package have 
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,22 +16,23 @@ import msgspec
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case
 from assay.core.contract import CONTRACTS
-from assay.core.document import Document, Place
+from assay.core.document import Document, Flaw, Place
 from assay.core.errors import UsageProblem
 from assay.core.foreign import ForeignCode, ForeignFailure
+from assay.core.index_set import IndexSet
 from assay.core.installed_plugins import declared_plugins, find_plugin
-from assay.core.issue import CODES, Finding, Issue
+from assay.core.issue import CODES, Finding
 from assay.core.issue import Path as Steps
 from assay.core.json_door import parse_json
 from assay.core.plugin import Plugin, given_plugin
 from assay.core.report import Counts, Report
-from assay.datasets.checks import Findings, check_flaws, check_nul, nearest, short
+from assay.datasets.checks import Findings, add_flaws, check_flaws, check_nul, nearest, short
 from assay.datasets.formats import first_names, sniff_format
-from assay.datasets.placing import START, Placing, Record
+from assay.datasets.placing import START, IssueList, Record
 from assay.datasets.progress import Effort
 from assay.datasets.row_verdicts import NO_ROWS, add_used_id, outcome_of
 from assay.datasets.source import Source, filled_lines
-from assay.datasets.yaml_loading import parse_yaml
+from assay.datasets.yaml_loading import MAX_YAML_BYTES, parse_yaml
 
 CONTRACT_ERROR = "contract_error"
 """Code of a record that the contract's code could not be used on."""
@@ -39,7 +40,7 @@ OURS = frozenset({"index", "contract", "record_sha256", "sample", "turns", "atta
 """Members of a case that a contract of one's own does not set."""
 MEMBERS = tuple(name for name in Case.__struct_fields__ if name not in OURS)
 _NEEDS = {"rubric": "criteria", "reference": "references", "mcq": "choices"}
-_YAML_NAME = rb"(?m)^\s*(?:-\s+)?[\"']?([A-Za-z_][\w-]*)[\"']?\s*:"
+_YAML_NAME = rb"(?m)^[ \t]*(?:-[ \t]+)?[\"']?([A-Za-z_][\w-]*)[\"']?[ \t]*:"
 
 
 def named_contract(name: str, *, folder: Path | None = None) -> Plugin:
@@ -107,14 +108,12 @@ class _Row(msgspec.Struct, frozen=True):
     document: Document
     path: Steps
     start: Place = START
-    is_whole: bool = False
-    """The document holds all rows, so that its flaws are told of once."""
 
 
 def read_own(source: Source, plugin: Plugin, effort: Effort) -> Report:
     """The report on a source by a contract of one's own."""
-    reading = _Reading(plugin)
-    issues = [*reading.issues(source)]
+    reading = _Reading(plugin, IssueList())
+    reading.check(source)
     effort.progress(source.size, source.size)
     rejected, total = len(reading.rejected), reading.total
     counts = Counts(total, total - rejected, rejected)
@@ -123,7 +122,9 @@ def read_own(source: Source, plugin: Plugin, effort: Effort) -> Report:
         contract=plugin.plan.name,
         outcome="rejected" if reading.is_broken else outcome_of(counts),
         counts=counts,
-        issues=issues,
+        issues=reading.issues.issues,
+        unlisted=reading.issues.unlisted,
+        broken=reading.rejected,
         open_records=lambda: iter(()) if reading.is_broken else reading.records(source),
     )
 
@@ -131,40 +132,63 @@ def read_own(source: Source, plugin: Plugin, effort: Effort) -> Report:
 class _Reading:
     """The rows of one source on their way to verdicts."""
 
-    def __init__(self, plugin: Plugin) -> None:
+    def __init__(self, plugin: Plugin, issues: IssueList) -> None:
+        self.issues = issues
         self._name = plugin.plan.name
         self._make = getattr(plugin.target, "case", plugin.target)
         self._member = getattr(plugin.target, "member", "")
         self._first: dict[str, int] = {}
-        self._placing = Placing()
         self.total = 0
-        self.rejected: set[int] = set()
+        self.rejected = IndexSet()
         self.is_broken = False
         """The source as a whole could not be read."""
 
-    def issues(self, source: Source) -> Iterator[Issue]:
-        """Every issue of every row; afterwards `rejected` knows which rows are bad."""
-        if sniff_format(source) != "jsonl":
-            yield from self._whole_issues(self._document(source))
-        for row in self._rows(source):
-            self.total += 1
-            yield from self._checked(row)
+    def check(self, source: Source) -> None:
+        """Note every issue of every row; afterwards `rejected` knows which rows are bad."""
+        if sniff_format(source) == "jsonl":
+            for row in self._rows(source):
+                found, record_id = self._checked(row, row.document.flaws)
+                self.issues.note(found, row.document, Record(row.index, record_id, start=row.start))
+        else:
+            self._check_whole(source)
         if not self.total and not self.is_broken:
-            yield NO_ROWS
+            self.issues.add(NO_ROWS)
 
-    def _whole_issues(self, document: Document) -> Iterator[Issue]:
+    def _check_whole(self, source: Source) -> None:
+        """A document that holds all rows: their locations are looked for together."""
+        document = self._document(source)
+        self._check_outside(document)
+        flaws: dict[int | None, list[Flaw]] = {}
+        for flaw in document.flaws:
+            flaws.setdefault(self._index_of(flaw.path), []).append(flaw)
+        every, ids = Findings(), dict[int, str | None]()
+        for row in self._rows(source):
+            found, record_id = self._checked(row, flaws.get(row.index, ()))
+            every += found
+            if found:
+                ids[row.index] = record_id
+
+        def record_of(finding: Finding) -> Record:
+            index = self._index_of(finding.path)
+            return Record(index, None if index is None else ids.get(index))
+
+        self.issues.note_all(every, document, record_of)
+
+    def _check_outside(self, document: Document) -> None:
         """What is wrong with a document that holds all rows, outside of them."""
         found = Findings()
         if document.is_readable and self._listed(document.value) is None:
             what = f"an object with a list in '{self._member}', or a list" if self._member else "a list of rows, or JSON Lines"
             found.wrong_type((), what, document.value)
         check_flaws(found, document, ())
-        outside = [finding for finding in found if self._index_of(finding.path) is None]
-        self.is_broken = any(finding.severity == "error" for finding in outside)
-        yield from self._placing.issues(outside, document, Record())
+        found.take_back(lambda finding: self._index_of(finding.path) is not None)
+        self.is_broken = found.has_errors
+        self.issues.note(found, document, Record())
 
     def _document(self, source: Source) -> Document:
-        return parse_yaml(bytes(source.buffer())) if sniff_format(source) == "yaml" else parse_json(source.buffer())
+        if sniff_format(source) == "yaml":
+            return parse_yaml(source.part(0, MAX_YAML_BYTES + 1))
+        return parse_json(source.buffer())
 
     def _listed(self, value: Any) -> tuple[Steps, list[Any]] | None:
         """The rows of a document and the way to them."""
@@ -186,24 +210,21 @@ class _Reading:
         listed = self._listed(document.value) if document.is_readable and not self.is_broken else None
         way, values = listed or ((), [])
         for index, value in enumerate(values):
-            yield _Row(index, value, document, (*way, index), is_whole=True)
+            yield _Row(index, value, document, (*way, index))
 
-    def _checked(self, row: _Row) -> list[Issue]:
+    def _checked(self, row: _Row, flaws: Iterable[Flaw]) -> tuple[Findings, str | None]:
+        """What is wrong with a row, and its id where it has one."""
+        self.total += 1
         found, case = Findings(), None
         if row.document.is_readable:
             found, case = self._made(row)
-        if row.is_whole:
-            flaws = Findings()
-            check_flaws(flaws, row.document, ())
-            found += [flaw for flaw in flaws if self._index_of(flaw.path) == row.index]
-        else:
-            check_flaws(found, row.document, ())
+        add_flaws(found, flaws, ())
         record_id = case.id if case is not None else None
         if record_id is not None and not found.has_errors:
             self._note_id(record_id, row, found)
         if found.has_errors:
             self.rejected.add(row.index)
-        return self._placing.issues(found, row.document, Record(row.index, record_id, start=row.start))
+        return found, record_id
 
     def _note_id(self, record_id: str, row: _Row, found: Findings) -> None:
         first = self._first.setdefault(record_id, row.index)
@@ -227,6 +248,7 @@ class _Reading:
             if not said.has_errors:
                 said.add(CONTRACT_ERROR, (), f"the contract made no case of the row: {problem}")
         found += [_known(msgspec.structs.replace(finding, path=(*row.path, *finding.path))) for finding in said]
+        found.unlisted.update(said.unlisted)
         return found, case
 
     def _case(self, made: Any, row: _Row) -> Case:

@@ -1,14 +1,15 @@
 """Findings into issues: the place in the source, an excerpt and the record they belong to."""
 
+from collections import Counter
+from collections.abc import Callable, Sequence
+
 import msgspec
 
 from assay.core.document import Document, Place, excerpt
-from assay.core.issue import Finding, Issue, Path, path_text
+from assay.core.issue import MAX_LISTED, Finding, Issue, Path, Severity, path_text, shortened
+from assay.datasets.checks import Findings
 
 START = Place(1, 1)
-FLOOD = 100_000
-"""Issues of one source after which each further record is told of once: no reader needs more, and a few megabytes of wrong words
-would take gigabytes of memory."""
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -34,7 +35,7 @@ def placed(finding: Finding, document: Document, record: Record) -> Issue:
         path=path_text(finding.path),
         severity=finding.severity,
         index=record.index,
-        record_id=record.record_id,
+        record_id=None if record.record_id is None else shortened(record.record_id),
         line=place.line,
         column=place.column,
         hint=finding.hint,
@@ -45,17 +46,67 @@ def placed(finding: Finding, document: Document, record: Record) -> Issue:
     )
 
 
-class Placing:
-    """The findings of one source into issues."""
+def placed_all(found: Sequence[Finding], document: Document, record_of: Callable[[Finding], Record]) -> list[Issue]:
+    """The issues of many findings, whose locations are looked for in one pass."""
+    records = [record_of(finding) for finding in found]
+    document.locate(
+        [finding.path[len(record.path) :] for finding, record in zip(found, records, strict=True) if finding.offset is None]
+    )
+    return [placed(finding, document, record) for finding, record in zip(found, records, strict=True)]
 
-    def __init__(self) -> None:
-        self._count = 0
 
-    def issues(self, found: list[Finding], document: Document, record: Record) -> list[Issue]:
-        """The issues of one record; in a flood the first of them, which says how many more there are."""
-        if self._count >= FLOOD and len(found) > 1:
-            first = next((finding for finding in found if finding.severity == "error"), found[0])
-            more = f"{first.message} (and {len(found) - 1:,} more in this record)"
-            found = [msgspec.structs.replace(first, message=more)]
-        self._count += len(found)
-        return [placed(finding, document, record) for finding in found]
+class IssueList:
+    """The issues of one source: the first errors and the first warnings in full, the others by their codes."""
+
+    def __init__(self, limit: int | None = MAX_LISTED) -> None:
+        """`limit`: errors, and as many warnings, that are stored; None for a caller that takes them out again."""
+        self.issues: list[Issue] = []
+        self.unlisted: Counter[tuple[str, Severity]] = Counter()
+        """Codes and severities of the issues that are counted only."""
+        self.dataset_errors = 0
+        """Errors of the source as a whole, listed or not."""
+        self._limit = limit
+        self._listed = {"error": 0, "warning": 0}
+
+    def add(self, issue: Issue) -> None:
+        """Note an issue that is placed already."""
+        self.dataset_errors += issue.index is None and issue.severity == "error"
+        if self._has_room(issue.severity):
+            self._listed[issue.severity] += 1
+            self.issues.append(issue)
+        else:
+            self.unlisted[issue.code, issue.severity] += 1
+
+    def note(self, found: Findings, document: Document, record: Record) -> None:
+        """Note the findings of one record, or of the source as a whole."""
+        self.note_all(found, document, lambda _: record)
+        if record.index is None:
+            self.dataset_errors += sum(number for (_, severity), number in found.unlisted.items() if severity == "error")
+
+    def note_all(self, found: Findings, document: Document, record_of: Callable[[Finding], Record]) -> None:
+        """Note the findings of one document; only those that are stored are looked for in its text."""
+        listed = []
+        for finding in found:
+            if self._has_room(finding.severity):
+                self._listed[finding.severity] += 1
+                listed.append(finding)
+            else:
+                self.unlisted[finding.code, finding.severity] += 1
+            self.dataset_errors += finding.severity == "error" and record_of(finding).index is None
+        issues = placed_all(listed, document, record_of)
+        if self._limit is None and found.unlisted and issues:
+            # Nobody counts what a stream leaves out, so that the last issue has to tell.
+            last = issues[-1]
+            issues[-1] = msgspec.structs.replace(
+                last, message=f"{last.message} (and {found.unlisted.total():,} more issues in this record)"
+            )
+        self.issues += issues
+        self.unlisted.update(found.unlisted)
+
+    def drain(self) -> list[Issue]:
+        """Take the issues out."""
+        issues, self.issues = self.issues, []
+        return issues
+
+    def _has_room(self, severity: Severity) -> bool:
+        return self._limit is None or self._listed[severity] < self._limit

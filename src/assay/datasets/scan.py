@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from assay.core.document import Place
+from assay.core.json_door import MAX_VALUE_BYTES, NUMBER_BYTES, OBJECT_BYTES, STRING_BYTES
 from assay.datasets.nfc import beyond_ascii, doubtful_offsets, has_combining_run
 from assay.datasets.source import BOM, Buffer
 
@@ -25,6 +26,8 @@ _0022 = int.from_bytes(b"0022", "little")
 _BLOCK = 1 << 22
 _SMALL_BLOCK = 1 << 18
 """Fits the processor's cache together with what is found in it."""
+_MOST_GROWTH = 100
+"""No JSON takes more memory than this many times its length: an opening bracket takes most."""
 _FIRST_LEAD = -64
 """As signed bytes, the continuation bytes of UTF-8 are those below its lead bytes."""
 
@@ -183,12 +186,18 @@ def _offsets(bits: _Words) -> list[int]:
     return found
 
 
-def may_hold_more_values(text: bytes, most: int) -> bool:
-    """False when the text of one value has at most so many values in it: each but the first follows a comma or an opening."""
-    if len(text) <= most:
+def may_outgrow(text: bytes) -> bool:
+    """False when the values of a JSON text surely take no more memory than the strict parser allows."""
+    if len(text) * _MOST_GROWTH <= MAX_VALUE_BYTES:
         return False
-    codes = np.frombuffer(text, np.uint8)
-    return int(np.count_nonzero((codes == _COMMA) | ((codes & 0xDF) == _BRACKET))) >= most
+    numbers = strings = containers = 0
+    for at in range(0, len(text), _SMALL_BLOCK):
+        codes = np.frombuffer(text, np.uint8, min(_SMALL_BLOCK, len(text) - at), at)
+        numbers += int(np.count_nonzero(codes == _COMMA))
+        strings += int(np.count_nonzero(codes == _QUOTE))
+        containers += int(np.count_nonzero((codes & 0xDF) == _BRACKET))
+    values = NUMBER_BYTES * numbers + STRING_BYTES * (strings // 2) + OBJECT_BYTES * containers
+    return values > MAX_VALUE_BYTES + len(text)
 
 
 class Scanned(NamedTuple):

@@ -11,6 +11,7 @@ costs what its aliases cost.
 
 import re
 from array import array
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,19 +21,19 @@ from yaml.error import MarkedYAMLError
 from yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent, StreamEndEvent
 
 from assay.core.document import Document, Flaw
+from assay.core.issue import MAX_LISTED
 from assay.core.json_door import MAX_DEPTH, decode_utf8, parse_json
+from assay.datasets.yaml_loading import MAX_YAML_BYTES
 from assay.datasets.yaml_mask import Mask, mask_text
 from assay.datasets.yaml_scalars import NumberTooLarge, Scalar, TagMismatch, plain_value, tagged_value
 
-MAX_SIZE = 8 * 1024 * 1024
-"""Bytes of one YAML text (characters of a str)."""
-MAX_VALUES = 750_000
-"""Names and values written in one text; bounds the time and memory that a text made of dashes takes."""
+MAX_SIZE = MAX_YAML_BYTES
+MAX_VALUE_BYTES = 64 << 20
+"""Memory of all values with their locations, beyond the length of the text."""
+_SEQUENCE_BYTES, _MAPPING_BYTES, _SCALAR_BYTES = 350, 650, 160
 MAX_ALIAS_GROWTH = MAX_SIZE
 """Characters that all aliases together may add, where each name or value counts VALUE_WEIGHT more."""
 VALUE_WEIGHT = 64
-MAX_FLAWS = 10_000
-"""Flaws that do not stop the reading; one more does."""
 MAX_TAG_DIRECTIVES = 100
 """libyaml compares every %TAG line with all earlier ones: 400,000 of them took minutes."""
 
@@ -60,7 +61,9 @@ _HINTS = {
 def parse_yaml(data: bytes | str) -> Document:
     """The document in `data`; never raises for bad text: a fatal flaw says what and where."""
     if len(data) > MAX_SIZE:
-        return _unreadable("", _fatal(f"more than {MAX_SIZE // 2**20} MiB of YAML", 0, "write large datasets as JSON or JSONL"))
+        message = f"the text has more than {MAX_SIZE >> 20} MiB, which is the limit for YAML"
+        hint = "write large datasets as JSON or JSONL"
+        return _unreadable("", Flaw("payload_too_large", message, (), 0, hint=hint, fatal=True))
     text = decode_utf8(data)
     if isinstance(text, Document):
         return text
@@ -120,23 +123,24 @@ class _Reader:
         self.next_event: Callable[[], Any] = CParser(self.mask.text if self.mask else text).get_event
         self.marks: dict[int, dict[str, tuple[int, int]] | array[int]] = {}
         self.flaws: list[Flaw] = []
+        self.more_flaws: Counter[str] = Counter()
         self.path: list[str | int] = []
         self.anchors: dict[str, _Anchored | None] = {}
         """None while the anchor's own value is still being read."""
-        self.values = 0
         self.weight = 0
         self.growth = 0
+        self._room = MAX_VALUE_BYTES + len(text)
 
     def read(self) -> Document:
         try:
             value = self._document()
         except _Stop as stop:
-            return _unreadable(self.text, *self.flaws, stop.flaw)
+            return Document(None, self.text, {}, (*self.flaws, stop.flaw), more_flaws=self.more_flaws)
         except YAMLError as problem:
             flaw = _syntax_flaw(self.text, problem)
             as_json = parse_json(self.text) if flaw.message.startswith(_UNCLOSED_MAPPING) else None
             return as_json if as_json and not as_json.flaws else _unreadable(self.text, *self.flaws, flaw)
-        return Document(value, self.text, self.marks, tuple(self.flaws))
+        return Document(value, self.text, self.marks, tuple(self.flaws), more_flaws=self.more_flaws)
 
     def _document(self) -> Any:
         self.next_event()
@@ -158,7 +162,8 @@ class _Reader:
         if depth >= MAX_DEPTH:
             raise _too_deep(event.start_mark.index)
         before = self.weight
-        self._count(event, 0)
+        self.weight += VALUE_WEIGHT
+        self._take(_MAPPING_BYTES if kind is MappingStartEvent else _SEQUENCE_BYTES, event)
         if event.anchor is not None:
             self.anchors[event.anchor] = None
         value = self._mapping(event, depth + 1) if kind is MappingStartEvent else self._sequence(event, depth + 1)
@@ -166,11 +171,12 @@ class _Reader:
             self.anchors[event.anchor] = _Anchored(value, self.weight - before)
         return value
 
-    def _count(self, event: Any, characters: int) -> None:
-        self.values += 1
-        self.weight += VALUE_WEIGHT + characters
-        if self.values > MAX_VALUES:
-            raise _Stop(f"more than {MAX_VALUES:,} names and values", event.start_mark.index, "write it as JSON or JSONL")
+    def _take(self, size: int, event: Any) -> None:
+        """Count the memory of a value before it is made."""
+        self._room -= size
+        if self._room < 0:
+            message = f"the values take more memory than {MAX_VALUE_BYTES >> 20} MiB beyond the size of the text"
+            raise _Stop(message, event.start_mark.index, "write it as JSON or JSONL")
 
     def _mapping(self, event: Any, depth: int) -> dict[str, Any]:
         self._check_tag(event, "map")
@@ -231,7 +237,8 @@ class _Reader:
 
     def _scalar(self, event: Any) -> Scalar:
         text: str = event.value if self.mask is None else self._unmasked(event, self.mask)
-        self._count(event, len(text))
+        self.weight += VALUE_WEIGHT + len(text)
+        self._take(_SCALAR_BYTES + len(text), event)
         value = text if event.tag is None and not event.implicit[0] else self._resolved(event, text)
         if event.anchor is not None:
             self.anchors[event.anchor] = _Anchored(value, VALUE_WEIGHT + len(text))
@@ -300,8 +307,9 @@ class _Reader:
         return copy
 
     def _flaw(self, message: str, event: Any, *, hint: str, code: str = "invalid_yaml", key: str | None = None) -> None:
-        if len(self.flaws) >= MAX_FLAWS:
-            raise _Stop(f"more than {MAX_FLAWS:,} flaws", event.start_mark.index, "correct those before this one first")
+        if len(self.flaws) >= MAX_LISTED:
+            self.more_flaws[code] += 1
+            return
         path = tuple(self.path) if key is None else (*self.path, key)
         self.flaws.append(Flaw(code, message, path, event.start_mark.index, hint=hint))
 

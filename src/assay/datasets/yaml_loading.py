@@ -4,6 +4,9 @@ from importlib import import_module
 
 from assay.core.document import Document
 
+MAX_YAML_BYTES = 8 << 20
+"""Bytes of one YAML text (characters of a str)."""
+
 
 def parse_yaml(data: bytes | str) -> Document:
     """What `yaml_door.parse_yaml` makes of a text."""

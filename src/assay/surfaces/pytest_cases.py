@@ -352,7 +352,7 @@ def _complaint(name: str, problem: AssayError) -> str:
 def _errors(report: Report) -> Iterator[str]:
     """The errors of a dataset with their places."""
     path = os.path.relpath(report.path)
-    for issue in report.issues:
+    for issue in report.all_issues:
         if issue.severity == "error":
             hint = f" ({issue.hint})" if issue.hint else ""
             yield f"{path}:{issue.line or 1}:{issue.column or 1}: {issue.code}: {issue.path}: {issue.message}{hint}"

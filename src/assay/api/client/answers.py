@@ -63,6 +63,8 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[Json, ...]
     warnings_total: int
     request_id: str
+    dataset_errors_total: int | None = None
+    """How many there are; at most 1,000 of them are listed."""
 
     @property
     def is_valid(self) -> bool:

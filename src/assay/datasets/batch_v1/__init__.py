@@ -10,8 +10,9 @@ import msgspec
 from assay.core.canonical import sha256_hex
 from assay.core.case import Case
 from assay.core.document import Document
+from assay.core.index_set import IndexSet
 from assay.core.issue import Finding, Issue, Path, path_text
-from assay.core.json_door import parse_json
+from assay.core.json_door import TOO_MANY_VALUES, parse_json
 from assay.core.report import Counts, Outcome, Report
 from assay.datasets.batch_v1 import rules
 from assay.datasets.batch_v1.fast import Clean
@@ -19,8 +20,8 @@ from assay.datasets.batch_v1.split import INVALID_REQUEST, PAYLOAD_TOO_LARGE, Sp
 from assay.datasets.batch_v1.workers import clean_in_parallel
 from assay.datasets.checks import Findings, check_flaws
 from assay.datasets.config import ValidationConfig
-from assay.datasets.placing import Placing, Record, placed
-from assay.datasets.progress import Effort
+from assay.datasets.placing import IssueList, Record, placed
+from assay.datasets.progress import ALONE, Effort
 from assay.datasets.scan import Cursor, first_not_utf8
 from assay.datasets.source import Source
 
@@ -50,12 +51,17 @@ def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
     """The report on one dataset document."""
     if source.size > rules.MAX_PAYLOAD_BYTES:
         return _too_large(source)
-    split = Split(source.buffer(), config)
-    reading = _Reading(split, config)
-    if len(split.records) <= rules.MAX_RECORDS:
-        reading.check_records(effort)
-    split.restore()
+    reading = _Reading(source, config, IssueList())
+    for _ in reading.check_records(effort):
+        pass
     return reading.report(source)
+
+
+def _all_issues(source: Source, config: ValidationConfig) -> Iterator[Issue]:
+    """Every issue of the document in its order, read again and not stored."""
+    reading = _Reading(source, config, IssueList(limit=None))
+    for _ in reading.check_records(ALONE, at_once=1):
+        yield from reading.issues.drain()
 
 
 def _too_large(source: Source) -> Report:
@@ -71,24 +77,26 @@ def _too_large(source: Source) -> Report:
 class _Reading:
     """The records of one document on their way to verdicts."""
 
-    def __init__(self, split: Split, config: ValidationConfig) -> None:
-        self.split = split
+    def __init__(self, source: Source, config: ValidationConfig, issues: IssueList) -> None:
+        self.split = Split(source.buffer(), config, issues)
         self.config = config
-        self.issues: list[Issue] = list(split.issues)
+        self.issues = issues
         self.first_index: dict[str, int] = {}
         self.accepted = array("I")
         self.digests = bytearray()
         self.unnormalized: set[int] = set()
-        self.cursor = Cursor(split.buffer)
-        self._placing = Placing()
+        self.cursor = Cursor(self.split.buffer)
 
-    def check_records(self, effort: Effort) -> None:
-        """Every record: clean ones from the fast lane, the others by the exact rules."""
+    def check_records(self, effort: Effort, *, at_once: int = _BATCHES_AT_ONCE) -> Iterator[int]:
+        """Check every record, clean ones on the fast path, the others by the exact rules; yields how many are done."""
         index = 0
+        if len(self.split.records) > rules.MAX_RECORDS:
+            return
+        yield index
         first_index, accepted, records = self.first_index, self.accepted, self.split.records
         suspects = self.split.patched_records()
         batches = clean_in_parallel(records, suspects=suspects, workers=effort.workers)
-        while some := list(islice(batches, _BATCHES_AT_ONCE)):
+        while some := list(islice(batches, at_once)):
             for verdict in chain.from_iterable(some):
                 if verdict is None:
                     self._check_exactly(index)
@@ -100,6 +108,8 @@ class _Reading:
                     self.digests += verdict.digest
                 index += 1
             effort.progress(self.split.offset(records[index - 1]), len(self.split.buffer))
+            yield index
+        self.split.restore()
 
     def _accept(self, index: int, record_id: str, digest: bytes) -> None:
         self.first_index[record_id] = index
@@ -108,7 +118,9 @@ class _Reading:
 
     def _report_duplicate(self, index: int, verdict: Clean) -> None:
         document = self._parsed(index)
-        self._note(index, verdict.record_id, document, [self._duplicate(index, verdict.record_id)])
+        found = Findings()
+        found.append(self._duplicate(index, verdict.record_id))
+        self._note(index, verdict.record_id, document, found)
 
     def _duplicate(self, index: int, record_id: str) -> Finding:
         first = self.first_index[record_id]
@@ -117,7 +129,7 @@ class _Reading:
 
     def _parsed(self, index: int) -> Document:
         raw = self.split.records[index]
-        return parse_json(self.split.original(self.split.offset(raw), len(memoryview(raw))))
+        return parse_json(self.split.original(self.split.offset(raw), len(memoryview(raw))), max_bytes=rules.MAX_VALUE_BYTES)
 
     def _check_exactly(self, index: int) -> None:
         path: Path = ("records", index)
@@ -144,7 +156,9 @@ class _Reading:
         raw = self.split.records[index]
         if len(memoryview(raw)) <= _LARGEST_EXACT:
             return False
-        return len(bytes(raw).translate(None, _WHITE_SPACE)) > _LARGEST_EXACT
+        view = memoryview(raw)
+        blocks = (bytes(view[at : at + _LARGEST_EXACT]) for at in range(0, len(view), _LARGEST_EXACT))
+        return sum(len(block.translate(None, _WHITE_SPACE)) for block in blocks) > _LARGEST_EXACT
 
     def _note_huge(self, index: int, path: Path) -> None:
         raw = self.split.records[index]
@@ -157,12 +171,14 @@ class _Reading:
         too_large = Finding("record_too_large", path, message, "shorten texts or move attachments out of the record")
         document = Document(None, bytes(memoryview(raw)[:200]).decode("utf-8", "replace"), {}, ())
         members = _members(raw)
-        self._note(index, _id_of(members), document, [*_long_texts(members, path), too_large])
+        found = Findings()
+        found += [*_long_texts(members, path), too_large]
+        self._note(index, _id_of(members), document, found)
 
     def _note_not_utf8(self, index: int, path: Path, offset: int) -> None:
         place = self.cursor.place(self.split.offset(self.split.records[index]) + offset)
         message = f"byte {offset:,} of the record is not UTF-8"
-        self.issues.append(
+        self.issues.add(
             Issue(
                 code="invalid_encoding",
                 message=message,
@@ -174,19 +190,23 @@ class _Reading:
         )
 
     def _note_unreadable(self, index: int, path: Path, document: Document) -> None:
-        """Too deep for any reader is the record's fault alone; bad bytes make the whole payload unreadable."""
+        """Too deep or too large for any reader is the record's fault alone; bad bytes make the whole payload unreadable."""
         flaw = next(flaw for flaw in document.flaws if flaw.fatal)
-        if flaw.message.startswith("nested deeper"):
-            finding = Finding("value_out_of_range", path, flaw.message, flaw.hint, offset=flaw.offset)
-            self._note(index, _id_of(_members(self.split.records[index])), document, [finding])
+        code = "value_out_of_range" if flaw.message.startswith("nested deeper") else flaw.code
+        if flaw.message.startswith(TOO_MANY_VALUES):
+            # Values that fill the memory for one document do not fit into a record of 256 KB either.
+            code = "record_too_large"
+        finding = Finding(code, path, flaw.message, flaw.hint, offset=flaw.offset)
+        if code != flaw.code:
+            found = Findings()
+            found.append(finding)
+            self._note(index, _id_of(_members(self.split.records[index])), document, found)
             return
-        finding = Finding(flaw.code, path, flaw.message, flaw.hint, offset=flaw.offset)
         issue = placed(finding, document, self._record(index, None))
-        self.issues.append(msgspec.structs.replace(issue, index=None, details=INVALID_REQUEST))
+        self.issues.add(msgspec.structs.replace(issue, index=None, details=INVALID_REQUEST))
 
-    def _note(self, index: int, record_id: str | None, document: Document, found: list[Finding]) -> None:
-        record = self._record(index, record_id)
-        self.issues += self._placing.issues(found, document, record)
+    def _note(self, index: int, record_id: str | None, document: Document, found: Findings) -> None:
+        self.issues.note(found, document, self._record(index, record_id))
 
     def _record(self, index: int, record_id: str | None) -> Record:
         start = self.cursor.place(self.split.offset(self.split.records[index]))
@@ -194,11 +214,13 @@ class _Reading:
 
     def report(self, source: Source) -> Report:
         """The verdict, once every record was seen."""
+        config = self.config
         total = len(self.split.records)
         accepted = len(self.accepted)
-        is_rejected = any(issue.index is None and issue.severity == "error" for issue in self.issues)
+        is_rejected = self.issues.dataset_errors > 0
+        issues = self.issues.issues
         if total and not accepted and not is_rejected:
-            self.issues.insert(0, _all_failed(total))
+            issues.insert(0, _all_failed(total))
             is_rejected = True
         outcome: Outcome = "accepted" if accepted == total else "accepted_with_record_errors"
         report = Report(
@@ -206,9 +228,13 @@ class _Reading:
             contract="batch_v1",
             outcome="rejected" if is_rejected else outcome,
             counts=Counts(total, accepted, total - accepted),
-            issues=self.issues,
+            issues=issues,
+            unlisted=self.issues.unlisted,
+            dataset_error_count=self.issues.dataset_errors,
+            broken=self._rejected_indexes(),
             open_records=(lambda: iter(())) if is_rejected else self._records,
             open_rejected=self._rejected,
+            open_issues=lambda: _all_issues(source, config),
         )
         # A run keeps the report to the end, and many of them: what only the checks needed goes now.
         self.first_index.clear()
@@ -219,6 +245,14 @@ class _Reading:
     def _rejected(self) -> Iterator[tuple[int, bytes]]:
         accepted = frozenset(self.accepted)
         return ((index, bytes(raw)) for index, raw in enumerate(self.split.records) if index not in accepted)
+
+    def _rejected_indexes(self) -> IndexSet:
+        accepted = set(self.accepted)
+        rejected = IndexSet()
+        for index in range(len(self.split.records)):
+            if index not in accepted:
+                rejected.add(index)
+        return rejected
 
     def _records(self) -> Iterator[tuple[Case, Any]]:
         dataset = self.split.head.get("dataset_id", "")

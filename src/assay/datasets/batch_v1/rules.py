@@ -33,6 +33,8 @@ from assay.datasets.nfc import beyond_ascii, doubtful_offsets, has_combining_run
 MAX_PAYLOAD_BYTES = 100 << 20
 MAX_RECORDS = 50_000
 MAX_RECORD_BYTES = 256 << 10
+MAX_VALUE_BYTES = 24 << 20
+"""Memory of the values of a record or of everything outside the records; what a record of 256 KB may hold takes half of it."""
 MAX_DATASET_METADATA_BYTES = 16 << 10
 MAX_RECORD_METADATA_BYTES = 8 << 10
 MAX_METADATA_DEPTH = 5

@@ -1,11 +1,13 @@
 """The dataset level of batch_v1: one document into its head and its raw records, or the reasons why not."""
 
 import re
-from bisect import bisect_left, bisect_right
+from array import array
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from assay.core.document import Document, Excerpt, Place, excerpt
 from assay.core.issue import Finding, Issue, path_text
@@ -14,14 +16,18 @@ from assay.datasets.batch_v1 import rules
 from assay.datasets.batch_v1.flood import has_more_elements
 from assay.datasets.checks import Findings, check_flaws
 from assay.datasets.config import ValidationConfig
+from assay.datasets.placing import IssueList
 from assay.datasets.scan import Cursor, address_of, commas_in, lone_surrogates
 from assay.datasets.source import BOM, Buffer
 
 _EXACT_BYTES = 4 << 20
 """Up to this size a document that no fast parser reads goes through the exact reader for its message."""
-_FLOOD_COMMAS = 3_000_000
+_FLOOD_COMMAS = 750_000
 """msgspec needs 75 bytes per element before it can count them; more commas than this are counted first."""
 _MOST_SURROGATES = 1_000_000
+_ESCAPE = len(b"\\ud800")
+_MAX_AROUND = 4 << 20
+"""Bytes outside of the records: metadata has at most 16 KB, and what is ignored must not fill the memory."""
 _BYTE_OFFSET = r" \(byte ([0-9]+)\)"
 
 
@@ -45,7 +51,7 @@ _decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 class Split:
     """A document cut into raw records; `issues` tell what is wrong at the dataset level."""
 
-    def __init__(self, buffer: Buffer, config: ValidationConfig) -> None:
+    def __init__(self, buffer: Buffer, config: ValidationConfig, issues: IssueList | None = None) -> None:
         self._config = config
         self.buffer = buffer
         self.start = len(BOM) if buffer[: len(BOM)] == BOM else 0
@@ -53,16 +59,17 @@ class Split:
         self._address = address_of(buffer) if len(buffer) else 0
         self.records: Sequence[msgspec.Raw] = ()
         self.head: dict[str, Any] = {}
-        self.issues: list[Issue] = []
-        self.patched: dict[int, bytes] = {}
-        """Offsets of unpaired surrogates and the bytes that stood there; msgspec would refuse the whole document."""
-        self._patched_offsets: list[int] = []
+        self.issues = issues or IssueList()
+        self._patched = array("q")
+        """Offsets of unpaired surrogates, at which msgspec would refuse the whole document."""
+        self._before = bytearray()
+        """The bytes that stood there."""
         self._read()
 
     @property
     def is_rejected(self) -> bool:
         """True when the dataset as a whole cannot be used."""
-        return any(issue.severity == "error" for issue in self.issues)
+        return self.issues.dataset_errors > 0
 
     def offset(self, raw: msgspec.Raw) -> int:
         """Where a raw record begins in the buffer."""
@@ -70,21 +77,27 @@ class Split:
 
     def restore(self) -> None:
         """Put the original bytes back, for whoever reads the buffer next."""
-        for at, before in self.patched.items():
-            self.view[at : at + len(before)] = before
-        self.patched.clear()
-        self._patched_offsets = []
+        for number, at in enumerate(self._patched):
+            self.view[at : at + _ESCAPE] = self._before[_ESCAPE * number : _ESCAPE * (number + 1)]
+        del self._patched[:], self._before[:]
 
     def patched_records(self) -> frozenset[int]:
         """Indexes of the records that hold an unpaired surrogate."""
-        return frozenset(bisect_right(self.records, at, key=self.offset) - 1 for at in self.patched)
+        if not self._patched:
+            return frozenset()
+        starts = np.fromiter(map(self.offset, self.records), np.int64, len(self.records))
+        holders = np.unique(np.searchsorted(starts, np.frombuffer(self._patched, np.int64), side="right") - 1)
+        return frozenset(holders.tolist())
 
     def original(self, offset: int, size: int) -> bytes:
         """The bytes as the caller sent them, without the patches made for msgspec."""
+        first, last = bisect_left(self._patched, offset), bisect_left(self._patched, offset + size)
+        if first == last:
+            return bytes(self.view[offset : offset + size])
         piece = bytearray(self.view[offset : offset + size])
-        first = bisect_left(self._patched_offsets, offset)
-        for at in self._patched_offsets[first : bisect_left(self._patched_offsets, offset + size)]:
-            piece[at - offset : at - offset + 6] = self.patched[at]
+        for number in range(first, last):
+            at = self._patched[number] - offset
+            piece[at : at + _ESCAPE] = self._before[_ESCAPE * number : _ESCAPE * (number + 1)]
         return bytes(piece)
 
     def _read(self) -> None:
@@ -132,32 +145,69 @@ class Split:
             self.buffer = bytearray(self.buffer)
             self.view = memoryview(self.buffer)
             self._address = address_of(self.buffer)
-        self._patched_offsets = offsets
+        self._patched.extend(offsets)
         for at in offsets:
-            self.patched[at] = bytes(self.view[at : at + 6])
-            self.view[at : at + 6] = b"\\ufffd"
+            self._before += self.view[at : at + _ESCAPE]
+            self.view[at : at + _ESCAPE] = b"\\ufffd"
 
     def _check_around(self, records: Sequence[msgspec.Raw]) -> None:
         """The head, read exactly: everything before the first record and after the last one."""
         first = self.offset(records[0])
         last = self.offset(records[-1]) + len(memoryview(records[-1]))
-        before = self.original(self.start, first - self.start)
-        after = self.original(last, len(self.buffer) - last)
-        self._check_head(parse_json(before + after), cut=len(before), gap=last - first)
+        end = self._end()
+        if self._is_small(first - self.start + end - last):
+            before = self.original(self.start, first - self.start)
+            after = self.original(last, end - last)
+            document = parse_json(before + after, max_bytes=rules.MAX_VALUE_BYTES)
+            self._check_head(document, cut=len(before), gap=last - first)
 
     def _check_whole(self) -> None:
         """No records to cut out: absent, empty, of another type, or the root is no object."""
-        self._check_head(parse_json(self.original(self.start, len(self.buffer) - self.start)), cut=len(self.buffer), gap=0)
+        end = self._end()
+        if self._is_small(end - self.start):
+            document = parse_json(self.original(self.start, end - self.start), max_bytes=rules.MAX_VALUE_BYTES)
+            self._check_head(document, cut=len(self.buffer), gap=0)
+
+    def _end(self) -> int:
+        """Where the document ends; white space after a large one is left out."""
+        end = len(self.buffer)
+        while end > self.start + _MAX_AROUND:
+            low = max(self.start, end - _EXACT_BYTES)
+            filled = bytes(self.view[low:end]).rstrip(b" \t\r\n")
+            if filled:
+                return low + len(filled)
+            end = low
+        return end
+
+    def _is_small(self, size: int) -> bool:
+        if size > _MAX_AROUND:
+            message = f"the document has {size:,} bytes outside of its records; the limit is {_MAX_AROUND:,}"
+            self._reject("record_too_large", "", message, hint="write the records as a list in 'records'")
+        return size <= _MAX_AROUND
 
     def _check_head(self, document: Document, *, cut: int, gap: int) -> None:
         found = Findings(required=rules.REQUIRED)
         if document.is_readable:
             self._check_members(found, document.value)
         check_flaws(found, document, ())
-        offsets = [self._offset_of(document, finding, cut=cut, gap=gap) for finding in found]
+        document.locate([finding.path for finding in found if finding.offset is None])
+        at = [_offset_in(document, finding) for finding in found]
+        offsets = self._byte_offsets(document.text, at, cut=cut, gap=gap)
         cursor = Cursor(self.buffer)
         for offset, finding in sorted(zip(offsets, found, strict=True), key=lambda pair: pair[0]):
-            self.issues.append(self._issue(finding, cursor.place(offset), self._excerpt(offset)))
+            self.issues.add(self._issue(finding, cursor.place(offset), self._excerpt(offset)))
+        self.issues.unlisted.update(found.unlisted)
+        self.issues.dataset_errors += sum(number for (_, severity), number in found.unlisted.items() if severity == "error")
+
+    def _byte_offsets(self, text: str, characters: list[int], *, cut: int, gap: int) -> list[int]:
+        """Byte offsets in the buffer of character offsets in the head's text, which is encoded once from one to the next."""
+        known: dict[int, int] = {}
+        size = last = 0
+        for at in sorted(set(characters)):
+            size += len(text[last:at].encode("utf-8", "surrogatepass"))
+            last = at
+            known[at] = self.start + size + (gap if size > cut else 0)
+        return [known[at] for at in characters]
 
     def _check_members(self, found: Findings, value: Any) -> None:
         if type(value) is not dict:
@@ -175,14 +225,6 @@ class Split:
         elif records is not self and type(records) is not list:
             found.wrong_type(("records",), "an array", records, like=f"[{rules.RECORD_LIKE}, ...]")
 
-    def _offset_of(self, document: Document, finding: Finding, *, cut: int, gap: int) -> int:
-        """Byte offset in the buffer of a finding's place in the head's text."""
-        at = finding.offset
-        if at is None:
-            at = document.offset(finding.path, on_key=finding.on_key)
-        size = len(document.text[:at].encode("utf-8", "surrogatepass"))
-        return self.start + size + (gap if size > cut else 0)
-
     def _syntax_error(self, problem: str) -> None:
         if len(self.buffer) <= _EXACT_BYTES:
             self._check_whole()
@@ -194,10 +236,10 @@ class Split:
         message = re.sub(_BYTE_OFFSET, "", problem).removeprefix("JSON is malformed: ")
         hint = "the file looks cut off" if "truncated" in problem else "check the text around this place"
         finding = Finding("invalid_json", (), f"not JSON: {message.lower()}", hint)
-        self.issues.append(self._issue(finding, Cursor(self.buffer).place(min(offset, len(self.buffer))), self._excerpt(offset)))
+        self.issues.add(self._issue(finding, Cursor(self.buffer).place(min(offset, len(self.buffer))), self._excerpt(offset)))
 
     def _reject(self, code: str, path: str, message: str, *, hint: str) -> None:
-        self.issues.append(Issue(code=code, path=path, message=message, hint=hint, details=INVALID_REQUEST))
+        self.issues.add(Issue(code=code, path=path, message=message, hint=hint, details=INVALID_REQUEST))
 
     def _issue(self, finding: Finding, place: Place, around: Excerpt) -> Issue:
         return Issue(
@@ -219,6 +261,11 @@ class Split:
         before = bytes(self.buffer[low:offset]).decode("utf-8", "ignore")
         after = bytes(self.buffer[offset : offset + 480]).decode("utf-8", "replace")
         return excerpt(before + after, len(before))
+
+
+def _offset_in(document: Document, finding: Finding) -> int:
+    """Character offset of a finding in the head's text."""
+    return document.offset(finding.path, on_key=finding.on_key) if finding.offset is None else finding.offset
 
 
 INVALID_REQUEST: dict[str, Any] = {"http_status": 400, "error_code": "invalid_request"}

@@ -7,17 +7,19 @@ import msgspec
 
 from assay.core.case import Case
 from assay.core.document import Document, Place
+from assay.core.index_set import IndexSet
 from assay.core.issue import Finding, Issue
 from assay.core.json_door import parse_json
 from assay.core.report import Counts, Outcome, Report
+from assay.datasets.checks import Findings
 from assay.datasets.config import ValidationConfig
 from assay.datasets.conversation_v1.fast import lane_for
 from assay.datasets.conversation_v1.rules import check_document, to_case
 from assay.datasets.conversation_v1.texts import conversations_in, has_conversation_lines, whole_document
 from assay.datasets.formats import sniff_format
 from assay.datasets.hashing import Hasher
-from assay.datasets.placing import START, Record, placed
-from assay.datasets.progress import Effort, Progress
+from assay.datasets.placing import START, IssueList, Record
+from assay.datasets.progress import Effort, Progress, no_progress
 from assay.datasets.source import BOM, Block, Line, Source
 
 __all__ = ["read"]
@@ -25,27 +27,39 @@ __all__ = ["read"]
 
 def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
     """The report on one file of turns; a record is a turn."""
-    reading = _Reading(config)
+    reading = _Reading(config, IssueList())
     if has_conversation_lines(source):
         reading.digests = bytearray() if effort.hashes else None
-        reading.read_lines(source, effort.progress)
+        for _ in reading.read_lines(source, effort.progress):
+            pass
     else:
         reading.read_whole(source)
     effort.progress(source.size, source.size)
     return reading.report(source)
 
 
+def _all_issues(source: Source, config: ValidationConfig) -> Iterator[Issue]:
+    """Every issue of the file in its order, read again and not stored."""
+    reading = _Reading(config, IssueList(limit=None))
+    if has_conversation_lines(source):
+        for _ in reading.read_lines(source, no_progress):
+            yield from reading.issues.drain()
+    else:
+        reading.read_whole(source)
+        yield from reading.issues.drain()
+
+
 class _Reading:
     """The conversations of one source on their way to verdicts."""
 
-    def __init__(self, config: ValidationConfig) -> None:
+    def __init__(self, config: ValidationConfig, issues: IssueList) -> None:
         self.config = config
         self.lane = lane_for(config)
-        self.issues: list[Issue] = []
+        self.issues = issues
         self.turns = 0
         self.bad_turns = 0
         self.conversations = 0
-        self.rejected: set[int] = set()
+        self.rejected = IndexSet()
         self.digests: bytearray | None = None
         self._hasher = Hasher()
 
@@ -59,14 +73,15 @@ class _Reading:
         else:
             self._count(len(turns))
 
-    def read_lines(self, source: Source, progress: Progress) -> None:
-        """A source with a conversation on each line."""
+    def read_lines(self, source: Source, progress: Progress) -> Iterator[Block]:
+        """Check a source with a conversation on each line, block by block."""
         done = 0
         number = 1
         for block in source.blocks():
             number += self._read_block(block, number)
             done += block.size
             progress(done, source.size)
+            yield block
 
     def _read_block(self, block: Block, number: int) -> int:
         """Judges the lines of a block of which `number` is the first, and tells how many there are."""
@@ -92,14 +107,29 @@ class _Reading:
             self.digests += self._hasher.digest(line.text)
 
     def _check(self, document: Document, start: Place, *, conversation: int | None) -> None:
-        found = list(check_document(document, self.config))
-        self.issues += [_issue(item, document, start, conversation=conversation) for item in found]
-        errors = [item for item in found if item.severity == "error"]
-        if errors:
-            self.rejected.add(self.conversations)
         turns = len(document.value) if type(document.value) is list else 0
-        self.bad_turns += len({item.path[0] for item in errors if item.path}) if turns else 0
+        bad_turns = IndexSet()
+        found = Findings()
+        for finding in check_document(document, self.config):
+            found.append(finding)
+            if finding.severity == "error" and turns and finding.path and isinstance(finding.path[0], int):
+                bad_turns.add(finding.path[0])
+        found.unlisted.update({(code, "error"): number for code, number in document.more_flaws.items()})
+        if found.has_errors:
+            self.rejected.add(self.conversations)
+        self.bad_turns += len(bad_turns)
+        self._note(found, document, start, conversation=conversation)
         self._count(turns)
+
+    def _note(self, found: Findings, document: Document, start: Place, *, conversation: int | None) -> None:
+        """Note the findings of one conversation; `conversation` tells which one of many it is."""
+        issues, before = self.issues.issues, len(self.issues.issues)
+        self.issues.note_all(found, document, lambda finding: _record(finding, document.value, start))
+        for at in range(before, len(issues)):
+            issue = issues[at]
+            path = issue.path if conversation is None else f"[{conversation}]{issue.path}"
+            turn_id = _turn_id(document.value, issue.index)
+            issues[at] = msgspec.structs.replace(issue, path=path, turn_id=turn_id, conversation=conversation)
 
     def _count(self, turns: int) -> None:
         self.turns += turns
@@ -108,16 +138,19 @@ class _Reading:
     def report(self, source: Source) -> Report:
         """The verdict, once everything was read."""
         outcome: Outcome = "accepted_with_record_errors" if self.rejected else "accepted"
-        has_dataset_error = any(issue.index is None and issue.severity == "error" for issue in self.issues)
-        if self.rejected and len(self.rejected) == self.conversations and (has_dataset_error or self.bad_turns == self.turns):
+        is_all_bad = self.issues.dataset_errors > 0 or self.bad_turns == self.turns
+        if self.rejected and len(self.rejected) == self.conversations and is_all_bad:
             outcome = "rejected"
         report = Report(
             path=source.name,
             contract="conversation_v1",
             outcome=outcome,
             counts=Counts(self.turns, self.turns - self.bad_turns, self.bad_turns),
-            issues=self.issues,
+            issues=self.issues.issues,
+            unlisted=self.issues.unlisted,
+            broken=self.rejected,
             open_records=lambda: self._records(source),
+            open_issues=lambda: _all_issues(source, self.config),
         )
         report.digests = None if self.digests is None else bytes(self.digests)
         return report
@@ -128,15 +161,13 @@ class _Reading:
             yield to_case(conversation.turns, index, dataset=dataset, record_sha256=conversation.record_sha256), conversation.turns
 
 
-def _issue(item: Finding, document: Document, start: Place, *, conversation: int | None) -> Issue:
-    """`conversation` tells which one of many it is."""
-    position = item.path[0] if item.path else None
-    is_turn = isinstance(position, int) and type(document.value) is list and position < len(document.value)
+def _record(finding: Finding, turns: Any, start: Place) -> Record:
+    """The turn that a finding is about, or the conversation."""
+    position = finding.path[0] if finding.path else None
+    is_turn = isinstance(position, int) and type(turns) is list and position < len(turns)
     index = position if is_turn and isinstance(position, int) else None
-    turn_id = _turn_id(document.value, index)
-    issue = placed(item, document, Record(index, None if turn_id is None else str(turn_id), start=start))
-    path = issue.path if conversation is None else f"[{conversation}]{issue.path}"
-    return msgspec.structs.replace(issue, path=path, turn_id=turn_id, conversation=conversation)
+    turn_id = _turn_id(turns, index)
+    return Record(index, None if turn_id is None else str(turn_id), start=start)
 
 
 def _turn_id(turns: Any, index: int | None) -> int | None:

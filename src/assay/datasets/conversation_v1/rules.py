@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from assay.core.case import Case, Message, Role, Turn
-from assay.core.document import Document
+from assay.core.document import Document, Flaw
 from assay.core.issue import Finding, Path
 from assay.core.json_door import MAX_DEPTH
 from assay.datasets.checks import misspelt, nearest, retyped, short, shown_integer, strings_in, type_name, unknown_members
@@ -27,7 +27,7 @@ ErrorType = Literal[
 SPEAKER_FIELDS = {"user": "message", "assistant": "assistant_reply"}
 """The field that carries what a speaker said."""
 _NUMBER_NAMES = {"confidence_score": "Invalid confidence_score", "turn_id": "Invalid turn_id value"}
-_FLAW_NAMES = {"invalid_json": "Invalid JSON", "invalid_yaml": "Invalid YAML"}
+_FLAW_NAMES = {"invalid_json": "Invalid JSON", "invalid_yaml": "Invalid YAML", "payload_too_large": "File too large"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LIKE = {
     "turn": '{"turn_id": 1, "speaker": "user", "message": "..."}',
@@ -75,9 +75,14 @@ def is_empty(document: Document) -> bool:
     return document.is_readable and document.value is None and document.text.strip() != "null"
 
 
+def _is_too_large(flaw: Flaw) -> bool:
+    return flaw.code == "payload_too_large"
+
+
 def check_text(document: Document) -> Iterator[Finding]:
     """The flaws of the text under the contract's names."""
-    is_blank = document.value is None and not document.text.strip()
+    # Of a text that is too long for YAML nothing was read.
+    is_blank = document.value is None and not document.text.strip() and not any(map(_is_too_large, document.flaws))
     if is_blank or is_empty(document):
         # Without anything in it, a text is no JSON; in YAML it is a document without turns.
         code = document.flaws[0].code if document.flaws else "value_out_of_range"

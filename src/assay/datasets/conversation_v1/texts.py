@@ -9,7 +9,7 @@ from assay.core.json_door import parse_json, parse_json_lines
 from assay.datasets.formats import sniff_format
 from assay.datasets.hashing import Hasher
 from assay.datasets.source import BOM, Source, filled_lines
-from assay.datasets.yaml_loading import parse_yaml
+from assay.datasets.yaml_loading import MAX_YAML_BYTES, parse_yaml
 
 
 def has_conversation_lines(source: Source) -> bool:
@@ -22,11 +22,13 @@ def has_conversation_lines(source: Source) -> bool:
 
 def whole_document(source: Source) -> Document:
     """A source that is one conversation: JSON, YAML, or JSONL with a turn on each line."""
-    content = bytes(source.buffer())
     shape = sniff_format(source)
     if shape == "yaml":
-        return parse_yaml(content)
-    return parse_json_lines(content) if shape == "jsonl" else parse_json(content)
+        # A text beyond the limit is refused for its length alone.
+        return parse_yaml(source.part(0, MAX_YAML_BYTES + 1))
+    document = parse_json_lines(source.buffer()) if shape == "jsonl" else parse_json(source.buffer())
+    source.let_go()
+    return document
 
 
 class Conversation(NamedTuple):

@@ -14,7 +14,7 @@ import msgspec
 
 from assay.core.document import Document, Flaw
 from assay.core.errors import MissingExtra, SourceUnreadable, UsageProblem
-from assay.core.json_door import parse_json
+from assay.core.json_door import MAX_LOCAL_BYTES, parse_json
 from assay.datasets.converters.columns import kind
 from assay.datasets.converters.report import Source, SourceLine, Unreadable
 from assay.datasets.source import BOM, open_source
@@ -72,7 +72,7 @@ def _as_row(value: Any) -> dict[str, Any] | Unreadable:
 
 
 def _json_document(source: OpenSource) -> Iterator[SourceLine]:
-    document = parse_json(bytes(source.buffer()))
+    document = parse_json(source.buffer(), max_bytes=MAX_LOCAL_BYTES)
     if document.is_readable:
         yield from _members(document)
     elif _is_json_lines(source):
@@ -92,6 +92,7 @@ def _members(document: Document) -> Iterator[SourceLine]:
     """The rows of a list; any other value counts as the only row."""
     is_list = isinstance(document.value, list)
     flaws = {flaw.path[0] if is_list else 0: flaw for flaw in reversed(document.flaws)}
+    document.locate((index,) for index in range(len(document.value) if is_list else 0))
     for index, value in enumerate(document.value if is_list else [document.value]):
         place = document.place(document.offset((index,) if is_list else ()))
         yield place.line, _flawed(document, flaws[index]) if index in flaws else _as_row(value)

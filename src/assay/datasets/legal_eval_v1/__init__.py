@@ -12,7 +12,8 @@ from msgspec import UNSET
 
 from assay.core.case import Case
 from assay.core.document import Place
-from assay.core.issue import Issue
+from assay.core.index_set import IndexSet
+from assay.core.issue import MAX_LISTED, Issue
 from assay.core.json_door import parse_json
 from assay.core.report import Counts, Report
 from assay.datasets.checks import Findings, check_flaws
@@ -22,7 +23,7 @@ from assay.datasets.key_index import KeyIndex
 from assay.datasets.lane import Lane
 from assay.datasets.legal_eval_v1 import rules
 from assay.datasets.legal_eval_v1.fast import KIND, Clean, clean_rows, has_rubric, warned
-from assay.datasets.placing import Placing, Record, placed
+from assay.datasets.placing import IssueList, Record, placed_all
 from assay.datasets.progress import Effort, Progress, no_progress
 from assay.datasets.row_verdicts import NO_ROWS, add_used_id, outcome_of
 from assay.datasets.source import Block, Line, Source, filled_lines
@@ -35,27 +36,34 @@ _SPREAD = "one JSON document over several lines, but legal_eval_v1 has one objec
 
 def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
     """The report on one JSONL file; cases are read again from the source when asked for."""
-    reading = _Reading(config, hashes=effort.hashes, lint=effort.lint)
-    issues = [issue for step in reading.steps(source, effort.progress) for issue in step.issues]
-    return reading.report(source, issues)
+    reading = _Reading(config, IssueList(), hashes=effort.hashes, lint=effort.lint)
+    for _ in reading.steps(source, effort.progress):
+        pass
+    return reading.report(source)
 
 
 def stream(source: Source, config: ValidationConfig) -> Iterator[Case | Issue]:
     """Cases and issues in the order of the file, in constant memory apart from the ids."""
-    reading = _Reading(config)
+    reading = _Reading(config, IssueList(limit=None))
     hasher = Hasher()
     for step in reading.steps(source, no_progress):
-        yield from step.issues
+        yield from reading.issues.drain()
         for index, line in enumerate(step.block.lines(1), step.start):
             if index not in reading.rejected:
                 case, _ = _record(line, index, hasher)
                 yield case
 
 
-class _Step(NamedTuple):
-    """Some lines of the file and what was found in them."""
+def _all_issues(source: Source, config: ValidationConfig) -> Iterator[Issue]:
+    """Every issue of the file in its order, read again and not stored."""
+    reading = _Reading(config, IssueList(limit=None))
+    for _ in reading.steps(source, no_progress):
+        yield from reading.issues.drain()
 
-    issues: list[Issue]
+
+class _Step(NamedTuple):
+    """Some lines of the file that were checked."""
+
     block: Block = Block(bytearray(), 0)
     start: int = 0
 
@@ -63,10 +71,11 @@ class _Step(NamedTuple):
 class _Reading:
     """The rows of one file on their way to verdicts."""
 
-    def __init__(self, config: ValidationConfig, *, hashes: bool = False, lint: bool = False) -> None:
+    def __init__(self, config: ValidationConfig, issues: IssueList, *, hashes: bool = False, lint: bool = False) -> None:
         self.config = config
+        self.issues = issues
         self.total = 0
-        self.rejected: set[int] = set()
+        self.rejected = IndexSet()
         self._lane = Lane(KIND)
         self._hasher = Hasher()
         self._digests = bytearray() if hashes else None
@@ -79,42 +88,46 @@ class _Reading:
         """Row and line of each id, by its number."""
         self._warnings: list[tuple[str, Issue]] = []
         self._warned_rows: Counter[str] = Counter()
-        self._placing = Placing()
 
     def steps(self, source: Source, progress: Progress) -> Iterator[_Step]:
         """The whole file, block by block."""
         spread = _spread_document(source)
         if spread is not None:
-            self.total, self.rejected = 1, {0}
-            yield _Step([spread])
+            self.total = 1
+            self.rejected.add(0)
+            self.issues.add(spread)
+            yield _Step()
             return
         done = 0
         for block in source.blocks():
             start = self.total
-            yield _Step(self.check(block), block, start)
+            self.check(block)
+            yield _Step(block, start)
             done += block.size
             progress(done, source.size)
         lints = [] if self._linter is None else self._linter.issues()
-        yield _Step([*self.warnings(), *([] if self.total else [_EMPTY]), *lints])
+        for issue in (*self.warnings(), *([] if self.total else [_EMPTY]), *lints):
+            self.issues.add(issue)
+        yield _Step()
 
-    def check(self, block: Block) -> list[Issue]:
-        """The issues of some lines; afterwards `rejected` knows which rows are bad."""
+    def check(self, block: Block) -> None:
+        """Note the issues of some lines; afterwards `rejected` knows which rows are bad."""
         taken, start = self._lane.all_rows(block, hashes=self._digests is not None), self.total
         if taken is not None and self._accept(taken.rows):
             self._lint(dict(enumerate(taken.rows, start)), start, lambda: block.lines(self._next_line))
             self._next_line += len(taken.rows)
             if self._digests is not None:
                 self._digests += self._lane.digests(taken, block)
-            return []
+            return
         lines = block.lines(self._next_line)
         self._next_line += block.feeds()
         verdicts = clean_rows(self._lane, [line.content for line in lines])
-        issues = [issue for line, clean in zip(lines, verdicts, strict=True) for issue in self._check_line(line, clean)]
+        for line, clean in zip(lines, verdicts, strict=True):
+            self._check_line(line, clean)
         self._lint({index: clean.row for index, clean in enumerate(verdicts, start) if clean is not None}, start, lambda: lines)
         if self._digests is not None:
             accepted = [line.content for index, line in enumerate(lines, start) if index not in self.rejected]
             self._digests += b"".join(map(self._hasher.digest, accepted))
-        return issues
 
     def _lint(self, rows: dict[int, Any], start: int, lines: Callable[[], Sequence[Line]]) -> None:
         """Look at the rubrics of some clean rows, by their index; `lines` gives those of their block, which begins at `start`."""
@@ -134,16 +147,15 @@ class _Reading:
         self.total += len(ids)
         return True
 
-    def _check_line(self, line: Line, clean: Clean | None) -> list[Issue]:
+    def _check_line(self, line: Line, clean: Clean | None) -> None:
         index = self.total
         self.total += 1
         if clean is None or not self._note_id(clean.id, line, index):
-            return self._check_exactly(line, index)
-        if clean.warned:
+            self._check_exactly(line, index)
+        elif clean.warned:
             self._warn(clean.warned, line, index)
-        return []
 
-    def _check_exactly(self, line: Line, index: int) -> list[Issue]:
+    def _check_exactly(self, line: Line, index: int) -> None:
         document = parse_json(line.text, is_whole=False)
         found = Findings()
         row_id: str | None = None
@@ -159,8 +171,8 @@ class _Reading:
             if self._linter is not None and document.value["task_type"] == "rubric_qa":
                 self._linter.look_closely(index, line)
         self._warn({rules.warning_kind(finding) for finding in found if finding.severity == "warning"}, line, index)
-        record = Record(index, row_id, start=Place(line.number, 1))
-        return self._placing.issues([finding for finding in found if finding.severity == "error"], document, record)
+        found.take_back(lambda finding: finding.severity == "warning")
+        self.issues.note(found, document, Record(index, row_id, start=Place(line.number, 1)))
 
     def _note_id(self, row_id: str, line: Line, index: int) -> bool:
         """Remember where an id was used first; False when it was used before."""
@@ -177,15 +189,22 @@ class _Reading:
 
     def _warn(self, kinds: Iterable[str], line: Line, index: int) -> None:
         """What is odd in one row tends to be odd in every row: the first place and a count say it all."""
-        new = {kind for kind in kinds if kind not in self._warned_rows}
-        self._warned_rows.update(kinds)
+        new: set[str] = set()
+        for kind in kinds:
+            if kind not in self._warned_rows and len(self._warned_rows) >= MAX_LISTED:
+                self.issues.unlisted[kind.partition(".")[0], "warning"] += 1
+                continue
+            new |= {kind} if kind not in self._warned_rows else set()
+            self._warned_rows[kind] += 1
         if not new:
             return
         document = parse_json(line.text, is_whole=False)
         record = Record(index, _id_of(document.value), start=Place(line.number, 1))
-        for finding in rules.check_row(document.value, self.config):
-            if finding.severity == "warning" and rules.warning_kind(finding) in new:
-                self._warnings.append((rules.warning_kind(finding), placed(finding, document, record)))
+        found = rules.check_row(document.value, self.config)
+        named = {
+            kind: finding for finding in found if finding.severity == "warning" and (kind := rules.warning_kind(finding)) in new
+        }
+        self._warnings += zip(named, placed_all(list(named.values()), document, lambda _: record), strict=True)
 
     def warnings(self) -> Iterator[Issue]:
         """One warning for each kind that is somewhere in the file."""
@@ -194,18 +213,22 @@ class _Reading:
             counted = f"{issue.message} (and {rows - 1:,} more rows)" if rows > 1 else issue.message
             yield msgspec.structs.replace(issue, message=counted, details={"rows": rows})
 
-    def report(self, source: Source, issues: list[Issue]) -> Report:
+    def report(self, source: Source) -> Report:
+        """The verdict, once every line was read."""
         # The report keeps what its cases need, not what reading them for the first time took.
-        total, rejected = self.total, self.rejected
+        total, rejected, config = self.total, self.rejected, self.config
         counts = Counts(total, total - len(rejected), len(rejected))
         report = Report(
             path=source.name,
             contract="legal_eval_v1",
             outcome=outcome_of(counts),
             counts=counts,
-            issues=issues,
+            issues=self.issues.issues,
+            unlisted=self.issues.unlisted,
+            broken=rejected,
             open_records=lambda: _records(source, total, rejected),
             open_rejected=lambda: _rejected(source, rejected),
+            open_issues=lambda: _all_issues(source, config),
         )
         report.digests = None if self._digests is None else bytes(self._digests)
         return report

@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from assay.datasets.lane import Kind, Lane, Written
 from assay.datasets.legal_eval_v1 import rules
+from assay.datasets.scan import may_outgrow
 from assay.datasets.shallow import ShallowObject
 
 _Filled = Annotated[str, Meta(min_length=1)]
@@ -80,6 +81,8 @@ def clean_rows(lane: Lane[Any], lines: Sequence[bytes]) -> list[Clean | None]:
 
 def _with_unknown(line: bytes) -> Clean | None:
     """A row that is clean but for unknown fields, which are allowed; a name that appears twice is not."""
+    if may_outgrow(line):
+        return None
     try:
         members = orjson.loads(line)
         unknown = rules.unknown_fields(members) if type(members) is dict else []

@@ -2,6 +2,7 @@
 
 import math
 import re
+from itertools import islice
 from typing import Any
 
 from assay.core.case import Attachment, Case, Choice, Criterion, Message, Task
@@ -39,6 +40,8 @@ TASKS: dict[str, Task] = {"rubric_qa": "rubric", "reference_qa": "reference", "m
 _NEVER_NULL = frozenset(
     ("schema_version", "id", "dataset", "task_type", "prompt", "role", "content", "path", "title", "text", *TASK_FIELDS)
 )
+MOST_NAMED = 80
+"""Choices of which a hint can name some."""
 _MESSAGE = '{"role": "user", "content": "..."}'
 _ATTACHMENT = '{"path": "a/b.pdf"}'
 _CRITERION = '{"id": "c1", "title": "...", "weight": 1}'
@@ -286,13 +289,12 @@ def _check_choices(found: Findings, members: dict[str, Any]) -> None:
         return
     if not correct:
         found.add("value_out_of_range", ("correct_choice_ids",), "correct_choice_ids is empty; at least one is needed")
+    known = "" if ids is None else f"choices are {', '.join(islice(ids, MOST_NAMED))[:80]}"
     for index, choice_id in enumerate(correct):
         path: Path = ("correct_choice_ids", index)
         text = string_at(found, choice_id, path)
         if text is not None and ids is not None and text not in ids:
-            found.add(
-                "invalid_enum_value", path, f"{short(text)} is not the id of a choice", hint=f"choices are {', '.join(ids)[:80]}"
-            )
+            found.add("invalid_enum_value", path, f"{short(text)} is not the id of a choice", hint=known)
 
 
 def _checked_choice_ids(found: Findings, value: Any) -> dict[str, int] | None:

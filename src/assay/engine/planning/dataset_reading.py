@@ -124,8 +124,9 @@ class DatasetReading:
         unanswered = unanswered_turns(report.cases) if report.contract == "conversation_v1" else 0
         if unanswered:
             self.notes.append(f"{unanswered:,} user turn(s) of '{plan.name}' have no reply and are not evaluated")
-        if report.warnings:
-            self._warned.append(f"'{plan.name}' has {len(report.warnings):,} warning(s); see: assay validate {entry.path}")
+        warnings = report.count("warning")
+        if warnings:
+            self._warned.append(f"'{plan.name}' has {warnings:,} warning(s); see: assay validate {entry.path}")
 
     def _validation(self, path: Steps, entry: DatasetEntry) -> ValidationConfig:
         """How the dataset is validated: by its own settings, else by those for all datasets."""
@@ -164,7 +165,7 @@ class DatasetReading:
     def _errors(self, report: Report) -> list[str]:
         errors = [issue for issue in report.issues if issue.severity == "error"]
         path = shown_path(report.path)
-        return listed([f"{path}:{_line(issue)}" for issue in errors[:FIRST]], len(errors))
+        return listed([f"{path}:{_line(issue)}" for issue in errors[:FIRST]], report.count("error"))
 
 
 def _line(issue: Issue) -> str:

@@ -1,6 +1,6 @@
 """The datasets of a run: a file is validated once, and its report, bytes and plan stay together."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path, PurePath
 from typing import Any
@@ -34,14 +34,9 @@ class DatasetInput(msgspec.Struct, frozen=True):
     """What was read of its attachments; the datasets of a run share it."""
 
     @property
-    def broken(self) -> set[int]:
-        """Indexes of the records that broke their contract; of conversations for conversation_v1."""
-        is_conversation = self.plan.contract == "conversation_v1"
-        return {
-            (issue.conversation or 0) if is_conversation else issue.index or 0
-            for issue in self.report.issues
-            if issue.severity == "error"
-        }
+    def broken(self) -> Collection[int]:
+        """Indexes of the records that broke their contract, in their order; of conversations for conversation_v1."""
+        return self.report.broken
 
 
 class Glance(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ import msgspec
 from assay.core.ask import Reply
 from assay.core.document import Document
 from assay.core.errors import UsageProblem
-from assay.core.json_door import parse_json
+from assay.core.json_door import MAX_LOCAL_BYTES, parse_json
 from assay.core.plan import Plan
 from assay.datasets.checks import short, type_name
 from assay.datasets.formats import sniff_format
@@ -171,7 +171,7 @@ class _Reading:
 
     def read_document(self) -> None:
         """One JSON document: a list of rows, or an object of id and text."""
-        document = parse_json(bytes(self._source.buffer()))
+        document = parse_json(self._source.buffer(), max_bytes=MAX_LOCAL_BYTES)
         if document.flaws:
             self.problems += [self._flaw_text(document, flaw.offset, flaw.message) for flaw in document.flaws]
         elif isinstance(document.value, dict) and not {"example_id", "response_text"} & set(document.value):
@@ -182,6 +182,7 @@ class _Reading:
             self.problems.append(f"{self._name}: neither rows of {', '.join(_MEMBERS)} nor an object of record id and text")
 
     def _read_object(self, document: Document) -> None:
+        document.locate((case_id,) for case_id, text in document.value.items() if not isinstance(text, str))
         for case_id, text in document.value.items():
             if isinstance(text, str):
                 self._of("").add_text(case_id, text)
@@ -190,6 +191,7 @@ class _Reading:
                 self.problems.append(self._flaw_text(document, document.offset((case_id,)), message))
 
     def _read_list(self, document: Document) -> None:
+        document.locate((index,) for index in range(len(document.value)))
         for index, value in enumerate(document.value):
             line = document.place(document.offset((index,))).line
             row = self._row(value, f"{self._name}:{line}")

@@ -9,6 +9,7 @@ import hashlib
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -141,8 +142,8 @@ def _has(metadata: Mapping[str, Any], plan: DatasetPlan) -> bool:
 
 
 def merged(entries: Iterable[Entry], broken: Iterable[int]) -> Iterator[Entry | int]:
-    """Valid entries and the indexes of broken records, in the order of the file."""
-    left = iter(sorted(broken))
+    """Valid entries and the indexes of broken records, which are in order, in the order of the file."""
+    left = iter(broken)
     following = next(left, None)
     for entry in entries:
         while following is not None and following < entry.index:
@@ -165,7 +166,7 @@ def prepared_records(plan: Plan, inputs: Sequence[DatasetInput] | None = None) -
     position = 0
     names = dataset_names(plan.datasets)
     for number, dataset in enumerate(read):
-        issues = _issues(dataset)
+        issues = _RecordIssues(dataset)
         source = _SourceRows(number, dataset)
         rejected = _RejectedSlices(dataset, name=names[number], plan=plan)
         valid = (_ReadRecord(case.index, case, record) for case, record in records_of(dataset, is_recorded=rules.is_recorded))
@@ -173,16 +174,16 @@ def prepared_records(plan: Plan, inputs: Sequence[DatasetInput] | None = None) -
             if selector.is_full:
                 break
             if isinstance(entry, int):
-                record_id = _broken_id(issues[entry])
+                record_id = _broken_id(issues.of(entry))
                 if selector.takes(number, record_id, None):
                     # A broken record is never asked, and stands once.
-                    yield RecordRow(position, record_id, "", None, _written(issues[entry]), rejected.of(entry))
+                    yield RecordRow(position, record_id, "", None, _written(issues.of(entry)), rejected.of(entry))
                     position += 1
             elif selector.takes(number, entry.case.id, entry.case.metadata):
                 case = _pinned(_named(entry.case, names[number]), dataset)
                 for sampled in _samples(case, plan.repeat):
                     # The answers to one record come one after the other, and its warnings are told with the first.
-                    warnings = issues.pop(case.index, None)
+                    warnings = issues.take(case.index)
                     written = _written(warnings) if warnings else b""
                     row, head = source.take(entry.record)
                     yield RecordRow(position, case.id, case.record_sha256, _encode(sampled), written, row, head)
@@ -259,17 +260,47 @@ def _broken_id(issues: Iterable[Issue]) -> str | None:
     return next((issue.record_id for issue in issues if issue.record_id is not None), None)
 
 
-def _issues(dataset: DatasetInput) -> dict[int, list[Issue]]:
-    """Errors and warnings of each record, errors first."""
-    report = dataset.report
-    is_conversation = dataset.plan.contract == "conversation_v1"
-    by_record: dict[int, list[Issue]] = {}
-    for issue in (*report.dataset_errors, *report.record_errors, *report.warnings):
+class _RecordIssues:
+    """Errors and warnings of each record, errors first, asked for in the order of the records.
+
+    Where the report has counted more than it lists, they are read from the source again, one record after the other.
+    """
+
+    def __init__(self, dataset: DatasetInput) -> None:
+        report = dataset.report
         # A record of conversation_v1 is a conversation here, but a turn in its report.
-        index = (issue.conversation or 0) if is_conversation else issue.index
-        if index is not None:
-            by_record.setdefault(index, []).append(issue)
-    return by_record
+        self._is_conversation = dataset.plan.contract == "conversation_v1"
+        self._known: dict[int, list[Issue]] = {}
+        self._coming: Iterator[tuple[int, Iterator[Issue]]] = iter(())
+        if report.unlisted:
+            placed = (issue for issue in report.all_issues if self._index(issue) is not None)
+            self._coming = ((index or 0, issues) for index, issues in groupby(placed, key=self._index))
+            return
+        for issue in (*report.dataset_errors, *report.record_errors, *report.warnings):
+            index = self._index(issue)
+            if index is not None:
+                self._known.setdefault(index, []).append(issue)
+
+    def _index(self, issue: Issue) -> int | None:
+        return (issue.conversation or 0) if self._is_conversation else issue.index
+
+    def of(self, index: int) -> list[Issue]:
+        """The issues of a record."""
+        self._read_to(index)
+        return self._known.get(index, [])
+
+    def take(self, index: int) -> list[Issue]:
+        """The issues of a record, which is not asked for again."""
+        self._read_to(index)
+        return self._known.pop(index, [])
+
+    def _read_to(self, index: int) -> None:
+        if index in self._known:
+            return
+        for at, issues in self._coming:
+            if at >= index:
+                self._known = {at: sorted(issues, key=lambda issue: issue.severity == "warning")}
+                return
 
 
 def _written(issues: Iterable[Issue]) -> bytes:

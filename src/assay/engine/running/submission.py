@@ -14,7 +14,7 @@ from assay.core.errors import RunNotFound
 from assay.core.input_document import SEVERAL
 from assay.core.placement import Placement
 from assay.core.plan import Plan, plan_sha256, read_plan
-from assay.core.report import Counts, Outcome, Report
+from assay.core.report import Counts, Outcome, Report, issue_members
 from assay.engine.places.folders import ACTIVE, UPLOAD, RunFolders, folders_of
 from assay.engine.places.homes import STORE
 from assay.engine.places.run_id import could_be_run_id
@@ -54,6 +54,8 @@ class UploadVerdict(msgspec.Struct, frozen=True, kw_only=True):
     contract: str = ""
     counts: Counts = Counts()
     dataset_errors: tuple[Line, ...] = ()
+    """The first of them."""
+    dataset_errors_total: int = 0
     record_errors: tuple[Line, ...] = ()
     """The first of them."""
     record_errors_total: int = 0
@@ -76,10 +78,11 @@ def verdict_on(report: Report) -> UploadVerdict:
         contract=report.contract or "",
         counts=report.counts,
         dataset_errors=tuple(shown["dataset_errors"][:MOST_ERRORS]),
+        dataset_errors_total=report.dataset_error_count,
         record_errors=tuple(map(fixed_error, errors[:MOST_ERRORS])),
-        record_errors_total=len(errors),
+        record_errors_total=report.count("error") - report.dataset_error_count,
         warnings=tuple(shown["warnings"][:MOST_ERRORS]),
-        warnings_total=len(shown["warnings"]),
+        warnings_total=report.count("warning"),
     )
 
 
@@ -194,8 +197,9 @@ def _called(plan: Plan, request: RunRequest) -> Plan:
 
 def _keep_errors(path: Path, report: Report) -> None:
     with disk_errors(path), os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
-        for error in report.to_dict()["record_errors"]:
-            file.write(msgspec.json.encode(fixed_error(error)) + b"\n")
+        for issue in report.all_issues:
+            if issue.severity == "error" and issue.index is not None:
+                file.write(msgspec.json.encode(fixed_error(issue_members(issue))) + b"\n")
 
 
 def accept(plan: bytes, runs_dir: Path, *, at: float) -> None:

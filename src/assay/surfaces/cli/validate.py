@@ -222,7 +222,12 @@ class Work:
         if self._options.pipeline.is_wanted:
             # Without its cases: what is kept until the end must not be whole files.
             plain = Report(
-                path=report.path, contract=report.contract, outcome=report.outcome, counts=report.counts, issues=report.issues
+                path=report.path,
+                contract=report.contract,
+                outcome=report.outcome,
+                counts=report.counts,
+                issues=report.issues,
+                unlisted=report.unlisted,
             )
             self._kept.append(plain)
         return report

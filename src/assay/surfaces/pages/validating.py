@@ -1,6 +1,5 @@
 """What validation says of an upload as a page, and the form that makes a run of it."""
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -13,14 +12,14 @@ from assay import api
 from assay.core.contract import BUILT_IN, CONTRACTS
 from assay.core.issue import CODES, Issue, Severity
 from assay.core.plan import OnInvalid
-from assay.core.report import Counts, Outcome, Report
+from assay.core.report import Counts, Outcome
 from assay.surfaces.pages import figures
 from assay.surfaces.pages.figures import DASH, Figure, KeyFigure, Kind, Mark
 from assay.surfaces.pages.tables import Cell, Column, Table, text_cell
 from assay.surfaces.reporters.excerpts import Pointed, pointed
 from assay.surfaces.reporters.run_estimate import assumption_text, cost_text
 from assay.surfaces.reporters.run_numbers import dollars
-from assay.surfaces.reporters.selection import Alike, in_order, select
+from assay.surfaces.reporters.selection import Alike, select
 from assay.surfaces.reporters.wording import OUTCOME_WORDS, counted, record_label, record_word
 
 SHOWN = 100
@@ -66,8 +65,8 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
 def examine(path: Path, contract: str, *, allow_size: bool = False) -> Examined:
     """Validate a file for the page."""
     report = api.validate(path, BUILT_IN if contract == "auto" else contract, allow_size=allow_size, interface="page")
-    counts = Counter((issue.code, issue.severity) for issue in report.issues)
-    selection = select(in_order(report), max_issues=SHOWN, is_collapsed=True)
+    counts = report.issue_counts
+    selection = select(report, max_issues=SHOWN, is_collapsed=True)
     left_out = ((selection.omitted_errors, "more error"), (selection.omitted_warnings, "more warning"))
     return Examined(
         outcome=report.outcome,
@@ -76,13 +75,9 @@ def examine(path: Path, contract: str, *, allow_size: bool = False) -> Examined:
         findings=tuple(_findings(selection.shown)),
         omitted=" and ".join(counted(count, noun) for count, noun in left_out if count),
         codes=tuple((code, severity, count) for (code, severity), count in counts.most_common()),
-        errors=_count(report, "error"),
-        warnings=_count(report, "warning"),
+        errors=report.count("error"),
+        warnings=report.count("warning"),
     )
-
-
-def _count(report: Report, severity: Severity) -> int:
-    return sum(issue.severity == severity for issue in report.issues)
 
 
 def _findings(shown: tuple[Issue | Alike, ...]) -> Iterator[ShownIssue]:

@@ -44,7 +44,7 @@ class ReportCard(msgspec.Struct, frozen=True, kw_only=True):
 
 def report_card(report: Report) -> str:
     """The outcome, and every issue with its place and what to do, the first ones of many."""
-    more = len(report.issues) - ISSUES
+    more = report.issue_counts.total() - ISSUES
     card = ReportCard(
         name=report.path,
         contract=contract_name(report),

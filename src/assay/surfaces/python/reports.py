@@ -38,7 +38,11 @@ def validate(
         outcome=found.outcome,
         counts=found.counts,
         issues=found.issues,
+        unlisted=found.unlisted,
+        dataset_error_count=found.dataset_error_count,
+        broken=found.broken,
         open_records=lambda: found.records,
+        open_issues=lambda: found.all_issues,
     )
     shown.head, shown.digests = found.head, found.digests
     return shown

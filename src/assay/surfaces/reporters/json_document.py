@@ -22,7 +22,7 @@ def json_report(reports: Iterable[Report], settings: Settings) -> Iterator[str]:
 def file_values(report: Report, settings: Settings) -> dict[str, Any]:
     """One file's part: the report's own shape, and what was left out or fixed where that applies."""
     issues = limited(report, settings.max_issues)
-    omitted = len(report.issues) - len(issues)
+    omitted = report.issue_counts.total() - len(issues)
     values = (_with_issues(report, issues) if omitted else report).to_dict()
     if omitted:
         values["omitted_issues"] = omitted

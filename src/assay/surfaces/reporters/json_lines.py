@@ -12,7 +12,10 @@ _DATASET_LEVEL: dict[str, Any] = {"index": None, "record_id": None, "severity": 
 
 
 def json_lines_report(reports: Iterable[Report], settings: Settings) -> Iterator[str]:
-    """Each issue with its `file` and `contract`; a fix that was applied has the severity `fixed`."""
+    """Each issue with its `file` and `contract`; a fix that was applied has the severity `fixed`.
+
+    Where a file has more issues than a report lists, its last line has their number as `omitted_issues`.
+    """
     for report in reports:
         source = {"file": report.path, "contract": report.contract}
         for change in settings.changes:
@@ -22,3 +25,5 @@ def json_lines_report(reports: Iterable[Report], settings: Settings) -> Iterator
             yield json_text({**source, **_DATASET_LEVEL, **issue}) + "\n"
         for issue in (*values["record_errors"], *values["warnings"]):
             yield json_text({**source, **issue}) + "\n"
+        if report.unlisted:
+            yield json_text({**source, "omitted_issues": values["omitted_issues"]}) + "\n"

@@ -27,7 +27,7 @@ def _suite(report: Report, settings: Settings) -> Iterator[str]:
     records = _by_record(failing)
     failures = len(records) + bool(dataset)
     yield f'  <testsuite name={attribute(report.path)} tests="{len(records) + 1}" failures="{failures}" errors="0">\n'
-    yield from _properties(report)
+    yield from _properties(report, omitted=report.issue_counts.total() - len(issues))
     yield from _case(report, "dataset", issues=dataset, notes=[*map(change_line, settings.changes), *_lines(report, warnings)])
     for group in records:
         yield from _case(report, record_label(group[0]), issues=group)
@@ -44,7 +44,7 @@ def _record(issue: Issue) -> tuple[int, int]:
     return (issue.conversation or 0, issue.index or 0)
 
 
-def _properties(report: Report) -> Iterator[str]:
+def _properties(report: Report, *, omitted: int) -> Iterator[str]:
     counts = report.counts
     values = {
         "contract": contract_name(report),
@@ -52,6 +52,7 @@ def _properties(report: Report) -> Iterator[str]:
         "total_records": counts.total_records,
         "accepted_records": counts.accepted_records,
         "rejected_records": counts.rejected_records,
+        **({"omitted_issues": omitted} if omitted else {}),
     }
     yield "    <properties>\n"
     for name, value in values.items():

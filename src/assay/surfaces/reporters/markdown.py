@@ -54,7 +54,7 @@ def markdown_report(reports: Iterable[Report], settings: Settings) -> Iterator[s
 
 
 def _file_row(report: Report) -> str:
-    errors, warnings = len(report.issues) - len(report.warnings), len(report.warnings)
+    errors, warnings = report.count("error"), report.count("warning")
     cells = (code(report.path), contract_name(report), OUTCOME_WORDS[report.outcome], record_counts(report))
     return f"| {' | '.join(cells)} | {errors:,} | {warnings:,} |\n"
 

@@ -25,11 +25,14 @@ def sarif_report(reports: Iterable[Report], settings: Settings) -> Iterator[str]
     yield f'{{"$schema":"{SCHEMA}","version":"2.1.0","runs":[{{"tool":{json_text({"driver": driver})},'
     yield '"columnKind":"unicodeCodePoints","results":['
     separator = "\n"
+    omitted = 0
     for report in reports:
+        omitted += report.issue_counts.total() - len(limited(report, settings.max_issues))
         for result in _results(report, settings):
             yield separator + json_text(result)
             separator = ",\n"
-    yield "\n]}]}\n"
+    properties = f',"properties":{json_text({"omitted_issues": omitted})}' if omitted else ""
+    yield f"\n]{properties}}}]}}\n"
 
 
 def _rule(code: str) -> dict[str, Any]:

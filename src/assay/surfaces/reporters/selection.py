@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
 
 import msgspec
 
@@ -40,11 +39,12 @@ def limited(report: Report, max_issues: int | None) -> tuple[Issue, ...]:
     return issues[:max_issues] if max_issues else issues
 
 
-def select(issues: Sequence[Issue], *, max_issues: int, is_collapsed: bool) -> Selection:
+def select(report: Report, *, max_issues: int, is_collapsed: bool) -> Selection:
     """The first `max_issues` (0: all) issues, look-alikes beyond a few replaced by their count."""
+    issues = in_order(report)
     totals = Counter(_kind(issue) for issue in issues) if is_collapsed else Counter()
     seen: Counter[tuple[str, str, str]] = Counter()
-    left = Counter[str](issue.severity for issue in issues)
+    left = {"error": report.count("error"), "warning": report.count("warning")}
     room = max_issues or len(issues)
     shown: list[Issue | Alike] = []
     for issue in issues:

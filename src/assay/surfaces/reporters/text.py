@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator
 
 from rich.cells import cell_len
 
-from assay.core.issue import CODES, Issue
+from assay.core.issue import CODES, MAX_LISTED, Issue
 from assay.core.report import Report
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.excerpts import marked
 from assay.surfaces.reporters.paint import Paint, hanging, painter
-from assay.surfaces.reporters.selection import Alike, Selection, in_order, select
+from assay.surfaces.reporters.selection import Alike, Selection, select
 from assay.surfaces.reporters.settings import Settings
 from assay.surfaces.reporters.wording import (
     OUTCOME_WORDS,
@@ -67,14 +67,14 @@ def _file(report: Report, settings: Settings, *, paint: Paint) -> Iterator[str]:
         return
     yield "\n"
     limit = MAX_ISSUES if settings.max_issues is None else settings.max_issues
-    selection = select(in_order(report), max_issues=limit, is_collapsed=bool(limit) and not settings.is_verbose)
+    selection = select(report, max_issues=limit, is_collapsed=bool(limit) and not settings.is_verbose)
     path = printable(report.path)
     for item in selection.shown:
         if isinstance(item, Alike):
             yield paint(f"{'':{INDENT}}… and {item.count:,} more like this", "quiet") + "\n\n"
         else:
             yield from _issue(item, path, width=settings.width, paint=paint)
-    yield from _omitted(selection, paint)
+    yield from _omitted(report, selection, paint)
 
 
 def _header(report: Report, settings: Settings, *, paint: Paint) -> str:
@@ -115,11 +115,12 @@ def _excerpt(issue: Issue, *, width: int | None, paint: Paint) -> Iterator[str]:
     yield f"{paint(' ' * margin + ' |', 'gutter')} {'':{shown.indent}}{paint('^' * shown.length, issue.severity)}\n"
 
 
-def _omitted(selection: Selection, paint: Paint) -> Iterator[str]:
+def _omitted(report: Report, selection: Selection, paint: Paint) -> Iterator[str]:
     counts = [(selection.omitted_errors, "more error"), (selection.omitted_warnings, "more warning")]
     left_out = " and ".join(counted(number, noun) for number, noun in counts if number)
     if left_out:
-        yield paint(f"… and {left_out} (--max-issues 0 shows all)", "quiet") + "\n\n"
+        way = f"at most {MAX_LISTED:,} errors and as many warnings are listed" if report.unlisted else "--max-issues 0 shows all"
+        yield paint(f"… and {left_out} ({way})", "quiet") + "\n\n"
 
 
 def _codes(tally: Totals, settings: Settings, *, paint: Paint) -> Iterator[str]:

@@ -77,8 +77,8 @@ class Totals:
     def add(self, report: Report) -> None:
         """Count one more report."""
         self.outcomes[report.outcome] += 1
-        for issue in report.issues:
-            (self.errors if issue.severity == "error" else self.warnings)[issue.code] += 1
+        for (code, severity), number in report.issue_counts.items():
+            (self.errors if severity == "error" else self.warnings)[code] += number
         self.is_all_valid = self.is_all_valid and report.is_valid and report.outcome == "accepted"
 
     def line(self) -> str:

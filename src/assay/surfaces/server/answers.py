@@ -42,9 +42,7 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     record_errors: Annotated[tuple[RecordError, ...], _says("The errors of records that are left out; at most 1,000.")]
     request_id: str
     record_errors_truncated: Annotated[bool, _says("There are more errors than are listed.")] = False
-    record_errors_total: Annotated[
-        int | None, _says("How many there are, when not all are listed; from 100,000 on one for each further record.")
-    ] = None
+    record_errors_total: Annotated[int | None, _says("How many there are, when not all are listed.")] = None
     record_errors_url: Annotated[str | None, _says("Where all of them are, when not all are listed.")] = None
 
 
@@ -54,11 +52,12 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     contract: str
     outcome: Literal["accepted", "accepted_with_record_errors", "rejected"]
     summary: RecordSummary
-    dataset_errors: tuple[Document, ...]
-    record_errors: tuple[RecordError, ...]
-    record_errors_total: int
-    warnings: tuple[Document, ...]
-    warnings_total: int
+    dataset_errors: Annotated[tuple[Document, ...], _says("At most 1,000.")]
+    dataset_errors_total: Annotated[int, _says("How many there are.")]
+    record_errors: Annotated[tuple[RecordError, ...], _says("At most 1,000.")]
+    record_errors_total: Annotated[int, _says("How many there are.")]
+    warnings: Annotated[tuple[Document, ...], _says("At most 1,000.")]
+    warnings_total: Annotated[int, _says("How many there are.")]
     request_id: str
 
 

@@ -57,6 +57,7 @@ async def validate_dataset(request: AnyRequest) -> Answer:
             outcome=verdict.outcome,
             summary=_summary(verdict),
             dataset_errors=verdict.dataset_errors,
+            dataset_errors_total=verdict.dataset_errors_total,
             record_errors=_errors(verdict),
             record_errors_total=verdict.record_errors_total,
             warnings=verdict.warnings,
@@ -271,6 +272,8 @@ def refusal_for(verdict: api.UploadVerdict, server: Server) -> Refusal:
         details["errors"] = [
             {name: error.get(name) for name in ("code", "message", "path", "line", "column", "hint")} for error in listed
         ]
+        if verdict.dataset_errors_total > len(verdict.dataset_errors):
+            details["errors_total"] = verdict.dataset_errors_total
     return Refusal(int(first.get("http_status", 400)), message, details=details)
 
 
