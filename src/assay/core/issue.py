@@ -7,8 +7,10 @@ import msgspec
 
 Severity = Literal["error", "warning"]
 
+MAX_ERRORS = 50_000
+"""Errors of one file that are listed, one for each record of the largest batch_v1 document; the others are counted by code."""
 MAX_LISTED = 10_000
-"""Errors, and as many warnings, that are listed of one record and of one file; those beyond it are counted by their codes."""
+"""Warnings of one file that are listed, and errors or warnings of one record or of one document that is read as a whole."""
 
 Path = tuple[str | int, ...]
 """Keys and indexes from the document's root to a value."""
@@ -91,7 +93,7 @@ class Finding(msgspec.Struct, frozen=True):
     error_type: str | None = None
 
 
-MAX_NAME = 1_000
+MAX_NAME = 256
 """Characters of an id, a name or a path that an issue repeats."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -102,8 +104,8 @@ def _is_plain(name: str) -> bool:
 
 
 def shortened(text: str) -> str:
-    """A text of which an issue repeats as much as a person can use: 10,000 issues may name the same one."""
-    return text if len(text) <= MAX_NAME else f"{text[: MAX_NAME - 300]}…{text[-299:]}"
+    """A text of which an issue repeats as much as a person can use: thousands of issues may name the same one."""
+    return text if len(text) <= MAX_NAME else f"{text[: MAX_NAME // 2]}…{text[1 - MAX_NAME // 2 :]}"
 
 
 def path_text(path: Path) -> str:

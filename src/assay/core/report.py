@@ -44,7 +44,7 @@ class Report:
         self.outcome = outcome
         self.counts = counts
         self.issues = tuple(issues)
-        """The first 10,000 errors and the first 10,000 warnings."""
+        """The first 50,000 errors and the first 10,000 warnings; of one record at most 10,000 of each."""
         self.unlisted = dict(unlisted or {})
         """How many more issues there are, by code and severity."""
         self._dataset_error_count = dataset_error_count

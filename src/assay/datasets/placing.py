@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from assay.core.document import Document, Place, excerpt
-from assay.core.issue import MAX_LISTED, Finding, Issue, Path, Severity, path_text, shortened
+from assay.core.issue import MAX_ERRORS, MAX_LISTED, Finding, Issue, Path, Severity, path_text, shortened
 from assay.datasets.checks import Findings
 
 START = Place(1, 1)
@@ -58,14 +58,14 @@ def placed_all(found: Sequence[Finding], document: Document, record_of: Callable
 class IssueList:
     """The issues of one source: the first errors and the first warnings in full, the others by their codes."""
 
-    def __init__(self, limit: int | None = MAX_LISTED) -> None:
-        """`limit`: errors, and as many warnings, that are stored; None for a caller that takes them out again."""
+    def __init__(self, *, is_bounded: bool = True) -> None:
+        """Only a caller that takes the issues out again may have them all."""
         self.issues: list[Issue] = []
         self.unlisted: Counter[tuple[str, Severity]] = Counter()
         """Codes and severities of the issues that are counted only."""
         self.dataset_errors = 0
         """Errors of the source as a whole, listed or not."""
-        self._limit = limit
+        self._room = {"error": MAX_ERRORS, "warning": MAX_LISTED} if is_bounded else None
         self._listed = {"error": 0, "warning": 0}
 
     def add(self, issue: Issue) -> None:
@@ -94,7 +94,7 @@ class IssueList:
                 self.unlisted[finding.code, finding.severity] += 1
             self.dataset_errors += finding.severity == "error" and record_of(finding).index is None
         issues = placed_all(listed, document, record_of)
-        if self._limit is None and found.unlisted and issues:
+        if self._room is None and found.unlisted and issues:
             # Nobody counts what a stream leaves out, so that the last issue has to tell.
             last = issues[-1]
             issues[-1] = msgspec.structs.replace(
@@ -109,4 +109,4 @@ class IssueList:
         return issues
 
     def _has_room(self, severity: Severity) -> bool:
-        return self._limit is None or self._listed[severity] < self._limit
+        return self._room is None or self._listed[severity] < self._room[severity]

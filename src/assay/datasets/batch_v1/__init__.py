@@ -59,7 +59,7 @@ def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
 
 def _all_issues(source: Source, config: ValidationConfig) -> Iterator[Issue]:
     """Every issue of the document in its order, read again and not stored."""
-    reading = _Reading(source, config, IssueList(limit=None))
+    reading = _Reading(source, config, IssueList(is_bounded=False))
     for _ in reading.check_records(ALONE, at_once=1):
         yield from reading.issues.drain()
 

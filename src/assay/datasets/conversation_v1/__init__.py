@@ -40,7 +40,7 @@ def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
 
 def _all_issues(source: Source, config: ValidationConfig) -> Iterator[Issue]:
     """Every issue of the file in its order, read again and not stored."""
-    reading = _Reading(config, IssueList(limit=None))
+    reading = _Reading(config, IssueList(is_bounded=False))
     if has_conversation_lines(source):
         for _ in reading.read_lines(source, no_progress):
             yield from reading.issues.drain()

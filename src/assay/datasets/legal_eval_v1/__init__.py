@@ -44,7 +44,7 @@ def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
 
 def stream(source: Source, config: ValidationConfig) -> Iterator[Case | Issue]:
     """Cases and issues in the order of the file, in constant memory apart from the ids."""
-    reading = _Reading(config, IssueList(limit=None))
+    reading = _Reading(config, IssueList(is_bounded=False))
     hasher = Hasher()
     for step in reading.steps(source, no_progress):
         yield from reading.issues.drain()
@@ -56,7 +56,7 @@ def stream(source: Source, config: ValidationConfig) -> Iterator[Case | Issue]:
 
 def _all_issues(source: Source, config: ValidationConfig) -> Iterator[Issue]:
     """Every issue of the file in its order, read again and not stored."""
-    reading = _Reading(config, IssueList(limit=None))
+    reading = _Reading(config, IssueList(is_bounded=False))
     for _ in reading.steps(source, no_progress):
         yield from reading.issues.drain()
 

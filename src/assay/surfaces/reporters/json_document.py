@@ -14,9 +14,25 @@ def json_report(reports: Iterable[Report], settings: Settings) -> Iterator[str]:
     yield f'{{\n  "assay_version": {json_text(settings.version)},\n  "files": ['
     separator = "\n    "
     for report in reports:
-        yield separator + json_text(file_values(report, settings), indent=2).replace("\n", "\n    ")
+        yield separator
+        yield from _file_text(file_values(report, settings))
         separator = ",\n    "
     yield "\n  ]\n}\n"
+
+
+def _file_text(values: dict[str, Any]) -> Iterator[str]:
+    """One file's part as `json_text` writes it with an indent, an issue at a time: there may be 60,000 of them."""
+    opening = "{"
+    for name, value in values.items():
+        yield f"{opening}\n      {json_text(name)}: "
+        if isinstance(value, list) and value:
+            for position, element in enumerate(value):
+                yield ("," if position else "[") + "\n        " + json_text(element, indent=2).replace("\n", "\n        ")
+            yield "\n      ]"
+        else:
+            yield json_text(value, indent=2).replace("\n", "\n      ")
+        opening = ","
+    yield "\n    }"
 
 
 def file_values(report: Report, settings: Settings) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from rich.cells import cell_len
 
-from assay.core.issue import CODES, MAX_LISTED, Issue
+from assay.core.issue import CODES, MAX_ERRORS, MAX_LISTED, Issue
 from assay.core.report import Report
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.excerpts import marked
@@ -119,7 +119,11 @@ def _omitted(report: Report, selection: Selection, paint: Paint) -> Iterator[str
     counts = [(selection.omitted_errors, "more error"), (selection.omitted_warnings, "more warning")]
     left_out = " and ".join(counted(number, noun) for number, noun in counts if number)
     if left_out:
-        way = f"at most {MAX_LISTED:,} errors and as many warnings are listed" if report.unlisted else "--max-issues 0 shows all"
+        way = (
+            f"a report lists at most {MAX_ERRORS:,} errors and {MAX_LISTED:,} warnings of a file"
+            if report.unlisted
+            else "--max-issues 0 shows all"
+        )
         yield paint(f"… and {left_out} ({way})", "quiet") + "\n\n"
 
 
