@@ -242,7 +242,8 @@ def test_a_weight_that_no_float_holds_is_out_of_range(weight: int) -> None:
 
 def test_a_report_can_be_written_as_json() -> None:
     shown = validate({**BATCH, "records": [RECORD, {**RECORD, "x": 1}]}).to_dict()
-    assert list(shown) == ["path", "contract", "outcome", "summary", "dataset_errors", "record_errors", "warnings"]
+    sent = ["candidate_and_judge", "judge_only", "not_sent"]
+    assert list(shown) == ["path", "contract", "outcome", "summary", *sent, "dataset_errors", "record_errors", "warnings"]
     assert list(shown["record_errors"][0]) == [
         *("index", "record_id", "code", "message", "path", "severity", "line", "column", "hint"),
     ]

@@ -45,6 +45,16 @@ def written(path: Path, **members: Any) -> Path:
     return path
 
 
+def test_the_report_lists_who_is_sent_open_fields(served: Serving, visit: Visit, tmp_path: Path) -> None:
+    page = visit(served, "/validate").page
+    record = {"record_id": "a", "input": {"prompt": "p", HOSTILE: "x"}, "reference": {"rubric": "r"}, "metadata": {"m": 1}}
+    validated(page, written(tmp_path / "open.json", records=[record]))
+    sent = page.get_by_role("region", name="Sent to models")
+    expect(sent).to_contain_text("metadata (1 record)")
+    expect(sent).to_contain_text("reference.rubric (1 record)")
+    expect(sent).to_contain_text("<script>alert(1)</script>")
+
+
 @pytest.mark.parametrize(
     ("file", "contract", "verdict"),
     [

@@ -50,7 +50,8 @@ def test_one_invalid_file_among_valid_ones_exits_1(good: Path, bad: Path) -> Non
 
 def test_json_goes_to_standard_output_in_the_documented_shape(bad: Path) -> None:
     part = json.loads(assay("validate", bad, "--format", "json").stdout)["files"][0]
-    assert list(part) == ["path", "contract", "outcome", "summary", "dataset_errors", "record_errors", "warnings"]
+    sent = ["candidate_and_judge", "judge_only", "not_sent"]
+    assert list(part) == ["path", "contract", "outcome", "summary", *sent, "dataset_errors", "record_errors", "warnings"]
     assert part["record_errors"][0]["error_type"] == "sequence_error"
 
 

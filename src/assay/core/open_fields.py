@@ -14,10 +14,10 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from assay.core.case import Case
+from assay.core.field_uses import FieldUse
 
 VERSION = 1
 """Of the rule; a case says by which version its open fields are shown."""
-Audience = Literal["candidate_and_judge", "judge_only", "not_sent"]
 UNSENT_REFERENCE = ("source_metadata", "source_tags")
 """Members of `reference` in which a conversion keeps metadata and tags that batch_v1 has no room for: provenance, not grading."""
 _MESSAGES = "messages"
@@ -64,6 +64,7 @@ _WHOLE_PARTS = frozenset((
 _LABELS = ("id", "label", "letter", "key", "name")
 _TEXTS = ("text", "content", "option", "choice", "title", "description", "value")
 """Members of a choice that the candidate sees; all others might say which one is right."""
+_PAIR = {"id", "text"}
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DEEPEST = 64
 """Levels of a value in which names are looked at; what is nested deeper is for judges only."""
@@ -76,14 +77,6 @@ class Field(NamedTuple):
 
     name: str
     text: str
-
-
-class FieldUse(NamedTuple):
-    """Where a field of a record goes."""
-
-    field: str
-    """Its path in the record, such as `input.choices`."""
-    audience: Audience
 
 
 def question_fields(case: Case) -> tuple[Field, ...]:
@@ -134,7 +127,10 @@ def _input_uses(name: str, value: Any) -> Iterator[FieldUse]:
     if _is_key(name, value):
         yield FieldUse(field, "judge_only")
         return
-    shown = _question_part(name, value)
+    shown = value if type(value) is str else _question_part(name, value)
+    if shown is value:
+        yield FieldUse(field, "candidate_and_judge")
+        return
     if not _is_empty(shown):
         yield FieldUse(field, "candidate_and_judge")
     if shown != value:
@@ -159,19 +155,42 @@ def _is_message(value: Any) -> bool:
 
 def _is_key(name: str, value: Any) -> bool:
     """True for a member of `input` that is for judges only; one `choice` among `choices` is the right one."""
-    is_one_choice = type(value) in (str, int, float, bool) and _parts(name)[0] in ("choice", "option")
-    return says_grading(name) or (is_one_choice and all(part in _NEUTRAL_PARTS for part in _parts(name)))
+    kind = _kind(name)
+    return kind == "key" or (kind == "one_choice" and type(value) in (str, int, float, bool))
 
 
 def says_grading(name: str) -> bool:
     """True for a name of something that must not be shown to the candidate: a rubric, a key, a note for graders."""
+    return _kind(name) == "key"
+
+
+_Kind = Literal["key", "one_choice", "choices", "whole", "other"]
+
+
+def _kind(name: str) -> _Kind:
+    """What a name says of its value; names that no file repeats often are not worth remembering."""
+    return _remembered_kind(name) if len(name) <= _LONGEST_NAME else _remembered_kind.__wrapped__(name)
+
+
+@lru_cache(4096)
+def _remembered_kind(name: str) -> _Kind:
     parts = _parts(name)
     keys = [part for part in parts if part in _KEY_PARTS]
-    return _names_key(parts) or (bool(keys) and all(part in _KEY_PARTS or part in _NEUTRAL_PARTS for part in parts))
+    if _names_key(parts) or (keys and all(part in _KEY_PARTS or part in _NEUTRAL_PARTS for part in parts)):
+        return "key"
+    if parts[0] in ("choice", "option") and all(part in _NEUTRAL_PARTS for part in parts):
+        return "one_choice"
+    if any(part in _CHOICE_PARTS for part in parts):
+        return "choices"
+    return "whole" if any(part in _WHOLE_PARTS for part in parts) else "other"
 
 
 def _says_grading_inside(name: str) -> bool:
     """The same of a name inside a value, where words such as `label` or `score` are mostly part of the material."""
+    return _kind(name) == "key" and _is_key_inside(name)
+
+
+def _is_key_inside(name: str) -> bool:
     parts = _parts(name)
     return _names_key(parts) or parts in (("gold",), ("truth",), ("ground", "truth"))
 
@@ -184,17 +203,8 @@ def _names_key(parts: tuple[str, ...]) -> bool:
 
 def _parts(name: str) -> tuple[str, ...]:
     """The words of a name, in small letters without accents: `correctChoiceIds` and `CORRECT-choice_ids` have the same."""
-    return _remembered_parts(name) if len(name) <= _LONGEST_NAME else _remembered_parts.__wrapped__(name)
-
-
-@lru_cache(4096)
-def _remembered_parts(name: str) -> tuple[str, ...]:
     words = _HUMP.sub("_", unicodedata.normalize("NFKD", name)).casefold()
     return tuple(_NAME_PARTS.findall("".join(letter for letter in words if not unicodedata.combining(letter)))) or ("",)
-
-
-def _is_named(name: str, words: frozenset[str]) -> bool:
-    return any(part in words for part in _parts(name))
 
 
 def _members(case: Case, field: str) -> list[tuple[str, Any]]:
@@ -207,9 +217,10 @@ def _members(case: Case, field: str) -> list[tuple[str, Any]]:
 
 def _question_part(name: str, value: Any, *, depth: int = 1) -> Any:
     """What of a value the candidate sees."""
-    if _is_named(name, _CHOICE_PARTS):
+    kind = _kind(name)
+    if kind in ("choices", "one_choice"):
         return _shown_choices(value)
-    return value if _is_named(name, _WHOLE_PARTS) else _shown(value, depth=depth)
+    return value if kind == "whole" else _shown(value, depth=depth)
 
 
 def _shown(value: Any, *, depth: int) -> Any:
@@ -223,8 +234,16 @@ def _shown(value: Any, *, depth: int) -> Any:
     return {name: _question_part(name, member, depth=depth + 1) for name, member in value.items() if not _says_grading_inside(name)}
 
 
+def _is_plain_choice(choice: Any) -> bool:
+    """Nothing can be hidden in a text, nor in an id with a text; nearly all choices are so."""
+    is_pair = type(choice) is dict and choice.keys() == _PAIR
+    return type(choice) is str or (is_pair and type(choice["id"]) is str and type(choice["text"]) is str)
+
+
 def _shown_choices(value: Any) -> Any:
     if type(value) is list:
+        if all(map(_is_plain_choice, value)):
+            return value
         has_labels = _are_labels([_label_of(choice) for choice in value])
         return [_shown_choice(choice, has_labels=has_labels) for choice in value]
     if type(value) is not dict:
@@ -288,7 +307,7 @@ def field_text(name: str, value: Any) -> str:
     """A value as a model reads it: texts as they are, choices as labelled lines, lists of texts numbered, the rest as JSON."""
     if type(value) is str:
         return value
-    if _is_named(name, _CHOICE_PARTS) and not says_grading(name):
+    if _kind(name) in ("choices", "one_choice"):
         lines = _choice_lines(value)
         if lines:
             return "\n".join(lines)

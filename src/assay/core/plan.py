@@ -136,6 +136,8 @@ class DatasetPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Of the document as a whole."""
     ignored_fields: tuple[str, ...] = ()
     """Members of the document that its contract does not know; they were accepted and have no effect."""
+    fields: dict[str, dict[str, int]] = {}
+    """By audience, how many records have each field that the contract leaves open or that no model is sent."""
 
 
 class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -335,7 +337,7 @@ _OPERATION = (
 _INCIDENTAL = {
     "providers": ("timeout", "requests_per_minute", "tokens_per_minute"),
     # What the document says of itself is covered by its hash.
-    "datasets": ("path", "file", "created_at", "metadata", "ignored_fields"),
+    "datasets": ("path", "file", "created_at", "metadata", "ignored_fields", "fields"),
     # Where code lies does not change what it does.
     "plugins": ("reference", "folder"),
 }

@@ -2,14 +2,16 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from assay.core.case import Case
+from assay.core.field_uses import Audience, FieldCounts
 from assay.core.issue import Issue, Severity
 
 DIGEST_BYTES = 32
+NO_FIELDS: FieldCounts = {}
 Outcome = Literal["accepted", "accepted_with_record_errors", "rejected"]
 
 
@@ -38,6 +40,7 @@ class Report:
         open_records: Callable[[], Iterator[tuple[Case, Any]]] = lambda: iter(()),
         open_rejected: Callable[[], Iterator[tuple[int, bytes]]] = lambda: iter(()),
         open_issues: Callable[[], Iterator[Issue]] | None = None,
+        fields: FieldCounts = NO_FIELDS,
     ) -> None:
         self.path = path
         self.contract = contract
@@ -54,6 +57,8 @@ class Report:
         """What the document says of itself outside its records: id, version, time, metadata."""
         self.digests: bytes | None = None
         """The hashes of the accepted cases, 32 bytes each, if the reader was asked for them."""
+        self.fields = fields
+        """Where the fields of the accepted records go that the contract leaves open, or that no model is sent."""
         self._open_records = open_records
         self._open_rejected = open_rejected
         self._open_issues = open_issues
@@ -138,6 +143,7 @@ class Report:
             "contract": self.contract,
             "outcome": self.outcome,
             "summary": msgspec.to_builtins(self.counts),
+            **{audience: dict(self.fields.get(audience, {})) for audience in get_args(Audience)},
             "dataset_errors": [_dataset_error(issue) for issue in self.dataset_errors],
             "record_errors": [_record_error(issue) for issue in self.record_errors],
             "warnings": [_record_error(issue) for issue in self.warnings],

@@ -7,6 +7,7 @@ from typing import Any
 
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case, Criterion
+from assay.core.field_uses import FieldCounter, FieldCounts
 from assay.core.index_set import IndexSet
 from assay.core.issue import Finding, Path
 from assay.core.json_door import parse_json
@@ -27,6 +28,7 @@ from assay.datasets.config import ValidationConfig
 from assay.datasets.placing import IssueList, Record
 from assay.datasets.progress import Effort, Interface
 from assay.datasets.source import Source
+from assay.datasets.unsent_fields import golden_uses
 
 MIN_CASES, MAX_CASES = 5, 20
 _ANY_SIZE: dict[Interface, str] = {
@@ -69,10 +71,18 @@ def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
         unlisted=issues.unlisted,
         broken=rejected,
         open_records=lambda: iter(()) if found.has_errors else _to_cases(document.value, source.name),
+        fields={} if found.has_errors else _field_counts(cases),
     )
     if type(document.value) is dict:
         report.head = {name: member for name, member in document.value.items() if name != "cases"}
     return report
+
+
+def _field_counts(cases: list[dict[str, Any]]) -> FieldCounts:
+    counter = FieldCounter()
+    for case in cases:
+        counter.add(golden_uses(case))
+    return counter.counts()
 
 
 def _cases_of(value: Any) -> list[Any]:

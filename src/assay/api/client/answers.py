@@ -65,6 +65,10 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     dataset_errors_total: int | None = None
     """How many there are; at most 1,000 of them are listed."""
+    not_sent: dict[str, int] = {}
+    """Fields that no model would be sent, and how many records have each; empty from servers that do not say it."""
+    judge_only: dict[str, int] = {}
+    candidate_and_judge: dict[str, int] = {}
 
     @property
     def is_valid(self) -> bool:

@@ -10,6 +10,7 @@ import msgspec
 from assay.core.canonical import sha256_hex
 from assay.core.case import Case
 from assay.core.document import Document
+from assay.core.field_uses import FieldCounter
 from assay.core.index_set import IndexSet
 from assay.core.issue import Finding, Issue, Path, path_text
 from assay.core.json_door import TOO_MANY_VALUES, parse_json
@@ -24,6 +25,7 @@ from assay.datasets.placing import IssueList, Record, placed
 from assay.datasets.progress import ALONE, Effort
 from assay.datasets.scan import Cursor, first_not_utf8
 from assay.datasets.source import Source
+from assay.datasets.unsent_fields import batch_uses
 
 __all__ = ["read"]
 
@@ -85,6 +87,7 @@ class _Reading:
         self.accepted = array("I")
         self.digests = bytearray()
         self.unnormalized: set[int] = set()
+        self.fields = FieldCounter()
         self.cursor = Cursor(self.split.buffer)
 
     def check_records(self, effort: Effort, *, at_once: int = _BATCHES_AT_ONCE) -> Iterator[int]:
@@ -106,6 +109,8 @@ class _Reading:
                     first_index[verdict.record_id] = index
                     accepted.append(index)
                     self.digests += verdict.digest
+                    if verdict.uses:
+                        self.fields.add(verdict.uses)
                 index += 1
             effort.progress(self.split.offset(records[index - 1]), len(self.split.buffer))
             yield index
@@ -149,6 +154,7 @@ class _Reading:
         if not record.found.has_errors:
             if not record.is_normalized:
                 self.unnormalized.add(index)
+            self.fields.add(batch_uses(record.value))
             self._accept(index, record.record_id or "", bytes.fromhex(sha256_hex(record.canonical)))
 
     def _is_surely_too_large(self, index: int) -> bool:
@@ -235,6 +241,7 @@ class _Reading:
             open_records=(lambda: iter(())) if is_rejected else self._records,
             open_rejected=self._rejected,
             open_issues=lambda: _all_issues(source, config),
+            fields={} if is_rejected else self.fields.counts(),
         )
         # A run keeps the report to the end, and many of them: what only the checks needed goes now.
         self.first_index.clear()

@@ -14,12 +14,15 @@ from msgspec import Meta, Raw
 from orjson import OPT_SORT_KEYS
 from orjson import dumps as _dumps
 
+from assay.core.field_uses import FieldUse
 from assay.datasets.batch_v1 import rules
 from assay.datasets.hashing import Floats, text_has_astral_name
 from assay.datasets.scan import Pieces, scan_texts, unlike
 from assay.datasets.source import BATCH_BYTES
+from assay.datasets.unsent_fields import NO_USES, ONLY_METADATA, batch_uses
 
 _LARGEST_RAW = 8 * rules.MAX_RECORD_BYTES
+NO_REFERENCE: dict[str, Any] = {}
 _Scalar = str | int | float | bool | None
 _Level5 = dict[str, _Scalar] | list[_Scalar]
 _Level4 = dict[str, _Scalar | _Level5] | list[_Scalar | _Level5]
@@ -59,10 +62,12 @@ class Clean(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     record_id: str
     digest: bytes
+    uses: tuple[FieldUse, ...] = ()
+    """Where its open fields go."""
 
 
-_Read = tuple[str, bytes]
-"""The id and the canonical bytes."""
+_Read = tuple[str, bytes, tuple[FieldUse, ...]]
+"""The id, the canonical bytes, and where open fields go."""
 
 
 def clean_records(raws: Sequence[Raw], *, suspects: frozenset[int]) -> Iterator[list[Clean | None]]:
@@ -102,8 +107,8 @@ class _Lane:
             bad = _bad_positions([batch[position] for position in passed], read)
             for at, position in enumerate(passed):
                 if at not in bad:
-                    record_id, canonical = read[at]
-                    verdicts[position] = Clean(record_id, sha256(canonical).digest())
+                    record_id, canonical, uses = read[at]
+                    verdicts[position] = Clean(record_id, sha256(canonical).digest(), uses)
         return verdicts
 
     def _read(self, raw: Raw) -> _Read | None:
@@ -126,7 +131,12 @@ class _Lane:
             and _has_good_texts(record)
             and ("metadata" not in record or _has_good_metadata(record, len(canonical)))
         )
-        return (record_id, canonical) if is_clean else None
+        if not is_clean:
+            return None
+        reference = record.get("reference", NO_REFERENCE)
+        # Looked at here, because nearly every record has a prompt and an answer and nothing besides.
+        has_more = len(record["input"]) > 1 or len(reference) != ("answer" in reference)
+        return record_id, canonical, batch_uses(record) if has_more else ONLY_METADATA if record.get("metadata") else NO_USES
 
 
 def _has_good_texts(record: _Record) -> bool:
@@ -153,7 +163,7 @@ def _has_good_metadata(record: _Record, record_bytes: int) -> bool:
 
 def _bad_positions(raws: Sequence[Raw], read: Sequence[_Read]) -> set[int]:
     """Records that only the exact rules can judge, by scans over all of them at once."""
-    canonical = [text for _, text in read]
+    canonical = [text for _, text, _ in read]
     written = Pieces(canonical)
     scanned = scan_texts(canonical, written)
     # RFC 8785 orders names above U+FFFF differently from orjson.

@@ -1,12 +1,15 @@
 """conversation_v1: turns as JSON, YAML or JSONL; one conversation a file, or one on each line."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from assay.core.case import Case
 from assay.core.document import Document, Place
+from assay.core.field_uses import FieldCounter
 from assay.core.index_set import IndexSet
 from assay.core.issue import Finding, Issue
 from assay.core.json_door import parse_json
@@ -21,6 +24,7 @@ from assay.datasets.hashing import Hasher
 from assay.datasets.placing import START, IssueList, Record
 from assay.datasets.progress import Effort, Progress, no_progress
 from assay.datasets.source import BOM, Block, Line, Source
+from assay.datasets.unsent_fields import turn_uses
 
 __all__ = ["read"]
 
@@ -61,6 +65,7 @@ class _Reading:
         self.conversations = 0
         self.rejected = IndexSet()
         self.digests: bytearray | None = None
+        self.fields = FieldCounter()
         self._hasher = Hasher()
 
     def read_whole(self, source: Source) -> None:
@@ -71,6 +76,7 @@ class _Reading:
         if turns is None:
             self._check(whole_document(source), START, conversation=None)
         else:
+            self._count_fields(turns)
             self._count(len(turns))
 
     def read_lines(self, source: Source, progress: Progress) -> Iterator[Block]:
@@ -88,6 +94,7 @@ class _Reading:
         taken = None if self.lane is None else self.lane.all_rows(block, hashes=self.digests is not None)
         if taken is not None:
             self.turns += sum(map(len, taken.rows))
+            self._count_fields(chain.from_iterable(taken.rows))
             self.conversations += len(taken.rows)
             if self.digests is not None and self.lane is not None:
                 self.digests += self.lane.digests(taken, block)
@@ -102,6 +109,7 @@ class _Reading:
         if turns is None:
             self._check(parse_json(line.text, is_whole=False), Place(line.number, 1), conversation=self.conversations)
         else:
+            self._count_fields(turns)
             self._count(len(turns))
         if self.digests is not None and self.conversations - 1 not in self.rejected:
             self.digests += self._hasher.digest(line.text)
@@ -117,6 +125,9 @@ class _Reading:
         found.unlisted.update({(code, "error"): number for code, number in document.more_flaws.items()})
         if found.has_errors:
             self.rejected.add(self.conversations)
+        else:
+            for turn in document.value:
+                self.fields.add(turn_uses(turn))
         self.bad_turns += len(bad_turns)
         self._note(found, document, start, conversation=conversation)
         self._count(turns)
@@ -130,6 +141,12 @@ class _Reading:
             path = issue.path if conversation is None else f"[{conversation}]{issue.path}"
             turn_id = _turn_id(document.value, issue.index)
             issues[at] = msgspec.structs.replace(issue, path=path, turn_id=turn_id, conversation=conversation)
+
+    def _count_fields(self, turns: Iterable[Any]) -> None:
+        """Count what no model is sent of clean turns."""
+        unsent = [(turn.confidence_score, turn.metadata, turn.tool_output) for turn in turns]
+        for name, values in zip(("confidence_score", "metadata", "tool_output"), zip(*unsent, strict=True), strict=False):
+            self.fields.count(name, "not_sent", len(values) - values.count(UNSET))
 
     def _count(self, turns: int) -> None:
         self.turns += turns
@@ -151,6 +168,7 @@ class _Reading:
             broken=self.rejected,
             open_records=lambda: self._records(source),
             open_issues=lambda: _all_issues(source, self.config),
+            fields=self.fields.counts(),
         )
         report.digests = None if self.digests is None else bytes(self.digests)
         return report

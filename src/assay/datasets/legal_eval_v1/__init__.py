@@ -12,6 +12,7 @@ from msgspec import UNSET
 
 from assay.core.case import Case
 from assay.core.document import Place
+from assay.core.field_uses import FieldCounter
 from assay.core.index_set import IndexSet
 from assay.core.issue import MAX_LISTED, Issue
 from assay.core.json_door import parse_json
@@ -27,6 +28,7 @@ from assay.datasets.placing import IssueList, Record, placed_all
 from assay.datasets.progress import Effort, Progress, no_progress
 from assay.datasets.row_verdicts import NO_ROWS, add_used_id, outcome_of
 from assay.datasets.source import Block, Line, Source, filled_lines
+from assay.datasets.unsent_fields import MAX_SENT_METADATA, has_unsent_metadata, legal_uses
 
 __all__ = ["read", "stream"]
 
@@ -88,6 +90,7 @@ class _Reading:
         """Row and line of each id, by its number."""
         self._warnings: list[tuple[str, Issue]] = []
         self._warned_rows: Counter[str] = Counter()
+        self.fields = FieldCounter()
 
     def steps(self, source: Source, progress: Progress) -> Iterator[_Step]:
         """The whole file, block by block."""
@@ -144,6 +147,7 @@ class _Reading:
         self._rows.extend(range(self.total, self.total + len(ids)))
         self._lines.extend(range(self._next_line, self._next_line + len(ids)))
         self._warned_rows.update(kinds)
+        self._count_fields(rows)
         self.total += len(ids)
         return True
 
@@ -152,8 +156,22 @@ class _Reading:
         self.total += 1
         if clean is None or not self._note_id(clean.id, line, index):
             self._check_exactly(line, index)
-        elif clean.warned:
+            return
+        if clean.warned:
             self._warn(clean.warned, line, index)
+        if clean.uses:
+            self.fields.add(clean.uses)
+        else:
+            self._count_fields([clean.row])
+
+    def _count_fields(self, rows: list[Any]) -> None:
+        """Count what no model is sent of clean rows, which have no member that the contract does not know."""
+        metadata = [row.metadata for row in rows if row.metadata is not UNSET]
+        unsent = [1 for members in metadata if len(members) > MAX_SENT_METADATA or has_unsent_metadata(members)]
+        self.fields.count("metadata", "not_sent", len(unsent))
+        enclosed = [row.attachments for row in rows if row.attachments is not UNSET]
+        kinds = [1 for attachments in enclosed if any(item.kind is not UNSET for item in attachments)]
+        self.fields.count("attachments[].kind", "not_sent", len(kinds))
 
     def _check_exactly(self, line: Line, index: int) -> None:
         document = parse_json(line.text, is_whole=False)
@@ -168,6 +186,7 @@ class _Reading:
             self.rejected.add(index)
         elif row_id is not None:
             self._note_id(row_id, line, index)
+            self.fields.add(legal_uses(document.value))
             if self._linter is not None and document.value["task_type"] == "rubric_qa":
                 self._linter.look_closely(index, line)
         self._warn({rules.warning_kind(finding) for finding in found if finding.severity == "warning"}, line, index)
@@ -229,6 +248,7 @@ class _Reading:
             open_records=lambda: _records(source, total, rejected),
             open_rejected=lambda: _rejected(source, rejected),
             open_issues=lambda: _all_issues(source, config),
+            fields=self.fields.counts(),
         )
         report.digests = None if self._digests is None else bytes(self._digests)
         return report

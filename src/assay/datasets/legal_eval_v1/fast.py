@@ -9,10 +9,12 @@ import msgspec
 import orjson
 from msgspec import UNSET, Meta, UnsetType
 
+from assay.core.field_uses import FieldUse
 from assay.datasets.lane import Kind, Lane, Written
 from assay.datasets.legal_eval_v1 import rules
 from assay.datasets.scan import may_outgrow
 from assay.datasets.shallow import ShallowObject
+from assay.datasets.unsent_fields import legal_uses
 
 _Filled = Annotated[str, Meta(min_length=1)]
 _Weight = Annotated[int, Meta(ge=-(1 << 53), le=1 << 53)] | Annotated[float, Meta(gt=-1e308, lt=1e308)]
@@ -68,6 +70,8 @@ class Clean(msgspec.Struct, frozen=True, gc=False):
     """Kinds of warnings that the exact rules have for the row."""
     row: Any = None
     """All of it."""
+    uses: tuple[FieldUse, ...] = ()
+    """What no model is sent of a row with members that the contract does not know."""
 
 
 _ODD_ESCAPE = re.compile(rb"\\u00(?:00|22)")
@@ -94,7 +98,7 @@ def _with_unknown(line: bytes) -> Clean | None:
         return None
     kinds = (f"unsupported_field.{name}" for name in unknown)
     is_clean = members.keys().isdisjoint(rules.FORBIDDEN[row.task_type]) and _Parts([row]).are_clean()
-    return Clean(row.id, (*kinds, *warned(row)), row) if is_clean else None
+    return Clean(row.id, (*kinds, *warned(row)), row, tuple(legal_uses(members))) if is_clean else None
 
 
 def has_rubric(row: _Row) -> bool:

@@ -72,6 +72,11 @@ def _calls(conversation: Case) -> dict[int, dict[str, Any]]:
     return calls
 
 
+def tool_turns(conversations: Iterable[Case]) -> int:
+    """Turns that use a tool, which a judge of recorded replies is not shown."""
+    return sum(turn.tool_used is not None for conversation in conversations for turn in conversation.turns)
+
+
 def recorded_replies(conversations: Iterable[tuple[Case, Any]]) -> dict[str, str]:
     """The recorded reply of each case."""
     return {case.id: case.references[0] for case, _ in replayed(conversations, is_recorded=False)}

@@ -73,6 +73,7 @@ def dataset_plan(source: Source, report: Report, *, name: str) -> DatasetPlan:
         sha256=sha256,
         name=name,
         file=source.stored.file if source.stored else PurePath(source.name).name,
+        fields={audience: dict(counts) for audience, counts in report.fields.items()},
         **_own_words(report),
     )
 

@@ -36,6 +36,7 @@ from assay.datasets.checks import nearest
 from assay.engine.members import NO_METADATA
 from assay.engine.places.folders import check_place, folders_of
 from assay.engine.planning.attachments import folder_of
+from assay.engine.planning.conversations import tool_turns
 from assay.engine.planning.dataset_reading import DatasetReading, on_invalid
 from assay.engine.planning.inputs import DatasetInput, shown_path
 from assay.engine.planning.own_code import OwnCode
@@ -261,9 +262,20 @@ class _Planner:
         is_recorded = contracts == {"conversation_v1"} and not self.settings.value.candidates
         return run.response_source or ("prefilled" if run.responses else "part_of_conversation" if is_recorded else "sampled")
 
+    def _count_tools(self) -> None:
+        """Judges of recorded replies see words only, so that tools are among what is not sent."""
+        for number, dataset in enumerate(self.inputs):
+            turns = tool_turns(dataset.report.cases)
+            if turns:
+                counts = dict.fromkeys(("tool_used", "tool_input"), turns)
+                fields = {**dataset.plan.fields, "not_sent": {**dataset.plan.fields.get("not_sent", {}), **counts}}
+                self.inputs[number] = msgspec.structs.replace(dataset, plan=msgspec.structs.replace(dataset.plan, fields=fields))
+
     def load_responses(self) -> None:
         """The given answers, where there are any, and the candidates that they name."""
         run, source = self.settings.value.run, self._source
+        if source == "part_of_conversation" and not run.responses:
+            self._count_tools()
         if source == "sampled" and run.responses:
             self.settings.add(("run", "response_source"), "responses are given, but the response source is 'sampled'")
         elif source == "prefilled" and not run.responses:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import msgspec
 
 from assay.core.errors import RunNotFound
+from assay.core.field_uses import added
 from assay.core.input_document import SEVERAL
 from assay.core.placement import Placement
 from assay.core.plan import Plan, plan_sha256, read_plan
@@ -61,6 +62,8 @@ class UploadVerdict(msgspec.Struct, frozen=True, kw_only=True):
     record_errors_total: int = 0
     warnings: tuple[Line, ...] = ()
     warnings_total: int = 0
+    fields: dict[str, dict[str, int]] = {}
+    """Where fields go that the contract leaves open, or that no model is sent."""
     problems: tuple[str, ...] = ()
     """What is wrong with the settings."""
     evaluations: int = 0
@@ -83,6 +86,7 @@ def verdict_on(report: Report) -> UploadVerdict:
         record_errors_total=report.count("error") - report.dataset_error_count,
         warnings=tuple(shown["warnings"][:MOST_ERRORS]),
         warnings_total=report.count("warning"),
+        fields={audience: dict(counts) for audience, counts in report.fields.items()},
     )
 
 
@@ -98,6 +102,7 @@ def one_report(reports: Sequence[Report]) -> Report:
         outcome=next((outcome for outcome in get_args(Outcome)[::-1] if outcome in outcomes), "accepted"),
         counts=Counts(*map(sum, zip(*counts, strict=True))),
         issues=[issue for report in reports for issue in report.issues],
+        fields=added(report.fields for report in reports),
     )
 
 

@@ -328,6 +328,7 @@ class _Artifacts:
             "candidate": msgspec.to_builtins(shown.candidate),
             "judges": msgspec.to_builtins(shown.judges),
             "ignored_fields": _ignored_fields(shown.datasets),
+            "not_sent": _not_sent(shown.datasets),
             "evaluator_version": _evaluator(plan),
             "policies": dict(policies()),
             "templates": dict(templates()),
@@ -349,6 +350,12 @@ def _evaluator(plan: Plan) -> str:
     """Who has graded: this version, or the tool that a run was imported from."""
     imported = plan.imported
     return f"assay {__version__}" if imported is None else f"{imported.tool} {imported.version}".strip()
+
+
+def _not_sent(datasets: Iterable[DatasetPlan]) -> list[dict[str, Any]]:
+    """Fields of records that no model was sent, by dataset."""
+    named = ((dataset.dataset_id, dataset.fields.get("not_sent")) for dataset in datasets)
+    return [{"dataset_id": dataset_id, "fields": fields} for dataset_id, fields in named if fields]
 
 
 def _ignored_fields(datasets: Iterable[DatasetPlan]) -> list[dict[str, Any]]:

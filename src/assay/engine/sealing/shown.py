@@ -122,6 +122,9 @@ def _dataset(dataset: DatasetPlan, redactor: Redactor) -> DatasetPlan:
         split_value=redactor.text(dataset.split_value),
         metadata=redactor.value(dataset.metadata),
         ignored_fields=tuple(map(redactor.text, dataset.ignored_fields)),
+        fields={
+            audience: {redactor.text(name): count for name, count in counts.items()} for audience, counts in dataset.fields.items()
+        },
     )
 
 

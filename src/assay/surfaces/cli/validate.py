@@ -228,6 +228,7 @@ class Work:
                 counts=report.counts,
                 issues=report.issues,
                 unlisted=report.unlisted,
+                fields=report.fields,
             )
             self._kept.append(plain)
         return report

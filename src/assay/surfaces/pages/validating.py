@@ -14,13 +14,13 @@ from assay.core.issue import CODES, Issue, Severity
 from assay.core.plan import OnInvalid
 from assay.core.report import Counts, Outcome
 from assay.surfaces.pages import figures
-from assay.surfaces.pages.figures import DASH, Figure, KeyFigure, Kind, Mark
+from assay.surfaces.pages.figures import DASH, Fact, Figure, KeyFigure, Kind, Mark
 from assay.surfaces.pages.tables import Cell, Column, Table, text_cell
 from assay.surfaces.reporters.excerpts import Pointed, pointed
 from assay.surfaces.reporters.run_estimate import assumption_text, cost_text
 from assay.surfaces.reporters.run_numbers import dollars
 from assay.surfaces.reporters.selection import Alike, select
-from assay.surfaces.reporters.wording import OUTCOME_WORDS, counted, record_label, record_word
+from assay.surfaces.reporters.wording import OUTCOME_WORDS, counted, field_lines, record_label, record_word
 
 SHOWN = 100
 """Issues that the page lists; all of them are counted."""
@@ -60,6 +60,8 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
     codes: tuple[tuple[str, Severity, int], ...]
     errors: int
     warnings: int
+    fields: tuple[tuple[str, str], ...] = ()
+    """Who is sent the fields that the contract leaves open, in words."""
 
 
 def examine(path: Path, contract: str, *, allow_size: bool = False) -> Examined:
@@ -77,6 +79,7 @@ def examine(path: Path, contract: str, *, allow_size: bool = False) -> Examined:
         codes=tuple((code, severity, count) for (code, severity), count in counts.most_common()),
         errors=report.count("error"),
         warnings=report.count("warning"),
+        fields=tuple(field_lines(report.fields, record_word(report.contract))),
     )
 
 
@@ -212,6 +215,7 @@ class DraftPage(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     key_figures: tuple[KeyFigure, ...] = ()
     codes: tuple[CodeCount, ...] = ()
+    fields: tuple[Fact, ...] = ()
     can_run: bool = False
     choice: RunChoice = RunChoice()
     models: Offered | None = None
@@ -231,6 +235,7 @@ def with_report(page: DraftPage, examined: Examined) -> DraftPage:
         reason=_reason(examined),
         key_figures=tuple(_key_figures(examined)),
         codes=tuple(_codes(examined)),
+        fields=tuple(Fact(label.capitalize(), text) for label, text in examined.fields),
         can_run=examined.outcome != "rejected",
     )
 

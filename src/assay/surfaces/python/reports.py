@@ -43,6 +43,7 @@ def validate(
         broken=found.broken,
         open_records=lambda: found.records,
         open_issues=lambda: found.all_issues,
+        fields=found.fields,
     )
     shown.head, shown.digests = found.head, found.digests
     return shown

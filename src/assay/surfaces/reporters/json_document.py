@@ -53,4 +53,11 @@ def change_values(change: Change) -> dict[str, Any]:
 
 
 def _with_issues(report: Report, issues: Iterable[Any]) -> Report:
-    return Report(path=report.path, contract=report.contract, outcome=report.outcome, counts=report.counts, issues=issues)
+    return Report(
+        path=report.path,
+        contract=report.contract,
+        outcome=report.outcome,
+        counts=report.counts,
+        issues=issues,
+        fields=report.fields,
+    )

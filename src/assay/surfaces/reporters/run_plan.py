@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from assay import api
+from assay.core.field_uses import Audience, added
 from assay.core.gate_text import gate_texts
 from assay.core.plan import DatasetPlan, ModelPlan, Plan
 from assay.surfaces.printable import printable
@@ -15,7 +16,7 @@ from assay.surfaces.reporters.paint import hanging, painter
 from assay.surfaces.reporters.run_decision import default_gates_text
 from assay.surfaces.reporters.run_estimate import assumption_text, batch_text, cost_text
 from assay.surfaces.reporters.run_numbers import dollars
-from assay.surfaces.reporters.run_subject import graders, model_words
+from assay.surfaces.reporters.run_subject import graders, model_words, sent_fields
 from assay.surfaces.reporters.settings import Settings
 from assay.surfaces.reporters.wording import counted, first_datasets
 
@@ -28,6 +29,7 @@ _SOURCES = {"sampled": "asked now", "prefilled": "answers from {path}", "part_of
 
 def plan_document(planned: api.PlannedRuns, estimate: api.CostEstimate) -> dict[str, Any]:
     """The plans as plain values; there is no key in them."""
+    fields = added(dataset.fields for dataset in planned.plans[0].datasets)
     return {
         "runs_dir": planned.runs_dir,
         "valid_records": planned.valid_records,
@@ -35,6 +37,7 @@ def plan_document(planned: api.PlannedRuns, estimate: api.CostEstimate) -> dict[
         "judged_records": planned.judged_records,
         "estimate": msgspec.to_builtins(estimate),
         "notes": list(planned.notes),
+        **{audience: dict(fields.get(audience, {})) for audience in get_args(Audience)},
         "plans": [msgspec.to_builtins(plan) for plan in planned.plans],
     }
 
@@ -83,6 +86,8 @@ def _subjects(planned: api.PlannedRuns) -> Iterator[tuple[str, str]]:
         source = _SOURCES[plan.response_source].format(path=plan.responses_path)
         yield "candidate", f"{_model(plan.candidate)} · {source} · run {plan.run_id}"
     for label, words in graders(msgspec.to_builtins(first)):
+        yield label, " · ".join(words)
+    for label, words in sent_fields(msgspec.to_builtins(first)):
         yield label, " · ".join(words)
     if len(first.judges) > 1:
         yield "panel", _panel(first)

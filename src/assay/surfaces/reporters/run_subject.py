@@ -4,13 +4,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from assay.core.field_uses import added
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.imports import imported_words
-from assay.surfaces.reporters.wording import counted, first_datasets, plugin_words
+from assay.surfaces.reporters.wording import AUDIENCES, counted, field_lines, first_datasets, plugin_words
 
 Json = dict[str, Any]
 Fact = tuple[str, tuple[str, ...]]
 """A label, and words that each report joins and cuts to its size."""
+_SHORT = {AUDIENCES["candidate_and_judge"]: "sent"}
 GRADER_CALL = "grader"
 """The call of a grader of one's own, which stands among those of judges."""
 _ODD_LINES = {"duplicates": "repeated", "unknown": "unknown", "malformed": "unreadable"}
@@ -28,6 +30,7 @@ def subject(plan: Json, manifest: Json, *, has_candidate: bool = True) -> Iterat
     if has_candidate:
         yield "candidate", candidate_words(plan)
     yield from graders(plan)
+    yield from sent_fields(plan)
     if plan.get("imported"):
         yield "imported", imported_words(plan["imported"])
     if manifest.get("batches"):
@@ -41,6 +44,16 @@ def subject(plan: Json, manifest: Json, *, has_candidate: bool = True) -> Iterat
             else "the records of {} with an error"
         )
         yield "repeats", (what.format(plan["parent_run_id"]),)
+
+
+def sent_fields(plan: Json) -> Iterator[Fact]:
+    """Fields of the datasets that no model or only judges are sent; code of one's own sees whole records, and says it itself."""
+    if plan.get("imported") or plan.get("comparison") or any(own_code(plan)):
+        return
+    datasets = plan.get("datasets", ())
+    is_turns = {dataset["contract"] for dataset in datasets} == {"conversation_v1"}
+    for label, text in field_lines(added(dataset.get("fields", {}) for dataset in datasets), "turn" if is_turns else "record"):
+        yield _SHORT.get(label, label), (text,)
 
 
 def graders(plan: Json) -> Iterator[Fact]:

@@ -18,9 +18,11 @@ from assay.surfaces.reporters.wording import (
     change_line,
     contract_name,
     counted,
+    field_lines,
     place,
     record_counts,
     record_label,
+    record_word,
 )
 
 MAX_ISSUES = 20
@@ -63,6 +65,9 @@ def _changes(settings: Settings, paint: Paint) -> Iterator[str]:
 
 def _file(report: Report, settings: Settings, *, paint: Paint) -> Iterator[str]:
     yield _header(report, settings, paint=paint)
+    for label, text in field_lines(report.fields, record_word(report.contract)):
+        words = hanging(printable(f"{label}: {text}", limit=MESSAGE_LIMIT), first=INDENT, width=settings.width, indent=HANGING)
+        yield f"{'':{INDENT}}{paint(words, 'quiet')}\n"
     if not report.issues:
         return
     yield "\n"

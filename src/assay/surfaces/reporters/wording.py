@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from assay.core.contract import CONTRACTS
+from assay.core.field_uses import FieldCounts
 from assay.core.issue import Issue
 from assay.core.report import Outcome, Report
 from assay.surfaces.reporters.settings import Change
@@ -108,6 +109,23 @@ def issue_counts(errors: int, warnings: int) -> str:
 def contract_name(report: Report) -> str:
     """The contract that the source was read as."""
     return report.contract or "unknown contract"
+
+
+AUDIENCES = {"candidate_and_judge": "candidate and judge", "judge_only": "judge only", "not_sent": "not sent"}
+"""Where fields go, in words; what goes to both is usual, and is listed last."""
+MAX_FIELDS = 12
+
+
+def field_lines(fields: FieldCounts, noun: str = "record") -> list[tuple[str, str]]:
+    """`not sent` with `metadata (6 records), context (5 records)`: each audience and its fields, those with most records first."""
+    order = ("not_sent", "judge_only", "candidate_and_judge")
+    return [(AUDIENCES[audience], _listed_fields(fields[audience], noun)) for audience in order if fields.get(audience)]
+
+
+def _listed_fields(counts: Mapping[str, int], noun: str) -> str:
+    names = sorted(counts, key=lambda name: -counts[name])
+    shown = [f"{name} ({counted(counts[name], noun)})" for name in names[:MAX_FIELDS]]
+    return ", ".join([*shown, *([f"{len(names) - MAX_FIELDS:,} more"] if len(names) > MAX_FIELDS else [])])
 
 
 def record_word(contract: str | None) -> str:

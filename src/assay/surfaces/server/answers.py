@@ -58,6 +58,9 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     record_errors_total: Annotated[int, _says("How many there are.")]
     warnings: Annotated[tuple[Document, ...], _says("At most 1,000.")]
     warnings_total: Annotated[int, _says("How many there are.")]
+    not_sent: Annotated[dict[str, int], _says("Fields that no model would be sent, and how many records have each.")]
+    judge_only: Annotated[dict[str, int], _says("Open fields that only judges would be sent.")]
+    candidate_and_judge: Annotated[dict[str, int], _says("Open fields that the candidate would be sent too.")]
     request_id: str
 
 

@@ -62,6 +62,9 @@ async def validate_dataset(request: AnyRequest) -> Answer:
             record_errors_total=verdict.record_errors_total,
             warnings=verdict.warnings,
             warnings_total=verdict.warnings_total,
+            not_sent=verdict.fields.get("not_sent", {}),
+            judge_only=verdict.fields.get("judge_only", {}),
+            candidate_and_judge=verdict.fields.get("candidate_and_judge", {}),
             request_id=request_id_of(request),
         )
     )
