@@ -118,8 +118,8 @@ def test_it_is_documented(contract: ContractId) -> None:
     assert [
         re.search(pattern, text, re.MULTILINE) is not None
         for pattern, text in (
-            (rf"^\| \[`{contract}`\]\(#{contract}\) \|", reference),
-            (rf"^## {contract}$", reference),
+            (rf"^\| \[`{contract}`\]\(../contracts/{contract}.md\) \|", reference),
+            ("^## Fields and rules$", page(f"docs/contracts/{contract}.md")),
             (rf"^\| \[`{contract}`\]\(docs/contracts/{contract}.md\) \|", page("README.md")),
         )
     ] == [True, True, True]
