@@ -182,6 +182,8 @@ class PluginPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A grader, or a policy that says how answers are graded too."""
     asks_judges: bool = False
     """Its grading is a generator: it is not called for a grade, but driven from ask to ask."""
+    by_record: bool = False
+    """A policy that only the records use whose `metadata.policy_id` has its name."""
 
 
 class ImportedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -309,8 +311,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return all(PROVIDERS[kind].has_parameters for kind in kinds)
 
     def policy(self) -> PluginPlan | None:
-        """The run's own policy."""
-        return next((plugin for plugin in self.plugins if plugin.kind == "policy"), None)
+        """The run's own policy, which all records are asked by."""
+        return next((plugin for plugin in self.plugins if plugin.kind == "policy" and not plugin.by_record), None)
+
+    def record_policies(self) -> dict[str, PluginPlan]:
+        """The custom policies that records choose, by the name that they choose them by."""
+        return {plugin.name: plugin for plugin in self.plugins if plugin.by_record}
 
     def grader(self) -> PluginPlan | None:
         """The run's own grader, which may be that of its policy."""

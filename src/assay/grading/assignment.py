@@ -1,14 +1,14 @@
 """A case with everything that decides how it is asked and graded."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from assay.core.case import Case, Criterion
 from assay.core.open_fields import grading_fields, question_fields
 from assay.core.outcome import Flow, Grade
-from assay.core.plan import CriterionName
+from assay.core.plan import CriterionName, PluginPlan
 from assay.grading.policies import Policy
 from assay.grading.settings import GradingSettings
 from assay.grading.templates import ASK_AGAIN, CONFIDENCE, OPEN_FIELD, TOOL_CALL, texts_sha256
@@ -76,15 +76,23 @@ class Assignment(msgspec.Struct, frozen=True):
     """What is to be said about the policy."""
     attachments: Mapping[str, str] = NO_ATTACHMENTS
     """Texts of the case's attachments by path."""
+    custom_policy: PluginPlan | None = None
+    """The code that says what the candidate is asked: the run's policy, or the one that the case names."""
 
     @property
     def graded_by(self) -> GradedBy:
         """How the case is graded, unless its answer calls a tool that nobody expects."""
         evaluator, template_id = self.way.names(self)
-        if self.settings.policy and template_id == MCQ_ANSWER:
+        if self.custom_policy and template_id == MCQ_ANSWER:
             # What the candidate is asked with is not ours.
             template_id = ""
         return GradedBy(evaluator, template_id, self.policy.id, self._others(template_id))
+
+    @property
+    def policy_code(self) -> Any:
+        """What makes messages of the case under its custom policy."""
+        settings = self.settings
+        return settings.policy_code if settings.policy else settings.record_policy_code[self.policy.id]
 
     @property
     def criteria(self) -> tuple[Criterion, ...]:
@@ -107,8 +115,8 @@ class Assignment(msgspec.Struct, frozen=True):
         """The texts beside the template."""
         question = (self.policy.question_template,) if self.policy.question_template else ()
         if self.case.task == "mcq":
-            return () if self.settings.policy else (*question, choice_task(self.case, self.settings))
-        has_tools = template_id != TOOL_CALL and not self.settings.policy and offered_tools(self.case)
+            return () if self.custom_policy else (*question, choice_task(self.case, self.settings))
+        has_tools = template_id != TOOL_CALL and not self.custom_policy and offered_tools(self.case)
         tools = (TOOL_CALL,) if has_tools else ()
         fields = (OPEN_FIELD,) if question_fields(self.case) or grading_fields(self.case) else ()
         return (*question, *fields, *tools, *(self._of_judges() if self.way.needs_judge else ()), *self.way.texts(self))

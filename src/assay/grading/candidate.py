@@ -38,8 +38,8 @@ def _given_answer(model: str) -> Ask:
 
 def candidate_messages(assignment: Assignment) -> tuple[Message, ...]:
     """System prompt, conversation or prompt; with the last user message context, open fields, attachments, choices, tools."""
-    if assignment.settings.policy is not None:
-        return policy_messages(assignment.settings.policy_code, assignment.case, attachments=assignment.attachments)
+    if assignment.custom_policy is not None:
+        return policy_messages(assignment.policy_code, assignment.case, attachments=assignment.attachments)
     case, policy, system_prompt = assignment.case, assignment.policy, assignment.settings.system_prompt
     messages = case.messages or (Message("user", case.prompt),)
     additions = _additions(assignment)

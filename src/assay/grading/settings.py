@@ -1,5 +1,6 @@
 """What a run decides about grading, the same for all its cases."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -43,6 +44,10 @@ class GradingSettings(msgspec.Struct, frozen=True):
     """A policy of the run's own, which says what the candidate is asked in every case."""
     policy_code: Any = None
     """What makes messages of a case under it."""
+    record_policies: Mapping[str, PluginPlan] = {}
+    """Custom policies of the cases that name them."""
+    record_policy_code: Mapping[str, Any] = {}
+    """What makes messages of a case under each of them."""
 
 
 def settings_of(plan: Plan) -> GradingSettings:
@@ -56,5 +61,6 @@ def settings_of(plan: Plan) -> GradingSettings:
         profile=plan.profile,
         grader=plan.grader(),
         policy=plan.policy(),
+        record_policies=plan.record_policies(),
         **{name: getattr(plan, name) for name in OF_A_GRADE},
     )

@@ -1,10 +1,13 @@
 """Code of others in a plan: found by its names, refused where it may not be named, and listed with what is known of it."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
 
 from assay.core.contract import BUILT_IN, CONTRACTS
 from assay.core.errors import UsageProblem
-from assay.core.installed_plugins import find_plugin, installed_plugin
+from assay.core.installed_plugins import declared_plugins, find_plugin, installed_plugin
 from assay.core.issue import Path as Steps
 from assay.core.plan import ModelPlan, PluginKind, PluginPlan
 from assay.core.plugin import Plugin, uncomparable
@@ -25,6 +28,12 @@ class OwnCode:
         self.plugins: dict[tuple[PluginKind, str], Plugin] = {}
         value = settings.value
         self.policy = self.find("policy", value.policy, ("policy",)) if value.policy else None
+        self.record_policies = set[str]()
+        """Names of custom policies that records may choose, and do where they were looked for."""
+        if self.policy is None and not value.policy:
+            for name in value.policies:
+                self._register(name)
+        self._declared: frozenset[str] | None = None
         self.grader = self.find("grader", value.grader, ("grader",)) if value.grader else None
         if self.policy is not None and self.policy.plan.grades:
             if value.grader:
@@ -40,12 +49,57 @@ class OwnCode:
             if not settings.may_name(path, name):
                 raise UsageProblem(f"code cannot be named here: '{name}'")
             folder = settings.folder(path)
-            found = settings.given.get((kind, name)) or find_plugin(kind, name, folder=folder, built_in=built_in(kind))
+            found = settings.given.get((kind, name)) or self._found(kind, name, folder=folder)
         except UsageProblem as problem:
             settings.add(path, f"{problem.message}{f' ({problem.hint})' if problem.hint else ''}")
             return None
         self.plugins[kind, name] = found
         return found
+
+    def _found(self, kind: PluginKind, name: str, *, folder: Path) -> Plugin:
+        """The code of a name, which for a policy may be one that the run file registers; raises UsageProblem."""
+        registered = self._settings.value.policies.get(name, "") if kind == "policy" else ""
+        if not registered:
+            return find_plugin(kind, name, folder=folder, built_in=built_in(kind))
+        found = find_plugin(kind, registered, folder=self._settings.folder(("policies",)), built_in=built_in(kind))
+        return Plugin(msgspec.structs.replace(found.plan, name=name), found.target)
+
+    def _register(self, name: str) -> None:
+        """Make a policy of the run file one that records may choose; what is wrong with it is noted."""
+        path: Steps = ("policies", name)
+        if name in built_in("policy"):
+            self._settings.add(path, f"'{name}' is a built-in policy; give yours another name")
+            return
+        found = self.find("policy", name, path)
+        if found is not None:
+            self._choose(name, found, path)
+
+    def _choose(self, name: str, found: Plugin, path: Steps) -> None:
+        if found.plan.grades:
+            hint = f"leave out its method 'grade', or set it for the whole run: policy: {name}"
+            self._settings.add(path, f"the policy '{name}' grades by itself, which a policy of single records cannot ({hint})")
+        chosen = msgspec.structs.replace(found.plan, name=name, by_record=True, grades=False, asks_judges=False)
+        self.plugins["policy", name] = Plugin(chosen, found.target)
+        self.record_policies.add(name)
+
+    def is_chosen(self, policy_id: str) -> bool:
+        """True where a record's policy id names a custom policy: one of the run file, or of an installed package."""
+        if policy_id in self.record_policies:
+            return True
+        path: Steps = ("datasets",)
+        if policy_id in built_in("policy") or not self._settings.may_name(path, policy_id):
+            return False
+        if self._declared is None:
+            # Asked once: the ids come from the file, and may be many.
+            declared = [plugin for plugin in declared_plugins() if plugin.kind == "policy"]
+            self._declared = frozenset(name for one in declared for name in (one.name, f"{one.distribution}/{one.name}"))
+        if policy_id not in self._declared:
+            return False
+        self._declared -= {policy_id}
+        found = self.find("policy", policy_id, path)
+        if found is not None:
+            self._choose(policy_id, found, path)
+        return found is not None
 
     def is_model(self, entry: ModelEntry) -> bool:
         """True for the name of an installed model, which needs no provider before it."""

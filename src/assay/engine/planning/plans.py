@@ -88,6 +88,7 @@ def plan_runs(request: RunRequest, *, environ: Mapping[str, str], now: float, ne
     planner.load_responses()
     plans = planner.plans(suite_of(planner.candidates, now), new_run_id)
     surveyed = planner.survey(plans)
+    plans = planner.with_record_policies(plans)
     problems = [*planner.settings.problems, *(problem for plan in plans for problem in check_models(plan, environ=environ))]
     if problems or surveyed is None:
         raise PlanProblems(list(dict.fromkeys(problems)), refused=planner.refused)
@@ -422,6 +423,12 @@ class _Planner:
             self.settings.add(("retention",), f"{problem.message} ({problem.hint})")
             return RetentionPolicy()
 
+    def with_record_policies(self, plans: tuple[Plan, ...]) -> tuple[Plan, ...]:
+        """The plans with the policies of installed packages that records turned out to name."""
+        if not self.code.record_policies:
+            return plans
+        return tuple(msgspec.structs.replace(plan, plugins=self.code.used_by(plan.models())) for plan in plans)
+
     def _batch(self) -> BatchPlan | None:
         batch = self.settings.value.batch
         if batch is None or not batch.enabled:
@@ -456,6 +463,7 @@ class _Planner:
             answers=self._answers(),
             profile=self.profile,
             has_policy=self.code.policy is not None,
+            is_custom=self.code.is_chosen,
             wanted=self._wanted_members(),
         )
         self.settings.problems += surveyed.problems

@@ -62,7 +62,13 @@ class OpenPlugins:
         """The settings of the run's grading with its own code."""
         policy = self._plan.policy()
         code = None if policy is None else self._targets[_key(policy)]
-        return msgspec.structs.replace(settings, grader_code=self._grader(), policy_code=getattr(code, "ask", code))
+        chosen = {name: self._targets[_key(plugin)] for name, plugin in self._plan.record_policies().items()}
+        return msgspec.structs.replace(
+            settings,
+            grader_code=self._grader(),
+            policy_code=getattr(code, "ask", code),
+            record_policy_code={name: getattr(target, "ask", target) for name, target in chosen.items()},
+        )
 
 
 def _key(plugin: PluginPlan) -> Key:

@@ -1,6 +1,6 @@
 """What somebody asks for, as options or in a run file, into one value whose every member still knows where it was said."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Grades every record instead of the way that its contract says."""
     policy: Any = ""
     """Says what the candidate is asked in every record: a name, a function, or an object with `ask` and perhaps `grade`."""
+    policies: Mapping[str, Any] = {}
+    """The same for the records whose `metadata.policy_id` is the name that each has here."""
     responses: str = ""
     response_source: ResponseSource | None = None
     runs_dir: str = ""
@@ -82,6 +84,7 @@ _SEATS: dict[str, Steps] = {
     "judges": ("judges",),
     "grader": ("grader",),
     "policy": ("policy",),
+    "policies": ("policies",),
     "responses": ("run", "responses"),
     "response_source": ("run", "response_source"),
     "runs_dir": ("run", "runs_dir"),
@@ -136,7 +139,7 @@ class Settings:
         self.interface = request.interface
         self.retention = self._retention(request)
         self.contract: Any = request.contract
-        self._options = {_SEATS[name]: name for name in _SEATS if getattr(request, name) not in ("", (), None)}
+        self._options = {_SEATS[name]: name for name in _SEATS if getattr(request, name) not in ("", (), None, {})}
         self._loaded = load_run_file(request.run_file) if request.run_file else None
         given = {seat: self._spelled(name, getattr(request, name)) for seat, name in self._options.items()}
         self.value = self._merged(_nested(given))
@@ -152,8 +155,17 @@ class Settings:
         """The value of an option with names in the place of functions."""
         if option in ("models", "judges"):
             return tuple(entry if isinstance(entry, str) else f"{FUNCTIONS}/{self._named('model', entry)}" for entry in value)
+        if option == "policies":
+            return {name: self._registered(name, entry) for name, entry in value.items()}
         kind: PluginKind | None = "grader" if option == "grader" else "policy" if option == "policy" else None
         return value if kind is None or isinstance(value, str) else self._named(kind, value)
+
+    def _registered(self, name: str, policy: Any) -> str:
+        """What names a policy that records choose by `name`; a function is known by that name."""
+        if isinstance(policy, str):
+            return policy
+        self.given["policy", name] = given_plugin("policy", policy, name=name)
+        return name
 
     def _named(self, kind: PluginKind, target: Any) -> str:
         """The name of a function that is given, which no other one has."""

@@ -231,6 +231,13 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     policy: Annotated[
         str, _says("A policy of your own, which says what candidates are asked, and may grade too; named in the same way.")
     ] = ""
+    policies: Annotated[
+        dict[Name, str],
+        _says(
+            "Policies of your own for single records: `{house: own.py:function}` is used by the records whose `metadata.policy_id` "
+            "is `house`. `policy` overrides them."
+        ),
+    ] = {}
     panel: Annotated[PanelSection, _says("How several judges decide together.")] = PanelSection()
     providers: Annotated[tuple[ProviderEntry, ...], _says("Servers of your own, and limits for the well-known ones.")] = ()
     run: Annotated[RunSection, _says("The run itself.")] = RunSection()

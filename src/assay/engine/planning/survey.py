@@ -66,16 +66,18 @@ def survey(
     answers: Mapping[str, HasAnswer],
     profile: Profile | None = None,
     has_policy: bool = False,
+    is_custom: Callable[[str], bool] = lambda _: False,
     wanted: Iterable[str] = (),
 ) -> Survey:
     """The selected records at a glance; `answers` says what each candidate has an answer for, where they are given.
 
-    Where the run has a policy of its own, those that records name are of no account. `wanted` are members of metadata that it
-    looks for.
+    Where the run has a policy of its own, those that records name are of no account; `is_custom` tells names of custom ones.
+    `wanted` are members of metadata that it looks for.
     """
     look = _Look(rules, inputs, answers)
     look.unmet = dict.fromkeys(wanted)
     look.has_policy = has_policy
+    look.is_custom = is_custom
     if profile is not None:
         look.misfits = Misfits(profile)
     selector = selector_for(rules, inputs)
@@ -120,6 +122,7 @@ class _Look:
         self.broken = 0
         self.misfits: Misfits | None = None
         self.has_policy = False
+        self.is_custom: Callable[[str], bool] = lambda _: False
 
     def at(self, number: int, glance: Glance, *, is_taken: bool) -> None:
         """Look at one valid record."""
@@ -163,6 +166,9 @@ class _Look:
         self._missing += [f"({candidate}, {record_id}{which})"] if len(self._missing) < FIRST else []
 
     def _look_at_policy(self, glance: Glance) -> None:
+        if self.is_custom(glance.policy_id):
+            self._benchmarked += 1
+            return
         policy, flags = resolved(glance.policy_id, glance.task)
         self._benchmarked += not policy.takes_system_prompt
         for flag in flags:

@@ -121,6 +121,8 @@ class PredictionLine(msgspec.Struct):
     """Which of several answers to the record it is, from 0; only in runs that ask more than once."""
     panel: tuple[Decision, ...] | msgspec.UnsetType = msgspec.UNSET
     """Where several judges do not all say the same, or did not all vote, how their votes were decided; only with several judges."""
+    policy_sha256: str | msgspec.UnsetType = msgspec.UNSET
+    """Of the source of a custom policy; the manifest has the hashes of the built-in ones."""
     judge_costs: dict[str, float | None] | msgspec.UnsetType = msgspec.UNSET
     """What the calls of each judge cost, as `cost` is counted; only with several judges."""
 
@@ -300,6 +302,7 @@ class Evidence:
             message,
             template=(by and by.template) or None,
             sample=self.sample,
+            policy_sha256=self._plan.policy_hashes.get(by.policy, msgspec.UNSET) if by else msgspec.UNSET,
             panel=self._decisions(grade.panel if grade else ()) if len(self._plan.judges) > 1 else msgspec.UNSET,
             judge_costs=self._judge_costs() if len(self._plan.judges) > 1 else msgspec.UNSET,
         )

@@ -330,7 +330,7 @@ class _Artifacts:
             "ignored_fields": _ignored_fields(shown.datasets),
             "not_sent": _not_sent(shown.datasets),
             "evaluator_version": _evaluator(plan),
-            "policies": dict(policies()),
+            "policies": {**policies(), **shown.policy_hashes},
             "templates": dict(templates()),
             "profile": None if self._profiler is None else self._profiler.profile.to_json(),
             "rescored_from": None,

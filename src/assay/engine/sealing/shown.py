@@ -41,6 +41,11 @@ def without_folders(plan: Plan) -> Plan:
     )
 
 
+def custom_policies(plan: Plan) -> dict[str, str]:
+    """The hashes of the run's own policies by name; one whose source cannot be read has none."""
+    return {plugin.name: plugin.source_sha256 for plugin in plan.plugins if plugin.kind == "policy" and plugin.source_sha256}
+
+
 class ShownPlan:
     """A plan beside its redacted names; one for all records of a run, so that each name is looked at once."""
 
@@ -56,6 +61,7 @@ class ShownPlan:
         models = zip(plan.models(), (self.candidate, *self.judges), strict=True)
         self._names = {model.name: shown.name for model, shown in models}
         self.has_redacted_names = any(name != shown for name, shown in self._names.items())
+        self.policy_hashes = custom_policies(plan)
         self._applied: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
         self._judges = frozenset(quoted(judge.name) for judge in plan.judges)
         self._kept_calls: set[str] = set()

@@ -27,8 +27,9 @@ def assign(case: Case, settings: GradingSettings, *, attachments: Mapping[str, s
     kind = "plugin" if settings.grader else kind_of(case)
     if kind is None:
         raise GradingFailure("unsupported_task", f"cases of task {case.task!r} cannot be graded")
-    policy, flags = (own_policy(settings.policy.name), ()) if settings.policy else resolved(case.policy_id, case.task)
-    return Assignment(case, settings, policy, WAYS[kind], flags, attachments)
+    custom = settings.policy or settings.record_policies.get(case.policy_id)
+    policy, flags = (own_policy(custom.name), ()) if custom else resolved(case.policy_id, case.task)
+    return Assignment(case, settings, policy, WAYS[kind], flags, attachments, custom)
 
 
 def needs_judge(case: Case, settings: GradingSettings) -> bool:
