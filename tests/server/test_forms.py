@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from assay.surfaces.server.keys import Keys
-from tests.server.serving import Answered, Serving
+from tests.server.serving import Answered, Serving, dataset
 
 GOLDEN = Path(__file__).parents[2] / "examples" / "golden_v1" / "assistant.json"
 BOUNDARY = "a-boundary"
@@ -31,8 +31,24 @@ def test_validation_page_names_the_models_of_a_run_file_that_writes_them_as_mapp
     with Serving(tmp_path, run_file=MAPPED) as serving:
         shown = validated(serving, GOLDEN)
     assert shown.status == 200
-    assert b"house/say-4, the echo" in shown.body
+    assert b'<option value="house/say-4">' in shown.body
+    assert b'<option value="scripted/echo">' in shown.body
     assert b"scripted/judge-5" in shown.body
+
+
+def test_a_run_file_with_several_candidates_asks_for_one_of_them(tmp_path: Path) -> None:
+    with Serving(tmp_path, run_file=MAPPED) as serving:
+        refused = serving.submit(dataset(1))
+        assert refused.status == 400
+        (problem,) = refused.json["error"]["details"]["errors"]
+        assert problem == "the server has several candidates: house/say-4, the echo; name one with model"
+        assert serving.left_over() == []
+        assert serving.submit(dataset(1), "?model=house/say-4").status == 202
+
+
+def test_validation_page_names_the_one_candidate_that_is_taken(tmp_path: Path) -> None:
+    with Serving(tmp_path, run_file="candidates: [{model: scripted/say-4, name: ours}]\njudges: [scripted/judge-5]\n") as serving:
+        assert b'placeholder="ours"' in validated(serving, GOLDEN).body
 
 
 def test_validation_page_works_with_a_run_file_that_cannot_be_read_in_part(tmp_path: Path) -> None:

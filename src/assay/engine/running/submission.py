@@ -181,6 +181,10 @@ def prepare(request: RunRequest, *, environ: Mapping[str, str], now: float) -> U
         if found.refused:
             return verdict_on(found.refused[0])
         return UploadVerdict(outcome="rejected", problems=found.problems)
+    if len(planned.plans) > 1:
+        # A submission is one run.
+        names = ", ".join(plan.candidate.name for plan in planned.plans)
+        return UploadVerdict(outcome="rejected", problems=(f"the server has several candidates: {names}; name one with model",))
     report, plan = one_report([dataset.report for dataset in planned.inputs]), _called(planned.plans[0], request)
     if report.record_errors:
         # Beside the upload, whose name its sender chooses.

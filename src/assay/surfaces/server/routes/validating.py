@@ -229,14 +229,17 @@ def _query(draft: Draft, choice: RunChoice) -> SubmitQuery:
 
 def _offers(request: AnyRequest) -> dict[str, Offered]:
     offers = offers_to(caller_of(request), server_of(request).settings)
-    return {"models": _offered(offers.candidates), "judges": _offered(offers.judges)}
+    judges = _offered(offers.judges, default=", ".join(offers.judges.default))
+    # Of several candidates one must be chosen, because an upload becomes one run.
+    default = offers.candidates.default
+    return {"models": _offered(offers.candidates, default=default[0] if len(default) == 1 else ""), "judges": judges}
 
 
-def _offered(offer: Offer) -> Offered:
+def _offered(offer: Offer, *, default: str) -> Offered:
     """The operator's list, whole names first; those of the run file are taken where none is chosen."""
     patterns = tuple(name for name in offer.patterns if any(mark in name for mark in "*?["))
     whole = tuple(name for name in offer.names if name not in patterns)
-    return Offered(names=whole, patterns=patterns, default=", ".join(offer.default))
+    return Offered(names=whole, patterns=patterns, default=default)
 
 
 HANDLERS = (validate_form, take_upload, show_draft, start_run)
