@@ -7,9 +7,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from assay.api.validation import validate
-from assay.core.case import Case
+from assay.core.case import Case, Choice
 from assay.core.open_fields import field_uses, grading_fields, question_fields, says_grading
 from assay.grading import graded_by
 from tests.engine.run_settings import batch_record, write_batch
@@ -50,6 +52,11 @@ def test_only_the_judge_sees_the_members_of_the_reference() -> None:
     assert "reference begins]\nParis\n[" in shown
 
 
+NAMES = st.sampled_from(
+    ["choices", "options", "text", "label", "id", "answer", "is_correct", "key", "page", "examples", "messages", "x"]
+)
+
+
 KEYS = [
     "answer", "answers", "answer_key", "answerKey", "AnswerKey", "ANSWER_KEY", "answerkey", "correct_choice_ids",
     "correct", "isCorrect", "correct-option", "gold", "gold_label", "golden_answer", "ideal", "ideal_response",
@@ -61,6 +68,8 @@ KEYS = [
     "mark_scheme_answer", "hidden_tests", "tests", "assertions", "chosen", "rejected", "score", "max_score", "grade",
     "verdict", "evaluation", "mc1_targets", "cop", "y", "Musterlösung", "richtige_antwort", "réponse", "corrigé",
     "barème", "respuesta", "risposta", "\uff41\uff4e\uff53\uff57\uff45\uff52", "choice", "option_index",
+    "mark_scheme", "grade_guidelines", "examiner_comments", "instructor_notes", "goldlabel", "class",
+    "answ\u200ber", "ответ", "答案",
 ]  # fmt: skip
 
 
@@ -93,6 +102,15 @@ INNER_KEYS: list[tuple[dict[str, Any], list[str]]] = [
     ({"choices": [{"text": "Paris", "label": 1}, {"text": "Rome", "label": 0}]}, ["A. Paris", "B. Rome"]),
     ({"options": {"A": {"text": "Paris", "right": True}, "B": {"text": "Rome", "right": False}}}, ["A. Paris", "B. Rome"]),
     ({"options": {"A": "Paris", "B": "Rome", "answer": "SECRET"}}, ["A. Paris", "B. Rome"]),
+    (
+        {"choices": [{"id": "A", "text": "Paris", "label": "correct"}, {"id": "B", "text": "Rome", "label": "x"}]},
+        ["A. Paris", "B. Rome"],
+    ),
+    ({"choices": [{"label": "Correct", "text": "Paris"}, {"label": "Other", "text": "Rome"}]}, ["A. Paris", "B. Rome"]),
+    ({"choices": [{"text": "Paris", "value": "right"}, {"text": "Rome", "value": "x"}]}, ["A. Paris", "B. Rome"]),
+    ({"options": {"A": {"text": "Paris", "label": "SECRET"}, "B": {"text": "Rome"}}}, ["A. Paris", "B. Rome"]),
+    ({"choices": [["Paris", True], ["Rome", False]]}, ["Paris", "Rome"]),
+    ({"choices": [["Paris", "correct"], ["Rome", "wrong"]]}, ["Paris", "Rome"]),
     ({"options": {"Paris": True, "Rome": False}}, ["A. Paris", "B. Rome"]),
     ({"choices": {"text": ["Paris", "Rome"], "label": [1, 0]}}, ["A. Paris", "B. Rome"]),
     ({"question": {"stem": "Where?", "choices": ["Paris"], "answerKey": "SECRET"}}, ["Where?", "Paris"]),
@@ -105,7 +123,7 @@ def test_a_key_inside_a_member_never_reaches_the_candidate(given: dict[str, Any]
     found = driven(given)
     text = asked(found, "candidate")
     assert all(part in text for part in shown)
-    for hidden in ("SECRET", "true", "correct", "score", "right", '"label"', ": 1", ". 1", "1. "):
+    for hidden in ("SECRET", "true", "orrect", "score", "right", '"label"', ": 1", ". 1", "1. "):
         assert hidden not in text
     ((name, value),) = given.items()
     assert f"grading begins]\n{name}:\n{json.dumps(value)}" in asked(found, "judge:overall")
@@ -184,6 +202,18 @@ def test_no_text_of_a_record_can_close_the_block_that_it_is_shown_in() -> None:
     assert shown.count(f"[{used} grading ends]") == shown.count(f"[{used} context ends]") == 1
 
 
+def test_judges_that_compare_two_answers_see_what_is_for_graders() -> None:
+    answers = (Choice("a", "Paris"), Choice("b", "Rome"))
+    case = msgspec.structs.replace(
+        case_of({"context": "FACT-7"}, {"rubric": "RULE-7"}), task="pairwise", choices=answers, policy_id="pairwise_v1"
+    )
+    found = drive(case, lambda _: '{"winner": "tie", "justification": "Same."}')
+    assert found.grade.template == "judge_pairwise/2"
+    for ask in found.asks.values():
+        assert "context begins]\ncontext:\nFACT-7" in ask.messages[1].content
+        assert "grading begins]\nrubric:\nRULE-7" in ask.messages[1].content
+
+
 def test_the_prediction_names_the_template_that_shows_what_is_for_graders() -> None:
     plain, with_question, with_grading = case_of(), case_of({"context": "x"}), case_of(reference={"rubric": "y"})
     named = [graded_by(case, SETTINGS) for case in (plain, with_question, with_grading)]
@@ -235,3 +265,32 @@ def test_what_is_nested_too_deeply_to_be_looked_at_is_for_judges_only() -> None:
 
 def test_a_long_name_is_looked_at_to_its_end() -> None:
     assert says_grading("x" * 200_000 + "_answer")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(NAMES, JSON, max_size=4), st.dictionaries(NAMES, JSON, max_size=2))
+def test_any_open_member_has_a_place_and_a_text(given_members: dict[str, Any], reference: dict[str, Any]) -> None:
+    members = {name: value for name, value in given_members.items() if name != "prompt"}
+    others = {name: value for name, value in reference.items() if name != "answer"}
+    case = Case(
+        id="r",
+        index=0,
+        contract="batch_v1",
+        task="open",
+        dataset="d",
+        prompt="p",
+        extra={"input": members, "reference": others},
+        open_fields=1,
+    )
+    seen = {f"input.{field.name}" for field in question_fields(case)}
+    uses = list(field_uses(members, others))
+    assert seen == {use.field for use in uses if use.audience == "candidate_and_judge"}
+    hidden = {field.name for field in grading_fields(case)}
+    listed = {use.field.split(".")[1].split("[")[0] for use in uses if use.audience == "judge_only"}
+    assert {name.split(".")[0].split("[")[0] for name in hidden} == listed

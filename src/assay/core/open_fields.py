@@ -27,11 +27,12 @@ _NAME_PARTS = re.compile(r"[^\W\d_]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _GRADING_PART = re.compile(
     r"answer|rubric|criteri(?:on|um|a)|correct|(?<!re)(?<!dis)(?<!ab)solution|expected|expectation|groundtruth|markscheme"
+    r"|^(?:gold|golden|true|target)labels?$|^key(?:points?|facts?)$|^(?:examiner|assessor|annotator)s?$"
     r"|^(?:grading|graders?|graded|judges?|judging|evals?|evaluat\w*|marking|scoring|references?|refs?|rationales?|distractors?)$"
     r"|^(?:must|should)$"
     # The same words in the languages that the documentation names.
     r"|antwort|losung|loesung|richtig|korrekt|bewertung|erwartet|reponse|corrige|bareme|attendu|respuesta|solucion|risposta"
-    r"|soluzione|resposta|solucao|antwoord"
+    r"|soluzione|resposta|solucao|antwoord|ответ|решени|答案|解答|正解"
 )
 """A part of a name that says grading, whatever stands next to it."""
 _KEY_PARTS = frozenset((
@@ -40,7 +41,7 @@ _KEY_PARTS = frozenset((
     "completion", "completions", "response", "responses", "ans", "gt", "sol", "soln", "cop", "y", "chosen", "rejected", "preferred",
     "right", "wrong", "best", "worst", "winning", "winner", "test", "tests", "check", "checks", "feedback", "reasoning", "cot",
     "hidden", "secret", "private", "oracle", "assert", "asserts", "assertion", "assertions", "judgment", "judgments", "judgement",
-    "judgements",
+    "judgements", "mark", "marks", "class", "result", "results", "outcome", "outcomes",
 ))  # fmt: skip
 """A name made of these says grading; next to other words it does only where those are neutral: `gold_label`, not `gold_price`."""
 _NEUTRAL_PARTS = frozenset((
@@ -48,7 +49,8 @@ _NEUTRAL_PARTS = frozenset((
     "ids", "text", "texts", "index", "indices", "idx", "letter", "letters", "value", "values", "number", "num", "no", "nr", "list",
     "string", "raw", "official", "suggested", "desired", "intended", "actual", "ground", "standard", "choice", "choices", "option",
     "options", "point", "points", "fact", "facts", "phrase", "phrases", "item", "items", "mc", "mcq", "single", "multi",
-    "case", "cases", "teacher", "teachers", "author", "authors", "reviewer", "internal", "dataset",
+    "case", "cases", "teacher", "teachers", "author", "authors", "reviewer", "instructor", "internal", "dataset",
+    "scheme", "guide", "guidance", "guideline", "guidelines", "sheet",
 ))  # fmt: skip
 _FORM_PARTS = frozenset((
     "choice", "choices", "option", "options", "format", "formats", "type", "types", "language", "lang", "length", "style",
@@ -61,7 +63,9 @@ _WHOLE_PARTS = frozenset((
     "messages", "dialogue", "dialog", "turns", "tool", "tools", "function", "functions", "schema", "schemas",
 ))  # fmt: skip
 """What is below such a name is shown as it is: the answers of examples, and names in a schema, are part of the question."""
-_LABELS = ("id", "label", "letter", "key", "name")
+_LABELS = ("id", "letter", "label", "key", "name")
+_VERDICTS = frozenset(("correct", "incorrect", "true", "false", "right", "wrong", "yes", "no", "gold", "good", "bad", "answer"))
+"""What a member of a choice says that tells which one is right, and names none."""
 _TEXTS = ("text", "content", "option", "choice", "title", "description", "value")
 """Members of a choice that the candidate sees; all others might say which one is right."""
 _PAIR = {"id", "text"}
@@ -204,7 +208,8 @@ def _names_key(parts: tuple[str, ...]) -> bool:
 def _parts(name: str) -> tuple[str, ...]:
     """The words of a name, in small letters without accents: `correctChoiceIds` and `CORRECT-choice_ids` have the same."""
     words = _HUMP.sub("_", unicodedata.normalize("NFKD", name)).casefold()
-    return tuple(_NAME_PARTS.findall("".join(letter for letter in words if not unicodedata.combining(letter)))) or ("",)
+    plain = "".join(letter for letter in words if unicodedata.category(letter) not in ("Mn", "Cf"))
+    return tuple(_NAME_PARTS.findall(plain)) or ("",)
 
 
 def _members(case: Case, field: str) -> list[tuple[str, Any]]:
@@ -241,41 +246,47 @@ def _is_plain_choice(choice: Any) -> bool:
 
 
 def _shown_choices(value: Any) -> Any:
+    """The choices without anything that could say which one is right: of each its label and its text."""
     if type(value) is list:
         if all(map(_is_plain_choice, value)):
             return value
-        has_labels = _are_labels([_label_of(choice) for choice in value])
-        return [_shown_choice(choice, has_labels=has_labels) for choice in value]
+        label = next((name for name in _LABELS if _are_labels([_member(choice, name) for choice in value])), "")
+        return [_shown_choice(choice, label) for choice in value]
     if type(value) is not dict:
         return value
     if type(value.get("text")) is list and type(value.get("label")) is list:
         return {"text": value["text"], **({"label": value["label"]} if _are_labels(value["label"]) else {})}
     named = {name: choice for name, choice in value.items() if not _says_grading_inside(name)}
-    if named and all(choice in (0, 1) and type(choice) in (int, bool) for choice in named.values()):
+    if named and all(_is_verdict(choice) for choice in named.values()):
         # What is right and what is wrong, by the words of the choices.
         return list(named)
-    return {name: _shown_choice(choice, has_labels=True) for name, choice in named.items()}
+    return {name: _shown_choice(choice, "") for name, choice in named.items()}
 
 
-def _label_of(choice: Any) -> Any:
-    return next((member for name, member in choice.items() if name.casefold() in _LABELS), None) if type(choice) is dict else None
+def _member(choice: Any, name: str) -> Any:
+    return next((member for own, member in choice.items() if own.casefold() == name), None) if type(choice) is dict else None
 
 
 def _are_labels(values: list[Any]) -> bool:
-    """True for names of choices, which differ; numbers of 0 and 1 say which of them are right."""
+    """True for names of choices, which differ, and do not say what is right."""
     is_plain = all(type(value) in (str, int) for value in values)
-    return is_plain and len({str(value) for value in values}) == len(values) and not {*values} <= {0, 1}
+    is_verdict = is_plain and (any(_is_verdict(value) for value in values if type(value) is str) or {*values} <= {0, 1})
+    return is_plain and not is_verdict and len({str(value) for value in values}) == len(values)
 
 
-def _shown_choice(choice: Any, *, has_labels: bool) -> Any:
+def _is_verdict(value: Any) -> bool:
+    return value.strip().casefold() in _VERDICTS if type(value) is str else type(value) in (int, bool) and value in (0, 1)
+
+
+def _shown_choice(choice: Any, label: str) -> Any:
+    """A choice with the member that is its label, if any, and the one that is its text."""
+    if type(choice) is list:
+        return [part for part in choice if type(part) is str and not _is_verdict(part)] or choice[:1]
     if type(choice) is not dict:
         return choice
-    texts = {name: member for name, member in choice.items() if name.casefold() in _TEXTS and type(member) in (str, int, float)}
-    if len(texts) > 1:
-        # A number next to the words is what the choice counts.
-        texts = {name: member for name, member in texts.items() if type(member) is str}
-    labels = {name: member for name, member in choice.items() if name.casefold() in _LABELS and (has_labels or name == "id")}
-    return {name: member for name, member in choice.items() if name in texts or (name in labels and type(member) in (str, int))}
+    plain = {name: member for name, member in choice.items() if type(member) in (str, int, float)}
+    text = next((name for known in _TEXTS for name in plain if name.casefold() == known), "")
+    return {name: member for name, member in plain.items() if name == text or name.casefold() == label}
 
 
 def _hidden_paths(value: Any, shown: Any, path: str) -> Iterator[str]:
@@ -286,7 +297,7 @@ def _hidden_paths(value: Any, shown: Any, path: str) -> Iterator[str]:
                 yield f"{path}.{name}"
             elif shown[name] != member:
                 yield from _hidden_paths(member, shown[name], f"{path}.{name}")
-    elif type(value) is list and type(shown) is list:
+    elif type(value) is list and type(shown) is list and len(value) == len(shown):
         for member, part in zip(value, shown, strict=True):
             if part != member:
                 yield from _hidden_paths(member, part, f"{path}[]")
@@ -326,7 +337,8 @@ def _choice_lines(value: Any) -> list[str]:
         return []
     if all(type(choice) is dict and len(choice) == 2 for choice in value):
         texts = [next((member for name, member in choice.items() if name.casefold() in _TEXTS), None) for choice in value]
-        return _lines([_label_of(choice) for choice in value], texts)
+        labels = [next((choice[name] for name in choice if name.casefold() in _LABELS), None) for choice in value]
+        return _lines(labels, texts)
     return _lines(None, [_only_member(choice) for choice in value])
 
 
