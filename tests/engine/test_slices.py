@@ -171,6 +171,17 @@ def test_figures_of_an_earlier_version_are_recomputed_in_its_words(tmp_path: Pat
     assert api.replay("x", runs_dir=tmp_path / "runs") == []
 
 
+def test_a_run_of_an_earlier_version_is_compared_in_the_same_terms_as_a_new_one(tmp_path: Path) -> None:
+    rows = [*(question(f"m{number}") for number in range(3)), *(open_question(f"o{number}") for number in range(3))]
+    write_rows(tmp_path / "law.jsonl", *rows)
+    finished(tmp_path, datasets=["law.jsonl"], slices=["task_type"])
+    as_earlier(tmp_path)
+    (tmp_path / "run.json").write_text((tmp_path / "run.json").read_text(encoding="utf-8").replace('"x"', '"y"'), encoding="utf-8")
+    api.run(tmp_path / "run.json")
+    found = api.compare("x", "y", runs_dir=tmp_path / "runs", slices=("task_type",))
+    assert {part.value: part.n for part in found.slices} == {"mcq": 3, "reference_qa": 3}
+
+
 def test_earlier_words_and_documents_count_only_for_earlier_figures() -> None:
     record = read_rejected(b'{"task_type": "rubric_qa", "dataset": "law"}', "legal_eval_v1", dataset="")
     names = ("task_type", "dataset")

@@ -7,6 +7,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
+from assay import api
+from assay.surfaces.pages.places import FilePlace
+from assay.surfaces.pages.run import run_page
+from assay.surfaces.reporters.run_view import view_of
 from tests.commands import assay
 from tests.test_golden_entities import PROSE, REFUSED, golden_run, write_golden
 
@@ -102,3 +106,14 @@ def test_a_run_over_several_golden_datasets_says_why_it_has_none() -> None:
     refused = assay("export", "both", "--as", "eval-results")
     assert refused.exit_code == 2
     assert "run 'both' has no eval_results.json: it tells of one golden dataset, and the run has 2 datasets" in refused.stderr
+
+
+def test_reports_show_the_contracts_decision_next_to_the_gate_on_errors() -> None:
+    finished, _ = golden_run(Path.cwd(), [4, 4, 4, 4, REFUSED])
+    shown = " ".join(assay("show", finished.run_dir).stdout.split())
+    assert "error rate 20.0 % is above 0.0 %, the default of golden_v1" in shown
+    formula = "pass rate 100.0 % (at least 80.0 %), mean score 4.00 (at least 3.50)"
+    assert f"overall_passed of golden_v1, which leaves errors out: {formula}" in shown
+    run = api.open_run(finished.run_dir)
+    page = run_page(view_of(run), place=FilePlace(), moments=run.moments, files={})
+    assert [verdict.mark.text for verdict in page.verdicts] == ["missed", "met"]

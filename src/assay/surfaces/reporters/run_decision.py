@@ -55,10 +55,21 @@ def _verdicts(view: RunView) -> list[Decision]:
         return [Decision("NO RESULT", "nothing could be evaluated")]
     if not result.gate.passed:
         reasons = result.gate.reasons or ("a gate was missed",)
-        return [Decision(MISSED, reason_text(reason, gates) + _source(reason, gates, view.plan)) for reason in reasons]
+        missed = [Decision(MISSED, reason_text(reason, gates) + _source(reason, gates, view.plan)) for reason in reasons]
+        return [*missed, *_overall_passed(view, gates)]
     if gates:
         return [Decision(MET, ", ".join(gate.met for gate in gates) + default_gates_text(view.plan))]
     return [Decision(NO_GATES, "--pass-rate, --min-score and --max-error-rate set them")]
+
+
+def _overall_passed(view: RunView, gates: list[GateText]) -> list[Decision]:
+    """The decision of golden_v1's own formula, which leaves errors out, where it differs from that of the run."""
+    missed = [check.name for check in view.result.gate.gates if not check.met]
+    formula = [gate for gate in gates if gate.gate in ("pass_rate", "min_score")]
+    is_golden = all(dataset["contract"] == "golden_v1" for dataset in view.plan["datasets"])
+    if not is_golden or missed != ["max_error_rate"] or not formula:
+        return []
+    return [Decision(MET, f"overall_passed of golden_v1, which leaves errors out: {', '.join(gate.met for gate in formula)}")]
 
 
 def _open_reason(result: RunResult) -> str:
