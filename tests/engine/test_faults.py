@@ -93,6 +93,16 @@ def test_a_permanent_failure_is_not_tried_again(tmp_path: Path) -> None:
     assert (attempt["error_code"], attempt["wait_s"], provider.calls.total()) == ("invalid_request", None, 1)
 
 
+@pytest.mark.parametrize("content", [None, ""])
+def test_a_reply_of_tool_calls_alone_is_never_graded(tmp_path: Path, content: str | None) -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    body = {"choices": [{"message": {"content": content, "tool_calls": [call]}, "finish_reason": "tool_calls"}]}
+    result, provider = played(tmp_path, candidate_says((200, body, {})))
+    (prediction,) = lines(result, "predictions.jsonl")
+    assert (prediction["status"], prediction["error_code"]) == ("evaluation_error", "tool_call_only")
+    assert (prediction["score"], prediction["passed"], provider.calls.total()) == (None, None, 1)
+
+
 @pytest.mark.parametrize(("retry_after", "waited"), [("0.2", 0.2), ("7200", 0.3), ("-5", 0.01)])
 def test_a_provider_s_wish_to_wait_is_heard_up_to_a_limit(tmp_path: Path, retry_after: str, waited: float) -> None:
     busy = (*BUSY[:2], {"Retry-After": retry_after})

@@ -244,6 +244,13 @@ def test_an_answer_that_cannot_be_read_is_none_and_not_an_empty_one() -> None:
     assert (line["model_response"], line["error_code"]) == (None, "empty_answer")
 
 
+@pytest.mark.parametrize("content", [None, "", " "])
+def test_an_answer_of_tool_calls_alone_is_an_error_of_its_own(content: str | None) -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    [line] = predictions_of(run_of(*batch({"content": content, "tool_calls": [call]}))).values()
+    assert (line["model_response"], line["error_code"]) == (None, "tool_call_only")
+
+
 def test_what_a_request_has_beside_its_question_comes_along_or_is_listed() -> None:
     report = brought(*batch({"content": "a"}, user="u", n=2, metadata={"topic": "law"}), options=("-o", "asked.json"))["report"]
     assert report["left_out"] == {"body.user": 1, "body.n": 1}

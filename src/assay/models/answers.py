@@ -21,6 +21,8 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     is_refusal: bool = False
     """The model says in words that it will not answer."""
+    has_tool_calls: bool = False
+    """The model calls tools; without a text the reply is not an answer, since tool calls are not graded."""
     failure_code: str = ""
     """Of an end that is an error (`finish_reason` has the provider's word for it): then whatever was said is no answer."""
 
@@ -28,7 +30,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 def reply_of(answered: Answered, exchanged: Exchanged[Any], applied: dict[str, Any]) -> Reply:
     """The reply; raises ModelFailure when there is no answer, which asking again would not change."""
     found, finish = answered.text, answered.finish_reason
-    if found is None or finish == "content_filter" or answered.failure_code:
+    if found is None or finish == "content_filter" or answered.failure_code or _is_tool_call_only(answered):
         raise _no_answer(answered)
     # Databases and files cannot be trusted to hold a NUL.
     text = found.replace("\x00", "\ufffd")
@@ -44,6 +46,12 @@ def reply_of(answered: Answered, exchanged: Exchanged[Any], applied: dict[str, A
         flags=() if is_plain else _flags(answered, has_replaced=has_replaced),
         raw=exchanged.raw,
     )
+
+
+def _is_tool_call_only(answered: Answered) -> bool:
+    """Return True for a reply of tool calls alone: some providers send null as its text, others an empty string."""
+    calls_tools = answered.has_tool_calls or answered.finish_reason == "tool_calls"
+    return calls_tools and not (answered.text or "").strip()
 
 
 def _flags(answered: Answered, *, has_replaced: bool) -> tuple[str, ...]:
@@ -62,5 +70,8 @@ def _no_answer(answered: Answered) -> ModelFailure:
     if answered.failure_code:
         message = f"the provider ended the reply with '{finish}'"
         return ModelFailure(answered.failure_code, shorten(message), http_status=200, request_id=request_id)
+    if _is_tool_call_only(answered):
+        message = "the reply holds tool calls and no text; tool calls are not graded"
+        return ModelFailure("tool_call_only", message, http_status=200, request_id=request_id)
     message = f"the reply holds no answer (it ended with '{finish or 'no reason'}')"
     return ModelFailure("empty_answer", message, http_status=200, request_id=request_id)

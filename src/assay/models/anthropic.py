@@ -94,6 +94,8 @@ class MessagesModel:
             usage=_usage(answer.usage),
             model=answer.model or "",
             request_id=request_id,
+            # tool_use, server_tool_use and mcp_tool_use.
+            has_tool_calls=any(block.type.endswith("tool_use") for block in answer.content),
         )
         return reply_of(answered, exchanged, self._applied)
 

@@ -46,6 +46,9 @@ class _Part(msgspec.Struct, frozen=True):
 class _Message(msgspec.Struct, frozen=True):
     content: str | list[_Part] | None = None
     refusal: str | None = None
+    tool_calls: Any = None
+    function_call: Any = None
+    """The older form of a tool call."""
 
 
 class _Choice(msgspec.Struct, frozen=True):
@@ -133,6 +136,7 @@ def completion_reply(
         model=completion.model or "",
         request_id=request_id,
         is_refusal=bool(message.refusal),
+        has_tool_calls=bool(message.tool_calls or message.function_call),
         failure_code=_BROKEN.get(reason, ""),
     )
     return reply_of(answered, exchanged, applied)

@@ -113,6 +113,8 @@ class ResponsesModel:
             model=response.model or "",
             request_id=request_id,
             is_refusal=any(part.refusal for part in parts),
+            # function_call, custom_tool_call, web_search_call and so on: each kind of call is an item type of its own.
+            has_tool_calls=any(item.type.endswith("_call") for item in response.output),
             failure_code=_BROKEN.get(response.status or "", ""),
         )
         return reply_of(answered, exchanged, self._applied if applied is None else applied)

@@ -109,6 +109,9 @@ class _Requests:
             code, message = _problem(error, body, status)
             return msgspec.structs.replace(item, error_code=code, error=message)
         answer = self._answer(body, str(response.get("request_id") or ""))
+        if _calls_tools(body) and (answer is None or not answer.text.strip()):
+            said = "the reply holds tool calls and no text; tool calls are not graded"
+            return msgspec.structs.replace(item, error_code="tool_call_only", error=said)
         if answer is None:
             return msgspec.structs.replace(item, error_code="empty_answer", error="the reply holds no answer that can be read")
         if answer.finish_reason == "content_filter":
@@ -182,6 +185,13 @@ class _Requests:
         said = mappings(body.get("output"))
         self._reading.leave_out("output that is no message", sum(one.get("type") != "message" for one in said))
         return "\n".join(content_text(one.get("content"), self._reading) for one in said if one.get("type") == "message")
+
+
+def _calls_tools(body: Row) -> bool:
+    choices = sequence(body.get("choices"))
+    message = mapping(mapping(choices[0]).get("message")) if choices else {}
+    called = message.get("tool_calls") or message.get("function_call")
+    return bool(called) or any(str(one.get("type")).endswith("_call") for one in mappings(body.get("output")))
 
 
 def _custom_id(row: Members) -> str:
