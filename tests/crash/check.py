@@ -34,7 +34,16 @@ def _not_once(path: Path) -> list[str]:
 
 def stable_artifacts(folder: Path) -> Artifacts:
     """All artifacts of a run without what may differ between two runs with the same replies."""
-    return {path.name: _stable(_content(path)) for path in sorted(folder.iterdir())}
+    return {path.name: _stable(_without_failures(_content(path))) for path in sorted(folder.iterdir())}
+
+
+def _without_failures(content: Any) -> Any:
+    """A manifest without the failures after which its run was resumed, and the states that each has added."""
+    if not isinstance(content, dict) or "failures" not in content:
+        return content
+    extra = {entered[name] for entered in content["failures"] for name in ("failed_at", "resumed_at")}
+    states = [entry for entry in content["states"] if entry["entered_at"] not in extra]
+    return {**{name: value for name, value in content.items() if name != "failures"}, "states": states}
 
 
 def _content(path: Path) -> Any:

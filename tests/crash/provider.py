@@ -24,7 +24,7 @@ class CountingProvider:
     """Speaks chat completions for the time of a `with` block; requests are told apart by model and by `[case NAME]` in them."""
 
     def __init__(self, script: Script, *, latency: float = 0.0) -> None:
-        self._script = script
+        self.script = script
         self.latency = latency
         self._turns: asyncio.Semaphore | None = None
         self._ready = threading.Event()
@@ -73,6 +73,10 @@ class CountingProvider:
             assert while_alive is None or while_alive.poll() is None, while_alive.communicate()
             time.sleep(0.005)
 
+    def calls_to(self, model: str) -> int:
+        """How many calls one model has heard."""
+        return sum(count for (name, _), count in self.calls.items() if name == model)
+
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
         server = self._loop.run_until_complete(asyncio.start_server(self._exchange, "127.0.0.1", 0, limit=1 << 24))
@@ -110,7 +114,7 @@ class CountingProvider:
         if self.latency:
             await asyncio.sleep(self.latency)
         self._in_flight -= 1
-        status, said, headers = self._script(*key, self.calls[key])
+        status, said, headers = self.script(*key, self.calls[key])
         content = json.dumps(completion(model, said) if isinstance(said, str) else said).encode()
         lines = {"Content-Type": "application/json", "Content-Length": str(len(content)), **headers}
         head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
@@ -124,6 +128,6 @@ def completion(model: str, text: str) -> dict[str, Any]:
     return {"id": "chatcmpl-1", "model": model, "choices": [choice], "usage": usage}
 
 
-def error(message: str, *, kind: str = "server_error") -> dict[str, Any]:
+def error(message: str, *, kind: str = "server_error", code: str | None = None) -> dict[str, Any]:
     """The body of a refusal."""
-    return {"error": {"message": message, "type": kind}}
+    return {"error": {"message": message, "type": kind, **({"code": code} if code else {})}}

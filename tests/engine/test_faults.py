@@ -1,6 +1,7 @@
 """What goes wrong around a run: providers that fail, money that runs out, disks that are full, handles that are missing."""
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -135,25 +136,111 @@ def test_a_crew_is_not_retrying_while_another_record_has_its_first_round() -> No
 # Breakers and budget
 
 
-def test_a_refused_key_ends_the_run_after_a_few_calls(tmp_path: Path) -> None:
-    result, provider = played(tmp_path, candidate_says(BAD_KEY), records=60)
-    assert (result.state, result.counts.evaluated_records) == ("failed", 0)
-    assert provider.calls.total() <= 10
-    assert "no such key" in result.blocked
-    assert {line["code"] for line in lines(result, "failures.jsonl")[:60]} == {"unauthorized", "provider_refused"}
+WRONG_MODEL = (404, error("The model `gpt-7` does not exist", kind="invalid_request_error", code="model_not_found"), {})
+WRONG_MODEL_400 = (400, error("The requested model does not exist.", kind="invalid_request_error", code="model_not_found"), {})
+NO_ACCESS = (403, error("no access to this project", kind="permission_error"), {})
+UNPAID = (402, error("payment required"), {})
+REJECTIONS = [BAD_KEY, WRONG_MODEL, WRONG_MODEL_400, NO_ACCESS, UNPAID, QUOTA]
 
 
-def test_a_few_refusals_are_failures_of_their_records_alone(tmp_path: Path) -> None:
-    result, _ = played(tmp_path, candidate_says(BAD_KEY))
-    assert (result.state, result.blocked) == ("completed_with_failures", "")
+def failed(folder: Path, script: Script, **members: Any) -> tuple[RunResult, CountingProvider]:
+    """A run that a provider rejects; nothing of it is counted as an error of a record."""
+    result, provider = played(folder, script, **members)
+    assert (result.state, result.is_finished, result.is_resumable) == ("failed", False, True)
+    assert result.counts.failed_records == result.counts.invalid_records
+    assert result.counts.cancelled_records == 0
+    assert "'stub' rejects the calls to 'stub/" in result.problem
+    return result, provider
 
 
-def test_an_exhausted_quota_ends_the_calls(tmp_path: Path) -> None:
-    script: Script = lambda model, case, time: QUOTA if model == "candidate" and int(case) >= 20 else good(model, case, time)  # noqa: E731
-    result, provider = played(tmp_path, script, records=100)
-    assert (result.state, result.counts.evaluated_records) == ("completed_with_failures", 20)
-    assert result.counts.cancelled_records == 80
-    assert provider.calls.total() <= 20 * 2 + 4
+@pytest.mark.parametrize("answer", REJECTIONS)
+@pytest.mark.parametrize(("records", "concurrency"), [(1, 4), (5, 1), (5, 64), (600, 4)])
+def test_a_rejected_key_model_or_account_fails_the_run(tmp_path: Path, answer: Answer, records: int, concurrency: int) -> None:
+    result, provider = failed(tmp_path, candidate_says(answer), records=records, concurrency=concurrency)
+    assert result.counts.evaluated_records == 0
+    assert provider.calls.total() <= min(records, 5 + concurrency)
+    assert f"HTTP {answer[0]} from 'stub'" in result.problem
+    assert result.blocked == result.problem
+
+
+@pytest.mark.parametrize("answer", REJECTIONS)
+def test_a_rejected_judge_fails_the_run_and_the_answers_are_kept(tmp_path: Path, answer: Answer) -> None:
+    state = {"answer": answer}
+    with CountingProvider(lambda model, case, time: state["answer"] if model == "judge" else good(model, case, time)) as provider:
+        job = write_job(tmp_path, provider.base_url, records=12)
+        result = finished(job)
+        assert (result.state, result.is_resumable, result.counts.failed_records) == ("failed", True, 2)
+        assert "rejects the calls to 'stub/judge'" in result.problem
+        asked = provider.calls_to("candidate")
+        state["answer"] = good("judge", "0", 1)
+        assert finished(job).counts.evaluated_records == 12
+        assert asked > 0
+        assert provider.calls_to("candidate") == 12
+
+
+@pytest.mark.parametrize("answer", [BAD_KEY, QUOTA])
+@pytest.mark.parametrize(("records", "after"), [(6, 3), (6, 5), (100, 20)])
+def test_a_key_that_is_revoked_half_way_fails_the_run_and_a_resumed_one_completes_it(
+    tmp_path: Path, answer: Answer, records: int, after: int
+) -> None:
+    is_revoked = [False]
+
+    def script(model: str, case: str, time: int) -> Answer:
+        if is_revoked[0] or provider.calls_to("candidate") > after:
+            is_revoked[0] = True
+            return answer
+        return good(model, case, time)
+
+    with CountingProvider(script) as provider:
+        job = write_job(tmp_path, provider.base_url, records=records, concurrency=2)
+        result = finished(job)
+        assert (result.state, result.is_resumable, result.counts.failed_records) == ("failed", True, 2)
+        kept = result.counts.evaluated_records
+        before = provider.calls.total()
+        provider.script = good
+        resumed = finished(job)
+    assert (resumed.state, resumed.counts.evaluated_records) == ("completed_with_failures", records)
+    assert provider.calls.total() - before <= 2 * (records - kept)
+    assert [entry["state"] for entry in manifest(resumed)["states"]] == [
+        *("queued", "validating", "running", "failed", "running"),
+        *("finalizing", "completed_with_failures"),
+    ]
+    assert "rejects the calls" in manifest(resumed)["failures"][0]["message"]
+
+
+@pytest.mark.parametrize("answer", [BAD_KEY, WRONG_MODEL, NO_ACCESS])
+@pytest.mark.parametrize("rejected", [0, 4, 9])
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_a_record_that_is_rejected_alone_fails_alone(tmp_path: Path, answer: Answer, rejected: int, concurrency: int) -> None:
+    script: Script = lambda model, case, time: answer if int(case) == rejected else good(model, case, time)  # noqa: E731
+    result, _ = played(tmp_path, script, records=10, concurrency=concurrency)
+    assert (result.state, result.counts.evaluated_records) == ("completed_with_failures", 9)
+    (failure,) = [line for line in lines(result, "failures.jsonl") if line["status"] == "evaluation_error"]
+    assert failure["record_id"] == f"r-{rejected}"
+
+
+def test_a_request_that_shows_who_is_meant_is_in_the_attempt_log(tmp_path: Path) -> None:
+    script: Script = lambda model, case, time: BAD_KEY if int(case) == 2 else good(model, case, time)  # noqa: E731
+    result, provider = played(tmp_path, script, records=3, concurrency=1)
+    logged = [line for line in lines(result, "attempt_logs.jsonl") if line["call_id"] == "check"]
+    assert (len(logged), logged[0]["error_code"]) == (1, None)
+    assert provider.calls.total() == 6
+
+
+def test_a_failed_run_that_is_cancelled_is_sealed(tmp_path: Path) -> None:
+    with CountingProvider(candidate_says(BAD_KEY)) as provider:
+        job = write_job(tmp_path, provider.base_url, records=5)
+        finished(job)
+        cancelled = api.cancel("x", runs_dir=job.runs)
+    assert (cancelled.state, cancelled.is_finished, cancelled.counts.cancelled_records) == ("cancelled", True, 5)
+    assert "no such key" in manifest(cancelled)["failures"][0]["message"]
+
+
+def test_a_failed_run_is_failed_in_lists_and_reports(tmp_path: Path) -> None:
+    result, _ = failed(tmp_path, candidate_says(BAD_KEY), records=5)
+    (listed,) = api.list_runs(Path(result.run_dir).parent.parent)
+    assert (listed.state, listed.is_interrupted, listed.is_resumable) == ("failed", False, True)
+    assert "no such key" in listed.note
 
 
 def test_a_budget_that_is_spent_cancels_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,8 +314,13 @@ def test_a_full_disk_stops_the_run_with_one_line_and_space_lets_it_go_on(
         finished(job)
     assert caught.value.hint
     assert not (job.runs / "x").exists()
+    result = api.open_run("x", runs_dir=job.runs).result
+    assert (result.state, result.is_resumable, result.is_interrupted) == ("failed", True, False)
+    assert re.search("full|space|I/O", result.problem)
+    assert str(job.runs) not in result.problem
     disk("size=64m")
     check_unharmed(job, steady_job)
+    assert [past["code"] for past in manifest(api.open_run("x", runs_dir=job.runs).result)["failures"]] == ["store_unavailable"]
 
 
 def test_a_run_that_is_resumed_on_a_full_disk_does_not_wait_for_ever(disk: Callable[[str], Path], steady_job: Job) -> None:

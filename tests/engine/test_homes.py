@@ -141,7 +141,8 @@ def test_a_store_that_is_away_or_refuses_leaves_a_run_that_can_be_resumed(
         run(job)
     assert bucket.environ["AWS_SECRET_ACCESS_KEY"] not in problem.value.message + problem.value.hint
     asked, bucket.refusal = provider.calls.total(), 0
-    assert api.open_run(name_of(job), runs_dir=job.runs).result.state == "finalizing"
+    failed = api.open_run(name_of(job), runs_dir=job.runs).result
+    assert (failed.state, failed.is_resumable, STORE in failed.problem) == ("failed", True, True)
     assert api.resume(name_of(job), runs_dir=job.runs).is_finished
     assert kept(bucket, name_of(job)) == files(job.runs / name_of(job))
     assert provider.calls.total() == asked

@@ -222,7 +222,7 @@ def test_a_provider_that_takes_no_more_calls_stops_all_workers(run: PostgresLedg
             ours, theirs = one.gate("a", "candidate"), other.gate("a", "judge")
             await one.enter(ours)
             waiting = asyncio.create_task(other.enter(theirs))
-            ours.lane.failed(QUOTA, 0.0)
+            ours.lane.give_up(QUOTA)
             one.leave(ours)
             await asyncio.wait_for(waiting, PATIENCE)
             return theirs.lane.broken and theirs.lane.broken.message
@@ -235,8 +235,7 @@ def test_a_worker_with_a_wrong_key_does_not_stop_those_whose_calls_succeed(run: 
         async with workers(run, plan_of(), count=3) as limits:
             wrong, right, new = (each.gate("a", "candidate") for each in limits)
             right.lane.succeeded(Usage(), 0.0)
-            for _ in range(5):
-                wrong.lane.failed(NO_KEY, 0.0)
+            wrong.lane.give_up(NO_KEY)
             await until(lambda: new.lane.broken is not None)
             await asyncio.sleep(1.5)  # the others have asked since
             return wrong.lane.broken is not None, right.lane.broken is not None, new.lane.broken is not None

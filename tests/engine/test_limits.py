@@ -38,11 +38,11 @@ async def ended_by(event: Callable[[Limits, asyncio.Event], None], *, seconds: f
 
 
 def test_a_record_between_two_rounds_hears_when_its_provider_takes_no_more_calls() -> None:
-    assert asyncio.run(ended_by(lambda limits, _: limits.gate("a", "judge").lane.failed(QUOTA, 0.0)))
+    assert asyncio.run(ended_by(lambda limits, _: limits.gate("a", "judge").lane.give_up(QUOTA)))
 
 
 def test_a_record_between_two_rounds_does_not_care_for_another_provider() -> None:
-    assert not asyncio.run(ended_by(lambda limits, _: limits.gate("b", "judge").lane.failed(QUOTA, 0.0), seconds=0.1))
+    assert not asyncio.run(ended_by(lambda limits, _: limits.gate("b", "judge").lane.give_up(QUOTA), seconds=0.1))
 
 
 def test_a_stop_ends_the_wait_between_two_rounds() -> None:
@@ -98,7 +98,7 @@ def test_calls_wait_for_no_rate_when_the_budget_is_spent() -> None:
 
 
 def test_calls_wait_for_no_rate_of_a_provider_that_takes_no_more() -> None:
-    assert asyncio.run(entered(lambda _, gate: gate.lane.failed(QUOTA, 0.0))) == 4
+    assert asyncio.run(entered(lambda _, gate: gate.lane.give_up(QUOTA))) == 4
 
 
 def test_calls_within_the_budget_wait_for_their_rate() -> None:

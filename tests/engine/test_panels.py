@@ -7,16 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from assay import api
 from assay.core.errors import RunSealed
 from assay.core.run_result import RunResult
 from assay.engine.planning.request import RunRequest
+from assay.surfaces.cli.program import program
 from tests.crash.check import problems_of, stable_artifacts
 from tests.crash.job import Job, write_job
 from tests.crash.provider import Answer, CountingProvider, error
 from tests.engine.run_settings import planned, write_golden
 from tests.engine.run_settings import problems_of as plan_problems
+from tests.server.serving import Serving
 
 Lines = list[dict[str, Any]]
 THREE = ("scripted/judge-2", "scripted/judge-3", "scripted/judge-5")
@@ -135,29 +138,19 @@ def two_houses_job(folder: Path, provider: CountingProvider, judges: str, **pane
     return write_job(folder, provider.base_url, records=30, judges=names, providers=houses, panel=panel)
 
 
-def test_a_provider_that_takes_no_more_calls_costs_its_judge_the_vote_and_not_the_record(tmp_path: Path) -> None:
+def test_a_judge_that_is_rejected_fails_the_run_whatever_the_quorum(tmp_path: Path) -> None:
     with CountingProvider(one_key_refused) as provider:
-        result = finished(two_houses_job(tmp_path, provider, "abc", quorum=2))
-    asked = sum(count for (model, _), count in provider.calls.items() if model == "judge-b")
-    assert (result.counts.evaluated_records, result.counts.cancelled_records, result.blocked) == (30, 0, "")
-    assert {tuple(line["panel"][0]["missing"]) for line in lines(result) if line["panel"]} == {("other/judge-b",)}
-    assert (result.metrics["panel"]["n_vote_lost"], asked < 30) == (30, True)
+        job = two_houses_job(tmp_path, provider, "abc", quorum=2)
+        result = finished(job)
+        assert (result.state, result.is_resumable, result.counts.failed_records) == ("failed", True, 2)
+        assert "the provider 'other' rejects the calls to 'other/judge-b'" in result.problem
+        asked = provider.calls.total()
+        provider.script = lambda model, case, _: one_key_refused("judge-a" if model == "judge-b" else model, case, 1)
+        completed = finished(job)
+    assert (completed.state, completed.counts.evaluated_records) == ("completed_with_failures", 30)
+    assert {len(line["evaluator_scores"]) for line in lines(completed)} == {3}
+    assert asked < 30 * 4
     assert api.replay("x", runs_dir=tmp_path / "runs") == []
-
-
-def two_keys_refused(model: str, case: str, count: int) -> Answer:
-    return one_key_refused("judge-b" if model == "judge-c" else model, case, count)
-
-
-def test_records_are_cancelled_where_too_few_judges_are_left_for_a_quorum(tmp_path: Path) -> None:
-    houses = {"b": "other", "c": "third"}
-    with CountingProvider(two_keys_refused) as provider:
-        names = [{"model": f"{houses.get(name, 'stub')}/judge-{name}"} for name in "abc"]
-        places = [{"name": name, "base_url": provider.base_url} for name in ("stub", *houses.values())]
-        result = finished(write_job(tmp_path, provider.base_url, records=30, judges=names, providers=places, panel={"quorum": 2}))
-    assert result.counts.evaluated_records == 0
-    assert result.counts.cancelled_records > 0
-    assert "no such key" in result.blocked
 
 
 def test_a_prediction_says_what_each_judge_cost(tmp_path: Path) -> None:
@@ -213,3 +206,60 @@ def test_how_a_panel_decides_is_part_of_the_settings(tmp_path: Path) -> None:
     run(tmp_path)
     with pytest.raises(RunSealed, match=r"other settings \(panel\)"):
         run(tmp_path, quorum=2)
+
+
+# A judge that fails
+
+
+def failing_panel(folder: Path) -> RunResult:
+    """A panel of two, of which the second fails on every record."""
+
+    def script(model: str, case: str, time: int) -> Answer:
+        return (503, error("overloaded"), {}) if model == "judge-b" else one_judge_down(model, case, time)
+
+    with CountingProvider(script) as provider:
+        judges = [{"model": f"stub/judge-{name}"} for name in "ab"]
+        return finished(write_job(folder, provider.base_url, records=2, judges=judges))
+
+
+def test_the_vote_of_the_other_judge_is_kept_when_one_fails(tmp_path: Path) -> None:
+    result = failing_panel(tmp_path)
+    for line in lines(result):
+        assert (line["status"], line["score"], line["passed"], line["panel"]) == ("evaluation_error", None, None, [])
+        assert line["error_code"] == "service_unavailable"
+        assert line["error_message"].startswith("judge stub/judge-b: service_unavailable after 3 attempts: ")
+        (vote,) = line["evaluator_scores"]
+        assert (vote["judge"], vote["score"], bool(vote["justification"])) == ("stub/judge-a", 4.0, True)
+    assert result.metrics["n_scored"] == 0
+    assert api.replay("x", runs_dir=tmp_path / "runs") == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("show", "x", "r-0"),
+        *(("export", "x", "-o", "-", "--format", kind) for kind in ("csv", "json", "jsonl")),
+    ],
+)
+def test_the_vote_that_is_kept_is_in_every_export_and_report(tmp_path: Path, command: tuple[str, ...]) -> None:
+    failing_panel(tmp_path)
+    shown = CliRunner().invoke(program, [*command, "--runs-dir", str(tmp_path / "runs")])
+    text = " ".join(shown.stdout.split())
+    assert shown.exit_code == 0, shown.output
+    assert "It will do." in text
+    assert "stub/judge-a" in text
+    assert "judge stub/judge-b: service_unavailable after 3 attempts" in text
+
+
+def test_a_judge_that_fails_alone_is_named_too(tmp_path: Path) -> None:
+    with CountingProvider(lambda model, *_: (503, error("overloaded"), {}) if model == "judge" else (200, "x", {})) as provider:
+        (line, *_) = lines(finished(write_job(tmp_path, provider.base_url, records=1)))
+    assert line["error_message"].startswith("judge stub/judge: service_unavailable after 3 attempts: HTTP 503")
+
+
+def test_the_vote_that_is_kept_is_on_the_page_of_its_record(tmp_path: Path) -> None:
+    failing_panel(tmp_path)
+    with Serving(tmp_path) as serving:
+        page = serving.ask("GET", "/runs/x/records/0").body.decode()
+    assert "It will do." in page
+    assert "judge stub/judge-b: service_unavailable after 3 attempts" in page

@@ -151,9 +151,9 @@ def test_index_of_a_record_is_not_taken_for_the_id_of_another(tmp_path: Path) ->
 def test_errors_of_both_kinds_are_found_as_failed(tmp_path: Path) -> None:
     dataset = write_batch(tmp_path / "support.json", batch_record("q-0"), batch_record("q-1"))
     options: dict[str, Any] = {"judge": "scripted/judge-5", "runs_dir": str(tmp_path / "runs")}
-    api.run(dataset, model="scripted/fail-unauthorized", run_id="down", **options)
+    api.run(dataset, model="scripted/fail-invalid_request", run_id="down", **options)
     assert found(tmp_path / "runs", "down", status="failed") == ["q-0", "q-1"]
-    assert found(tmp_path / "runs", "down", status="failed", code="unauthorized", sort="-score") == ["q-0", "q-1"]
+    assert found(tmp_path / "runs", "down", status="failed", code="invalid_request", sort="-score") == ["q-0", "q-1"]
 
 
 def test_samples_of_a_record_are_told_apart_and_their_split_is_found(tmp_path: Path) -> None:

@@ -112,7 +112,9 @@ def test_a_folder_that_looks_like_an_export_and_is_not_is_left_alone() -> None:
 
 def test_records_without_an_answer_are_not_counted_as_written(tmp_path: Path) -> None:
     Path("asked.json").write_bytes(example_dataset("golden_v1"))
-    assay("run", "asked.json", "--model", "scripted/fail-unauthorized", "--judge", "scripted/judge-4", "--run-id", "failed", "-q")
+    assay(
+        "run", "asked.json", "--model", "scripted/fail-invalid_request", "--judge", "scripted/judge-4", "--run-id", "failed", "-q"
+    )
     told = assay("export", "failed", "--format", "responses", "-o", str(tmp_path / "none.jsonl"))
     assert told.stdout.endswith("none.jsonl (0 bytes, 0 records)\n")
     assert "without an answer" in told.stderr

@@ -28,7 +28,7 @@ def gallery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     serving.runs_dir.mkdir()
     make_run(serving.runs_dir, "good")
     make_run(serving.runs_dir, "poor", pass_rate=0.9)
-    make_run(serving.runs_dir, "broken", records=3, model="scripted/fail-unauthorized")
+    make_run(serving.runs_dir, "broken", records=3, model="scripted/fail-invalid_request")
     with serving:
         yield serving
 

@@ -149,7 +149,7 @@ def test_a_record_that_is_not_in_the_file_is_said_to_be_missing(opened: Visitor)
 def test_records_without_a_grade_are_in_the_file(browser: Browser, gallery: Serving) -> None:
     with visiting(browser, report(gallery, "broken"), offline=True) as visitor:
         visitor.go("#record-1")
-        expect(visitor.page.locator("#record .notice")).to_contain_text("unauthorized")
+        expect(visitor.page.locator("#record .notice")).to_contain_text("invalid_request")
 
 
 def test_a_count_of_errors_leads_to_them(browser: Browser, gallery: Serving) -> None:

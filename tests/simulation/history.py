@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from assay.core.errors import AssayError, StoreUnavailable
+from assay.core.errors import AssayError, ProviderRejected, StoreUnavailable
 from assay.core.plan import Plan
 from assay.engine.planning.plans import plan_runs
 from assay.engine.planning.request import RunRequest
@@ -26,7 +26,9 @@ from tests.simulation.store import Disk, SimulatedFolders
 from tests.simulation.world import Call, Killed, World
 
 RUN_ID = "sim"
-UNFINISHED = ("killed", "store", "stopped", "cut off")
+UNFINISHED = ("killed", "store", "stopped", "cut off", "rejected")
+MAX_RESUMES = 500
+"""Lives after those of the scenario: a provider that rejects the account now and then takes some."""
 """Ends of a process after which another one goes on with the run."""
 
 
@@ -117,7 +119,7 @@ class _Stage:
 
     def endings(self) -> Iterator[Ending]:
         """Live one life after the other until the run is sealed; the last life is one in which nothing is in its way."""
-        for life in (*self._scenario.lives, Life()):
+        for life in (*self._scenario.lives, *(Life() for _ in range(MAX_RESUMES))):
             begun = self._world.clock.now
             how = self._live(life)
             yield Ending(how=how, begun=begun, at=self._world.clock.now, look=_look(self.folders))
@@ -148,6 +150,9 @@ class _Stage:
             return self._interrupted(life)
         except Standstill:
             return "everybody waits, and nobody will ever wake them"
+        except ProviderRejected:
+            world.note("rejected")
+            return "rejected"
         except AssayError as problem:
             return f"{type(problem).__name__}: {problem}"
         finally:

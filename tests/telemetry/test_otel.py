@@ -128,10 +128,10 @@ def test_content_that_is_asked_for_is_sent_redacted() -> None:
 @pytest.mark.usefixtures("folder")
 def test_a_call_that_fails_has_its_code_as_error_type() -> None:
     with collector() as found:
-        run(found.url, model="scripted/fail-not_found")
-    (first, *_) = named(found, "chat fail-not_found")
-    assert (attributes(first)["error.type"], first.status.code) == ("not_found", 2)
-    assert {attributes(span)["error.type"] for span in named(found, "assay.record")} <= {"not_found", "provider_refused"}
+        run(found.url, model="scripted/fail-invalid_request")
+    (first, *_) = named(found, "chat fail-invalid_request")
+    assert (attributes(first)["error.type"], first.status.code) == ("invalid_request", 2)
+    assert {attributes(span)["error.type"] for span in named(found, "assay.record")} == {"invalid_request"}
 
 
 @pytest.mark.usefixtures("folder")
@@ -237,7 +237,7 @@ def test_every_name_is_one_of_the_installed_conventions() -> None:
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
-    "answer", [http(completion(f"My key is {KEY}")), http(f'{{"error": "bad key {KEY}"}}'.encode(), status=401)]
+    "answer", [http(completion(f"My key is {KEY}")), http(f'{{"error": "bad key {KEY}"}}'.encode(), status=400)]
 )
 def test_a_key_that_a_provider_repeats_is_told_to_nobody(answer: bytes) -> None:
     with faulty_provider(send(answer)) as url, collector() as found:

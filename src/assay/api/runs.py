@@ -76,6 +76,8 @@ class Hooks(TypedDict, total=False):
     """Where a new run is kept and worked on."""
     is_patient: bool
     """While another process works on the run, the call waits for it."""
+    is_retried: bool
+    """After a storage failure the caller continues the run by itself, so that it has not failed."""
 
 
 def plan_runs(request: RunRequest, *, environ: Mapping[str, str] | None = None) -> PlannedRuns:
@@ -108,7 +110,7 @@ def run(
     results: list[RunResult] = []
     for plan in planned.plans:
         results.append(start_run(plan, Path(planned.runs_dir), around))
-        if not results[-1].is_finished and not is_detached:
+        if not (results[-1].is_finished or results[-1].is_resumable or is_detached):
             break
     return tuple(results)
 

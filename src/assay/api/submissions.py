@@ -4,6 +4,7 @@ import logging
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,7 +14,7 @@ import msgspec
 from assay.api.runs import run
 from assay.api.validation import find_sources, validate
 from assay.core.contract import BUILT_IN, CONTRACTS
-from assay.core.errors import RunNotFound, StoreRefused, StoreUnavailable
+from assay.core.errors import AssayError, RunNotFound, StoreRefused, StoreUnavailable
 from assay.core.placement import HERE, Placement
 from assay.core.provider import PROVIDERS
 from assay.engine.comparing.baselines import audit_entry
@@ -22,6 +23,9 @@ from assay.engine.looking.opened import Run
 from assay.engine.looking.shared_runs import SharedRuns
 from assay.engine.places.folders import RunFolders
 from assay.engine.places.homes import check_store
+from assay.engine.places.run_failure import failure_from
+from assay.engine.places.run_failure import leave_failure as leave
+from assay.engine.places.run_failure import record_failure as enter
 from assay.engine.places.run_id import new_run_id
 from assay.engine.planning.providers import is_file_model
 from assay.engine.planning.request import RunRequest
@@ -47,7 +51,7 @@ from assay.engine.running.submission import (
     sweep_uploads,
     verdict_on,
 )
-from assay.engine.runs import project_of
+from assay.engine.runs import project_of, result_of
 from assay.models import load_provider
 from assay.store.audit import AuditLog
 from assay.store.ledgers import shared_submissions
@@ -67,11 +71,14 @@ __all__ = [
     "accept_records",
     "check_upload",
     "file_models",
+    "has_failed",
     "is_driven",
+    "leave_failure",
     "named_run",
     "no_such_run",
     "prepare_run",
     "record_errors",
+    "record_failure",
     "run_file_models",
     "run_project",
     "warm_up",
@@ -283,6 +290,32 @@ def file_models(names: Iterable[str], run_file: str) -> frozenset[str]:
 def is_driven(run_id: str, runs_dir: Path) -> bool:
     """True while somebody works on an unfinished run, here or in another process."""
     return RunLock(RunFolders(runs_dir, run_id).active).is_held()
+
+
+def has_failed(run_id: str, runs_dir: Path) -> bool:
+    """True for a run that has failed before its end, and waits to be resumed."""
+    with suppress(AssayError):
+        return result_of(RunFolders(runs_dir, run_id)).is_resumable
+    return False
+
+
+def record_failure(run_id: str, runs_dir: Path, problem: Exception, *, at: float) -> bool:
+    """Make a run `failed` after a run-level failure; False where nothing can be written at this moment."""
+    folders = RunFolders(runs_dir, run_id)
+    try:
+        return folders.is_sealed or not folders.exists or enter(folders, failure_from(problem, at=at))
+    except OSError:
+        return False
+
+
+def leave_failure(run_id: str, runs_dir: Path) -> None:
+    """Let a run that has failed wait for its turn again; raises StoreUnavailable."""
+    folders = RunFolders(runs_dir, run_id)
+    ledger = folders.open_ledger()
+    try:
+        leave(ledger, folders.active, clock=time.time)
+    finally:
+        ledger.close()
 
 
 def record_errors(run: Run) -> Iterator[dict[str, Any]]:

@@ -166,6 +166,8 @@ def _gated(entry: SuiteEntry, result: RunResult, runs_dir: str | Path) -> SuiteR
             verdict = gate(result.run_id, entry.demand, runs_dir=runs_dir, baseline=entry.baseline)
         except UsageProblem as undecided:
             problem = undecided.message
+    elif result.is_resumable:
+        problem = f"the run has failed: {result.problem}"
     return SuiteRun(name=entry.title, run_id=result.run_id, required=entry.required, verdict=verdict, problem=problem)
 
 

@@ -76,6 +76,13 @@ class Lost(Reply, frozen=True, kw_only=True):
 
     code: str
     message: str
+    attempts: int = 1
+    """How often the call was made."""
+
+
+def failure_words(code: str, message: str, *, attempts: int) -> str:
+    """A call that failed for good in words: `timeout after 3 attempts: no whole answer within 60 s`."""
+    return f"{code}{f' after {attempts} attempts' if attempts > 1 else ''}: {message}"
 
 
 class ModelFailure(Exception):

@@ -7,6 +7,7 @@ AssayError
 ├── StoreUnavailable    what a run keeps cannot be written or read: disk full, read-only folder, damaged file
 │   ├── LedgerUnavailable   a shared ledger that cannot be used at this moment
 │   └── StoreRefused        an object store that answers, and does not let us use it
+├── ProviderRejected    a provider that rejects the key, the model or the account of a run
 ├── RunNotFound         no run of that name, or a folder that holds none
 │   └── ArtifactGone    a part of a run that retention has removed
 ├── RunSealed           a run whose artifacts are written once and stay as they are
@@ -64,6 +65,12 @@ class RunDamaged(StoreUnavailable):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, hint="`assay verify` names what was changed")
+
+
+class ProviderRejected(AssayError):
+    """A provider rejects the key, the model or the account of a run: no further call can succeed until that is changed."""
+
+    code = "provider_rejected"
 
 
 class RunNotFound(AssayError):

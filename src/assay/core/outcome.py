@@ -90,11 +90,13 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class GradingFailure(Exception):
     """A grader cannot come to a grade: the record fails and has no score."""
 
-    def __init__(self, code: str, message: str, *, label: FailureLabel = "other") -> None:
+    def __init__(self, code: str, message: str, *, label: FailureLabel = "other", scores: tuple[Score, ...] = ()) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.label: FailureLabel = label
+        self.scores = scores
+        """Votes of the judges of a panel that did give one."""
 
 
 class Graded(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="evaluated"):
@@ -115,6 +117,8 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag=
     """The candidate's answer where there is one; it may be graded again later."""
     stack: str = ""
     """Where an unexpected error came from."""
+    scores: tuple[Score, ...] = ()
+    """Votes of the judges of a panel that did give one; together they are not a grade."""
 
 
 class Invalid(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="invalid_record"):
@@ -170,3 +174,5 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     request_id: str = ""
     cost: float | None = None
     """US dollars; None when the price is not known."""
+    is_rejection: bool = False
+    """The provider rejected the account, which is not a try of the record: when the run is resumed, the call is made again."""

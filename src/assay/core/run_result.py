@@ -46,7 +46,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     is_elsewhere: bool = False
     """Workers of a Temporal server go on with it, and not the process that shows it."""
     problem: str = ""
-    """What kept such a worker from going on, as it was said last."""
+    """What kept such a worker from going on, as it was said last; of a run that has failed before its end, why."""
     is_away: bool = False
     """It has ended on another machine, and its artifacts are there alone."""
     waiting: str = ""
@@ -56,10 +56,13 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     is_interrupted: bool = False
     """It was begun on this machine, and nobody works on it; the state stays what it was."""
 
+    is_resumable: bool = False
+    """It has failed before its end: `problem` says why, nothing is sealed, and it can be resumed."""
+
     @property
     def is_finished(self) -> bool:
         """True when the run has ended and its artifacts are sealed."""
-        return self.state in TERMINAL
+        return self.state in TERMINAL and not self.is_resumable
 
     @property
     def standing(self) -> str:
@@ -76,6 +79,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
             "metrics": self.metrics,
             "gate": msgspec.to_builtins(self.gate),
             **({"store": self.store} if self.store else {}),
+            **({"problem": self.problem} if self.is_resumable else {}),
         }
 
 
@@ -110,6 +114,8 @@ class RunListing(msgspec.Struct, frozen=True, kw_only=True):
     """None without gates, before the end, and of a run that was cancelled: gates are about all records."""
     is_interrupted: bool = False
     """It was begun on this machine, and nobody works on it; the state stays what it was."""
+    is_resumable: bool = False
+    """It has failed before its end: the note says why, nothing is sealed, and it can be resumed."""
     note: str = ""
     """What there is to say of the run beyond its figures."""
     project: str = ""
@@ -119,3 +125,8 @@ class RunListing(msgspec.Struct, frozen=True, kw_only=True):
     def standing(self) -> str:
         """The state, or that the run was interrupted: one that nobody works on any more is not running."""
         return "interrupted" if self.is_interrupted else self.state
+
+    @property
+    def is_finished(self) -> bool:
+        """True when the run has ended and its artifacts are sealed."""
+        return self.state in TERMINAL and not self.is_resumable

@@ -22,7 +22,7 @@ def client_context() -> ssl.SSLContext:
         return ssl.create_default_context()
     try:
         is_folder = Path(bundle).is_dir()
-        context = ssl.create_default_context(**{"capath" if is_folder else "cafile": bundle})
+        context = ssl.create_default_context(capath=bundle if is_folder else None, cafile=None if is_folder else bundle)
     except OSError as problem:
         # An SSLError is an OSError too: the file holds no certificate.
         reason = "it holds no certificate" if isinstance(problem, ssl.SSLError) else (problem.strerror or str(problem)).lower()

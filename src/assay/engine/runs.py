@@ -1,5 +1,6 @@
 """Runs as their users name them: start, resume, cancel, list, look at, repeat."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,7 @@ from assay.core.errors import (
     AssayError,
     LedgerUnavailable,
     MissingExtra,
+    ProviderRejected,
     RunDamaged,
     RunNotFound,
     RunSealed,
@@ -24,6 +26,7 @@ from assay.core.run_result import GateResult, RunListing, RunResult
 from assay.core.run_state import TERMINAL, UNDER_WAY, RunCounts, State, count_records
 from assay.engine.places.folders import RunFolders, check_place, folders_of, run_ids
 from assay.engine.places.homes import SEALED_IN, are_elsewhere, bring_home, fetch_same, home_of, note_store, publish_sealed
+from assay.engine.places.run_failure import RunFailure, failure_of
 from assay.engine.running.engines import PROBLEM, TEMPORAL, carry_out, check_placement, check_reachable, unless_sealed, wind_up
 from assay.engine.running.run import open_or_create
 from assay.engine.running.states import COUNTS, standing
@@ -93,7 +96,8 @@ def _driven(folders: RunFolders, surroundings: Surroundings, plan: Plan | None =
     # A crash between the last two steps leaves the working state of a run that has ended; it holds originals, so it is cleared.
     home, store = "", surroundings.placement.store
     if folders.active.is_dir() or not folders.is_sealed:
-        with suppress(Interrupted), unless_sealed(folders):
+        # A rejected key is told by the result, as every end of a run is: other candidates have their turn all the same.
+        with suppress(Interrupted, ProviderRejected), unless_sealed(folders):
             home = _noted_home(folders, store)
             carry_out(folders, surroundings, plan)
         home = bring_home(folders.active, folders.sealed) or home
@@ -255,24 +259,43 @@ def _active_result(folders: RunFolders) -> RunResult:
     row, by_status = _looked_at(folders.open_ledger())
     plan = read_plan(row.plan)
     is_away = row.state in TERMINAL
+    failure = failure_of(row, folders.active)
     opened = by_status.pop("open", 0)
     counts = count_records({**by_status, "skipped": by_status.get("skipped", 0) + opened})
     return RunResult(
         run_id=plan.run_id,
-        state=row.state,
+        state=row.state if failure is None else "failed",
         run_dir=row.notes.get(SEALED_IN, "") if is_away else str(folders.active),
         counts=counts,
         metrics={},
-        gate=GateResult(False, (are_elsewhere(folders.run_id, row.notes).message if is_away else "the run has not ended",)),
+        gate=GateResult(False, (_open_reason(folders, row, failure),)),
         candidate=plan.candidate.name,
         is_elsewhere=TEMPORAL in row.notes,
         is_away=is_away,
-        problem=row.notes.get(PROBLEM, ""),
-        blocked=row.notes.get("blocked", ""),
+        problem=_shown_problem(row, failure, plan),
+        blocked=_blocked(row, failure, plan),
+        is_resumable=failure is not None,
         waiting=_waiting(row),
         driver=_driver(folders),
-        is_interrupted=_is_interrupted(row, folders),
+        is_interrupted=failure is None and _is_interrupted(row, folders),
     )
+
+
+def _open_reason(folders: RunFolders, row: RunRow, failure: RunFailure | None) -> str:
+    if row.state in TERMINAL:
+        return are_elsewhere(folders.run_id, row.notes).message
+    return "the run has not ended" if failure is None else "the run has failed"
+
+
+def _shown_problem(row: RunRow, failure: RunFailure | None, plan: Plan) -> str:
+    """Why the run failed, or what keeps a worker from going on; without secrets that a provider repeats."""
+    return row.notes.get(PROBLEM, "") if failure is None else Redactor(own_secrets(plan, os.environ)).text(failure.message)
+
+
+def _blocked(row: RunRow, failure: RunFailure | None, plan: Plan) -> str:
+    """Why a provider takes no more calls."""
+    is_rejected = failure is not None and failure.code == ProviderRejected.code
+    return _shown_problem(row, failure, plan) if is_rejected else row.notes.get("blocked", "")
 
 
 def _driver(folders: RunFolders) -> int | None:
@@ -395,18 +418,20 @@ def _listed_metrics(run: RunFolder) -> tuple[dict[str, Any], str]:
 def _active_listing(folders: RunFolders, looks: Looks) -> RunListing:
     row, by_status = _looked_at(looks.open(folders.active))
     plan = read_plan(row.plan)
+    failure = failure_of(row, folders.active)
     total = sum(by_status.values())
     return RunListing(
         run_id=plan.run_id,
-        state=row.state,
+        state=row.state if failure is None else "failed",
         created_at=iso(row.states[0][1]),
         dataset=plan.datasets[0].dataset_id,
         candidate=plan.candidate.name,
         judges=tuple(judge.name for judge in plan.judges),
         total_records=total,
         done_records=total - by_status.get("open", 0),
-        is_interrupted=_is_interrupted(row, folders),
-        note=row.notes.get(PROBLEM, "") or _waiting(row),
+        is_interrupted=failure is None and _is_interrupted(row, folders),
+        is_resumable=failure is not None,
+        note=_shown_problem(row, failure, plan) or _waiting(row),
         project=plan.project,
     )
 

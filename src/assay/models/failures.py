@@ -71,8 +71,10 @@ EXCEPTION_CODES: dict[str, str] = {
 """By name of the exception's class, then of its parents."""
 _CONTROLS = re.compile("[\x01-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Would move the cursor of a terminal or turn its text around."""
-_EXACT_WORDS = frozenset({"content_filtered", "context_too_long", "parameter_refused"})
+_EXACT_WORDS = frozenset({"content_filtered", "context_too_long", "not_found", "parameter_refused", "unauthorized"})
 """What an error object may make of a status that says less."""
+_KEY_PHRASES = ("api key not valid", "api_key_invalid", "incorrect api key")
+"""How providers say with status 400 that a key is rejected."""
 _EXHAUSTED_WORDS = frozenset({"insufficient_quota", "billing_error", "billing_hard_limit_reached", "credit_balance_too_low"})
 _EXHAUSTED_PHRASES = ("exceeded your current quota", "credit balance is too low")
 
@@ -94,9 +96,12 @@ def status_failure(refusal: Refusal) -> ModelFailure:
     word_code = _word_code(error)
     if not 300 <= refusal.status < 400 and word_code in _EXACT_WORDS:
         code = word_code
+    wording = _wording(error, refusal.body)
+    if refusal.status == 400 and any(phrase in wording.lower() for phrase in _KEY_PHRASES):
+        code = "unauthorized"
     return ModelFailure(
         code,
-        shorten(f"HTTP {refusal.status} from '{refusal.provider}': {_wording(error, refusal.body) or 'no explanation'}"),
+        shorten(f"HTTP {refusal.status} from '{refusal.provider}': {wording or 'no explanation'}"),
         http_status=refusal.status,
         retry_after=parse_retry_after(refusal.headers),
         request_id=request_id_of(refusal.headers),

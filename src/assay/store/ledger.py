@@ -15,6 +15,10 @@ SHARD_BYTES = 8 << 20
 """Bytes at most of the records in a shard, which a worker takes into memory together; a larger record is a shard of its own."""
 READ = "read"
 """Under this name a note says that the records came with the run, and need not be read from its datasets."""
+FAILURE = "failure"
+"""Under this name a note says why the run has failed, until it is resumed; empty otherwise."""
+FAILURES = "failures"
+"""Under this name a note lists the failures after which the run was resumed."""
 UNPREPARED: tuple[State, ...] = ("queued", "validating")
 """States in which the records of a run may be written: nobody works on them yet."""
 NOWHERE = (1 << 63) - 1

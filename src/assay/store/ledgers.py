@@ -83,6 +83,11 @@ def open_ledger(active: Path, *, driver: str = "") -> Ledger:
     return open_shared(address, active.name, driver=driver) if address else open_file(active / LEDGER)
 
 
+def open_briefly(active: Path) -> Ledger:
+    """The shared ledger of a run, without a long wait where it does not answer."""
+    return open_shared(pointed_to(active), active.name, is_brief=True)
+
+
 def open_shared(address: str, run_id: str, *, driver: str = "", is_brief: bool = False) -> Ledger:
     """The ledger of a run in PostgreSQL; raises RunNotFound when there is none."""
     ledger: Ledger = _postgres().open_run(reachable(address), run_id, driver=driver, is_brief=is_brief)

@@ -208,6 +208,8 @@ class CaseRuns:
         made = run(source, runs_dir=str(self._runs_dir), run_id=run_id, progress=False, watch=self._watch(run_id), **options)
         if len(made) != 1:
             raise UsageProblem(f"{len(made)} candidates are named, and a test is about one", hint="name one with model=...")
+        if made[0].result.is_resumable:
+            raise UsageProblem(f"run '{run_id}' has failed: {made[0].result.problem}", hint=f"assay resume {run_id}")
         if not made[0].is_finished:
             raise UsageProblem(f"run '{run_id}' was stopped before its end", hint=f"assay resume {run_id}")
         return made[0]

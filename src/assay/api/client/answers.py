@@ -92,6 +92,8 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The API keys of this project may see the run."""
     is_interrupted: bool = False
     """It was begun, and nobody works on it, whatever its state; `Client.resume` goes on with it."""
+    is_resumable: bool = False
+    """It has failed before its end, without artifacts; `Client.resume` continues it."""
     started_at: str | None = None
     completed_at: str | None = None
     states: tuple[Json, ...] = ()
@@ -107,7 +109,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_finished(self) -> bool:
         """True when the run has ended and its artifacts are sealed."""
-        return self.state in TERMINAL
+        return self.state in TERMINAL and not self.is_resumable
 
     @property
     def is_stopped(self) -> bool:

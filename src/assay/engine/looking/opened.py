@@ -19,6 +19,7 @@ from assay.core.run_result import RunResult
 from assay.core.run_state import TERMINAL
 from assay.engine.places.folders import RunFolders
 from assay.engine.places.homes import SEALED_IN, are_elsewhere
+from assay.engine.places.run_failure import failure_of, states_with_failures
 from assay.engine.runs import read_manifest, result_of
 from assay.engine.sealing.evidence import Evidence
 from assay.engine.sealing.shown import ShownPlan, own_secrets
@@ -94,8 +95,9 @@ class Run:
             row = ledger.run()
         finally:
             ledger.close()
-        completed = row.notes.get("completed_at", "") if row.state in TERMINAL else ""
-        states = [{"state": state, "entered_at": iso(at)} for state, at in row.states]
+        failure = failure_of(row, self.folders.active)
+        completed = row.notes.get("completed_at", "") if row.state in TERMINAL else "" if failure is None else repr(failure.at)
+        states = [{"state": state, "entered_at": iso(at)} for state, at in states_with_failures(row, failure)]
         started = next((state["entered_at"] for state in states if state["state"] == "running"), None)
         ended = iso(float(completed)) if completed else None
         return {"created_at": states[0]["entered_at"], "started_at": started, "completed_at": ended, "states": states}

@@ -13,9 +13,10 @@ from assay.core.run_result import RunListing
 from assay.core.run_state import TERMINAL
 from assay.engine.places.folders import RunFolders
 from assay.engine.places.homes import STORE, are_elsewhere
+from assay.engine.places.run_failure import RunFailure, noted_failure
 from assay.engine.places.run_id import could_be_run_id
 from assay.engine.runs import final_counts
-from assay.store.ledger import StandingRow
+from assay.store.ledger import FAILURE, StandingRow
 from assay.store.ledgers import adopt, shared_catalogue, shared_ledgers
 
 LOOK_SECONDS = 1.0
@@ -102,20 +103,24 @@ def _listing(row: StandingRow, planned: RunListing) -> RunListing:
     if planned.state == "damaged":
         return planned
     is_over = row.state in TERMINAL
+    failure = noted_failure(row.notes) if not is_over else None
     total = final_counts(row.notes).total_records if is_over else row.records
     return msgspec.structs.replace(
         planned,
-        state=row.state,
+        state=row.state if failure is None else "failed",
+        is_resumable=failure is not None,
         created_at=iso(row.created_at),
         total_records=total,
         done_records=total if is_over else row.done,
-        note=are_elsewhere(row.run_id, row.notes).message if is_over and STORE not in row.notes else _why_stopped(row),
+        note=are_elsewhere(row.run_id, row.notes).message if is_over and STORE not in row.notes else _why_stopped(row, failure),
     )
 
 
-def _why_stopped(row: StandingRow) -> str:
-    return "" if row.state in TERMINAL else row.problem
+def _why_stopped(row: StandingRow, failure: RunFailure | None) -> str:
+    if row.state in TERMINAL:
+        return ""
+    return row.problem if failure is None else failure.message
 
 
 def _mark(row: StandingRow) -> str:
-    return f"{row.state} {row.records} {row.done} {row.is_driven} {row.problem}"
+    return f"{row.state} {row.records} {row.done} {row.is_driven} {row.problem} {row.notes.get(FAILURE, '')}"

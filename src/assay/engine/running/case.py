@@ -3,12 +3,13 @@
 import asyncio
 import errno
 import traceback
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
 
-from assay.core.ask import Ask, Lost, ModelFailure, Reply, Stage
+from assay.core.ask import Ask, Lost, ModelFailure, Reply, Stage, failure_words
 from assay.core.case import Case
 from assay.core.errors import AssayError, StoreUnavailable
 from assay.core.outcome import Attempt, Cancelled, Failed, FailureLabel, Grade, Graded, GradingFailure, Outcome
@@ -17,14 +18,17 @@ from assay.engine.running.crew import Crew
 from assay.engine.running.journal import Journal
 from assay.engine.running.limits import Gate, Limits
 from assay.engine.running.observing import Ended, Watcher
+from assay.engine.running.rejections import REJECTED, Rejection
 from assay.engine.tally import UNTIMED, Tally
-from assay.grading import NO_QUORUM, GradingSettings, needs_judge, start
+from assay.grading import GradingSettings, needs_judge, start
 from assay.models import Model
 from assay.store.cache import ReplyCache
 from assay.store.ledger import Claim, Entry, Fenced, OpenRecord
 
 PROVIDER_REFUSED = "provider_refused"
-"""Code of the records that were not evaluated because a provider took no more calls."""
+"""Code that earlier versions gave to records that were not evaluated because a provider took no more calls."""
+CHECK = "check"
+"""Call id of a request that is sent again to see whether a provider still takes calls."""
 
 read_case = msgspec.json.Decoder(Case).decode
 """A case of the ledger."""
@@ -43,7 +47,7 @@ class CallFailed(Exception):
 
 
 class BudgetSpent(Exception):
-    """The run has cost what it may cost, or a provider takes no more calls."""
+    """The run has cost what it may cost."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -51,13 +55,11 @@ class BudgetSpent(Exception):
         self.message = message
 
 
-class ProviderRefused(BudgetSpent):
-    """A provider takes no more calls, which is no end for a question that others can answer."""
-
-
 class Route(msgspec.Struct, frozen=True):
     """How one model of the plan is reached."""
 
+    name: str
+    """The model's name in the plan."""
     model: Model
     gate: Gate
     address: Callable[[Ask], str]
@@ -87,6 +89,8 @@ class Room(msgspec.Struct, kw_only=True):
     """Given answers by case id and sample, instead of the candidate's."""
     judged: Callable[[str, str], Reply | None] | None = None
     """What a judge said in the run that this one repeats, by the record's hash and the call; None where it is to be asked."""
+    rejection: Rejection = msgspec.field(default_factory=Rejection)
+    """Set when a provider takes no more calls."""
     cache: ReplyCache | None = None
     watcher: Watcher | None = None
     """Who is told of each record when its outcome is on the disk."""
@@ -151,6 +155,8 @@ class _Drive:
         self._replies: dict[str, Reply] = {}
         self._latencies: dict[str, float] = {}
         self._failures: list[Attempt] = []
+        self._tries: Counter[str] = Counter()
+        """Attempts by call."""
         self._round = 1
         for attempt in opened.attempts:
             self._remember(attempt)
@@ -166,6 +172,9 @@ class _Drive:
 
     def _remember(self, attempt: Attempt) -> None:
         """An attempt of the time before the run was interrupted."""
+        if attempt.is_rejection:
+            return
+        self._tries[attempt.call_id] += 1
         if attempt.reply is not None:
             self._replies[attempt.call_id], self._latencies[attempt.call_id] = attempt.reply, attempt.latency_ms
         # A call that was lost for good begins no round: others of the record may have theirs still before them.
@@ -184,20 +193,19 @@ class _Drive:
         except StopIteration as end:
             return Graded(grade=self._within_latency(end.value))
         except GradingFailure as failure:
-            refused = self._refusal() if failure.code == NO_QUORUM else None
-            if refused is not None:
-                return refused
             stage: Stage = "candidate" if self._answer() is None else "judge"
-            return Failed(code=failure.code, message=failure.message, stage=stage, label=failure.label, answer=self._answer())
+            return Failed(
+                code=failure.code,
+                message=failure.message,
+                stage=stage,
+                label=failure.label,
+                answer=self._answer(),
+                scores=failure.scores,
+            )
         except CallFailed as problem:
             return self._failed(problem)
         except BudgetSpent as problem:
             return Cancelled(code=problem.code, message=problem.message)
-
-    def _refusal(self) -> Cancelled | None:
-        """Too few voted because a provider takes no more calls: nothing is wrong with the record."""
-        lost = (reply for reply in self._replies.values() if isinstance(reply, Lost) and reply.code == PROVIDER_REFUSED)
-        return next((Cancelled(code=reply.code, message=reply.message) for reply in lost), None)
 
     @property
     def needs_nobody(self) -> bool:
@@ -216,9 +224,11 @@ class _Drive:
     def _failed(self, problem: CallFailed) -> Failed:
         attempt = problem.attempt
         label: FailureLabel = "timeout_or_latency_exceeded" if attempt.error_code == "timeout" else "other"
-        return Failed(
-            code=attempt.error_code, message=attempt.error_message, stage=attempt.stage, label=label, answer=self._answer()
-        )
+        message = attempt.error_message
+        if attempt.stage == "judge":
+            words = failure_words(attempt.error_code, message, attempts=self._tries[attempt.call_id])
+            message = f"judge {attempt.model}: {words}"
+        return Failed(code=attempt.error_code, message=message, stage=attempt.stage, label=label, answer=self._answer())
 
     def _answer(self) -> str | None:
         reply = self._replies.get("candidate")
@@ -271,14 +281,15 @@ class _Drive:
         """A call has failed for good: the grader is told where it can do without, and else the case fails."""
         if not ask.may_fail:
             raise CallFailed(attempt)
-        self._replies[ask.call_id] = Lost(text="", code=attempt.error_code, message=attempt.error_message)
+        tries = self._tries[ask.call_id]
+        self._replies[ask.call_id] = Lost(text="", code=attempt.error_code, message=attempt.error_message, attempts=tries)
 
     async def _ask_all(self, asks: Sequence[Ask]) -> list[Ask]:
         """One round of calls; returns what is left for the next, after the wait that must come before it."""
-        tried = [await self._try_or_lose(asks[0])] if len(asks) == 1 else await gathered(map(self._try_and_save, asks))
-        if len(tried) == 1 and (tried[0] is None or not tried[0].error_code):
+        tried = [await self._try(asks[0])] if len(asks) == 1 else await gathered(map(self._try_and_save, asks))
+        if len(tried) == 1 and not tried[0].error_code:
             return []
-        failed = [(ask, attempt) for ask, attempt in zip(asks, tried, strict=True) if attempt is not None and attempt.error_code]
+        failed = [(ask, attempt) for ask, attempt in zip(asks, tried, strict=True) if attempt.error_code]
         failed = [(ask, attempt) for ask, attempt in failed if self._has_another_round(ask, attempt)]
         if failed:
             await self.save()
@@ -291,30 +302,12 @@ class _Drive:
         if attempt.wait_s is None:
             self._lose(ask, attempt)
             return False
-        try:
-            self._check_lane(self._room.routes[ask.model])
-        except ProviderRefused as problem:
-            self._lose_refused(ask, problem)
-            return False
         return True
 
-    async def _try_or_lose(self, ask: Ask) -> Attempt | None:
-        """One attempt; None for a call that is not made, because its provider takes no more and the grader can do without."""
-        try:
-            return await self._try(ask)
-        except ProviderRefused as problem:
-            self._lose_refused(ask, problem)
-            return None
-
-    def _lose_refused(self, ask: Ask, problem: ProviderRefused) -> None:
-        if not ask.may_fail:
-            raise problem
-        self._replies[ask.call_id] = Lost(text="", code=problem.code, message=problem.message)
-
-    async def _try_and_save(self, ask: Ask) -> Attempt | None:
+    async def _try_and_save(self, ask: Ask) -> Attempt:
         """One of several asks side by side: it does not keep its slot until the slowest is back."""
         try:
-            attempt = await self._try_or_lose(ask)
+            attempt = await self._try(ask)
             await self._save_paid()
         except AssayError:
             # The others are still under way, and each further call would be paid for in vain.
@@ -403,14 +396,17 @@ class _Drive:
         try:
             result = await self._made(call, route)
         finally:
-            if result is None or route.is_repeatable:
+            if result is None or route.is_repeatable or _is_rejection(result):
                 room.limits.leave(route.gate)
             else:
                 self._held.append(route.gate)
         if isinstance(result, ModelFailure):
             route.gate.lane.failed(result, call.started)
+            if _is_rejection(result):
+                return await self._rejected(call, result, route)
             return self._note(call, result, cost=None)
         route.gate.lane.succeeded(result.usage, call.started)
+        route.gate.admission.succeeded(ask, call.started)
         if cache is not None and result.text:
             cache.put(call.address, result)
         return self._note(call, result, cost=route.cost(result))
@@ -420,6 +416,7 @@ class _Drive:
         room = self._room
         self._check_open(route)
         room.tally.in_flight += 1
+        route.gate.admission.in_flight += 1
         call.at, call.started = room.clock(), room.stopwatch()
         try:
             return await route.model.reply(call.ask)
@@ -429,6 +426,52 @@ class _Drive:
         finally:
             call.seconds = room.stopwatch() - call.started
             room.tally.in_flight -= 1
+            route.gate.admission.in_flight -= 1
+
+    async def _rejected(self, call: "_Call", failure: ModelFailure, route: Route) -> Attempt:
+        """Fail the record where the provider means it alone; otherwise the run stops, and the record stays open."""
+        room, admission = self._room, route.gate.admission
+        is_own: bool | None = False
+        if not failure.is_exhausted:
+            room.crew.pause()
+            try:
+                is_own = await admission.is_records_own(
+                    room.stopwatch(), check=lambda known: self._is_answered(known, route), now=room.stopwatch, stop=room.stop
+                )
+            finally:
+                room.crew.resume()
+        if is_own:
+            return self._note(call, failure, cost=None)
+        self._note(call, failure, cost=None, is_rejection=True)
+        if is_own is False:
+            route.gate.lane.give_up(failure)
+            self._stop_rejected(route, call.ask.model, failure)
+        raise Stopped
+
+    def _stop_rejected(self, route: Route, model: str, failure: ModelFailure) -> None:
+        self._room.rejection.note(route.gate.lane.provider.name, model, failure)
+        self._room.stop.set()
+
+    async def _is_answered(self, ask: Ask, route: Route) -> bool:
+        """Send a request again that was answered before: only so is it known whether the provider still takes calls."""
+        room, policy = self._room, self._room.plan.retry
+        for round_number in range(1, policy.max_attempts + 1):
+            call = _Call(msgspec.structs.replace(ask, call_id=CHECK), route.address(ask), room.clock())
+            await room.limits.enter(route.gate, room.stop)
+            try:
+                result = await self._made(call, route)
+            finally:
+                room.limits.leave(route.gate)
+            if isinstance(result, Reply):
+                route.gate.lane.succeeded(result.usage, call.started)
+                self._note(call, result, cost=route.cost(result))
+                return True
+            self._note(call, result, cost=None, is_rejection=True)
+            if not result.is_transient or result.is_exhausted:
+                return False
+            delay = retry_delay(policy, round_number, chance=room.chance(), retry_after=result.retry_after)
+            await room.limits.pause(delay, [route.gate], stop=room.stop)
+        return False
 
     def _check_open(self, route: Route) -> None:
         """Raises when no further call is to be made."""
@@ -437,16 +480,15 @@ class _Drive:
             raise Stopped
         if self._claim in room.journal.fenced:
             raise Fenced
-        self._check_lane(route)
+        lane = route.gate.lane
+        if lane.broken is not None:
+            # Another worker of the run was rejected.
+            self._stop_rejected(route, route.name, lane.broken)
+            raise Stopped
         if room.plan.max_cost is not None and room.tally.cost >= room.plan.max_cost:
             raise BudgetSpent("budget_exhausted", f"the run has cost {room.tally.cost:.4f} of {room.plan.max_cost:.4f} US dollars")
 
-    def _check_lane(self, route: Route) -> None:
-        lane = route.gate.lane
-        if lane.broken is not None:
-            raise ProviderRefused(PROVIDER_REFUSED, f"no more calls to '{lane.provider.name}': {lane.broken.message}")
-
-    def _note(self, call: "_Call", result: Reply | ModelFailure, *, cost: float | None) -> Attempt:
+    def _note(self, call: "_Call", result: Reply | ModelFailure, *, cost: float | None, is_rejection: bool = False) -> Attempt:
         attempt = Attempt(
             stage=call.ask.stage,
             call_id=call.ask.call_id,
@@ -458,6 +500,7 @@ class _Drive:
             reply=result if isinstance(result, Reply) else None,
             request_id=result.request_id,
             cost=cost,
+            is_rejection=is_rejection,
         )
         if isinstance(result, Reply):
             self._replies[attempt.call_id] = result
@@ -465,6 +508,7 @@ class _Drive:
         else:
             attempt = self._with_failure(attempt, result)
         self._unsaved.append(attempt)
+        self._tries[attempt.call_id] += not is_rejection
         if self._room.watcher is not None:
             self._noted.append(attempt)
             if self._room.watcher.wants_texts:
@@ -479,8 +523,12 @@ class _Drive:
             error_message=failure.message,
             http_status=failure.http_status,
             retry_after=failure.retry_after,
-            wait_s=self._wait_before_next(failure),
+            wait_s=None if attempt.is_rejection else self._wait_before_next(failure),
         )
+
+
+def _is_rejection(result: Reply | ModelFailure) -> bool:
+    return isinstance(result, ModelFailure) and (result.is_exhausted or result.code in REJECTED)
 
 
 def _rest(failed: Attempt, now: float) -> float:
@@ -499,7 +547,7 @@ def _check_machine(problem: Exception) -> None:
         ) from problem
 
 
-async def gathered(calls: Iterable[Coroutine[Any, Any, Attempt | None]]) -> list[Attempt | None]:
+async def gathered(calls: Iterable[Coroutine[Any, Any, Attempt]]) -> list[Attempt]:
     """All calls come to their end before a surprise among them is raised: what was paid for is noted.
 
     What could not be noted is told before anything else: a record that was merely stopped would hide it.
@@ -508,7 +556,7 @@ async def gathered(calls: Iterable[Coroutine[Any, Any, Attempt | None]]) -> list
     surprises = [result for result in results if isinstance(result, BaseException)]
     for surprise in sorted(surprises, key=lambda surprise: not isinstance(surprise, AssayError)):
         raise surprise
-    return cast("list[Attempt | None]", results)
+    return cast("list[Attempt]", results)
 
 
 class _Call(msgspec.Struct):

@@ -6,12 +6,9 @@ from collections.abc import Callable, Iterable
 
 from assay.core.ask import ModelFailure, Stage, Usage
 from assay.core.plan import Plan, ProviderPlan, StageLimits
+from assay.engine.running.rejections import Admission
 from assay.engine.tally import Tally
 
-HOPELESS = frozenset({"unauthorized", "payment_required", "forbidden", "not_found", "redirect_refused", "certificate_refused"})
-"""Failures that every further call to a provider would repeat."""
-_HOPELESS_CALLS = 5
-"""So many of them, before anything has worked, open the breaker."""
 _CUT_PAUSE = 1.0
 """Seconds after a cut in which further 429s belong to the same overload."""
 
@@ -55,7 +52,6 @@ class Lane:
         self.refused = asyncio.Event()
         """Set when no further call is made."""
         self._successes = 0
-        self._hopeless = 0
         self._cut_at = float("-inf")
 
     def succeeded(self, usage: Usage, now: float) -> None:
@@ -67,16 +63,10 @@ class Lane:
             self.tokens.charge(now, usage.total_tokens)
 
     def failed(self, failure: ModelFailure, now: float) -> None:
-        """A call brought no reply: slow down, or give up on the provider."""
-        if failure.is_exhausted:
-            self._break(failure)
-        elif failure.code == "rate_limited" and now - self._cut_at > _CUT_PAUSE:
+        """A call brought no reply: slow down where there were too many."""
+        if failure.code == "rate_limited" and not failure.is_exhausted and now - self._cut_at > _CUT_PAUSE:
             self._cut_at = now
             self.limit = max(1.0, self.limit / 2)
-        elif failure.code in HOPELESS and not self._successes:
-            self._hopeless += 1
-            if self._hopeless >= _HOPELESS_CALLS:
-                self._break(failure)
 
     @property
     def is_cut(self) -> bool:
@@ -91,9 +81,10 @@ class Lane:
     def refuse(self, failure: ModelFailure) -> None:
         """Another worker was refused for good: so is this one, unless its own calls show that only the other is to blame."""
         if self.broken is None and (failure.is_exhausted or not self._successes):
-            self._break(failure)
+            self.give_up(failure)
 
-    def _break(self, failure: ModelFailure) -> None:
+    def give_up(self, failure: ModelFailure) -> None:
+        """Make no further call."""
         self.broken = failure
         self.refused.set()
 
@@ -113,6 +104,7 @@ class Gate:
     def __init__(self, lane: Lane, stage: StageLane) -> None:
         self.lane = lane
         self.stage = stage
+        self.admission = Admission()
         self.waiting: deque[asyncio.Future[None]] = deque()
         self.turn = asyncio.Lock()
         """Held by the one call that waits for the rates; the others wait behind it."""

@@ -97,6 +97,7 @@ def _tally(ledger: Ledger, plan: Plan, *, started: float) -> Tally:
 def _route(plan: Plan, model: ModelPlan, opened: Model, *, limits: Limits, surroundings: Surroundings) -> Route:
     provider = next(provider for provider in plan.providers if provider.name == model.provider)
     return Route(
+        name=model.name,
         model=opened,
         gate=limits.gate(model.provider, "candidate" if model is plan.candidate else "judge"),
         address=request_addressing(provider, model, environ=surroundings.environ),

@@ -10,13 +10,14 @@ from math import inf
 
 import msgspec
 
-from assay.core.errors import StoreUnavailable, UsageProblem
+from assay.core.errors import AssayError, RunDamaged, RunNotFound, RunSealed, StoreRefused, StoreUnavailable, UsageProblem
 from assay.core.placement import Placement
 from assay.core.plan import Plan, changed_settings, plan_sha256, read_plan
 from assay.core.plugin import uncomparable
 from assay.core.run_state import State
 from assay.engine.places.folders import RunFolders, check_place
 from assay.engine.places.homes import STORE
+from assay.engine.places.run_failure import failure_from, record_failure, reserve
 from assay.engine.running.case import Room
 from assay.engine.running.holding import held
 from assay.engine.running.journal import Journal
@@ -124,7 +125,8 @@ def drive(folders: RunFolders, surroundings: Surroundings, *, plan: Plan | None 
     """
     with _resumable(), held(folders, surroundings, patience=inf if is_patient else 0.0) as around:
         if around is not None and not folders.is_sealed:
-            _drive_locked(folders, around, plan)
+            with _failing(folders, around):
+                _drive_locked(folders, around, plan)
         if around is not None:
             _clear(folders, around)
 
@@ -133,7 +135,7 @@ def prepare(folders: RunFolders, surroundings: Surroundings, *, is_patient: bool
     """Write the records of a run into its ledger, so that workers elsewhere can evaluate them; False where another process does."""
     with _resumable(), held(folders, surroundings, patience=inf if is_patient else 0.0) as around:
         if around is not None and not folders.is_sealed:
-            with _opened(folders, around) as ledger:
+            with _failing(folders, around), _opened(folders, around) as ledger:
                 RunStates(ledger, folders, around).prepare()
         return around is not None
 
@@ -153,6 +155,21 @@ def seal(folders: RunFolders, surroundings: Surroundings, *, patience: float = S
                 RunStates(ledger, folders, around).seal()
         if around is not None:
             _clear(folders, around)
+
+
+@contextmanager
+def _failing(folders: RunFolders, surroundings: Surroundings) -> Iterator[None]:
+    """Inside, an error that ends the work makes the run `failed`, unless the run belongs to another process by now."""
+    reserve(folders.active)
+    try:
+        yield
+    except (RunSealed, RunNotFound):
+        raise
+    except AssayError as problem:
+        is_outage = isinstance(problem, StoreUnavailable) and not isinstance(problem, StoreRefused | RunDamaged)
+        if not (is_outage and surroundings.is_retried):
+            record_failure(folders, failure_from(problem, at=surroundings.clock()))
+        raise
 
 
 @contextmanager
@@ -298,6 +315,8 @@ class Evaluation:
         async with opened_room(self._ledger, self._plan, self._surroundings, stop=asyncio.Event()) as room:
             with Signals(self, room.stop) if self._surroundings.takes_signals else nullcontext():
                 await self._work(room)
+            if room.rejection.problem is not None:
+                raise room.rejection.problem
 
     async def _work(self, room: Room) -> None:
         watcher = asyncio.create_task(self._report(room))

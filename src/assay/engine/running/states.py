@@ -15,6 +15,7 @@ from assay.core.run_state import TERMINAL, RunCounts, State, count_records, fina
 from assay.engine.garbage import rare_collection
 from assay.engine.places.folders import RunFolders
 from assay.engine.places.homes import SEALED_IN, STORE, fetch_ended, is_at, note_store
+from assay.engine.places.run_failure import leave_failure
 from assay.engine.planning.selection import prepared_records
 from assay.engine.running.case import PROVIDER_REFUSED
 from assay.engine.running.surroundings import Surroundings
@@ -50,6 +51,7 @@ class RunStates:
 
     def prepare(self) -> None:
         """Write the records of a run that is new, so that it can be worked on."""
+        leave_failure(self._ledger, self._folders.active, clock=self._surroundings.clock)
         # Somebody on another machine may do the same at the same moment: whoever is second finds it done.
         self._ledger.set_state("queued", "validating", at=self._now())
         if self.state != "validating":

@@ -48,6 +48,8 @@ class Surroundings(msgspec.Struct, kw_only=True):
     placement: Placement = HERE
     is_patient: bool = True
     """While another process works on the run, this one waits for it."""
+    is_retried: bool = False
+    """After an outage the caller, or another server, continues the run by itself, so that it has not failed."""
     driver: str = ""
     """The name under which this process drives a run that other machines reach."""
 

@@ -20,6 +20,7 @@ from assay.core.version import __version__
 from assay.engine.garbage import rare_collection
 from assay.engine.groups import RecordGroups
 from assay.engine.places.folders import RunFolders
+from assay.engine.places.run_failure import past_failures, states_with_failures
 from assay.engine.sealing.eval_run import EVAL_RESULTS, eval_run_parameters, golden_result, is_true_of, why_no_eval_run
 from assay.engine.sealing.evidence import (
     CaseLine,
@@ -297,12 +298,25 @@ class _Artifacts:
             for row in rows
         ]
 
+    def _failures_before(self, run: RunRow) -> list[dict[str, Any]]:
+        """The run-level failures after which the run was resumed."""
+        return [
+            {
+                "code": failure.code,
+                "message": self._redactor.text(failure.message),
+                "failed_at": iso(failure.at),
+                "resumed_at": None if failure.resumed_at is None else iso(failure.resumed_at),
+            }
+            for failure in past_failures(run)
+        ]
+
     def manifest(self, run: RunRow) -> dict[str, Any]:
         """What the run was and how it ended; hashes of the artifacts are added when it is sealed."""
         plan, final = self._plan, msgspec.convert(run.notes["final_state"], State)
         completed_at = iso(float(run.notes["completed_at"]))
         # Somebody else may have ended the run a moment ago, and has published the same.
-        states = [{"state": state, "entered_at": iso(at)} for state, at in run.states if state not in TERMINAL]
+        entered = msgspec.structs.replace(run, states=tuple((state, at) for state, at in run.states if state not in TERMINAL))
+        states = [{"state": state, "entered_at": iso(at)} for state, at in states_with_failures(entered)]
         shown = self._shown
         first, parameters = shown.datasets[0], plan.candidate.parameters
         return {
@@ -338,6 +352,7 @@ class _Artifacts:
             "plan": shown.members(),
             "plan_sha256": run.plan_sha256,
             "blocked": run.notes.get("blocked"),
+            **({"failures": self._failures_before(run)} if past_failures(run) else {}),
             "batches": self._batches(run),
             "redactions": dict(sorted(self._redactor.counts.items())),
             "records_merkle_root": self._tree.hexdigest(),

@@ -1,6 +1,7 @@
 """The activities of a worker: look for shards, evaluate one, seal the run; each tells Temporal that it is alive."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from datetime import timedelta
@@ -9,7 +10,8 @@ from typing import Any, TypeVar
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from assay.core.errors import AssayError, LedgerUnavailable, RunDamaged, StoreUnavailable
+from assay.core.errors import AssayError, LedgerUnavailable, RunDamaged, StoreRefused, StoreUnavailable
+from assay.engine.places.run_failure import RunFailure, enter_failure, failure_from
 from assay.engine.running.engines import PROBLEM
 from assay.engine.running.stopping import Stop
 from assay.engine.temporal.open_runs import HandedBack, OpenRuns
@@ -82,10 +84,11 @@ class Activities:
                 category=ApplicationErrorCategory.BENIGN,
             ) from None
         except AssayError as problem:
-            is_passing = isinstance(problem, passing) and not isinstance(problem, RunDamaged)
+            is_passing = isinstance(problem, passing) and not isinstance(problem, RunDamaged | StoreRefused)
             message, hint = _encodable(f"{problem.message} (worker {self._runs.owner})"), _encodable(problem.hint)
             words = "; ".join(filter(None, (message, hint)))
-            await asyncio.to_thread(_note_problem, words, self._runs.ledger, run_id)
+            failure = None if is_passing else failure_from(problem, at=time.time())
+            await asyncio.to_thread(_note_problem, words, self._runs.ledger, run_id, failure=failure)
             raise ApplicationError(message, hint, type=problem.code, non_retryable=not is_passing) from None
 
 
@@ -125,10 +128,12 @@ def _encodable(words: str) -> str:
     return words.encode("utf-8", "replace").decode()
 
 
-def _note_problem(problem: str, address: str, run_id: str) -> None:
-    """Say in the ledger why the run does not go on; where that is out of reach, everybody hears of it anyway."""
+def _note_problem(problem: str, address: str, run_id: str, *, failure: RunFailure | None) -> None:
+    """Say in the ledger why the run does not go on, and that it has failed where no worker will try again."""
     with suppress(AssayError):
         _looked(lambda ledger: ledger.set_note(PROBLEM, problem), address, run_id)
+        if failure is not None:
+            _looked(lambda ledger: enter_failure(ledger, failure), address, run_id)
 
 
 def _looked(look: Callable[[Ledger], T], address: str, run_id: str) -> T:

@@ -126,6 +126,8 @@ class OpenRun:
             if await run_shard(shard, room, owner=self._owner):
                 await room.journal.call(clear_problem, room.journal.ledger)
                 return False
+            if room.rejection.problem is not None:
+                raise room.rejection.problem
         except AssayError:
             # Whatever it was, it is no matter of this shard alone.
             self.stop.set()

@@ -14,7 +14,7 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from assay.core.errors import AssayError, MissingExtra, StoreUnavailable, UsageProblem
+from assay.core.errors import AssayError, MissingExtra, ProviderRejected, StoreUnavailable, UsageProblem
 from assay.core.placement import TemporalServer
 from assay.core.plan import Plan
 from assay.engine.places.folders import RunFolders
@@ -34,7 +34,7 @@ _LONGEST_REFRESH = 5.0
 _TASK_TIMEOUT = timedelta(seconds=5)
 """After which a workflow that a worker has fallen silent over is given to another; what it does takes milliseconds."""
 _Handle = WorkflowHandle[object, object]
-_ERRORS = {problem.code: problem for problem in (UsageProblem, MissingExtra, StoreUnavailable)}
+_ERRORS = {problem.code: problem for problem in (UsageProblem, MissingExtra, StoreUnavailable, ProviderRejected)}
 
 
 class _Started(NamedTuple):

@@ -17,8 +17,10 @@ SELECT run_id, state, records, is_cancel_requested,
     coalesce(driver.until >= clock_timestamp(), false),
     EXISTS (SELECT FROM note WHERE note.run = run.run AND name = 'temporal'),
     coalesce(nullif(submission.problem, ''), (SELECT value FROM note WHERE note.run = run.run AND name = 'problem'), ''),
-    (SELECT array_agg(name ORDER BY name) FROM note WHERE note.run = run.run AND name IN ('counts', 'sealed_in', 'store')),
-    (SELECT array_agg(value ORDER BY name) FROM note WHERE note.run = run.run AND name IN ('counts', 'sealed_in', 'store'))
+    (SELECT array_agg(name ORDER BY name) FROM note
+        WHERE note.run = run.run AND name IN ('counts', 'failure', 'sealed_in', 'store')),
+    (SELECT array_agg(value ORDER BY name) FROM note
+        WHERE note.run = run.run AND name IN ('counts', 'failure', 'sealed_in', 'store'))
 FROM run LEFT JOIN submission USING (run) LEFT JOIN driver USING (run)
 """
 

@@ -17,7 +17,8 @@ _WAITING: LiteralString = (
     "SELECT run_id, submission.owner, EXISTS (SELECT FROM note WHERE note.run = run.run AND name = 'temporal')"
     " FROM submission JOIN run USING (run) LEFT JOIN driver USING (run)"
     f" WHERE {_UNFINISHED} AND problem = '' AND (driver.until IS NULL OR driver.until < clock_timestamp())"
-    " AND NOT EXISTS (SELECT FROM note WHERE note.run = run.run AND name = 'problem' AND value != '') ORDER BY at LIMIT %s"
+    " AND NOT EXISTS (SELECT FROM note WHERE note.run = run.run AND name IN ('problem', 'failure') AND value != '')"
+    " ORDER BY at LIMIT %s"
 )
 
 

@@ -427,7 +427,7 @@ def run_each(planned: api.PlannedRuns, shown: Shown, tellers: Tellers, *, placem
                 placement=placement,
             )
         tellers.run_ended(results[-1])
-        if not results[-1].is_finished and not shown.is_detached:
+        if not (results[-1].is_finished or results[-1].is_resumable or shown.is_detached):
             break
     return results
 

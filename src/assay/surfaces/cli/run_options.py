@@ -181,7 +181,10 @@ def conclude(results: Sequence[RunResult], shown: Shown) -> int:
     )
     written = [_is_written(write, results, shown=shown, options=options) for write, options in outputs]
     for result in results:
-        if not result.is_finished:
+        if result.is_resumable:
+            resume = command_line("resume", result.run_id, shown=shown)
+            exits.complain(f"run '{printable(result.run_id)}' has failed: {result.problem}", hint=f"when that is fixed: {resume}")
+        elif not result.is_finished:
             _complain_of_interruption(result, shown)
         elif result.store and not shown.is_json:
             click.echo(f"artifacts also at {printable(result.store)}", err=True)
@@ -300,9 +303,9 @@ def near(path: str) -> str:
 
 def exit_code(results: Sequence[RunResult]) -> int:
     """0 every gate is met, 1 one was missed, 2 nothing could be evaluated, 130 stopped before the end."""
-    if any(not result.is_finished or result.state == "cancelled" for result in results):
+    if any(not (result.is_finished or result.is_resumable) or result.state == "cancelled" for result in results):
         return exits.INTERRUPTED
-    if any(not result.counts.evaluated_records for result in results):
+    if any(result.is_resumable or not result.counts.evaluated_records for result in results):
         return exits.COULD_NOT_RUN
     return exits.GATES_PASSED if all(result.gate.passed for result in results) else exits.GATE_FAILED
 

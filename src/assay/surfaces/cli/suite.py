@@ -132,6 +132,6 @@ def _results(planned: api.PlannedSuite, shown: Shown, tellers: Tellers, *, place
     for (_, plans), place in zip(planned.parts, places, strict=True):
         results.append(run_each(plans, shown, tellers, placement=placement))
         push_finished(results[-1], place)
-        if not all(result.is_finished for result in results[-1]):
+        if not all(result.is_finished or result.is_resumable for result in results[-1]):
             break
     return results

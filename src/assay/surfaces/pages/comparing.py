@@ -8,7 +8,6 @@ import msgspec
 
 from assay import api
 from assay.core.run_result import RunListing
-from assay.core.run_state import TERMINAL
 from assay.surfaces.charts import Caption, Estimate, Flips, Row, difference_plot, flip_chart
 from assay.surfaces.pages import figures
 from assay.surfaces.pages.diffs import Sides, sides
@@ -144,7 +143,7 @@ class ComparePage(msgspec.Struct, frozen=True, kw_only=True):
 
 def compare_page(listings: Sequence[RunListing], choice: CompareChoice) -> ComparePage:
     """The form, with the runs that can be chosen; the caller adds what came of the choice."""
-    finished = [listing for listing in listings if listing.state in TERMINAL]
+    finished = [listing for listing in listings if listing.is_finished]
     chosen = next((listing for listing in finished if listing.run_id in (choice.after, choice.before)), None)
     is_half = bool(choice.before) != bool(choice.after)
     alike = [run for run in finished if chosen and run.run_id != chosen.run_id and run.dataset == chosen.dataset]

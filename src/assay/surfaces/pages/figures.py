@@ -33,7 +33,7 @@ _STATES = {
     "finalizing": "The evidence is being written and hashed.",
     "completed": "Every record has come to its end.",
     "completed_with_failures": "It has ended; some records have no score.",
-    "failed": "It could not go on, and has ended.",
+    "failed": "It could not continue. Unless it was sealed, it can be resumed.",
     "cancelled": "Somebody ended it before all records were done.",
     "interrupted": "It was begun, and nobody works on it; it can be gone on with.",
     "damaged": "Its files cannot be read.",

@@ -9,7 +9,6 @@ import msgspec
 from assay import api
 from assay.core.judge_card import JudgeCard, ProbeResult, Soundness
 from assay.core.run_result import RunListing
-from assay.core.run_state import TERMINAL
 from assay.surfaces.charts import Bin, Caption, Estimate, Row, interval_plot, reliability_diagram
 from assay.surfaces.pages import figures
 from assay.surfaces.pages.figures import DASH, Fact, Figure, KeyFigure, Kind, Mark, Moment
@@ -70,7 +69,7 @@ def judges_page(listings: Sequence[RunListing], kept: api.KeptCards, *, place: P
 
 
 def _judge_row(judge: str, card: api.KeptCard | None, runs: list[RunListing], *, cards: int, place: Place) -> JudgeRow:
-    finished = [listing for listing in runs if listing.state in TERMINAL]
+    finished = [listing for listing in runs if listing.is_finished]
     return JudgeRow(
         judge=judge,
         mark=None if card is None else _card_mark(card.card),

@@ -75,6 +75,11 @@ class Run(api.Run):
         return self.result.blocked
 
     @property
+    def problem(self) -> str:
+        """Why the run failed before its end; `resume` continues it. Empty for a run that did not."""
+        return self.result.problem if self.result.is_resumable else ""
+
+    @property
     def pass_rate(self) -> Figure:
         """The share of graded records that passed, with its interval."""
         return figure_of(self.metrics, "pass_rate")

@@ -73,6 +73,8 @@ def _overall_passed(view: RunView, gates: list[GateText]) -> list[Decision]:
 
 
 def _open_reason(result: RunResult) -> str:
+    if result.is_resumable:
+        return f"the run has failed: {result.problem}; assay resume continues it"
     if result.problem:
         return f"a worker cannot go on: {result.problem}"
     if result.waiting:

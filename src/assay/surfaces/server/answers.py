@@ -72,6 +72,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     is_interrupted: Annotated[
         bool, _says("It was begun on the server's machine, and nobody works on it, whatever its state: resume it.")
     ]
+    is_resumable: Annotated[bool, _says("It has failed before its end, without artifacts: `problem` says why. Resume it.")]
     created_at: str
     started_at: str | None
     completed_at: str | None

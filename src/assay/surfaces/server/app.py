@@ -176,6 +176,9 @@ async def _lifespan(app: Litestar) -> AsyncIterator[None]:
     # Disks are slow, and whoever follows a run or uploads waits for one: more threads than processors.
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="beside"))
     for run_id in server.submissions.unfinished():
+        if api.has_failed(run_id, server.runs_dir):
+            # It waits for somebody to resume it.
+            continue
         row = server.submissions.of(run_id)
         server.queue.add(run_id, "" if row is None else row.owner)
     taking = asyncio.create_task(take_over(server)) if server.shared is not None else None

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from assay import api
-from assay.core.errors import AssayError, RunNotFound, RunSealed
+from assay.core.errors import AssayError, RunNotFound, RunSealed, StoreRefused, StoreUnavailable
 from assay.core.placement import HERE, Placement
 from assay.core.run_result import RunResult
 from assay.surfaces.server.errors import RETRY_SECONDS, Refusal
@@ -20,6 +20,10 @@ from assay.surfaces.telemetry.json_log import FIELDS
 from assay.surfaces.telemetry.tellers import Teller, Tellers
 
 log = logging.getLogger("assay.server")
+MAX_OUTAGES = 2
+"""So many storage failures of one run, with several servers over one ledger, make it `failed`; one alone has it."""
+RECORD_AGAIN_SECONDS = 1.0
+"""Between two tries to write that a run has failed."""
 
 
 class Seats(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +66,8 @@ class RunQueue:
         self._working: dict[str, threading.Thread] = {}
         self._snapshots: dict[str, api.Snapshot] = {}
         self._problems: dict[str, str] = {}
+        self._outages: Counter[str] = Counter()
+        """How often work on a run was given up here because of storage."""
         self._seats = 0
         self._is_stopping = False
         self._lock = threading.Lock()
@@ -160,17 +166,26 @@ class RunQueue:
         self._meters.working.set(len(self._working))
 
     def _work(self, run_id: str) -> None:
+        is_over = False
         try:
             standing = None if self._shared is None else self._shared.standing(run_id)
             if standing is not None and standing.is_with_workers:
                 # They need nobody who watches; to hand it to them again changes nothing.
                 api.resume(run_id, runs_dir=self._runs_dir, placement=self._placement, is_detached=True)
             elif standing is None or not standing.is_driven:
-                self._tell_end(self._driven(run_id))
+                result = self._driven(run_id)
+                self._tell_end(result)
+                if result.is_resumable:
+                    self._log_failure(run_id, result.problem, code="provider_rejected")
             # Else another server was quicker; when that one goes away, the run is found again.
+            is_over = True
         except AssayError as problem:
             self._give_up(run_id, problem)
+            is_over = True
         finally:
+            if not is_over:
+                # A defect of ours, which the log has: the run must not seem to go on for ever because of it.
+                self._keep_failure(run_id, AssayError("an internal error ended the work on it; the server's log says where"))
             self._snapshots.pop(run_id, None)
             with self._lock:
                 del self._working[run_id]
@@ -187,9 +202,33 @@ class RunQueue:
             log.warning("%s", problem.message)
             return
         self._problems[run_id] = problem.message
-        fields = {"event": "run_failed", "run_id": run_id, "code": problem.code}
-        log.warning("run %s cannot go on: %s", run_id, problem.message, extra={FIELDS: fields})
+        self._log_failure(run_id, problem.message, code=problem.code)
         self._told.given_up(run_id, problem)
+        is_outage = isinstance(problem, StoreUnavailable) and not isinstance(problem, StoreRefused)
+        self._outages[run_id] += is_outage
+        if self._shared is not None and is_outage and self._outages[run_id] < MAX_OUTAGES:
+            # Another server, or this one in a while, takes the run.
+            return
+        self._keep_failure(run_id, problem)
+
+    def _log_failure(self, run_id: str, message: str, *, code: str) -> None:
+        fields = {"event": "run_failed", "run_id": run_id, "code": code}
+        log.warning("run %s cannot go on: %s", run_id, message, extra={FIELDS: fields})
+
+    def _keep_failure(self, run_id: str, problem: Exception) -> None:
+        """Let the run be `failed` as soon as anything can be written again, whoever asks."""
+        at = time.time()
+        if api.record_failure(run_id, self._runs_dir, problem, at=at):
+            return
+
+        def keep() -> None:
+            is_kept = False
+            while not is_kept:
+                time.sleep(RECORD_AGAIN_SECONDS)
+                # Whoever has resumed it meanwhile will fail or succeed with it.
+                is_kept = self._is_stopping or self.has(run_id) or api.record_failure(run_id, self._runs_dir, problem, at=at)
+
+        threading.Thread(target=keep, name=f"failure of {run_id}", daemon=True).start()
 
     def _driven(self, run_id: str) -> RunResult:
         def watch(snapshot: api.Snapshot) -> None:
@@ -203,5 +242,6 @@ class RunQueue:
             observe=self._teller,
             is_stopping=lambda: self._is_stopping,
             is_patient=self._shared is None,
+            is_retried=self._shared is not None,
             placement=self._placement,
         )

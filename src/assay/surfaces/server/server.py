@@ -98,6 +98,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         """Why nothing more happens to a run before its end; empty when something does."""
         if result.is_finished:
             return result.blocked
+        if result.is_resumable:
+            return self.told(result.problem)
         if self.queue.has(run_id):
             return ""
         standing = None if self.shared is None else self.shared.standing(run_id)

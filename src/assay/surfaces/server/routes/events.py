@@ -74,7 +74,7 @@ def event_id(view: RunView) -> str:
 
 
 def _event(view: RunView) -> bytes:
-    kind = "end" if view.completed_at else "stopped" if view.problem else "progress"
+    kind = "stopped" if view.is_resumable else "end" if view.completed_at else "stopped" if view.problem else "progress"
     told = {"run_id": view.run_id, "state": view.state, "counts": view.counts, "done_records": view.done_records}
     text = json_text({**told, "eta_seconds": view.eta_seconds, "problem": view.problem})
     return f"id: {event_id(view)}\nevent: {kind}\ndata: {text}\n\n".encode()

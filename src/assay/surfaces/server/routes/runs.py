@@ -89,6 +89,8 @@ def resume_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
         if server.is_driven(run_id):
             raise Refusal(409, "another process works on this run")
         with server.queue.seat():
+            # At once, so that a client that polls does not take the failure from before for the end.
+            api.leave_failure(run_id, server.runs_dir)
             server.submissions.set_problem(run_id, "")
             server.submissions.note("run_resumed", by=caller.name, run_id=run_id, request_id=request_id_of(request))
             server.queue.add(run_id, caller.owner)
@@ -114,6 +116,7 @@ def _view(server: Server, run: api.Run, *, request_id: str) -> RunView:
         run_id=result.run_id,
         state=result.state,
         is_interrupted=result.is_interrupted and not is_waiting,
+        is_resumable=result.is_resumable,
         created_at=moments["created_at"],
         started_at=moments["started_at"],
         completed_at=moments["completed_at"],
