@@ -97,6 +97,19 @@ def test_without_a_quorum_every_judge_must_vote() -> None:
     assert failure.value.code == "judge_parse_error"
 
 
+def test_a_panel_that_loses_a_judge_names_it_and_keeps_the_other_votes() -> None:
+    with pytest.raises(GradingFailure, match="judge two: no verdict on 'overall', twice") as failure:
+        graded(batch_case(), panel(3), {"one": five(4), "two": "no verdict", "three": five(2)})
+    assert [(score.judge, score.score) for score in failure.value.scores] == [("one", 4.0), ("three", 2.0)]
+    assert all(score.justification for score in failure.value.scores)
+
+
+def test_a_panel_without_a_quorum_of_votes_keeps_those_that_there_are() -> None:
+    with pytest.raises(GradingFailure, match=r"judge two: .*; judge three: ") as failure:
+        graded(batch_case(), panel(3, quorum=2), {"one": five(4), "two": "?", "three": "?"})
+    assert [score.judge for score in failure.value.scores] == ["one"]
+
+
 def test_a_quorum_decides_without_a_judge_who_gives_no_verdict() -> None:
     driven = graded(batch_case(), panel(3, quorum=2), {"one": five(4), "two": "no verdict", "three": five(5)})
     assert (driven.grade.raw_score, driven.grade.flags) == (4.0, ("judges_disagree", "judges_tied", "vote_lost"))
@@ -139,10 +152,10 @@ def test_a_quorum_decides_without_a_judge_who_cannot_be_reached() -> None:
     assert (grade.raw_score, grade.flags, grade.panel[0].missing) == (5.0, ("vote_lost",), ("two",))
 
 
-@pytest.mark.parametrize(("quorum", "may_fail"), [(None, False), (3, False), (2, True)])
-def test_a_call_may_fail_only_where_the_others_are_enough(quorum: int | None, may_fail: bool) -> None:  # noqa: FBT001  # a case
-    driven = graded(batch_case(), panel(3, quorum=quorum), dict.fromkeys(NAMES, five(4)))
-    assert {ask.may_fail for ask in driven.rounds[1]} == {may_fail}
+@pytest.mark.parametrize(("judges", "quorum"), [(1, None), (3, None), (3, 3), (3, 2)])
+def test_a_call_may_fail_where_there_are_other_judges_whose_votes_are_kept(judges: int, quorum: int | None) -> None:
+    driven = graded(batch_case(), panel(judges, quorum=quorum), dict.fromkeys(NAMES, five(4)))
+    assert {ask.may_fail for ask in driven.rounds[1]} == {judges > 1}
 
 
 # Escalation

@@ -242,7 +242,7 @@ def test_a_judge_that_never_gives_a_verdict_fails_the_record() -> None:
     with pytest.raises(GradingFailure) as failure:
         drive(golden_case(), judged("I would give this a 5."))
     assert failure.value.code == "judge_parse_error"
-    assert "judge:rubric" in failure.value.message
+    assert "no verdict on 'rubric', twice" in failure.value.message
 
 
 def test_a_salvaged_reason_is_read_without_its_escapes() -> None:

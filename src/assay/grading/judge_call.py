@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import Ask, Lost, Reply
+from assay.core.ask import Ask, Lost, Reply, failure_words
 from assay.core.case import Message
 from assay.grading.reply_object import Refusal
 from assay.grading.templates import ASK_AGAIN, CONFIDENCE, fill, load_template
@@ -60,7 +60,7 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
     is_panel: bool = False
     """It is one of several, so that the call bears its name."""
     may_fail: bool = False
-    """The others can decide without it."""
+    """When it is lost, the votes of the others are kept, and may decide."""
     is_confident: bool = False
     """It is asked how sure it is."""
 
@@ -79,6 +79,7 @@ class JudgeCall:
         self.verdicts: tuple[Verdict, ...] = ()
         self.lost = ""
         """Why there is no verdict, when nothing is left to be tried."""
+        self.lost_code = "judge_parse_error"
 
     def ask(self) -> Ask:
         """The request."""
@@ -115,7 +116,7 @@ class JudgeCall:
     def hear(self, reply: Reply) -> None:
         """Take the reply: there are verdicts now, or a reason to ask again, or none will come."""
         if isinstance(reply, Lost):
-            self.lost = f"{reply.code}: {reply.message}"
+            self.lost, self.lost_code = failure_words(reply.code, reply.message, attempts=reply.attempts), reply.code
             return
         self.texts.append(reply.text)
         read = self._read(reply.text)
@@ -137,7 +138,7 @@ class JudgeCall:
         verdicts = self.verdicts or self._salvaged()
         self.verdicts = tuple(msgspec.structs.replace(verdict, flags=(ASKED_AGAIN, *verdict.flags)) for verdict in verdicts)
         if not verdicts:
-            self.lost = self.lost or f"{self.call_id}: {self.judge!r} gave no verdict, twice: {self.refusal.reason}"
+            self.lost = self.lost or f"no verdict on '{self.question.criterion}', twice: {self.refusal.reason}"
 
     def _salvaged(self) -> tuple[Verdict, ...]:
         """What can be saved of the two replies; of half a list, nothing."""

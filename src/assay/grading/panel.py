@@ -54,18 +54,27 @@ def ask_judges(questions: tuple[Question, ...], settings: GradingSettings, *, an
     if not judges:
         raise GradingFailure("judge_missing", "the case needs a judge and the run has none")
     escalates = panel.escalate and len(judges) > 1
+    manner = Manner(is_panel=len(judges) > 1, may_fail=len(judges) > 1)
     # The others can decide without one of them only where the run says how many are enough.
-    manner = Manner(is_panel=len(judges) > 1, may_fail=panel.quorum is not None and panel.quorum < len(judges))
+    needs_all = panel.quorum is None or panel.quorum >= len(judges)
     alone = msgspec.structs.replace(manner, is_confident=True) if escalates else manner
     asked = judges[:1] if escalates else judges
     benches = [[JudgeCall(question, judge, answer=answer, manner=alone) for judge in asked] for question in questions]
     yield from _hear_all([call for bench in benches for call in bench])
+    if needs_all:
+        _check_none_lost(benches)
     if escalates:
         unsure = [bench for bench in benches if _is_unsure(bench[0], settings)]
         for bench in unsure:
             bench += [JudgeCall(bench[0].question, judge, answer=answer, manner=manner) for judge in judges[1:]]
         yield from _hear_all([call for bench in unsure for call in bench[1:]])
-    return tuple(ruling for bench in benches for ruling in _rulings(bench, settings))
+        if needs_all:
+            _check_none_lost(benches)
+    try:
+        return tuple(ruling for bench in benches for ruling in _rulings(bench, settings))
+    except GradingFailure as failure:
+        failure.scores = _kept_scores(benches)
+        raise
 
 
 def _hear_all(calls: Bench) -> Asking:
@@ -80,9 +89,33 @@ def _hear_all(calls: Bench) -> Asking:
         replies = yield tuple(call.ask_again() for call in refused)
         for call, reply in zip(refused, replies, strict=True):
             call.hear_again(reply)
-    for call in calls:
-        if call.lost and not call.manner.may_fail:
-            raise GradingFailure("judge_parse_error", call.lost)
+
+
+def _check_none_lost(benches: Sequence[Bench]) -> None:
+    """Raises GradingFailure when a judge gave no vote; it names that judge, and keeps the votes of the others."""
+    lost = [call for bench in benches for call in bench if call.lost]
+    if lost:
+        label: FailureLabel = "timeout_or_latency_exceeded" if lost[0].lost_code == "timeout" else "other"
+        raise GradingFailure(lost[0].lost_code, _lost_words(lost), label=label, scores=_kept_scores(benches))
+
+
+def _lost_words(calls: Bench) -> str:
+    return "; ".join(dict.fromkeys(f"judge {call.judge}: {call.lost}" for call in calls if call.lost))
+
+
+def _kept_scores(benches: Sequence[Bench]) -> tuple[Score, ...]:
+    """The votes that there are, of a panel that came to no decision."""
+    voting = [call for bench in benches for call in bench if call.verdicts]
+    return tuple(
+        _score(part, vote, call=call)
+        for call in voting
+        for part, vote in zip(_parts(call.question), call.verdicts, strict=True)
+        if call.manner.is_panel
+    )
+
+
+def _parts(question: Question) -> tuple[Part, ...]:
+    return question.parts or (Part(question.criterion, question.weight),)
 
 
 def _is_unsure(call: JudgeCall, settings: GradingSettings) -> bool:
@@ -109,14 +142,15 @@ def _rulings(bench: Bench, settings: GradingSettings) -> list[Ruling]:
     voting = [call for call in bench if call.verdicts]
     wanted = min(settings.panel.quorum or len(bench), len(bench))
     if len(voting) < wanted:
-        lost = "; ".join(f"{call.judge}: {call.lost}" for call in bench if call.lost)
+        lost = _lost_words(bench)
         said = f"{len(voting)} of {len(bench)} judges voted on '{bench[0].question.criterion}', {wanted} must"
         raise GradingFailure(NO_QUORUM, f"{said}; {lost}")
     question = bench[0].question
-    parts = question.parts or (Part(question.criterion, question.weight),)
     missing = tuple(call.judge for call in bench if not call.verdicts)
     is_escalated = settings.panel.escalate and len(bench) > 1
-    return [_ruling(part, number, voting, missing=missing, is_escalated=is_escalated) for number, part in enumerate(parts)]
+    return [
+        _ruling(part, number, voting, missing=missing, is_escalated=is_escalated) for number, part in enumerate(_parts(question))
+    ]
 
 
 def _ruling(part: Part, number: int, voting: Bench, *, missing: tuple[str, ...], is_escalated: bool) -> Ruling:

@@ -209,7 +209,7 @@ class _Reading:
     def _criteria(self, line: _Prediction) -> Iterator[tuple[str, bool]]:
         """Whether each criterion is met; where the judges differ, by what was decided."""
         decided = {decision.criterion: decision.score for decision in line.panel or ()}
-        for vote in line.evaluator_scores:
+        for vote in line.evaluator_scores if line.status == "evaluated" else ():
             yield vote.criterion, decided.get(vote.criterion, vote.score) >= self._limits.get(vote.scale, self._share)
 
 

@@ -273,7 +273,7 @@ class Evidence:
             None if reply is None else reply.text,
             self._answer_sha256,
             self._answer_sha256,
-            self._scores(grade.scores) if grade else (),
+            self._scores(_votes(self._outcome)),
             grade.score if grade else None,
             grade.raw_score if grade else None,
             grade.scale if grade else None,
@@ -560,7 +560,16 @@ def texts_of(finished: FinishedRecord) -> list[str]:
             texts += (score.criterion, score.justification)
     elif finished.outcome is not None:
         texts.append(finished.outcome.message)
+        for score in _votes(finished.outcome):
+            texts += (score.criterion, score.justification)
     return texts
+
+
+def _votes(outcome: Outcome) -> tuple[Score, ...]:
+    """Every score that an evaluator gave; of a panel that lost a judge, the votes of the others."""
+    if isinstance(outcome, Graded):
+        return outcome.grade.scores
+    return outcome.scores if isinstance(outcome, Failed) else ()
 
 
 def _problem(outcome: Outcome) -> tuple[str | None, str | None]:

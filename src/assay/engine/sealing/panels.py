@@ -26,7 +26,8 @@ def add_record(figures: PanelFigures, prediction: PredictionLine, attempts: Iter
     decisions = () if prediction.panel is msgspec.UNSET else prediction.panel
     figures.add(
         f"{prediction.dataset}\0{prediction.record_id}",
-        prediction.evaluator_scores,
+        # Votes that are kept of a record without a grade are no part of what the panel decided.
+        prediction.evaluator_scores if prediction.status == "evaluated" else (),
         decisions=decisions,
         attempts=map(_judge_attempt, _of_judges(attempts)),
     )

@@ -63,6 +63,7 @@ def _result(prediction: PredictionLine) -> Result | None:
 
 def _votes(prediction: PredictionLine) -> tuple[Vote, ...]:
     said: dict[str, dict[str, float]] = {}
-    for score in prediction.evaluator_scores:
+    # Votes that are kept of a record without a grade decide nothing.
+    for score in prediction.evaluator_scores if prediction.score is not None else ():
         said.setdefault(score.judge, {})[score.criterion] = score.score
     return tuple(Vote(judge, orders[IN_ORDER], orders[SWAPPED]) for judge, orders in said.items())

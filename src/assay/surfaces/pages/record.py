@@ -382,7 +382,8 @@ def _criteria(asked: Json, line: Json, attempts: Sequence[Json]) -> Iterator[Cri
             title="" if criterion.get("title") == name else criterion.get("title") or "",
             description=criterion.get("description") or "",
             weight="" if weight == 1 and not known else f"weight {weight:g}",
-            mark=_vote_mark(_decided(votes[0], decision), weight) if votes else None,
+            # Without a grade the votes decide nothing.
+            mark=_vote_mark(_decided(votes[0], decision), weight) if votes and not line["error_code"] else None,
             words=_decision(decision, votes),
             votes=tuple(_vote(vote, weight, attempts) for vote in votes),
         )

@@ -131,7 +131,8 @@ def _distribution(request: AnyRequest, run: api.Run) -> Answer:
         if line.raw_score is not None:
             scores[line.raw_score] += 1
             scale, passed = line.scale, passed + bool(line.passed)
-        for score in line.evaluator_scores:
+        # Votes that are kept of a record without a grade are not counted.
+        for score in line.evaluator_scores if line.raw_score is not None else ():
             criteria.setdefault(score.criterion, Counter())[score.score] += 1
     return answered(
         Distribution(
