@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from assay import api
+from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.routes.runs import run_view
 from assay.surfaces.server.server import Server
+from assay.surfaces.server.settings import ServerSettings
 from tests.crash.job import steady
 from tests.crash.provider import CountingProvider
 from tests.server.serving import PATIENCE, Serving, free_port
@@ -133,7 +135,7 @@ def test_a_run_that_ends_elsewhere_while_a_server_looks_at_it_is_fetched_and_loo
             api.resume(begun.run_id, runs_dir=tmp_path / "a", placement=placement)
         return len(list(run.predictions()))
 
-    assert (begun.is_finished, server.look(begun.run_id, at)) == (False, 1)
+    assert (begun.is_finished, server.look(begun.run_id, Caller(), at)) == (False, 1)
     server.shared.close()
     assert bucket.ask("HEAD", f"/runs/looked/{begun.run_id}/run_manifest.json")[0] == 200
 
@@ -151,13 +153,18 @@ def test_a_run_that_ends_between_two_looks_is_not_shown_as_ended_by_half(ledger:
             return super().moments
 
     class Looking(Server, frozen=True, kw_only=True):
-        def run(self, run_id: str) -> api.Run:
-            return Ending(Server.run(self, run_id).folders)
+        def run(self, run_id: str, caller: Caller) -> api.Run:
+            return Ending(Server.run(self, run_id, caller).folders)
 
     idle = SimpleNamespace(has=lambda _: False, snapshot=lambda _: None, problem=lambda _: "")
-    parts = {"runs_dir": tmp_path / "b", "shared": api.SharedRuns(ledger, tmp_path / "b"), "queue": idle}
+    parts = {
+        "runs_dir": tmp_path / "b",
+        "shared": api.SharedRuns(ledger, tmp_path / "b"),
+        "queue": idle,
+        "settings": ServerSettings(),
+    }
     server = Looking(**dict.fromkeys(Server.__struct_fields__) | parts)
-    view = run_view(server, begun.run_id, request_id="r")
+    view = run_view(server, begun.run_id, caller=Caller(), request_id="r")
     assert (view.state, view.completed_at is not None, view.done_records) == ("completed", True, 1)
     server.shared.close()
 
