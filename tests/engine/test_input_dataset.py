@@ -12,6 +12,7 @@ from assay import api
 from assay.core.contract import CONTRACTS
 from assay.core.errors import UsageProblem
 from assay.core.run_result import RunResult
+from assay.datasets.row_documents import MAX_FREE_ROWS
 from assay.engine.places.folders import RunFolders
 from assay.engine.sealing.finalize import finalize
 from assay.store.folder import open_run_folder
@@ -319,3 +320,16 @@ def test_a_run_of_an_earlier_version_is_compared_rescored_and_purged(earlier: Pa
 def test_a_run_of_an_earlier_version_exports_no_dataset_and_says_why(earlier: Path) -> None:
     with pytest.raises(UsageProblem, match="sealed by an earlier version"):
         api.StoredDataset(api.open_run("earlier", runs_dir=earlier))
+
+
+def test_rows_in_one_line_are_bounded_and_those_on_lines_of_their_own_are_not(tmp_path: Path) -> None:
+    head, rows = '{"schema_version":"legal_eval_v1","rows":[', ["1"] * (MAX_FREE_ROWS + 1)
+    (tmp_path / "one.json").write_text(f"{head}{','.join(rows)}]}}")
+    (issue,) = api.validate(tmp_path / "one.json").issues
+    assert (issue.code, issue.hint) == (
+        "value_out_of_range",
+        "write each row on a line of its own, as runs do, or the rows as JSON Lines",
+    )
+    listed = ",\n".join(rows)
+    (tmp_path / "lines.json").write_text(f"{head}\n{listed}\n]}}\n")
+    assert api.validate(tmp_path / "lines.json").counts.total_records == len(rows)

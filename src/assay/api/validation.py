@@ -11,6 +11,7 @@ import msgspec
 from assay.core.case import Case
 from assay.core.contract import CONTRACTS
 from assay.core.errors import UsageProblem
+from assay.core.input_document import ROW_MEMBERS
 from assay.core.issue import Issue
 from assay.core.report import Report
 from assay.datasets import lines_of, read, resolve_contract
@@ -102,8 +103,10 @@ def _from_object(value: Any, contract: Any) -> Source:
     try:
         source = open_source(json.dumps(value).encode(), name="<object>.json")
         known = guess_contract(source).contract if contract == "auto" else contract
-        is_document = row_document(source.head()) is not None
-        if isinstance(known, str) and known in CONTRACTS and CONTRACTS[known].is_lines and not is_document:
+        stored = row_document(source.head())
+        if stored is not None:
+            source = open_source(_row_per_line(value, ROW_MEMBERS[stored]), name="<object>.json")
+        elif isinstance(known, str) and known in CONTRACTS and CONTRACTS[known].is_lines:
             rows = value if isinstance(value, list | tuple) else [value]
             source = open_source("\n".join(map(json.dumps, rows)).encode(), name="<object>.jsonl")
     except (TypeError, ValueError, RecursionError) as problem:
@@ -112,6 +115,15 @@ def _from_object(value: Any, contract: Any) -> Source:
         ) from problem
     source.is_object = True
     return source
+
+
+def _row_per_line(value: dict[str, Any], member: str) -> bytes:
+    """A document of rows as runs write it, which is read in constant memory; one with more than that in it as it is."""
+    if list(value) != ["schema_version", member] or not isinstance(value[member], list):
+        return json.dumps(value).encode()
+    head = json.dumps({**value, member: []}, separators=(",", ":"))[:-2]
+    rows = ",\n".join(map(json.dumps, value[member]))
+    return f"{head}\n{rows}\n]}}".encode()
 
 
 def _without_places(report: Report) -> Report:

@@ -18,6 +18,7 @@ from assay.core.errors import SourceUnreadable
 from assay.core.input_document import ROW_MEMBERS, DatasetPart, StoredName
 from assay.core.issue import Issue
 from assay.core.json_door import parse_json
+from assay.datasets.batch_v1.flood import has_more_elements
 from assay.datasets.checks import Findings, check_flaws, unknown_members
 from assay.datasets.formats import ROW_HEADS, holds_several
 from assay.datasets.placing import Record, placed
@@ -29,6 +30,25 @@ _END_BYTES = 64
 _PIECE = 4 << 20
 _EXACT_BYTES = 4 << 20
 """Up to this size a document that is not JSON goes through the strict parser, which says more."""
+MAX_FREE_ROWS = 200_000
+"""Rows of a document that does not have each on a line of its own: the place of each is held in memory."""
+_TOO_MANY = Issue(
+    code="value_out_of_range",
+    message=f"the document has more than {MAX_FREE_ROWS:,} rows, which are not on lines of their own",
+    hint="write each row on a line of its own, as runs do, or the rows as JSON Lines",
+)
+
+
+class _Rows(msgspec.Struct):
+    rows: msgspec.Raw
+
+
+class _Conversations(msgspec.Struct):
+    rows: msgspec.Raw = msgspec.field(name="conversations")
+
+
+_KINDS: dict[str, type[_Rows] | type[_Conversations]] = {"rows": _Rows, "conversations": _Conversations}
+_decode_rows = msgspec.json.Decoder(list[msgspec.Raw]).decode
 Locate = Callable[[Issue], Issue]
 
 
@@ -90,9 +110,11 @@ def _lines_in(source: Source, spool: BinaryIO) -> Source:
 def _by_value(source: Source, contract: str) -> RowLines:
     """The rows of a document in any layout, each on a line; an issue is located by the text of its row."""
     buffer, member = source.buffer(), ROW_MEMBERS[contract]
-    kind = msgspec.defstruct("Rows", [("rows", list[msgspec.Raw], msgspec.field(name=member))])
     try:
-        rows: Sequence[msgspec.Raw] = msgspec.json.decode(buffer, type=kind).rows  # type: ignore[attr-defined]
+        listed = msgspec.json.decode(buffer, type=_KINDS[member]).rows
+        if has_more_elements(memoryview(listed), MAX_FREE_ROWS):
+            return RowLines(open_source(b"", name=source.name), (_TOO_MANY,))
+        rows = _decode_rows(listed)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as problem:
         return RowLines(open_source(b"", name=source.name), (_unreadable(source, str(problem)),))
     first = address_of(buffer) if len(buffer) else 0
