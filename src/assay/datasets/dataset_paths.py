@@ -4,6 +4,7 @@ import glob
 import re
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ def open_dataset(path: str | Path) -> Source:
         source = open_source(path)
         source.stored = _stored_name(Path(path))
         return source
-    part: Source = _documents().open_part(open_source(named["path"]), int(named["number"]))
+    part: Source = _parts_of(named["path"]).open(int(named["number"]))
     return part
 
 
@@ -86,12 +87,20 @@ def part_names(path: str | Path) -> list[str]:
     except OSError:
         # What is wrong with the file is said where it is read.
         return []
-    return [part.name for part in _documents().dataset_parts(open_source(path))] if is_several else []
+    names: list[str] = _parts_of(str(path)).names if is_several else []
+    return names
 
 
-def _documents() -> Any:
-    """Imported here, because few datasets are such a document."""
-    return import_module("assay.datasets.row_documents")
+def _parts_of(path: str) -> Any:
+    """The datasets of a file that holds several; one after the other is opened, so the last such file is kept."""
+    found = Path(path).stat()
+    return _read_parts(path, found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+@lru_cache(1)
+def _read_parts(path: str, *_file: int) -> Any:
+    # Imported here, because few datasets are such a document.
+    return import_module("assay.datasets.row_documents").DatasetParts(open_source(path))
 
 
 def _ignore(path: str) -> None:

@@ -20,7 +20,7 @@ from assay.core.issue import Issue
 from assay.core.json_door import parse_json
 from assay.datasets.batch_v1.flood import has_more_elements
 from assay.datasets.checks import Findings, check_flaws, unknown_members
-from assay.datasets.formats import ROW_HEADS, holds_several
+from assay.datasets.formats import ROW_HEADS
 from assay.datasets.placing import Record, placed
 from assay.datasets.scan import Cursor, address_of
 from assay.datasets.source import Source, open_source
@@ -179,40 +179,51 @@ def _unreadable(source: Source, problem: str) -> Issue:
     return Issue(code="invalid_json", message=f"not JSON: {problem}", line=place.line, column=place.column)
 
 
+MAX_DATASETS = 10_000
+"""In one document."""
+_MAX_PADDING = 64 << 20
+"""Bytes of white space that the datasets of a document get together, so that their lines are those of the document."""
+
+
 class _Several(msgspec.Struct):
     datasets: list[DatasetPart]
 
 
-def dataset_parts(source: Source) -> list[DatasetPart]:
-    """The datasets of a document with several; none for any other. Raises SourceUnreadable where it is damaged."""
-    if not holds_several(source):
-        return []
-    try:
-        return msgspec.json.decode(source.buffer(), type=_Several).datasets
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as problem:
-        raise SourceUnreadable(
-            f"cannot read the datasets in '{source.name}': {problem}", hint="fetch or export it again"
-        ) from problem
+class DatasetParts:
+    """A document with several datasets, read once; raises SourceUnreadable where it is damaged."""
 
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        buffer = source.buffer()
+        try:
+            self._parts = msgspec.json.decode(buffer, type=_Several).datasets
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as problem:
+            raise SourceUnreadable(f"cannot read the datasets in '{source.name}': {problem}", hint="fetch it again") from problem
+        if len(self._parts) > MAX_DATASETS:
+            raise SourceUnreadable(f"'{source.name}' holds more than {MAX_DATASETS:,} datasets", hint="use several files")
+        first, place = address_of(buffer), Cursor(buffer).place
+        self._starts = [place(address_of(part.document) - first) for part in self._parts]
 
-def open_part(whole: Source, number: int) -> Source:
-    """One of several datasets in a document, counted from 1; raises SourceUnreadable."""
-    parts = dataset_parts(whole)
-    if number > len(parts):
-        raise SourceUnreadable(f"'{whole.name}' holds {len(parts)} datasets, and no number {number}", hint="count them from 1")
-    wanted = parts[number - 1]
-    part = _part(whole, wanted.document, name=f"{whole.name}#{number}")
-    part.stored = StoredName(wanted.name, wanted.file)
-    return part
+    @property
+    def names(self) -> list[str]:
+        """What the run called each of them."""
+        return [part.name for part in self._parts]
 
+    def open(self, number: int) -> Source:
+        """One of the datasets, counted from 1; raises SourceUnreadable.
 
-def _part(whole: Source, document: msgspec.Raw, *, name: str) -> Source:
-    """One dataset of a document as a source; white space before it keeps lines and columns those of the document."""
-    view, buffer = memoryview(document), whole.buffer()
-    start = Cursor(buffer).place(address_of(document) - address_of(buffer))
-    spool = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as its Source
-    spool.write(b"\n" * (start.line - 1) + b" " * (start.column - 1))
-    for at in range(0, len(view), _PIECE):
-        spool.write(view[at : at + _PIECE])
-    size = spool.seek(0, io.SEEK_END)
-    return Source(name, spool, size=size, form="json")
+        White space before it keeps its lines and columns those of the document, unless that would be too much of it.
+        """
+        name, count = self._source.name, len(self._parts)
+        if number > count:
+            raise SourceUnreadable(f"'{name}' holds {count} datasets, and no number {number}", hint="count them from 1")
+        part, start = self._parts[number - 1], self._starts[number - 1]
+        spool = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as its Source
+        if start.line + start.column <= _MAX_PADDING // count:
+            spool.write(b"\n" * (start.line - 1) + b" " * (start.column - 1))
+        view = memoryview(part.document)
+        for at in range(0, len(view), _PIECE):
+            spool.write(view[at : at + _PIECE])
+        opened = Source(f"{name}#{number}", spool, size=spool.seek(0, io.SEEK_END), form="json")
+        opened.stored = StoredName(part.name, part.file)
+        return opened
