@@ -10,8 +10,9 @@ import pytest
 
 from assay import api
 from assay.core.errors import ServerProblem, UsageProblem
-from assay.golden import EvalRun
+from assay.golden import EvalRun, GoldenDataset
 from assay.surfaces.mlflow.pushing import destination
+from assay.testing import example_dataset
 from tests.engine.graded_runs import graded, passing, question
 from tests.mlflow.pushing import command, golden_file, golden_run, pushed, runs_in
 from tests.mlflow.serving import MlflowServer, answering
@@ -59,6 +60,20 @@ def test_the_eval_run_in_mlflow_has_the_id_that_mlflow_gave_it(client: Any, serv
     assert EvalRun.model_validate(logged).run_id == mlflow_run_id
     sealed = json.loads(run.artifacts()["eval_results.json"].read_bytes())
     assert logged == {**sealed, "run_id": mlflow_run_id, "assay_run_id": sealed["run_id"]}
+
+
+def test_the_golden_dataset_is_an_artifact_as_its_contract_prints_it(client: Any, server: MlflowServer, tmp_path: Path) -> None:
+    """golden_v1, MLflow Mapping: the GoldenDataset is logged for reproducibility."""
+    given = {**json.loads(example_dataset("golden_v1")), "description": "What must work before each release"}
+    (tmp_path / "described.json").write_text(json.dumps(given))
+    api.run(
+        tmp_path / "described.json", run_id="x", runs_dir=str(tmp_path / "runs"), model="scripted/say-4", judge="scripted/judge-5"
+    )
+    mlflow_run_id = pushed(api.open_run("x", runs_dir=tmp_path / "runs"), server.uri, "described").mlflow_run_id
+    local = Path(client.download_artifacts(mlflow_run_id, "input_dataset.json", str(tmp_path)))
+    assert json.loads(local.read_bytes()) == given
+    assert GoldenDataset.model_validate_json(local.read_bytes()).description == given["description"]
+    assert api.validate(local).is_valid
 
 
 def test_a_run_in_which_everything_failed_has_no_score(client: Any, server: MlflowServer, tmp_path: Path) -> None:

@@ -63,7 +63,16 @@ def test_a_run_ends_with_a_report_and_eight_artifacts() -> None:
     assert result.exit_code == 0
     assert "pass rate   100.0 % [56.6 %, 100.0 %] · 5 of 5\n" in result.stdout
     assert "MET         pass rate 100.0 % (at least 80.0 %), mean score 4.00 (at least 3.50)" in result.stdout
-    assert len([path for path in Path("runs/first").iterdir() if path.name not in ("responses.jsonl", "eval_results.json")]) == 8
+    assert (
+        len(
+            [
+                path
+                for path in Path("runs/first").iterdir()
+                if path.name not in ("cases.jsonl", "responses.jsonl", "eval_results.json")
+            ]
+        )
+        == 8
+    )
 
 
 def test_golden_cases_are_listed_with_score_verdict_and_reason() -> None:

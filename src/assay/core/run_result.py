@@ -92,6 +92,10 @@ class RunListing(msgspec.Struct, frozen=True, kw_only=True):
     why, and nothing else is known."""
     created_at: str = ""
     dataset: str = ""
+    """The id of its first dataset."""
+    dataset_version: str = ""
+    dataset_file: str = ""
+    """The name of the file of that dataset."""
     candidate: str = ""
     judges: tuple[str, ...] = ()
     total_records: int = 0

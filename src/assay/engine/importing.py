@@ -159,7 +159,7 @@ def dataset_of(path: Path, rows: DatasetRows, *, shown: Path) -> DatasetInput:
     source, report = read_dataset(path, rows.contract)
     assert report.outcome != "rejected", "every row was checked before it was written"
     plan = dataset_plan(source, report, name=rows.name)
-    return DatasetInput(msgspec.structs.replace(plan, path=str(shown)), source, report)
+    return DatasetInput(msgspec.structs.replace(plan, path=str(shown), file=shown.name), source, report)
 
 
 def check_new(plans: Sequence[Plan], runs_dir: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from assay.core.dataset_title import dataset_file
 from assay.core.errors import (
     AssayError,
     LedgerUnavailable,
@@ -189,7 +190,13 @@ class _Candidate(msgspec.Struct):
     name: str
 
 
+class _ShortDataset(msgspec.Struct):
+    path: str = ""
+    file: str = ""
+
+
 class _ShortPlan(msgspec.Struct):
+    datasets: tuple[_ShortDataset, ...] = ()
     gates: dict[str, float | None] = {}
     project: str = DEFAULT_PROJECT
 
@@ -201,6 +208,7 @@ class _Manifest(msgspec.Struct):
     status: State
     created_at: str
     dataset_id: str
+    dataset_version: str
     candidate: _Candidate
     counts: RunCounts
     gate: GateResult
@@ -360,6 +368,8 @@ def _sealed_listing(folders: RunFolders) -> RunListing:
         state=manifest.status,
         created_at=manifest.created_at,
         dataset=manifest.dataset_id,
+        dataset_version=manifest.dataset_version,
+        dataset_file=dataset_file(msgspec.structs.asdict(next(iter(manifest.plan.datasets), _ShortDataset()))),
         candidate=manifest.candidate.name,
         judges=tuple(judge.name for judge in manifest.judges),
         total_records=manifest.counts.total_records,
@@ -425,6 +435,8 @@ def _active_listing(folders: RunFolders, looks: Looks) -> RunListing:
         state=row.state if failure is None else "failed",
         created_at=iso(row.states[0][1]),
         dataset=plan.datasets[0].dataset_id,
+        dataset_version=plan.datasets[0].dataset_version,
+        dataset_file=dataset_file(msgspec.structs.asdict(plan.datasets[0])),
         candidate=plan.candidate.name,
         judges=tuple(judge.name for judge in plan.judges),
         total_records=total,

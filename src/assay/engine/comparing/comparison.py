@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.case import Case
+from assay.core.dataset_title import dataset_title
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.plan import Plan, changed_settings
 from assay.engine.comparing.alignment import Alignment, Pair, Standing, align
@@ -262,7 +263,7 @@ def _side(plan: Plan, alignment: Alignment, passed: NDArray[np.bool_], *, scores
         run_id=plan.run_id,
         candidate=plan.candidate.name,
         judges=tuple(judge.name for judge in plan.judges),
-        datasets=tuple(dataset.name or dataset.dataset_id for dataset in plan.datasets),
+        datasets=tuple(dataset_title(msgspec.structs.asdict(dataset)) for dataset in plan.datasets),
         records=len(alignment.pairs) + len(alignment.unscored) + len(alignment.changed) + len(only),
         pass_rate=float(passed.mean()) if len(passed) else None,
         mean=float(np.nanmean(scores)) if len(scores) and not np.isnan(scores).all() else None,

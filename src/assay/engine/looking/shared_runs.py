@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from assay.core.dataset_title import dataset_file
 from assay.core.errors import AssayError
 from assay.core.moment import iso
 from assay.core.plan import read_plan
@@ -93,6 +94,8 @@ def _planned(run_id: str, plan: bytes) -> RunListing:
         run_id=run_id,
         state="queued",
         dataset=read.datasets[0].dataset_id,
+        dataset_version=read.datasets[0].dataset_version,
+        dataset_file=dataset_file(msgspec.structs.asdict(read.datasets[0])),
         candidate=read.candidate.name,
         judges=tuple(judge.name for judge in read.judges),
         project=read.project,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+from assay.core.dataset_title import file_stem
 from assay.datasets.dataset_paths import files_in, files_like
-from assay.engine.planning.inputs import file_stem
 from assay.engine.planning.run_file import DatasetEntry
 
 

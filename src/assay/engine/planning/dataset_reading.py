@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from assay.core.contract import CONTRACTS
+from assay.core.dataset_title import file_stem
 from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.core.issue import Issue
 from assay.core.issue import Path as Steps
@@ -21,7 +22,7 @@ from assay.engine.planning.attachments import Attachments
 from assay.engine.planning.conversations import unanswered_turns
 from assay.engine.planning.dataset_files import dataset_files, names_files
 from assay.engine.planning.handles import make_room_for_handles
-from assay.engine.planning.inputs import DatasetInput, dataset_plan, file_stem, shown_path
+from assay.engine.planning.inputs import DatasetInput, dataset_plan, shown_path
 from assay.engine.planning.own_code import OwnCode
 from assay.engine.planning.request import Settings
 from assay.engine.planning.responses import FIRST, listed

@@ -99,12 +99,6 @@ def _contract_among(plugins: Sequence[PluginPlan], name: str) -> Plugin:
     return reopened(wanted)
 
 
-def file_stem(path: str) -> str:
-    """The file's name without its endings `.gz` and `.jsonl` or such."""
-    name = PurePath(path).name.removesuffix(".gz")
-    return PurePath(name).stem or name
-
-
 def cases_of(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Case]:
     """The valid cases; a conversation gives one for each reply, which is the answer where it is taken as recorded."""
     return (case for case, _ in records_of(dataset, is_recorded=is_recorded))

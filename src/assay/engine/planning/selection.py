@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from assay.core.case import Case
+from assay.core.dataset_title import file_stem
 from assay.core.input_document import DatasetHead
 from assay.core.issue import Issue
 from assay.core.plan import DatasetPlan, Plan
@@ -22,7 +23,7 @@ from assay.core.report import issue_members
 from assay.engine.groups import RecordGroups, read_rejected
 from assay.engine.members import member, member_text
 from assay.engine.planning.attachments import folder_of
-from assay.engine.planning.inputs import DatasetInput, Glance, file_stem, glances, records_of, reread
+from assay.engine.planning.inputs import DatasetInput, Glance, glances, records_of, reread
 from assay.store.ledger import RecordRow
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from assay import api
+from assay.core.dataset_title import dataset_title
 from assay.core.metrics_summary import interval_of, latencies
 
 Json = dict[str, Any]
@@ -218,7 +219,7 @@ def _parameters(manifest: Json, golden: Json) -> dict[str, str]:
     further = {
         "candidate": candidate["name"],
         "judges": ", ".join(judge["name"] for judge in manifest["judges"]),
-        "dataset": ", ".join(dataset["name"] for dataset in plan["datasets"]),
+        "dataset": ", ".join(dataset["dataset_id"] for dataset in plan["datasets"]),
         "contract": ", ".join(dict.fromkeys(dataset["contract"] for dataset in plan["datasets"])),
         "profile": (manifest["profile"] or {}).get("id"),
         **{
@@ -236,6 +237,9 @@ def _tags(manifest: Json) -> dict[str, str]:
         MANIFEST_TAG: manifest["manifest_sha256"],
         "assay.version": manifest["assay_version"],
         "assay.status": manifest["status"],
+        "assay.dataset": ", ".join(map(dataset_title, manifest["plan"]["datasets"]))[:LONGEST_VALUE],
+        "assay.dataset_id": manifest["dataset_id"][:LONGEST_VALUE],
+        "assay.dataset_version": manifest["dataset_version"][:LONGEST_VALUE],
         "assay.dataset_sha256": ",".join(dataset["sha256"] for dataset in manifest["plan"]["datasets"])[:LONGEST_VALUE],
         **verdict,
     }

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.dataset_title import dataset_title
 from assay.core.gate_text import gate_texts
 from assay.surfaces.pages import figures
 from assay.surfaces.pages.figures import Fact, Figure, KeyFigure, Mark, Moment, Verdict
@@ -209,7 +210,7 @@ def _hashes(manifest: Json) -> Iterator[Fact]:
     datasets, more = first_datasets((manifest.get("plan") or {}).get("datasets", ()))
     for dataset in datasets:
         if dataset.get("sha256"):
-            yield Fact(f"Dataset {dataset['dataset_id']}", dataset["sha256"], is_hash=True)
+            yield Fact(f"Dataset {dataset_title(dataset)}", dataset["sha256"], is_hash=True)
     if more:
         yield Fact("Datasets", f"{more}; all hashes are in manifest.json")
     if manifest.get("assay_version"):

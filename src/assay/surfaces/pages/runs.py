@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from assay.core.dataset_title import listed_dataset
 from assay.core.run_result import RunListing
 from assay.core.run_state import State
 from assay.surfaces.pages.figures import (
@@ -67,6 +68,8 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     state: Mark
     gate: Mark | None
     dataset: str
+    dataset_note: str
+    """Its version, and its file where that is called otherwise."""
     candidate: str
     judges: str
     done: int
@@ -193,6 +196,7 @@ def run_row(listing: RunListing, *, place: Place, pace: str = "") -> RunRow:
         state=state_mark(listing.standing),
         gate=gate_mark(passed=listing.passed),
         dataset=listing.dataset,
+        dataset_note=listed_dataset(listing).removeprefix(listing.dataset).strip(),
         candidate=listing.candidate,
         judges=", ".join(listing.judges),
         done=done,

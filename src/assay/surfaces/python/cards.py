@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from assay import api
+from assay.core.dataset_title import dataset_title
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.surfaces.pages.figures import DASH, KeyFigure, Kind, Mark, Verdict, state_mark
 from assay.surfaces.pages.places import FilePlace
@@ -209,7 +210,7 @@ def _mark(word: str) -> Mark:
 
 def _subject(view: RunView) -> Iterable[str]:
     datasets, more = first_datasets(view.plan.get("datasets", ()))
-    yield from (f"{dataset['name'] or dataset['dataset_id']} {dataset['dataset_version']}" for dataset in datasets)
+    yield from map(dataset_title, datasets)
     yield from filter(None, (more,))
     yield view.result.candidate
     yield from (f"judged by {judge['name']}" for judge in view.plan.get("judges", ()))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from assay import api
 from assay.surfaces.printable import printable, printable_id
 from assay.surfaces.reporters.comparison_words import (
+    compared_datasets,
     conclusion,
     difference_rows,
     listed_records,
@@ -51,6 +52,7 @@ def _sides(found: api.Comparison, settings: Settings, *, paint: Paint) -> Iterat
         ]
         text = " · ".join(printable(word, limit=NAME_LIMIT) for word in words)
         yield _labelled(label, text, paint=paint, settings=settings)
+    yield _labelled("dataset", printable(compared_datasets(found), limit=TEXT_LIMIT), paint=paint, settings=settings)
     yield _labelled("compared", listed_records(found), paint=paint, settings=settings)
 
 

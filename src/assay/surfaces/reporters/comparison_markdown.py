@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from assay import api
 from assay.surfaces.reporters.comparison_words import (
+    compared_datasets,
     conclusion,
     difference_rows,
     listed_records,
@@ -26,7 +27,8 @@ def comparison_markdown(found: api.Comparison, *, is_verbose: bool = False) -> I
     yield f"## Comparison: {word}\n\n- {inert(reason)}\n"
     yield from (f"- {inert(note)}\n" for note in told_notes(found))
     yield from _differences(found)
-    yield f"\nBefore: {cell(found.before.run_id)}. After: {cell(found.after.run_id)}. Compared: {inert(listed_records(found))}. "
+    yield f"\nBefore: {cell(found.before.run_id)}. After: {cell(found.after.run_id)}. "
+    yield f"Dataset: {inert(compared_datasets(found))}. Compared: {inert(listed_records(found))}. "
     yield "Numbers in brackets are 95 % intervals of the paired difference; pp are percentage points.\n"
     yield from _slices(found, is_verbose=is_verbose)
     yield from _flips(found)

@@ -10,7 +10,7 @@ from assay.core.number_text import ChangeText, rate_change_text, score_change_te
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, level_name, rate
 from assay.surfaces.reporters.run_text import one_line
-from assay.surfaces.reporters.wording import NOT_PASSED, PASSED, counted
+from assay.surfaces.reporters.wording import NOT_PASSED, PASSED, counted, first_datasets
 
 MAX_SLICES = 12
 _LINE = 0.05
@@ -78,6 +78,12 @@ def listed_records(found: api.Comparison) -> str:
         ("only after", found.added),
     )
     return " · ".join([*parts, *(f"{kind.count:,} {words}{_first(kind.record_ids)}" for words, kind in kinds if kind.count)])
+
+
+def compared_datasets(found: api.Comparison) -> str:
+    """The datasets of both runs, by id, version and file; once where they are the same."""
+    sides = dict.fromkeys((found.before.datasets, found.after.datasets))
+    return " and ".join(", ".join(listed) + (more and f" {more}") for listed, more in map(first_datasets, sides))
 
 
 def _first(record_ids: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from assay.core.dataset_title import dataset_title
 from assay.core.metrics_summary import interval_of
 from assay.surfaces.charts import Caption, Estimate, Level, Reference, Row, interval_plot, score_distribution
 from assay.surfaces.reporters.run_numbers import decimal, rate
@@ -167,4 +168,4 @@ def _gate(views: Sequence[RunView], member: str) -> Reference | None:
 
 def _datasets(view: RunView) -> str:
     datasets, more = first_datasets(view.plan.get("datasets", ()))
-    return ", ".join(dataset["name"] or dataset["dataset_id"] for dataset in datasets) + (more and f" {more}")
+    return ", ".join(map(dataset_title, datasets)) + (more and f" {more}")

@@ -6,6 +6,7 @@ from pathlib import PurePath
 from types import MappingProxyType
 from urllib.parse import quote
 
+from assay.core.dataset_title import dataset_title
 from assay.surfaces.printable import encodable
 from assay.surfaces.reporters.markdown import code, plain
 from assay.surfaces.reporters.run_candidates import candidate_figures
@@ -95,7 +96,7 @@ def _candidates(views: Sequence[RunView], waiting: Sequence[str]) -> Iterator[st
 
 def _subject(view: RunView) -> Iterator[str]:
     datasets, more = first_datasets(view.plan.get("datasets", ()))
-    names = [f"{dataset['name'] or dataset['dataset_id']} {dataset['dataset_version']}" for dataset in datasets]
+    names = [dataset_title(dataset) for dataset in datasets]
     judges = [judge["name"] for judge in view.plan.get("judges", ())]
     yield f"\nDatasets: {', '.join(inert(name, limit=NAME_LIMIT) for name in names)}{more and f' {more}'}."
     if judges:

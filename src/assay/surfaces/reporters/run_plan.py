@@ -8,6 +8,7 @@ from typing import Any, get_args
 import msgspec
 
 from assay import api
+from assay.core.dataset_title import file_stem
 from assay.core.field_uses import Audience, added
 from assay.core.gate_text import gate_texts
 from assay.core.plan import DatasetPlan, ModelPlan, Plan
@@ -96,7 +97,8 @@ def _subjects(planned: api.PlannedRuns) -> Iterator[tuple[str, str]]:
 def _dataset(dataset: DatasetPlan) -> str:
     split = f" · only {dataset.split_field} = {dataset.split_value}" if dataset.split_field else ""
     limit = f" · the first {dataset.limit:,}" if dataset.limit else ""
-    return f"{dataset.name or dataset.dataset_id} · {dataset.dataset_version} · {dataset.contract}{split}{limit} · {dataset.path}"
+    name = "" if dataset.name in (dataset.dataset_id, file_stem(dataset.file)) else f" · {dataset.name}"
+    return f"{dataset.dataset_id} · {dataset.dataset_version} · {dataset.contract}{name}{split}{limit} · {dataset.path}"
 
 
 def _records(planned: api.PlannedRuns, plan: Plan) -> str:

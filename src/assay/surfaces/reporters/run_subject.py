@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from assay.core.dataset_title import dataset_words
 from assay.core.field_uses import added
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.imports import imported_words
@@ -23,8 +24,7 @@ def subject(plan: Json, manifest: Json, *, has_candidate: bool = True) -> Iterat
     """What was asked, who answered, who graded, and where it comes from."""
     datasets, more = first_datasets(plan.get("datasets", ()))
     for dataset in datasets:
-        words = (dataset["name"] or dataset["dataset_id"], dataset["dataset_version"], dataset["contract"])
-        yield "dataset", tuple(str(word) for word in words if word)
+        yield "dataset", dataset_words(dataset)
     if more:
         yield "datasets", (more,)
     if has_candidate:

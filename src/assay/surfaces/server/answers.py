@@ -78,6 +78,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     completed_at: str | None
     states: Annotated[tuple[Document, ...], _says("Every state that was entered, with its time.")]
     dataset_id: str
+    dataset_version: str
+    dataset_file: Annotated[str, _says("The name of the dataset's file.")]
     model: Annotated[str, _says("The candidate.")]
     project: Annotated[str, _says("The API keys of this project may see the run.")]
     counts: Document

@@ -10,6 +10,7 @@ from litestar import HttpMethod, Response, get, post, route
 from litestar.params import FromPath
 
 from assay import api
+from assay.core.dataset_title import dataset_file
 from assay.core.errors import RunSealed
 from assay.core.plan import DEFAULT_PROJECT
 from assay.core.run_result import RunListing, RunResult
@@ -112,6 +113,7 @@ def _view(server: Server, run: api.Run, *, request_id: str) -> RunView:
     is_waiting = server.queue.has(run_id)
     result, moments, manifest = run.result, run.moments, run.manifest
     total, done = _progress(server, result)
+    dataset = manifest["plan"]["datasets"][0]
     return RunView(
         run_id=result.run_id,
         state=result.state,
@@ -121,7 +123,9 @@ def _view(server: Server, run: api.Run, *, request_id: str) -> RunView:
         started_at=moments["started_at"],
         completed_at=moments["completed_at"],
         states=tuple(moments["states"]),
-        dataset_id=manifest.get("dataset_id") or manifest["plan"]["datasets"][0]["dataset_id"],
+        dataset_id=dataset["dataset_id"],
+        dataset_version=dataset["dataset_version"],
+        dataset_file=dataset_file(dataset),
         model=result.candidate,
         project=manifest["plan"].get("project", DEFAULT_PROJECT),
         counts={**msgspec.to_builtins(result.counts), "total_records": total},
