@@ -15,7 +15,15 @@ import msgspec
 from assay.core.errors import SourceUnreadable
 from assay.core.issue import Finding
 from assay.datasets.config import ValidationConfig, check_config
-from assay.datasets.conversation_v1.rules import check_ids, check_plain, check_shape, check_text, check_turn, is_empty
+from assay.datasets.conversation_v1.rules import (
+    check_ids,
+    check_plain,
+    check_shape,
+    check_text,
+    check_turn,
+    drop_conversation_nulls,
+    is_empty,
+)
 from assay.datasets.conversation_v1.texts import documents_in
 from assay.datasets.source import open_source
 
@@ -94,6 +102,10 @@ class AgentDataValidator:
         return result
 
     def _validate(self, turns: Any, result: ValidationResult, *, skip: Collection[str | int]) -> None:
+        if self.config.null_as_absent and isinstance(turns, list):
+            # Copies: the turns are the caller's.
+            turns = [dict(turn) if isinstance(turn, dict) else turn for turn in turns]
+            drop_conversation_nulls(turns, self.config)
         self._note(check_shape(turns, self.config), turns, result)
         if not isinstance(turns, list):
             return

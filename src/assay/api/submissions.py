@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -259,11 +260,12 @@ def warm_up(place: Path) -> None:
         run(RunRequest(run_file=str(run_file), datasets=(str(dataset),), runs_dir=str(Path(folder, "runs"))))
 
 
-def check_upload(path: Path, contract: str, *, allow_size: bool = False) -> UploadVerdict:
+def check_upload(path: Path, contract: str, *, allow_size: bool = False, null_as_absent: bool = False) -> UploadVerdict:
     """What validation says of an upload."""
     known = BUILT_IN if contract == "auto" else contract
     sources = find_sources([str(path)])
-    return verdict_on(one_report([validate(source, known, allow_size=allow_size, interface="http") for source in sources]))
+    check = partial(validate, allow_size=allow_size, null_as_absent=null_as_absent, interface="http")
+    return verdict_on(one_report([check(source, known) for source in sources]))
 
 
 def prepare_run(request: RunRequest) -> UploadVerdict:

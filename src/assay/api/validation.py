@@ -45,6 +45,7 @@ def validate(
     config: ValidationConfig | None = None,
     strict: bool = False,
     allow_size: bool = False,
+    null_as_absent: bool = False,
     progress: Progress | None = None,
     workers: int = 1,
     interface: Interface = "python",
@@ -56,7 +57,7 @@ def validate(
     """
     contract = _known(contract)
     opened = _opened(source, contract)
-    settings = _settings(config, strict=strict, allow_size=allow_size)
+    settings = _settings(config, strict=strict, allow_size=allow_size, null_as_absent=null_as_absent)
     processes = workers if opened.size >= PARALLEL_BYTES else 1
     effort = Effort(progress or no_progress, processes, lint=settings.lint, interface=interface)
     report = read(opened, contract, config=settings, effort=effort)
@@ -84,9 +85,11 @@ def _known(contract: Any) -> Any:
     return import_module("assay.datasets.own_contract").given_contract(contract)
 
 
-def _settings(config: ValidationConfig | None, *, strict: bool = False, allow_size: bool = False) -> ValidationConfig:
+def _settings(
+    config: ValidationConfig | None, *, strict: bool = False, allow_size: bool = False, null_as_absent: bool = False
+) -> ValidationConfig:
     settings = check_config(config or ValidationConfig())
-    given = {"strict_mode": strict, "allow_size": allow_size}
+    given = {"strict_mode": strict, "allow_size": allow_size, "null_as_absent": null_as_absent}
     return msgspec.structs.replace(settings, **{name: True for name, is_on in given.items() if is_on})
 
 

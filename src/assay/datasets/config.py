@@ -46,7 +46,7 @@ class ValidationConfig(msgspec.Struct, kw_only=False):
     unknown_fields: Literal["error", "warn"] = "error"
     """batch_v1: what an unknown member of a record or of `expected` is."""
     null_as_absent: bool = False
-    """legal_eval_v1: a forbidden field that is null counts as absent (exports of pandas and Hugging Face)."""
+    """An optional or forbidden field that is null counts as absent (exports of pandas and Hugging Face)."""
     allow_size: bool = False
     """golden_v1: accept fewer than 5 or more than 20 cases."""
     lint: bool = True

@@ -1,9 +1,10 @@
 """Safe fixes: a corrected copy of a source and the list of what was changed in it.
 
 Only what cannot change a meaning: the byte order mark, Unicode NFC where the contract demands it, white space at
-the end of ids, and unknown fields moved into metadata. Everything else is left for a person.
+the end of ids, nulls of optional fields, and unknown fields moved into metadata. Everything else is left for a person.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -19,8 +20,22 @@ from assay.datasets.checks import Findings, nearest
 from assay.datasets.config import ValidationConfig
 from assay.datasets.conversation_v1.texts import has_conversation_lines
 from assay.datasets.formats import sniff_format
+from assay.datasets.nulls import (
+    BATCH_RECORD,
+    GOLDEN_CASE,
+    GOLDEN_DOCUMENT,
+    LEGAL_ROW,
+    drop_nulls,
+    drop_turn_nulls,
+    turn_fields,
+)
 from assay.datasets.scan import Cursor
 from assay.datasets.source import BOM, Source, filled_lines
+
+_NEAR = 1 << 16
+"""Bytes around a null in which its name and a comma are looked for."""
+_NAMED_MEMBER = re.compile(rb'(,\s*)?"([a-z_]+)"\s*:\s*\Z')
+_COMMA_AFTER = re.compile(rb"null(\s*,\s*)?")
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -105,6 +120,10 @@ def _whole_piece(source: Source, fix: Fix) -> Iterator[_Piece]:
         yield msgspec.structs.replace(piece, content=pretty)
 
 
+def _removed(nulls: list[Path]) -> list[Edit]:
+    return [(path, "removed the null of an optional field") for path in nulls]
+
+
 class _Ids:
     """The ids of a source: none is trimmed into that of another record."""
 
@@ -136,10 +155,14 @@ def _pieces(source: Source, contract: Contract, config: ValidationConfig) -> Ite
 
 def _trimmed(document: Any, path: Path, contract: Contract) -> list[Edit]:
     """The changes to the records of a document, where those count, too, for which it is not accepted."""
+    changes = _removed(drop_nulls(document, GOLDEN_DOCUMENT, path))
     records = document.get(contract.member) if type(document) is dict else None
     listed = [(index, record) for index, record in enumerate(records) if type(record) is dict] if type(records) is list else []
     ids = _Ids(contract.record_id, (one for _, record in listed if type(one := record.get(contract.record_id)) is str))
-    return [edit for index, record in listed for edit in ids.trim(record, (*path, contract.member, index))]
+    for index, record in listed:
+        where = (*path, contract.member, index)
+        changes += ids.trim(record, where) + _removed(drop_nulls(record, GOLDEN_CASE, where))
+    return changes
 
 
 def _legal_pieces(source: Source, contract: Contract, config: ValidationConfig) -> Iterator[_Piece]:
@@ -147,7 +170,8 @@ def _legal_pieces(source: Source, contract: Contract, config: ValidationConfig) 
 
     def fix(row: Any, path: Path) -> tuple[Any, list[Edit]]:
         # A policy_id in metadata selects how a row is graded, so none is put there.
-        return row, ids.trim(row, path) + _move_unknown(row, path, (*legal_eval_v1.rules.FIELDS, "policy_id"))
+        nulls = _removed(drop_nulls(row, LEGAL_ROW, path))
+        return row, nulls + ids.trim(row, path) + _move_unknown(row, path, (*legal_eval_v1.rules.FIELDS, "policy_id"))
 
     return _line_pieces(source, fix)
 
@@ -156,8 +180,9 @@ def _batch_pieces(source: Source, contract: Contract, config: ValidationConfig) 
     ids = _accepted_ids(source, contract, config)
 
     def fix(record: Any, path: Path) -> tuple[Any, list[Edit]]:
+        nulls = _removed(drop_nulls(record, BATCH_RECORD, path))
         record, changes = _normalized(record, path) if type(record) is dict else (record, [])
-        changes += ids.trim(record, path)
+        changes += nulls + ids.trim(record, path)
         return record, changes + _move_unknown(record, path, batch_v1.rules.RECORD_FIELDS, accepts=_fits_batch)
 
     split = Split(source.buffer(), ValidationConfig())
@@ -167,13 +192,30 @@ def _batch_pieces(source: Source, contract: Contract, config: ValidationConfig) 
     for path, member, its_fix in sorted(members, key=lambda one: split.offset(one[1])):
         start = split.offset(member)
         raw = split.original(start, len(memoryview(member)))
-        yield from _rewritten(raw, path, its_fix, start=start, line=cursor.place(start).line)
+        line = cursor.place(start).line
+        if len(path) == 1 and raw == b"null":
+            yield from _without_member(split, str(path[0]), start, line)
+        else:
+            yield from _rewritten(raw, path, its_fix, start=start, line=line)
     split.restore()
 
 
-class _Head(msgspec.Struct):
-    """The members of a batch besides its records that hold free text."""
+def _without_member(split: Split, name: str, at: int, line: int) -> Iterator[_Piece]:
+    """The piece that removes a member of the document whose null is at an offset, with the comma after or before it."""
+    low = max(0, at - _NEAR)
+    before = _NAMED_MEMBER.search(bytes(split.view[low:at]))
+    after = _COMMA_AFTER.match(bytes(split.view[at : at + _NEAR]))
+    if before is None or before[2] != name.encode() or after is None or not (before[1] or after[1]):
+        return
+    start = low + before.start() if not after[1] else low + before.start(2) - 1
+    change = Change(line, name, "removed the null of an optional field")
+    yield _Piece(start, at + after.end() - start, b"", (change,))
 
+
+class _Head(msgspec.Struct):
+    """The members of a batch besides its records that hold free text, or may be left out."""
+
+    created_at: msgspec.Raw = msgspec.Raw()
     dataset_version: msgspec.Raw = msgspec.Raw()
     metadata: msgspec.Raw = msgspec.Raw()
 
@@ -183,7 +225,7 @@ def _head_members(split: Split) -> list[tuple[Path, msgspec.Raw, Fix]]:
         head = msgspec.json.decode(split.view[split.start :], type=_Head)
     except msgspec.DecodeError:
         return []
-    named = (("dataset_version", head.dataset_version), ("metadata", head.metadata))
+    named = (("created_at", head.created_at), ("dataset_version", head.dataset_version), ("metadata", head.metadata))
     return [((name,), member, _normalized) for name, member in named if memoryview(member)]
 
 
@@ -198,9 +240,11 @@ def _normalized(value: Any, path: Path) -> tuple[Any, list[Edit]]:
 
 def _conversation_pieces(source: Source, _: Contract, config: ValidationConfig) -> Iterator[_Piece]:
     known = ("turn_id", "speaker", *config.required_fields, *config.optional_fields)
+    optional = turn_fields(config)
 
     def fix_turn(turn: Any, path: Path) -> tuple[Any, list[Edit]]:
-        return turn, _move_unknown(turn, path, known) if "metadata" in known else []
+        nulls = _removed(drop_turn_nulls(turn, optional, path))
+        return turn, nulls + (_move_unknown(turn, path, known) if "metadata" in known else [])
 
     def fix_turns(turns: Any, path: Path) -> tuple[Any, list[Edit]]:
         listed = enumerate(turns if type(turns) is list else ())

@@ -47,9 +47,9 @@ class Linter:
         for place in doubtful_rows(list(rows.values())):
             self.look_closely(indexes[place], line_of(indexes[place]))
 
-    def look_closely(self, index: int, line: Line) -> None:
-        """Look at one row of which only the line is known."""
-        row = _decode_row(line.content)
+    def look_closely(self, index: int, line: Line, *, row: Any = None) -> None:
+        """Look at one row on its line; `row` is its value, where the line was read before."""
+        row = _decode_row(line.content) if row is None else msgspec.convert(row, _Row)
         found = lint_rubric(row.rubric, row.reference_answers or ())
         new = [finding for finding in found if self._is_listed(finding)]
         if new:

@@ -83,11 +83,23 @@ class Client:
         """Whether the service answers, and its version."""
         return self._ask(Request(path="/healthz"), Health)
 
-    def validate(self, source: Source, *, contract: str = "auto", media_type: str = "", allow_size: bool = False) -> Validation:
-        """Everything that is wrong with a dataset; no run is started. `allow_size` accepts any number of golden cases."""
+    def validate(
+        self,
+        source: Source,
+        *,
+        contract: str = "auto",
+        media_type: str = "",
+        allow_size: bool = False,
+        null_as_absent: bool = False,
+    ) -> Validation:
+        """Everything that is wrong with a dataset; no run is started.
+
+        `allow_size` accepts any number of golden cases, `null_as_absent` reads optional fields that are null as absent.
+        """
         upload = upload_of(source, media_type=media_type, packs=self._compress)
         # A service of an earlier version does not know the parameter, so that it is sent only where it matters.
-        query = _query({"contract": contract, "allow_size": True if allow_size else ""})
+        switches = {"allow_size": allow_size, "null_as_absent": null_as_absent}
+        query = _query({"contract": contract, **{name: True if is_on else "" for name, is_on in switches.items()}})
         request = Request(method="POST", path="/v1/validate", query=query, upload=upload)
         return self._ask(request, Validation)
 

@@ -21,6 +21,7 @@ from assay.datasets.batch_v1.split import INVALID_REQUEST, PAYLOAD_TOO_LARGE, Sp
 from assay.datasets.batch_v1.workers import clean_in_parallel
 from assay.datasets.checks import Findings, check_flaws
 from assay.datasets.config import ValidationConfig
+from assay.datasets.nulls import BATCH_RECORD, drop_nulls
 from assay.datasets.placing import IssueList, Record, placed
 from assay.datasets.progress import ALONE, Effort
 from assay.datasets.scan import Cursor, first_not_utf8
@@ -145,6 +146,8 @@ class _Reading:
         if not document.is_readable:
             self._note_unreadable(index, path, document)
             return
+        if self.config.null_as_absent:
+            drop_nulls(document.value, BATCH_RECORD)
         record = rules.CheckedRecord(document.value, path, self.config, text=document.text)
         check_flaws(record.found, document, path)
         if record.record_id in self.first_index:
@@ -265,6 +268,8 @@ class _Reading:
         dataset = self.split.head.get("dataset_id", "")
         for position, index in enumerate(self.accepted):
             record = msgspec.json.decode(self.split.records[index])
+            if self.config.null_as_absent:
+                drop_nulls(record, BATCH_RECORD)
             if index in self.unnormalized:
                 record = rules.CheckedRecord(record, ("records", index), self.config).value
             digest = bytes(self.digests[32 * position : 32 * position + 32])

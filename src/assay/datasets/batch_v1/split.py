@@ -16,6 +16,7 @@ from assay.datasets.batch_v1 import rules
 from assay.datasets.batch_v1.flood import has_more_elements
 from assay.datasets.checks import Findings, check_flaws
 from assay.datasets.config import ValidationConfig
+from assay.datasets.nulls import BATCH_HEAD, drop_nulls
 from assay.datasets.placing import IssueList
 from assay.datasets.scan import Cursor, address_of, commas_in, lone_surrogates
 from assay.datasets.source import BOM, Buffer
@@ -214,6 +215,8 @@ class Split:
             like = '{"dataset_id": "...", "dataset_version": "...", "schema_version": "1.0", "records": [...]}'
             found.wrong_type((), "an object with dataset_id, dataset_version, schema_version and records", value, like=like)
             return
+        if self._config.null_as_absent:
+            drop_nulls(value, BATCH_HEAD)
         self.head = value
         found += rules.check_head(value, self._config)
         records = value.get("records", self)

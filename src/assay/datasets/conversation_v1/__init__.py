@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case
 from assay.core.document import Document, Place
 from assay.core.field_uses import FieldCounter
@@ -17,7 +18,7 @@ from assay.core.report import Counts, Outcome, Report
 from assay.datasets.checks import Findings
 from assay.datasets.config import ValidationConfig
 from assay.datasets.conversation_v1.fast import lane_for
-from assay.datasets.conversation_v1.rules import check_document, to_case
+from assay.datasets.conversation_v1.rules import check_document, drop_conversation_nulls, to_case
 from assay.datasets.conversation_v1.texts import conversations_in, has_conversation_lines, whole_document
 from assay.datasets.formats import sniff_format
 from assay.datasets.hashing import Hasher
@@ -112,7 +113,12 @@ class _Reading:
             self._count_fields(turns)
             self._count(len(turns))
         if self.digests is not None and self.conversations - 1 not in self.rejected:
-            self.digests += self._hasher.digest(line.text)
+            self.digests += self._digest(line.text)
+
+    def _digest(self, text: bytes) -> bytes:
+        if self.config.null_as_absent and drop_conversation_nulls(turns := msgspec.json.decode(text), self.config):
+            return bytes.fromhex(sha256_hex(canonical_json(turns)))
+        return self._hasher.digest(text)
 
     def _check(self, document: Document, start: Place, *, conversation: int | None) -> None:
         turns = len(document.value) if type(document.value) is list else 0
@@ -175,8 +181,10 @@ class _Reading:
 
     def _records(self, source: Source) -> Iterator[tuple[Case, Any]]:
         dataset = source.stem
-        for index, conversation in conversations_in(source, self.rejected):
-            yield to_case(conversation.turns, index, dataset=dataset, record_sha256=conversation.record_sha256), conversation.turns
+        for index, (turns, record_sha256) in conversations_in(source, self.rejected):
+            if self.config.null_as_absent and drop_conversation_nulls(turns, self.config):
+                record_sha256 = sha256_hex(canonical_json(turns))
+            yield to_case(turns, index, dataset=dataset, record_sha256=record_sha256), turns
 
 
 def _record(finding: Finding, turns: Any, start: Place) -> Record:

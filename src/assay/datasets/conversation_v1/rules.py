@@ -13,6 +13,7 @@ from assay.core.issue import Finding, Path
 from assay.core.json_door import MAX_DEPTH
 from assay.datasets.checks import misspelt, nearest, retyped, short, shown_integer, strings_in, type_name, unknown_members
 from assay.datasets.config import ValidationConfig
+from assay.datasets.nulls import drop_turn_nulls, turn_fields
 
 ErrorType = Literal[
     "structure_error",
@@ -66,8 +67,16 @@ def check_document(document: Document, config: ValidationConfig) -> Iterator[Fin
     # A line that is no JSON was reported as such; it is no turn of a wrong type on top.
     # A number that does not fit was read as 0, which nobody wrote.
     unread = {flaw.path for flaw in document.flaws if flaw.code in ("invalid_json", "value_out_of_range")}
+    if config.null_as_absent:
+        drop_conversation_nulls(document.value, config)
     if document.is_readable and not is_empty(document):
         yield from (found for found in check_conversation(document.value, config) if found.path not in unread)
+
+
+def drop_conversation_nulls(turns: Any, config: ValidationConfig) -> bool:
+    """Remove the nulls that count as absent from the turns; True where there was one."""
+    optional = turn_fields(config)
+    return sum(len(drop_turn_nulls(turn, optional)) for turn in (turns if type(turns) is list else ())) > 0
 
 
 def is_empty(document: Document) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
+from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case
 from assay.core.document import Place
 from assay.core.field_uses import FieldCounter
@@ -24,6 +25,7 @@ from assay.datasets.key_index import KeyIndex
 from assay.datasets.lane import Lane
 from assay.datasets.legal_eval_v1 import rules
 from assay.datasets.legal_eval_v1.fast import KIND, Clean, clean_rows, has_rubric, warned
+from assay.datasets.nulls import LEGAL_ROW, drop_nulls
 from assay.datasets.placing import IssueList, Record, placed_all
 from assay.datasets.progress import Effort, Progress, no_progress
 from assay.datasets.row_verdicts import NO_ROWS, add_used_id, outcome_of
@@ -52,7 +54,7 @@ def stream(source: Source, config: ValidationConfig) -> Iterator[Case | Issue]:
         yield from reading.issues.drain()
         for index, line in enumerate(step.block.lines(1), step.start):
             if index not in reading.rejected:
-                case, _ = _record(line, index, hasher)
+                case, _ = _record(line, index, hasher, config)
                 yield case
 
 
@@ -130,7 +132,12 @@ class _Reading:
         self._lint({index: clean.row for index, clean in enumerate(verdicts, start) if clean is not None}, start, lambda: lines)
         if self._digests is not None:
             accepted = [line.content for index, line in enumerate(lines, start) if index not in self.rejected]
-            self._digests += b"".join(map(self._hasher.digest, accepted))
+            self._digests += b"".join(map(self._digest, accepted))
+
+    def _digest(self, content: bytes) -> bytes:
+        if self.config.null_as_absent and drop_nulls(row := msgspec.json.decode(content), LEGAL_ROW):
+            return bytes.fromhex(sha256_hex(canonical_json(row)))
+        return self._hasher.digest(content)
 
     def _lint(self, rows: dict[int, Any], start: int, lines: Callable[[], Sequence[Line]]) -> None:
         """Look at the rubrics of some clean rows, by their index; `lines` gives those of their block, which begins at `start`."""
@@ -188,7 +195,8 @@ class _Reading:
             self._note_id(row_id, line, index)
             self.fields.add(legal_uses(document.value))
             if self._linter is not None and document.value["task_type"] == "rubric_qa":
-                self._linter.look_closely(index, line)
+                # As it was checked: nulls that count as absent are gone.
+                self._linter.look_closely(index, line, row=document.value)
         self._warn({rules.warning_kind(finding) for finding in found if finding.severity == "warning"}, line, index)
         found.take_back(lambda finding: finding.severity == "warning")
         self.issues.note(found, document, Record(index, row_id, start=Place(line.number, 1)))
@@ -245,7 +253,7 @@ class _Reading:
             issues=self.issues.issues,
             unlisted=self.issues.unlisted,
             broken=rejected,
-            open_records=lambda: _records(source, total, rejected),
+            open_records=lambda: _records(source, total, rejected, config),
             open_rejected=lambda: _rejected(source, rejected),
             open_issues=lambda: _all_issues(source, config),
             fields=self.fields.counts(),
@@ -258,15 +266,17 @@ def _rejected(source: Source, rejected: Container[int]) -> Iterator[tuple[int, b
     return ((index, line.text) for index, line in enumerate(filled_lines(source)) if index in rejected)
 
 
-def _records(source: Source, total: int, rejected: Container[int]) -> Iterator[tuple[Case, Any]]:
+def _records(source: Source, total: int, rejected: Container[int], config: ValidationConfig) -> Iterator[tuple[Case, Any]]:
     hasher = Hasher()
     for index, line in enumerate(islice(filled_lines(source), total)):
         if index not in rejected:
-            yield _record(line, index, hasher)
+            yield _record(line, index, hasher, config)
 
 
-def _record(line: Line, index: int, hasher: Hasher) -> tuple[Case, Any]:
+def _record(line: Line, index: int, hasher: Hasher, config: ValidationConfig) -> tuple[Case, Any]:
     row, record_sha256 = hasher.read(line.content)
+    if config.null_as_absent and drop_nulls(row, LEGAL_ROW):
+        record_sha256 = sha256_hex(canonical_json(row))
     return rules.to_case(row, index, record_sha256=record_sha256), row
 
 

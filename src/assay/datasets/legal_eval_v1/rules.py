@@ -23,6 +23,7 @@ from assay.datasets.checks import (
     word_at,
 )
 from assay.datasets.config import ValidationConfig
+from assay.datasets.nulls import LEGAL_ROW, drop_nulls
 
 SCHEMA_VERSION = "legal_eval_v1"
 ROLES = ("user", "assistant", "system")
@@ -56,6 +57,8 @@ def check_row(row: Any, config: ValidationConfig) -> Findings:
     members = object_at(found, row, (), like=f'{{"schema_version": "{SCHEMA_VERSION}", ...}}, one object on each line')
     if members is None:
         return found
+    if config.null_as_absent:
+        drop_nulls(members, LEGAL_ROW)
     for field in ("schema_version", "id", "dataset", "task_type", "prompt"):
         if field not in members:
             found.missing((field,), hint=misspelt(field, members, FIELDS))
@@ -69,7 +72,7 @@ def check_row(row: Any, config: ValidationConfig) -> Findings:
     _check_messages(found, members)
     _check_attachments(found, members)
     _check_metadata(found, members)
-    _check_task(found, members, config)
+    _check_task(found, members)
     _check_unknown(found, members)
     check_nul(found, members, ())
     return found
@@ -186,7 +189,7 @@ def _check_metadata(found: Findings, members: dict[str, Any]) -> None:
         string_at(found, metadata["policy_id"], ("metadata", "policy_id"))
 
 
-def _check_task(found: Findings, members: dict[str, Any], config: ValidationConfig) -> None:
+def _check_task(found: Findings, members: dict[str, Any]) -> None:
     if "task_type" not in members:
         return
     task = word_at(found, members["task_type"], ("task_type",), words=tuple(REQUIRED))
@@ -196,7 +199,7 @@ def _check_task(found: Findings, members: dict[str, Any], config: ValidationConf
         if field not in members:
             found.missing((field,), hint=f"a row of {task} needs it")
     for field in FORBIDDEN[task]:
-        if field in members and not (config.null_as_absent and members[field] is None):
+        if field in members:
             found.add(
                 "unsupported_field",
                 (field,),

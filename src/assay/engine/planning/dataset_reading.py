@@ -136,7 +136,8 @@ class DatasetReading:
             config = load_config(self._settings.folder(path) / entry.config)
         else:
             config = load_config(self._settings.folder(("config",)) / given) if given else ValidationConfig()
-        return msgspec.structs.replace(config, allow_size=True) if self._settings.value.allow_size else config
+        switches = ("allow_size", "null_as_absent")
+        return msgspec.structs.replace(config, **{name: True for name in switches if getattr(self._settings.value, name)})
 
     def _free_name(self, source: Source) -> str:
         """The name of the file, with its folder where another dataset has it; of a run's input, the name that it had there."""

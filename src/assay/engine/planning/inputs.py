@@ -122,7 +122,7 @@ class _Row(msgspec.Struct):
 
     id: str
     task_type: str
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, Any] | None = None
     attachments: tuple[_AttachmentRow, ...] | None = None
 
 
@@ -141,9 +141,10 @@ def glances(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Glance]:
     for index, line in enumerate(filled_lines(lines_of(dataset.source, "legal_eval_v1"))):
         if index not in broken:
             row = _decode_row(line.content)
-            task, policy_id = tasks[row.task_type], row.metadata.get("policy_id", "")
+            metadata = row.metadata or {}
+            task, policy_id = tasks[row.task_type], metadata.get("policy_id") or ""
             attachments = tuple(Attachment(attachment.path) for attachment in row.attachments or ())
-            yield Glance(index, row.id, task, row.metadata, policy_id, attachments, kind_for("legal_eval_v1", task))
+            yield Glance(index, row.id, task, metadata, policy_id, attachments, kind_for("legal_eval_v1", task))
 
 
 def place_of(dataset: DatasetInput, index: int) -> str:

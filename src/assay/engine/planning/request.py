@@ -62,6 +62,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     on_invalid: OnInvalid | None = None
     allow_size: bool | None = None
     """Accept golden datasets with fewer than 5 or more than 20 cases."""
+    null_as_absent: bool | None = None
+    """Optional and forbidden fields that are null count as absent."""
     config: str = ""
     profile: ProfileId | None = None
     compat: bool | None = None
@@ -103,6 +105,7 @@ _SEATS: dict[str, Steps] = {
     "max_cost": ("max_cost",),
     "on_invalid": ("on_invalid",),
     "allow_size": ("allow_size",),
+    "null_as_absent": ("null_as_absent",),
     "config": ("config",),
     "profile": ("profile",),
     "compat": ("compat",),

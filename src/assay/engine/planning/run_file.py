@@ -262,6 +262,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         _says("Records that break their contract: `reject` the run, or `skip` them. Default: `skip` for batch_v1, else `reject`."),
     ] = None
     allow_size: Annotated[bool, _says("Accept golden datasets with fewer than 5 or more than 20 cases.")] = False
+    null_as_absent: Annotated[bool, _says("Optional and forbidden fields that are null count as absent.")] = False
     config: Annotated[str, _says("File with settings of the validation, for every dataset without a file of its own.")] = ""
     records: Annotated[tuple[str, ...], _says("Take only the records with these ids.")] = ()
     limit: Annotated[Count | None, _says("Take the first so many records of the run.")] = None

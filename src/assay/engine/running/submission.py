@@ -3,8 +3,10 @@
 import os
 import secrets
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -103,6 +105,9 @@ def one_report(reports: Sequence[Report]) -> Report:
         counts=Counts(*map(sum, zip(*counts, strict=True))),
         issues=[issue for report in reports for issue in report.issues],
         fields=added(report.fields for report in reports),
+        unlisted=sum((Counter(report.unlisted) for report in reports), Counter()),
+        dataset_error_count=sum(report.dataset_error_count for report in reports),
+        open_issues=lambda: chain.from_iterable(report.all_issues for report in reports),
     )
 
 

@@ -107,6 +107,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     max_cost: float | None
     on_invalid: Literal["reject", "skip"] | None
     allow_size: bool
+    null_as_absent: bool
     config: str
     profile: ProfileId | None
     compat: bool
@@ -176,6 +177,7 @@ _COUNT = click.IntRange(min=1)
     help="With invalid records: do not start, or evaluate the valid ones.  [default: skip for batch_v1, else reject]",
 )
 @click.option("--allow-size", is_flag=True, help="Accept golden datasets with fewer than 5 or more than 20 cases.")
+@click.option("--null-as-absent", is_flag=True, help="Read optional and forbidden fields that are null as absent.")
 @click.option("--config", metavar="FILE", default="", help="Settings of the validation, as for assay validate --config.")
 @profile_option
 @compat_option
@@ -299,7 +301,8 @@ def _run_there(options: Options, remote: Remote) -> int:
     check_local(options.telemetry)
     _check_sendable(options)
     request, client = _request(options), remote.client()
-    settings = {name: getattr(request, name) for name in (*_SENT, *_GATES, "profile", "compat", "escalate", "allow_size")}
+    switches = ("profile", "compat", "escalate", "allow_size", "null_as_absent")
+    settings = {name: getattr(request, name) for name in (*_SENT, *_GATES, *switches)}
     taken = client.start(
         str(request.datasets[0]),
         model="".join(options.model),
@@ -384,6 +387,7 @@ def _request(options: Options) -> api.RunRequest:
         compat=compat,
         escalate=options.escalate or None,
         allow_size=options.allow_size or None,
+        null_as_absent=options.null_as_absent or None,
         interface="cli",
         batch=options.batch or None,
         batch_fallback=options.batch_fallback,

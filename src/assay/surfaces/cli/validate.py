@@ -70,6 +70,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     max_issues: int | None
     strict: bool
     allow_size: bool
+    null_as_absent: bool
     lint: bool | None
     workers: int | None
     fix: str | None
@@ -118,6 +119,7 @@ class Sources(msgspec.Struct, frozen=True):
 )
 @click.option("--strict", is_flag=True, help="Warnings fail as errors do; conversations are read in strict mode.")
 @click.option("--allow-size", is_flag=True, help="Accept golden datasets with fewer than 5 or more than 20 cases.")
+@click.option("--null-as-absent", is_flag=True, help="Read optional and forbidden fields that are null as absent.")
 @click.option(
     "--lint/--no-lint",
     default=None,
@@ -248,7 +250,8 @@ class Work:
 
 def _config(options: Options) -> api.ValidationConfig:
     config = api.load_config(options.config) if options.config else api.ValidationConfig()
-    given = {"allow_size": options.allow_size or None, "lint": options.lint}
+    switches = {"allow_size": options.allow_size or None, "null_as_absent": options.null_as_absent or None}
+    given = {**switches, "lint": options.lint}
     return msgspec.structs.replace(config, **{name: value for name, value in given.items() if value is not None})
 
 

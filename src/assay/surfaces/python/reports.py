@@ -24,14 +24,25 @@ def validate(
     config: api.ValidationConfig | None = None,
     strict: bool = False,
     allow_size: bool = False,
+    null_as_absent: bool = False,
     progress: Callable[[int, int], None] | None = None,
     workers: int = 1,
 ) -> Report:
     """The report on a path, bytes or a Python object; raises SourceUnreadable or UsageProblem, never for bad content.
 
-    `allow_size` accepts golden datasets with fewer than 5 or more than 20 cases.
+    `allow_size` accepts golden datasets with fewer than 5 or more than 20 cases. `null_as_absent` reads optional and forbidden
+    fields that are null as absent.
     """
-    found = api.validate(source, contract, config=config, strict=strict, allow_size=allow_size, progress=progress, workers=workers)
+    found = api.validate(
+        source,
+        contract,
+        config=config,
+        strict=strict,
+        allow_size=allow_size,
+        null_as_absent=null_as_absent,
+        progress=progress,
+        workers=workers,
+    )
     shown = ShownReport(
         path=found.path,
         contract=found.contract,

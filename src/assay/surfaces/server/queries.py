@@ -39,6 +39,7 @@ class CheckQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     contract: Annotated[ContractChoice, _says("The contract of the body; `auto` recognises it.")] = "batch_v1"
     allow_size: Annotated[bool, _says("Accept golden datasets with fewer than 5 or more than 20 cases.")] = False
+    null_as_absent: Annotated[bool, _says("Optional and forbidden fields that are null count as absent.")] = False
 
 
 class SubmitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,6 +66,7 @@ class SubmitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     ] = None
     on_invalid: Annotated[OnInvalid | None, _says("With invalid records: do not start, or evaluate the valid ones.")] = None
     allow_size: Annotated[bool | None, _says("Accept golden datasets with fewer than 5 or more than 20 cases.")] = None
+    null_as_absent: Annotated[bool | None, _says("Optional and forbidden fields that are null count as absent.")] = None
     profile: Annotated[ProfileId | None, _says("Benchmark whose official score is computed too.")] = None
     compat: Annotated[bool | None, _says("With a profile: count errors as the benchmark does.")] = None
     pass_rate: Annotated[Rate | None, _says("Gate: share of graded records that must pass.")] = None

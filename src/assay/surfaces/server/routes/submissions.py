@@ -25,7 +25,7 @@ from assay.surfaces.server.uploads import ending_of, spool_body
 
 _SAME = (
     *("concurrency", "limit", "sample", "seed", "repeat", "quorum", "escalate", "max_cost", "on_invalid", "profile", "compat"),
-    *("allow_size", "pass_rate", "min_score", "max_error_rate"),
+    *("allow_size", "null_as_absent", "pass_rate", "min_score", "max_error_rate"),
 )
 """Parameters that have the same name in a request for a run."""
 KEY_CHARACTERS = 255
@@ -47,7 +47,7 @@ async def validate_dataset(request: AnyRequest) -> Answer:
         try:
             spooled = await spool_body(request, path, limit=server.settings.max_bytes)
             server.meters.uploaded.inc(spooled.size)
-            check = partial(api.check_upload, allow_size=query.allow_size)
+            check = partial(api.check_upload, allow_size=query.allow_size, null_as_absent=query.null_as_absent)
             verdict = await server.workshop.run(caller_of(request).name, spooled.size, check, path, query.contract)
         finally:
             path.unlink(missing_ok=True)
@@ -230,9 +230,10 @@ class Submitted:
 
     def _fingerprint(self) -> str:
         settings = msgspec.to_builtins(self._query)
-        if settings["allow_size"] is None:
-            # Earlier versions did not know it; their idempotency keys go on meaning the same.
-            del settings["allow_size"]
+        for name in ("allow_size", "null_as_absent"):
+            if settings[name] is None:
+                # Earlier versions did not know it; their idempotency keys go on meaning the same.
+                del settings[name]
         return hashlib.sha256(self._spooled.sha256.encode() + msgspec.json.encode(settings)).hexdigest()
 
     def _answer_for(self, verdict: api.UploadVerdict) -> Accepted:
