@@ -31,7 +31,7 @@ validate(b'{"dataset_id": "d", "records": [{"record_id": "\\xe3\\x81\\x82", "inp
 before = peak()
 try:
     report = validate(sys.argv[1], sys.argv[2])
-    shown = {"outcome": report.outcome, "codes": sorted({issue.code for issue in report.issues}), "issues": len(report.issues)}
+    shown = {"outcome": report.outcome, "codes": sorted({code for code, _ in report.issue_counts}), "issues": len(report.issues)}
     shown["cases"] = sum(1 for _ in report.cases)
 except AssayError as problem:
     shown = {"outcome": problem.code, "codes": [], "issues": 0, "cases": 0}

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import assay
+from assay.core.issue import MAX_ERRORS, MAX_LISTED
 from assay.datasets.batch_v1.flood import has_more_elements
 
 texts = st.text(st.sampled_from('\\"[]{},aé'), max_size=8)
@@ -15,7 +16,7 @@ values = st.recursive(texts | st.integers(), lambda inner: st.lists(inner, max_s
 MB = 1 << 20
 
 
-def test_records_after_a_flood_of_issues_are_told_of_once_each() -> None:
+def test_errors_beyond_the_listed_ones_are_counted_and_can_be_read() -> None:
     records = [
         {"record_id": f"r{number}", "input": {"prompt": "?"}, "expected": {"required_criteria": ["z"] * 300}}
         for number in range(400)
@@ -23,8 +24,19 @@ def test_records_after_a_flood_of_issues_are_told_of_once_each() -> None:
     head = {"dataset_id": "flood", "dataset_version": "1", "schema_version": "1.0"}
     report = assay.validate(json.dumps({**head, "records": records}).encode(), "batch_v1")
     counts = Counter(issue.index for issue in report.record_errors)
-    assert (counts[0], counts[399], report.counts.rejected_records) == (300, 1, 400)
-    assert report.record_errors[-1].message.endswith("(and 299 more in this record)")
+    assert (counts[0], counts[399], report.counts.rejected_records) == (300, 0, 400)
+    assert (len(report.record_errors), report.unlisted) == (MAX_ERRORS, {("invalid_enum_value", "error"): 120_000 - MAX_ERRORS})
+    assert Counter(issue.index for issue in report.all_issues) == dict.fromkeys(range(400), 300)
+    assert list(report.broken) == list(range(400))
+
+
+def test_one_record_lists_so_many_issues_and_says_how_many_more_there_are() -> None:
+    record = {"record_id": "r", "input": {"prompt": "?"}, "tags": [1] * (MAX_LISTED + 5)}
+    good = {"record_id": "good", "input": {"prompt": "?"}}
+    head = {"dataset_id": "flood", "dataset_version": "1", "schema_version": "1.0"}
+    report = assay.validate(json.dumps({**head, "records": [record, good]}).encode(), "batch_v1")
+    assert report.issue_counts == {("invalid_field_type", "error"): MAX_LISTED + 5, ("value_out_of_range", "error"): 1}
+    assert list(report.all_issues)[-1].message.endswith("(and 6 more issues in this record)")
 
 
 @given(st.lists(values, max_size=6), st.integers(1, 7))

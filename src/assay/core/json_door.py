@@ -28,7 +28,7 @@ MAX_VALUE_BYTES = 64 << 20
 MAX_LOCAL_BYTES = 1 << 30
 """The same for files that their owner converts, or hands in as responses: they are as large as they are."""
 TOO_MANY_VALUES = "the values take more memory than"
-NUMBER_BYTES, STRING_BYTES, ARRAY_BYTES, OBJECT_BYTES, MEMBER_BYTES = 40, 64, 72, 184, 40
+NUMBER_BYTES, STRING_BYTES, ARRAY_BYTES, OBJECT_BYTES, MEMBER_BYTES = 40, 64, 64, 184, 40
 """What a value takes in CPython besides its characters or members."""
 
 _scan_string = decoder.scanstring  # type: ignore[attr-defined]  # in the standard library, not in its stubs

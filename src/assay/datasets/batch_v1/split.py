@@ -11,7 +11,7 @@ import numpy as np
 
 from assay.core.document import Document, Excerpt, Place, excerpt
 from assay.core.issue import Finding, Issue, path_text
-from assay.core.json_door import parse_json
+from assay.core.json_door import decode_utf8, parse_json
 from assay.datasets.batch_v1 import rules
 from assay.datasets.batch_v1.flood import has_more_elements
 from assay.datasets.checks import Findings, check_flaws
@@ -27,8 +27,6 @@ _FLOOD_COMMAS = 750_000
 """msgspec needs 75 bytes per element before it can count them; more commas than this are counted first."""
 _MOST_SURROGATES = 1_000_000
 _ESCAPE = len(b"\\ud800")
-_MAX_AROUND = 4 << 20
-"""Bytes outside of the records: metadata has at most 16 KB, and what is ignored must not fill the memory."""
 _BYTE_OFFSET = r" \(byte ([0-9]+)\)"
 
 
@@ -155,36 +153,28 @@ class Split:
         """The head, read exactly: everything before the first record and after the last one."""
         first = self.offset(records[0])
         last = self.offset(records[-1]) + len(memoryview(records[-1]))
-        end = self._end()
-        if self._is_small(first - self.start + end - last):
-            before = self.original(self.start, first - self.start)
-            after = self.original(last, end - last)
-            document = parse_json(before + after, max_bytes=rules.MAX_VALUE_BYTES)
-            self._check_head(document, cut=len(before), gap=last - first)
+        document = self._parsed((self.start, first), (last, self._end()))
+        self._check_head(document, cut=first - self.start, gap=last - first)
 
     def _check_whole(self) -> None:
         """No records to cut out: absent, empty, of another type, or the root is no object."""
-        end = self._end()
-        if self._is_small(end - self.start):
-            document = parse_json(self.original(self.start, end - self.start), max_bytes=rules.MAX_VALUE_BYTES)
-            self._check_head(document, cut=len(self.buffer), gap=0)
+        self._check_head(self._parsed((self.start, self._end())), cut=len(self.buffer), gap=0)
+
+    def _parsed(self, *ranges: tuple[int, int]) -> Document:
+        # The bytes are let go before values are made: an unknown member may have 100 MB.
+        text = decode_utf8(b"".join([self.original(start, end - start) for start, end in ranges]), is_whole=False)
+        return text if isinstance(text, Document) else parse_json(text)
 
     def _end(self) -> int:
         """Where the document ends; white space after a large one is left out."""
         end = len(self.buffer)
-        while end > self.start + _MAX_AROUND:
+        while end > self.start + _EXACT_BYTES:
             low = max(self.start, end - _EXACT_BYTES)
             filled = bytes(self.view[low:end]).rstrip(b" \t\r\n")
             if filled:
                 return low + len(filled)
             end = low
         return end
-
-    def _is_small(self, size: int) -> bool:
-        if size > _MAX_AROUND:
-            message = f"the document has {size:,} bytes outside of its records; the limit is {_MAX_AROUND:,}"
-            self._reject("record_too_large", "", message, hint="write the records as a list in 'records'")
-        return size <= _MAX_AROUND
 
     def _check_head(self, document: Document, *, cut: int, gap: int) -> None:
         found = Findings(required=rules.REQUIRED)
@@ -202,6 +192,8 @@ class Split:
 
     def _byte_offsets(self, text: str, characters: list[int], *, cut: int, gap: int) -> list[int]:
         """Byte offsets in the buffer of character offsets in the head's text, which is encoded once from one to the next."""
+        if text.isascii():
+            return [self.start + at + (gap if at > cut else 0) for at in characters]
         known: dict[int, int] = {}
         size = last = 0
         for at in sorted(set(characters)):
