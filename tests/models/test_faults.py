@@ -166,11 +166,14 @@ def test_a_key_that_is_an_ordinary_word_changes_no_answer(key: str) -> None:
         ("x", "exact x of EMPTYING id"),
         ("of", "exact x of EMPTYING id"),
         ("EMPTY", "exact x of EMPTYING id"),
-        ("exact", "[key] x of"),
+        ("exact", "exact x of EMPTYING id"),
+        ("none", "API key: [key] "),
     ],
 )
-def test_a_short_key_leaves_a_message_only_where_it_stands_alone(key: str, shown: str) -> None:
-    with faulty_provider(send(http(b'{"error": {"message": "exact x of EMPTYING id"}}', status=400))) as url:
+def test_a_key_that_is_a_word_leaves_a_message_only_where_it_is_used_as_a_key(key: str, shown: str) -> None:
+    with faulty_provider(
+        send(http(b'{"error": {"message": "exact x of EMPTYING id, API key: none is wrong"}}', status=400))
+    ) as url:
         plan = plan_of(provider_of("openai", url, key_variable="TEST_KEY"))
         with pytest.raises(ModelFailure) as caught:
             reply_to(plan, environ={"TEST_KEY": key})

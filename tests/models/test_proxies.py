@@ -99,7 +99,7 @@ def test_the_password_of_a_proxy_that_repeats_it_gets_into_no_message() -> None:
         plan = plan_of(provider_of("openai", "https://provider.invalid/v1"))
         with pytest.raises(ModelFailure) as caught:
             reply_to(plan, environ={"https_proxy": proxy})
-    assert caught.value.message.endswith("407 wrong: [key] [key]")
+    assert caught.value.message.endswith("407 wrong: anna [key]")
 
 
 @pytest.mark.parametrize("url", ["http://api.openai.com/v1", "https://api.openai.com:8443/v1"])

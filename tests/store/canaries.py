@@ -118,7 +118,135 @@ def phone(chance: random.Random) -> tuple[str, str]:
     return text, text
 
 
+LOCAL_PHONES = {
+    "japan": "090-3ddd-dddd",
+    "korea": "010-2ddd-dddd",
+    "united_kingdom": "020 7ddd dddd",
+    "france": "06 2d dd dd dd",
+    "germany": "030/2dddddd",
+    "netherlands": "06-2ddddddd",
+    "italy": "02 3dddddd",
+    "switzerland": "044 6dd dd dd",
+    "australia": "(02) 9ddd dddd",
+    "brazil": "(11) 9dddd-dddd",
+    "india": "98ddd ddddd",
+    "china": "138 dddd dddd",
+    "turkey": "0532 2dd dd dd",
+    "philippines": "0917 2dd dddd",
+    "spain": "61d dd dd dd",
+}
+
+
+def digits(template: str) -> Make:
+    """The template with random digits for every d."""
+
+    def make(chance: random.Random) -> tuple[str, str]:
+        text = "".join(chance.choice(string.digits) if character == "d" else character for character in template)
+        return text, text
+
+    return make
+
+
+def short_card(chance: random.Random) -> tuple[str, str]:
+    start, length = chance.choice([("5018", 11), ("6304", 11), ("6759", 11), ("1220", 14), ("3782", 14)])
+    text = luhn(start + "".join(chance.choices(string.digits, k=length - len(start))))
+    return text, text
+
+
+def written_iban(chance: random.Random) -> tuple[str, str]:
+    compact, _ = iban(chance)
+    compact = compact.replace(" ", "")
+    spaced = f"{compact[:2]} {compact[2:4]} " + " ".join(compact[place : place + 4] for place in range(4, len(compact), 4))
+    text = chance.choice(
+        [compact.lower(), " ".join(compact.lower()[place : place + 4] for place in range(0, len(compact), 4)), spaced]
+    )
+    return text, text
+
+
+def birth_date(chance: random.Random) -> tuple[str, str]:
+    day, month, year = chance.randint(10, 28), chance.randint(1, 12), chance.randint(1930, 2010)
+    name = [
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
+        "December",
+    ]
+    numbers = f"{day}.{month:02d}.{year}"
+    label, date = chance.choice(
+        [
+            ("DOB: ", f"{month:02d}/{day}/{year}"),
+            ("date of birth: ", f"{year}-{month:02d}-{day}"),
+            ("Jane Roe, born on ", f"{day} {name[month - 1]} {year}"),
+            ("She was born ", f"{name[month - 1]} {day}, {year}"),
+            ("geboren am ", numbers),
+            ("Geburtsdatum: ", numbers),
+            ("née le ", f"{day}/{month:02d}/{year}"),
+            ("fecha de nacimiento: ", numbers),
+        ]
+    )
+    return label + date, date
+
+
+def passport(chance: random.Random) -> tuple[str, str]:
+    number = chance.choice("CFGHJK") + "".join(chance.choices(string.digits, k=8))
+    label = chance.choice(["passport number: ", "Passport No. ", "my passport is ", "Reisepass ", "passeport ", "passport_number="])
+    return label + number, number
+
+
+def ip_address(chance: random.Random) -> tuple[str, str]:
+    version_4 = ".".join(str(chance.randint(32, 255)) for _ in range(4))
+    groups = [f"{chance.randint(4096, 65535):x}" for _ in range(8)]
+    text = chance.choice(
+        [version_4, f"{version_4}/24", ":".join(groups), f"2001:db8::{groups[0]}", f"fe80::{groups[1]}:{groups[2]}"]
+    )
+    return text, text
+
+
+def machine_address(chance: random.Random) -> tuple[str, str]:
+    pairs = [f"{chance.randint(0, 255):02x}" for _ in range(5)] + ["af"]
+    text = chance.choice(
+        [":".join(pairs), "-".join(pairs).upper(), ".".join("".join(pairs[place : place + 2]) for place in (0, 2, 4))]
+    )
+    return text, text
+
+
+HEX = "0123456789abcdef"
 CANARIES: dict[str, Make] = {
+    "own_api_key": token("assay_", 43, ALPHANUMERIC + "-_"),
+    "discord_token": within('discordToken = "SECRET"', 64, HEX),
+    "discord_bot": token("MTA5" + "x7Ab" * 5 + ".Gx7a2b.", 38),
+    "facebook": token("EAACEd", 110),
+    "facebook_secret": within("facebook_app_token: SECRET", 32, HEX),
+    "sentry": token("sntryu_", 64, HEX),
+    "sourcegraph": token("sgp_", 40, HEX),
+    "terraform": token("aB3dE5fG7hI9kL.atlasv1.", 65),
+    "fly": token("fo1_", 43),
+    "one_password": token("ops_eyJ", 250),
+    "vault_batch": token("hvb.", 140),
+    "grafana_cloud": token("glc_", 40),
+    "gitlab_runner": token("glrt-t1_", 27),
+    "gitlab_agent": token("glagent-", 50),
+    "gitlab_feed": token("glft-", 20),
+    "artifactory": token("AKCp", 69),
+    "stripe_restricted": token("rk_prod_", 40),
+    "telegram": token("12345678:AA", 33),
+    "curl_login": within("curl -u deploy:SECRET https://example.org", 14),
+    "named_value": within('<add key="ClearTextPassword" value="SECRET" />', 12),
+    "short_card": short_card,
+    "written_iban": written_iban,
+    "birth_date": birth_date,
+    "passport": passport,
+    "ip_address": ip_address,
+    "machine_address": machine_address,
+    **{f"phone_{country}": digits(template) for country, template in LOCAL_PHONES.items()},
     "aws_access_key": upper_key("AKIA"),
     "aws_session_key": upper_key("ASIA"),
     "aws_secret": within("aws_secret_access_key = SECRET", 40, BASE64),

@@ -31,7 +31,19 @@ KEEPERS = [
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
     "commit 9fceb02d0ae598e95dc970b74767f19372d61af8",
     "version 1.2.3-rc.4+build.5678, lodash@4.17.21",
-    "10.0.0.1, 192.168.178.24/24 and ::1",
+    "version 1.2.3.4, release 10.2.0.1, section 3.1.2.4 and § 2.1.4.3",
+    "OID 1.3.6.1.4.1.311.21.20 and 12.3.1.4",
+    "std::vector<int>, x :: Int, a[::1] and the ratio 1::2",
+    "ECLI:EU:C:2020:559 at 10:15:30:45",
+    "Xenia (X), geboren am 04.05.2012, und T. born on 2 June 1987",
+    "born in 1980; the law of 12.03.1985; né à Paris",
+    "the passport of a diplomat, passport control in 2019",
+    "pat.txt, ico-files and API-REFERENCE",
+    "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+    "GITHUB_API_KEY=\nDYNATRACE_API_KEY=",
+    "tokens: 4096, token: gpt-4-turbo-2024-04-09",
+    "BE71 0961 2345 6760",
+    "My order number is 12345678",
     "x = 3.14159265358979323846 and e = 2.718281828459045",
     "0.4111111111111111 is not a card, nor is 1234567890123456",
     "5 +12345678 = 12345683 and (a+b) +87654321",
@@ -178,10 +190,20 @@ def test_the_runs_own_secrets_go_in_every_form(secret: str) -> None:
     assert secret not in redactor.encoded({"a": [f"error from provider: {secret}"], secret: 1}).decode()
 
 
-def test_a_short_secret_goes_only_where_it_stands_alone() -> None:
-    redactor = Redactor(["test"])
-    assert redactor.text("test test, testing a contest") == "[REDACTED:secret] [REDACTED:secret], testing a contest"
-    assert Redactor(["", "k"]).text("k") == "k"
+@pytest.mark.parametrize("key", ["none", "test", "password", "12345"])
+def test_a_key_that_is_a_word_goes_only_where_it_is_used_as_a_key(key: str) -> None:
+    redactor = Redactor([key])
+    prose = f"{key} {key}, this {key} is a {key}. Answer: {key}"
+    assert redactor.text(prose) == prose
+    assert redactor.value({"prompt": key, "answer": [key]}) == {"prompt": key, "answer": [key]}
+    for text in (f"Authorization: Bearer {key}", f"api_key={key}", f'x-api-key: "{key}"', f"Incorrect API key provided: {key}."):
+        assert "REDACTED" in redactor.text(text), text
+        assert key not in redactor.text(text).replace("[REDACTED:secret]", "")
+    assert key not in redactor.value({"headers": {"api_key": key}})["headers"]["api_key"]
+
+
+def test_a_value_too_short_for_a_key_stays() -> None:
+    assert Redactor(["", "k"]).text("api_key=k") == "api_key=k"
 
 
 def test_a_lone_surrogate_is_replaced_and_nothing_fails() -> None:
@@ -197,3 +219,25 @@ def test_a_lone_surrogate_is_replaced_and_nothing_fails() -> None:
 )
 def test_bytes_and_values_are_redacted_alike(value: object) -> None:
     assert msgspec.json.decode(SHARED.encoded(value)) == msgspec.json.decode(msgspec.json.encode(SHARED.value(value)))
+
+
+def test_the_hosts_that_an_operator_has_chosen_stay() -> None:
+    redactor = Redactor(known_hosts=["10.0.0.5", "", "2001:db8::7"])
+    text = "http://10.0.0.5:8000/v1 and http://[2001:db8::7]/v1 refused 10.0.0.6"
+    assert redactor.text(text) == text.replace("10.0.0.6", "[REDACTED:ip_address]")
+    assert redactor.counts == {"ip_address": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "rule"),
+    [
+        ("dob", "1985-03-12", "date_of_birth"),
+        ("date_of_birth", "12 March 1985", "date_of_birth"),
+        ("passport_number", "C01X00T47", "passport"),
+        ("phone", "601 234 567", "phone"),
+        ("ssn", "078051121", "social_security_number"),
+    ],
+)
+def test_a_member_named_as_personal_is_redacted_as_in_a_sentence(name: str, text: str, rule: str) -> None:
+    assert Redactor().value({"person": {name: text, "other": text}})["person"][name] == f"[REDACTED:{rule}]"
+    assert text.encode() not in Redactor().encoded({name: text})

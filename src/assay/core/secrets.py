@@ -18,6 +18,18 @@ def forms_of(secret: str) -> Iterable[str]:
     yield base64.b64encode(secret.encode()).decode()
 
 
+def is_distinctive(secret: str) -> bool:
+    """True for a secret that no ordinary text contains by chance; `none`, `test` and `password` are not."""
+    return len(secret) >= 16 or (len(secret) >= 8 and not secret.isalpha() and not secret.isdigit())
+
+
+AS_CREDENTIAL = (
+    r"(?i:authorization|x-api-key|api[ _-]?key|(?:access|auth)[ _-]?(?:key|token))(?: [a-z]+){0,2}"
+    r"[\\\"'`]*\s*[:=]\s*[\\\"'`]*(?i:(?:bearer|basic|token|key)\s+)?[\\\"'`]*"
+)
+"""What stands before a value that is used as a key; for `re` and RE2 alike."""
+
+
 def header_secrets(value: str) -> tuple[str, ...]:
     """The value of a header, and the key in one such as `Bearer KEY`: providers repeat it without its first word."""
     words = value.split()

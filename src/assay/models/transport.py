@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from assay.core.ask import ModelFailure
-from assay.core.secrets import forms_of
+from assay.core.secrets import AS_CREDENTIAL, forms_of, is_distinctive
 from assay.core.version import __version__
 from assay.models.decoding import Decoded, Undecodable, decode_body, decode_error
 from assay.models.endpoint import Endpoint
@@ -218,17 +218,24 @@ class Scrubber:
     """Takes keys out of what is said of a failure; answers are graded as they came and redacted when they are stored."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        forms = {form for secret in secrets if len(secret) >= MIN_SECRET for form in forms_of(secret)}
+        found = {secret for secret in secrets if len(secret) >= MIN_SECRET}
+        forms = {form for secret in found if is_distinctive(secret) for form in forms_of(secret)}
         known = sorted(forms, key=len, reverse=True)
+        # `none` and `test` are words: they go only where they are used as a key.
+        words = sorted((secret for secret in found if not is_distinctive(secret)), key=len, reverse=True)
+        self._words = words
+        self._as_credential = re.compile(rf"({AS_CREDENTIAL})(?:{'|'.join(map(re.escape, words))})(?!\w)") if words else None
         self._forms = known
         self._longest = len(known[0]) if known else 0
-        self._pattern = re.compile("|".join(map(_secret_pattern, known))) if known else None
+        self._pattern = re.compile("|".join(map(re.escape, known))) if known else None
 
     def text(self, text: str) -> str:
         """The text without keys."""
         # Most texts hold none, which is told much faster.
         has_key = self._pattern is not None and any(form in text for form in self._forms)
-        return self._pattern.sub(REDACTED, text) if self._pattern is not None and has_key else text
+        text = self._pattern.sub(REDACTED, text) if self._pattern is not None and has_key else text
+        has_word = self._as_credential is not None and any(word in text for word in self._words)
+        return self._as_credential.sub(rf"\1{REDACTED}", text) if self._as_credential is not None and has_word else text
 
     def beginning(self, text: str, length: int) -> str:
         """The first characters of a text without keys, nor the part of one where no more of the text is looked at."""
@@ -252,8 +259,3 @@ class Scrubber:
         failure.message, failure.request_id = self.text(failure.message), self.text(failure.request_id)
         failure.args = (failure.message,)
         return failure
-
-
-def _secret_pattern(secret: str) -> str:
-    exact = re.escape(secret)
-    return exact if len(secret) >= _MIN_SUBSTRING else rf"(?<!\w){exact}(?!\w)"

@@ -7,18 +7,23 @@ from typing import Any
 
 import msgspec
 
-from assay.core.secrets import forms_of
+from assay.core.redact_rule import RedactRule
+from assay.core.secrets import AS_CREDENTIAL, forms_of, is_distinctive
 from assay.store.redact_checks import is_placeholder
-from assay.store.redact_rules import RULES, Rule, compiled, escaped, is_secret_name, trigger_set
+from assay.store.redact_custom import CustomRules
+from assay.store.redact_patterns import Rule, compiled, escaped
+from assay.store.redact_personal import IP_ADDRESS
+from assay.store.redact_rules import RULES, is_secret_name, personal_label, trigger_set
 
 OWN_SECRET = "secret"
 """The rule that replaces the run's own keys."""
 
 MIN_SECRET = 4
-"""A value with fewer characters is no secret, and replacing it would spoil every text."""
+"""A shorter value is not a key, and replacing it would spoil every text."""
 
-_MIN_SUBSTRING = 8
-_CARD_SIZED = 10**12
+_CARD_SIZED = 10**11
+_MIN_REPEATED = 12
+"""A shorter value that was recognised by its surroundings may be a word elsewhere in the text."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -27,18 +32,23 @@ class Redactor:
     """Replaces what must not be kept by `[REDACTED:rule]` and counts it by rule.
 
     `extra_secrets` are the exact values of keys that the run uses. They go wherever they stand, escaped for JSON or a URL or in
-    base64 as well; one shorter than eight characters only where it stands alone.
+    base64 as well; one that is short or a word goes only where it is used as a key. `custom` are the user's own rules, which are
+    applied before the built-in ones. `known_hosts` are addresses of machines that the operator has chosen, and that stay.
     """
 
-    def __init__(self, extra_secrets: Iterable[str] = ()) -> None:
+    def __init__(
+        self, extra_secrets: Iterable[str] = (), custom: Iterable[RedactRule] = (), *, known_hosts: Iterable[str] = ()
+    ) -> None:
         self.counts: Counter[str] = Counter()
+        self._known_hosts = frozenset(host.encode() for host in known_hosts if host)
         secrets = {secret for secret in extra_secrets if len(secret) >= MIN_SECRET}
-        forms = {form for secret in secrets for form in forms_of(secret)}
+        forms = {form for secret in secrets if is_distinctive(secret) for form in forms_of(secret)}
         # The longest first: one secret may be the beginning of another.
-        self._long = sorted((form for form in forms if len(form) >= _MIN_SUBSTRING), key=len, reverse=True)
-        short = sorted(forms - set(self._long), key=len, reverse=True)
-        self._alone = [Rule(OWN_SECRET, "", rf"(?:^|[^\pL\pN_])({escaped(form)})(?:$|[^\pL\pN_])") for form in short]
-        self._triggered = trigger_set((*self._long, *short)).Match
+        self._long = sorted(forms, key=len, reverse=True)
+        self._words = sorted((secret for secret in secrets if not is_distinctive(secret)), key=len, reverse=True)
+        self._as_credentials = [Rule(OWN_SECRET, "", _as_credential(word)) for word in self._words]
+        self._triggered = trigger_set((*map(escaped, self._long), *(rule.pattern for rule in self._as_credentials))).Match
+        self._custom = CustomRules(custom)
 
     def text(self, text: str) -> str:
         """The text without what must not be kept; the same object when there is nothing."""
@@ -47,19 +57,24 @@ class Redactor:
         except UnicodeEncodeError:
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             encoded = text.encode()
-        triggered = self._triggered(encoded)
-        return text if triggered is None else self._redacted(encoded, sorted(triggered)).decode()
+        custom = self._custom.replaced(encoded, self.counts)
+        triggered = self._triggered(custom)
+        if triggered is None:
+            return text if custom is encoded else custom.decode()
+        return self._redacted(custom, sorted(triggered)).decode()
 
     def is_clean(self, texts: Iterable[str]) -> bool:
         """True when none of the texts holds anything that a rule may apply to; one look at all of them."""
+        texts = tuple(texts)
         try:
-            return self._triggered("\n".join(texts).encode()) is None
+            return self._triggered("\n".join(texts).encode()) is None and self._custom.are_clean(texts)
         except UnicodeEncodeError:
             return False
 
     def is_clean_json(self, documents: Iterable[bytes]) -> bool:
         """True when `encoded` would find nothing to redact in any of these JSON texts; one look at all of them."""
-        return self._triggered(b"\n".join(documents)) is None
+        # What a custom rule finds in a text, `^` and `"` among it, it does not find in the JSON of the text.
+        return not self._custom and self._triggered(b"\n".join(documents)) is None
 
     def value(self, value: Any) -> Any:
         """A JSON-like value with every text in it redacted, names of members included."""
@@ -69,7 +84,7 @@ class Redactor:
             return self._members(value)
         if isinstance(value, list | tuple):
             return [self.value(member) for member in value]
-        if isinstance(value, int) and value >= _CARD_SIZED:
+        if isinstance(value, int) and (value >= _CARD_SIZED or (self._custom and not isinstance(value, bool))):
             redacted = self.text(str(value))
             return value if redacted == str(value) else redacted
         return value
@@ -80,7 +95,7 @@ class Redactor:
             line = _encode(value)
         except UnicodeEncodeError:
             return _encode(self.value(msgspec.to_builtins(value)))
-        return line if self._triggered(line) is None else _encode(self.value(msgspec.json.decode(line)))
+        return line if self.is_clean_json((line,)) else _encode(self.value(msgspec.json.decode(line)))
 
     def _members(self, value: dict[str, Any]) -> dict[str, Any]:
         members: dict[str, Any] = {}
@@ -94,10 +109,14 @@ class Redactor:
         return members
 
     def _member(self, name: str, member: Any) -> Any:
-        if isinstance(member, str) and member and is_secret_name(name) and not is_placeholder(member):
-            self.counts["assignment"] += 1
-            return "[REDACTED:assignment]"
-        return self.value(member)
+        if isinstance(member, str) and member and is_secret_name(name):
+            rule = OWN_SECRET if member in self._words else "" if is_placeholder(member) else "assignment"
+            if rule:
+                self.counts[rule] += 1
+                return f"[REDACTED:{rule}]"
+        label = personal_label(name) if isinstance(member, str) else ""
+        # A date or number is personal by the name that it stands under, as it would be in a sentence.
+        return self.text(f"{label}: {member}").removeprefix(f"{label}: ") if label else self.value(member)
 
     def _redacted(self, text: bytes, triggered: list[int]) -> bytes:
         if triggered[-1] >= len(RULES):
@@ -110,7 +129,7 @@ class Redactor:
         for form in self._long:
             self.counts[OWN_SECRET] += text.count(form.encode())
             text = text.replace(form.encode(), f"[REDACTED:{OWN_SECRET}]".encode())
-        for rule in self._alone:
+        for rule in self._as_credentials:
             text = self._without(rule, text)
         return text
 
@@ -118,19 +137,32 @@ class Redactor:
         """The text without what one rule finds."""
         search = compiled(rule.pattern).search
         pieces: list[bytes] = []
+        repeated: set[bytes] = set()
         end = 0
         match = search(text)
         while match is not None:
             found = match.span(match.lastindex or 0)
             span = found if rule.check is None else rule.check(text, found)
-            if span is not None:
+            if span is not None and rule.name == IP_ADDRESS and text[span[0] : span[1]] in self._known_hosts:
+                following = span[1]
+            elif span is not None:
                 pieces += (text[end : span[0]], f"[REDACTED:{rule.name}]".encode())
                 end = following = span[1]
+                if rule.is_secret and span[1] - span[0] >= _MIN_REPEATED:
+                    repeated.add(text[span[0] : span[1]])
                 self.counts[rule.name] += 1
             else:
-                following = _after_word(text, found[0]) if rule.is_number else match.end()
+                following = _after_word(text, found[0]) if rule.is_number else max(match.end(), found[0] + 1)
             match = search(text, following)
-        return b"".join((*pieces, text[end:])) if pieces else text
+        text = b"".join((*pieces, text[end:])) if pieces else text
+        for secret in repeated:
+            self.counts[rule.name] += text.count(secret)
+            text = text.replace(secret, f"[REDACTED:{rule.name}]".encode())
+        return text
+
+
+def _as_credential(word: str) -> str:
+    return rf"{AS_CREDENTIAL}({escaped(word)})(?:$|[^\pL\pN_])"
 
 
 _word = re.compile(rb"[0-9A-Za-z+(]+").match

@@ -11,13 +11,16 @@ ES24 FI18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HR21 HU28 IE22 IL23 IQ23 IS26 
 LB28 LC32 LI21 LT20 LU20 LV21 LY25 MC27 MD24 ME22 MK19 MR27 MT31 MU30 NL18 NO15 PK24 PL28 PS29 PT25
 QA29 RO24 RS22 SA24 SC31 SE24 SI19 SK24 SM27 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20
 """
-_IBAN_LENGTHS = {entry[:2]: int(entry[2:]) for entry in _IBANS.split()}
+IBAN_LENGTHS = {entry[:2]: int(entry[2:]) for entry in _IBANS.split()}
 # ISO/IEC 7812: Visa, Mastercard, American Express, Discover, JCB, Diners Club, UnionPay, Maestro.
+# Maestro alone has numbers of 12 digits; the airlines' cards and the old ones of JCB have 15.
+_SHORT_CARDS = r"50(?:18|20|38)|5893|6304|67(?:59|6[1-3])|0604"
 _CARD_ISSUERS = r"4|5[0-8]|2(?:22[1-9]|2[3-9]|[3-6]|7[01]|720)|3[47]|6(?:011|4[4-9]|5|2|7)|35(?:2[89]|[3-8])|3(?:0|6|8|9)"
 _PLACEHOLDER = (
     r"(?i)(?:none|null|true|false|undefined|required|optional|string|str|bytes|str\?|any"
     r"|your\b.*|my\b.*|<.*|\$.*|\{.*|%[sd(].*|\*+|x+|\.+|-+|…)"
 )
+_EXAMPLE_PASSWORDS = ("password", "pass", "pwd", "test", "token", "changeme", "changeit", "xxx", "yyy")
 _ESCAPE = r"\\+u[0-9a-fA-F]{4}"
 _CODE_NAME = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+"
 _THOUSANDS = r"\+\d{1,3}(?:[. \u00a0\u202f]\d{3})+"
@@ -29,9 +32,10 @@ def digits_of(text: str) -> str:
 
 
 def is_card_number(text: str) -> bool:
-    """True for 13 to 19 digits of a known issuer with a right check digit (ISO/IEC 7812)."""
+    """True for 12 to 19 digits of a known issuer with a right check digit (ISO/IEC 7812)."""
     digits = digits_of(text)
-    if not 13 <= len(digits) <= 19 or not re.match(_CARD_ISSUERS, digits):
+    issuers = _SHORT_CARDS if len(digits) == 12 else f"{_CARD_ISSUERS}|1|2131" if len(digits) == 15 else _CARD_ISSUERS
+    if not 12 <= len(digits) <= 19 or not re.match(issuers, digits):
         return False
     doubled = (int(digit) * 2 for digit in digits[-2::-2])
     return (sum(map(int, digits[-1::-2])) + sum(double - 9 * (double > 9) for double in doubled)) % 10 == 0
@@ -39,12 +43,12 @@ def is_card_number(text: str) -> bool:
 
 def iban_length(text: str) -> int:
     """How many characters of the text, separators included, are an account number with right check digits (ISO 13616); else 0."""
-    wanted = _IBAN_LENGTHS.get(text[:2], 0)
+    compact = "".join(character for character in text if character.isalnum()).upper()
+    wanted = IBAN_LENGTHS.get(compact[:2], 0)
     places = [place for place, character in enumerate(text) if character.isalnum()][:wanted]
     if not wanted or len(places) < wanted:
         return 0
-    compact = "".join(text[place] for place in places)
-    number = "".join(str(int(character, 36)) for character in compact[4:] + compact[:4])
+    number = "".join(str(int(character, 36)) for character in compact[4:wanted] + compact[:4])
     return places[-1] + 1 if int(number) % 97 == 1 else 0
 
 
@@ -59,6 +63,39 @@ def is_social_security_number(text: str) -> bool:
 def is_phone_number(text: str) -> bool:
     """True for 8 to 15 digits (E.164) that are not an amount with separators of thousands."""
     return 8 <= len(digits_of(text)) <= 15 and not re.fullmatch(_THOUSANDS, text)
+
+
+def is_local_phone_number(text: str) -> bool:
+    """True for 9 to 12 digits: what a number has without the code of its country."""
+    return 9 <= len(digits_of(text)) <= 12
+
+
+def is_passport_number(text: str) -> bool:
+    """True for a number of 6 to 10 signs that are mostly digits, or for the lines at the foot of a passport that machines read."""
+    return "<" in text or (6 <= len(text) <= 10 and 5 <= len(digits_of(text)) <= 9)
+
+
+def is_token(text: str) -> bool:
+    """True for text with a part that no word or number has the form of: letters and digits in turn, or a very long number."""
+    if text.startswith(("http:", "https:")) or is_placeholder(text):
+        return False
+    parts = re.split("[^A-Za-z0-9]+", text)
+    return any((len(part) >= 8 and _alternates(part)) or (len(part) >= 15 and part.isdigit()) for part in parts)
+
+
+def is_made_of_words(text: str) -> bool:
+    """True for words and short numbers with signs between them: `gpt-4-turbo-2024-04-09`."""
+    return all(part.isalpha() or (part.isdigit() and len(part) < 15) for part in re.split("[^A-Za-z0-9]+", text) if part)
+
+
+def _alternates(part: str) -> bool:
+    return len(re.findall(r"[A-Za-z]+|\d+", part)) >= 3
+
+
+def is_login(text: str) -> bool:
+    """True for `user:password` that is neither a variable nor an example."""
+    user, _, password = text.partition(":")
+    return not (re.search(r"(?:^|:)[$(]|[<>{\[*]", text) or password.lower() in _EXAMPLE_PASSWORDS or not (user + password).strip())
 
 
 def is_random(text: str, *, length: int = 16) -> bool:
@@ -76,7 +113,14 @@ def has_random_part(text: str) -> bool:
 
 def is_placeholder(text: str) -> bool:
     """True for what stands where a secret would be: null, <your key>, ${KEY}, settings.key, an earlier redaction."""
-    return text.startswith("[REDACTED") or bool(re.fullmatch(_PLACEHOLDER, text) or re.fullmatch(_CODE_NAME, text))
+    if text.startswith("[REDACTED") or re.fullmatch(_PLACEHOLDER, text) or is_masked(text):
+        return True
+    return bool(re.fullmatch(_CODE_NAME, text)) and not any(_alternates(part) and len(part) >= 16 for part in text.split("."))
+
+
+def is_masked(text: str) -> bool:
+    """True for a key whose body was replaced by one sign for show: `ghp_xxxxxxxxxx`."""
+    return re.search(r"([xX*.#])\1{7}", text) is not None
 
 
 def is_chosen_secret(text: str) -> bool:
