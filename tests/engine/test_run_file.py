@@ -32,6 +32,7 @@ retry: {attempts: 4, base_delay: 1, max_delay: 20}
 cache: {enabled: true, folder: cache}
 thresholds: {pass_rate: 0.8, min_score: 0.7, max_error_rate: 0.05}
 max_cost: 2.5
+redact: [{name: employee, pattern: "EMP-[0-9]+"}]
 on_invalid: skip
 limit: 100
 sample: 20
@@ -192,3 +193,36 @@ def test_every_key_of_the_schema_has_a_description() -> None:
 def test_the_reference_page_has_a_table_of_every_section() -> None:
     tables = re.findall(r"<!-- keys of (\w+) -->", PAGE.read_text(encoding="utf-8"))
     assert sorted(tables) == sorted(run_file_schema()["$defs"])
+
+
+def test_custom_redaction_rules_are_read(tmp_path: Path) -> None:
+    loaded = load_run_file(written(tmp_path, "redact: [{name: employee, pattern: 'EMP-\\d+'}]"))
+    assert not list(loaded.findings)
+    assert msgspec.convert(loaded.members, RunFile).redact[0].pattern == r"EMP-\d+"
+
+
+def test_every_bad_redaction_rule_is_reported_where_it_is_with_the_other_problems(tmp_path: Path) -> None:
+    text = """limitt: 3
+redact:
+  - {name: employee, pattern: 'EMP-\\d+'}
+  - {name: open, pattern: '(x'}
+  - {name: employee, pattern: 'y'}
+  - {name: email, pattern: 'z'}
+  - {name: all, pattern: '.*'}
+  - {name: Upper Case, pattern: 'x'}
+  - {name: half}
+"""
+    found = complaints(tmp_path, text)
+    assert [complaint.split(": ")[0] for complaint in sorted(found, key=lambda complaint: int(complaint.split(":")[0]))] == [
+        "1:1",
+        "4:27",
+        "5:12",
+        "6:12",
+        "7:26",
+        "8:12",
+        "9:5",
+    ]
+    assert any("missing ): (x" in complaint for complaint in found)
+    assert any("two rules have the name 'employee'" in complaint for complaint in found)
+    assert any("'email' is the name of a built-in rule" in complaint for complaint in found)
+    assert any("matches the empty text" in complaint for complaint in found)

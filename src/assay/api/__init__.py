@@ -101,6 +101,7 @@ if TYPE_CHECKING:
         prepare_run,
         record_errors,
         record_failure,
+        redact_rule_problems,
         run_file_models,
         run_project,
         warm_up,
@@ -151,6 +152,7 @@ _HOMES = {
     **dict.fromkeys(("DatasetEntry", "Listings", "SubmissionRow", "Submissions", "Upload", "UploadVerdict"), "submissions"),
     "MOST_ERRORS": "submissions",
     **dict.fromkeys(("NamedModels", "SharedRuns", "accept_records", "no_such_run", "run_file_models"), "submissions"),
+    "redact_rule_problems": "submissions",
     "run_project": "submissions",
     **dict.fromkeys(
         (
@@ -320,6 +322,7 @@ __all__ = [
     "read_flips",
     "record_errors",
     "record_failure",
+    "redact_rule_problems",
     "removed",
     "replay",
     "rescore",

@@ -57,6 +57,7 @@ from assay.models import load_provider
 from assay.store.audit import AuditLog
 from assay.store.ledgers import shared_submissions
 from assay.store.lock import RunLock
+from assay.store.redact_custom import rule_problems as redact_rule_problems
 from assay.store.submissions import SubmissionBook, SubmissionRow, WaitingRun
 
 __all__ = [
@@ -80,6 +81,7 @@ __all__ = [
     "prepare_run",
     "record_errors",
     "record_failure",
+    "redact_rule_problems",
     "run_file_models",
     "run_project",
     "warm_up",

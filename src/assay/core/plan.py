@@ -9,6 +9,7 @@ import msgspec
 from assay.core.canonical import canonical_json
 from assay.core.errors import StoreUnavailable
 from assay.core.provider import FUNCTIONS, PROVIDERS, ProviderKind
+from assay.core.redact_rule import RedactRule
 from assay.core.retention import RetentionPolicy
 
 ResponseSource = Literal["sampled", "prefilled", "part_of_conversation"]
@@ -298,6 +299,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     plugins: tuple[PluginPlan, ...] = ()
     """Code of others that the run uses."""
+    redact: tuple[RedactRule, ...] = ()
+    """Custom redaction rules."""
     batch: BatchPlan | None = None
     """The candidate is asked in batches of its provider; None asks it record by record."""
 
@@ -335,7 +338,7 @@ def function_model(plugin: PluginPlan, *, name: str = "") -> ModelPlan:
 
 _OPERATION = (
     "run_id", "concurrency", "generation", "judging", "suite", "project", "retention", "parent_run_id", "cache_dir",
-    "responses_path", "default_gates",
+    "responses_path", "default_gates", "redact",
 )  # fmt: skip
 """What may differ between the start of a run and its resumption: it changes when and where things happen, not what."""
 

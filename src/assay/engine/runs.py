@@ -33,7 +33,7 @@ from assay.engine.running.run import open_or_create
 from assay.engine.running.states import COUNTS, standing
 from assay.engine.running.surroundings import Interrupted, Surroundings
 from assay.engine.running.unevaluated import has_failed_evaluations
-from assay.engine.sealing.shown import ShownPlan, is_uploaded, own_secrets
+from assay.engine.sealing.shown import ShownPlan, is_uploaded, redactor_of
 from assay.metrics.gates import cancelled_reason
 from assay.store.batch_book import NOTE as BATCHES
 from assay.store.batch_book import BatchRow
@@ -41,7 +41,6 @@ from assay.store.folder import RunFolder, open_run_folder
 from assay.store.ledger import Ledger, RunRow
 from assay.store.ledgers import Looks, is_own
 from assay.store.lock import RunLock
-from assay.store.redact import Redactor
 
 T = TypeVar("T")
 
@@ -73,7 +72,7 @@ def _check_same_as_sealed(folders: RunFolders, plan: Plan, *, environ: Mapping[s
     if run.manifest.get("plan_sha256") == plan_sha256(plan):
         return
     # The plan in the manifest is redacted; of what is hidden in it, only the hash could say whether it is the same.
-    redactor = Redactor(own_secrets(plan, environ))
+    redactor = redactor_of(plan, environ)
     shown = ShownPlan(plan, redactor).members()
     changed = changed_settings(_sealed_plan(run), msgspec.convert(shown, Plan))
     if changed or redactor.counts:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from assay.core.errors import UsageProblem
+from assay.core.redact_rule import RedactRule
 from assay.engine.judging.labelled import SCALES
 from assay.engine.judging.labels import HumanLabel, digest_of
 from assay.engine.looking.opened import Line
@@ -48,7 +49,7 @@ class Opinion(msgspec.Struct, frozen=True, kw_only=True):
 def keep_label(run: RunFolder, prediction: Line, opinion: Opinion, *, at: str) -> KeptLabel:
     """Keep what a person says of the answer of a prediction; raises UsageProblem for what no calibration could use."""
     _check(prediction, opinion)
-    redactor = Redactor()
+    redactor = Redactor(custom=_custom_rules(run))
     label = KeptLabel(
         record_id=prediction["record_id"],
         dataset=prediction["dataset"],
@@ -62,6 +63,10 @@ def keep_label(run: RunFolder, prediction: Line, opinion: Opinion, *, at: str) -
     )
     append_label(run.path, msgspec.to_builtins(label))
     return label
+
+
+def _custom_rules(run: RunFolder) -> tuple[RedactRule, ...]:
+    return msgspec.convert((run.manifest.get("plan") or {}).get("redact", ()), tuple[RedactRule, ...])
 
 
 def _check(prediction: Line, opinion: Opinion) -> None:

@@ -22,7 +22,7 @@ from assay.engine.places.homes import SEALED_IN, are_elsewhere
 from assay.engine.places.run_failure import failure_of, states_with_failures
 from assay.engine.runs import read_manifest, result_of
 from assay.engine.sealing.evidence import Evidence
-from assay.engine.sealing.shown import ShownPlan, own_secrets
+from assay.engine.sealing.shown import ShownPlan, redactor_of
 from assay.grading import DISAGREE
 from assay.store.folder import RunFolder, Tombstone, decoded, open_run_folder
 from assay.store.index_folder import index_of
@@ -371,7 +371,7 @@ class Run:
 
     def _shown_plan(self) -> ShownPlan:
         plan = self._plan()
-        return ShownPlan(plan, Redactor(own_secrets(plan, os.environ)))
+        return ShownPlan(plan, redactor_of(plan, os.environ))
 
     def _plan(self) -> Plan:
         ledger = self.folders.open_ledger()

@@ -408,6 +408,7 @@ class _Planner:
             seed=value.seed,
             repeat=value.repeat,
             keep_raw=run.keep_raw,
+            redact=(*value.redact, *self.settings.redact),
             batch=self._batch(),
             cache_dir=self._cache_dir(),
             suite=suite,

@@ -12,6 +12,7 @@ from assay.core.issue import Path as Steps
 from assay.core.plan import DEFAULT_PROJECT, Fallback, OnInvalid, PluginKind, ProfileId, ResponseSource
 from assay.core.plugin import Plugin, given_plugin
 from assay.core.provider import FUNCTIONS
+from assay.core.redact_rule import RedactRule
 from assay.core.report import Report
 from assay.core.retention import RetentionSettings
 from assay.datasets.checks import Findings
@@ -70,6 +71,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     pass_rate: float | None = None
     min_score: float | None = None
     max_error_rate: float | None = None
+    redact: tuple[RedactRule, ...] = ()
+    """Custom redaction rules besides those of the run file; for servers, which have checked them."""
     project: str = DEFAULT_PROJECT
     """The API keys of this project may see the run; for servers."""
     retention: RetentionSettings | dict[str, Any] = RetentionSettings()
@@ -141,6 +144,7 @@ class Settings:
         self.project = request.project
         self.interface = request.interface
         self.retention = self._retention(request)
+        self.redact = request.redact
         self.contract: Any = request.contract
         self._options = {_SEATS[name]: name for name in _SEATS if getattr(request, name) not in ("", (), None, {})}
         self._loaded = load_run_file(request.run_file) if request.run_file else None

@@ -12,6 +12,7 @@ from assay.core.document import Document
 from assay.core.issue import Issue
 from assay.core.plan import CriterionName, Fallback, McqMode, OnInvalid, ProfileId, ResponseSource, RubricMode
 from assay.core.provider import ProviderKind
+from assay.core.redact_rule import RedactRule
 from assay.core.retention import RetentionSettings
 from assay.datasets.checks import Findings, check_flaws
 from assay.datasets.formats import is_of_a_run
@@ -19,6 +20,7 @@ from assay.datasets.placing import Record, placed
 from assay.datasets.source import open_source
 from assay.datasets.yaml_loading import parse_yaml
 from assay.engine.planning.settings import Wording, Wordings, read_settings
+from assay.store.redact_custom import rule_problem
 
 Name = Annotated[str, Meta(min_length=1)]
 Variable = Annotated[str, Meta(pattern=r"^[A-Z_][A-Z0-9_]*$", title="the name of an environment variable in capitals, not the key")]
@@ -271,6 +273,10 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     repeat: Annotated[
         Repeat, _says("Ask every record so many times, and evaluate each answer; for pass@k, pass^k and how steady answers are.")
     ] = 1
+    redact: Annotated[
+        tuple[RedactRule, ...],
+        _says("Custom redaction rules, applied before the built-in ones to everything that the run stores, logs and reports."),
+    ] = ()
     slices: Annotated[
         tuple[Name, ...],
         _says(
@@ -334,7 +340,20 @@ def read_members(value: Any, found: Findings) -> dict[str, Any]:
     """The members of a run file given as plain values; `found` gets every problem."""
     members = read_settings(value, RunFile, found=found, wordings=WORDINGS)
     _refuse_secrets(members, found)
+    _check_redact_rules(members, found)
     return members
+
+
+def _check_redact_rules(members: Mapping[str, Any], found: Findings) -> None:
+    names: set[str] = set()
+    for index, entry in enumerate(members.get("redact", ())):
+        if not isinstance(entry, Mapping) or not {"name", "pattern"} <= entry.keys():
+            continue
+        rule = RedactRule(**entry)
+        problem = rule_problem(rule, earlier=names)
+        names.add(rule.name)
+        if problem is not None:
+            found.add("value_out_of_range", ("redact", index, problem.member), problem.message, hint=problem.hint)
 
 
 def _refuse_secrets(members: Mapping[str, Any], found: Findings) -> None:

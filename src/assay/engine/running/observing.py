@@ -10,9 +10,8 @@ from assay.core.case import Case, Message
 from assay.core.outcome import Attempt, Cancelled, Failed, Grade, Graded, Outcome, Score, record_status
 from assay.core.plan import ModelPlan, Plan, ProviderPlan
 from assay.core.provider import ProviderKind
-from assay.engine.sealing.shown import ShownPlan, own_secrets
+from assay.engine.sealing.shown import ShownPlan, redactor_of
 from assay.engine.tally import FREE, UNTIMED
-from assay.store.redact import Redactor
 
 
 class CallSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +125,7 @@ class Watcher:
         self._observer = observer
         self._plan = plan
         self._clock = clock
-        self._redactor = Redactor(own_secrets(plan, environ))
+        self._redactor = redactor_of(plan, environ)
         shown = ShownPlan(plan, self._redactor)
         self._models = {model.name: found for model, found in zip(plan.models(), (shown.candidate, *shown.judges), strict=True)}
         self._providers = {provider.name: provider for provider in plan.providers}

@@ -21,11 +21,10 @@ from assay.engine.running.case import PROVIDER_REFUSED
 from assay.engine.running.surroundings import Surroundings
 from assay.engine.running.unevaluated import Evaluations, failed_evaluations
 from assay.engine.sealing.finalize import finalize
-from assay.engine.sealing.shown import own_secrets
+from assay.engine.sealing.shown import own_secrets, redactor_of
 from assay.store.folder import RunFolder, open_run_folder
 from assay.store.ledger import READ, Fenced, Ledger, RecordRow, RunRow
 from assay.store.ledgers import pointed_to
-from assay.store.redact import Redactor
 
 COUNTS = "counts"
 """Under this name the ledger says how many records of each status a run has ended with."""
@@ -154,7 +153,7 @@ class RunStates:
         at = self._now()
         self._ledger.set_note("completed_at", repr(at))
         if blocked:
-            redactor = Redactor(own_secrets(self.plan, self._surroundings.environ))
+            redactor = redactor_of(self.plan, self._surroundings.environ)
             self._ledger.set_note("blocked", redactor.text(blocked))
         if not self._ledger.set_state(row.state, "finalizing", at=at):
             raise self._taken_over()

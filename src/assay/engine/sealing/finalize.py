@@ -35,7 +35,7 @@ from assay.engine.sealing.panels import add_record, panel_of
 from assay.engine.sealing.profiling import profiler_of, replies_of
 from assay.engine.sealing.rankings import add_comparison, ranking_of
 from assay.engine.sealing.recompute import metrics_of
-from assay.engine.sealing.shown import ShownPlan
+from assay.engine.sealing.shown import ShownPlan, plan_redactor
 from assay.grading import policies, templates
 from assay.metrics.facts import Columns
 from assay.metrics.golden import EvalResult, eval_results
@@ -73,7 +73,7 @@ def finalize(
     plan = msgspec.json.decode(run.plan, type=Plan)
     with rare_collection(), Staging(folders.active) as staging:
         own = [secret.strip() for secret in secrets]
-        artifacts = _Artifacts(ShownPlan(plan, Redactor(own)), staging, run, row_redactor=Redactor(own))
+        artifacts = _Artifacts(ShownPlan(plan, plan_redactor(plan, own)), staging, run, row_redactor=plan_redactor(plan, own))
         artifacts.write(ledger.finished())
         staging.seal(artifacts.manifest(ledger.run()))
         check()

@@ -1,8 +1,9 @@
 """A plan as it may be shown: its names, paths and parameters without what must not be kept."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -107,6 +108,17 @@ class ShownPlan:
 def own_secrets(plan: Plan, environ: Mapping[str, str]) -> tuple[str, ...]:
     """What a plan's providers are called with and nobody may read: it is redacted wherever it turns up."""
     return tuple(secret for provider in plan.providers for secret in provider_secrets(provider, environ))
+
+
+def redactor_of(plan: Plan, environ: Mapping[str, str]) -> Redactor:
+    """Make a redactor with a plan's own keys and custom rules."""
+    return plan_redactor(plan, own_secrets(plan, environ))
+
+
+def plan_redactor(plan: Plan, secrets: Iterable[str]) -> Redactor:
+    """Make a redactor with these keys and a plan's custom rules, which keeps the hosts of the plan's providers."""
+    hosts = (urlsplit(provider.base_url).hostname or "" for provider in plan.providers)
+    return Redactor(secrets, plan.redact, known_hosts=hosts)
 
 
 def _model(model: ModelPlan, redactor: Redactor) -> ModelPlan:

@@ -7,7 +7,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from assay import api
 from assay.core.errors import SourceUnreadable, UsageProblem
+from assay.core.redact_rule import RedactRule
 from assay.core.retention import RetentionSettings, longest, retention_in
 
 Count = Annotated[int, Meta(ge=1)]
@@ -36,6 +38,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     hosts: Annotated[
         tuple[str, ...],
         _says("Names that clients reach this service by, beside `localhost`, this machine's name and IP addresses."),
+    ] = ()
+    redact: Annotated[
+        tuple[RedactRule, ...],
+        _says("Custom redaction rules (`name`, `pattern` in RE2) for every run, besides those of its run file."),
     ] = ()
     max_runs: Annotated[Count, _says("Runs that are worked on at the same time.")] = 2
     max_queue: Annotated[Count, _says("Runs that may wait for their turn; more are answered with 503.")] = 100
@@ -82,6 +88,9 @@ def read_server_settings(path: str) -> ServerSettings:
         raise UsageProblem(f"'{path}': {problem}", hint="docs/how-to/operate-a-server.md lists the settings") from problem
     # Too few days are refused at the start, and not with the first run.
     longest(settings.retention, retention_in(os.environ))
+    problems = api.redact_rule_problems(settings.redact)
+    if problems:
+        raise UsageProblem(f"'{path}': {'; '.join(problems)}", hint="nothing was started; correct these and try again")
     run_file = str((Path(path).parent / settings.run_file).absolute()) if settings.run_file else ""
     if run_file and not Path(run_file).is_file():
         raise SourceUnreadable(f"there is no run file '{run_file}', which '{path}' names", hint="its path is relative to that file")

@@ -223,6 +223,7 @@ class Submitted:
             project=self._caller.project,
             interface="http",
             retention=server.settings.retention,
+            redact=server.settings.redact,
             # Whoever may send a dataset may not choose what this process runs, unless the operator offers it.
             code=server.settings.offered_code(),
             **{name: getattr(query, name) for name in _SAME},
