@@ -17,6 +17,8 @@ from tests.crash.provider import Answer, CountingProvider, completion, error
 from tests.store.canaries import CANARIES, CONTEXTS, variants
 
 RECORDS = 100
+EMPLOYEES = [f"EMP-{number:05d}" for number in range(RECORDS)]
+"""What only a custom rule of the run file recognises."""
 KEY = "tk-Zq81LmW0vRk3TnB7yHs5"
 HEADER = "hk-Pw42XcV9dFj6GmQ1aKe8"
 
@@ -58,7 +60,7 @@ def record(number: int, planted: Planted) -> dict[str, Any]:
         "input": {"prompt": f"[case {number}] {text(1)}", "history": [{"role": "user", "content": text(2)}]},
         "reference": {"answer": text(3)},
         "expected": {"required_criteria": ["overall"]},
-        "metadata": {"note": text(4), "more": [text(5)]},
+        "metadata": {"note": text(4), "more": [text(5)], "clerk": EMPLOYEES[number]},
     }
 
 
@@ -81,7 +83,7 @@ class Provider:
             return 400, error(f"refused: {said}", kind="invalid_request_error"), headers
         if model == "candidate" and number % 5 == 2 and time == 1:
             return 503, error(f"key {KEY}, header {HEADER}, {named}"), headers
-        answer = f"{said} [case {case}] with {KEY}"
+        answer = f"{said} [case {case}] with {KEY} for {EMPLOYEES[number]}"
         body = completion(said if number % 7 == 0 else model, verdict(said, number) if model == "judge" else answer)
         return 200, body, headers
 
@@ -110,7 +112,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Planted, Path, str]:
         section = {"concurrency": 8, "keep_raw": True, "system_prompt": planted.text(10 * RECORDS)}
         models = {f"{role}s": [named_model(role, planted)] for role in ("candidate", "judge")}
         path = folder / f"{planted.name()}.json"
-        members = {"datasets": [path.name], "providers": [stub], "run": section, "slices": ["tags", "metadata.note"], **models}
+        rules = [{"name": "employee", "pattern": r"EMP-\d{5}"}]
+        members = {
+            "redact": rules,
+            "cache": {"folder": "cache"},
+            "datasets": [path.name],
+            "providers": [stub],
+            "run": section,
+            "slices": ["tags", "metadata.note"],
+            **models,
+        }
         write_job(folder, provider.base_url, records=1, **members)
         path.write_text(json.dumps(dataset(planted)))
         command = [sys.executable, "-m", "assay", "run", "run.json", "--run-id", "x", "--runs-dir", "runs", "--verbose"]
@@ -137,15 +148,32 @@ def test_no_file_of_a_sealed_run_holds_a_secret(run: tuple[Planted, Path, str]) 
     files = [path for path in runs.rglob("*") if path.is_file()]
     found = {path.name: leaks(planted, path.read_text()) for path in files}
     assert {name: dict(kinds) for name, kinds in found.items() if kinds} == {}
-    assert [path.name for path in files if KEY in path.read_text() or HEADER in path.read_text()] == []
+    assert [path.name for path in files if holds_own_secret(path.read_text())] == []
+
+
+def holds_own_secret(content: str) -> bool:
+    return any(secret in content for secret in (KEY, HEADER, *EMPLOYEES))
+
+
+def test_the_reply_cache_holds_no_secret(run: tuple[Planted, Path, str]) -> None:
+    planted, runs, _ = run
+    files = [path for path in (runs.parent / "cache").iterdir() if path.is_file()]
+    assert [path.name for path in files] == ["replies.sqlite"]
+    contents = files[0].read_bytes().decode("utf-8", "replace")
+    assert (leaks(planted, contents), holds_own_secret(contents)) == (Counter(), False)
+
+
+def test_a_reply_that_is_not_cached_is_flagged(run: tuple[Planted, Path, str]) -> None:
+    lines = (run[1] / "x" / "attempt_logs.jsonl").read_text().splitlines()
+    flags = Counter(flag for line in lines for flag in json.loads(line).get("flags", ()))
+    assert flags["not_cached"] >= RECORDS / 2
 
 
 def test_nothing_that_a_run_says_holds_a_secret(run: tuple[Planted, Path, str]) -> None:
     planted, _, said = run
     # Progress calls files and models by the names that the run file gives them.
     assert set(leaks(planted, said)) <= {"name"}
-    assert KEY not in said
-    assert HEADER not in said
+    assert not holds_own_secret(said)
 
 
 def test_only_the_sealed_artifacts_are_left(run: tuple[Planted, Path, str]) -> None:
@@ -156,3 +184,4 @@ def test_the_manifest_counts_what_was_redacted_by_rule(run: tuple[Planted, Path,
     counts = json.loads((run[1] / "x" / "run_manifest.json").read_text())["redactions"]
     assert sum(counts.values()) >= 1_000
     assert len(counts) > 10
+    assert counts["employee"] >= RECORDS

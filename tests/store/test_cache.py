@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from assay.core.ask import Reply, Usage
 from assay.core.errors import StoreUnavailable
+from assay.core.redact_rule import RedactRule
 from assay.store.cache import CACHE_FILE, FLUSH_AFTER, MAX_WAITING, ReplyCache
+from assay.store.redact import Redactor
 from tests.store.samples import full_disk
 
 REPLY = Reply(text="yes", finish_reason="stop", usage=Usage(input_tokens=3), applied={"temperature": 0.0})
@@ -172,3 +175,43 @@ def test_a_cache_waits_while_another_process_creates_the_file(tmp_path: Path) ->
         creator.close()
         opening.result().close()
     assert (tmp_path / CACHE_FILE).is_file()
+
+
+KEY = "tk-Zq81LmW0vRk3TnB7yHs5"
+UNCLEAN = (f"the key is {KEY}", "write to jane@example.org", "employee EMP-1234")
+
+
+def own_redactor() -> Redactor:
+    return Redactor([KEY], [RedactRule(name="employee", pattern=r"EMP-\d+")])
+
+
+@pytest.mark.parametrize("text", UNCLEAN)
+def test_a_reply_with_something_to_redact_is_not_kept(text: str, tmp_path: Path) -> None:
+    cache = ReplyCache(tmp_path, redactor=own_redactor())
+    assert not cache.put("a", Reply(text=text))
+    assert cache.put("b", REPLY)
+    assert cache.get("a") is None
+    cache.close()
+    assert all(text.encode() not in path.read_bytes() for path in tmp_path.iterdir())
+
+
+def test_what_only_looks_like_something_to_redact_is_kept_as_it_came(tmp_path: Path) -> None:
+    reply = Reply(text="invoice 1234 5678 9012 3456 under section 1.2.3.4")
+    cache = ReplyCache(tmp_path, redactor=own_redactor())
+    assert cache.put("a", reply)
+    assert cache.get("a") == reply
+    cache.close()
+
+
+def test_what_an_earlier_version_kept_unredacted_is_deleted(tmp_path: Path) -> None:
+    ReplyCache(tmp_path).close()
+    database = sqlite3.connect(tmp_path / CACHE_FILE)
+    rows = [(str(number), msgspec.json.encode(Reply(text=text))) for number, text in enumerate((*UNCLEAN, "fine"))]
+    with database:
+        database.executemany("INSERT INTO reply VALUES (?, ?)", rows)
+        database.execute("PRAGMA user_version = 0")
+    database.close()
+    cache = ReplyCache(tmp_path, redactor=own_redactor())
+    assert [cache.get(str(number)) for number in range(4)] == [None, None, None, Reply(text="fine")]
+    cache.close()
+    assert KEY.encode() not in (tmp_path / CACHE_FILE).read_bytes()

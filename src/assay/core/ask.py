@@ -66,7 +66,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     applied: dict[str, Any] = {}
     """Sampling parameters as they were sent, which may be fewer than were asked for."""
     flags: tuple[str, ...] = ()
-    """What happened to the reply on its way: `truncated`, `replaced_characters`, `cached`, `prefilled`, `imported`."""
+    """What happened to the reply on its way: `truncated`, `replaced_characters`, `cached`, `not_cached`, `prefilled` ..."""
     raw: str = ""
     """The provider's whole body, when the run keeps it."""
 

@@ -296,7 +296,7 @@ def _open_reason(folders: RunFolders, row: RunRow, failure: RunFailure | None) -
 
 def _shown_problem(row: RunRow, failure: RunFailure | None, plan: Plan) -> str:
     """Why the run failed, or what keeps a worker from going on; without secrets that a provider repeats."""
-    return row.notes.get(PROBLEM, "") if failure is None else Redactor(own_secrets(plan, os.environ)).text(failure.message)
+    return row.notes.get(PROBLEM, "") if failure is None else redactor_of(plan, os.environ).text(failure.message)
 
 
 def _blocked(row: RunRow, failure: RunFailure | None, plan: Plan) -> str:

@@ -13,6 +13,7 @@ import msgspec
 from assay.core.ask import Reply
 from assay.core.errors import StoreUnavailable
 from assay.store.failures import database_errors, disk_errors
+from assay.store.redact import Redactor
 
 CACHE_FILE = "replies.sqlite"
 FLUSH_AFTER = 64
@@ -20,6 +21,8 @@ FLUSH_AFTER = 64
 MAX_WAITING = 4096
 """Replies that wait while others keep the file; those that come then are not kept, and asked for again another time."""
 
+NOT_CACHED = "not_cached"
+"""The flag of a reply that was not kept because it holds something to redact."""
 BUSY_SECONDS = 5.0
 _BETWEEN = 0.01
 """Seconds between two attempts to open a file that another process is creating."""
@@ -27,22 +30,31 @@ _OPENING = (
     "PRAGMA journal_mode = WAL",
     # A lost cache entry is a repeated call, not a lost result.
     "PRAGMA synchronous = NORMAL",
+    # What is deleted is overwritten, not only forgotten.
+    "PRAGMA secure_delete = ON",
     "CREATE TABLE IF NOT EXISTS reply(key TEXT PRIMARY KEY, body BLOB)",
 )
+
+_CHECKED = 1
+"""The version of a file whose replies were all looked at by a redactor."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Reply).decode
 
 
 class ReplyCache:
-    """Replies that need not be paid for twice. They are as the provider sent them, so only their owner can read the file.
+    """Replies that need not be paid for twice. Only their owner can read the file.
+
+    A reply in which the redactor finds something is not kept: what is kept is as the provider sent it, so that it gets the same
+    grade again, and nothing in it would be redacted in an artifact.
 
     Nobody who asks or keeps waits for the disk or for other processes: replies are written in a thread, and a file that others
     keep for themselves is as good as none.
     """
 
-    def __init__(self, folder: Path, *, busy_seconds: float = BUSY_SECONDS) -> None:
+    def __init__(self, folder: Path, *, redactor: Redactor | None = None, busy_seconds: float = BUSY_SECONDS) -> None:
         self._path = folder / CACHE_FILE
+        self._redactor = redactor or Redactor()
         self._waiting: dict[str, Reply] = {}
         self._lock = Lock()
         """For what is waiting, which two threads change."""
@@ -50,6 +62,7 @@ class ReplyCache:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         self.database = self._opened(busy_seconds)
+        self._drop_unredacted()
         # A connection of its own: it never waits, neither for another process nor for our own writing.
         self._reading = self._connect(0)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="assay-cache")
@@ -78,6 +91,28 @@ class ReplyCache:
                 raise
             return database
 
+    def _drop_unredacted(self) -> None:
+        """Delete once what earlier versions kept as it came."""
+        try:
+            with database_errors(self._path):
+                if self.database.execute("PRAGMA user_version").fetchone()[0] >= _CHECKED:
+                    return
+                found = self.database.execute("SELECT key, body FROM reply")
+                unclean = [(key,) for key, body in found if not self._is_clean(body)]
+                self.database.executemany("DELETE FROM reply WHERE key = ?", unclean)
+                self.database.execute(f"PRAGMA user_version = {_CHECKED}")
+        except StoreUnavailable as problem:
+            _raise_unless_busy(problem)
+
+    def _is_clean(self, body: bytes) -> bool:
+        if self._redactor.is_clean_json((body,)):
+            return True
+        try:
+            reply = msgspec.json.decode(body)
+        except msgspec.DecodeError:
+            return False
+        return bool(self._redactor.value(reply) == reply)
+
     def get(self, key: str) -> Reply | None:
         """The reply to the same request, if one was ever kept and the file can be read at once; raises StoreUnavailable."""
         waiting = self._waiting.get(key)
@@ -94,20 +129,24 @@ class ReplyCache:
             # Damaged, or of another version: asking again is always right, and the new reply takes its place.
             return None
 
-    def put(self, key: str, reply: Reply) -> None:
+    def put(self, key: str, reply: Reply) -> bool:
         """Keep a reply; one without text is not kept, so that a bad moment of a provider is not remembered.
 
+        Returns False for a reply that holds something to redact, which is not kept either.
         Raises StoreUnavailable when earlier ones could not be written, unless that was because others were writing.
         """
         if not reply.text.strip():
-            return
+            return True
+        if not self._is_clean(_encode(reply)):
+            return False
         with self._lock:
             if len(self._waiting) >= MAX_WAITING:
-                return
+                return True
             self._waiting[key] = reply
         if len(self._waiting) >= FLUSH_AFTER and (self._writing is None or self._writing.done()):
             self._settle()
             self._writing = self._thread.submit(self._write)
+        return True
 
     def flush(self) -> None:
         """Write what is waiting; raises StoreUnavailable, and it then goes on waiting."""

@@ -12,7 +12,7 @@ from assay.core.outcome import Attempt
 from assay.core.plan import Plan
 from assay.models.batching import BatchDesk, BatchResult, BatchStatus, Unreadable
 from assay.store.batch_book import BatchBook, BatchRequest, BatchRow
-from assay.store.cache import ReplyCache
+from assay.store.cache import NOT_CACHED, ReplyCache
 
 GROUP = 250
 """Results that one transaction adds."""
@@ -135,9 +135,10 @@ class Merger:
         )
         if isinstance(said, ModelFailure):
             return self._failed(attempt, said)
-        if self._from.cache is not None and said.text:
-            self._from.cache.put(request.address, said)
-        reply = msgspec.structs.replace(said, flags=(*said.flags, BATCHED))
+        flags = (*said.flags, BATCHED)
+        if self._from.cache is not None and said.text and not self._from.cache.put(request.address, said):
+            flags = (*flags, NOT_CACHED)
+        reply = msgspec.structs.replace(said, flags=flags)
         return msgspec.structs.replace(attempt, reply=reply, cost=self._from.cost(said))
 
     def _failed(self, attempt: Attempt, failure: ModelFailure) -> Attempt:

@@ -24,6 +24,7 @@ from assay.engine.planning.attachments import Attachments, attachment_reader
 from assay.engine.running.batch_merge import CutOff, Merger, Merging, Stranger
 from assay.engine.running.batch_spool import Spooler, Spooling, is_intact, private_file, spool_path
 from assay.engine.running.stopping import Signals, run_loop
+from assay.engine.sealing.shown import redactor_of
 from assay.engine.tally import BatchProgress
 from assay.grading import GradingSettings
 from assay.models.address import request_addressing
@@ -120,7 +121,8 @@ class _Collection:
 
     async def run(self) -> None:
         """Returns when every batch is merged, or when the run is to stop."""
-        cache = ReplyCache(Path(self._plan.cache_dir)) if self._plan.cache_dir else None
+        redactor = redactor_of(self._plan, self._from.environ)
+        cache = ReplyCache(Path(self._plan.cache_dir), redactor=redactor) if self._plan.cache_dir else None
         watcher = asyncio.create_task(self._watch())
         try:
             async with open_desk(

@@ -22,7 +22,7 @@ from assay.engine.running.rejections import REJECTED, Rejection
 from assay.engine.tally import UNTIMED, Tally
 from assay.grading import GradingSettings, needs_judge, start
 from assay.models import Model
-from assay.store.cache import ReplyCache
+from assay.store.cache import NOT_CACHED, ReplyCache
 from assay.store.ledger import Claim, Entry, Fenced, OpenRecord
 
 PROVIDER_REFUSED = "provider_refused"
@@ -408,7 +408,8 @@ class _Drive:
         route.gate.lane.succeeded(result.usage, call.started)
         route.gate.admission.succeeded(ask, call.started)
         if cache is not None and result.text:
-            cache.put(call.address, result)
+            is_kept = cache.put(call.address, result)
+            result = result if is_kept else msgspec.structs.replace(result, flags=(*result.flags, NOT_CACHED))
         return self._note(call, result, cost=route.cost(result))
 
     async def _made(self, call: "_Call", route: Route) -> Reply | ModelFailure:

@@ -20,6 +20,7 @@ from assay.engine.running.leasing import open_limits
 from assay.engine.running.limits import Limits
 from assay.engine.running.observing import Watcher
 from assay.engine.running.surroundings import Surroundings
+from assay.engine.sealing.shown import redactor_of
 from assay.engine.tally import Tally
 from assay.grading import GradingSettings, settings_of
 from assay.models import Model, open_models
@@ -34,7 +35,7 @@ async def opened_room(ledger: Ledger, plan: Plan, surroundings: Surroundings, *,
     """What the cases of a run share while a process works on them, until a stop; raises UsageProblem, MissingExtra."""
     make_room_for_handles(plan.concurrency + len(surroundings.inputs or ()))
     plugins = OpenPlugins(plan, surroundings.plugins)
-    cache = ReplyCache(Path(plan.cache_dir)) if plan.cache_dir else None
+    cache = ReplyCache(Path(plan.cache_dir), redactor=redactor_of(plan, surroundings.environ)) if plan.cache_dir else None
     journal = Journal(ledger, on_cancel=partial(asyncio.get_running_loop().call_soon_threadsafe, stop.set))
     try:
         async with (
