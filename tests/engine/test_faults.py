@@ -243,6 +243,20 @@ def test_a_failed_run_is_failed_in_lists_and_reports(tmp_path: Path) -> None:
     assert "no such key" in listed.note
 
 
+def test_a_command_whose_key_is_rejected_ends_with_2_and_says_how_to_resume(tmp_path: Path) -> None:
+    with CountingProvider(candidate_says(BAD_KEY)) as provider:
+        job = write_job(tmp_path, provider.base_url, records=5)
+        done = subprocess.run(job.command("x"), capture_output=True, text=True, check=False)
+        shown = subprocess.run(
+            [*job.command("x")[:3], "show", "x", "--runs-dir", job.runs], capture_output=True, text=True, check=False
+        )
+    assert (done.returncode, json.loads(done.stdout)["state"]) == (2, "failed")
+    assert "assay: run 'x' has failed: the provider 'stub' rejects the calls" in done.stderr
+    assert "hint: when that is fixed: assay resume x" in done.stderr
+    assert shown.stdout.startswith("x · failed\n")
+    assert shown.stdout.count("no such key") == 1
+
+
 def test_a_budget_that_is_spent_cancels_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with CountingProvider(lambda model, case, time: good("judge" if "4o-mini" in model else model, case, time)) as provider:
         # Only a public address has a price; the provider plays the proxy that leads there.

@@ -21,7 +21,9 @@ class Decision(msgspec.Struct, frozen=True):
 
 def decisions(view: RunView) -> list[Decision]:
     """Every decision on a run; MISSED for each gate that it did not meet."""
-    blocked = [Decision("BLOCKED", f"a provider takes no more calls: {view.result.blocked}")] if view.result.blocked else []
+    # Of a run that can be resumed the verdict itself names the provider.
+    is_blocked = view.result.blocked and not view.result.is_resumable
+    blocked = [Decision("BLOCKED", f"a provider takes no more calls: {view.result.blocked}")] if is_blocked else []
     return [*blocked, *_verdicts(view)]
 
 
