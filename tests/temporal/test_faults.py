@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.crash.provider import error
 from tests.engine.run_settings import mcq_row, write_rows
 from tests.temporal.machines import PATIENCE, Plant, TemporalProcess, finished, until
 
@@ -77,6 +78,23 @@ def test_what_a_worker_lacks_is_told_with_its_name_and_the_run_goes_on_when_it_i
     assert "environment variable PLANT_KEY" in site.assay("show", "keyed").stdout
     with site.worker("rich", PLANT_KEY="secret"):
         assert json.loads(site.assay("resume", "keyed", "--json").stdout)["counts"]["evaluated_records"] == 16
+
+
+def test_a_key_that_is_rejected_fails_the_run_of_all_workers_and_a_resumed_one_completes(site: Plant) -> None:
+    good = site.provider.script
+    site.provider.script = lambda *_: (401, error("no such key", kind="authentication_error"), {})
+    try:
+        with site.worker("rejected"):
+            starting = site.start("rejected", "--limit", "20")
+            said, complained = starting.communicate(timeout=PATIENCE)
+            assert (starting.returncode, json.loads(said)["state"]) == (2, "failed")
+            assert "'stub' rejects the calls to 'stub/candidate'" in complained
+            assert json.loads(said)["counts"]["evaluated_records"] == 0
+            site.provider.script = good
+            resumed = json.loads(site.assay("resume", "rejected", "--json").stdout)
+            assert (resumed["state"], resumed["counts"]["evaluated_records"]) == ("completed_with_failures", 16)
+    finally:
+        site.provider.script = good
 
 
 def test_an_attachment_that_a_worker_does_not_see_is_no_fault_of_its_record(site: Plant, tmp_path: Path) -> None:
