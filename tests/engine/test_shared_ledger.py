@@ -13,9 +13,10 @@ import psycopg
 import pytest
 
 from assay import api
-from assay.core.errors import RunNotFound, UsageProblem
+from assay.core.errors import LedgerUnavailable, RunNotFound, UsageProblem
 from assay.core.run_result import RunResult
 from assay.engine.places.folders import RunFolders
+from assay.engine.places.run_failure import failure_from, record_failure
 from assay.engine.running.run import seal
 from assay.engine.running.surroundings import Surroundings
 from assay.store.ledgers import adopt
@@ -255,3 +256,24 @@ def test_what_is_no_address_of_postgresql_is_refused_before_any_call(job: Job, p
         run(job, "x", ledger=address)
     assert provider.calls.total() == 0
     assert list(api.list_runs(job.runs)) == []
+
+
+def test_a_run_whose_database_was_lost_is_failed_when_it_is_back_and_can_be_resumed(
+    job: Job, provider: CountingProvider, database: Database
+) -> None:
+    expected, run_id = peaceful(job), name_of(job)
+    running = start_and_hold(job, run_id, provider, 8)
+    running.send_signal(signal.SIGINT)
+    wait_until_heard(running, signal.SIGINT)
+    provider.let_go()
+    running.communicate()
+    database.stop()
+    try:
+        lost = LedgerUnavailable("the database does not answer")
+        assert record_failure(RunFolders(job.runs, run_id), failure_from(lost, at=time.time()))
+    finally:
+        database.start()
+    failed = api.open_run(run_id, runs_dir=job.runs).result
+    assert (failed.state, failed.is_resumable, failed.problem) == ("failed", True, "the database does not answer")
+    assert api.resume(run_id, runs_dir=job.runs).is_finished
+    assert problems_of(job, run_id, expected) == []
