@@ -208,6 +208,16 @@ def test_a_part_of_the_finished_records_is_found_by_status_and_verdict(book: Boo
     ledger.close()
 
 
+def test_the_end_of_a_run_gets_each_record_as_its_contract_writes_it(book: Book) -> None:
+    ledger = book.new()
+    ledger.replace_records([RecordRow(0, "q", "0", b"{}", b"", b'{"id":"q"}', b'{"dataset":0}'), RecordRow(1, "q", "0", b"{}")])
+    assert [(found.record.row, found.record.head) for found in ledger.finished()] == [
+        (b'{"id":"q"}', b'{"dataset":0}'),
+        (b"", b""),
+    ]
+    ledger.close()
+
+
 def test_texts_come_back_as_they_were(book: Book) -> None:
     ledger = book.new()
     ledger.replace_records([RecordRow(0, "a\x00b\U0001f600", "0", b"\x00\xff", b"[]")])
