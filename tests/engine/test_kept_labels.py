@@ -7,6 +7,7 @@ import pytest
 
 from assay import api
 from assay.core.errors import StoreUnavailable, UsageProblem
+from assay.core.redact_rule import RedactRule
 from tests.engine.graded_runs import answering, judged, open_question
 
 
@@ -54,6 +55,15 @@ def test_labels_are_tied_to_their_answers_and_say_how_the_judge_does(run: api.Ru
 def test_labels_leave_the_artifacts_as_they_are(run: api.Run) -> None:
     api.keep_label(run, 0, opinion("ann", passed=True))
     assert api.verify("one", runs_dir=run.folders.runs_dir) == []
+
+
+def test_custom_rules_of_a_run_hold_for_the_labels_on_it(tmp_path: Path) -> None:
+    rows = [open_question("q-0")]
+    judged(tmp_path, "one", rows, answering(rows), redact=(RedactRule(name="employee", pattern=r"EMP-\d+"),))
+    run = api.open_run("one", runs_dir=tmp_path / "runs")
+    kept = api.keep_label(run, 0, opinion("EMP-17", passed=True, note="as EMP-4711 says"))
+    assert (kept.rater, kept.note) == ("[REDACTED:employee]", "as [REDACTED:employee] says")
+    assert b"EMP-" not in book(run).read_bytes()
 
 
 def test_labels_of_many_at_once_are_all_kept(run: api.Run) -> None:

@@ -26,6 +26,7 @@ from assay.engine.planning.run_file import (
     load_run_file,
     read_members,
 )
+from assay.store.redact_custom import rule_problems
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +73,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     min_score: float | None = None
     max_error_rate: float | None = None
     redact: tuple[RedactRule, ...] = ()
-    """Custom redaction rules besides those of the run file; for servers, which have checked them."""
+    """Custom redaction rules besides those of the run file."""
     project: str = DEFAULT_PROJECT
     """The API keys of this project may see the run; for servers."""
     retention: RetentionSettings | dict[str, Any] = RetentionSettings()
@@ -145,6 +146,7 @@ class Settings:
         self.interface = request.interface
         self.retention = self._retention(request)
         self.redact = request.redact
+        self.problems += rule_problems(request.redact)
         self.contract: Any = request.contract
         self._options = {_SEATS[name]: name for name in _SEATS if getattr(request, name) not in ("", (), None, {})}
         self._loaded = load_run_file(request.run_file) if request.run_file else None
