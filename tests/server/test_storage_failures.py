@@ -111,6 +111,9 @@ def test_a_rejected_key_fails_the_run_over_http(tmp_path: Path) -> None:
             run = serving.ended(run_id)
             assert (run["state"], run["is_resumable"], run["counts"]["failed_records"]) == ("failed", True, 0)
             assert "'stub' rejects the calls to 'stub/m'" in run["problem"]
+            page = serving.ask("GET", f"/runs/{run_id}").body.decode()
+            assert "rejects the calls to" in page
+            assert f'action="/runs/{run_id}/resume"' in page
             provider.script = lambda *_: (200, "4", {})
             assert serving.ask("POST", f"/v1/runs/{run_id}/resume").status == 202
             assert serving.ended(run_id)["state"] == "completed"
