@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 from assay.core.case import Case
 from assay.core.contract import BUILT_IN, CONTRACTS, ContractId
 from assay.core.errors import UsageProblem
-from assay.core.issue import Issue
+from assay.core.issue import Finding, Issue
+from assay.core.json_door import parse_json, parse_json_lines
 from assay.core.report import Counts, Report
 from assay.datasets.checks import nearest
 from assay.datasets.config import ValidationConfig
-from assay.datasets.formats import guess_contract, holds_several, is_of_a_run, row_document
+from assay.datasets.formats import guess_contract, holds_several, is_of_a_run, row_document, sniff_format
+from assay.datasets.placing import Record, placed
 from assay.datasets.progress import ALONE, Effort
 from assay.datasets.source import BOM, Source
+from assay.datasets.yaml_loading import MAX_YAML_BYTES, parse_yaml
 
 if TYPE_CHECKING:
     from assay.core.plugin import Plugin
@@ -107,8 +110,26 @@ def contract_named(contract: str) -> ContractId:
     raise UsageProblem(f"unknown contract {contract!r}", hint=nearest(contract, names) or f"known are {', '.join(names)}")
 
 
+def _syntax_error(source: Source) -> Issue | None:
+    """What keeps a text without a recognised contract from being read at all."""
+    shape = sniff_format(source)
+    if shape == "yaml":
+        document = parse_yaml(source.part(0, MAX_YAML_BYTES + 1))
+    else:
+        document = parse_json_lines(source.buffer()) if shape == "jsonl" else parse_json(source.buffer())
+    flaw = next((flaw for flaw in document.flaws if flaw.fatal or flaw.code == "invalid_json"), None)
+    if flaw is None:
+        return None
+    note = "no contract can be recognised before this is corrected"
+    finding = Finding(flaw.code, flaw.path, flaw.message, f"{flaw.hint}; {note}" if flaw.hint else note, offset=flaw.offset)
+    return placed(finding, document, Record())
+
+
 def _unknown(source: Source) -> Report:
     is_empty = not source.head().strip() and not bytes(source.buffer()).removeprefix(BOM).strip()
+    broken = None if is_empty else _syntax_error(source)
+    if broken is not None:
+        return Report(path=source.name, contract=None, outcome="rejected", counts=Counts(), issues=[broken])
     hint = "a dataset has at least one record" if is_empty else "name it with --contract to see what is missing"
     if holds_several(source):
         hint = f"it holds several datasets: name one of them, such as '{source.name}#1'"
