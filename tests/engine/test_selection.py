@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+import assay
 from assay.core.case import Case
 from assay.core.errors import UsageProblem
 from assay.core.plan import Gates, Plan
@@ -233,3 +234,17 @@ def test_records_are_listed_without_a_look_at_the_models(tmp_path: Path) -> None
     listed = list_records(unreachable, environ={})
     assert listed.gates == Gates()
     assert [(record.record_id, record.sample) for record in listed.records] == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+
+
+def test_every_issue_is_in_the_artifact_where_the_report_only_counts_it(tmp_path: Path) -> None:
+    bad = [{"record_id": f"r{n}", "input": {"prompt": "?"}, "expected": {"required_criteria": ["z"] * 300}} for n in range(200)]
+    head = {"dataset_id": "flood", "dataset_version": "1", "schema_version": "1.0"}
+    good = {"record_id": "good", "input": {"prompt": "?"}}
+    source = tmp_path / "flood.json"
+    source.write_text(json.dumps({**head, "records": [*bad, good]}), encoding="utf-8")
+    assert assay.validate(source).unlisted
+    (run,) = assay.run(source, model="scripted/echo", judge="scripted/judge-5", runs_dir=str(tmp_path / "runs"))
+    (path,) = (tmp_path / "runs").glob("*/record_validation.jsonl")
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert run.state == "completed_with_failures"
+    assert [len(line["issues"]) for line in lines] == [300] * 200 + [0]
