@@ -60,7 +60,7 @@ BROKEN = {
         "tool_error": 1,
     },
     "conversation_v1/broken.yaml": {
-        "invalid_field_type": 2,
+        "invalid_field_type": 3,
         "invalid_field_value": 1,
         "sequence_error": 1,
         "tool_error": 2,

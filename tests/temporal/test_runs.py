@@ -58,7 +58,7 @@ def test_workers_evaluate_what_is_retried(busy: Plant) -> None:
     busy.provider.calls.clear()
     where = busy.where[: busy.where.index("--runs-dir")]
     retried = busy.assay("retry", "flawed", "--run-id", "again", "--engine", "temporal", *where)
-    assert "the failed records of flawed" in retried.stdout, retried.stderr
+    assert "the records of flawed with an error" in retried.stdout, retried.stderr
     assert "evaluate_shard" in told(busy, "workflow", "show", "--workflow-id", "again", "--output", "json")
     assert {case for _, case in busy.provider.calls} == {"3", "5", "7"}
 

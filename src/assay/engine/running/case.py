@@ -21,6 +21,7 @@ from assay.engine.running.observing import Ended, Watcher
 from assay.engine.running.rejections import REJECTED, Rejection
 from assay.engine.tally import UNTIMED, Tally
 from assay.grading import GradingSettings, needs_judge, start
+from assay.grading.ways.plugin_grader import CALL_ID as GRADER_CALL_ID
 from assay.models import Model
 from assay.store.cache import NOT_CACHED, ReplyCache
 from assay.store.ledger import Claim, Entry, Fenced, OpenRecord
@@ -225,7 +226,7 @@ class _Drive:
         attempt = problem.attempt
         label: FailureLabel = "timeout_or_latency_exceeded" if attempt.error_code == "timeout" else "other"
         message = attempt.error_message
-        if attempt.stage == "judge":
+        if attempt.stage == "judge" and attempt.call_id != GRADER_CALL_ID:
             words = failure_words(attempt.error_code, message, attempts=self._tries[attempt.call_id])
             message = f"judge {attempt.model}: {words}"
         return Failed(code=attempt.error_code, message=message, stage=attempt.stage, label=label, answer=self._answer())
