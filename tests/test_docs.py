@@ -122,6 +122,13 @@ def test_the_blocks_of_a_page_work_when_they_are_pasted_in_order(page: Path, tmp
     assert complaints == []
 
 
+def test_contract_pages_and_the_tutorial_can_be_pasted_into_one_folder() -> None:
+    pages = [*sorted((ROOT / "docs" / "contracts").glob("*.md")), ROOT / "docs" / "tutorial" / "first-run.md"]
+    named = [set(re.findall(r"--run-id (\S+)", page.read_text(encoding="utf-8"))) for page in pages]
+    assert all(named)
+    assert len(set.union(*named)) == sum(map(len, named))
+
+
 def test_the_walk_names_functions_that_exist() -> None:
     walk = (ROOT / "docs" / "follow-one-record.md").read_text(encoding="utf-8")
     named = re.findall(r"\]\(\.\./(src/[^)]+)\) \| `(\w+)`", walk)

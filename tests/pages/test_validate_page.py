@@ -95,6 +95,19 @@ def test_look_alikes_are_counted_instead_of_listed(served: Serving, visit: Visit
     expect(page.get_by_text("… and 47 more like this")).to_be_visible()
 
 
+def test_the_box_for_golden_sizes_is_small_and_next_to_its_label(served: Serving, visit: Visit) -> None:
+    page = visit(served, "/validate").page
+    box = page.get_by_role("checkbox", name="Accept golden datasets with fewer than 5 or more than 20 cases")
+    label, contract = page.locator("label.tick span"), page.locator("select[name=contract]")
+    ticked, words, above = box.bounding_box(), label.bounding_box(), contract.bounding_box()
+    assert ticked is not None
+    assert words is not None
+    assert above is not None
+    assert max(ticked["width"], ticked["height"]) < above["height"] / 2
+    assert abs(ticked["x"] - above["x"]) < 1
+    assert words["x"] - (ticked["x"] + ticked["width"]) < ticked["width"]
+
+
 def test_a_file_that_is_dropped_is_validated(served: Serving, visit: Visit) -> None:
     page = visit(served, "/validate").page
     page.evaluate(

@@ -82,8 +82,8 @@ def test_golden_cases_are_listed_with_score_verdict_and_reason() -> None:
 
 def test_other_records_are_listed_on_request_only() -> None:
     options = ("questions.jsonl", "--model", "scripted/mcq-first")
-    assert "sums:1" not in assay("run", *options).stdout
-    assert "sums:1" in assay("run", *options, "--verbose").stdout
+    assert "\nsums:1 " not in assay("run", *options).stdout
+    assert "\nsums:1 " in assay("run", *options, "--verbose").stdout
 
 
 def test_json_is_one_document_with_progress_beside_it() -> None:
@@ -235,6 +235,23 @@ def test_the_environment_names_the_runs_folder(monkeypatch: pytest.MonkeyPatch) 
 def test_suggested_commands_name_an_unusual_runs_folder() -> None:
     result = assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--run-id", "first", "--runs-dir", "my runs")
     assert "next        assay show first sum-1 --runs-dir 'my runs'\n" in result.stdout
+
+
+@pytest.mark.parametrize(("record_id", "suggested"), [("sums:1", "first sums:1"), ("-1", "first -- -1")])
+def test_the_suggested_command_shows_a_record_of_a_run_where_all_passed(record_id: str, suggested: str) -> None:
+    text = Path("questions.jsonl").read_text(encoding="utf-8").replace("sums:1", record_id)
+    Path("questions.jsonl").write_text(text, encoding="utf-8")
+    said = assay("run", "questions.jsonl", "--model", "scripted/mcq-first", "--run-id", "first").stdout
+    assert f"next        assay show {suggested}\n" in said
+    assert assay("show", *suggested.split()).exit_code == 0
+
+
+def test_the_suggested_command_names_no_record_without_an_id() -> None:
+    broken = {"task_type": "mcq"}
+    text = Path("questions.jsonl").read_text(encoding="utf-8")
+    Path("questions.jsonl").write_text(f"{json.dumps(broken)}\n{text}", encoding="utf-8")
+    options = ("--model", "scripted/mcq-first", "--on-invalid", "skip", "--run-id", "first")
+    assert "next        assay show first sums:1\n" in assay("run", "questions.jsonl", *options).stdout
 
 
 def test_a_finished_run_of_the_same_name_and_settings_is_shown_again() -> None:

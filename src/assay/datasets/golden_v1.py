@@ -35,7 +35,7 @@ _ANY_SIZE: dict[Interface, str] = {
     "python": "pass allow_size=True",
     "cli": "give --allow-size (in a run file or config: allow_size: true)",
     "http": "send the parameter allow_size=true",
-    "page": "tick “Any number of golden cases”",
+    "page": "tick “Accept golden datasets with fewer than 5 or more than 20 cases”",
 }
 """How the limit is lifted, in the words of each interface."""
 MAX_PROMPT = 8000

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 
 import click
 import msgspec
 
 from assay import api
+from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.surfaces.cli.chart_files import NOTHING, SavedChart, save_charts
 from assay.surfaces.cli.run_options import Shown, command_line, near, placed, text_settings, write_text
 from assay.surfaces.cli.run_pipeline import tell_runs
@@ -33,18 +36,19 @@ def report(runs: Sequence[api.Run], shown: Shown) -> None:
     if shown.markdown is not None:
         _write_markdown(views, settings, shown=shown, charts=saved)
     elif not shown.is_json:
-        _write_report(views, settings, shown=shown, is_one=is_one)
+        _write_report(runs, views, settings, shown=shown, is_one=is_one)
     if shown.charts is not None and not saved:
         click.echo(NOTHING, err=True)
     for chart in saved:
         click.echo(f"chart in {printable(chart.path)}", err=True)
 
 
-def _write_report(views: Sequence[RunView], settings: Settings, *, shown: Shown, is_one: bool) -> None:
+def _write_report(runs: Sequence[api.Run], views: Sequence[RunView], settings: Settings, *, shown: Shown, is_one: bool) -> None:
     if shown.place:
         chunks = run_text(views[0], settings, commands=[])
     elif is_one:
-        chunks = run_text(views[0], settings, commands=[*_next_commands(views[0], shown), *_charts_command(views, shown)])
+        commands = [*_next_commands(runs[0], views[0], shown), *_charts_command(views, shown)]
+        chunks = run_text(views[0], settings, commands=commands)
     else:
         chunks = candidates_text(views, settings, waiting=shown.waiting, commands=_charts_command(views, shown))
     write_text(shown.pipeline.guarded(chunks))
@@ -72,26 +76,40 @@ def _view(run: api.Run, shown: Shown, *, is_one: bool) -> RunView:
     return msgspec.structs.replace(view, result=placed(result, shown))
 
 
-def _next_commands(view: RunView, shown: Shown) -> list[str]:
+def _next_commands(run: api.Run, view: RunView, shown: Shown) -> list[str]:
     result = view.result
     if not result.is_finished:
         return [command_line("resume", result.run_id, shown=shown)]
     if result.is_away:
         return []
-    worst = (worst.prediction["record_id"] for worst in view.worst)
-    named = [
-        *worst,
-        *(record_id for group in view.failures for record_id in group.record_ids),
-        *(case["record_id"] for case in view.cases),
-    ]
-    record = next((record_id for record_id in named if not record_id.startswith("-")), "RECORD")
-    commands = [command_line("show", result.run_id, record, shown=shown)]
+    record = _record_to_show(run, view)
+    commands = [] if record is None else [_show_command(result.run_id, record, shown)]
     if result.metrics.get("panel", {}).get("n_disagree"):
         commands.append(command_line("show", result.run_id, "--disagreements", shown=shown))
     counts = result.counts
     if counts.failed_records - counts.invalid_records + counts.skipped_records and not view.plan.get("imported"):
         commands.append(command_line("retry", result.run_id, shown=shown))
     return commands
+
+
+def _record_to_show(run: api.Run, view: RunView) -> str | None:
+    """The record to look at first: the worst, else one that failed, else the first; None where the run has none to show."""
+    worst = (worst.prediction["record_id"] for worst in view.worst)
+    # An invalid record may have no id, and then no command shows it.
+    failed = (failure["record_id"] for failure in run.failures() if failure["record_id"] is not None)
+    others = (prediction["record_id"] for prediction in run.predictions())
+    try:
+        return next(chain(worst, failed, others), None)
+    except (RunNotFound, StoreUnavailable):
+        # The report says which artifact is missing.
+        return None
+
+
+def _show_command(run_id: str, record: str, shown: Shown) -> str:
+    """The command that shows a record; an id that looks like an option goes last."""
+    if record.startswith("-"):
+        return f"{command_line('show', run_id, shown=shown)} {shlex.join(['--', record])}"
+    return command_line("show", run_id, record, shown=shown)
 
 
 def _charts_command(views: Sequence[RunView], shown: Shown) -> list[str]:
