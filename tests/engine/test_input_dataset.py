@@ -1,5 +1,6 @@
 """input_dataset.json: the accepted records of a run in their own contract, which validate and run again."""
 
+import gzip
 import json
 import shutil
 from pathlib import Path
@@ -151,6 +152,18 @@ def test_several_datasets_are_stored_with_their_names_and_read_back(tmp_path: Pa
     ]
     second = run(stored(first), "second")
     assert (identities(second), stored(second).read_bytes()) == (identities(first), stored(first).read_bytes())
+
+
+def test_packed_datasets_run_alone_and_with_others(tmp_path: Path) -> None:
+    plain, packed = write_batch(tmp_path / "plain.json", batch_record("a")), tmp_path / "packed.json.gz"
+    packed.write_bytes(gzip.compress(example_dataset("batch_v1")))
+    assert packed.stat().st_size > 256
+    assert document(run(packed, "alone")) == json.loads(example_dataset("batch_v1"))
+    both = run([plain, packed], "both")
+    assert [part["file"] for part in document(both)["datasets"]] == ["plain.json", "packed.json.gz"]
+    again = tmp_path / "again.json.gz"
+    again.write_bytes(gzip.compress(stored(both).read_bytes()))
+    assert identities(run(again, "again")) == identities(both)
 
 
 def test_a_problem_in_one_of_several_datasets_is_located_in_the_whole_file(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from assay.testing import example_dataset
 from tests.commands import assay
 
 TURNS = [{"turn_id": 1, "speaker": "user", "message": "Hello"}, {"turn_id": 2, "speaker": "assistant", "assistant_reply": "Hi"}]
@@ -69,6 +70,15 @@ def test_gzip_is_unpacked(tmp_path: Path) -> None:
     path = tmp_path / "turns.json.gz"
     path.write_bytes(gzip.compress(json.dumps(TURNS).encode()))
     assert assay("validate", path).exit_code == 0
+
+
+def test_a_gzip_file_of_any_size_is_unpacked(tmp_path: Path, good: Path) -> None:
+    path = tmp_path / "example.json.gz"
+    path.write_bytes(gzip.compress(example_dataset("batch_v1")))
+    assert path.stat().st_size > 256
+    result = assay("validate", path, good)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines()[-1] == "2 files: 2 accepted · 0 errors"
 
 
 def test_a_glob_and_a_folder_name_each_file_once(tmp_path: Path, good: Path, bad: Path) -> None:

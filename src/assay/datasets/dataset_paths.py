@@ -82,9 +82,8 @@ def _is_part(path: str) -> bool:
 def part_names(path: str | Path) -> list[str]:
     """The names of the datasets in a file that holds several; none for any other file. Raises SourceUnreadable."""
     try:
-        with Path(path).open("rb") as file:
-            is_several = holds_several(open_source(file.read(_HEAD_BYTES)))
-    except OSError:
+        is_several = holds_several(open_beginning(str(path), _HEAD_BYTES))
+    except SourceUnreadable:
         # What is wrong with the file is said where it is read.
         return []
     names: list[str] = _parts_of(str(path)).names if is_several else []
