@@ -33,6 +33,8 @@ _FIELDS = tuple(
     for quote in ('"', "'")
 )
 """Members that may hold the answer; the first kind that is there counts."""
+_OBJECT_PART = re.compile(r""""(?:[^"\\]|\\.)*+("|\Z)|[{}]""", re.DOTALL)
+"""A text or a brace in an object; a text that is cut off has no end."""
 _ITEM = re.compile(r""""((?:[^"\\]|\\.)*+)"|'((?:[^'\\]|\\.)*+)'|([^\s,\[\]]+)""", re.DOTALL)
 _LATEX = re.compile(r"\\(?:text|textbf|textit|textrm|mathbf|mathrm|mathsf|mathit|bm|boldsymbol)\s{0,9}(?=\{)")
 _SPACES = re.compile(r"[ \t\u00a0\u202f]{2,}|[\u00a0\u202f]")
@@ -86,12 +88,32 @@ def _cleaned(answer: str) -> str:
 
 
 def _reading(text: str, options: Options) -> Reading:
-    """What the answer means; a member of an object counts before words."""
+    """What the answer means; a member of an object counts before words, except for a last sentence after the object."""
     for pattern in _FIELDS if ":" in text else ():
-        values = {_of_field(match.group(1), options) for match in pattern.finditer(text)}
+        values, end = set[Reading](), 0
+        for match in pattern.finditer(text):
+            values.add(_of_field(match.group(1), options))
+            end = match.end()
         if values:
-            return _only(values)
+            closing = _closing_of(_after_object(text, end), options)
+            return _only(values) if closing is None else closing
     return _of_words(text, options)
+
+
+def _after_object(text: str, member_end: int) -> str:
+    """What follows the object of a member; nothing where the object does not end, since all of the rest is part of it."""
+    depth = 1
+    for part in _OBJECT_PART.finditer(text, member_end):
+        if part.group(1) == "":
+            return ""
+        depth += {"{": 1, "}": -1}.get(part.group(), 0)
+        if depth == 0:
+            return text[part.end() :]
+    return ""
+
+
+def _closing_of(text: str, options: Options) -> Reading | None:
+    return _closing(text, _statements(text, options)) if text.strip() else None
 
 
 def _only(readings: set[Reading]) -> Reading:
@@ -165,18 +187,25 @@ def _statements(text: str, options: Options) -> list[_Said]:
 def _announced(text: str, lower: str, announcement: Announcement, options: Options) -> list[_Said]:
     found: list[_Said] = []
     place = lower.find(announcement.trigger)
-    pattern = compiled(announcement.pattern)
     for _ in range(_MOST):
         if place < 0:
             return found
-        match = pattern.match(text, place)
-        before = text[max(0, place - 60) : place]
-        listed = options.read_list(text, match.end()) if match and _is_meant(before, announcement) else None
-        if match and listed and not ("\n" in match.group() and _heads_list(text, listed, options)):
-            is_final, is_label = FINAL_BEFORE.search(before) is not None, match.groupdict().get("label") is not None
-            found.append(_Said(listed.chosen, place, listed.end, is_final, is_sentence=not is_label))
+        found += _announced_at(text, place, announcement, options)
         place = lower.find(announcement.trigger, place + 1)
-    return [_Said(frozenset(), 0, len(text), is_final=True)]
+    # Too many to read each, but the last sentence still counts.
+    last = _announced_at(text, lower.rfind(announcement.trigger), announcement, options)
+    return [_Said(frozenset(), 0, len(text), is_final=True), *last]
+
+
+def _announced_at(text: str, place: int, announcement: Announcement, options: Options) -> list[_Said]:
+    """What is announced at one place; at most one."""
+    match = compiled(announcement.pattern).match(text, place)
+    before = text[max(0, place - 60) : place]
+    listed = options.read_list(text, match.end()) if match and _is_meant(before, announcement) else None
+    if match is None or listed is None or ("\n" in match.group() and _heads_list(text, listed, options)):
+        return []
+    is_final, is_label = FINAL_BEFORE.search(before) is not None, match.groupdict().get("label") is not None
+    return [_Said(listed.chosen, place, listed.end, is_final, is_sentence=not is_label)]
 
 
 def _heads_list(text: str, listed: Listed, options: Options) -> bool:

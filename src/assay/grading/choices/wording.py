@@ -90,7 +90,8 @@ REJECTED_BEFORE = re.compile(
     r"\s|n['’]t\s|不正确的?|错误的?|不|没|别)(?:the |the correct |the right |correct |right )?$"
     r"|(?:\b(?:if|whether|unless|suppose|assuming|wenn|falls|ob|si l[ae]s?|se l[ae]|если)\b|如果)[^.,;:!?\n]*$"
     r"|\b(?:(?:might|may|could|not|\w{2,6}n['’]t) (?:think|say|assume|believe|argue|guess)|doubt|"
-    r"not (?:true|sure|clear|certain|the case)|tempt(?:ing|ed) to (?:think|say|assume|conclude|choose|pick))"
+    r"not (?:true|sure|clear|certain|the case)|tempt(?:ing|ed) to (?:think|say|assume|conclude|choose|pick)|"
+    r"(?:some|others|many|people)(?: (?!we\b)\w{2,10}){0,2} (?:say|think|believe|argue|claim|assume|suggest|guess))"
     r"(?: that)?(?: the| the correct| the right)? $",
     re.IGNORECASE,
 )
@@ -137,7 +138,7 @@ REJECTING = re.compile(
 """What takes back the choice before it."""
 _BUT = (
     r"(?:but|yet|however|though|although|and|aber|jedoch|doch|allerdings|mais|cependant|pourtant|ma|però|tuttavia|"
-    r"pero|aunque|sin embargo|но|однако)"
+    r"pero|aunque|sin embargo|но|однако|actually|in fact|no|wait|sorry|eigentlich|en fait|in realtà|en realidad|на самом деле)"
 )
 _IT = (
     r"(?:it|this|that|which|they|these|those|(?:this|that|the) (?:option|choice|answer|one)|es|das|dies|diese|cela|ce|elle|"
@@ -156,13 +157,20 @@ _WRONG_THEN = (
     rf"\b(?:{_IS_NOT}\s{_QUITE}{_ANSWER}|{_IT}(?:['’]s|\s{_BE})?\s(?:\w{{1,12}} ){{0,2}}(?:{_WRONG}|ruled out|eliminated|excluded)|"
     rf"none(?: of \w{{2,8}}(?: \w{{2,8}})?)? (?:is|are) {_ANSWER})\b"
 )
+_DIFFERS = (
+    rf"\b(?:but|yet|however)\b[\s,]{{1,9}}{_IT}\s(?:(?:does|do|did) not|(?:does|do|did)n['’]t) (?:match|agree|correspond)\b"
+    r"(?! (?:exactly|perfectly|precisely))"
+)
+"""A choice that is only the closest: `but it does not match our calculation`."""
 TAKEN_BACK = re.compile(
-    rf"[\s,;.()*_–—-]{{0,9}}(?:\b{_BUT}\b[\s,]{{1,9}}){{0,2}}{_WRONG_THEN}|"
+    rf"[\s,;.()*_–—-]{{0,9}}(?:{_DIFFERS}|(?:\b{_BUT}\b[\s,]{{1,9}}){{0,2}}{_WRONG_THEN})|"
     r"[\s,;.，。]{0,9}(?:但是?|不过)?(?:它|这|那)?(?:并?不是?(?:正确|答案)|是错|不对)",
     re.IGNORECASE,
 )
 """A clause or sentence about the choice before it that says that it is not the answer."""
-TAKEN_BACK_LATER = re.compile(rf"[,;.(–—-]\s{{0,9}}(?:\b{_BUT}\b[\s,]{{1,9}}|(?=which\b)){_WRONG_THEN}", re.IGNORECASE)
+TAKEN_BACK_LATER = re.compile(
+    rf"[,;.(–—-]\s{{0,9}}(?:{_DIFFERS}|(?:\b{_BUT}\b[\s,]{{1,9}}|(?=which\b)){_WRONG_THEN})", re.IGNORECASE
+)
 """The same after some more words, such as those of the choice."""
 RIGHT = re.compile(
     r"(?:is|are|ist|sind|est|sont|è|sono|es|son)\s(?:(?:the|die|la|le|les|las|only|probably|likely|most|clearly|therefore|thus|definitely|"
