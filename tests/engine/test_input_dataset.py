@@ -186,6 +186,34 @@ def test_what_a_run_selects_is_what_it_stores(tmp_path: Path) -> None:
     assert [row["id"] for row in document(run(path, "x", limit=2))["rows"]] == ["a", "b"]
 
 
+@pytest.mark.parametrize(("count", "options"), [(6, {"limit": 2}), (3, {"allow_size": True}), (25, {"allow_size": True})])
+def test_a_part_of_a_golden_dataset_is_taken_again(tmp_path: Path, count: int, options: dict[str, Any]) -> None:
+    golden = write_golden(tmp_path / "g.json", count)
+    first = run(golden, "first", **options)
+    assert api.validate(stored(first)).is_valid
+    second = run(stored(first), "second")
+    assert (identities(second), stored(second).read_bytes()) == (identities(first), stored(first).read_bytes())
+    both = run([golden, write_batch(tmp_path / "b.json", batch_record("a"))], "both", **options)
+    assert identities(run(stored(both), "again")) == identities(both)
+
+
+def test_nulls_that_a_run_took_for_absent_are_taken_again(tmp_path: Path) -> None:
+    rows = [mcq_row("a", rubric=None), mcq_row("b")]
+    first = run(write_rows(tmp_path / "rows.jsonl", *rows), "first", null_as_absent=True)
+    assert api.validate(stored(first)).issues == ()
+    assert identities(run(stored(first), "second")) == identities(first)
+
+
+def test_an_export_names_the_options_that_its_file_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(write_golden(tmp_path / "g.json", 6), "few", limit=2)
+    run(tmp_path / "g.json", "all")
+    assert "validate and run the file with --allow-size" in assay("export", "few", "--as", "dataset").stderr
+    assert assay("validate", "few.json").exit_code == 1
+    assert assay("validate", "few.json", "--allow-size").exit_code == 0
+    assert "--allow-size" not in assay("export", "all", "--as", "dataset").stderr
+
+
 def test_the_input_is_redacted_and_still_valid(tmp_path: Path) -> None:
     secret = "ann.smith@example.org"
     row = mcq_row(f"q {secret}", prompt=f"Write to {secret}", metadata={"by": secret}, extra=[secret])

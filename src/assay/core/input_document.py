@@ -22,6 +22,8 @@ class StoredName(msgspec.Struct, frozen=True):
 
     name: str
     file: str
+    null_as_absent: bool = False
+    """The run took optional fields that are null for absent ones."""
 
 
 class DatasetHead(msgspec.Struct, frozen=True):

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from assay.core.case import Case
 from assay.core.contract import BUILT_IN, CONTRACTS, ContractId
 from assay.core.errors import UsageProblem
@@ -30,6 +32,10 @@ def read(source: Source, contract: "str | Plugin", *, config: ValidationConfig, 
     known = resolve_contract(source, contract)
     if known is None:
         return _unknown(source)
+    if source.stored is not None:
+        # The run has checked its input before it took some of the records, with the settings that it was given.
+        null_as_absent = config.null_as_absent or source.stored.null_as_absent
+        config = replace(config, allow_size=True, null_as_absent=null_as_absent)
     if not isinstance(known, str):
         own_report: Report = _own().read_own(source, known, effort)
         return own_report

@@ -40,9 +40,11 @@ def open_dataset(path: str | Path) -> Source:
     named = _PART.match(str(path))
     if named is None or Path(path).exists() or not Path(named["path"]).is_file():
         source = open_source(path)
-        source.stored = _stored_name(Path(path))
+        source.stored = next(iter(_stored_names(Path(path))), None)
         return source
     part: Source = _parts_of(named["path"]).open(int(named["number"]))
+    listed = {stored.name: stored for stored in _stored_names(Path(named["path"]))}
+    part.stored = listed.get(part.stored.name, part.stored) if part.stored else None
     return part
 
 
@@ -50,6 +52,7 @@ class _StoredDataset(msgspec.Struct):
     path: str
     name: str
     file: str = ""
+    validation: dict[str, Any] = {}
 
 
 class _StoredPlan(msgspec.Struct):
@@ -62,16 +65,18 @@ class _Manifest(msgspec.Struct):
     plan: _StoredPlan
 
 
-def _stored_name(path: Path) -> StoredName | None:
-    """What the input of a run was called when the run was made, by the manifest next to it."""
+def _stored_names(path: Path) -> list[StoredName]:
+    """What the datasets in the input of a run were called when the run was made, by the manifest next to it."""
     if path.name != INPUT:
-        return None
+        return []
     try:
         manifest = msgspec.json.decode((path.parent / MANIFEST).read_bytes(), type=_Manifest)
     except (OSError, ValueError):
-        return None
-    first = next(iter(manifest.plan.datasets), None)
-    return None if first is None else StoredName(first.name, first.file or Path(first.path).name)
+        return []
+    return [
+        StoredName(found.name, found.file or Path(found.path).name, found.validation.get("null_as_absent") is True)
+        for found in manifest.plan.datasets
+    ]
 
 
 def _is_part(path: str) -> bool:

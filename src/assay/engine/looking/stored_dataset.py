@@ -1,16 +1,24 @@
 """The dataset that a finished run has stored, as a file that validates and runs again."""
 
 from collections.abc import Iterator
+from typing import Any
+
+import msgspec
 
 from assay.core.errors import UsageProblem
 from assay.core.input_document import INPUT, REFERENCE
 from assay.datasets import lines_of
 from assay.datasets.formats import row_document
+from assay.datasets.golden_v1 import MAX_CASES, MIN_CASES
 from assay.datasets.source import Source, filled_lines, open_source
 from assay.engine.looking.opened import Run
 from assay.store.artifacts import CASES, read_pieces
 
 _REFERENCE = f'{{"schema_version":"{REFERENCE}"'.encode()
+
+
+class _Golden(msgspec.Struct):
+    cases: list[msgspec.Raw]
 
 
 class StoredDataset:
@@ -33,12 +41,22 @@ class StoredDataset:
         if self._source.head().startswith(_REFERENCE):
             raise UsageProblem(f"run '{run_id}' names its input by hash and holds none of it", hint=f"see {INPUT} in its folder")
         self._path = path
+        self._datasets: list[dict[str, Any]] = run.manifest["plan"]["datasets"]
         self._contract = row_document(self._source.head())
 
     @property
     def is_lines(self) -> bool:
         """True where each record is a line: rows have a file of their own, and need no document."""
         return self._contract is not None
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options that `assay validate` and `assay run` need for the file outside the folder of the run."""
+        is_golden = [found["contract"] for found in self._datasets] == ["golden_v1"]
+        count = len(msgspec.json.decode(self._source.buffer(), type=_Golden).cases) if is_golden else MIN_CASES
+        size = () if MIN_CASES <= count <= MAX_CASES else ("--allow-size",)
+        is_loose = any(found.get("validation", {}).get("null_as_absent") for found in self._datasets)
+        return (*size, "--null-as-absent") if is_loose else size
 
     def chunks(self) -> Iterator[bytes]:
         """The bytes of the file."""

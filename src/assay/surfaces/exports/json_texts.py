@@ -44,9 +44,12 @@ def eval_results_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
     yield pretty_json(found)
 
 
-def dataset_chunks(run: Run, _: Teller) -> Iterator[bytes]:
+def dataset_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
     """The dataset that the run has stored, in its own contract."""
-    return StoredDataset(run).chunks()
+    stored = StoredDataset(run)
+    if stored.options:
+        teller.notes.append(f"validate and run the file with {' and '.join(stored.options)}, as this run needed")
+    return stored.chunks()
 
 
 def responses_chunks(run: Run, teller: Teller) -> Iterator[bytes]:
