@@ -298,6 +298,17 @@ def test_a_run_that_cannot_be_read_is_shown_to_an_admin_alone(projects: Projects
     assert listed == {"default": False, "admin": True}
 
 
+@pytest.mark.parametrize("content", [b"", b"junk" * 4000], ids=["empty", "junk"])
+def test_a_run_whose_ledger_cannot_be_read_exists_for_an_admin_alone(projects: Projects, content: bytes) -> None:
+    damaged = projects.serving.runs_dir / ".active" / f"run_with_{len(content)}_bytes"
+    damaged.mkdir(parents=True)
+    (damaged / "ledger.sqlite").write_bytes(content)
+    asked = (("GET", "/v1/runs/{}"), ("GET", "/runs/{}"), ("GET", "/v1/runs/{}/events"), ("POST", "/v1/runs/{}/cancel"))
+    for method, path in asked:
+        statuses = [projects.ask(who, method, path.format(damaged.name)).status for who in ("default", "own", "admin")]
+        assert statuses == [404, 404, 503], path
+
+
 def test_the_runs_of_two_projects_are_not_ranked_together(projects: Projects) -> None:
     request = api.RankRequest(
         runs=(projects.run_id, projects.foreign_id), judges=("scripted/judge-5",), runs_dir=str(projects.serving.runs_dir)

@@ -8,7 +8,7 @@ import msgspec
 from litestar import Response
 
 from assay import api
-from assay.core.errors import RunDamaged, RunNotFound, StoreUnavailable
+from assay.core.errors import LedgerUnavailable, RunNotFound, StoreUnavailable
 from assay.core.placement import Placement
 from assay.core.run_result import RunListing, RunResult
 from assay.core.run_state import TERMINAL
@@ -66,7 +66,10 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         """Raises RunNotFound for a run of another project, in the same words as for one that does not exist."""
         try:
             project = self._adopted(run_id, api.run_project)
-        except RunDamaged as problem:
+        except LedgerUnavailable:
+            # A shared ledger that is away is away for every id, so that this says nothing about one of them.
+            raise
+        except StoreUnavailable as problem:
             # Only an admin may see a run that does not say whose it is.
             raise api.no_such_run(run_id) from problem
         if not caller.sees(project):
