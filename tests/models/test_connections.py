@@ -249,9 +249,16 @@ def test_a_folder_of_certificates_in_requests_ca_bundle_is_trusted(monkeypatch: 
         assert reply_to(plan_of(provider_of("openai", url))).text == "4"
 
 
-def test_ssl_cert_file_takes_precedence_over_requests_ca_bundle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "not-there.pem"))
-    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+@pytest.mark.parametrize("named_by", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])
+def test_ssl_cert_file_and_requests_ca_bundle_are_both_trusted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named_by: str
+) -> None:
+    other = tmp_path / "other.pem"
+    made = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=another CA"]
+    command = ["openssl", "req", "-x509", *made, "-keyout", str(tmp_path / "other.key"), "-out", str(other)]
+    subprocess.run(command, check=True, capture_output=True)
+    for variable in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
+        monkeypatch.setenv(variable, str(CERTIFICATE if variable == named_by else other))
     with faulty_provider(send(OK), tls=True) as url:
         assert reply_to(plan_of(provider_of("openai", url))).text == "4"
 

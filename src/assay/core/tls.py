@@ -9,15 +9,15 @@ from assay.core.errors import UsageProblem
 BUNDLE_VARIABLE = "REQUESTS_CA_BUNDLE"
 """A file or folder of certificate authorities, as many Python programs take it; OpenSSL itself does not know it."""
 FILE_VARIABLE, FOLDER_VARIABLE = "SSL_CERT_FILE", "SSL_CERT_DIR"
-"""What OpenSSL reads itself; the bundle is used only where the first is not set."""
+"""What OpenSSL reads itself; the authorities of the bundle are trusted in addition to these."""
 
 
 def client_context() -> ssl.SSLContext:
     """Return the TLS settings of a client: trusted authorities, and host names that must match; raises UsageProblem.
 
-    The authorities are those of SSL_CERT_FILE, else those of REQUESTS_CA_BUNDLE, else the machine's; and those of SSL_CERT_DIR.
+    The authorities are those of SSL_CERT_FILE, REQUESTS_CA_BUNDLE and SSL_CERT_DIR together, or the machine's.
     """
-    bundle = _bundle()
+    bundle = os.environ.get(BUNDLE_VARIABLE, "")
     if not bundle:
         return ssl.create_default_context()
     try:
@@ -30,21 +30,18 @@ def client_context() -> ssl.SSLContext:
             f"{BUNDLE_VARIABLE} is '{bundle}', which cannot be used: {reason}",
             hint="name a file of certificates in PEM format or a folder of them, or unset the variable",
         ) from problem
-    if os.environ.get(FOLDER_VARIABLE):
+    # A context with authorities of its own does not load those that OpenSSL reads from the environment.
+    if os.environ.get(FILE_VARIABLE):
+        context.set_default_verify_paths()
+    elif os.environ.get(FOLDER_VARIABLE):
         context.load_verify_locations(capath=os.environ[FOLDER_VARIABLE])
     return context
 
 
 def bundle_problem() -> UsageProblem | None:
     """Return why the authorities of REQUESTS_CA_BUNDLE cannot be used; None where they can, or are not asked for."""
-    if not _bundle():
-        return None
     try:
         client_context()
     except UsageProblem as problem:
         return problem
     return None
-
-
-def _bundle() -> str:
-    return "" if os.environ.get(FILE_VARIABLE) else os.environ.get(BUNDLE_VARIABLE, "")
