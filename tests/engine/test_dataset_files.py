@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from assay.core.problem_lines import in_one_line, problem_count
 from assay.engine.planning.dataset_reading import FAULTY_FILES
 from assay.engine.planning.request import RunRequest
 from assay.engine.planning.selection import prepared_records
@@ -106,6 +107,41 @@ def test_many_broken_files_are_counted(tmp_path: Path) -> None:
     problems = problems_of(_request(folder))
     assert "3 more files are not usable" in problems
     assert sum("is not usable as" in problem for problem in problems) == FAULTY_FILES
+
+
+def test_a_heading_is_not_counted_as_a_problem(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, "a.jsonl")
+    write_rows(folder / "a.jsonl", *(mcq_row(f"q{number}", choices="none") for number in range(30)))
+    lines = problems_of(_request(folder))
+    assert "is not usable as" in lines[0]
+    assert len(lines) < 15
+    assert problem_count(lines) == 30
+    assert in_one_line(lines).startswith(f"30 problems: {lines[0]} {lines[1]}; ")
+
+
+def test_a_problem_has_the_hint_of_validation(tmp_path: Path) -> None:
+    row = mcq_row("q")
+    write_rows(tmp_path / "a.jsonl", {"promt" if name == "prompt" else name: value for name, value in row.items()})
+    assert "prompt is required (is it written as 'promt'?)" in "\n".join(problems_of(_request(tmp_path / "a.jsonl")))
+
+
+def test_a_name_where_nothing_is_suggests_its_neighbour(tmp_path: Path) -> None:
+    (tmp_path / "evaluation.yaml").write_text("candidates: []\n")
+    request = RunRequest(datasets=(str(tmp_path / "evaluation.yml"),), runs_dir=str(tmp_path / "runs"))
+    (problem,) = problems_of(request)
+    assert problem.endswith(f"no such file or directory (did you mean '{tmp_path / 'evaluation.yaml'}'?)")
+
+
+def test_conversations_that_cannot_be_used_ask_for_no_candidate(tmp_path: Path) -> None:
+    (tmp_path / "talk.yaml").write_text("- turn_id: 1\n  message: Hello\n")
+    (tmp_path / "golden.json").write_text('{"version": "1.0.0", "cases": []}')
+    of_conversation, of_golden = (
+        "\n".join(problems_of(RunRequest(datasets=(str(tmp_path / name),), judges=("scripted/judge-4",), runs_dir=str(tmp_path))))
+        for name in ("talk.yaml", "golden.json")
+    )
+    assert "speaker is required" in of_conversation
+    assert "no candidate is named" not in of_conversation
+    assert "no candidate is named" in of_golden
 
 
 @pytest.mark.parametrize(("name", "problem"), [("", "no datasets in folder"), ("*.jsonl", "no file matches")])

@@ -119,7 +119,11 @@ def test_each_candidate_is_a_run_of_one_suite(tmp_path: Path) -> None:
 def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
     golden = write_golden(tmp_path / "golden.json")
     request = RunRequest(
-        datasets=(str(golden), str(tmp_path / "gone.json")), models=("opnai/x", "gpt"), concurrency=0, pass_rate=1.5, min_score=0.5
+        datasets=(str(golden), str(tmp_path / "gone.json")),
+        models=("opnai/x", "gpt"),
+        concurrency=0,
+        pass_rate=1.5,
+        min_score=0.5,
     )
     assert problems_of(request) == (
         "--concurrency: run.concurrency must be an integer from 1 to 10,000, not 0",
@@ -213,7 +217,7 @@ def test_invalid_rows_of_legal_eval_v1_refuse_the_run(tmp_path: Path) -> None:
     summary, error = problems_of(RunRequest(datasets=(str(dataset),), models=("scripted/echo",)))
     assert summary.endswith("has 1 invalid record(s); correct them, or leave them out with on_invalid: skip (--on-invalid skip):")
     assert error.startswith(f"{dataset}:2:")
-    assert error.endswith("invalid_enum_value: 'Z' is not the id of a choice")
+    assert error.endswith("invalid_enum_value: 'Z' is not the id of a choice (choices are A, B)")
 
 
 def test_invalid_rows_may_be_skipped(tmp_path: Path) -> None:

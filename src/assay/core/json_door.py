@@ -19,6 +19,7 @@ from assay.core.issue import MAX_LISTED, Path
 from assay.core.json_document import JsonDocument
 from assay.core.plain_json import plain_document
 
+SECOND_VALUE = "a second value follows the end of the document"
 MAX_DEPTH = 254
 """Containers inside each other; deeper text is refused, so that neither this reader nor orjson (254) runs out of stack."""
 MAX_INTEGER_DIGITS = 4300
@@ -154,9 +155,7 @@ class _Reader:
             value, end = self._value(self._skip(0), (), 0)
             end = self._skip(end)
             if end < len(self.text):
-                raise _Stop(
-                    "a second value follows the end of the document", end, "a JSON file holds one value; use JSONL for several"
-                )
+                raise _Stop(SECOND_VALUE, end, "a JSON file holds one value; use JSONL for several")
         except _Stop as stop:
             return JsonDocument(None, self.text, (*self.flaws, stop.flaw), more_flaws=self.more_flaws)
         return JsonDocument(value, self.text, tuple(self.flaws), more_flaws=self.more_flaws)

@@ -10,8 +10,11 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple, Self
 
+from msgspec.structs import replace
+
 from assay.core.document import Document, Flaw
 from assay.core.issue import MAX_LISTED, Finding, Path, Severity, path_text
+from assay.core.json_door import SECOND_VALUE
 
 _TYPE_NAMES = {str: "a string", bool: "a boolean", int: "an integer", float: "a number", dict: "an object", list: "an array"}
 _NUL = "\x00"
@@ -298,10 +301,16 @@ def check_controls(found: Findings, text: str, path: Path, *, one_line: bool = F
         found.add("invalid_encoding", path, where, hint="remove it or replace it by a space", on_key=on_key)
 
 
-def check_flaws(found: Findings, document: Document, path: Path) -> None:
-    """The flaws of the text itself as findings below `path`; what the rules say of an unreadable number's range is taken back."""
+def check_flaws(found: Findings, document: Document, path: Path, *, whole: str = "") -> None:
+    """The flaws of the text itself as findings below `path`; what the rules say of an unreadable number's range is taken back.
+
+    `whole` is the hint on a second value, which says how a contract writes the one document that it reads.
+    """
     if document.flaws:
-        add_flaws(found, document.flaws, path)
+        flaws = document.flaws
+        if whole:
+            flaws = tuple(replace(flaw, hint=whole) if flaw.message == SECOND_VALUE else flaw for flaw in flaws)
+        add_flaws(found, flaws, path)
         found.unlisted.update({(code, "error"): number for code, number in document.more_flaws.items()})
 
 

@@ -123,7 +123,7 @@ def _expanded(pattern: str, on_skip: Callable[[str], None]) -> list[str]:
         return files_like(pattern)
     if path.exists() or _is_part(pattern):
         return [pattern]
-    raise SourceUnreadable(f"no such file or folder: {pattern!r}", hint=_neighbour(path))
+    raise SourceUnreadable(f"no such file or folder: {pattern!r}", hint=similar_file(path) or "check the path")
 
 
 def files_in(folder: Path, *, on_skip: Callable[[str], None], is_any: bool = False, besides: Path | None = None) -> list[str]:
@@ -179,10 +179,13 @@ def _is_badly_packed(path: str) -> bool:
     return Path(path).suffix.lower() == ".gz" and not is_packed(path)
 
 
-def _neighbour(path: Path) -> str:
+def similar_file(path: Path) -> str:
+    """`did you mean 'evaluation.yaml'?` for a path where nothing is and a neighbour has almost its name, or nothing."""
     try:
-        names = [entry.name for entry in path.parent.iterdir() if entry.name != path.name]
+        names = [] if path.exists() else [entry.name for entry in path.parent.iterdir()]
     except OSError:
-        return "check the path"
-    close = get_close_matches(path.name, names, n=1)
-    return f"did you mean {str(path.parent / close[0])!r}?" if close else "check the path"
+        return ""
+    # The endings of datasets are much alike, and do not make two names similar.
+    stems = get_close_matches(path.stem, {Path(name).stem for name in names}, cutoff=0.7)
+    close = get_close_matches(path.name, [name for name in names if Path(name).stem in stems], n=1)
+    return f"did you mean {str(path.parent / close[0])!r}?" if close else ""

@@ -43,7 +43,9 @@ MIN_RUBRIC, MAX_RUBRIC = 10, 2000
 FIELDS = ("version", "description", "cases")
 CASE_FIELDS = ("id", "user_prompt", "rubric", "context", "tags")
 
+_DOCUMENT = '{"version": "1.0.0", "cases": [...]}'
 _CASE = '{"id": "case-001", "user_prompt": "...", "rubric": "..."}'
+_ONE_CASE = f"this is one case; a file has them in cases: {_DOCUMENT}"
 _ID = re.compile(r"[a-z0-9-]+\Z")
 _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\Z")
 
@@ -52,7 +54,7 @@ def read(source: Source, config: ValidationConfig, effort: Effort) -> Report:
     """The report on one golden dataset; any error rejects the file, since a part of its cases is no golden dataset."""
     document = parse_json(source.buffer())
     found = check_document(document.value, config, effort.interface) if document.is_readable else Findings()
-    check_flaws(found, document, ())
+    check_flaws(found, document, (), whole=f"golden_v1 is one JSON document: {_DOCUMENT}")
     cases = _cases_of(document.value)
     effort.progress(source.size, source.size)
     issues = IssueList()
@@ -115,19 +117,20 @@ def _record(finding: Finding, cases: list[Any]) -> Record:
 def check_document(value: Any, config: ValidationConfig, interface: Interface = "python") -> Findings:
     """Every rule of the contract for one document."""
     found = Findings(required=("version", "cases", "id", "user_prompt", "rubric"))
-    document = object_at(found, value, (), like='{"version": "1.0.0", "cases": [...]}')
+    document = object_at(found, value, (), like=_DOCUMENT)
     if document is None:
         return found
+    is_case = "cases" not in document and not {"user_prompt", "rubric"}.isdisjoint(document)
     for field in ("version", "cases"):
         if field not in document:
-            found.missing((field,))
+            found.missing((field,), hint=_ONE_CASE if is_case and field == "cases" else misspelt(field, document, FIELDS))
     if "version" in document:
         _check_version(found, document["version"])
     if document.get("description") is not None:
         string_at(found, document["description"], ("description",))
     if "cases" in document:
         _check_cases(found, document["cases"], config, interface)
-    _warn_unknown(found, document, (), known=FIELDS)
+    _warn_unknown(found, document, (), known=FIELDS, of_a_case=CASE_FIELDS if is_case else ())
     check_nul(found, document, ())
     return found
 
@@ -191,9 +194,12 @@ def _check_text(found: Findings, value: Any, path: Path, *, low: int, high: int)
         found.add("value_out_of_range", path, f"{path[-1]} has fewer than {low} characters besides white space at its ends")
 
 
-def _warn_unknown(found: Findings, value: dict[str, Any], path: Path, *, known: tuple[str, ...]) -> None:
+def _warn_unknown(
+    found: Findings, value: dict[str, Any], path: Path, *, known: tuple[str, ...], of_a_case: tuple[str, ...] = ()
+) -> None:
     for unknown in unknown_members(value, known):
-        found.warn("unsupported_field", (*path, unknown.name), f"{unknown.message} and is ignored", hint=unknown.hint, on_key=True)
+        hint = "it is a field of a case" if unknown.name in of_a_case else unknown.hint
+        found.warn("unsupported_field", (*path, unknown.name), f"{unknown.message} and is ignored", hint=hint, on_key=True)
 
 
 def _to_cases(document: dict[str, Any], name: str) -> Iterator[tuple[Case, Any]]:

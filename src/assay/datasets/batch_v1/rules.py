@@ -49,9 +49,11 @@ HEAD_FIELDS = ("dataset_id", "dataset_version", "schema_version", "records", "cr
 RECORD_FIELDS = ("record_id", "input", "reference", "tags", "expected", "metadata")
 REQUIRED = ("dataset_id", "dataset_version", "schema_version", "records", "record_id", "input", "prompt")
 """Fields that must be there, wherever they stand."""
+DOCUMENT_LIKE = '{"dataset_id": "...", "dataset_version": "...", "schema_version": "1.0", "records": [...]}'
 RECORD_LIKE = '{"record_id": "q-1", "input": {"prompt": "..."}}'
 EXPECTED_FIELDS = ("max_latency_ms", "required_criteria")
 
+_ONE_RECORD = f"this is one record; a file has them in records: {DOCUMENT_LIKE}"
 _DATASET_ID = re.compile(r"[A-Za-z0-9_.-]*\Z")
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt](?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|\+00:00)\Z")
 _MAY_BE_CONTROL_ESCAPE = re.compile(rb"\\(?<![^\\]\\\\)(?:[bf]|u00)")
@@ -65,9 +67,10 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 def check_head(head: dict[str, Any], config: ValidationConfig) -> Findings:
     """Everything outside the records: identity, version, time, metadata."""
     found = Findings(required=REQUIRED)
+    is_record = "records" not in head and not {"record_id", "input"}.isdisjoint(head)
     for field in ("dataset_id", "dataset_version", "schema_version", "records"):
         if field not in head:
-            found.missing((field,))
+            found.missing((field,), hint=_ONE_RECORD if is_record and field == "records" else misspelt(field, head, HEAD_FIELDS))
     if "dataset_id" in head:
         _check_dataset_id(found, head["dataset_id"])
     if "dataset_version" in head:
@@ -84,7 +87,8 @@ def check_head(head: dict[str, Any], config: ValidationConfig) -> Findings:
     for field in ("dataset_version", "metadata"):
         _check_normalization(found, head.get(field), (field,), config)
     for unknown in unknown_members(head, HEAD_FIELDS):
-        found.warn("unsupported_field", (unknown.name,), f"{unknown.message} and is ignored", hint=unknown.hint, on_key=True)
+        hint = "it is a field of a record" if is_record and unknown.name in RECORD_FIELDS else unknown.hint
+        found.warn("unsupported_field", (unknown.name,), f"{unknown.message} and is ignored", hint=hint, on_key=True)
         _check_texts(found, {unknown.name: head[unknown.name]}, ())
     return found
 

@@ -180,7 +180,7 @@ class Split:
         found = Findings(required=rules.REQUIRED)
         if document.is_readable:
             self._check_members(found, document.value)
-        check_flaws(found, document, ())
+        check_flaws(found, document, (), whole=_ONE_DOCUMENT)
         document.locate([finding.path for finding in found if finding.offset is None])
         at = [_offset_in(document, finding) for finding in found]
         offsets = self._byte_offsets(document.text, at, cut=cut, gap=gap)
@@ -204,8 +204,8 @@ class Split:
 
     def _check_members(self, found: Findings, value: Any) -> None:
         if type(value) is not dict:
-            like = '{"dataset_id": "...", "dataset_version": "...", "schema_version": "1.0", "records": [...]}'
-            found.wrong_type((), "an object with dataset_id, dataset_version, schema_version and records", value, like=like)
+            expected = "an object with dataset_id, dataset_version, schema_version and records"
+            found.wrong_type((), expected, value, like=rules.DOCUMENT_LIKE)
             return
         if self._config.null_as_absent:
             drop_nulls(value, BATCH_HEAD)
@@ -230,6 +230,7 @@ class Split:
         offset -= "trailing characters" in problem
         message = re.sub(_BYTE_OFFSET, "", problem).removeprefix("JSON is malformed: ")
         hint = "the file looks cut off" if "truncated" in problem else "check the text around this place"
+        hint = _ONE_DOCUMENT if "trailing characters" in problem else hint
         finding = Finding("invalid_json", (), f"not JSON: {message.lower()}", hint)
         self.issues.add(self._issue(finding, Cursor(self.buffer).place(min(offset, len(self.buffer))), self._excerpt(offset)))
 
@@ -265,4 +266,5 @@ def _offset_in(document: Document, finding: Finding) -> int:
 
 INVALID_REQUEST: dict[str, Any] = {"http_status": 400, "error_code": "invalid_request"}
 PAYLOAD_TOO_LARGE: dict[str, Any] = {"http_status": 413, "error_code": "payload_too_large"}
+_ONE_DOCUMENT = f"batch_v1 is one JSON document: {rules.DOCUMENT_LIKE}"
 _TOO_MANY = "split the dataset into files of at most 50,000 records"

@@ -11,10 +11,11 @@ from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.core.issue import Issue
 from assay.core.issue import Path as Steps
 from assay.core.plan import OnInvalid
+from assay.core.problem_lines import heading
 from assay.core.report import Report
 from assay.datasets import read
 from assay.datasets.config import ValidationConfig, changed_settings, load_config
-from assay.datasets.dataset_paths import open_dataset, part_names
+from assay.datasets.dataset_paths import open_dataset, part_names, similar_file
 from assay.datasets.progress import Effort
 from assay.datasets.source import Source
 from assay.engine.members import member_text
@@ -97,16 +98,16 @@ class DatasetReading:
     def _read_dataset(self, path: Steps, entry: DatasetEntry) -> None:
         if bool(entry.split_field) != bool(member_text(entry.split_value)):
             self._settings.add(path, "split_field and split_value belong together")
+        place = (self._settings.folder(path) / entry.path).absolute()
         try:
             config = self._validation(path, entry)
-            place = (self._settings.folder(path) / entry.path).absolute()
             _check_name(place)
             source = open_dataset(place)
             effort = Effort(interface=self._settings.interface)
             report = read(source, self._code.contract(path, entry, source), config=config, effort=effort)
         except (SourceUnreadable, UsageProblem) as problem:
-            hint = f" ({problem.hint})" if isinstance(problem, UsageProblem) else ""
-            self._refuse(path, f"{problem.message}{hint}")
+            hint = problem.hint if isinstance(problem, UsageProblem) else similar_file(Path(shown_path(str(place))))
+            self._refuse(path, f"{problem.message} ({hint})" if hint else problem.message)
             return
         reason = self._refusal(report)
         if report.contract is None or reason:
@@ -157,12 +158,12 @@ class DatasetReading:
         if report.contract is None:
             return ""
         if report.outcome == "rejected":
-            return f"'{shown_path(report.path)}' is not usable as {report.contract}:"
+            return heading(f"'{shown_path(report.path)}' is not usable as {report.contract}")
         rejected = report.counts.rejected_records
         if not rejected or on_invalid(self._settings.value.on_invalid, report.contract) == "skip":
             return ""
         ways = "correct them, or leave them out with on_invalid: skip (--on-invalid skip)"
-        return f"'{shown_path(report.path)}' has {rejected:,} invalid record(s); {ways}:"
+        return heading(f"'{shown_path(report.path)}' has {rejected:,} invalid record(s); {ways}")
 
     def _errors(self, report: Report) -> list[str]:
         errors = [issue for issue in report.issues if issue.severity == "error"]
@@ -171,8 +172,8 @@ class DatasetReading:
 
 
 def _line(issue: Issue) -> str:
-    """An error in one line; what is wrong with a whole file has its hint, because often a setting helps."""
-    hint = f" ({issue.hint})" if issue.index is None and issue.hint else ""
+    """An error in one line, with its hint."""
+    hint = f" ({issue.hint})" if issue.hint else ""
     return f"{issue.line or 1}:{issue.column or 1}: {issue.code}: {issue.message}{hint}"
 
 

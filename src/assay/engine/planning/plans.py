@@ -263,6 +263,12 @@ class _Planner:
         is_recorded = contracts == {"conversation_v1"} and not self.settings.value.candidates
         return run.response_source or ("prefilled" if run.responses else "part_of_conversation" if is_recorded else "sampled")
 
+    @property
+    def _may_be_recorded(self) -> bool:
+        """No dataset is known to need a candidate; those that could not be used may be conversations with recorded replies."""
+        read = {dataset.plan.contract for dataset in self.inputs} | {report.contract for report in self.refused}
+        return bool(self.settings.datasets()) and read <= {"conversation_v1", None}
+
     def _count_tools(self) -> None:
         """Judges of recorded replies see words only, so that tools are among what is not sent."""
         for number, dataset in enumerate(self.inputs):
@@ -286,7 +292,7 @@ class _Planner:
         elif source == "part_of_conversation":
             self._take_recorded()
         is_known_wrong = self.settings.is_wrong(("candidates",)) or self.settings.value.candidates
-        if not self.candidates and not is_known_wrong and source == "sampled":
+        if not self.candidates and not is_known_wrong and source == "sampled" and not self._may_be_recorded:
             self.settings.add(("candidates",), "no candidate is named; add candidates (--model provider/model)")
         self._bound_answers()
 

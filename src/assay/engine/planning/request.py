@@ -11,6 +11,7 @@ from assay.core.issue import Finding
 from assay.core.issue import Path as Steps
 from assay.core.plan import DEFAULT_PROJECT, Fallback, OnInvalid, PluginKind, ProfileId, ResponseSource
 from assay.core.plugin import Plugin, given_plugin
+from assay.core.problem_lines import in_one_line
 from assay.core.provider import FUNCTIONS
 from assay.core.redact_rule import RedactRule
 from assay.core.report import Report
@@ -128,8 +129,7 @@ class PlanProblems(UsageProblem):
         self.problems = tuple(problems)
         self.refused = tuple(refused)
         """What was said of datasets that cannot be used."""
-        count = f"{len(problems)} problems: " if len(problems) > 1 else ""
-        super().__init__(count + "; ".join(problems), hint="nothing was called; correct these and try again")
+        super().__init__(in_one_line(self.problems), hint="nothing was called; correct these and try again")
 
 
 class Settings:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core import problem_lines
 from assay.core.ask import Reply
 from assay.core.document import Document
 from assay.core.errors import UsageProblem
@@ -269,5 +270,4 @@ def _quick(content: bytes | bytearray) -> _Row | None:
 
 def listed(problems: Sequence[str], count: int = 0) -> list[str]:
     """The first problems and how many more there are, of all of these or of a larger count."""
-    more = max(count, len(problems)) - FIRST
-    return [*problems[:FIRST], f"... and {more:,} more like these"] if more > 0 else list(problems)
+    return problem_lines.listed(problems, count, first=FIRST)

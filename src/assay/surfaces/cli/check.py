@@ -4,6 +4,7 @@ import click
 
 from assay import api
 from assay.core.errors import SourceUnreadable
+from assay.core.problem_lines import counted_problems
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import json_option, write_json, write_text
 from assay.surfaces.printable import printable
@@ -49,5 +50,4 @@ def _problems(run_file: str) -> list[str]:
 def _lines(run_file: str, problems: list[str]) -> list[str]:
     if not problems:
         return [f"{run_file} · ready to run"]
-    count = "1 problem" if len(problems) == 1 else f"{len(problems):,} problems"
-    return [f"{run_file} · {count}", *(f"  {problem}" for problem in problems)]
+    return [f"{run_file} · {counted_problems(problems)}", *(f"  {problem}" for problem in problems)]

@@ -21,6 +21,7 @@ from types import TracebackType
 import click
 
 from assay.core.errors import AssayError, ServerProblem
+from assay.core.problem_lines import counted_problems
 from assay.surfaces.printable import printable
 
 VALID = GATES_PASSED = 0
@@ -94,7 +95,7 @@ def complain_of(error: AssayError) -> None:
         rest = [f"and {len(problems) - MAX_PROBLEMS:,} more"] if len(problems) > MAX_PROBLEMS else []
         complain(error.message, details=[*problems[:MAX_PROBLEMS], *rest], hint=error.hint)
     elif len(problems) > 1:
-        complain(f"{len(problems):,} problems", details=problems, hint=error.hint)
+        complain(counted_problems(problems), details=problems, hint=error.hint)
     else:
         complain(error.message, hint=error.hint)
 
