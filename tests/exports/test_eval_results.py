@@ -113,7 +113,9 @@ def test_reports_show_the_contracts_decision_next_to_the_gate_on_errors() -> Non
     shown = " ".join(assay("show", finished.run_dir).stdout.split())
     assert "error rate 20.0 % is above 0.0 %, the default of golden_v1" in shown
     formula = "pass rate 100.0 % (at least 80.0 %), mean score 4.00 (at least 3.50)"
-    assert f"overall_passed of golden_v1, which leaves errors out: {formula}" in shown
+    assert f" note overall_passed of golden_v1 is true, which leaves errors out: {formula}" in shown
+    assert " MET " not in shown
     run = api.open_run(finished.run_dir)
     page = run_page(view_of(run), place=FilePlace(), moments=run.moments, files={})
-    assert [verdict.mark.text for verdict in page.verdicts] == ["missed", "met"]
+    assert [verdict.mark.text for verdict in page.verdicts] == ["missed"]
+    assert page.verdict_note.startswith("overall_passed of golden_v1 is true")

@@ -36,7 +36,7 @@ def test_a_gate_may_be_read_by_scripts_and_by_reviewers(runs: Path) -> None:
     found = json.loads(assay("gate", "new", "--baseline", "none", "--pass-rate", "0.5", "--json", runs=runs).stdout)
     assert (found["verdict"], found["passed"]) == ("WARNING", True)
     markdown = assay("gate", "new", "--baseline", "none", "--pass-rate", "0.7", "--markdown", runs=runs)
-    assert markdown.stdout.startswith("## Gate: MISSED\n\n`new` · regression\n\n- **MISSED** · pass rate 60.0 % is below 70.0 %\n")
+    assert markdown.stdout.startswith("## Gate: MISSED\n\n`new`\n\n- **MISSED** · pass rate 60.0 % is below 70.0 %\n")
 
 
 def test_thresholds_given_to_the_gate_replace_those_of_the_run(runs: Path) -> None:

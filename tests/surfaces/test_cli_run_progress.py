@@ -121,7 +121,7 @@ def test_a_plain_line_has_everything_that_the_display_has() -> None:
     for snapshot in (at(0.0, 0), now):
         pace.note(snapshot)
     assert plain_line(now, pace) == (
-        "retrying · 400/2,000 records · 20 % · 40/s · 40 s left · 10 s so far · 390 graded · 10 timed out"
+        "retrying · 400/2,000 records · 20 % · 40/s · 40 s left · 10 s so far · 390 graded · 10 errors"
         " · 800 calls · p50 812 ms, p95 2.1 s · $0.4312 · errors: a 2, b 2, c 2, d 2, others 4"
     )
 

@@ -107,7 +107,7 @@ def test_a_record_is_shown_with_prompt_answer_score_and_attempts() -> None:
 
 
 def test_an_invalid_record_is_shown_with_what_is_wrong() -> None:
-    assert assay("show", "good", "sum-2").stdout.startswith("sum-2 · invalid_record\n\nerror\n    missing_required_field: ")
+    assert assay("show", "good", "sum-2").stdout.startswith("sum-2 · error\n\nerror\n    missing_required_field: ")
 
 
 def test_a_record_is_shown_to_programs_whole() -> None:

@@ -12,7 +12,7 @@ Sort = Literal[
 ]  # fmt: skip
 """What records are ordered by; with a minus the other way round. Those without a value come last either way."""
 Status = Literal[
-    "evaluated", "timeout", "evaluation_error", "cancelled", "skipped", "invalid_record", "failed", "valid",
+    "evaluated", "timeout", "evaluation_error", "cancelled", "skipped", "invalid_record", "failed", "error", "valid",
 ]  # fmt: skip
 """What became of a record, or a word for several of these; an unknown one is refused, lest a slip reads like "there are none"."""
 INVALID: Status = "invalid_record"
@@ -20,6 +20,7 @@ VALID: Status = "valid"
 STATUS_GROUPS: dict[Status, tuple[Status, ...]] = {
     VALID: ("evaluated", "timeout", "evaluation_error", "cancelled", "skipped"),
     "failed": ("timeout", "evaluation_error"),
+    "error": ("timeout", "evaluation_error", "invalid_record"),
 }
 """Words in place of a status, each for several."""
 Flips = Literal["judges", "repeats"]
@@ -39,7 +40,10 @@ class RecordFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     status: Annotated[
         Status | None,
-        _says("Only records with this status: `failed` stands for both kinds of error, `valid` for all but `invalid_record`."),
+        _says(
+            "Only records with this status: `error` stands for `timeout`, `evaluation_error` and `invalid_record`, "
+            "`failed` for the first two of these, `valid` for all but `invalid_record`."
+        ),
     ] = None
     passed: Annotated[bool | None, _says("Only records that passed, or that did not.")] = None
     min_score: Annotated[float | None, _says("Only records with at least this raw score, on the scale of the run.")] = None
@@ -51,7 +55,9 @@ class RecordFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         bool | None,
         _says("Only records that meet the criterion, or that do not; without one, that meet all of theirs, or not all."),
     ] = None
-    code: Annotated[_Word | None, _says("Only records that failed with this code, such as `timeout` or `not_passed`.")] = None
+    code: Annotated[_Word | None, _says("Only records with this code in `failures.jsonl`, such as `timeout` or `not_passed`.")] = (
+        None
+    )
     text: Annotated[
         _Text | None,
         _says("Only records with these words side by side, in any case, in question, context, answer, reasons, error or id."),

@@ -116,6 +116,8 @@ class RunListing(msgspec.Struct, frozen=True, kw_only=True):
     unpriced_records: int = 0
     passed: bool | None = None
     """None without gates, before the end, and of a run that was cancelled: gates are about all records."""
+    has_no_result: bool = False
+    """It has ended, and there is nothing to decide by: it was cancelled, or no record could be graded."""
     is_interrupted: bool = False
     """It was begun on this machine, and nobody works on it; the state stays what it was."""
     is_resumable: bool = False

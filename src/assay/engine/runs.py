@@ -376,6 +376,7 @@ def _sealed_listing(folders: RunFolders) -> RunListing:
         **_listed_rate(metrics),
         **_listed_score(metrics),
         passed=manifest.gate.passed if manifest.plan.gates and manifest.status != "cancelled" else None,
+        has_no_result=manifest.status == "cancelled" or not manifest.counts.evaluated_records,
         note=note,
         project=manifest.plan.project,
     )

@@ -18,10 +18,10 @@ from assay.core.report import Report
 from assay.surfaces.cli.progress import LINE_EVERY, Pace, plain_line
 from assay.surfaces.printable import printable, printable_lines
 from assay.surfaces.python.runs import Run, run
-from assay.surfaces.reporters.run_decision import decisions
+from assay.surfaces.reporters.run_decision import decision_note, decisions
 from assay.surfaces.reporters.run_text import score_text
 from assay.surfaces.reporters.run_view import RunView
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.wording import counted, error_text
 
 NAME = 100
 """Characters of an id that name a test; a longer one is told apart by its hash."""
@@ -268,7 +268,8 @@ class GateItem(pytest.Item):
         made = self.runs.evaluated(self.group)
         self.user_properties += [("assay.run_id", made.run_id), ("assay.pass_rate", made.pass_rate.value)]
         if not made.gate.passed:
-            reasons = (decision.reason for decision in decisions(RunView(result=made.result, manifest=made.manifest)))
+            view = RunView(result=made.result, manifest=made.manifest)
+            reasons = filter(None, (*(decision.reason for decision in decisions(view)), decision_note(view)))
             pytest.fail("\n".join([f"run {made.run_id} missed its gates", *map(printable, reasons)]), pytrace=False)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
@@ -333,8 +334,7 @@ def _cut(text: str) -> str:
 
 
 def _error(line: dict[str, Any]) -> str:
-    code, message = line["error_code"] or line["status"], line["error_message"] or ""
-    return printable(f"{code}: {message}" if message else code, limit=TEXT)
+    return printable(error_text(line["error_code"] or line["status"], line["error_message"]), limit=TEXT)
 
 
 def _score(case: RecordCase) -> str:

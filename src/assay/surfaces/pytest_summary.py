@@ -38,6 +38,6 @@ def _figures(run: Run) -> str:
     if not metrics:
         return f"{counts.evaluated_records:,} of {counted(counts.total_records, 'record')} evaluated"
     rate = f"pass rate {run.pass_rate} · {metrics['pass_count']:,} of {counted(metrics['n_scored'], 'record')}"
-    invalid = f" · {counts.invalid_records:,} invalid" if counts.invalid_records else ""
-    errors = counts.failed_records - counts.invalid_records + counts.cancelled_records
+    invalid = f" · {counts.invalid_records:,} of them invalid" if counts.invalid_records else ""
+    errors = counts.failed_records + counts.cancelled_records
     return f"{rate} · {counted(errors, 'error')}{invalid} · cost {cost_text(metrics['cost_usd'])}"

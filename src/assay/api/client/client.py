@@ -204,7 +204,7 @@ class Client:
         return self._ask(Request(path=path, query=_query({"sample": sample})), RecordAnswer).record
 
     def failures(self, run_id: str) -> Iterator[Json]:
-        """Every record that failed or did not pass, as `failures.jsonl` has them."""
+        """Every record that ended in an error or did not pass, as `failures.jsonl` has them."""
         for page in self._pages(f"{_path(run_id)}/failures", {}, LinesPage):
             yield from page.items
 

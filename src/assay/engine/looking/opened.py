@@ -1,6 +1,7 @@
 """A run to look at: its result, its records, its failures, whether it is sealed or still under way."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from heapq import nsmallest
 from itertools import groupby, islice
@@ -40,6 +41,13 @@ class _Standing(msgspec.Struct):
     index: int
     score: float | None = None
     passed: bool | None = None
+
+
+class _ErrorLine(msgspec.Struct):
+    """The part of a line of failures.jsonl that errors are counted by."""
+
+    code: str
+    taxonomy_label: str = ""
 
 
 class CriterionScore(msgspec.Struct):
@@ -191,7 +199,7 @@ class Run:
         return total, [_told(finished, Evidence(finished, shown), shown.redactor) for finished in part]
 
     def failures(self, start: int = 0) -> Iterator[Line]:
-        """Every record that failed or did not pass, from the one at `start` on."""
+        """Every record that ended in an error or did not pass, from the one at `start` on."""
         if self._sealed is not None:
             yield from self._sealed.lines("failures.jsonl", start)
             return
@@ -202,6 +210,18 @@ class Run:
             failure = evidence.failure() if finished.outcome is not None else None
             if failure is not None:
                 yield msgspec.to_builtins(failure)
+
+    def error_counts(self) -> Counter[tuple[str, str]]:
+        """How many records of a sealed run ended in an error, by its code and its taxonomy label; empty for an unfinished run.
+
+        The artifact of a large run lists many answers that did not pass; only the lines of errors are decoded.
+        """
+        found: Counter[tuple[str, str]] = Counter()
+        if self._sealed is not None:
+            decode = msgspec.json.Decoder(_ErrorLine).decode
+            lines = (line for line in self._sealed.raw_lines("failures.jsonl") if b'"kind":"error"' in line)
+            found.update((line.code, line.taxonomy_label) for line in map(decode, lines))
+        return found
 
     def latest_failures(self, limit: int) -> list[Line]:
         """The last records of an unfinished run that ended with an error, the last first; none of a finished one."""

@@ -13,10 +13,11 @@ import click
 
 from assay import api
 from assay.core.errors import StoreUnavailable
+from assay.core.record_query import INVALID, STATUS_GROUPS
 from assay.surfaces.cli import exits
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.run_numbers import dollars, duration, latency, percent
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.wording import ERROR, counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,7 +34,6 @@ MAX_CODES = 4
 """Error codes that are named; the others are added up."""
 NAME_LIMIT = 60
 PROBLEM_LIMIT = 160
-_DONE_WORDS = {"evaluated": "graded", "evaluation_error": "without a grade", "timeout": "timed out", "invalid_record": "invalid"}
 
 
 class RunProgress:
@@ -209,7 +209,16 @@ def _under_way(now: api.Snapshot) -> list[str]:
 
 
 def _records(now: api.Snapshot) -> list[str]:
-    return [f"{count:,} {_DONE_WORDS.get(status, status)}" for status, count in sorted(now.by_status.items()) if count]
+    """`390 graded`, `10 errors`, `2 of them invalid`: the counts of the report."""
+    counts = {status: count for status, count in sorted(now.by_status.items()) if count}
+    errors = sum(counts.pop(status, 0) for status in STATUS_GROUPS["error"])
+    invalid = now.by_status.get(INVALID, 0)
+    return [
+        *(f"{counts.pop(status):,} graded" for status in ("evaluated",) if status in counts),
+        *([counted(errors, ERROR)] if errors else []),
+        *([f"{invalid:,} of them invalid"] if invalid else []),
+        *(f"{count:,} {status}" for status, count in counts.items()),
+    ]
 
 
 def _calls(now: api.Snapshot) -> list[str]:

@@ -59,7 +59,7 @@ Examples:
 
 \b
 Exit codes:
-  0    every required run passed its gate
+  0    every required run met its gate
   1    a required run missed its gate
   2    could not run: something is wrong with the suite or a run file, or nothing could be evaluated
   130  interrupted; with --run-id, the same command goes on"""

@@ -6,7 +6,7 @@ from typing import Any
 from assay.api import Run
 from assay.core.metrics_summary import cluster_interval_of, error_of, interval_of, latencies
 from assay.surfaces.exports.sheets import Column
-from assay.surfaces.reporters.run_decision import decisions
+from assay.surfaces.reporters.run_decision import decision_note, decisions
 from assay.surfaces.reporters.run_view import RunView
 
 Line = dict[str, Any]
@@ -58,8 +58,12 @@ def summary_rows(run: Run) -> Iterator[Line]:
     for what, counts in (("error", metrics["errors"]), ("label", metrics["labels"])):
         for name, count in counts.items():
             yield {"figure": f"{what}: {name}", "value": count, "n": total, "meaning": "records"}
-    for decision in decisions(RunView(result=result, manifest=run.manifest)):
+    view = RunView(result=result, manifest=run.manifest)
+    for decision in decisions(view):
         yield {"figure": "gate", "value": decision.word, "meaning": decision.reason}
+    note = decision_note(view)
+    if note:
+        yield {"figure": "note", "meaning": note}
 
 
 def _rates(metrics: Line, name: str, meaning: str) -> Iterator[Line]:

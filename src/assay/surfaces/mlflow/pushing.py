@@ -17,7 +17,7 @@ from assay.surfaces.mlflow.selection import MOST_TRACES, Choice, chosen_records
 from assay.surfaces.mlflow.sending import Sender
 from assay.surfaces.mlflow.traces import MOST_CRITERIA, UNNAMED, Setting, short_name, trace_of
 from assay.surfaces.mlflow.tracking import EXPERIMENT_VARIABLE, URI_VARIABLE, TrackedRun, Tracking, connected
-from assay.surfaces.reporters.run_decision import NO_GATES, decisions
+from assay.surfaces.reporters.run_decision import NO_GATES, decision_note, decisions
 from assay.surfaces.reporters.run_view import RunView
 from assay.surfaces.reporters.wording import counted
 
@@ -205,11 +205,11 @@ class _Push:
         """What the page of the run says of it, in Markdown."""
         result = self._run.result
         counts = result.counts
-        found = decisions(RunView(result=result, manifest=self._manifest))
-        decided = [f"- {decision.word}: {escaped(decision.reason)}" for decision in found if decision.word != NO_GATES]
+        view = RunView(result=result, manifest=self._manifest)
+        decided = [f"- {found.word}: {escaped(found.reason)}" for found in decisions(view) if found.word != NO_GATES]
         graded = f"{counts.evaluated_records:,} of {counted(counts.total_records, 'record')} graded"
         words = f"{graded}, {counted(counts.failed_records, 'error')}"
-        notes = [f"- {escaped(note)}" for note in self._notes]
+        notes = [f"- {escaped(note)}" for note in (decision_note(view), *self._notes) if note]
         return "\n".join([f"assay run `{result.run_id}`: {words}.", "", *decided, *notes]).strip()
 
     def _moment(self, name: str) -> int:

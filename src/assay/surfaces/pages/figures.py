@@ -109,11 +109,14 @@ def is_live(listing: RunListing) -> bool:
     return listing.state not in TERMINAL and listing.state not in ("damaged", "unreachable")
 
 
-def gate_mark(*, passed: bool | None) -> Mark | None:
+def gate_mark(listing: RunListing) -> Mark | None:
     """Whether a run met its gates; None where it has none."""
-    if passed is None:
+    if listing.has_no_result:
+        return Mark("no result", "bad", "There is nothing to decide by; its page says why.")
+    if listing.passed is None:
         return None
-    return Mark("met", "good", "It met every gate.") if passed else Mark("missed", "bad", "It missed a gate; its page says which.")
+    met = Mark("met", "good", "It met every gate.")
+    return met if listing.passed else Mark("missed", "bad", "It missed a gate; its page says which.")
 
 
 def moment(iso: str) -> Moment | None:

@@ -14,7 +14,7 @@ from assay.surfaces.pages.records import score_figure, verdict_mark
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.reporters.run_numbers import latency, level_name
 from assay.surfaces.reporters.run_subject import stage_word
-from assay.surfaces.reporters.wording import NOT_PASSED, PASSED
+from assay.surfaces.reporters.wording import NOT_PASSED, PASSED, error_text
 
 Json = dict[str, Any]
 LONG = 4_000
@@ -209,7 +209,7 @@ def record_view(run_id: str, found: Json, steps: Steps, *, place: Place, issues:
 def _broken(run_id: str, failure: Json, steps: Steps, *, place: Place, issues: Sequence[Json]) -> RecordView:
     """A record that was never sent anywhere."""
     said = [f"{issue['path']}: {issue['message']} ({issue['code']})" for issue in issues] or [
-        f"{failure['code']}: {failure['message']}"
+        error_text(failure["code"], failure["message"])
     ]
     return RecordView(
         run_id=run_id,
@@ -219,7 +219,7 @@ def _broken(run_id: str, failure: Json, steps: Steps, *, place: Place, issues: S
         run_address=place.run(run_id),
         verdict=verdict_mark(failure),
         score=score_figure(failure),
-        facts=(Fact("Index", f"{failure['index']:,}"), Fact("Reason", failure["taxonomy_label"].replace("_", " "))),
+        facts=(Fact("Index", f"{failure['index']:,}"), Fact("Error", failure["code"])),
         problem=Passage(title="What is wrong with it", text="\n".join(said)),
     )
 
@@ -232,7 +232,8 @@ def _facts(line: Json, asked: Json) -> Iterator[Fact]:
     named = {
         "Tags": ", ".join(asked.get("tags") or ()),
         "Graded by": " · ".join(filter(None, (line["evaluator"], line["template"], line["policy_id"]))),
-        "Failure": (line["label"] or "").replace("_", " "),
+        "Error": line["error_code"] or "",
+        "Reason": "" if line["error_code"] else (line["label"] or "").replace("_", " "),
         "Ended with": line["finish_reason"] or "",
         "Latency": _latencies(line),
         "Tokens": _tokens(line),
@@ -358,7 +359,7 @@ def _rest(asked: Json) -> Iterator[Passage]:
 def _problem(line: Json) -> Passage | None:
     if not line["error_code"]:
         return None
-    return Passage(title="Why there is no grade", text=f"{line['error_code']}: {line['error_message'] or ''}".rstrip(": "))
+    return Passage(title="Why there is no grade", text=error_text(line["error_code"], line["error_message"]))
 
 
 def _reasons(line: Json) -> Passage | None:

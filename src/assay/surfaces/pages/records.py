@@ -8,12 +8,12 @@ from msgspec import Meta
 
 from assay import api
 from assay.core.number_text import rate_text, score_text
-from assay.core.record_query import RecordSearch, Sort
+from assay.core.record_query import STATUS_GROUPS, RecordSearch, Sort
 from assay.surfaces.pages.figures import DASH, Figure, Mark, money, shown
 from assay.surfaces.pages.places import Place
 from assay.surfaces.pages.runs import Heading, Option
 from assay.surfaces.reporters.run_numbers import latency, level_name
-from assay.surfaces.reporters.wording import ERROR, NOT_PASSED, PASSED, counted
+from assay.surfaces.reporters.wording import ERROR, NOT_PASSED, PASSED, counted, without_code
 
 PAGE = 50
 EXCERPT = 240
@@ -50,7 +50,14 @@ _STATUSES = {
     "skipped": "It was valid, but not to be evaluated.",
     "invalid_record": "It broke its contract and was sent nowhere.",
 }
-_STATUS_WORDS = {"evaluated": "graded", "failed": ERROR}
+_STATUS_WORDS = {
+    "evaluated": "graded",
+    "error": ERROR,
+    "failed": "error: of a valid record",
+    "timeout": "error: timeout",
+    "evaluation_error": "error: no grade",
+    "invalid_record": "error: invalid record",
+}
 
 
 class RecordsChoice(RecordSearch, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -209,10 +216,16 @@ def record_row(
         score=score_figure(line),
         marks=tuple(_marks(line, record.row)),
         question=excerpt(record.question),
-        answer=excerpt(line.get("model_response") or line.get("error_message") or line.get("message") or ""),
+        answer=excerpt(line.get("model_response") or _problem(line)),
         latency=Figure(shown(latency(line.get("latency_ms"))), "How long the candidate took for this answer."),
         cost=Figure(DASH, "No price is known.") if line.get("cost") is None else money(line["cost"]),
     )
+
+
+def _problem(line: Line) -> str:
+    """What is said of an error, without its code, which has a mark in the row."""
+    code = line.get("error_code") or line.get("code") or ""
+    return without_code(code, line.get("error_message") or line.get("message") or "")
 
 
 def excerpt(text: str) -> str:
@@ -323,18 +336,22 @@ def _bare(name: str, values: Mapping[str, int]) -> dict[str, str]:
 
 def _options(values: Mapping[str, int | None], chosen: str | None, words: Mapping[str, str] | None = None) -> tuple[Option, ...]:
     """Each value with its count; one that is chosen and not among them is offered too, or the form would drop it."""
-    known = {**values, **({} if chosen is None or chosen in values or words else {chosen: None})}
+    known = values if words else _with(values, chosen)
     return tuple(Option(value, _text(value, count, words or {}), value == chosen) for value, count in known.items())
 
 
 def _status_options(values: Mapping[str, int | None], chosen: str | None) -> tuple[Option, ...]:
-    """The statuses in the words for users; `failed` stands for all that is an error."""
+    """The statuses in the words for users, after one option for every kind of error."""
+    counts = [count for status, count in values.items() if status in STATUS_GROUPS["error"]]
+    known = {**({"error": sum(count or 0 for count in counts) or None} if counts else {}), **values}
     return tuple(
-        msgspec.structs.replace(option, text=option.text.replace(option.value, _STATUS_WORDS[option.value], 1))
-        if option.value in _STATUS_WORDS
-        else option
-        for option in _options(values, chosen)
+        Option(value, _text(value, count, _STATUS_WORDS), value == chosen) for value, count in _with(known, chosen).items()
     )
+
+
+def _with(values: Mapping[str, int | None], chosen: str | None) -> dict[str, int | None]:
+    """The values and the one that is chosen, which the form would drop if it were not among them."""
+    return {**values, **({} if chosen is None or chosen in values else {chosen: None})}
 
 
 def _text(value: str, count: int | None, words: Mapping[str, str]) -> str:

@@ -16,16 +16,16 @@ from assay.surfaces.pages.run_tables import (
     artifact_table,
     error_table,
     judge_table,
-    label_table,
     latency_table,
     ranking_tables,
+    reason_table,
     slice_table,
     spending_table,
 )
 from assay.surfaces.pages.standing import Standing
 from assay.surfaces.pages.tables import NARROW, WIDE, Cell, Drawing, Table, text_cell
 from assay.surfaces.reporters.run_charts import run_charts
-from assay.surfaces.reporters.run_decision import NO_GATES, decisions
+from assay.surfaces.reporters.run_decision import NO_GATES, decision_note, decisions
 from assay.surfaces.reporters.run_numbers import UNKNOWN, duration
 from assay.surfaces.reporters.run_panel import panel_lines
 from assay.surfaces.reporters.run_profile import profile_text
@@ -33,14 +33,14 @@ from assay.surfaces.reporters.run_ranking import ranking_notes
 from assay.surfaces.reporters.run_repeats import repeat_lines
 from assay.surfaces.reporters.run_subject import grading_word, subject
 from assay.surfaces.reporters.run_view import Json, RunView
-from assay.surfaces.reporters.verdict_words import MET, MISSED
+from assay.surfaces.reporters.verdict_words import MET, MISSED, NO_RESULT
 from assay.surfaces.reporters.wording import counted, first_datasets
 
 EXPORTED: tuple[Format, ...] = ("csv", "xlsx", "parquet", "jsonl", "json")
 """Formats that a page offers."""
 MAX_DRAWN = 24
 """Values of slices in a chart."""
-_VERDICTS: dict[str, figures.Kind] = {MET: "good", MISSED: "bad", "NO RESULT": "bad", "BLOCKED": "bad", "UNFINISHED": "live"}
+_VERDICTS: dict[str, figures.Kind] = {MET: "good", MISSED: "bad", NO_RESULT: "bad", "BLOCKED": "bad", "UNFINISHED": "live"}
 
 
 class RunPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +50,8 @@ class RunPage(msgspec.Struct, frozen=True, kw_only=True):
     state: Mark
     is_finished: bool
     verdicts: tuple[Verdict, ...]
+    verdict_note: str
+    """What is said below the decision, in lesser weight; empty for nothing."""
     subject: tuple[Fact, ...]
     created: Moment | None
     started: Moment | None
@@ -64,7 +66,7 @@ class RunPage(msgspec.Struct, frozen=True, kw_only=True):
     drawings: tuple[Drawing, ...]
     slices: Table | None
     errors: Table | None
-    labels: Table | None
+    reasons: Table | None
     judges: Table | None
     latencies: Table | None
     spending: Table | None
@@ -103,6 +105,7 @@ def run_page(
         state=figures.state_mark(result.standing),
         is_finished=result.is_finished,
         verdicts=tuple(_verdict(decision.word, decision.reason) for decision in decisions(view)),
+        verdict_note=decision_note(view),
         subject=tuple(_subject(view)),
         created=figures.moment(moments["created_at"] or ""),
         started=figures.moment(moments["started_at"] or ""),
@@ -115,8 +118,8 @@ def run_page(
         rankings=ranking_tables(metrics["ranking"]) if "ranking" in metrics else (),
         drawings=_drawings(view) if metrics else (),
         slices=slice_table(view, place) if view.slices else None,
-        errors=error_table(metrics, run_id=run_id, place=place) if metrics else None,
-        labels=label_table(metrics) if metrics else None,
+        errors=error_table(view, place) if metrics else None,
+        reasons=reason_table(view) if metrics else None,
         judges=judge_table(metrics["judges"]) if metrics.get("judges") else None,
         latencies=latency_table(metrics, graded_by=grading_word(view.plan)) if metrics else None,
         spending=spending_table(metrics) if metrics else None,

@@ -113,28 +113,22 @@ def shares(view: RunView, place: Place) -> tuple[Share, ...]:
     graded = counts.evaluated_records
     good, poor = ("decided", "not decided") if "ranking" in metrics else (PASSED, NOT_PASSED)
     words = _DECIDED if "ranking" in metrics else _GRADED
+    invalid = f"; {counts.invalid_records:,} of them invalid, and not sent" if counts.invalid_records else ""
     parts: tuple[tuple[str, Kind, int, str, dict[str, str]], ...] = (
         (good, "good", passed, words[0], {"passed": "true"}),
         (
             poor,
-            "warn",
+            "bad",
             graded - passed,
             words[1],
             {"passed": "false"},
         ),
         (
             ERROR,
-            "bad",
-            counts.failed_records - counts.invalid_records,
-            "Without a grade because of an error, which is never a score.",
-            {"status": "failed"},
-        ),
-        (
-            "invalid",
-            "bad",
-            counts.invalid_records,
-            "They break the contract of their dataset, and were not asked.",
-            {"status": "invalid_record"},
+            "warn",
+            counts.failed_records,
+            f"Without a grade because of an error, which is never a score{invalid}.",
+            {"status": "error"},
         ),
         (
             "cancelled",

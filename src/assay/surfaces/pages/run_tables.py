@@ -68,9 +68,11 @@ def _without_n(figure: Figure) -> Figure:
     return Figure(figure.text, figure.says)
 
 
-def error_table(metrics: Json, *, run_id: str, place: Place) -> Table | None:
+def error_table(view: RunView, place: Place) -> Table | None:
     """Records without a grade, by the code of what kept them from one; None where all have theirs."""
-    errors, total = metrics.get("errors") or {}, metrics["total_records"]
+    metrics, run_id = view.result.metrics, view.result.run_id
+    # Where the records were removed, the summary still has the codes.
+    errors, total = view.errors or metrics.get("errors") or {}, metrics["total_records"]
     columns = (
         Column("Error", "The code of what left a record without a grade. An error is never a score."),
         Column("Records", "How many records ended with it.", is_number=True),
@@ -87,20 +89,20 @@ def error_table(metrics: Json, *, run_id: str, place: Place) -> Table | None:
     return Table(caption="Errors by code", columns=columns, rows=rows) if rows else None
 
 
-def label_table(metrics: Json) -> Table | None:
-    """Records with an error and answers that did not pass, by reason; None where all passed."""
-    labels = metrics.get("labels") or {}
-    total = sum(labels.values())
+def reason_table(view: RunView) -> Table | None:
+    """Answers that did not pass, by reason; None where all passed."""
+    reasons = view.reasons
+    total = sum(reasons.values())
     columns = (
-        Column("Reason", "What is wrong with an answer or its record, in the words of the contract."),
-        Column("Records", "Records without a grade, and answers that did not pass.", is_number=True),
-        Column("Share", "Of all records with an error or not passed.", is_number=True),
+        Column("Reason", "What is wrong with an answer, in the words of the contract."),
+        Column("Records", "Answers that did not pass.", is_number=True),
+        Column("Share", "Of all answers that did not pass.", is_number=True),
     )
     rows = tuple(
-        (text_cell(label.replace("_", " ")), text_cell(f"{count:,}", f"of {total:,}"), Cell(figure=figures.share(count, total)))
-        for label, count in sorted(labels.items(), key=lambda item: (-item[1], item[0]))
+        (text_cell(reason.replace("_", " ")), text_cell(f"{count:,}", f"of {total:,}"), Cell(figure=figures.share(count, total)))
+        for reason, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
     )
-    return Table(caption="Errors and not passed, by reason", columns=columns, rows=rows) if rows else None
+    return Table(caption="Not passed, by reason", columns=columns, rows=rows) if rows else None
 
 
 def judge_table(judges: Sequence[Json]) -> Table:

@@ -194,7 +194,7 @@ def run_row(listing: RunListing, *, place: Place, pace: str = "") -> RunRow:
         run_id=listing.run_id,
         address=place.run(listing.run_id),
         state=state_mark(listing.standing),
-        gate=gate_mark(passed=listing.passed),
+        gate=gate_mark(listing),
         dataset=listing.dataset,
         dataset_note=listed_dataset(listing).removeprefix(listing.dataset).strip(),
         candidate=listing.candidate,

@@ -11,7 +11,7 @@ from assay.surfaces.pages.figures import Fact, Figure, KeyFigure, Mark
 from assay.surfaces.pages.places import Place
 from assay.surfaces.reporters.run_numbers import duration, latency
 from assay.surfaces.reporters.run_view import Json
-from assay.surfaces.reporters.wording import counted
+from assay.surfaces.reporters.wording import counted, without_code
 
 MESSAGE_LIMIT = 300
 
@@ -114,5 +114,5 @@ def pace_text(snapshot: api.Snapshot | None) -> str:
 
 def _failure(line: Json) -> Fact:
     name = f"record {line['index']}" if line["record_id"] is None else str(line["record_id"])
-    message = line["message"] or ""
+    message = without_code(line["code"], line["message"] or "")
     return Fact(name, f"{line['code']}: {message[:MESSAGE_LIMIT]}{'…' if len(message) > MESSAGE_LIMIT else ''}")

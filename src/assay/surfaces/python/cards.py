@@ -16,14 +16,14 @@ from assay.surfaces.pages.rendering import Reader, page
 from assay.surfaces.pages.run_figures import key_figures
 from assay.surfaces.reporters.comparison_words import conclusion, difference_rows, listed_records
 from assay.surfaces.reporters.run_charts import Chart, run_charts
-from assay.surfaces.reporters.run_decision import NO_GATES, Decision, decisions
+from assay.surfaces.reporters.run_decision import NO_GATES, Decision, decision_note, decisions
 from assay.surfaces.reporters.run_numbers import figure_text, level_name
 from assay.surfaces.reporters.run_repeats import sampled_name
 from assay.surfaces.reporters.run_slices import shared_mean
 from assay.surfaces.reporters.run_subject import own_code
 from assay.surfaces.reporters.run_text import cost_text, record_counts, score_text
 from assay.surfaces.reporters.run_view import FailureGroup, RunView, WorstRecord, view_of
-from assay.surfaces.reporters.verdict_words import MET, MISSED
+from assay.surfaces.reporters.verdict_words import MET, MISSED, NO_RESULT
 from assay.surfaces.reporters.wording import counted, first_datasets
 
 WORST = 5
@@ -41,7 +41,7 @@ _KINDS: dict[str, Kind] = {
     "IMPROVED": "good",
     MISSED: "bad",
     "BLOCKED": "bad",
-    "NO RESULT": "bad",
+    NO_RESULT: "bad",
     "WORSE": "bad",
     "UNFINISHED": "warn",
     "UNDECIDED": "warn",
@@ -66,6 +66,7 @@ class RunCard(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     state: Mark
     verdicts: tuple[Verdict, ...]
+    verdict_note: str
     subject: tuple[str, ...]
     keys: tuple[KeyFigure, ...]
     counts: str
@@ -179,6 +180,7 @@ def _card(run: api.Run, view: RunView) -> RunCard:
         run_id=result.run_id,
         state=state_mark(result.standing),
         verdicts=tuple(Verdict(_mark(found.word), _reason(found)) for found in decisions(view)),
+        verdict_note=decision_note(view),
         subject=tuple(_subject(view)),
         keys=tuple(key_figures(view)) if metrics else (),
         counts=record_counts(view),

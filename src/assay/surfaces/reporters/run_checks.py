@@ -12,15 +12,15 @@ from assay import api
 from assay.surfaces.reporters.run_decision import gate_decisions
 from assay.surfaces.reporters.run_repeats import sampled_name
 from assay.surfaces.reporters.run_view import RunView
-from assay.surfaces.reporters.verdict_words import MISSED, finding_word
+from assay.surfaces.reporters.verdict_words import BASELINE, MISSED, NO_RESULT, finding_word
+from assay.surfaces.reporters.wording import without_code
 
 Line = dict[str, Any]
 Outcome = Literal["passed", "failure", "error", "skipped"]
 """`failure`: there is a verdict, and it is no; `error`: there is none."""
 
-_OUTCOMES: dict[str, Outcome] = {MISSED: "failure", "NO RESULT": "error", "UNFINISHED": "error", "BLOCKED": "error"}
+_OUTCOMES: dict[str, Outcome] = {MISSED: "failure", NO_RESULT: "error", "UNFINISHED": "error", "BLOCKED": "error"}
 _FIGURE = re.compile(r"[+-]?\d")
-_BASELINE = "against the baseline"
 _SKIPPED = frozenset({"cancelled", "skipped"})
 
 
@@ -100,13 +100,13 @@ def gated_run(run: api.Run, verdict: api.Verdict) -> CheckedRun:
 
 def problem_run(run: api.Run, reason: str) -> CheckedRun:
     """A run that nothing could be decided about."""
-    return CheckedRun(run=run, gates=(Check(name="verdict", outcome="error", kind="NO RESULT", reason=reason),))
+    return CheckedRun(run=run, gates=(Check(name="verdict", outcome="error", kind=NO_RESULT, reason=reason),))
 
 
 def _subject(reason: str) -> str:
     """What a reason is about, the same from run to run: the words before its first figure."""
     subject = _FIGURE.split(reason, maxsplit=1)[0].strip(" :") or "gate"
-    return f"{subject} {_BASELINE}" if _BASELINE in reason and _BASELINE not in subject else subject
+    return f"{subject} {BASELINE}" if BASELINE in reason and BASELINE not in subject else subject
 
 
 def optional_run(checked: CheckedRun) -> CheckedRun:
@@ -143,7 +143,8 @@ def _standing(line: Line) -> tuple[Outcome, str, str]:
     if line["status"] in _SKIPPED:
         return "skipped", line["status"], line["error_message"] or "never evaluated"
     if line["status"] != "evaluated":
-        return "error", line["error_code"] or line["status"], line["error_message"] or ""
+        code = line["error_code"] or line["status"]
+        return "error", code, without_code(code, line["error_message"] or "")
     if line["passed"]:
         return "passed", "", ""
     return "failure", line["label"] or "not_passed", line["justification"] or ""

@@ -5,7 +5,7 @@ import msgspec
 from assay.core.gate_text import GateText, gate_texts, reason_text
 from assay.core.run_result import RunResult
 from assay.surfaces.reporters.run_view import Json, RunView
-from assay.surfaces.reporters.verdict_words import MET, MISSED
+from assay.surfaces.reporters.verdict_words import MET, MISSED, NO_RESULT
 
 _NAMES = {"pass_rate": "pass rate", "min_score": "mean score", "max_error_rate": "error rate"}
 NO_GATES = "no gates"
@@ -49,29 +49,33 @@ def _verdicts(view: RunView) -> list[Decision]:
     if not result.is_finished:
         return [Decision("UNFINISHED", _open_reason(result))]
     if result.is_away:
-        return [Decision("NO RESULT", *result.gate.reasons)]
+        return [Decision(NO_RESULT, *result.gate.reasons)]
     if result.state == "cancelled":
         # Gates are about all records: what is missed by a part is missed no more than what is reached is reached.
-        return [Decision("NO RESULT", reason) for reason in result.gate.reasons]
+        return [Decision(NO_RESULT, reason) for reason in result.gate.reasons]
     if not result.counts.evaluated_records:
-        return [Decision("NO RESULT", "nothing could be evaluated")]
+        return [Decision(NO_RESULT, "nothing could be evaluated")]
     if not result.gate.passed:
         reasons = result.gate.reasons or ("a gate was missed",)
-        missed = [Decision(MISSED, reason_text(reason, gates) + _source(reason, gates, view.plan)) for reason in reasons]
-        return [*missed, *_overall_passed(view, gates)]
+        return [Decision(MISSED, reason_text(reason, gates) + _source(reason, gates, view.plan)) for reason in reasons]
     if gates:
         return [Decision(MET, ", ".join(gate.met for gate in gates) + default_gates_text(view.plan))]
     return [Decision(NO_GATES, "--pass-rate, --min-score and --max-error-rate set them")]
 
 
-def _overall_passed(view: RunView, gates: list[GateText]) -> list[Decision]:
-    """The decision of golden_v1's own formula, which leaves errors out, where it differs from that of the run."""
-    missed = [check.name for check in view.result.gate.gates if not check.met]
-    formula = [gate for gate in gates if gate.gate in ("pass_rate", "min_score")]
-    is_golden = all(dataset["contract"] == "golden_v1" for dataset in view.plan["datasets"])
-    if not is_golden or missed != ["max_error_rate"] or not formula:
-        return []
-    return [Decision(MET, f"overall_passed of golden_v1, which leaves errors out: {', '.join(gate.met for gate in formula)}")]
+def decision_note(view: RunView) -> str:
+    """What golden_v1's own formula says, which leaves errors out, where it differs from the decision; else empty.
+
+    It is a note because the run has one decision, and this is not it.
+    """
+    result = view.result
+    missed = [check.name for check in result.gate.gates if not check.met]
+    formula = [gate for gate in _gates(view) if gate.gate in ("pass_rate", "min_score")]
+    is_golden = all(dataset["contract"] == "golden_v1" for dataset in view.plan.get("datasets", ()))
+    is_decided = result.is_finished and not result.is_away and result.counts.evaluated_records
+    if not is_decided or not is_golden or missed != ["max_error_rate"] or not formula:
+        return ""
+    return f"overall_passed of golden_v1 is true, which leaves errors out: {', '.join(gate.met for gate in formula)}"
 
 
 def _open_reason(result: RunResult) -> str:

@@ -14,6 +14,7 @@ from assay.surfaces.reporters.run_numbers import UNKNOWN, decimal, rate
 from assay.surfaces.reporters.run_table import Cell, Column, Row, table
 from assay.surfaces.reporters.run_text import STATE_STYLES
 from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.verdict_words import NO_RESULT
 from assay.surfaces.reporters.wording import counted
 
 NAME_LIMIT = 32
@@ -87,5 +88,12 @@ def _row(run: RunListing) -> Row:
         rate(run.pass_rate),
         decimal(run.score),
         f"{run.scored_by}, {run.scale}" if run.scored_by else UNKNOWN,
-        {True: Cell("met", "accepted"), False: Cell("missed", "error"), None: Cell(UNKNOWN)}[run.passed],
+        _gates(run),
     )
+
+
+def _gates(run: RunListing) -> Cell:
+    """What was decided about a run, in the words of its report."""
+    if run.has_no_result:
+        return Cell(NO_RESULT.lower(), "error")
+    return {True: Cell("met", "accepted"), False: Cell("missed", "error"), None: Cell(UNKNOWN)}[run.passed]

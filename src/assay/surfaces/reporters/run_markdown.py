@@ -10,7 +10,7 @@ from assay.core.dataset_title import dataset_title
 from assay.surfaces.printable import encodable
 from assay.surfaces.reporters.markdown import code, plain
 from assay.surfaces.reporters.run_candidates import candidate_figures
-from assay.surfaces.reporters.run_decision import NO_GATES, decisions, word_for
+from assay.surfaces.reporters.run_decision import NO_GATES, decision_note, decisions, word_for
 from assay.surfaces.reporters.run_numbers import UNKNOWN, ends_text, rate_ends_text
 from assay.surfaces.reporters.run_profile import profile_text
 from assay.surfaces.reporters.run_ranking import ranking_notes, ranking_rows
@@ -20,11 +20,11 @@ from assay.surfaces.reporters.run_subject import own_code
 from assay.surfaces.reporters.run_text import ID_LIMIT, NAME_LIMIT, one_line, worst_score
 from assay.surfaces.reporters.run_view import RunView
 from assay.surfaces.reporters.settings import Settings
-from assay.surfaces.reporters.verdict_words import MET, MISSED
+from assay.surfaces.reporters.verdict_words import MET, MISSED, NO_RESULT
 from assay.surfaces.reporters.wording import ERROR, NOT_PASSED, counted, first_datasets
 
 WHY_LIMIT = 240
-_WORDS = (MISSED, "NO RESULT", "UNFINISHED", MET)
+_WORDS = (MISSED, NO_RESULT, "UNFINISHED", MET)
 """What decides about several runs, the gravest first."""
 _LINKED = ("run_manifest.json", "metrics_summary.json", "metrics_by_slice.json", "predictions.jsonl", "failures.jsonl")
 _NOTIFYING = re.compile(r"@|[#!](?=\w)|:(?=//)|(?<=www)(?=\.)|(?<=\bgh)-(?=\d)", re.IGNORECASE)
@@ -76,6 +76,9 @@ def _reasons(views: Sequence[RunView]) -> Iterator[str]:
     for view in views:
         for decision in decisions(view):
             yield f"- **{decision.word}** · {inert(_name(view), limit=NAME_LIMIT)}: {inert(decision.reason)}\n"
+        note = decision_note(view)
+        if note:
+            yield f"- note · {inert(_name(view), limit=NAME_LIMIT)}: {inert(note)}\n"
 
 
 def _candidates(views: Sequence[RunView], waiting: Sequence[str]) -> Iterator[str]:

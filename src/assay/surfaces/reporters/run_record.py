@@ -12,6 +12,7 @@ from assay.surfaces.reporters.run_table import Cell, Column, Row, table
 from assay.surfaces.reporters.run_text import NAME_LIMIT, score_text, verdict
 from assay.surfaces.reporters.run_view import Json
 from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.wording import error_text
 
 INDENT = 4
 TEXT_LIMIT = 4_000
@@ -63,8 +64,9 @@ def _sample_row(sample: Json) -> Row:
 
 def _failure(failure: Json, settings: Settings, *, paint: Paint) -> Iterator[str]:
     """A record that was never sent anywhere."""
-    yield f"{paint(printable(failure['record_id'], limit=NAME_LIMIT), 'strong')} · {paint(printable(failure['status']), 'error')}\n"
-    yield from _section("error", f"{failure['code']}: {failure['message']}", settings, paint=paint)
+    mark = verdict(failure)
+    yield f"{paint(printable(failure['record_id'], limit=NAME_LIMIT), 'strong')} · {paint(mark.text, mark.style)}\n"
+    yield from _section("error", error_text(failure["code"], failure["message"]), settings, paint=paint)
 
 
 def _heading(found: Json, paint: Paint) -> str:
@@ -96,8 +98,8 @@ def _texts(asked: Json, found: Json) -> Iterator[tuple[str, str]]:
     yield "justification", _untold(found)
     yield "profile score", _profile_score(found)
     yield "cost by judge", _costs(found.get("judge_costs") or {})
-    yield "reason", found["label"] or ""
-    yield "error", f"{found['error_code']}: {found['error_message']}" if found["error_code"] else ""
+    yield "reason", "" if found["error_code"] else found["label"] or ""
+    yield "error", error_text(found["error_code"], found["error_message"]) if found["error_code"] else ""
     yield "flags", ", ".join(found["flags"])
 
 

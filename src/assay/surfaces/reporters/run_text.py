@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len
 
 from assay.core.metrics_summary import Latency, latencies
+from assay.core.record_query import STATUS_GROUPS
 from assay.surfaces.printable import printable, printable_id
 from assay.surfaces.reporters.paint import Paint, hanging, painter
-from assay.surfaces.reporters.run_decision import NO_GATES, Decision, decisions
+from assay.surfaces.reporters.run_decision import NO_GATES, Decision, decision_note, decisions
 from assay.surfaces.reporters.run_numbers import (
     UNKNOWN,
     bar,
@@ -30,7 +31,7 @@ from assay.surfaces.reporters.run_table import Cell, Column, Row, table
 from assay.surfaces.reporters.run_view import FailureGroup, Json, RunView, WorstRecord
 from assay.surfaces.reporters.settings import Settings
 from assay.surfaces.reporters.verdict_words import MET
-from assay.surfaces.reporters.wording import ERROR, NOT_PASSED, PASSED, counted
+from assay.surfaces.reporters.wording import ERROR, NOT_PASSED, PASSED, counted, error_text, without_code
 
 LABEL = 12
 """Columns of the labels at the left."""
@@ -129,7 +130,7 @@ def _cases(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[str]:
 
 def case_row(case: Json, *, is_verbose: bool) -> Row:
     """Id, score, verdict and the reason for it."""
-    why = case["justification"] if case["error_code"] is None else f"{case['error_code']}: {case['error_message']}"
+    why = case["justification"] if case["error_code"] is None else error_text(case["error_code"], case["error_message"])
     if case.get("panel") and not is_verbose:
         # What each of several judges says is long; how they came to one score is what a line has room for.
         why = "; ".join(f"{decision['criterion']}: {decision['words']}" for decision in case["panel"] if decision.get("words"))
@@ -149,7 +150,7 @@ def verdict(case: Json) -> Cell:
         return Cell(result_word(case), "accepted" if case["passed"] else "warning")
     if case["status"] == "evaluated":
         return Cell(PASSED, "accepted") if case["passed"] else Cell(NOT_PASSED, "error")
-    return Cell(ERROR if case["status"] in ("evaluation_error", "timeout") else case["status"], "warning")
+    return Cell(ERROR if case["status"] in STATUS_GROUPS["error"] else case["status"], "warning")
 
 
 # Figures
@@ -303,7 +304,7 @@ def failure_lines(groups: Sequence[FailureGroup], settings: Settings, *, paint: 
     yield from _group_table("errors", errors, settings, paint=paint)
     for group in _shown_groups(errors, settings):
         if group.message:
-            said = f"{group.word} ({group.record_ids[0]}): {one_line(group.message)}"
+            said = f"{group.word} ({group.record_ids[0]}): {one_line(without_code(group.word, group.message))}"
             yield _labelled("error", printable(said, limit=WHY_LIMIT), paint=paint, settings=settings)
     yield from ("\n",) if errors and others else ()
     yield from _group_table(NOT_PASSED, others, settings, paint=paint)
@@ -368,6 +369,9 @@ def gate_lines(view: RunView, settings: Settings, *, paint: Paint) -> Iterator[s
             yield _labelled("gates", f"none set ({decision.reason})", paint=paint, settings=settings)
         else:
             yield _decision(decision, settings, paint=paint)
+    note = decision_note(view)
+    if note:
+        yield _labelled("note", printable(note, limit=TEXT_LIMIT), paint=paint, settings=settings)
 
 
 def _decision(decision: Decision, settings: Settings, *, paint: Paint) -> str:

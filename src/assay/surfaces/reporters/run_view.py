@@ -70,6 +70,10 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     slices: tuple[SliceValue, ...] = ()
     """Of the slices with more than one value; those with the fewest first, in each the largest first."""
     omitted_slice_values: int = 0
+    errors: dict[str, int] = {}
+    """Records that ended in an error, by its code; of invalid records the code of the issue."""
+    reasons: dict[str, int] = {}
+    """Answers that did not pass, by what is wrong with them."""
     missing: tuple[str, ...] = ()
     """Why some of this could not be read."""
 
@@ -104,7 +108,7 @@ def sketch_of(run: api.Run) -> RunView:
     view = RunView(result=run.result, manifest=run.manifest)
     if not view.result.is_finished or view.result.is_away or "ranking" in view.result.metrics:
         return view
-    return _kept(_with_slices, run, view)
+    return _kept(_with_slices, run, _kept(_with_counts, run, view))
 
 
 def _kept(fill: Callable[..., RunView], run: api.Run, view: RunView, **settings: Any) -> RunView:
@@ -123,6 +127,19 @@ def _with_slices(run: api.Run, view: RunView) -> RunView:
         SliceValue(name=name, value=figures["value"], figures=figures) for name, found in named for figures in found["values"]
     )
     return msgspec.structs.replace(view, slices=values, omitted_slice_values=sum(found["n_values_omitted"] for _, found in named))
+
+
+def _with_counts(run: api.Run, view: RunView) -> RunView:
+    """Errors by code and answers that did not pass by reason: the summary counts the labels of both together."""
+    metrics = view.result.metrics
+    labels = Counter(metrics.get("labels") or {})
+    if not metrics.get("errors"):
+        return msgspec.structs.replace(view, reasons=dict(labels))
+    errors: Counter[str] = Counter()
+    for (code, label), count in run.error_counts().items():
+        errors[code] += count
+        labels[label] -= count
+    return msgspec.structs.replace(view, errors=dict(errors), reasons=dict(+labels))
 
 
 def _with_failures(run: api.Run, view: RunView) -> RunView:

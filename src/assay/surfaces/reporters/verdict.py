@@ -10,10 +10,10 @@ from assay.surfaces.reporters.paint import hanging, painter
 from assay.surfaces.reporters.run_markdown import cell, inert
 from assay.surfaces.reporters.run_text import LABEL, TEXT_LIMIT
 from assay.surfaces.reporters.settings import Settings
-from assay.surfaces.reporters.verdict_words import MET, MISSED, change_word, finding_word, gate_word
+from assay.surfaces.reporters.verdict_words import MET, MISSED, NO_RESULT, NOTE, change_word, finding_word, gate_word
 from assay.surfaces.reporters.wording import counted
 
-_STYLES = {MISSED: "error", MET: "accepted", "WARNING": "warning", "IMPROVED": "accepted"}
+_STYLES = {MISSED: "error", MET: "accepted", NOTE: "warning"}
 
 
 def verdict_text(verdict: api.Verdict, settings: Settings) -> Iterator[str]:
@@ -41,7 +41,7 @@ def suite_text(found: api.SuiteResult, settings: Settings) -> Iterator[str]:
     paint = painter(is_coloured=settings.is_coloured)
     for one in found.runs:
         if one.verdict is None:
-            word = "NO RESULT" if one.problem else "UNFINISHED"
+            word = NO_RESULT if one.problem else "UNFINISHED"
             yield f"{word:{LABEL}}{printable(one.run_id)}{f': {printable(one.problem)}' if one.problem else ''}\n"
         else:
             yield from verdict_text(one.verdict, settings)
@@ -49,7 +49,7 @@ def suite_text(found: api.SuiteResult, settings: Settings) -> Iterator[str]:
     missed = sum(1 for one in found.runs if one.verdict is not None and not one.verdict.passed)
     word = _suite_word(found)
     yield f"{paint(word, _STYLES.get(word, 'warning'))}{' ' * max(1, LABEL - len(word))}suite {printable(found.suite)}: "
-    yield f"{counted(len(found.runs), 'run')}, {missed:,} missed{change_word(found) if found.is_finished else ''}\n"
+    yield f"{counted(len(found.runs), 'run')}, {missed:,} missed\n"
 
 
 def suite_markdown(found: api.SuiteResult) -> Iterator[str]:
@@ -57,7 +57,7 @@ def suite_markdown(found: api.SuiteResult) -> Iterator[str]:
     yield f"## Suite {cell(found.suite)}: {_suite_word(found)}\n\n"
     yield "| run | required | gate |\n|---|---|---|\n"
     for one in found.runs:
-        word = gate_word(passed=one.verdict.passed) if one.verdict is not None else "NO RESULT" if one.problem else "UNFINISHED"
+        word = gate_word(passed=one.verdict.passed) if one.verdict is not None else NO_RESULT if one.problem else "UNFINISHED"
         yield f"| {cell(one.run_id)} | {'yes' if one.required else 'no'} | {word} |\n"
     for one in found.runs:
         if one.verdict is not None:

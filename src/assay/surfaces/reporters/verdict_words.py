@@ -4,6 +4,12 @@ from typing import Any
 
 MET = "MET"
 MISSED = "MISSED"
+NO_RESULT = "NO RESULT"
+"""Neither: nothing could be graded, or the run was cancelled."""
+NOTE = "NOTE"
+"""A reason that is worth knowing and decides nothing."""
+BASELINE = "against the baseline"
+"""Part of every reason that is about the difference from a baseline."""
 
 
 def gate_word(*, passed: bool) -> str:
@@ -12,12 +18,13 @@ def gate_word(*, passed: bool) -> str:
 
 
 def change_word(verdict: Any) -> str:
-    """` · regression`, ` · warning`, ` · improved`; empty where a verdict or a suite says no more than met."""
-    return "" if verdict.word == "PASS" else f" · {verdict.word.lower()}"
+    """` · regression` or ` · improved` where a comparison with a baseline shows it; else empty."""
+    words = {finding.word for finding in verdict.reasons if BASELINE in finding.reason}
+    return next((f" · {word.lower()}" for word in ("REGRESSION", "IMPROVED") if word in words), "")
 
 
 def finding_word(finding: Any) -> str:
-    """MISSED for a reason that keeps the gate from being met; else MET, WARNING or IMPROVED."""
+    """MISSED for a reason that keeps the gate from being met, NOTE for one that is only worth knowing; else MET."""
     if finding.is_failure:
         return MISSED
-    return MET if finding.word == "PASS" else str(finding.word)
+    return NOTE if finding.word == "WARNING" else MET

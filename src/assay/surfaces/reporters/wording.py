@@ -1,5 +1,6 @@
 """Counts, verdicts and suggestions in words, the same in every reporter."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -18,6 +19,24 @@ OUTCOME_WORDS: dict[Outcome, str] = {
 
 PASSED, NOT_PASSED, ERROR = "passed", "not passed", "error"
 """The three results of a record, in the words of every report."""
+
+
+def error_text(code: str, message: str | None) -> str:
+    """`timeout: judge openai/gpt-5 after 3 attempts: no whole answer within 60 s`: the code once, then the message."""
+    return ": ".join(filter(None, (code, without_code(code, message or ""))))
+
+
+def without_code(code: str, message: str) -> str:
+    """The message of an error without the code that is shown next to it; the message about a judge repeats it."""
+    if not code:
+        return message
+
+    def kept(found: re.Match[str]) -> str:
+        tries = found["tries"] or ""
+        return f"{tries}: " if found["before"] else f"{tries.strip()}: " if tries else ""
+
+    return re.sub(rf"(?P<before>^|: ){re.escape(code)}(?P<tries> after \d+ attempts)?: ", kept, message, count=1)
+
 
 SUGGESTIONS: dict[str, str] = {
     "missing_required_field": "Add the field, with a value of the type that the contract states.",

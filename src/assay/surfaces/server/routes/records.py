@@ -83,7 +83,7 @@ def _errors(request: AnyRequest, run: api.Run, query: PageQuery) -> Answer:
 
 @get("/v1/runs/{run_id:str}/failures", sync_to_thread=True, query=PageQuery, answer=LinesPage, errors=(400, 404, 410))
 def list_failures(request: AnyRequest, run_id: FromPath[str]) -> Answer:
-    """List every record that failed or did not pass, as `failures.jsonl` has them."""
+    """List every record that ended in an error or did not pass, as `failures.jsonl` has them."""
     query = read_query(request, PageQuery)
     return server_of(request).look(run_id, caller_of(request), lambda run: _failures(request, run, query))
 
