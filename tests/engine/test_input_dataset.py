@@ -281,6 +281,67 @@ def test_a_document_of_rows_that_is_not_strict_json_is_refused(tmp_path: Path, t
     assert "invalid_json" in {issue.code for issue in report.issues} or report.counts.accepted_records == 0
 
 
+def written(folder: Path, text: str) -> Path:
+    path = folder / "d.json"
+    path.write_bytes(text.encode())
+    return path
+
+
+ROWS = ", ".join(json.dumps(mcq_row(name)) for name in "ab")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{{"schema_version":"legal_eval_v1","rows":[{ROWS}],"rows":[]}}',
+        f'{{"schema_version":"legal_eval_v1","rows":[],"rows":[{ROWS}]}}',
+        f'{{"schema_version":"legal_eval_v1","rows":[\n{ROWS}\n],\n"rows":[\n\n]}}\n',
+        '{"schema_version":"legal_eval_v1","schema_version":"legal_eval_v1",\n"rows":[\n\n]}\n',
+        '{"schema_version":"conversation_v1","conversations":[[{"turn_id":1}]],"conversations":[]}',
+    ],
+)
+def test_a_member_that_a_document_of_rows_repeats_is_an_error(tmp_path: Path, text: str) -> None:
+    report = api.validate(written(tmp_path, text))
+    (issue,) = [issue for issue in report.issues if issue.code == "invalid_encoding"]
+    assert (report.outcome, "appears twice in one object" in issue.message) == ("rejected", True)
+    at = text.rindex(f'"{issue.path}"')
+    assert (issue.line, issue.column) == (text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
+
+
+def test_a_list_of_datasets_that_is_given_twice_is_an_error(tmp_path: Path) -> None:
+    part = '{"name":"r","file":"r.jsonl","contract":"legal_eval_v1","document":{"schema_version":"legal_eval_v1","rows":[]}}'
+    path = written(tmp_path, f'{{"schema_version":"datasets_v1","datasets":[{part}],"datasets":[]}}')
+    result = assay("validate", path)
+    assert (result.exit_code, "appears twice in one object" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{{\n"rows": [\n{ROWS}\n],\n"schema_version": "legal_eval_v1"\n}}\n',
+        f'{{"schema_version": "legal_eval_v1",\n"note": "n",\n"rows": [\n{ROWS}\n]}}\n',
+        f'\ufeff{{\r\n  "schema_version": "legal_eval_v1",\r\n  "rows": [\r\n    {ROWS}\r\n  ]\r\n}}\r\n',
+        f'\ufeff{{"schema_version":"legal_eval_v1","rows":[\n{ROWS}\n]}}\n',
+    ],
+)
+def test_the_members_of_a_document_of_rows_may_stand_in_any_order_and_layout(tmp_path: Path, text: str) -> None:
+    report = api.validate(written(tmp_path, text))
+    assert ([case.id for case in report.cases], report.count("error")) == (["a", "b"], 0)
+
+
+def test_a_document_of_rows_names_its_contract(tmp_path: Path) -> None:
+    (issue,) = api.validate(written(tmp_path, f'{{"rows": [{ROWS}]}}')).issues
+    assert (issue.code, issue.path, issue.severity) == ("missing_required_field", "schema_version", "error")
+
+
+def test_a_row_with_a_member_called_rows_is_a_row(tmp_path: Path) -> None:
+    row = json.dumps({"schema_version": "legal_eval_v1", "rows": [["a", 1]], **mcq_row("a")})
+    path = tmp_path / "rows.jsonl"
+    for count in (1, 2):
+        path.write_text("\n".join([row, json.dumps(mcq_row("b"))][:count]) + "\n")
+        assert [case.id for case in api.validate(path).cases] == ["a", "b"][:count]
+
+
 def test_attachments_are_found_where_the_records_are_exported_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("data").mkdir()

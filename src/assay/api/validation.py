@@ -106,7 +106,7 @@ def _from_object(value: Any, contract: Any) -> Source:
     try:
         source = open_source(json.dumps(value).encode(), name="<object>.json")
         known = guess_contract(source).contract if contract == "auto" else contract
-        stored = row_document(source.head())
+        stored = row_document(source)
         if stored is not None:
             source = open_source(_row_per_line(value, ROW_MEMBERS[stored]), name="<object>.json")
         elif isinstance(known, str) and known in CONTRACTS and CONTRACTS[known].is_lines:

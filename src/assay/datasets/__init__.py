@@ -39,7 +39,7 @@ def read(source: Source, contract: "str | Plugin", *, config: ValidationConfig, 
     if not isinstance(known, str):
         own_report: Report = _own().read_own(source, known, effort)
         return own_report
-    if row_document(source.head()) == known:
+    if row_document(source) == known:
         return _read_document(source, known, config, effort)
     report: Report = _module_of(known).read(source, config, effort)
     return report
@@ -47,7 +47,7 @@ def read(source: Source, contract: "str | Plugin", *, config: ValidationConfig, 
 
 def lines_of(source: Source, contract: str) -> Source:
     """The source as its reader sees it: rows that a run has stored in a document are lines."""
-    return _rows_in(source, contract).source if row_document(source.head()) == contract else source
+    return _rows_in(source, contract).source if row_document(source) == contract else source
 
 
 def _rows_in(source: Source, contract: str, *, is_exact: bool = False) -> "RowLines":
@@ -82,7 +82,7 @@ def _module_of(contract: ContractId) -> Any:
 def stream(source: Source, contract: "str | Plugin", *, config: ValidationConfig) -> Iterator[Case | Issue]:
     """Issues and cases as they are met; in constant memory where the format allows it (JSONL)."""
     known = resolve_contract(source, contract)
-    if known == "legal_eval_v1" and row_document(source.head()) is None:
+    if known == "legal_eval_v1" and row_document(source) is None:
         yield from _module_of(known).stream(source, config)
         return
     report = read(source, known or contract, config=config)

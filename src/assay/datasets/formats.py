@@ -55,7 +55,12 @@ ROW_HEADS: dict[ContractId, re.Pattern[bytes]] = {
     )
     for contract, member in ROW_MEMBERS.items()
 }
-"""How the documents begin that runs store rows in."""
+"""How the documents begin that runs write rows in."""
+_LIST = re.compile(_SPACE + rb"\[")
+_SOME_VERSION = re.compile(rb'[ \t\r\n]*"([^"]*)"')
+_NOT_AROUND_ROWS = frozenset(("task_type", "turn_id", "speaker", "records", "cases"))
+"""Members of rows, and of the documents of other contracts."""
+_TAIL_BYTES = 1 << 16
 _SEVERAL_HEAD = re.compile(_SPACE.join((*_VERSIONED, f'"{SEVERAL}"'.encode())))
 _TRIED = "looked for records (batch_v1), cases (golden_v1), task_type (legal_eval_v1), and turn_id or speaker (conversation_v1)"
 
@@ -66,9 +71,37 @@ def is_of_a_run(source: Source) -> bool:
     return _RUN_MEMBER.search(text) is not None and _RECORD_MEMBER.search(text) is None
 
 
-def row_document(text: bytes) -> ContractId | None:
-    """The contract whose rows a document holds, by the beginning of the document."""
-    return next((contract for contract, head in ROW_HEADS.items() if head.match(text)), None)
+def row_document(source: Source) -> ContractId | None:
+    """The contract whose rows a document holds; None for rows that are lines, and for any other text."""
+    head = source.head()
+    for contract, start in ROW_HEADS.items():
+        written = start.match(head)
+        # A row on a line of its own has no line break in it.
+        if written and head[written.end() : written.end() + 1] == b"\n":
+            return contract
+    found = next((contract for contract in ROW_HEADS if _may_hold_rows(source, head, contract)), None)
+    return None if found is None or _has_line_of_its_own(head) else found
+
+
+def _may_hold_rows(source: Source, head: bytes, contract: ContractId) -> bool:
+    """True for an object with the member that lists the rows of a contract, and its version before or after it."""
+    member = ROW_MEMBERS[contract]
+    if f'"{member}"'.encode() not in head or head.lstrip()[:1] != b"{":
+        return False
+    starts = first_members(head)
+    if member not in starts or _LIST.match(head, starts[member]) is None or not _NOT_AROUND_ROWS.isdisjoint(starts):
+        return False
+    if "schema_version" in starts:
+        version = _SOME_VERSION.match(head, starts["schema_version"])
+        return version is not None and version.group(1) == contract.encode()
+    # It may follow the rows; whether it does is said where the document is read.
+    return f'"{contract}"'.encode() in head + source.part(max(0, source.size - _TAIL_BYTES), source.size)
+
+
+def _has_line_of_its_own(head: bytes) -> bool:
+    """True where the first line is whole JSON, and others follow."""
+    first, _, others = head.lstrip().partition(b"\n")
+    return bool(others.strip()) and _is_json(first)
 
 
 def holds_several(source: Source) -> bool:
@@ -86,7 +119,7 @@ def guess_contract(source: Source) -> Guess:
             else Guess(None, "YAML is read for conversation_v1; found neither turn_id nor speaker")
         )
     head = source.head()
-    contract = _contract_of(head)
+    contract = row_document(source) or _contract_of(head)
     if contract is None and source.size > len(head):
         contract = _contract_of(bytes(source.buffer()[:BEGINNING]).removeprefix(BOM))
     return Guess(contract, "" if contract else _TRIED)
@@ -97,9 +130,6 @@ def _contract_of(text: bytes) -> ContractId | None:
 
     Contracts of ours are looked for before those of plugins, so a usual word, such as `question`, is no sign by itself.
     """
-    stored = row_document(text)
-    if stored is not None:
-        return stored
     names = first_names(text)
     if _LEGAL_VERSION.search(text) and "schema_version" in names:
         return "legal_eval_v1"
@@ -121,17 +151,22 @@ def _contract_of(text: bytes) -> ContractId | None:
 
 def first_names(text: bytes) -> set[str]:
     """The names of the first object's members, whether or not the text is whole or right."""
-    names: set[str] = set()
+    return set(first_members(text))
+
+
+def first_members(text: bytes) -> dict[str, int]:
+    """The first object's members by name, and where the value of each begins, whether or not the text is whole or right."""
+    starts: dict[str, int] = {}
     depth = level = 0
     for match in _NAME_OR_BRACKET.finditer(text):
         token = match.group()
         if match.group(1) is not None:
             if match.group(2) and depth == level:
-                names.add(match.group(1).decode("utf-8", "replace"))
+                starts.setdefault(match.group(1).decode("utf-8", "replace"), match.end())
             continue
         depth += 1 if token in b"[{" else -1
         if token == b"{" and not level:
             level = depth
         if level and depth < level:
             break
-    return names
+    return starts

@@ -19,11 +19,11 @@ from assay.core.input_document import ROW_MEMBERS, DatasetPart, StoredName
 from assay.core.issue import Issue
 from assay.core.json_door import parse_json
 from assay.datasets.batch_v1.flood import has_more_elements
-from assay.datasets.checks import Findings, check_flaws, unknown_members
-from assay.datasets.formats import ROW_HEADS
+from assay.datasets.checks import Findings, check_flaws, unknown_members, word_at
+from assay.datasets.formats import ROW_HEADS, row_document
 from assay.datasets.placing import Record, placed
 from assay.datasets.scan import Cursor, address_of
-from assay.datasets.source import Source, open_source
+from assay.datasets.source import BOM, Buffer, Source, open_source
 
 _END = re.compile(rb"\n\]\}\s*\Z")
 _END_BYTES = 64
@@ -66,11 +66,11 @@ class RowLines(msgspec.Struct, frozen=True):
 
 def row_lines(source: Source, contract: str, *, is_exact: bool = False) -> RowLines:
     """The source as JSON Lines: itself, unless it is a document with rows of the contract; `is_exact` parses the document."""
-    head = ROW_HEADS[contract].match(source.head()) if contract in ROW_HEADS else None
-    if head is None:
+    if row_document(source) != contract:
         return RowLines(source)
     if source.rows is None or is_exact:
-        by_line = None if is_exact else _by_line(source, head.end())
+        head = None if is_exact else ROW_HEADS[contract].match(source.head())
+        by_line = _by_line(source, head.end()) if head else None
         source.rows = by_line or _by_value(source, contract)
     rows: RowLines = source.rows
     return rows
@@ -111,7 +111,7 @@ def _by_value(source: Source, contract: str) -> RowLines:
     """The rows of a document in any layout, each on a line; an issue is located by the text of its row."""
     buffer, member = source.buffer(), ROW_MEMBERS[contract]
     try:
-        listed = msgspec.json.decode(buffer, type=_KINDS[member]).rows
+        listed = msgspec.json.decode(_without_mark(buffer), type=_KINDS[member]).rows
         if has_more_elements(memoryview(listed), MAX_FREE_ROWS):
             return RowLines(open_source(b"", name=source.name), (_TOO_MANY,))
         rows = _decode_rows(listed)
@@ -122,20 +122,39 @@ def _by_value(source: Source, contract: str) -> RowLines:
     spool = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as its Source
     for row in rows:
         spool.write(bytes(row).replace(b"\n", b" ").replace(b"\r", b" ") + b"\n")
-    end = offsets[-1] + len(memoryview(rows[-1])) if rows else 0
-    issues = tuple(_around(bytes(buffer[: offsets[0]]) + bytes(buffer[end:]), member)) if rows else ()
+    issues = tuple(_around(_without_list(buffer, listed), contract))
     return RowLines(_lines_in(source, spool), issues, _Locator(source, rows, offsets).locate)
 
 
-def _around(text: bytes, member: str) -> Iterator[Issue]:
-    """What the strict parser says of a document without its rows."""
+def _without_mark(buffer: Buffer) -> memoryview:
+    view = memoryview(buffer)
+    return view[len(BOM) :] if view[: len(BOM)] == BOM else view
+
+
+def _without_list(buffer: Buffer, listed: msgspec.Raw) -> bytes:
+    """A text with a list in it empty, and everything else at its line and column."""
+    start = address_of(listed) - address_of(buffer)
+    end = start + len(memoryview(listed))
+    place = Cursor(buffer).place
+    (line, column), (last, after) = place(start + 1), place(end - 1)
+    space = b"\n" * (last - line) + b" " * (after - 1 if last > line else after - column)
+    return bytes(buffer[: start + 1]) + space + bytes(buffer[end - 1 :])
+
+
+def _around(text: bytes, contract: str) -> Iterator[Issue]:
+    """What the strict parser, and the small contract of such documents, say of a document without its rows."""
     document = parse_json(text)
-    found = Findings()
-    for unknown in unknown_members(document.value, ("schema_version", member)) if type(document.value) is dict else ():
-        found.warn("unsupported_field", (unknown.name,), f"{unknown.message} and is ignored", hint=unknown.hint, on_key=True)
+    found = Findings(required=("schema_version",))
+    if type(document.value) is dict:
+        if "schema_version" not in document.value:
+            found.missing(("schema_version",), hint=f'write "schema_version": "{contract}"')
+        else:
+            word_at(found, document.value["schema_version"], ("schema_version",), words=(contract,))
+        for unknown in unknown_members(document.value, ("schema_version", ROW_MEMBERS[contract])):
+            found.warn("unsupported_field", (unknown.name,), f"{unknown.message} and is ignored", hint=unknown.hint, on_key=True)
     check_flaws(found, document, ())
     for finding in found:
-        yield msgspec.structs.replace(placed(finding, document, Record()), line=None, column=None)
+        yield placed(finding, document, Record())
 
 
 class _Locator:
@@ -175,7 +194,8 @@ def _unreadable(source: Source, problem: str) -> Issue:
         for finding in found:
             return placed(finding, document, Record())
     offset = re.search(r"\(byte ([0-9]+)\)", problem)
-    place = Cursor(source.buffer()).place(min(int(offset.group(1)), source.size)) if offset else Place(1, 1)
+    mark = source.size - len(_without_mark(source.buffer()))
+    place = Cursor(source.buffer()).place(min(mark + int(offset.group(1)), source.size)) if offset else Place(1, 1)
     return Issue(code="invalid_json", message=f"not JSON: {problem}", line=place.line, column=place.column)
 
 
@@ -186,7 +206,10 @@ _MAX_PADDING = 64 << 20
 
 
 class _Several(msgspec.Struct):
-    datasets: list[DatasetPart]
+    datasets: msgspec.Raw
+
+
+_decode_parts = msgspec.json.Decoder(list[DatasetPart]).decode
 
 
 class DatasetParts:
@@ -196,11 +219,14 @@ class DatasetParts:
         self._source = source
         buffer = source.buffer()
         try:
-            self._parts = msgspec.json.decode(buffer, type=_Several).datasets
+            listed = msgspec.json.decode(_without_mark(buffer), type=_Several).datasets
+            self._parts = _decode_parts(listed)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as problem:
             raise SourceUnreadable(f"cannot read the datasets in '{source.name}': {problem}", hint="fetch it again") from problem
         if len(self._parts) > MAX_DATASETS:
             raise SourceUnreadable(f"'{source.name}' holds more than {MAX_DATASETS:,} datasets", hint="use several files")
+        for flaw in parse_json(_without_list(buffer, listed)).flaws:
+            raise SourceUnreadable(f"cannot read the datasets in '{source.name}': {flaw.message}", hint=flaw.hint)
         first, place = address_of(buffer), Cursor(buffer).place
         self._starts = [place(address_of(part.document) - first) for part in self._parts]
 

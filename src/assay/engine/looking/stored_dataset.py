@@ -42,7 +42,7 @@ class StoredDataset:
             raise UsageProblem(f"run '{run_id}' names its input by hash and holds none of it", hint=f"see {INPUT} in its folder")
         self._path = path
         self._datasets: list[dict[str, Any]] = run.manifest["plan"]["datasets"]
-        self._contract = row_document(self._source.head())
+        self._contract = row_document(self._source)
 
     @property
     def is_lines(self) -> bool:
