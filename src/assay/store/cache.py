@@ -13,7 +13,7 @@ import msgspec
 from assay.core.ask import Reply
 from assay.core.errors import StoreUnavailable
 from assay.store.failures import database_errors, disk_errors
-from assay.store.redact import Redactor
+from assay.store.redact import Form, Redactor
 
 CACHE_FILE = "replies.sqlite"
 FLUSH_AFTER = 64
@@ -37,6 +37,7 @@ _OPENING = (
 
 _CHECKED = 1
 """The version of a file whose replies were all looked at by a redactor."""
+_REPLY = Form(terms=frozenset(("model", "finish_reason", "flags", "request_id")))
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Reply).decode
@@ -111,7 +112,7 @@ class ReplyCache:
             reply = msgspec.json.decode(body)
         except msgspec.DecodeError:
             return False
-        return bool(self._redactor.value(reply) == reply)
+        return bool(self._redactor.structure(reply, _REPLY) == reply)
 
     def get(self, key: str) -> Reply | None:
         """The reply to the same request, if one was ever kept and the file can be read at once; raises StoreUnavailable."""

@@ -1,5 +1,6 @@
 """Redaction: text and JSON values on their way to the disk, without secrets and personal numbers."""
 
+import copy
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -28,6 +29,17 @@ _MIN_REPEATED = 12
 _encode = msgspec.json.Encoder().encode
 
 
+class Form(msgspec.Struct, frozen=True, kw_only=True):
+    """What is the program's own in a structure, so that custom rules leave it alone; its numbers are too."""
+
+    names: frozenset[str] | None = None
+    """Names of members; any other name is the user's, and so is what stands under it. None: all names are the program's."""
+    terms: frozenset[str] = frozenset()
+    """Members whose texts the program looks things up by: kinds, codes, hashes, ids within a record."""
+    free: frozenset[str] = frozenset()
+    """Members that hold objects of the user."""
+
+
 class Redactor:
     """Replaces what must not be kept by `[REDACTED:rule]` and counts it by rule.
 
@@ -49,6 +61,14 @@ class Redactor:
         self._as_credentials = [Rule(OWN_SECRET, "", _as_credential(word)) for word in self._words]
         self._triggered = trigger_set((*map(escaped, self._long), *(rule.pattern for rule in self._as_credentials))).Match
         self._custom = CustomRules(custom)
+        self._built_in = self
+        if self._custom:
+            self._built_in = copy.copy(self)
+            self._built_in._custom = CustomRules(())
+
+    def term(self, text: str) -> str:
+        """A name that the program looks things up by; custom rules do not apply to it."""
+        return self._built_in.text(text)
 
     def text(self, text: str) -> str:
         """The text without what must not be kept; the same object when there is nothing."""
@@ -77,38 +97,53 @@ class Redactor:
         return not self._custom and self._triggered(b"\n".join(documents)) is None
 
     def value(self, value: Any) -> Any:
-        """A JSON-like value with every text in it redacted, names of members included."""
+        """A JSON-like value of the user with every text in it redacted, names of members included."""
+        return self._value(value, None)
+
+    def structure(self, value: Any, form: Form) -> Any:
+        """The JSON-like value of a structure of the program or a contract; custom rules apply to the user's texts in it alone."""
+        return self._value(value, form if self._custom else None)
+
+    def _value(self, value: Any, form: Form | None) -> Any:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
-            return self._members(value)
+            return self._members(value, form)
         if isinstance(value, list | tuple):
-            return [self.value(member) for member in value]
-        if isinstance(value, int) and (value >= _CARD_SIZED or (self._custom and not isinstance(value, bool))):
-            redacted = self.text(str(value))
+            return [self._value(member, form) for member in value]
+        has_custom = self._custom and form is None and not isinstance(value, bool)
+        if isinstance(value, int) and (value >= _CARD_SIZED or has_custom):
+            redacted = self.text(str(value)) if has_custom else self.term(str(value))
             return value if redacted == str(value) else redacted
         return value
 
-    def encoded(self, value: Any) -> bytes:
+    def encoded(self, value: Any, form: Form | None = None) -> bytes:
         """The value, or Struct, as redacted JSON; one with nothing to redact is looked at only once, as bytes."""
+        form = form if self._custom else None
         try:
             line = _encode(value)
         except UnicodeEncodeError:
-            return _encode(self.value(msgspec.to_builtins(value)))
-        return line if self.is_clean_json((line,)) else _encode(self.value(msgspec.json.decode(line)))
+            return _encode(self._value(msgspec.to_builtins(value), form))
+        return line if self.is_clean_json((line,)) else _encode(self._value(msgspec.json.decode(line), form))
 
-    def _members(self, value: dict[str, Any]) -> dict[str, Any]:
+    def _members(self, value: dict[str, Any], form: Form | None) -> dict[str, Any]:
         members: dict[str, Any] = {}
         for name, member in value.items():
-            kept = unique = self.text(name)
+            is_own = form is not None and (form.names is None or name in form.names)
+            kept = unique = self.term(name) if is_own else self.text(name)
             repetition = 1
             while unique in members:
                 repetition += 1
                 unique = f"{kept}#{repetition}"
-            members[unique] = self._member(name, member)
+            if form is not None and is_own and name in form.terms:
+                members[unique] = self._built_in._member(name, member, None)
+            else:
+                members[unique] = self._member(
+                    name, member, form if form is not None and is_own and name not in form.free else None
+                )
         return members
 
-    def _member(self, name: str, member: Any) -> Any:
+    def _member(self, name: str, member: Any, form: Form | None) -> Any:
         if isinstance(member, str) and member and is_secret_name(name):
             rule = OWN_SECRET if member in self._words else "" if is_placeholder(member) else "assignment"
             if rule:
@@ -116,7 +151,7 @@ class Redactor:
                 return f"[REDACTED:{rule}]"
         label = personal_label(name) if isinstance(member, str) else ""
         # A date or number is personal by the name that it stands under, as it would be in a sentence.
-        return self.text(f"{label}: {member}").removeprefix(f"{label}: ") if label else self.value(member)
+        return self.text(f"{label}: {member}").removeprefix(f"{label}: ") if label else self._value(member, form)
 
     def _redacted(self, text: bytes, triggered: list[int]) -> bytes:
         if triggered[-1] >= len(RULES):

@@ -31,7 +31,9 @@ class CustomRules:
             for match in pattern.finditer(text):
                 if match.start() == match.end():
                     continue
-                pieces += (text[end : match.start()], f"[REDACTED:{name}]".encode())
+                # Finds without anything between them get one mark, so that `.` does not make a text many times as long.
+                if match.start() != end or not pieces:
+                    pieces += (text[end : match.start()], f"[REDACTED:{name}]".encode())
                 end = match.end()
                 counts[name] += 1
             if pieces:

@@ -23,6 +23,7 @@ from assay.engine.places.homes import SEALED_IN, are_elsewhere
 from assay.engine.places.run_failure import failure_of, states_with_failures
 from assay.engine.runs import read_manifest, result_of
 from assay.engine.sealing.evidence import Evidence
+from assay.engine.sealing.forms import CASE
 from assay.engine.sealing.shown import ShownPlan, redactor_of
 from assay.grading import DISAGREE
 from assay.store.folder import RunFolder, Tombstone, decoded, open_run_folder
@@ -386,7 +387,7 @@ class Run:
             return next((entry["record"] for entry in records), {})
         redactor = self._shown_plan().redactor
         cases = (finished.record.case for finished, _ in self._open_evidence() if finished.record.position == prediction["index"])
-        found: Line = redactor.value(msgspec.json.decode(next(cases) or b"{}"))
+        found: Line = redactor.structure(msgspec.json.decode(next(cases) or b"{}"), CASE)
         return found
 
     def _shown_plan(self) -> ShownPlan:
@@ -448,7 +449,7 @@ def _told(finished: FinishedRecord, evidence: Evidence, redactor: Redactor) -> t
     if case is None:
         return msgspec.to_builtins(evidence.failure()), {}
     prediction = evidence.prediction(evidence.redacted(_dataset(finished)))
-    return msgspec.to_builtins(prediction), redactor.value(msgspec.json.decode(case))
+    return msgspec.to_builtins(prediction), redactor.structure(msgspec.json.decode(case), CASE)
 
 
 def _dataset(finished: FinishedRecord) -> str:

@@ -173,7 +173,7 @@ class Watcher:
 
     def _score(self, score: Score) -> ScoreSeen:
         return ScoreSeen(
-            criterion=self._redactor.text(score.criterion),
+            criterion=self._redactor.term(score.criterion),
             score=score.score,
             scale=score.scale,
             normalized=score.normalized,
@@ -198,8 +198,8 @@ class Watcher:
             base_url=provider.base_url,
             request_model=model.model,
             parameters=msgspec.to_builtins(model.parameters) if reply is None else reply.applied,
-            response_model="" if reply is None else self._redactor.text(reply.model),
-            response_id=self._redactor.text(attempt.request_id),
+            response_model="" if reply is None else self._redactor.term(reply.model),
+            response_id=self._redactor.term(attempt.request_id),
             finish_reason="" if reply is None else reply.finish_reason,
             usage=Usage() if reply is None else reply.usage,
             cost=attempt.cost,

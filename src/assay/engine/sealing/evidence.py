@@ -12,6 +12,7 @@ from assay.core.case import Case, sample_of
 from assay.core.moment import iso
 from assay.core.outcome import Attempt, Decision, Failed, Grade, Graded, Invalid, Outcome, Score, Skipped, record_status
 from assay.engine.groups import Slices
+from assay.engine.sealing import forms
 from assay.engine.sealing.shown import ShownPlan
 from assay.engine.tally import FREE, UNTIMED
 from assay.grading import INCONSISTENT, GradedBy, graded_by, settings_of
@@ -30,10 +31,12 @@ VOLATILE_FIELDS = (
 _decode_case = msgspec.json.Decoder(Case).decode
 _NO_USAGE = Usage()
 _NO_ISSUES = msgspec.Raw(b"[]")
-PREDICTION_TEXTS = ("model_response", "justification", "finish_reason", "error_message")
+PREDICTION_TEXTS = ("model_response", "justification", "error_message")
 """Members of a prediction that are redacted as they stand."""
-ATTEMPT_TEXTS = ("error_message", "request_id", "finish_reason", "answered_by", "response", "raw")
+ATTEMPT_TEXTS = ("error_message", "response", "raw")
 """The same of an attempt."""
+TERMS = ("request_id", "finish_reason", "answered_by")
+"""Members of either that providers have words of their own for: custom rules do not apply to them."""
 INVALID_LABEL = "format_or_schema_violation"
 """Failure label of records that broke their contract."""
 LATENCY_EXCEEDED = "latency_exceeded"
@@ -229,6 +232,10 @@ class Evidence:
             text = getattr(line, name)
             if text:
                 setattr(line, name, self._plan.redactor.text(text))
+        for name in TERMS:
+            text = getattr(line, name, None)
+            if text:
+                setattr(line, name, self._plan.redactor.term(text))
 
     def validation(self) -> ValidationLine:
         """Whether the record was valid."""
@@ -238,7 +245,7 @@ class Evidence:
             self.record_id,
             record.sha256 or None,
             "accepted" if record.case is not None else "rejected",
-            msgspec.Raw(self._plan.redactor.encoded(msgspec.Raw(record.issues))) if record.issues else _NO_ISSUES,
+            msgspec.Raw(self._plan.redactor.encoded(msgspec.Raw(record.issues), forms.ISSUES)) if record.issues else _NO_ISSUES,
             self.sample,
             self.rejected_slices or msgspec.UNSET,
         )
@@ -249,7 +256,7 @@ class Evidence:
         record = self._record
         if record.case is not None or not record.row:
             return {}
-        found: Slices = msgspec.convert(self._plan.redactor.value(msgspec.json.decode(record.row)), Slices)
+        found: Slices = msgspec.convert(self._plan.redactor.structure(msgspec.json.decode(record.row), forms.OWN_NAMES), Slices)
         return found
 
     def prediction(self, dataset: str) -> PredictionLine:
@@ -333,12 +340,14 @@ class Evidence:
         )
 
     def _choices(self, choices: tuple[str, ...]) -> tuple[str, ...]:
-        return choices if self._is_clean else tuple(map(self._text, choices))
+        return choices if self._is_clean else tuple(map(self._plan.redactor.term, choices))
 
     def _decisions(self, decisions: tuple[Decision, ...]) -> tuple[Decision, ...]:
         return tuple(
             msgspec.structs.replace(
-                decision, criterion=self._text(decision.criterion), missing=tuple(map(self._plan.name, decision.missing))
+                decision,
+                criterion=self._plan.redactor.term(decision.criterion),
+                missing=tuple(map(self._plan.name, decision.missing)),
             )
             for decision in decisions
         )
@@ -349,7 +358,7 @@ class Evidence:
         return tuple(map(self._score, scores))
 
     def _score(self, score: Score) -> Score:
-        texts = {"criterion": self._text(score.criterion), "justification": self._text(score.justification)}
+        texts = {"criterion": self._plan.redactor.term(score.criterion), "justification": self._text(score.justification)}
         return msgspec.structs.replace(score, judge=self._plan.name(score.judge), **texts)
 
     def attempt(self, number: int, attempt: Attempt) -> AttemptLine:

@@ -21,6 +21,7 @@ from assay.engine.garbage import rare_collection
 from assay.engine.groups import RecordGroups
 from assay.engine.places.folders import RunFolders
 from assay.engine.places.run_failure import past_failures, states_with_failures
+from assay.engine.sealing import forms
 from assay.engine.sealing.eval_run import EVAL_RESULTS, eval_run_parameters, golden_result, is_true_of, why_no_eval_run
 from assay.engine.sealing.evidence import (
     CaseLine,
@@ -127,7 +128,7 @@ def _redacted_case(record: RecordRow, record_id: str | None, redactor: Redactor)
     case = msgspec.json.decode(record.case or b"{}")
     hashes = [attachment.pop("sha256", "") for attachment in case["attachments"]]
     del case["record_sha256"]
-    shown: dict[str, Any] = redactor.value({**case, "id": ""})
+    shown: dict[str, Any] = redactor.structure({**case, "id": ""}, forms.CASE)
     for attachment, digest in zip(shown["attachments"], hashes, strict=True):
         attachment["sha256"] = digest
     return _encode({**shown, "id": record_id, "record_sha256": record.sha256})

@@ -8,6 +8,7 @@ import msgspec
 from assay.core.contract import CONTRACTS
 from assay.core.input_document import REFERENCE, ROW_MEMBERS, SEVERAL, DatasetHead
 from assay.core.plan import DatasetPlan, Plan
+from assay.engine.sealing.forms import OWN_NAMES, ROWS
 from assay.engine.sealing.shown import ShownPlan
 from assay.store.artifacts import Writer
 from assay.store.ledger import RecordRow
@@ -54,7 +55,8 @@ class InputDataset:
     def _redacted(self, record: RecordRow, record_id: str | None, contract: str) -> bytes:
         if record_id == record.record_id and self._redactor.is_clean_json((record.row,)):
             return record.row
-        row = self._redactor.value(msgspec.json.decode(record.row))
+        given, form = msgspec.json.decode(record.row), ROWS.get(contract)
+        row = self._redactor.value(given) if form is None else self._redactor.structure(given, form)
         name = CONTRACTS[contract].record_id if contract in CONTRACTS else ""
         if name:
             row[name] = record_id
@@ -73,7 +75,8 @@ class InputDataset:
         self._opening = _opening(self._dataset.contract, self._members(head))
 
     def _members(self, head: DatasetHead) -> dict[str, Any]:
-        members: dict[str, Any] = self._redactor.value(head.members)
+        form = ROWS.get(self._dataset.contract) if self._dataset else None
+        members: dict[str, Any] = self._redactor.structure(head.members, form or OWN_NAMES)
         given = head.members.get("dataset_id")
         if "dataset_id" in members and members["dataset_id"] != given:
             members["dataset_id"] = _NOT_IN_DATASET_ID.sub("_", str(members["dataset_id"]))

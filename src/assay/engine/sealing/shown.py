@@ -9,14 +9,23 @@ import msgspec
 
 from assay.core.plan import ComparisonPlan, DatasetPlan, ImportPlan, ModelPlan, Plan, PluginPlan
 from assay.core.provider import PROVIDERS
+from assay.core.redact_rule import RedactRule
 from assay.engine.places.folders import ACTIVE, UPLOAD
+from assay.engine.sealing.forms import OWN_NAMES
 from assay.grading.judge_call import quoted
 from assay.models.endpoint import provider_secrets
-from assay.store.redact import Redactor
+from assay.store.redact import Form, Redactor
 
 _CALLS = 4096
 """Ids of calls that are remembered: those of a run repeat from record to record, unless each has criteria of its own."""
 _replace = msgspec.structs.replace
+_USERS = frozenset(("system_prompt", "responses_path", "records", "suite", "base_url", "headers", "extra_body"))
+"""Members of a plan that hold free text or objects of the user."""
+_PLAN = Form(
+    terms=frozenset(Plan.__struct_fields__) - {"providers", "candidate", "judges"} - _USERS
+    | {"name", "provider", "model", "kind", "key_variable", "reasoning_effort"},
+    free=frozenset(("headers", "extra_body")),
+)
 
 
 def is_uploaded(plan: Plan) -> bool:
@@ -71,7 +80,7 @@ class ShownPlan:
         """The name of one of the plan's models."""
         shown = self._names.get(name)
         if shown is None:
-            shown = self._names[name] = self.redactor.text(name)
+            shown = self._names[name] = self.redactor.term(name)
         return shown
 
     def call(self, call_id: str) -> str:
@@ -80,7 +89,7 @@ class ShownPlan:
             return call_id
         about, _, asked = call_id.partition("@")
         parts = (about, asked) if asked.partition(":")[0] in self._judges else (call_id,)
-        shown = "@".join(map(self.redactor.text, parts))
+        shown = "@".join(map(self.redactor.term, parts))
         if shown == call_id and len(self._kept_calls) < _CALLS:
             self._kept_calls.add(call_id)
         return shown
@@ -89,7 +98,7 @@ class ShownPlan:
         """Parameters as they were sent, which are nearly always those of the model's last call."""
         last = self._applied.get(model)
         if last is None or last[0] != applied:
-            last = self._applied[model] = (applied, self.redactor.value(applied))
+            last = self._applied[model] = (applied, self.redactor.structure(applied, OWN_NAMES))
         return last[1]
 
     def members(self) -> dict[str, Any]:
@@ -98,11 +107,16 @@ class ShownPlan:
         imported = plan.imported and _imported(plan.imported, self.redactor)
         bare = _replace(plan, datasets=(), responses_sha256="", comparison=None, imported=None, plugins=())
         hashless = _replace(bare, candidate=self.candidate, judges=self.judges)
-        shown: dict[str, Any] = self.redactor.value(msgspec.to_builtins(hashless))
+        shown: dict[str, Any] = self.redactor.structure(msgspec.to_builtins(hashless), _PLAN)
+        shown["redact"] = [{"name": rule.name, "pattern": self._pattern(rule)} for rule in plan.redact]
         hashed = {"datasets": self.datasets, "comparison": self.comparison, "imported": imported, "plugins": self.plugins}
         # Whose run it is decides who may see it, so that it is never changed.
         kept = {**hashed, "responses_sha256": plan.responses_sha256, "project": plan.project}
         return {**shown, **msgspec.to_builtins(kept)}
+
+    def _pattern(self, rule: RedactRule) -> str:
+        """The pattern of a custom rule; one in which a rule finds something, perhaps itself, is not shown."""
+        return rule.pattern if self.redactor.text(rule.pattern) == rule.pattern else f"[REDACTED:{rule.name}]"
 
 
 def own_secrets(plan: Plan, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -123,7 +137,7 @@ def plan_redactor(plan: Plan, secrets: Iterable[str]) -> Redactor:
 
 def _model(model: ModelPlan, redactor: Redactor) -> ModelPlan:
     parameters = _replace(model.parameters, extra_body=redactor.value(model.parameters.extra_body))
-    texts = {name: redactor.text(getattr(model, name)) for name in ("name", "provider", "model")}
+    texts = {name: redactor.term(getattr(model, name)) for name in ("name", "provider", "model")}
     return _replace(model, parameters=parameters, **texts)
 
 
@@ -133,10 +147,10 @@ def _dataset(dataset: DatasetPlan, redactor: Redactor) -> DatasetPlan:
         dataset,
         path=redactor.text(dataset.path),
         dataset_id=redactor.text(dataset.dataset_id),
-        dataset_version=dataset.dataset_version if is_own_version else redactor.text(dataset.dataset_version),
+        dataset_version=dataset.dataset_version if is_own_version else redactor.term(dataset.dataset_version),
         name=redactor.text(dataset.name),
         file=redactor.text(dataset.file),
-        split_field=redactor.text(dataset.split_field),
+        split_field=redactor.term(dataset.split_field),
         split_value=redactor.text(dataset.split_value),
         metadata=redactor.value(dataset.metadata),
         ignored_fields=tuple(map(redactor.text, dataset.ignored_fields)),
@@ -147,12 +161,12 @@ def _dataset(dataset: DatasetPlan, redactor: Redactor) -> DatasetPlan:
 
 
 def _plugin(plugin: PluginPlan, redactor: Redactor) -> PluginPlan:
-    return _replace(plugin, **{name: redactor.text(getattr(plugin, name)) for name in ("name", "reference", "folder")})
+    return _replace(plugin, **{name: redactor.term(getattr(plugin, name)) for name in ("name", "reference", "folder")})
 
 
 def _comparison(comparison: ComparisonPlan, redactor: Redactor) -> ComparisonPlan:
     runs = (
-        _replace(run, **{name: redactor.text(getattr(run, name)) for name in ("run_id", "name", "path")}) for run in comparison.runs
+        _replace(run, **{name: redactor.term(getattr(run, name)) for name in ("run_id", "name", "path")}) for run in comparison.runs
     )
     return ComparisonPlan(runs=tuple(runs), notes=tuple(map(redactor.text, comparison.notes)))
 
