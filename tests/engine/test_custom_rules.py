@@ -1,6 +1,7 @@
 """A run is sealed, and all that is done with it works, whatever its custom redaction rules find."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +97,29 @@ def test_custom_rules_apply_to_all_that_users_write(tmp_path: Path) -> None:
     (tmp_path / "d.json").write_text(json.dumps(sent))
     run = ran(tmp_path, tmp_path / "d.json", "EMP-[0-9]{5}")
     assert [path.name for path in run.rglob("*") if path.is_file() and b"EMP-12345" in path.read_bytes()] == []
+
+
+@pytest.mark.parametrize(
+    ("rules", "reason"),
+    [
+        ("[{name: a}]", "pattern"),
+        ("[{pattern: a}]", "name"),
+        ("[{name: a, pattern: ''}]", "pattern"),
+        ("[{name: a, pattern: 5}]", "pattern must be"),
+        ("[{name: '', pattern: x}]", "name must be"),
+        ("[{name: 'a]b', pattern: x}]", "name must be"),
+        ("[abc]", "must be an object"),
+        (r"[{name: a, pattern: '\b'}]", "empty text"),
+        (r"[{name: a, pattern: 'a*'}]", "empty text"),
+        (r"[{name: a, pattern: '\C'}]", "single bytes"),
+    ],
+)
+def test_a_malformed_custom_rule_is_refused_with_its_place(rules: str, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "d.json").write_text(json.dumps(batch(1)))
+    path = tmp_path / "run.yaml"
+    path.write_text(f"datasets: [d.json]\ncandidates: [scripted/echo]\njudges: [scripted/judge-5]\nredact: {rules}\n")
+    for command in (("check",), ("run",), ("run", "--dry-run")):
+        found = said(*command, str(path), code=2)
+        assert re.search(r"run\.yaml:4:\d+", found), found
+        assert reason in found
+        assert "internal error" not in found

@@ -51,6 +51,11 @@ def test_the_pattern_of_a_sealed_run_that_found_itself_is_not_used_again() -> No
         ("a", "(open", "pattern", "missing"),
         ("a", r"(?<=x)y", "pattern", "invalid"),
         ("a", "x*", "pattern", "empty text"),
+        ("a", r"\b", "pattern", "empty text"),
+        ("a", r"\B", "pattern", "empty text"),
+        ("a", r"x|\b", "pattern", "empty text"),
+        ("a", r"\C", "pattern", "single bytes"),
+        ("a", r"a\\\C", "pattern", "single bytes"),
         ("email", "x", "name", "built-in"),
     ],
 )

@@ -1,5 +1,6 @@
 """Custom redaction rules: checked before a run starts, and applied to every text that is kept."""
 
+import re
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 
@@ -11,6 +12,10 @@ from assay.store.redact_patterns import options
 from assay.store.redact_rules import RULES
 
 _BUILT_IN = frozenset(rule.name for rule in RULES) | {"secret"}
+
+_single_byte = re.compile(r"(?<!\\)(?:\\\\)*\\C").search
+_SAMPLES = (b"", b"a", b"aa", b"a a")
+"""Texts with every place that a pattern without a character of its own can match: ends, and edges and insides of words."""
 
 
 class CustomRules:
@@ -66,7 +71,9 @@ def rule_problem(rule: RedactRule, *, earlier: Container[str] = ()) -> RuleProbl
         reason = problem.args[0].decode() if isinstance(problem.args[0], bytes) else str(problem.args[0])
         hint = "patterns are in the syntax of RE2, which has neither look-around nor back-references"
         return RuleProblem("pattern", f"the pattern cannot be used: {reason}", hint)
-    if pattern.search(b"") is not None:
+    if _single_byte(rule.pattern):
+        return RuleProblem("pattern", "\\C finds single bytes, which are no text", "write . for any character")
+    if any(match.start() == match.end() for text in _SAMPLES for match in pattern.finditer(text)):
         return RuleProblem("pattern", "the pattern matches the empty text", "write + instead of *, or name what must be there")
     return None
 

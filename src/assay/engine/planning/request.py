@@ -205,7 +205,7 @@ class Settings:
             # An option about batches does not turn them on.
             is_on = in_file.get("batch") is not None
             merged["batch"] = {"enabled": is_on, **(in_file.get("batch") or {}), **members["batch"]}
-        for section in ("providers", "slices"):
+        for section in ("providers", "slices", "redact"):
             merged[section] = [entry for entry in merged.get(section, getattr(RunFile(), section)) if entry]
         return msgspec.convert(merged, RunFile)
 
