@@ -84,6 +84,23 @@ def test_the_runs_in_a_folder_are_no_datasets_of_it(tmp_path: Path) -> None:
     assert [dataset.name for dataset in planned(request).plans[0].datasets] == ["a"]
 
 
+def test_folders_of_runs_are_left_out_of_a_folder_and_said_in_one_line(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, "a.jsonl", "archive/one/input/b.jsonl", "archive/two/c.jsonl", "runs/three/d.jsonl")
+    for name in ("archive/one", "archive/two"):
+        (folder / name / "run_manifest.json").write_text("{}")
+    request = RunRequest(datasets=(str(folder),), models=(MODEL,), runs_dir=str(folder / "runs"))
+    runs = planned(request)
+    assert [dataset.name for dataset in runs.plans[0].datasets] == ["a"]
+    (note,) = [note for note in runs.notes if "left out" in note]
+    assert note == f"'{folder / 'archive' / 'one'}' and 2 more like it left out: runs are not datasets"
+
+
+def test_the_folder_of_a_run_is_read_where_it_is_named(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, "a.jsonl")
+    (folder / "run_manifest.json").write_text("{}")
+    assert [dataset.name for dataset in planned(_request(folder)).plans[0].datasets] == ["a"]
+
+
 def test_problems_are_named_by_file_and_line(tmp_path: Path) -> None:
     folder = _folder(tmp_path, "a.jsonl", "b.jsonl", "c.jsonl")
     write_rows(folder / "b.jsonl", mcq_row("good"), mcq_row("bad", choices="none"))

@@ -1,5 +1,6 @@
 """The list of runs in a browser."""
 
+import html
 import shutil
 from pathlib import Path
 
@@ -105,6 +106,16 @@ def test_what_cannot_be_asked_for_is_said(gallery: Serving, visit: Visit, query:
     visitor = visit(gallery, f"/runs?{query}")
     visitor.expect_status(400)
     assert "That cannot be asked for" in visitor.page.get_by_role("heading", level=1).inner_text()
+
+
+@pytest.mark.parametrize(("address", "word"), [("/runs", "unfinished"), ("/v1/runs", "completed_with_failures")])
+def test_an_unknown_state_is_answered_with_the_allowed_ones(gallery: Serving, address: str, word: str) -> None:
+    answer = gallery.ask("GET", f"{address}?state=bogus")
+    text = html.unescape(answer.body.decode())
+    assert answer.status == 400
+    assert "state is 'bogus'; allowed: " in text
+    assert word in text
+    assert "interrupted" in text
 
 
 def test_styles_are_kept_for_good_under_the_address_that_names_their_content(gallery: Serving, visit: Visit) -> None:

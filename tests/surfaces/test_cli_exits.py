@@ -50,6 +50,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("validate a.json --config wrong.yaml", "config 'wrong.yaml': unknown key 'max_turn' (did you mean 'max_turns'?)"),
         ("validate a.json --config none.yaml", "cannot read 'none.yaml': no such file"),
         ("validate a.json --max-issues -1", "invalid value for '--max-issues'"),
+        ("serve --port 22x", "invalid value for '--port': '22x' is not a port number (1 to 65535)"),
+        ("serve --port 65536", "invalid value for '--port': '65536' is not a port number (1 to 65535)"),
         ("validate a.json --output none/report", "--output 'none/report': there is no folder 'none'"),
         ("validate a.json --output empty", "--output 'empty' is a folder"),
         ("validate a.json --output ./a.json", "--output './a.json' is one of the sources"),

@@ -126,16 +126,25 @@ def _expanded(pattern: str, on_skip: Callable[[str], None]) -> list[str]:
     raise SourceUnreadable(f"no such file or folder: {pattern!r}", hint=similar_file(path) or "check the path")
 
 
-def files_in(folder: Path, *, on_skip: Callable[[str], None], is_any: bool = False, besides: Path | None = None) -> list[str]:
+def files_in(
+    folder: Path,
+    *,
+    on_skip: Callable[[str], None],
+    on_run: Callable[[str], None] | None = None,
+    is_any: bool = False,
+    besides: Path | None = None,
+) -> list[str]:
     """The datasets at any depth of a folder, in the order of their names; raises UsageProblem where there is none.
 
-    A hidden file is none of them, nor one in the folder `besides`, and one that shows no contract only where any is wanted.
+    A hidden file is none of them, and one that shows no contract only where any is wanted. With `on_run`, files of runs and of the
+    folder `besides` are none either, and it is told of these folders.
     """
-    candidates = sorted(
-        str(path)
-        for path in folder.rglob("*")
-        if _may_be_dataset(path) and not _is_hidden(path, folder) and (besides is None or besides not in path.parents)
-    )
+    candidates = sorted(str(path) for path in folder.rglob("*") if _may_be_dataset(path) and not _is_hidden(path, folder))
+    if on_run is not None:
+        outside = _Outside(folder, besides)
+        candidates = [path for path in candidates if outside.has(Path(path))]
+        for run in outside.runs:
+            on_run(run)
     files: list[str] = []
     for path in candidates:
         if is_any or _shows_contract(path):
@@ -147,6 +156,30 @@ def files_in(folder: Path, *, on_skip: Callable[[str], None], is_any: bool = Fal
             f"no datasets in folder {str(folder)!r}", hint=f"looked for files ending in {', '.join(DATASET_SUFFIXES)}"
         )
     return files
+
+
+class _Outside:
+    """Which files of a folder belong to no run."""
+
+    def __init__(self, folder: Path, besides: Path | None) -> None:
+        self.runs: dict[str, None] = {}
+        """The folders of runs, or of all runs, in which files were left out."""
+        self._folder = folder
+        self._besides = besides
+        self._known: dict[Path, bool] = {}
+
+    def has(self, path: Path) -> bool:
+        """True for a file that is in no folder of a run below the folder; the folder itself was asked for."""
+        parents = path.parents[: len(path.relative_to(self._folder).parts) - 1]
+        inside = next((parent for parent in reversed(parents) if self._is_run(parent)), None)
+        if inside is not None:
+            self.runs[str(inside)] = None
+        return inside is None
+
+    def _is_run(self, folder: Path) -> bool:
+        if folder not in self._known:
+            self._known[folder] = folder == self._besides or (folder / MANIFEST).is_file()
+        return self._known[folder]
 
 
 def files_like(pattern: str) -> list[str]:

@@ -18,13 +18,22 @@ def names_files(place: Path) -> bool:
 
 
 def dataset_files(
-    entry: DatasetEntry, place: Path, *, is_any: bool, besides: Path, on_skip: Callable[[str], None]
+    entry: DatasetEntry,
+    place: Path,
+    *,
+    is_any: bool,
+    besides: Path,
+    on_skip: Callable[[str], None],
+    on_run: Callable[[str], None],
 ) -> list[DatasetEntry]:
     """An entry for each file, in the order of their names; raises UsageProblem where there is none.
 
-    Of a folder only files that show a contract count, unless any is wanted, and none of the folder `besides`.
+    Of a folder only files that show a contract count, unless any is wanted, and none of a run or of the folder `besides`.
     """
-    found = files_in(place, on_skip=on_skip, is_any=is_any, besides=besides) if place.is_dir() else files_like(str(place))
+    if place.is_dir():
+        found = files_in(place, on_skip=on_skip, on_run=on_run, is_any=is_any, besides=besides)
+    else:
+        found = files_like(str(place))
     files = [Path(path) for path in found]
     folder = place if place.is_dir() else Path(os.path.commonpath([file.parent for file in files]))
     entries: list[DatasetEntry] = []

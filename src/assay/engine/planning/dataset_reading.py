@@ -75,13 +75,17 @@ class DatasetReading:
         if not names_files(place):
             return self._parts(path, entry, place)
         skipped: list[str] = []
+        runs: list[str] = []
         is_any = bool(entry.contract or self._settings.contract)
         try:
-            return dataset_files(entry, place, is_any=is_any, besides=self._runs_dir, on_skip=skipped.append)
+            return dataset_files(entry, place, is_any=is_any, besides=self._runs_dir, on_skip=skipped.append, on_run=runs.append)
         except UsageProblem as problem:
             self._settings.add(path, f"{problem.message} ({problem.hint})")
             return []
         finally:
+            if runs:
+                more = f" and {len(runs) - 1:,} more like it" if len(runs) > 1 else ""
+                self.notes.append(f"'{shown_path(runs[0])}'{more} left out: runs are not datasets")
             self.notes += listed([f"'{shown_path(file)}' shows no contract and is left out" for file in skipped])
 
     def _parts(self, path: Steps, entry: DatasetEntry, place: Path) -> list[DatasetEntry]:

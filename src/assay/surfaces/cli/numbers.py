@@ -8,6 +8,7 @@ import click
 from assay.core.errors import UsageProblem
 
 ALL = "all"
+_LAST_PORT = 65535
 
 
 class Number(click.FloatRange):
@@ -19,6 +20,20 @@ class Number(click.FloatRange):
         if not isfinite(number):
             self.fail(f"{value!r} is not a number to compare with.", param, ctx)
         return number
+
+
+class Port(click.IntRange):
+    """A port to listen on; 0 is any that is free."""
+
+    def __init__(self) -> None:
+        super().__init__(0, _LAST_PORT)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The port; fails as click's own types do."""
+        text = str(value)
+        if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= _LAST_PORT):
+            self.fail(f"{text!r} is not a port number (1 to {_LAST_PORT})", param, ctx)
+        return int(text)
 
 
 def number_or_all(text: str, *, option: str) -> int | None:

@@ -8,6 +8,7 @@ import msgspec
 
 from assay.core.errors import MissingExtra
 from assay.surfaces.cli import exits
+from assay.surfaces.cli.numbers import Port
 from assay.surfaces.cli.placement import engine_option, ledger_option, placement_of, store_option, temporal_options
 from assay.surfaces.cli.run_options import runs_dir_option
 from assay.surfaces.cli.telemetry import telemetry_of, telemetry_options, telling
@@ -39,7 +40,7 @@ Exit codes:
 
 @click.command("serve", help=HELP, epilog=EPILOG)
 @click.option("--host", default="127.0.0.1", show_default=True, envvar="ASSAY_HOST", metavar="ADDRESS", help="Where to listen.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8321, show_default=True, envvar="ASSAY_PORT", help="On which port.")
+@click.option("--port", type=Port(), default=8321, show_default=True, envvar="ASSAY_PORT", help="On which port.")
 @runs_dir_option
 @click.option("--config", default="", envvar="ASSAY_SERVER_CONFIG", metavar="FILE", help="Settings of the service, in YAML.")
 @ledger_option("Share runs with other servers in PostgreSQL: postgresql://user@host/database.  [default: a file for each run]")

@@ -1,5 +1,6 @@
 """Query parameters into typed values; what is unknown or wrong is said, never ignored."""
 
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -144,11 +145,32 @@ def read_query(request: AnyRequest, kind: type[T]) -> T:
     try:
         read = msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as problem:
-        raise Refusal(400, f"the query cannot be used: {problem}") from problem
+        raise Refusal(400, f"the query cannot be used: {why_unusable(kind, given, problem)}") from problem
     empty = [name for name in given if getattr(read, name) is None]
     if empty:
         raise Refusal(400, f"the query cannot be used: '{empty[0]}' is no value for '{given[empty[0]]}'")
     return read
+
+
+def why_unusable(kind: type[msgspec.Struct], given: Mapping[str, Any], problem: msgspec.ValidationError) -> str:
+    """What is wrong with a query: a parameter that takes certain words, and has another, with these words."""
+    for field in inspect.type_info(kind).fields:  # type: ignore[attr-defined]  # a struct
+        words = list(_words(field.type))
+        value = given.get(field.encode_name)
+        if words and isinstance(value, str) and value not in words:
+            return f"{field.encode_name} is '{value[:64]}'; allowed: {', '.join(words)}"
+    return str(problem)
+
+
+def _words(kind: inspect.Type) -> Iterator[str]:
+    """The words that a parameter takes; none where it takes anything else."""
+    if isinstance(kind, inspect.Metadata):
+        yield from _words(kind.type)
+    elif isinstance(kind, inspect.UnionType):
+        for member in kind.types:
+            yield from _words(member)
+    elif isinstance(kind, inspect.LiteralType):
+        yield from (value for value in kind.values if isinstance(value, str))
 
 
 def _is_list(kind: inspect.Type) -> bool:

@@ -8,7 +8,7 @@ from litestar import Response
 from assay.surfaces.pages.places import ServerPlace
 from assay.surfaces.pages.rendering import Reader, page
 from assay.surfaces.server.errors import PAGE_HEADERS, Refusal
-from assay.surfaces.server.queries import AnyRequest
+from assay.surfaces.server.queries import AnyRequest, why_unusable
 from assay.surfaces.server.server import Answer, caller_of
 
 PLACE = ServerPlace()
@@ -36,4 +36,5 @@ def read_choice(request: AnyRequest, kind: type[T]) -> T:
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as problem:
-        raise Refusal(400, f"the address asks for something that cannot be: {problem}") from problem
+        reason = why_unusable(kind, given, problem)
+        raise Refusal(400, f"the address asks for something that cannot be: {reason}") from problem
