@@ -222,6 +222,16 @@ def test_a_file_with_a_field_name_of_its_own_in_every_record_lists_a_hundred(tmp
     assert (len(fields), fields[OTHERS], Counter(fields).total()) == (101, 4_900, 5_000)
 
 
+def test_values_of_fields_that_are_not_listed_are_not_called_records(tmp_path: Path) -> None:
+    records = [
+        {**batch_record(f"r{number}"), "input": {"prompt": "p", **{f"f{number}x{member}": 1 for member in range(1_000)}}}
+        for number in range(20)
+    ]
+    shown = invoke("validate", str(write_batch(tmp_path / "data.json", *records)))
+    assert "other fields (19,900 values)" in shown
+    assert "9,900 records" not in shown
+
+
 def invoke(*arguments: str) -> str:
     result = CliRunner().invoke(program, arguments, prog_name="assay")
     assert result.exit_code == 0, result.output

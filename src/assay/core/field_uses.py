@@ -7,7 +7,7 @@ Audience = Literal["candidate_and_judge", "judge_only", "not_sent"]
 FieldCounts = Mapping[str, Mapping[str, int]]
 """By audience the number of records that have each field; audiences without a field are left out."""
 OTHERS = "other fields"
-"""Stands for all names beyond the number that is listed."""
+"""Stands for all names beyond the number that is listed; its number counts values, of which a record may have many."""
 _MAX_NAMES = 100
 _MAX_NAME = 200
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from assay.core.contract import CONTRACTS
-from assay.core.field_uses import FieldCounts
+from assay.core.field_uses import OTHERS, FieldCounts
 from assay.core.issue import Issue
 from assay.core.report import Outcome, Report
 from assay.surfaces.reporters.settings import Change
@@ -142,9 +142,14 @@ def field_lines(fields: FieldCounts, noun: str = "record") -> list[tuple[str, st
 
 
 def _listed_fields(counts: Mapping[str, int], noun: str) -> str:
-    names = sorted(counts, key=lambda name: -counts[name])
+    names = sorted((name for name in counts if name != OTHERS), key=lambda name: -counts[name])
     shown = [f"{name} ({counted(counts[name], noun)})" for name in names[:MAX_FIELDS]]
-    return ", ".join([*shown, *([f"{len(names) - MAX_FIELDS:,} more"] if len(names) > MAX_FIELDS else [])])
+    if len(names) > MAX_FIELDS:
+        shown.append(f"{len(names) - MAX_FIELDS:,} more")
+    if OTHERS in counts:
+        # One record may have many of them.
+        shown.append(f"{OTHERS} ({counted(counts[OTHERS], 'value')})")
+    return ", ".join(shown)
 
 
 def record_word(contract: str | None) -> str:
