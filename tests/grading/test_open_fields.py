@@ -58,18 +58,21 @@ NAMES = st.sampled_from(
 
 
 KEYS = [
-    "answer", "answers", "answer_key", "answerKey", "AnswerKey", "ANSWER_KEY", "answerkey", "correct_choice_ids",
-    "correct", "isCorrect", "correct-option", "gold", "gold_label", "golden_answer", "ideal", "ideal_response",
-    "target", "targets", "target_text", "label", "labels", "Rubric", "rubric_text", "criteria", "grading_criteria",
-    "gradingNotes", "solution", "canonical_solution", "expected", "expected_output", "expectedAnswer", "ground_truth",
-    "groundTruth", "groundtruth", "gt", "ans", "key", "keys", "key_facts", "notes", "judge_notes", "rationale",
-    "explanation", "output", "completion", "response", "reference", "references", "reference_text", "ref",
-    "best_answer", "right_choice", "distractors", "must_include", "should_mention", "scoring_guide", "marking_scheme",
-    "mark_scheme_answer", "hidden_tests", "tests", "assertions", "chosen", "rejected", "score", "max_score", "grade",
-    "verdict", "evaluation", "mc1_targets", "cop", "y", "Musterlösung", "richtige_antwort", "réponse", "corrigé",
-    "barème", "respuesta", "risposta", "\uff41\uff4e\uff53\uff57\uff45\uff52", "choice", "option_index",
-    "mark_scheme", "grade_guidelines", "examiner_comments", "instructor_notes", "goldlabel", "class",
-    "answ\u200ber", "ответ", "答案",
+    "answer", "answers", "answer_key", "answerKey", "AnswerKey", "ANSWER_KEY", "answerkey", "correct_choice_ids", "correct",
+    "isCorrect", "correct-option", "gold", "gold_label", "golden_answer", "ideal", "ideal_response", "target", "targets",
+    "target_text", "label", "labels", "Rubric", "rubric_text", "criteria", "grading_criteria", "gradingNotes", "solution",
+    "canonical_solution", "expected", "expected_output", "expectedAnswer", "ground_truth", "groundTruth", "groundtruth", "gt",
+    "ans", "key", "keys", "key_facts", "notes", "judge_notes", "rationale", "explanation", "output", "completion", "response",
+    "reference", "references", "reference_text", "ref", "best_answer", "right_choice", "distractors", "must_include",
+    "should_mention", "scoring_guide", "marking_scheme", "mark_scheme_answer", "hidden_tests", "tests", "assertions", "chosen",
+    "rejected", "score", "max_score", "grade", "verdict", "evaluation", "mc1_targets", "cop", "y", "Musterlösung",
+    "richtige_antwort", "réponse", "corrigé", "barème", "respuesta", "risposta", "\uff41\uff4e\uff53\uff57\uff45\uff52",
+    "choice", "option_index", "mark_scheme", "grade_guidelines", "examiner_comments", "instructor_notes", "goldlabel", "class",
+    "answ\u200ber", "ответ", "答案", "gold_patch", "gold_sql", "gold_summary", "goldstandard", "unit_tests", "chain_of_thought",
+    "scorer_notes", "autograder", "evalnotes", "comments_for_marker", "checklist", "required_points", "points_to_cover",
+    "assessment", "rubrik", "kriterien", "critères", "Erwartungshorizont", "anskey", "svar", "odpowiedź", "정답",
+    "keyed_option", "selected_option", "gabarito", "जवाब_उत्तर", "कुंजी_answer", "正确", "إجابة", "answer_choice", "test_examples",
+    "judgeNotes", "multiple_choice_scores",
 ]  # fmt: skip
 
 
@@ -82,9 +85,9 @@ def test_a_name_that_says_grading_never_reaches_the_candidate(name: str) -> None
 
 QUESTION_NAMES = [
     "context", "passage", "choices", "options", "answer_choices", "answerOptions", "answer_format", "answer_language",
-    "document", "documents", "hint", "target_language", "gold_price", "patient_notes", "truth_table", "credit_score",
-    "keywords", "primary_key", "resolution", "dispute_resolution", "instructions", "system", "table", "question",
-    "image_description", "few_shot_examples", "id", "category", "key_findings", "user_response", "court_judgment",
+    "document", "documents", "hint", "target_language", "choice_of_law", "option_a", "choice2", "patient_notes", "truth_table",
+    "credit_score", "keywords", "primary_key", "resolution", "dispute_resolution", "instructions", "system", "table",
+    "question", "image_description", "few_shot_examples", "id", "category", "key_findings", "user_response", "court_judgment",
     "degrading_clause",
 ]  # fmt: skip
 
@@ -109,8 +112,17 @@ INNER_KEYS: list[tuple[dict[str, Any], list[str]]] = [
     ({"choices": [{"label": "Correct", "text": "Paris"}, {"label": "Other", "text": "Rome"}]}, ["A. Paris", "B. Rome"]),
     ({"choices": [{"text": "Paris", "value": "right"}, {"text": "Rome", "value": "x"}]}, ["A. Paris", "B. Rome"]),
     ({"options": {"A": {"text": "Paris", "label": "SECRET"}, "B": {"text": "Rome"}}}, ["A. Paris", "B. Rome"]),
-    ({"choices": [["Paris", True], ["Rome", False]]}, ["Paris", "Rome"]),
-    ({"choices": [["Paris", "correct"], ["Rome", "wrong"]]}, ["Paris", "Rome"]),
+    ({"choices": [["Paris", True], ["Rome", False]]}, ["A. Paris", "B. Rome"]),
+    ({"choices": [["Paris", "correct"], ["Rome", "wrong"]]}, ["A. Paris", "B. Rome"]),
+    ({"choices": [["A", "Paris", "x"], ["B", "Rome", ""]]}, ["choices:\nA. Paris\nB. Rome"]),
+    ({"choices": [{"label": "Paris", "value": 1}, {"label": "London", "value": 0}]}, ["A. Paris\nB. London"]),
+    ({"choices": [{"label": "Paris", "value": "1"}, {"label": "London", "value": "0"}]}, ["A. Paris\nB. London"]),
+    ({"options": {"Paris": 1.0, "London": 0.0}}, ["A. Paris\nB. London"]),
+    ({"options": {"Paris": 100, "London": 0}}, ["A. Paris\nB. London"]),
+    ({"options": [{"id": "correct1", "text": "Paris"}, {"id": "wrong1", "text": "Rome"}]}, ["A. Paris\nB. Rome"]),
+    ({"options": [{"id": "c", "text": "Paris"}, {"id": "w", "text": "Rome"}]}, ["A. Paris\nB. Rome"]),
+    ({"choices": {"choices": ["Paris", "Rome"], "labels": [1, 0]}}, ["A. Paris\nB. Rome"]),
+    ({"page": {"choices": {"right": "SECRET", "wrong": ["SECRET"]}, "text": "Where?"}}, ["Where?"]),
     ({"options": {"Paris": True, "Rome": False}}, ["A. Paris", "B. Rome"]),
     ({"choices": {"text": ["Paris", "Rome"], "label": [1, 0]}}, ["A. Paris", "B. Rome"]),
     ({"question": {"stem": "Where?", "choices": ["Paris"], "answerKey": "SECRET"}}, ["Where?", "Paris"]),
@@ -129,11 +141,74 @@ def test_a_key_inside_a_member_never_reaches_the_candidate(given: dict[str, Any]
     assert f"grading begins]\n{name}:\n{json.dumps(value)}" in asked(found, "judge:overall")
 
 
+UNCLEAR_CHOICES: list[Any] = [
+    {"right": "SECRET", "wrong": ["Rome"]},
+    {"best": "SECRET", "others": ["Rome"]},
+    {"wrong": ["Rome"], "true": "SECRET"},
+    {"c": "SECRET", "w1": "Rome", "w2": "Oslo"},
+    {"A": 100, "B": 0},
+    {"A": "SECRET", "B": 0},
+    [1, 0],
+    ["SECRET", 1],
+    4,
+    "B",
+]
+
+
+@pytest.mark.parametrize("choices", UNCLEAR_CHOICES)
+def test_choices_that_might_tell_which_one_is_right_are_for_judges_only(choices: Any) -> None:
+    found = driven({"choices": choices})
+    assert asked(found, "candidate") == "Which city?"
+    assert "grading begins]\nchoices:\n" in asked(found, "judge:overall")
+    assert [tuple(use) for use in field_uses({"prompt": "p", "choices": choices}, {})] == [("input.choices", "judge_only")]
+
+
+@pytest.mark.parametrize("name", [name for name in KEYS if name not in ("choice", "option_index")])
+@pytest.mark.parametrize("shape", ["object", "list", "conversation", "tools"])
+def test_a_name_that_says_grading_is_hidden_at_every_depth(name: str, shape: str) -> None:
+    member = {"text": "Where?", name: "SECRET-7"}
+    shapes: dict[str, dict[str, Any]] = {
+        "object": {"item": {"doc": member}},
+        "list": {"questions": [member]},
+        "conversation": {"conversation": {"turns": [member]}},
+        "tools": {"tools": [{"function": member}]},
+    }
+    given = shapes[shape]
+    case = case_of(given)
+    assert [("Where?" in field.text, "SECRET-7" in field.text) for field in question_fields(case)] == [(True, False)]
+    assert [field.text for field in grading_fields(case)] == [json.dumps(value, ensure_ascii=False) for value in given.values()]
+
+
+CONTAINERS: list[dict[str, Any]] = [
+    {"item": {"text": "Where?", "gold_label": "SECRET", "label": "SECRET"}},
+    {"doc": {"text": "Where?", **dict.fromkeys(("key", "target", "notes", "explanation", "best_option"), "SECRET")}},
+    {"sample": {"input": "Where?", "ideal": "SECRET"}},
+    {"questions": [{"text": "Where?", "key": "SECRET", "best": "SECRET"}]},
+    {"dialogue": {"turns": ["Where?"], "rubric": "SECRET"}},
+    {"conversation": {"turns": ["Where?"], "reference_answer": "SECRET"}},
+    {"example": {"q": "Where?", "answer": "SECRET"}},
+    {"messages": [{"role": "user", "content": "Where?", "rubric": "SECRET"}]},
+    {"tools": [{"name": "Where?", "expected_output": "SECRET"}]},
+    {"examples": [{"q": "Where?", "answer": "Rome", "rubric": "SECRET", "answer_key": "SECRET", "reference_answer": "SECRET"}]},
+    {"few_shot": [{"q": "Where?", "gold": "SECRET"}]},
+    {"examples": {"q": "Where?", "answer": "SECRET"}},
+    {"tools": [{"name": "Where?", "parameters": {"properties": {"answer": {"type": "string", "const": "SECRET"}}}}]},
+]
+
+
+@pytest.mark.parametrize("given", CONTAINERS)
+def test_no_container_is_shown_with_its_key(given: dict[str, Any]) -> None:
+    found = driven(given)
+    assert "Where?" in asked(found, "candidate")
+    assert "SECRET" not in asked(found, "candidate")
+    assert "SECRET" in asked(found, "judge:overall")
+
+
 def test_answers_of_examples_and_names_in_schemas_belong_to_the_question() -> None:
-    examples = [{"question": "Capital of Italy?", "answer": "Rome"}]
-    tools = [{"name": "grade", "parameters": {"properties": {"answer": {"type": "string"}}}}]
-    text = asked(driven({"examples": examples, "tools": tools}), "candidate")
-    assert json.dumps(examples) in text
+    examples = [{"question": "Capital of Italy?", "choices": ["Rome", "Oslo"], "answer": "Rome", "explanation": "It is."}]
+    tools = [{"name": "grade", "parameters": {"properties": {"answer": {"type": "string"}}, "required": ["answer"]}}]
+    text = asked(driven({"examples": examples, "few_shot": examples, "tools": tools}), "candidate")
+    assert text.count(json.dumps(examples)) == 2
     assert json.dumps(tools) in text
 
 
@@ -143,9 +218,12 @@ CHOICES: list[tuple[Any, str]] = [
     ({"A": "Paris", "B": "Rome"}, "A. Paris\nB. Rome"),
     ({"text": ["Paris", "Rome"], "label": ["A", "B"]}, "A. Paris\nB. Rome"),
     (["Paris", "Rome"], "A. Paris\nB. Rome"),
+    ([{"id": "A", "text": "Yes"}, {"id": "B", "text": "No"}], "A. Yes\nB. No"),
     (["A) Paris", "B) Rome"], "A) Paris\nB) Rome"),
     ([4, 5], "A. 4\nB. 5"),
-    ({"A": 17, "B": 42}, "A. 17\nB. 42"),
+    ([{"label": "A", "value": "17"}, {"label": "B", "value": "42"}], "A. 17\nB. 42"),
+    ({"answer_a": "Paris", "answer_b": "Rome"}, "answer_a. Paris\nanswer_b. Rome"),
+    ([["A", "Paris"], ["B", "Rome"]], "A. Paris\nB. Rome"),
     ("A) Paris or B) Rome", "A) Paris or B) Rome"),
 ]
 

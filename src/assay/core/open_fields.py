@@ -25,50 +25,85 @@ _ROLES = ("user", "assistant", "system")
 
 _NAME_PARTS = re.compile(r"[^\W\d_]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def _plain(text: str) -> str:
+    """Without accents, capitals and letters that are not seen."""
+    letters = unicodedata.normalize("NFKD", text).casefold()
+    return "".join(letter for letter in letters if unicodedata.category(letter) not in ("Mn", "Cf"))
+
+
 _GRADING_PART = re.compile(
-    r"answer|rubric|criteri(?:on|um|a)|correct|(?<!re)(?<!dis)(?<!ab)solution|expected|expectation|groundtruth|markscheme"
-    r"|^(?:gold|golden|true|target)labels?$|^key(?:points?|facts?)$|^(?:examiner|assessor|annotator)s?$"
-    r"|^(?:grading|graders?|graded|judges?|judging|evals?|evaluat\w*|marking|scoring|references?|refs?|rationales?|distractors?)$"
-    r"|^(?:must|should)$"
-    # The same words in the languages that the documentation names.
-    r"|antwort|losung|loesung|richtig|korrekt|bewertung|erwartet|reponse|corrige|bareme|attendu|respuesta|solucion|risposta"
-    r"|soluzione|resposta|solucao|antwoord|ответ|решени|答案|解答|正解"
+    r"answer|rubri|rubry|[ck]riter|^crit(?:ique)?s?$|correct|(?<!re)(?<!dis)(?<!ab)solution|expected|expectation|groundtruth"
+    r"|markscheme|checklist|chainofthought|^gold|(?<!de)(?<!up)(?<!wn)grad(?:er|ed|ing)|scor(?:er|ing)|^mark(?:ers?|ing)|^eval|^assess"
+    r"|^judge(?!ment)|^judging|^examiner|^annotator|^ans(?:key|wr)|^(?:true|target)labels?$|^key(?:points?|facts?)$"
+    r"|^(?:references?|refs?|rationales?|distractors?|must|should)$|"
+    # The same words in other languages.
+    + _plain(
+        "antwort|lösung|loesung|richtig|korrekt|bewert|erwart|réponse|corrigé|barème|attendu|respuesta|soluci|calificaci"
+        "|risposta|soluzion|corrett|valutazion|resposta|soluç|gabarito|corret|antwoord|oplossing|beoordel|^svar|facit|fasit|lösning"
+        "|løsning|vastau|odpowied|rozwiąz|prawidłow|odpověď|řešení|válasz|megold|răspuns|cevap|yan\u0131t|çözüm|jawaban|đáp|απάντηση"
+        "|ответ|решени|правильн|критери|оцен|эталон|відповід|תשוב|جواب|إجاب|پاسخ|उत्तर|উত্তর|คำตอบ|답|채점|答|正解|正确|正確|评分|評分|採点|解析"
+    )
 )
 """A part of a name that says grading, whatever stands next to it."""
+_GRADING_PHRASE = re.compile(
+    r"(?:required|needed|essential|mandatory|key)_(?:points?|facts?|elements?|phrases?|concepts?|ideas?|mentions?)"
+    r"|_to_(?:cover|mention|include)(?:_|$)|chain_of_thoughts?"
+)
+"""Words that say grading together."""
 _KEY_PARTS = frozenset((
-    "key", "keys", "gold", "golden", "ideal", "ideals", "target", "targets", "label", "labels", "truth", "truths", "verdict",
+    "key", "keys", "keyed", "ideal", "ideals", "target", "targets", "label", "labels", "truth", "truths", "verdict",
     "score", "scores", "grade", "grades", "note", "notes", "explanation", "explanations", "justification", "output", "outputs",
     "completion", "completions", "response", "responses", "ans", "gt", "sol", "soln", "cop", "y", "chosen", "rejected", "preferred",
-    "right", "wrong", "best", "worst", "winning", "winner", "test", "tests", "check", "checks", "feedback", "reasoning", "cot",
-    "hidden", "secret", "private", "oracle", "assert", "asserts", "assertion", "assertions", "judgment", "judgments", "judgement",
-    "judgements", "mark", "marks", "class", "result", "results", "outcome", "outcomes",
+    "selected", "picked", "right", "wrong", "best", "worst", "winning", "winner", "test", "tests", "check", "checks", "feedback",
+    "reasoning", "cot", "thought", "thoughts", "hidden", "secret", "private", "oracle", "assert", "asserts", "assertion",
+    "assertions", "judgment", "judgments", "judgement", "judgements", "mark", "marks", "class", "result", "results", "outcome",
+    "outcomes",
 ))  # fmt: skip
-"""A name made of these says grading; next to other words it does only where those are neutral: `gold_label`, not `gold_price`."""
+"""A name made of these says grading; next to other words it does only where those are neutral: `best_label`, not `best_friend`."""
 _NEUTRAL_PARTS = frozenset((
     "a", "an", "the", "is", "are", "of", "for", "in", "final", "true", "model", "sample", "human", "max", "min", "total", "id",
     "ids", "text", "texts", "index", "indices", "idx", "letter", "letters", "value", "values", "number", "num", "no", "nr", "list",
     "string", "raw", "official", "suggested", "desired", "intended", "actual", "ground", "standard", "choice", "choices", "option",
-    "options", "point", "points", "fact", "facts", "phrase", "phrases", "item", "items", "mc", "mcq", "single", "multi",
-    "case", "cases", "teacher", "teachers", "author", "authors", "reviewer", "instructor", "internal", "dataset",
-    "scheme", "guide", "guidance", "guideline", "guidelines", "sheet",
+    "options", "point", "points", "fact", "facts", "phrase", "phrases", "item", "items", "mc", "mcq", "single", "multi", "multiple",
+    "case", "cases", "unit", "example", "examples", "teacher", "teachers", "author", "authors", "reviewer", "instructor",
+    "internal", "dataset", "scheme", "guide", "guidance", "guideline", "guidelines", "sheet",
 ))  # fmt: skip
 _FORM_PARTS = frozenset((
     "choice", "choices", "option", "options", "format", "formats", "type", "types", "language", "lang", "length", "style",
     "instruction", "instructions", "template", "schema", "unit", "units", "candidates",
 ))  # fmt: skip
 """`answer_choices` and `answer_format` belong to the question, although they name the answer."""
-_CHOICE_PARTS = frozenset(("choice", "choices", "option", "options", "alternative", "alternatives"))
-_WHOLE_PARTS = frozenset((
-    "example", "examples", "demonstration", "demonstrations", "demo", "demos", "shot", "shots", "history", "conversation",
-    "messages", "dialogue", "dialog", "turns", "tool", "tools", "function", "functions", "schema", "schemas",
+_CHOICES = frozenset(("choices", "options", "alternatives"))
+_ONE_CHOICE = frozenset(("choice", "option", "alternative"))
+_LISTED_CHOICE = re.compile(r"(?:choice|option|alternative)[\W_]*(?:[a-z]|\d+)")
+"""`option_a` and `choice2` are a choice; `choice` is the one that is right."""
+_DEMONSTRATIONS = frozenset(("examples", "exemplars", "demonstrations", "demos", "shots", "shot", "fewshot", "fewshots"))
+"""Lists of examples that the candidate is to learn from."""
+_DEMONSTRATED = frozenset((
+    "answer", "answers", "output", "outputs", "completion", "completions", "response", "responses", "label", "labels", "target",
+    "targets", "solution", "solutions", "ans", "explanation", "explanations", "reasoning", "thought", "class", "result", "results",
 ))  # fmt: skip
-"""What is below such a name is shown as it is: the answers of examples, and names in a schema, are part of the question."""
+"""What an example shows of its own answer; a rubric, a key or a reference is hidden there too."""
+_PROPERTIES = frozenset(("properties", "$defs", "definitions"))
+_SCHEMA = frozenset((
+    "type", "title", "description", "format", "enum", "items", "properties", "required", "additionalProperties", "nullable",
+    "anyOf", "oneOf", "allOf", "$ref", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "pattern",
+))  # fmt: skip
+"""A parameter of a tool may be called `answer`: the names in a JSON Schema are part of the question."""
 _LABELS = ("id", "letter", "label", "key", "name")
-_VERDICTS = frozenset(("correct", "incorrect", "true", "false", "right", "wrong", "yes", "no", "gold", "good", "bad", "answer"))
+_LABEL_LISTS = (*_LABELS, *(f"{name}s" for name in _LABELS))
+_VERDICTS = frozenset((
+    "correct", "incorrect", "true", "false", "right", "wrong", "yes", "no", "gold", "good", "bad", "answer", "valid", "invalid",
+    "other", "others", "x", "",
+))  # fmt: skip
 """What a member of a choice says that tells which one is right, and names none."""
-_TEXTS = ("text", "content", "option", "choice", "title", "description", "value")
-"""Members of a choice that the candidate sees; all others might say which one is right."""
-_PAIR = {"id", "text"}
+_PLAIN_PARTS = _CHOICES | _ONE_CHOICE | {"answer", "answers", "possible", "multiple"}
+"""Numbers are choices only in a list of such a name; `choice_weights` are not."""
+_TEXTS = ("text", "content", "option", "choice", "title", "description")
+_TEXT_LISTS = (*_TEXTS, "texts", "choices", "options")
+_NUMBERED = re.compile(r"(.*?)([a-z]|\d{1,9})\W*", re.DOTALL)
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DEEPEST = 64
 """Levels of a value in which names are looked at; what is nested deeper is for judges only."""
@@ -158,9 +193,12 @@ def _is_message(value: Any) -> bool:
 
 
 def _is_key(name: str, value: Any) -> bool:
-    """True for a member of `input` that is for judges only; one `choice` among `choices` is the right one."""
+    """True for a member that is for judges only; one `choice` among `choices` is the right one."""
     kind = _kind(name)
-    return kind == "key" or (kind == "one_choice" and type(value) in (str, int, float, bool))
+    if kind == "one_choice":
+        return type(value) not in (dict, list) and not (type(value) is str and _LISTED_CHOICE.fullmatch(_plain(name)))
+    # One label, or a number, is not the text of the choices.
+    return kind == "key" or (kind == "choices" and (type(value) in (int, float, bool) or (type(value) is str and len(value) == 1)))
 
 
 def says_grading(name: str) -> bool:
@@ -168,7 +206,7 @@ def says_grading(name: str) -> bool:
     return _kind(name) == "key"
 
 
-_Kind = Literal["key", "one_choice", "choices", "whole", "other"]
+_Kind = Literal["key", "one_choice", "choices", "demonstrations", "other"]
 
 
 def _kind(name: str) -> _Kind:
@@ -179,37 +217,30 @@ def _kind(name: str) -> _Kind:
 @lru_cache(4096)
 def _remembered_kind(name: str) -> _Kind:
     parts = _parts(name)
-    keys = [part for part in parts if part in _KEY_PARTS]
-    if _names_key(parts) or (keys and all(part in _KEY_PARTS or part in _NEUTRAL_PARTS for part in parts)):
+    has_key = any(part in _KEY_PARTS for part in parts)
+    if _names_key(parts) or (has_key and all(part in _KEY_PARTS or part in _NEUTRAL_PARTS for part in parts)):
         return "key"
-    if parts[0] in ("choice", "option") and all(part in _NEUTRAL_PARTS for part in parts):
-        return "one_choice"
-    if any(part in _CHOICE_PARTS for part in parts):
+    if any(part in _CHOICES for part in parts):
         return "choices"
-    return "whole" if any(part in _WHOLE_PARTS for part in parts) else "other"
-
-
-def _says_grading_inside(name: str) -> bool:
-    """The same of a name inside a value, where words such as `label` or `score` are mostly part of the material."""
-    return _kind(name) == "key" and _is_key_inside(name)
-
-
-def _is_key_inside(name: str) -> bool:
-    parts = _parts(name)
-    return _names_key(parts) or parts in (("gold",), ("truth",), ("ground", "truth"))
+    if parts[-1] in _ONE_CHOICE or (parts[0] in _ONE_CHOICE and all(part in _NEUTRAL_PARTS for part in parts)):
+        return "one_choice"
+    return "demonstrations" if any(part in _DEMONSTRATIONS for part in parts) else "other"
 
 
 def _names_key(parts: tuple[str, ...]) -> bool:
     strong = [part for part in parts if _GRADING_PART.search(part)]
     is_form = parts[-1] in _FORM_PARTS and all(part in ("answer", "answers") for part in strong)
-    return bool(strong) and not is_form
+    return (bool(strong) and not is_form) or _GRADING_PHRASE.search("_".join(parts)) is not None
+
+
+def _is_demonstrated(name: str) -> bool:
+    """True for the answer of an example, and for nothing that says how it is graded."""
+    return all(part in _DEMONSTRATED or part in _NEUTRAL_PARTS for part in _parts(name))
 
 
 def _parts(name: str) -> tuple[str, ...]:
     """The words of a name, in small letters without accents: `correctChoiceIds` and `CORRECT-choice_ids` have the same."""
-    words = _HUMP.sub("_", unicodedata.normalize("NFKD", name)).casefold()
-    plain = "".join(letter for letter in words if unicodedata.category(letter) not in ("Mn", "Cf"))
-    return tuple(_NAME_PARTS.findall(plain)) or ("",)
+    return tuple(_NAME_PARTS.findall(_plain(_HUMP.sub("_", unicodedata.normalize("NFKD", name))))) or ("",)
 
 
 def _members(case: Case, field: str) -> list[tuple[str, Any]]:
@@ -220,73 +251,165 @@ def _members(case: Case, field: str) -> list[tuple[str, Any]]:
     return [item for item in members.items() if not (field == "input" and item[0] == _MESSAGES and case.messages)]
 
 
-def _question_part(name: str, value: Any, *, depth: int = 1) -> Any:
-    """What of a value the candidate sees."""
+def _question_part(name: str, value: Any, *, depth: int = 1, is_example: bool = False) -> Any:
+    """What of a value the candidate sees; None for nothing."""
     kind = _kind(name)
+    if type(value) not in (dict, list):
+        return value
     if kind in ("choices", "one_choice"):
-        return _shown_choices(value)
-    return value if kind == "whole" else _shown(value, depth=depth)
+        return _shown_choices(name, value)
+    return _shown(value, depth=depth, is_example=is_example or (kind == "demonstrations" and type(value) is list))
 
 
-def _shown(value: Any, *, depth: int) -> Any:
+def _shown(value: Any, *, depth: int, is_example: bool) -> Any:
     """The value without members whose names say grading, at any depth."""
     if type(value) not in (dict, list):
         return value
     if depth > _DEEPEST:
         return None
     if type(value) is list:
-        return [_shown(member, depth=depth + 1) for member in value]
-    return {name: _question_part(name, member, depth=depth + 1) for name, member in value.items() if not _says_grading_inside(name)}
+        return [_shown(member, depth=depth + 1, is_example=is_example) for member in value]
+    shown = {}
+    for name, member in value.items():
+        if name in _PROPERTIES and type(member) is dict and all(map(_is_schema, member.values())):
+            shown[name] = {own: _shown(schema, depth=depth + 2, is_example=False) for own, schema in member.items()}
+        elif not _is_key(name, member) or (is_example and _is_demonstrated(name)):
+            part = _question_part(name, member, depth=depth + 1, is_example=is_example)
+            if part is not None or member is None:
+                shown[name] = part
+    return shown
 
 
-def _is_plain_choice(choice: Any) -> bool:
-    """Nothing can be hidden in a text, nor in an id with a text; nearly all choices are so."""
-    is_pair = type(choice) is dict and choice.keys() == _PAIR
-    return type(choice) is str or (is_pair and type(choice["id"]) is str and type(choice["text"]) is str)
+def _is_schema(value: Any) -> bool:
+    return type(value) is dict and bool(value) and value.keys() <= _SCHEMA
 
 
-def _shown_choices(value: Any) -> Any:
-    """The choices without anything that could say which one is right: of each its label and its text."""
-    if type(value) is list:
-        if all(map(_is_plain_choice, value)):
-            return value
-        label = next((name for name in _LABELS if _are_labels([_member(choice, name) for choice in value])), "")
-        return [_shown_choice(choice, label) for choice in value]
-    if type(value) is not dict:
+def _shown_choices(name: str, value: Any) -> Any:
+    """Of each choice its label and its text; None where it is not plain which these are."""
+    if type(value) is dict:
+        return _named_choices(value)
+    kinds = {type(choice) for choice in value}
+    if kinds <= {str}:
         return value
-    if type(value.get("text")) is list and type(value.get("label")) is list:
-        return {"text": value["text"], **({"label": value["label"]} if _are_labels(value["label"]) else {})}
-    named = {name: choice for name, choice in value.items() if not _says_grading_inside(name)}
-    if named and all(_is_verdict(choice) for choice in named.values()):
-        # What is right and what is wrong, by the words of the choices.
-        return list(named)
-    return {name: _shown_choice(choice, "") for name, choice in named.items()}
+    if kinds <= {int, float}:
+        is_plain = all(part in _PLAIN_PARTS for part in _parts(name))
+        return value if is_plain and len({*value}) == len(value) and not {*value} <= {0, 1} else None
+    if kinds == {dict}:
+        return _shown_objects(value)
+    return _shown_rows(value) if kinds == {list} else None
 
 
-def _member(choice: Any, name: str) -> Any:
-    return next((member for own, member in choice.items() if own.casefold() == name), None) if type(choice) is dict else None
+def _named_choices(value: dict[str, Any]) -> Any:
+    """Choices by label, texts next to a list of labels, or texts that each have a mark."""
+    if not value:
+        return value
+    listed = next((name for name in value if name.casefold() in _TEXT_LISTS and type(value[name]) is list), None)
+    if listed is not None:
+        return _parallel_lists(value, listed)
+    named = value if _are_labels([*value]) else {name: choice for name, choice in value.items() if not says_grading(name)}
+    if any(map(_says_verdict, named)):
+        return None
+    if all(type(choice) in (int, float, bool) or _is_verdict(choice) for choice in named.values()):
+        return list(named) if len(named) == len(value) and not _are_labels([*named]) else None
+    if not _are_labels([*named]):
+        return None
+    if all(type(choice) is dict for choice in named.values()):
+        shown = _shown_objects([*named.values()], ())
+        return None if shown is None else dict(zip(named, shown, strict=True))
+    return named if all(type(choice) is str for choice in named.values()) else None
+
+
+def _parallel_lists(value: dict[str, Any], listed: str) -> dict[str, Any] | None:
+    texts = value[listed]
+    if not all(type(text) is str for text in texts):
+        return None
+    is_label = (
+        name
+        for name, labels in value.items()
+        if name.casefold() in _LABEL_LISTS and type(labels) is list and len(labels) == len(texts) and _are_labels(labels)
+    )
+    label = next(is_label, None)
+    return {name: member for name, member in value.items() if name in (listed, label)}
+
+
+def _column(choices: list[Any], name: str) -> list[Any]:
+    return [choice[name] if name in choice else _any_case(choice, name) for choice in choices]
+
+
+def _any_case(choice: dict[str, Any], name: str) -> Any:
+    return next((member for own, member in choice.items() if own.casefold() == name), None)
+
+
+def _shown_objects(choices: list[Any], labels: tuple[str, ...] = _LABELS) -> list[Any] | None:
+    """Each choice with the member that is its label, if any, and the one that is its text."""
+    if labels and all(map(_is_pair, choices)) and _are_labels([choice["id"] for choice in choices]):
+        return choices
+    label = next((name for name in labels if _are_labels(_column(choices, name))), None)
+    known = (*_TEXTS, "value", *(name for name in ("label", "name") if name != label))
+    text = next((name for name in known if _is_text_column(name, _column(choices, name), label)), None)
+    if text is None:
+        return None
+    return [{name: member for name, member in choice.items() if name.casefold() in (label, text)} for choice in choices]
+
+
+def _is_pair(choice: dict[str, Any]) -> bool:
+    """An id with a text; nearly all choices are so."""
+    return len(choice) == 2 and "id" in choice and type(choice.get("text")) is str
+
+
+def _shown_rows(rows: list[list[Any]]) -> list[list[Any]] | None:
+    """Choices as lists: a label and a text, or a text, and nothing that stands behind it."""
+    columns = [list(column) for column in zip(*rows, strict=False)][:2]
+    if len(columns) > 1 and _are_labels(columns[0]) and _are_texts(columns[1]):
+        return [row[:2] for row in rows]
+    place = next((place for place, column in enumerate(columns) if _are_texts(column) and not _are_labels(column)), None)
+    return None if place is None else [row[place : place + 1] for row in rows]
+
+
+def _is_text_column(name: str, values: list[Any], label: str | None) -> bool:
+    """True for the texts of choices; a number in `value` is what a choice is worth, unless it stands next to a label."""
+    if name in ("text", "content"):
+        return all(type(value) is str for value in values)
+    is_worth = name == "value" and label is None
+    return _are_texts(values) and not (is_worth and any(map(_is_number, values)))
+
+
+def _are_texts(values: list[Any]) -> bool:
+    return all(type(value) is str for value in values) and not any(map(_is_verdict, values))
+
+
+def _is_number(value: str) -> bool:
+    return re.fullmatch(r"\s*[-+]?[\d.,]+\s*%?\s*", value) is not None
 
 
 def _are_labels(values: list[Any]) -> bool:
-    """True for names of choices, which differ, and do not say what is right."""
-    is_plain = all(type(value) in (str, int) for value in values)
-    is_verdict = is_plain and (any(_is_verdict(value) for value in values if type(value) is str) or {*values} <= {0, 1})
-    return is_plain and not is_verdict and len({str(value) for value in values}) == len(values)
+    """True for labels that only count: letters or numbers in a row, behind one and the same text, which is no verdict."""
+    if not all(type(value) is int or (type(value) is str and len(value) <= _LONGEST_NAME) for value in values):
+        return False
+    labels = tuple(str(value).strip().casefold() for value in values)
+    return _remembered_labels(labels) if len(labels) <= len(_LETTERS) else _remembered_labels.__wrapped__(labels)
+
+
+@lru_cache(256)
+def _remembered_labels(labels: tuple[str, ...]) -> bool:
+    if {*labels} <= {"0", "1"}:
+        return False
+    found = [_NUMBERED.fullmatch(label) for label in labels]
+    counted = [(match[1], match[2]) for match in found if match is not None]
+    if len(counted) < len(labels) or len({stem for stem, _ in counted}) != 1 or _says_verdict(counted[0][0]):
+        return False
+    places = sorted(int(place) if place.isdecimal() else ord(place) for _, place in counted)
+    return places == list(range(places[0], places[0] + len(places)))
+
+
+def _says_verdict(label: str) -> bool:
+    """True where a word of a label tells what is right; the word answer in each of them does not."""
+    words = [part for part in _parts(label) if len(part) > 1 and part not in ("answer", "ans")]
+    return any(word in _VERDICTS or word in _KEY_PARTS or _GRADING_PART.search(word) for word in words)
 
 
 def _is_verdict(value: Any) -> bool:
-    return value.strip().casefold() in _VERDICTS if type(value) is str else type(value) in (int, bool) and value in (0, 1)
-
-
-def _shown_choice(choice: Any, label: str) -> Any:
-    """A choice with the member that is its label, if any, and the one that is its text."""
-    if type(choice) is list:
-        return [part for part in choice if type(part) is str and not _is_verdict(part)] or choice[:1]
-    if type(choice) is not dict:
-        return choice
-    plain = {name: member for name, member in choice.items() if type(member) in (str, int, float)}
-    text = next((name for known in _TEXTS for name in plain if name.casefold() == known), "")
-    return {name: member for name, member in plain.items() if name == text or name.casefold() == label}
+    return value.strip().casefold() in _VERDICTS if type(value) is str else type(value) in (int, float, bool) and value in (0, 1)
 
 
 def _hidden_paths(value: Any, shown: Any, path: str) -> Iterator[str]:
@@ -329,21 +452,31 @@ def field_text(name: str, value: Any) -> str:
 
 def _choice_lines(value: Any) -> list[str]:
     """A line for each choice; nothing where the value is written in another way."""
-    if type(value) is dict and type(value.get("text")) is list and value.keys() <= {"text", "label"}:
-        return _lines(value.get("label"), value["text"])
     if type(value) is dict:
-        return _lines(list(value), [_only_member(choice) for choice in value.values()])
+        return _lines_of_object(value)
     if type(value) is not list:
         return []
-    if all(type(choice) is dict and len(choice) == 2 for choice in value):
-        texts = [next((member for name, member in choice.items() if name.casefold() in _TEXTS), None) for choice in value]
-        labels = [next((choice[name] for name in choice if name.casefold() in _LABELS), None) for choice in value]
-        return _lines(labels, texts)
+    if value and all(type(choice) is list and len(choice) == 2 for choice in value):
+        return _lines([choice[0] for choice in value], [choice[1] for choice in value])
+    if value and all(type(choice) is dict and len(choice) == 2 for choice in value):
+        label = next((name for name in _LABELS if _are_labels(_column(value, name))), "")
+        others = [next((member for own, member in choice.items() if own.casefold() != label), None) for choice in value]
+        return _lines(_column(value, label) if label else None, others)
     return _lines(None, [_only_member(choice) for choice in value])
 
 
+def _lines_of_object(value: dict[str, Any]) -> list[str]:
+    texts = next((name for name in value if name.casefold() in _TEXT_LISTS and type(value[name]) is list), None)
+    if texts is None:
+        return _lines(list(value), [_only_member(choice) for choice in value.values()])
+    labels = [name for name in value if name != texts]
+    return _lines(value[labels[0]] if labels else None, value[texts]) if len(labels) < 2 else []
+
+
 def _only_member(choice: Any) -> Any:
-    return next(iter(choice.values())) if type(choice) is dict and len(choice) == 1 else choice
+    if type(choice) is dict and len(choice) == 1:
+        return next(iter(choice.values()))
+    return choice[0] if type(choice) is list and len(choice) == 1 else choice
 
 
 def _lines(labels: list[Any] | None, texts: list[Any]) -> list[str]:
@@ -355,5 +488,5 @@ def _lines(labels: list[Any] | None, texts: list[Any]) -> list[str]:
         if all(re.match(rf"\(?{letter}[).:]", str(text).lstrip()) for letter, text in zip(letters, texts, strict=False)):
             return list(map(str, texts))
         labels = letters[: len(texts)]
-    is_labelled = len(labels) == len(texts) and all(type(label) in (str, int) for label in labels)
+    is_labelled = type(labels) is list and len(labels) == len(texts) and all(type(label) in (str, int) for label in labels)
     return [f"{label}. {text}" for label, text in zip(labels, texts, strict=True)] if is_labelled else []
