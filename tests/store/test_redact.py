@@ -1,7 +1,9 @@
 """What redaction takes out of texts and values, and what it leaves alone."""
 
+import hashlib
 import json
 import random
+import time
 
 import msgspec
 import pytest
@@ -241,3 +243,29 @@ def test_the_hosts_that_an_operator_has_chosen_stay() -> None:
 def test_a_member_named_as_personal_is_redacted_as_in_a_sentence(name: str, text: str, rule: str) -> None:
     assert Redactor().value({"person": {name: text, "other": text}})["person"][name] == f"[REDACTED:{rule}]"
     assert text.encode() not in Redactor().encoded({name: text})
+
+
+def _cpu(text: str) -> float:
+    before = time.process_time()
+    Redactor().text(text)
+    return time.process_time() - before
+
+
+def test_many_different_secrets_in_one_text_take_linear_time() -> None:
+    def text(count: int) -> str:
+        return " ".join(f"password={hashlib.md5(str(number).encode()).hexdigest()}" for number in range(count))
+
+    text_of = {count: text(count) for count in (8_000, 16_000)}
+    short, long = (min(_cpu(text_of[count]) for _ in range(3)) for count in text_of)
+    assert long / short < 2.5
+
+
+def test_further_occurrences_of_many_secrets_go_and_are_counted() -> None:
+    secrets = [hashlib.md5(str(number).encode()).hexdigest() for number in range(50)]
+    redactor = Redactor()
+    shown = redactor.text(
+        " ".join(f"password={secret}" for secret in secrets) + " then " + ", ".join(f"<{one}>" for one in secrets)
+    )
+    assert not any(secret in shown for secret in secrets)
+    assert shown.endswith("<[REDACTED:assignment]>")
+    assert redactor.counts == {"assignment": 100}

@@ -3,7 +3,7 @@
 import copy
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ from assay.core.redact_rule import RedactRule
 from assay.core.secrets import AS_CREDENTIAL, forms_of, is_distinctive
 from assay.store.redact_checks import is_placeholder
 from assay.store.redact_custom import CustomRules
-from assay.store.redact_patterns import Rule, compiled, escaped
+from assay.store.redact_patterns import Rule, Span, compiled, escaped
 from assay.store.redact_personal import IP_ADDRESS
 from assay.store.redact_rules import RULES, is_secret_name, personal_label, trigger_set
 
@@ -190,10 +190,41 @@ class Redactor:
                 following = _after_word(text, found[0]) if rule.is_number else max(match.end(), found[0] + 1)
             match = search(text, following)
         text = b"".join((*pieces, text[end:])) if pieces else text
-        for secret in repeated:
-            self.counts[rule.name] += text.count(secret)
-            text = text.replace(secret, f"[REDACTED:{rule.name}]".encode())
-        return text
+        return self._without_repeated(rule.name, text, repeated)
+
+    def _without_repeated(self, rule: str, text: bytes, repeated: set[bytes]) -> bytes:
+        """The text without further occurrences of what a rule has found; one pass, however many different ones there are."""
+        pieces: list[bytes] = []
+        end = 0
+        for start, following in _occurrences(text, repeated) if repeated else ():
+            pieces += (text[end:start], f"[REDACTED:{rule}]".encode())
+            end = following
+            self.counts[rule] += 1
+        return b"".join((*pieces, text[end:])) if pieces else text
+
+
+def _occurrences(text: bytes, wanted: set[bytes]) -> Iterator[Span]:
+    """Where any of these texts of at least `_MIN_REPEATED` bytes stands; the longest where several begin, none within another."""
+    if len(wanted) == 1:
+        # By far the most frequent case, and many times as fast.
+        (only,) = wanted
+        start = text.find(only)
+        while start >= 0:
+            yield start, start + len(only)
+            start = text.find(only, start + len(only))
+        return
+    lengths: dict[bytes, set[int]] = {}
+    for one in wanted:
+        lengths.setdefault(one[:_MIN_REPEATED], set()).add(len(one))
+    end = 0
+    # A slice of each place and a look into a table: linear in the text, whatever is wanted.
+    begun = [start for start in range(len(text) - _MIN_REPEATED + 1) if text[start : start + _MIN_REPEATED] in lengths]
+    for start in begun:
+        sizes = sorted(lengths[text[start : start + _MIN_REPEATED]], reverse=True) if start >= end else ()
+        size = next((size for size in sizes if text[start : start + size] in wanted), 0)
+        if size:
+            end = start + size
+            yield start, end
 
 
 def _as_credential(word: str) -> str:
