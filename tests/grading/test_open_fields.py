@@ -73,6 +73,8 @@ KEYS = [
     "assessment", "rubrik", "kriterien", "critères", "Erwartungshorizont", "anskey", "svar", "odpowiedź", "정답",
     "keyed_option", "selected_option", "gabarito", "जवाब_उत्तर", "कुंजी_answer", "正确", "إجابة", "answer_choice", "test_examples",
     "judgeNotes", "multiple_choice_scores",
+    "test_patch", "FAIL_TO_PASS", "pass_conditions", "testcases", "hidden_testcases", "acceptable_values",
+    "ideal_reply", "gradesheet",
 ]  # fmt: skip
 
 

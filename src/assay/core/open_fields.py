@@ -35,7 +35,7 @@ def _plain(text: str) -> str:
 
 _GRADING_PART = re.compile(
     r"answer|rubri|rubry|[ck]riter|^crit(?:ique)?s?$|correct|(?<!re)(?<!dis)(?<!ab)solution|expected|expectation|groundtruth"
-    r"|markscheme|checklist|chainofthought|^gold|(?<!de)(?<!up)(?<!wn)grad(?:er|ed|ing)|scor(?:er|ing)|^mark(?:ers?|ing)|^eval|^assess"
+    r"|markscheme|gradesheet|checklist|testcases?$|^unittests?$|chainofthought|^gold|(?<!de)(?<!up)(?<!wn)grad(?:er|ed|ing)|scor(?:er|ing)|^mark(?:ers?|ing)|^eval|^assess"
     r"|^judge(?!ment)|^judging|^examiner|^annotator|^ans(?:key|wr)|^(?:true|target)labels?$|^key(?:points?|facts?)$"
     r"|^(?:references?|refs?|rationales?|distractors?|must|should)$|"
     # The same words in other languages.
@@ -43,13 +43,13 @@ _GRADING_PART = re.compile(
         "antwort|lösung|loesung|richtig|korrekt|bewert|erwart|réponse|corrigé|barème|attendu|respuesta|soluci|calificaci"
         "|risposta|soluzion|corrett|valutazion|resposta|soluç|gabarito|corret|antwoord|oplossing|beoordel|^svar|facit|fasit|lösning"
         "|løsning|vastau|odpowied|rozwiąz|prawidłow|odpověď|řešení|válasz|megold|răspuns|cevap|yan\u0131t|çözüm|jawaban|đáp|απάντηση"
-        "|ответ|решени|правильн|критери|оцен|эталон|відповід|תשוב|جواب|إجاب|پاسخ|उत्तर|উত্তর|คำตอบ|답|채점|答|正解|正确|正確|评分|評分|採点|解析"
+        "|ответ|решени|правильн|критери|оцен|эталон|відповід|תשוב|جواب|إجاب|پاسخ|उत्तर|উত্তর|คำตอบ|답|채점|평가|모범|模範|вердикт|答|正解|正确|正確|评分|評分|採点|解析"
     )
 )
 """A part of a name that says grading, whatever stands next to it."""
 _GRADING_PHRASE = re.compile(
     r"(?:required|needed|essential|mandatory|key)_(?:points?|facts?|elements?|phrases?|concepts?|ideas?|mentions?)"
-    r"|_to_(?:cover|mention|include)(?:_|$)|chain_of_thoughts?"
+    r"|_to_(?:cover|mention|include|pass)(?:_|$)|chain_of_thoughts?|(?:pass|passing|success)_conditions?"
 )
 """Words that say grading together."""
 _KEY_PARTS = frozenset((
@@ -59,7 +59,7 @@ _KEY_PARTS = frozenset((
     "selected", "picked", "right", "wrong", "best", "worst", "winning", "winner", "test", "tests", "check", "checks", "feedback",
     "reasoning", "cot", "thought", "thoughts", "hidden", "secret", "private", "oracle", "assert", "asserts", "assertion",
     "assertions", "judgment", "judgments", "judgement", "judgements", "mark", "marks", "class", "result", "results", "outcome",
-    "outcomes",
+    "outcomes", "accepted", "acceptable", "reward", "rewards",
 ))  # fmt: skip
 """A name made of these says grading; next to other words it does only where those are neutral: `best_label`, not `best_friend`."""
 _NEUTRAL_PARTS = frozenset((
@@ -68,7 +68,7 @@ _NEUTRAL_PARTS = frozenset((
     "string", "raw", "official", "suggested", "desired", "intended", "actual", "ground", "standard", "choice", "choices", "option",
     "options", "point", "points", "fact", "facts", "phrase", "phrases", "item", "items", "mc", "mcq", "single", "multi", "multiple",
     "case", "cases", "unit", "example", "examples", "teacher", "teachers", "author", "authors", "reviewer", "instructor",
-    "internal", "dataset", "scheme", "guide", "guidance", "guideline", "guidelines", "sheet",
+    "internal", "dataset", "patch", "reply", "replies", "scheme", "guide", "guidance", "guideline", "guidelines", "sheet",
 ))  # fmt: skip
 _FORM_PARTS = frozenset((
     "choice", "choices", "option", "options", "format", "formats", "type", "types", "language", "lang", "length", "style",
