@@ -269,3 +269,37 @@ def test_further_occurrences_of_many_secrets_go_and_are_counted() -> None:
     assert not any(secret in shown for secret in secrets)
     assert shown.endswith("<[REDACTED:assignment]>")
     assert redactor.counts == {"assignment": 100}
+
+
+@pytest.mark.parametrize(
+    ("text", "date"),
+    [
+        ("I was born on 12 March 1984", "12 March 1984"),
+        ("I, born on 12 March 1984, declare", "12 March 1984"),
+        ("Max Mustermann, geb. 12.03.1984, wohnhaft in Bern", "12.03.1984"),
+        ("She was born on the 12th of March 1984.", "12th of March 1984"),
+        ("Date of Birth (MM/DD/YYYY): 03/12/1984", "03/12/1984"),
+        ("DOB: 19840312", "19840312"),
+        ('{"dob":"19840312"}', "19840312"),
+        ("Дата рождения: 12.03.1984", "12.03.1984"),
+        ("生年月日: 1984年3月12日", "1984年3月12日"),
+        ("生年月日\uff1a1984年3月12日", "1984年3月12日"),
+    ],
+)
+def test_a_date_of_birth_goes_however_it_is_introduced(text: str, date: str) -> None:
+    assert Redactor().text(text) == text.replace(date, "[REDACTED:date_of_birth]")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Xenia (X), geboren am 04.05.2012",
+        "A, geb. 12.03.1984,",
+        "ein Kind (Lisa, geb. 12.03.2019)",
+        "I. geboren am 04.05.2012",
+        "DOB: 19841399",
+        "born in 19840312001",
+    ],
+)
+def test_what_is_no_date_of_a_known_person_stays(text: str) -> None:
+    assert Redactor().text(text) == text

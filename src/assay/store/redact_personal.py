@@ -32,16 +32,18 @@ _MONTHS = (
 _DATE = (
     r"(?:\d{1,2}[./-] ?\d{1,2}[./-] ?(?:\d{4}|\d{2})|\d{4}[./-]\d{1,2}[./-]\d{1,2}"
     rf"|\d{{1,2}}(?:st|nd|rd|th|er|[.º])?(?: of| de)?[ -](?:{_MONTHS})[.]?,?(?: de)?[ -]\d{{2,4}}"
-    rf"|(?:{_MONTHS})[.]? \d{{1,2}}(?:st|nd|rd|th)?,? \d{{4}})"
+    rf"|(?:{_MONTHS})[.]? \d{{1,2}}(?:st|nd|rd|th)?,? \d{{4}}"
+    r"|\d{4}年 ?\d{1,2}月 ?\d{1,2}日|(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\b)"
 )
 _BIRTH = (
-    r"(?:\bdob|d[.]o[.]b[.]?|date[ _-]?of[ _-]?birth|birth[ _-]?(?:date|day)|\bborn|\bgeboren|\bgeb[.] ?(?:am|:)"
+    r"(?:\bdob|d[.]o[.]b[.]?|date[ _-]?of[ _-]?birth|birth[ _-]?(?:date|day)|\bborn|\bgeboren|\bgeb[.](?: ?(?:am|:))?"
     r"|geburts(?:datum|tag)|geboortedatum|date[ _-]?de[ _-]?naissance|\bnée? le|fecha[ _-]?de[ _-]?nacimiento|\bnacid[oa]"
-    r"|data[ _-]?di[ _-]?nascita|\bnat[oa] il|data[ _-]?de[ _-]?nascimento|\bnascid[oa])"
+    r"|data[ _-]?di[ _-]?nascita|\bnat[oa] il|data[ _-]?de[ _-]?nascimento|\bnascid[oa]"
+    r"|дата[ _-]?рождения|生年月日|出生日期|생년월일)"
 )
 _BIRTH_TRIGGER = (
     r"(?i)(?:dob|d[.]o[.]b|birth|born|geboren|geb[.]|geburts|geboortedatum|naissance|n(?:é|\\u00e9)e? le|nacimiento|nacid[oa]"
-    r"|nascita|nat[oa] il|nasciment|nascid)[^\n]{0,20}?\d"
+    r"|nascita|nat[oa] il|nasciment|nascid|рождения|生年月日|出生日期|생년월일)[^\n]{0,20}?\d"
 )
 _PASSPORT = (
     "(?:passport|passeport|pasaporte|passaporto|passaporte|paspoort|reisepass|pass[- ]?(?:nr|nummer)|travel document"
@@ -149,15 +151,24 @@ def _ipv6(text: bytes, span: Span) -> Span | None:
 
 
 # Exams and court decisions call people by a letter, `Xenia (X), geboren am 04.05.2012`: the date then identifies no one.
-_is_anonymised = re.compile(rb"(?:\([A-Z]\d?\)|(?:\A|[^\w.])[A-Z]\d?[.]?),?\s+(?:\w+ )?\Z").search
+# A bare `I` is the one who speaks.
+_is_anonymised = re.compile(rb"(?:\([A-Z]\d?\)|(?:\A|[^\w.])(?:[A-HJ-Z]\d?[.]?|I\d[.]?|I[.])),?\s+(?:\w+ )?\Z").search
 
 
 def _date_of_birth(text: bytes, span: Span) -> Span | None:
     before = text[max(0, span[0] - 64) : span[0]]
     label = next(reversed(list(_label_of_birth(before))), None)
-    return None if label is not None and _is_anonymised(before[: label.start()]) else span
+    if label is None:
+        return span
+    whom = before[: label.start()]
+    # `Lisa, geb. 12.03.2019` is in every exam of family law: without `am` it takes a first and a last name.
+    is_short = label[0].lower() == b"geb." and not before[label.end() :].strip()
+    is_meant = not is_short or _ends_in_full_name(whom.decode("utf-8", "replace"))
+    return span if is_meant and not _is_anonymised(whom) else None
 
 
+_RELATIVES = "Tochter|Sohn|Kind|Bruder|Schwester|Mutter|Vater|Ehefrau|Ehemann|Enkel|Nichte|Neffe|Frau|Mann|Partner|Freund"
+_ends_in_full_name = re.compile(rf"\b(?!(?:{_RELATIVES})(?:in|es|s)?\b)[A-ZÀ-Þ][\w'-]+ [A-ZÀ-Þ][\w'-]+,? ?\(?\Z").search
 _label_of_birth = re.compile(rb"(?i)\b(?:born|geboren|geb\.|nacid|nat[oa]|n\xc3\xa9e?)\b|geb\.").finditer
 
 
@@ -258,7 +269,8 @@ PERSONAL: tuple[Rule, ...] = (
     Rule(
         "date_of_birth",
         _BIRTH_TRIGGER,
-        rf"(?i){_BIRTH}(?: (?:is|was|on|am|op|em|el|le|il|ist|war))?(?:[\s:=,(*]|{QUOTE}|\\n)*({_DATE})",
+        rf"(?i){_BIRTH}(?: ?\([A-Z][A-Z/. -]{{1,11}}\))?(?: (?:is|was|on(?: the)?|am|op|em|el|le|il|ist|war))?"
+        rf"(?:[\s:=,(*\x{{ff1a}}]|{QUOTE}|\\n)*({_DATE})",
         _date_of_birth,
     ),
     Rule(
