@@ -234,6 +234,46 @@ def test_ids_that_are_redacted_keep_the_form_that_their_contract_asks_for(tmp_pa
     assert api.validate(stored(result)).is_valid
 
 
+MAIL = "a@b.co"
+
+
+def test_redacted_ids_of_choices_and_criteria_stay_apart(tmp_path: Path) -> None:
+    names = ["ann@example.org", "bob@example.org"]
+    choices = [{"id": name, "text": "Yes"} for name in names]
+    rubric = [{"id": name, "title": f"Says that it is {name[:3]}"} for name in names]
+    asked = {"schema_version": "legal_eval_v1", "id": "r", "dataset": "d", "task_type": "rubric_qa", "prompt": "Who?"}
+    rows = [mcq_row("m", choices=choices, correct_choice_ids=names[1:]), {**asked, "rubric": rubric}]
+    result = run(write_rows(tmp_path / "rows.jsonl", *rows), "x")
+    mcq, graded = document(result)["rows"]
+    assert [choice["id"] for choice in mcq["choices"]] == ["[REDACTED:email]#1", "[REDACTED:email]#2"]
+    assert mcq["correct_choice_ids"] == ["[REDACTED:email]#2"]
+    assert [criterion["id"] for criterion in graded["rubric"]] == ["[REDACTED:email]#1", "[REDACTED:email]#2"]
+    assert api.validate(stored(result)).count("error") == 0
+
+
+def test_redaction_breaks_no_limit_that_a_golden_case_kept(tmp_path: Path) -> None:
+    golden = json.loads(write_golden(tmp_path / "g.json").read_text())
+    golden["cases"][0]["user_prompt"] = f"{MAIL} {'x ' * 3996}"[:8000]
+    golden["cases"][1]["user_prompt"] = f"Write to {MAIL}"
+    (tmp_path / "g.json").write_text(json.dumps(golden))
+    result = run(tmp_path / "g.json", "x")
+    first, second, *_ = document(result)["cases"]
+    assert first["user_prompt"].startswith("[R] x ")
+    assert second["user_prompt"] == "Write to [REDACTED:email]"
+    assert api.validate(stored(result)).is_valid
+
+
+def test_redaction_breaks_no_limit_that_a_batch_kept(tmp_path: Path) -> None:
+    full = {**batch_record(f"{MAIL} {'i' * 121}"), "tags": [f"{MAIL} {'t' * 57}"], "metadata": {"by": f"{MAIL} {'m' * 8170}"}}
+    path = write_batch(tmp_path / "b.json", full, {**full, "record_id": f"{MAIL} {'j' * 121}"})
+    path.write_text(json.dumps({**json.loads(path.read_text()), "dataset_version": f"{MAIL} {'v' * 57}"}))
+    assert api.validate(path).is_valid
+    result = run(path, "x")
+    assert MAIL not in stored(result).read_text()
+    report = api.validate(stored(result))
+    assert (report.issues, len({case.id for case in report.cases})) == ((), 2)
+
+
 def test_redactions_are_counted_once(tmp_path: Path) -> None:
     row = mcq_row("q", prompt="Write to ann.smith@example.org")
     result = run(write_rows(tmp_path / "rows.jsonl", row), "x", model="scripted/say-A")

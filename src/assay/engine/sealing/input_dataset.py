@@ -1,6 +1,5 @@
 """The accepted records of a run as a document of their own contract, written row by row: input_dataset.json."""
 
-import re
 from typing import Any
 
 import msgspec
@@ -8,7 +7,7 @@ import msgspec
 from assay.core.contract import CONTRACTS
 from assay.core.input_document import REFERENCE, ROW_MEMBERS, SEVERAL, DatasetHead
 from assay.core.plan import DatasetPlan, Plan
-from assay.engine.sealing.forms import OWN_NAMES, ROWS
+from assay.engine.sealing.redacted_rows import RowRedactor
 from assay.engine.sealing.shown import ShownPlan
 from assay.store.artifacts import Writer
 from assay.store.ledger import RecordRow
@@ -17,8 +16,6 @@ from assay.store.redact import Redactor
 _encode = msgspec.json.Encoder().encode
 _decode_head = msgspec.json.Decoder(DatasetHead).decode
 _decode_turns = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_NOT_IN_DATASET_ID = re.compile(r"[^A-Za-z0-9_.-]+")
-_NOT_IN_CASE_ID = re.compile(r"[^a-z0-9-]+")
 
 
 class InputDataset:
@@ -42,7 +39,7 @@ class InputDataset:
             self._begin(_decode_head(record.head))
         if not record.row or self._dataset is None:
             return
-        row = record.row if is_clean else self._redacted(record, record_id, self._dataset.contract)
+        row = record.row if is_clean else self._redacted(record, record_id)
         if self._is_begun:
             self._writer.write(b",\n" + row, lines=1)
         elif self._dataset.contract == "conversation_v1" and not self._only:
@@ -52,17 +49,10 @@ class InputDataset:
             self._writer.write(self._opening + before + row)
             self._is_begun, self._only = True, b""
 
-    def _redacted(self, record: RecordRow, record_id: str | None, contract: str) -> bytes:
+    def _redacted(self, record: RecordRow, record_id: str | None) -> bytes:
         if record_id == record.record_id and self._redactor.is_clean_json((record.row,)):
             return record.row
-        given, form = msgspec.json.decode(record.row), ROWS.get(contract)
-        row = self._redactor.value(given) if form is None else self._redactor.structure(given, form)
-        name = CONTRACTS[contract].record_id if contract in CONTRACTS else ""
-        if name:
-            row[name] = record_id
-        if contract == "golden_v1" and record_id != record.record_id:
-            row[name] = _NOT_IN_CASE_ID.sub("-", (record_id or "").lower()).strip("-")
-        return _encode(row)
+        return self._rows.row(record.row, record.record_id, record_id)
 
     def _begin(self, head: DatasetHead) -> None:
         """Open the document of the next dataset."""
@@ -72,15 +62,8 @@ class InputDataset:
         if self._is_several:
             part = {"name": self._dataset.name, "file": self._dataset.file, "contract": self._dataset.contract}
             self._writer.write(before + b"\n" + _encode(part)[:-1] + b',"document":')
-        self._opening = _opening(self._dataset.contract, self._members(head))
-
-    def _members(self, head: DatasetHead) -> dict[str, Any]:
-        form = ROWS.get(self._dataset.contract) if self._dataset else None
-        members: dict[str, Any] = self._redactor.structure(head.members, form or OWN_NAMES)
-        given = head.members.get("dataset_id")
-        if "dataset_id" in members and members["dataset_id"] != given:
-            members["dataset_id"] = _NOT_IN_DATASET_ID.sub("_", str(members["dataset_id"]))
-        return members
+        self._rows = RowRedactor(self._redactor, self._dataset.contract, self._shown.plan.datasets[head.dataset].validation)
+        self._opening = _opening(self._dataset.contract, self._rows.head(head.members))
 
     def _end_document(self) -> None:
         if self._only:
