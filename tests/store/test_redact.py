@@ -192,7 +192,7 @@ def test_the_runs_own_secrets_go_in_every_form(secret: str) -> None:
     assert secret not in redactor.encoded({"a": [f"error from provider: {secret}"], secret: 1}).decode()
 
 
-@pytest.mark.parametrize("key", ["none", "test", "password", "12345"])
+@pytest.mark.parametrize("key", ["none", "test", "password", "12345", "lm-studio", "sk-local", "not-needed"])
 def test_a_key_that_is_a_word_goes_only_where_it_is_used_as_a_key(key: str) -> None:
     redactor = Redactor([key])
     prose = f"{key} {key}, this {key} is a {key}. Answer: {key}"

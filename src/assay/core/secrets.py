@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Iterable
 from urllib.parse import SplitResult, quote, quote_plus, unquote
 
@@ -19,8 +20,11 @@ def forms_of(secret: str) -> Iterable[str]:
 
 
 def is_distinctive(secret: str) -> bool:
-    """True for a secret that no ordinary text contains by chance; `none`, `test` and `password` are not."""
-    return len(secret) >= 16 or (len(secret) >= 8 and not secret.isalpha() and not secret.isdigit())
+    """True for a secret that no ordinary text contains by chance; `none`, `not-needed` and `sk-local` are not."""
+    if len(secret) >= 16:
+        return True
+    is_words = all(part.isascii() and part.islower() and part.isalpha() for part in re.split("[-_ ]", secret))
+    return len(secret) >= 8 and not secret.isalpha() and not secret.isdigit() and not is_words
 
 
 AS_CREDENTIAL = (
