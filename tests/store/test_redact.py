@@ -303,3 +303,31 @@ def test_a_date_of_birth_goes_however_it_is_introduced(text: str, date: str) -> 
 )
 def test_what_is_no_date_of_a_known_person_stays(text: str) -> None:
     assert Redactor().text(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"passport":{"number":"533380006"}}',
+        "passport number of Mr Smith is 533380006",
+        "My passport's number is 533380006",
+    ],
+)
+def test_a_passport_number_goes_however_it_is_introduced(text: str) -> None:
+    assert Redactor().text(text) == text.replace("533380006", "[REDACTED:passport]")
+
+
+def test_a_passport_with_members_of_its_own_is_redacted() -> None:
+    value = {"passport": {"number": "533380006", "country": "CH"}}
+    assert Redactor().value(value) == {"passport": {"number": "[REDACTED:passport]", "country": "CH"}}
+
+
+@pytest.mark.parametrize("name", ["ip", "ip_address", "remote_addr", "clientIp"])
+def test_a_small_address_goes_where_its_name_says_that_it_is_one(name: str) -> None:
+    assert Redactor().value({name: "1.2.3.4", "zip": "1.2.3.4"}) == {name: "[REDACTED:ip_address]", "zip": "1.2.3.4"}
+
+
+def test_a_seed_is_not_a_payment_card() -> None:
+    assert Redactor().value({"seed": 3859899181302555600}) == {"seed": 3859899181302555600}
+    assert Redactor().text('{"seed": 3859899181302555600}') == '{"seed": 3859899181302555600}'
+    assert "REDACTED" in Redactor().text('{"card": 3859899181302555600}')

@@ -144,6 +144,14 @@ class Redactor:
         return members
 
     def _member(self, name: str, member: Any, form: Form | None) -> Any:
+        if isinstance(member, int) and name.lower().endswith("seed") and (form is not None or not self._custom):
+            return member
+        if isinstance(member, dict) and personal_label(name) == "passport number":
+            # `{"passport": {"number": "..."}}` says the same as `{"passport_number": "..."}`.
+            return {
+                inner: self._member(f"passport_{inner}", value, form) if personal_label(f"passport_{inner}") else value
+                for inner, value in self._members(member, form).items()
+            }
         if isinstance(member, str) and member and is_secret_name(name):
             rule = OWN_SECRET if member in self._words else "" if is_placeholder(member) else "assignment"
             if rule:

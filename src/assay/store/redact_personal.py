@@ -87,6 +87,17 @@ def _phone(text: bytes, span: Span) -> Span | None:
     return None if is_sum else whole_number(checks.is_phone_number)(text, span)
 
 
+_is_seed = re.compile(rb"(?i)seed[\\\"']*\s*[:=]\s*\Z").search
+
+
+def _card(text: bytes, span: Span) -> Span | None:
+    """A number with the right check digit, unless it is said to be the seed of a random generator."""
+    return None if _is_seed(text[max(0, span[0] - 16) : span[0]]) else _card_number(text, span)
+
+
+_card_number = whole_number(checks.is_card_number)
+
+
 def _email(text: bytes, span: Span) -> Span | None:
     start, end = span
     if text.startswith(b"git@", start):
@@ -108,7 +119,7 @@ _numbering = re.compile(
     rb"[.:]?\s*\Z"
 ).search
 _speaks_of_machines = re.compile(
-    rb"(?i)(?:\bip|ipv[46]|addr|adress|host|server|src|dst|source|gateway|inet6?|unspecified|bind|listen)"
+    rb"(?i)(?:\bip|client_?ip|ipv[46]|addr|adress|host|server|src|dst|source|gateway|inet6?|unspecified|bind|listen)"
 ).search
 _port = re.compile(rb":\d{2,5}\b").match
 
@@ -240,7 +251,7 @@ PERSONAL: tuple[Rule, ...] = (
         rf"\d{{12}}|\d{{4}}{GAP}\d{{4,6}}{GAP}\d{{4,5}}",
         rf"(\d{{4}}{GAP}\d{{4}}{GAP}\d{{4}}{GAP}\d{{4}}(?:{GAP}\d{{3}})?"
         rf"|\d{{4}}{GAP}\d{{6}}{GAP}\d{{4,5}}|\d{{4}}{GAP}\d{{4}}{GAP}\d{{4}}|\d{{12,19}})",
-        whole_number(checks.is_card_number),
+        _card,
         is_number=True,
     ),
     Rule(
@@ -260,7 +271,8 @@ PERSONAL: tuple[Rule, ...] = (
     Rule(
         "passport",
         rf"(?i){_PASSPORT}|[A-Z]<<[A-Z]",
-        rf"(?i)(?:{_PASSPORT}(?:s|e|es)?(?:[ _-]?(?:numbers?|no|nr|nummer|num|#|id|card|번호))?[.]?"
+        rf"(?i)(?:{_PASSPORT}(?:s|e|es|['\x{{2019}}]s)?(?:[ _-]?(?:numbers?|no|nr|nummer|num|#|id|card|번호))?[.]?"
+        rf"(?:{QUOTE}\s*:\s*\{{\s*{QUOTE}(?:number|no|nr|id))?(?: of(?: [\pL.'-]{{1,20}}){{1,4}}?)?"
         rf"(?: [A-Za-z]{{2,10}})?(?:[\s:=#(]|{QUOTE}|는){{0,4}}([A-Z0-9]{{6,10}})"
         rf"|([A-Z0-9]{{6,10}})(?: [\pL]+){{1,4}} {_PASSPORT}"
         r"|(P[A-Z<][A-Z]{3}[A-Z<]{39}(?:\s|\\n)*(?:[A-Z0-9<]{44})?))",

@@ -29,6 +29,10 @@ _PERSONAL_NAMES = (
     (re.compile(r"(?i)(?:[\w.-]*[._-])?passport(?:[ _-]?(?:number|no|nr|id))?"), "passport number"),
     (re.compile(r"(?i)(?:[\w.-]*[._-])?(?:phone|mobile|telephone|tel|fax)(?:[ _-]?(?:number|no|nr))?"), "phone"),
     (re.compile(r"(?i)(?:[\w.-]*[._-])?(?:ssn|social[ _-]?security[ _-]?(?:number|no)?)"), "ssn"),
+    (
+        re.compile(r"(?i:(?:[\w.-]*[._-])?(?:ip|ip[ _-]?addr(?:ess)?|remote[ _-]?addr(?:ess)?))|[a-z]\w*[a-z](?:Ip|IP)"),
+        "ip address",
+    ),
 )
 
 
