@@ -1,8 +1,10 @@
 """input_dataset.json: the accepted records of a run in their own contract, which validate and run again."""
 
+import gc
 import gzip
 import json
 import shutil
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,11 @@ from assay import api
 from assay.core.contract import CONTRACTS
 from assay.core.errors import UsageProblem
 from assay.core.run_result import RunResult
+from assay.datasets import read
+from assay.datasets.config import ValidationConfig
+from assay.datasets.progress import Effort
 from assay.datasets.row_documents import MAX_FREE_ROWS
+from assay.datasets.source import open_source
 from assay.engine.places.folders import RunFolders
 from assay.engine.sealing.finalize import finalize
 from assay.store.folder import open_run_folder
@@ -475,3 +481,25 @@ def test_rows_in_one_line_are_bounded_and_those_on_lines_of_their_own_are_not(tm
     listed = ",\n".join(rows)
     (tmp_path / "lines.json").write_text(f"{head}\n{listed}\n]}}\n")
     assert api.validate(tmp_path / "lines.json").counts.total_records == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("contract", "text"),
+    [
+        ("legal_eval_v1", '{"schema_version":"legal_eval_v1","rows":[1,1,1]}'),
+        ("conversation_v1", '{"schema_version":"conversation_v1","conversations":[[1],[1],[1]]}'),
+    ],
+)
+def test_rows_in_one_line_leave_memory_without_the_collector(contract: str, text: str) -> None:
+    source = open_source(text.encode(), name="one.json")
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        issues = read(source, contract, config=ValidationConfig(), effort=Effort()).issues
+        held = weakref.ref(source.rows.source), weakref.ref(source)
+        del source
+        assert len({issue.column for issue in issues}) == 3
+        assert [one() for one in held] == [None, None]
+    finally:
+        if is_enabled:
+            gc.enable()

@@ -7,8 +7,9 @@ its own, as runs write them, lines and columns stay the same, and nothing is hel
 import io
 import re
 import tempfile
+from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 import msgspec
@@ -118,12 +119,13 @@ def _by_value(source: Source, contract: str) -> RowLines:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as problem:
         return RowLines(open_source(b"", name=source.name), (_unreadable(source, str(problem)),))
     first = address_of(buffer) if len(buffer) else 0
-    offsets = [address_of(row) - first for row in rows]
+    offsets = array("q", [address_of(row) - first for row in rows])
     spool = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as its Source
     for row in rows:
         spool.write(bytes(row).replace(b"\n", b" ").replace(b"\r", b" ") + b"\n")
     issues = tuple(_around(_without_list(buffer, listed), contract))
-    return RowLines(_lines_in(source, spool), issues, _Locator(source, rows, offsets).locate)
+    end = offsets[-1] + len(memoryview(rows[-1])) if rows else 0
+    return RowLines(_lines_in(source, spool), issues, _Locator(buffer, offsets, end).locate)
 
 
 def _without_mark(buffer: Buffer) -> memoryview:
@@ -158,31 +160,47 @@ def _around(text: bytes, contract: str) -> Iterator[Issue]:
 
 
 class _Locator:
-    """Places of issues in a document whose rows were read from lines; each byte is read once, however many issues there are."""
+    """Places of issues in a document whose rows were read from lines; each byte is read once, however many issues there are.
 
-    def __init__(self, source: Source, rows: Sequence[msgspec.Raw], offsets: list[int]) -> None:
-        self._source = source
-        self._rows = rows
+    It holds numbers and no objects, since a small document may have many rows; and the buffer instead of its source, which holds
+    the locator: objects that hold each other stay in memory until the collector looks for them.
+    """
+
+    def __init__(self, buffer: Buffer, offsets: "array[int]", end: int) -> None:
+        self._buffer = buffer
         self._offsets = offsets
-        self._starts: list[Place] = []
+        self._end = end
+        self._lines = array("q")
+        self._columns = array("q")
         self._row = -1
         self._feeds: list[int] = []
         """Where the line breaks of that row are."""
 
     def locate(self, issue: Issue) -> Issue:
         """The issue of a line with its place in the document."""
-        if issue.line is None or issue.line > len(self._rows):
+        if issue.line is None or issue.line > len(self._offsets):
             return issue
-        if not self._starts:
-            self._starts = list(map(Cursor(self._source.buffer()).place, self._offsets))
+        if not self._lines:
+            self._find_starts()
         row, at = issue.line - 1, (issue.column or 1) - 1
         if row != self._row:
-            text = bytes(self._rows[row]).decode("utf-8", "replace")
-            self._row, self._feeds = row, [found.start() for found in re.finditer("\n", text)]
-        line, column = self._starts[row]
+            self._row, self._feeds = row, [found.start() for found in re.finditer("\n", self._text(row))]
+        line, column = self._lines[row], self._columns[row]
         before = bisect_left(self._feeds, at)
         column = at - self._feeds[before - 1] if before else column + at
         return msgspec.structs.replace(issue, line=line + before, column=column)
+
+    def _find_starts(self) -> None:
+        place = Cursor(self._buffer).place
+        for offset in self._offsets:
+            line, column = place(offset)
+            self._lines.append(line)
+            self._columns.append(column)
+
+    def _text(self, row: int) -> str:
+        """A row and what is between it and the next one, which has no place that is asked for."""
+        end = self._offsets[row + 1] if row + 1 < len(self._offsets) else self._end
+        return self._buffer[self._offsets[row] : end].decode("utf-8", "replace")
 
 
 def _unreadable(source: Source, problem: str) -> Issue:
