@@ -188,3 +188,13 @@ def test_warnings_about_rubrics_fail_a_strict_validation_only(tmp_path: Path) ->
     head = {"schema_version": "legal_eval_v1", "id": "a", "dataset": "d", "task_type": "rubric_qa", "prompt": "p"}
     path = written(tmp_path, "rubric.jsonl", {**head, "rubric": [{"id": "c", "title": "TBD"}]})
     assert [assay("validate", path, *options).exit_code for options in ((), ("--strict",), ("--strict", "--no-lint"))] == [0, 1, 0]
+
+
+@pytest.mark.parametrize("option", ["--fix", "--output"])
+def test_an_option_is_not_taken_for_the_name_of_an_output(tmp_path: Path, option: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rows.jsonl").write_text("{}\n")
+    result = assay("validate", option, "--null-as-absent", "rows.jsonl")
+    assert result.exit_code == 2
+    assert f"{option} needs the name of a file, and '--null-as-absent' looks like an option" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]

@@ -275,6 +275,11 @@ def _find_sources(patterns: Sequence[str]) -> Sources:
 def _check_outputs(options: Options, sources: Sequence[str]) -> None:
     for output, option in ((options.output, "--output"), (options.fix, "--fix")):
         if output is not None:
+            if output.startswith("-") and output != STANDARD:
+                raise UsageProblem(
+                    f"{option} needs the name of a file, and '{output}' looks like an option",
+                    hint=f"put the name right after {option}; write ./{output} for a file of that name",
+                )
             check_writable(output, option=option)
             refuse_overwrite(output, sources, option=option)
     check_junit(options.junit, sources)
