@@ -175,11 +175,17 @@ def test_unknown_fields_of_a_turn_move_into_metadata(tmp_path: Path) -> None:
     assert whole.report.issues == lines.report.issues == ()
 
 
-@pytest.mark.parametrize("metadata", [{"level": 1}, [], None, "x"])
+@pytest.mark.parametrize("metadata", [{"level": 1}, [], "x"])
 def test_an_unknown_field_stays_where_metadata_has_no_room_for_it(metadata: Any, tmp_path: Path) -> None:
     content = json.dumps({**ROW, "level": 3, "metadata": metadata})
     corrected, report = fixed_copy(content, tmp_path, name="a.jsonl")
     assert (corrected.decode(), report.changes) == (content, ())
+
+
+def test_an_unknown_field_moves_into_metadata_that_was_null(tmp_path: Path) -> None:
+    corrected, report = fixed_copy(json.dumps({**ROW, "level": 3, "metadata": None}), tmp_path, name="a.jsonl")
+    assert json.loads(corrected) == {**ROW, "metadata": {"level": 3}}
+    assert [change.path for change in report.changes] == ["metadata", "level"]
 
 
 def test_a_field_that_means_something_in_metadata_stays(tmp_path: Path) -> None:

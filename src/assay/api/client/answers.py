@@ -116,7 +116,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_stopped(self) -> bool:
         """True when nothing more happens: the run has ended, or waits for `Client.resume`."""
-        return self.is_finished or self.problem is not None
+        return self.state in TERMINAL or self.problem is not None
 
 
 class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
