@@ -27,7 +27,7 @@ HasAnswer = Callable[[str, int], bool]
 """Whether there is an answer to the record with an id, for each of the times that it is asked."""
 
 _MISNAMED = {
-    UNKNOWN: f"which is none of {', '.join(POLICIES)}",
+    UNKNOWN: f"which is none of {', '.join(POLICIES)} and is not registered under `policies`",
     UNSUITABLE: "which is made for another task",
 }
 """What is wrong with the policy that a record names, by the flag of its grade."""
