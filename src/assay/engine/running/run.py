@@ -35,8 +35,6 @@ from assay.store.lock import LEASE_SECONDS, RunLock
 
 SEAL_PATIENCE = 1.5 * LEASE_SECONDS
 """Seconds that whoever seals waits for another who has the run; one that is dead has lost it by then."""
-WATCH_RAISED = "the watch of a run raised this, which interrupts the run; it can be resumed"
-"""A note on the exception."""
 REFRESH = 0.25
 """Seconds between two snapshots for whoever watches."""
 
@@ -166,10 +164,8 @@ def _failing(folders: RunFolders, surroundings: Surroundings) -> Iterator[None]:
     reserve(folders.active)
 
     def record(_: object, problem: BaseException | None, __: object) -> None:
-        # Defects of ours too; what stops a process, such as Ctrl-C, is no failure, nor is a watch that stops the run.
+        # Defects of ours too; what stops a process, such as Ctrl-C, is no failure.
         if not isinstance(problem, Exception) or isinstance(problem, RunSealed | RunNotFound | Interrupted):
-            return
-        if WATCH_RAISED in getattr(problem, "__notes__", ()):
             return
         is_outage = isinstance(problem, StoreUnavailable) and not isinstance(problem, StoreRefused | RunDamaged | LedgerLost)
         if not (is_outage and surroundings.is_retried):
@@ -356,12 +352,4 @@ class Evaluation:
     def _show(self, room: Room) -> None:
         if self._surroundings.watch is not None:
             now, is_stopping = self._surroundings.clock(), room.stop.is_set()
-            snapshot = room.tally.snapshot(self._state, now, waiting=room.crew.waiting, is_stopping=is_stopping)
-            with ExitStack() as stack:
-                stack.push(_note_watch)
-                self._surroundings.watch(snapshot)
-
-
-def _note_watch(_: object, problem: BaseException | None, __: object) -> None:
-    if problem is not None:
-        problem.add_note(WATCH_RAISED)
+            self._surroundings.watch(room.tally.snapshot(self._state, now, waiting=room.crew.waiting, is_stopping=is_stopping))
