@@ -297,9 +297,9 @@ def is_driven(run_id: str, runs_dir: Path) -> bool:
 
 
 def has_failed(run_id: str, runs_dir: Path) -> bool:
-    """True for a run that has failed before its end: it goes on when it is resumed, and not by itself."""
+    """True for a run that has failed before its end, and waits to be resumed."""
     with suppress(AssayError):
-        return result_of(RunFolders(runs_dir, run_id)).state == "failed"
+        return result_of(RunFolders(runs_dir, run_id)).is_resumable
     return False
 
 

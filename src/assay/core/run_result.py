@@ -58,13 +58,11 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     is_resumable: bool = False
     """It has failed before its end: `problem` says why, nothing is sealed, and it can be resumed."""
-    is_lost: bool = False
-    """It has failed because its ledger was lost: nothing is sealed, and it cannot be resumed."""
 
     @property
     def is_finished(self) -> bool:
         """True when the run has ended and its artifacts are sealed."""
-        return self.state in TERMINAL and not (self.is_resumable or self.is_lost)
+        return self.state in TERMINAL and not self.is_resumable
 
     @property
     def standing(self) -> str:
@@ -81,7 +79,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
             "metrics": self.metrics,
             "gate": msgspec.to_builtins(self.gate),
             **({"store": self.store} if self.store else {}),
-            **({"problem": self.problem} if self.is_resumable or self.is_lost else {}),
+            **({"problem": self.problem} if self.is_resumable else {}),
         }
 
 
@@ -128,8 +126,6 @@ class RunListing(msgspec.Struct, frozen=True, kw_only=True):
     """What there is to say of the run beyond its figures."""
     project: str = ""
     """The API keys of this project may see it; empty where it cannot be read."""
-    is_lost: bool = False
-    """It has failed because its ledger was lost, and cannot be resumed."""
 
     @property
     def standing(self) -> str:
@@ -139,4 +135,4 @@ class RunListing(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_finished(self) -> bool:
         """True when the run has ended and its artifacts are sealed."""
-        return self.state in TERMINAL and not (self.is_resumable or self.is_lost)
+        return self.state in TERMINAL and not self.is_resumable

@@ -1,9 +1,8 @@
 """Runs as their users name them: start, resume, cancel, list, look at, repeat."""
 
-import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -43,7 +42,6 @@ from assay.store.ledger import Ledger, RunRow
 from assay.store.ledgers import Looks, is_own
 from assay.store.lock import RunLock
 
-log = logging.getLogger("assay.engine")
 T = TypeVar("T")
 
 _METRICS = "metrics_summary.json"
@@ -90,7 +88,7 @@ def _sealed_plan(run: RunFolder) -> Plan:
 
 
 def resume(folders: RunFolders, surroundings: Surroundings) -> RunResult:
-    """Go on with an unfinished run under the settings that it was started with; raises RunSealed for one whose ledger was lost."""
+    """Go on with an unfinished run under the settings that it was started with."""
     return _driven(folders, surroundings)
 
 
@@ -100,7 +98,6 @@ def _driven(folders: RunFolders, surroundings: Surroundings, plan: Plan | None =
     if folders.active.is_dir() or not folders.is_sealed:
         # A rejected key is told by the result, as every end of a run is: other candidates have their turn all the same.
         with suppress(Interrupted, ProviderRejected), unless_sealed(folders):
-            _check_not_lost(folders)
             home = _noted_home(folders, store)
             carry_out(folders, surroundings, plan)
         home = bring_home(folders.active, folders.sealed) or home
@@ -112,17 +109,6 @@ def _driven(folders: RunFolders, surroundings: Surroundings, plan: Plan | None =
         # Whether its gates were reached is known there alone.
         raise are_elsewhere(folders.run_id, {SEALED_IN: result.run_dir})
     return msgspec.structs.replace(result, store=home)
-
-
-def _check_not_lost(folders: RunFolders) -> None:
-    if folders.is_sealed or not folders.has_ledger:
-        return
-    row, _ = _looked_at(folders.open_ledger())
-    failure = failure_of(row, folders.active)
-    if failure is not None and failure.is_final:
-        raise RunSealed(
-            f"run '{folders.run_id}' has failed: {failure.message}", hint="choose another --run-id; the reply cache may save calls"
-        )
 
 
 def _noted_home(folders: RunFolders, store: str) -> str:
@@ -139,30 +125,14 @@ def _noted_home(folders: RunFolders, store: str) -> str:
 def cancel(folders: RunFolders, surroundings: Surroundings) -> RunResult:
     """Ask the process that works on the run to stop; without one, seal what there is. Raises RunSealed for a run that has ended."""
     result = result_of(folders)
-    _check_not_lost(folders)
     if result.is_finished:
         if result.state == "cancelled":
             return result
         raise RunSealed(f"run '{folders.run_id}' has ended: {result.state}", hint="there is nothing left to cancel")
     with unless_sealed(folders):
         _request_cancel(folders)
-        _wind_up(folders, surroundings)
-    return result_of(folders)
-
-
-def _wind_up(folders: RunFolders, surroundings: Surroundings) -> None:
-    def refuse(_: object, problem: BaseException | None, __: object) -> None:
-        if isinstance(problem, Exception) and not isinstance(problem, AssayError | Interrupted):
-            # A defect of ours, which has made the run `failed` again.
-            log.error("run %s cannot be sealed", folders.run_id, exc_info=problem)
-            raise RunSealed(
-                f"run '{folders.run_id}' has failed, and cannot be sealed: an internal error ended it",
-                hint="the log says where; a later version may resume or cancel it",
-            ) from problem
-
-    with ExitStack() as stack:
-        stack.push(refuse)
         wind_up(folders, surroundings)
+    return result_of(folders)
 
 
 def _request_cancel(folders: RunFolders) -> None:
@@ -311,8 +281,7 @@ def _active_result(folders: RunFolders) -> RunResult:
         is_away=is_away,
         problem=_shown_problem(row, failure, plan),
         blocked=_blocked(row, failure, plan),
-        is_resumable=failure is not None and not failure.is_final,
-        is_lost=failure is not None and failure.is_final,
+        is_resumable=failure is not None,
         waiting=_waiting(row),
         driver=_driver(folders),
         is_interrupted=failure is None and _is_interrupted(row, folders),
@@ -473,8 +442,7 @@ def _active_listing(folders: RunFolders, looks: Looks) -> RunListing:
         total_records=total,
         done_records=total - by_status.get("open", 0),
         is_interrupted=failure is None and _is_interrupted(row, folders),
-        is_resumable=failure is not None and not failure.is_final,
-        is_lost=failure is not None and failure.is_final,
+        is_resumable=failure is not None,
         note=_shown_problem(row, failure, plan) or _waiting(row),
         project=plan.project,
     )

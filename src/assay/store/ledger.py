@@ -135,9 +135,6 @@ class Ledger(Protocol):
     def run(self) -> RunRow:
         """The run's row."""
 
-    def check(self) -> None:
-        """Raises LedgerLost where what is written here would be found by no one."""
-
     def set_state(self, old: State, new: State, *, at: float) -> bool:
         """Go from one state to the next; False when the run is not in `old` any more."""
 

@@ -109,9 +109,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_finished(self) -> bool:
         """True when the run has ended and its artifacts are sealed."""
-        # Nothing was decided about a run whose ledger was lost.
-        is_lost = self.state == "failed" and self.gate is None
-        return self.state in TERMINAL and not (self.is_resumable or is_lost)
+        return self.state in TERMINAL and not self.is_resumable
 
     @property
     def is_stopped(self) -> bool:

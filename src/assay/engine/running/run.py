@@ -3,21 +3,21 @@
 import asyncio
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from math import inf
 
 import msgspec
 
-from assay.core.errors import LedgerLost, RunDamaged, RunNotFound, RunSealed, StoreRefused, StoreUnavailable, UsageProblem
+from assay.core.errors import AssayError, RunDamaged, RunNotFound, RunSealed, StoreRefused, StoreUnavailable, UsageProblem
 from assay.core.placement import Placement
 from assay.core.plan import Plan, changed_settings, plan_sha256, read_plan
 from assay.core.plugin import uncomparable
 from assay.core.run_state import State
 from assay.engine.places.folders import RunFolders, check_place
 from assay.engine.places.homes import STORE
-from assay.engine.places.run_failure import failure_from, known_row, record_failure, reserve
+from assay.engine.places.run_failure import failure_from, record_failure, reserve
 from assay.engine.running.case import Room
 from assay.engine.running.holding import held
 from assay.engine.running.journal import Journal
@@ -160,20 +160,16 @@ def seal(folders: RunFolders, surroundings: Surroundings, *, patience: float = S
 @contextmanager
 def _failing(folders: RunFolders, surroundings: Surroundings) -> Iterator[None]:
     """Inside, an error that ends the work makes the run `failed`, unless the run belongs to another process by now."""
-    known = known_row(folders)
     reserve(folders.active)
-
-    def record(_: object, problem: BaseException | None, __: object) -> None:
-        # Defects of ours too; what stops a process, such as Ctrl-C, is no failure.
-        if not isinstance(problem, Exception) or isinstance(problem, RunSealed | RunNotFound | Interrupted):
-            return
-        is_outage = isinstance(problem, StoreUnavailable) and not isinstance(problem, StoreRefused | RunDamaged | LedgerLost)
-        if not (is_outage and surroundings.is_retried):
-            record_failure(folders, failure_from(problem, at=surroundings.clock()), known=known)
-
-    with ExitStack() as stack:
-        stack.push(record)
+    try:
         yield
+    except (RunSealed, RunNotFound):
+        raise
+    except AssayError as problem:
+        is_outage = isinstance(problem, StoreUnavailable) and not isinstance(problem, StoreRefused | RunDamaged)
+        if not (is_outage and surroundings.is_retried):
+            record_failure(folders, failure_from(problem, at=surroundings.clock()))
+        raise
 
 
 @contextmanager

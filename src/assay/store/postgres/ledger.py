@@ -137,9 +137,6 @@ class PostgresLedger:
 
         self._link.transact(removed)
 
-    def check(self) -> None:
-        """A database that has lost the run says so itself."""
-
     def run(self) -> RunRow:
         """The run's row."""
 

@@ -81,8 +81,6 @@ def decision_note(view: RunView) -> str:
 def _open_reason(result: RunResult) -> str:
     if result.is_resumable:
         return f"the run has failed: {result.problem}; assay resume continues it"
-    if result.is_lost:
-        return f"the run has failed: {result.problem}"
     if result.problem:
         return f"a worker cannot go on: {result.problem}"
     if result.waiting:

@@ -190,14 +190,13 @@ def run_standing(server: Server, run: api.Run, *, reader: Reader) -> Standing:
     """How a run goes that has not ended."""
     result = run.result
     result = msgspec.structs.replace(result, is_interrupted=server.is_interrupted(result))
-    may_act = reader.may_write and not result.is_lost
     return standing(
         result,
         place=PLACE,
         snapshot=server.queue.snapshot(result.run_id),
         failures=run.latest_failures(MAX_FAILURES) if result.counts.failed_records > result.counts.invalid_records else [],
         problem=server.problem(result.run_id, result),
-        actions=Actions(may_cancel=may_act, may_resume=may_act and not _is_worked_on(server, result.run_id)),
+        actions=Actions(may_cancel=reader.may_write, may_resume=reader.may_write and not _is_worked_on(server, result.run_id)),
     )
 
 

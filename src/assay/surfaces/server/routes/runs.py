@@ -68,8 +68,7 @@ def cancel_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     """End a run for good; what is finished stays, and the evidence is sealed."""
     read_query(request, NoQuery)
     server, caller = server_of(request), caller_of(request)
-    result = server.run(run_id, caller).result
-    if not (result.is_finished or result.is_lost):
+    if not server.run(run_id, caller).result.is_finished:
         server.submissions.note("run_cancelled", by=caller.name, run_id=run_id, request_id=request_id_of(request))
     api.cancel(run_id, runs_dir=server.runs_dir, placement=server.placement)
     server.queue.leave(run_id)
@@ -82,8 +81,6 @@ def resume_run(request: AnyRequest, run_id: FromPath[str]) -> Answer:
     read_query(request, NoQuery)
     server, caller = server_of(request), caller_of(request)
     result = server.run(run_id, caller).result
-    if result.is_lost:
-        raise RunSealed(f"run '{run_id}' has failed: {result.problem}", hint="submit its records again, as a new run")
     if result.is_finished:
         raise RunSealed(
             f"run '{run_id}' has ended: {result.state}",
