@@ -46,7 +46,7 @@ cat <<NEXT
   open $runs-report.html in a browser: the run, its records, every vote
   assay serve                                  the same of all runs
   assay show legal                             what came out, with intervals
-  assay show legal clb:rubric:oral-change      why an almost right answer did not pass
+  assay show legal clb:rubric:oral-change      why this answer did not pass
   assay show golden-hasty tone-apology         an answer that talks to the judge
   assay gate golden-careful --baseline golden-hasty --mode superiority
                                                a verdict for a pipeline

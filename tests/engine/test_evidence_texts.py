@@ -15,8 +15,9 @@ OUR_OWN = {
     *("status", "scale", "label", "stage", "error_code", "profile_unscored"),
     *("record_sha256", "response_sha256", "stored_sha256", "template_sha256", "request_sha256"),
     *("at", "first_attempt_at", "last_attempt_at"),
+    *("finish_reason", "request_id", "answered_by"),
 }
-"""Words of ours, hashes and times."""
+"""Words of ours and of providers, which built-in rules alone redact, hashes and times."""
 
 
 @pytest.mark.parametrize(("line", "redacted"), [(PredictionLine, PREDICTION_TEXTS), (AttemptLine, ATTEMPT_TEXTS)])

@@ -54,7 +54,7 @@ def headlines(profile_id: str, n: int, *, draws: Draws, repeat: int = 1) -> Tria
     def trial(draw: Generator) -> bool | None:
         values = condense(profile, draws(draw, n * repeat), rows=rows, records=records).values
         interval = mean_interval(values, seed=(1,), resamples=RESAMPLES, ends=profile.ends)
-        found = headline_figures(profile, values, interval=interval, clustered=None)["headline_interval"]
+        found = headline_figures(profile, values, interval=interval, clustered=None, errors=(None, None))["headline_interval"]
         return bool(found["low"] <= truth() <= found["high"])
 
     return trial

@@ -57,6 +57,7 @@ COLUMNS: Mapping[str, Kind] = {
     "judge_costs": "json",
     "evaluator": "text",
     "policy_id": "text",
+    "policy_sha256": "text",
     "template": "text",
     "template_sha256": "text",
     "metadata": "json",

@@ -8,7 +8,7 @@ from functools import partial
 import msgspec
 
 from assay.core.case import Case
-from assay.core.errors import AssayError, UsageProblem
+from assay.core.errors import AssayError, ProviderRejected, UsageProblem
 from assay.core.outcome import GradingFailure
 from assay.core.plan import Plan, read_plan
 from assay.engine.running.case import Room
@@ -54,11 +54,16 @@ class OpenRuns:
             self._kept.add(run)
             run.on_closed(self._forget)
         run.guests += 1
+        linger = LINGER
         try:
             yield run
+        except ProviderRejected:
+            # The room and its leases remember the rejection; a run that is resumed at once must not find it.
+            linger = 0.0
+            raise
         finally:
             run.guests -= 1
-            asyncio.get_running_loop().call_later(LINGER, run.close_when_empty)
+            asyncio.get_running_loop().call_later(linger, run.close_when_empty)
 
     def stop(self) -> None:
         """Make no new call; what is in flight comes to its end, and the shards are handed back."""
