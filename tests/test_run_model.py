@@ -106,8 +106,12 @@ def retention(value: Value, folder: Path) -> Value:
 def artifact_fields(value: Value, folder: Path) -> Value:
     with StubProvider(outcome_script) as provider:
         finished = stub_run(folder, provider, ["succeeded", "wrong", "timeout", "invalid_record"])
-    names = {path.lower() for path in paths_in(Path(finished.run_dir) / value["artifact"])}
-    return {"fields": Fields(names)}
+    run_dir = Path(finished.run_dir)
+    names = {path.lower() for path in paths_in(run_dir / value["artifact"])}
+    # The hash of a record is in predictions and validations: the input is a document of its contract, which has no such member.
+    everywhere = Fields({path.lower() for artifact in run_dir.glob("*.json*") for path in paths_in(artifact)})
+    of_input = ("dataset_id", "dataset_version", "schema_version", "record_sha256")
+    return {"fields": Fields(names), "fields_elsewhere": all(field in everywhere for field in of_input)}
 
 
 class Fields:
@@ -115,6 +119,9 @@ class Fields:
 
     def __init__(self, paths: set[str]) -> None:
         self._paths = paths
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
 
     def __contains__(self, field: object) -> bool:
         alternatives = WORDINGS.get(str(field), str(field)).split(" or ")
