@@ -93,16 +93,18 @@ def test_command_sends_it_to_a_server(service: Serving, tmp_path: Path, monkeypa
     assert command("run", "golden.json", "--allow-size", *MODELS, *where).exit_code == 0
 
 
-def test_validation_page_names_its_box_and_heeds_it(service: Serving) -> None:
-    shown: dict[str, str] = {}
-    for ticked in ("", "true"):
-        field = '--b\r\nContent-Disposition: form-data; name="{}"{}\r\n\r\n{}\r\n'
-        parts = [field.format("file", '; filename="g.json"', json.dumps(golden(2))), field.format("allow_size", "", ticked)]
-        headers = {"Content-Type": "multipart/form-data; boundary=b", "Origin": f"http://127.0.0.1:{service.port}"}
-        address = service.ask("POST", "/validate", ("".join(parts) + "--b--\r\n").encode(), headers).headers["location"]
-        service.wait_for(lambda address=address: b"data-wait" not in service.ask("GET", address).body)
-        shown[ticked] = service.ask("GET", address).body.decode()
-    label = "Accept golden datasets with fewer than 5 or more than 20 cases"
-    assert f"tick “{label}”" in shown[""]
-    assert label in service.ask("GET", "/validate").body.decode()
-    assert "Start the run" in shown["true"]
+def test_validation_page_names_its_box_and_heeds_it(tmp_path: Path) -> None:
+    # A server of its own: what the page was sent stays there for a while, and other tests count what is left.
+    with Serving(tmp_path) as service:
+        shown: dict[str, str] = {}
+        for ticked in ("", "true"):
+            field = '--b\r\nContent-Disposition: form-data; name="{}"{}\r\n\r\n{}\r\n'
+            parts = [field.format("file", '; filename="g.json"', json.dumps(golden(2))), field.format("allow_size", "", ticked)]
+            headers = {"Content-Type": "multipart/form-data; boundary=b", "Origin": f"http://127.0.0.1:{service.port}"}
+            address = service.ask("POST", "/validate", ("".join(parts) + "--b--\r\n").encode(), headers).headers["location"]
+            service.wait_for(lambda address=address: b"data-wait" not in service.ask("GET", address).body)
+            shown[ticked] = service.ask("GET", address).body.decode()
+        label = "Accept golden datasets with fewer than 5 or more than 20 cases"
+        assert f"tick “{label}”" in shown[""]
+        assert label in service.ask("GET", "/validate").body.decode()
+        assert "Start the run" in shown["true"]
