@@ -181,6 +181,24 @@ def test_a_private_key_that_was_cut_off_is_redacted() -> None:
     assert Redactor().text(text) == "[REDACTED:private_key]"
 
 
+@pytest.mark.parametrize(
+    "before_end", ["\nMIIB!\n", " {x} <b> ", "\n-MIIB\n--MIIB!\n-", "\nProc-Type: 4,ENCRYPTED\nDEK-Info: A-B,C\n\nMIIB!\n", ""]
+)
+def test_a_private_key_is_redacted_up_to_its_end(before_end: str) -> None:
+    text = "-----BEGIN " + f"RSA PRIVATE KEY-----{before_end}-----END RSA PRIVATE KEY----- and more"
+    assert Redactor().text(text) == "[REDACTED:private_key] and more"
+
+
+def test_many_keys_without_an_end_take_linear_time() -> None:
+    def seconds(count: int) -> float:
+        began = time.process_time()
+        Redactor().text(("-----BEGIN " + "PRIVATE KEY-----!") * count)
+        return time.process_time() - began
+
+    seconds(100)
+    assert seconds(16_000) / min(seconds(2_000) for _ in range(3)) < 24  # eight times as many; the square would be 64
+
+
 OWN = ['pa/ss"word\\ü', "key with spaces & more", "plain-secret-value"]
 
 

@@ -51,8 +51,9 @@ SECRETS: tuple[Rule, ...] = (
     Rule(
         "private_key",
         "PRIVATE KEY",
+        # Five dashes begin the next line of such a block: what follows them is no part of this key, however far its end is.
         r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
-        r"(?s:.*?-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|[A-Za-z0-9+/=\s\\:,._-]*)",
+        r"(?:(?:[^-]|-{1,4}[^-])*-{5,9}END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|[A-Za-z0-9+/=\s\\:,._-]*)",
     ),
     Rule(
         "url_credentials",
