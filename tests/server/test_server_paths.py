@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from assay import api
+from assay.surfaces.server.hidden_folders import without_folders
 from assay.testing import example_dataset
 from tests.engine.run_settings import mcq_row
 from tests.server.serving import Serving
@@ -103,6 +104,23 @@ def test_no_refusal_names_a_folder_of_the_server(serving: Serving, query: str, b
     for path in ("/v1/runs", "/v1/validate"):
         answer = serving.ask("POST", f"{path}{query}", body, {"content-type": "application/json"})
         assert leaks(serving, answer.body) == [], (path, answer.body)
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("/v1/runs/run_1/artifacts lists them", "/v1/runs/run_1/artifacts lists them"),
+        ("http://127.0.0.1/v1/runs/run_1 has it", "http://127.0.0.1/v1/runs/run_1 has it"),
+        ("cannot write 'runs/run_1/predictions.jsonl'", "cannot write 'run_1/predictions.jsonl'"),
+        ("cannot write /srv/assay/runs/run_1", "cannot write run_1"),
+        ("sqlite:///srv/assay/runs/run_1", "sqlite://run_1"),
+        ("the folder /srv/assay/runs is full", "the folder runs is full"),
+    ],
+)
+def test_a_relative_folder_of_runs_leaves_addresses_as_they_are(message: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "absolute", lambda path: Path("/srv/assay") / path)
+    monkeypatch.setattr(Path, "resolve", lambda path: Path("/srv/assay") / path)
+    assert without_folders(message, Path("runs")) == shown
 
 
 def test_a_stored_input_can_be_submitted_again(serving: Serving) -> None:

@@ -14,5 +14,8 @@ def without_folders(message: str, *folders: Path | None) -> str:
     written = {str(form) for folder in folders if folder is not None for form in (folder, folder.absolute(), folder.resolve())}
     # The longest first: one folder may be inside another.
     for folder in sorted(written - {"/", "."}, key=len, reverse=True):
-        message = message.replace(f"{folder}/", "").replace(folder, Path(folder).name)
+        # A relative folder such as `runs` is also a part of our own addresses, so that it counts only as the start of a path.
+        begins = "" if folder.startswith("/") else r"(?<![\w./~-])"
+        message = re.sub(f"{begins}{re.escape(folder)}/", "", message)
+        message = re.sub(f"{begins}{re.escape(folder)}", Path(folder).name.replace("\\", r"\\"), message)
     return message
