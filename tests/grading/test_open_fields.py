@@ -75,6 +75,9 @@ KEYS = [
     "judgeNotes", "multiple_choice_scores",
     "test_patch", "FAIL_TO_PASS", "pass_conditions", "testcases", "hidden_testcases", "acceptable_values",
     "ideal_reply", "gradesheet",
+    "idealresponse", "finallabel", "TARGETOUTPUT", "sentiment_label", "is_true", "actual", "final", "patch", "exp", "expects",
+    "reply", "aliases", "supporting_facts", "required_keywords", "desired_behavior", "expert_response", "input_output", "rating",
+    "private_tests", "common_mistakes", "verifier", "解説",
 ]  # fmt: skip
 
 
@@ -90,7 +93,8 @@ QUESTION_NAMES = [
     "document", "documents", "hint", "target_language", "choice_of_law", "option_a", "choice2", "patient_notes", "truth_table",
     "credit_score", "keywords", "primary_key", "resolution", "dispute_resolution", "instructions", "system", "table",
     "question", "image_description", "few_shot_examples", "id", "category", "key_findings", "user_response", "court_judgment",
-    "degrading_clause",
+    "degrading_clause", "keynote", "physician_notes", "final_text", "drug_label", "unexpected_costs", "reply_to", "casefacts",
+    "answerchoices", "expectancy", "true_or_false",
 ]  # fmt: skip
 
 
@@ -154,6 +158,17 @@ UNCLEAR_CHOICES: list[Any] = [
     ["SECRET", 1],
     4,
     "B",
+    ["Paris (correct)", "Rome"],
+    ["*Paris", "Rome"],
+    ["=Paris", "~Rome", "~Oslo"],
+    {"A": "Paris ✓", "B": "Rome"},
+    {"A*": "Paris", "B": "Rome"},
+    {"text": ["Paris [x]", "Rome [correct]"], "label": ["A", "B"]},
+    [{"id": "A", "text": "✅ Paris"}, {"id": "B", "text": "Rome"}],
+    [{"text": "Paris *", "score": 1}, {"text": "Rome", "score": 0}],
+    [["A", "(x) Paris"], ["B", "Rome"]],
+    "A) Paris *\nB) Rome",
+    "A) Paris\nB) Rome\nAnswer: A",
 ]
 
 
@@ -195,6 +210,11 @@ CONTAINERS: list[dict[str, Any]] = [
     {"few_shot": [{"q": "Where?", "gold": "SECRET"}]},
     {"examples": {"q": "Where?", "answer": "SECRET"}},
     {"tools": [{"name": "Where?", "parameters": {"properties": {"answer": {"type": "string", "const": "SECRET"}}}}]},
+    {"page": {"properties": {"question": {"title": "Where?"}, "answer": {"title": "SECRET"}}}},
+    {"item": '{"question": "Where?", "answer": "SECRET"}'},
+    {"items": ['{"question": "Where?", "meta": "{\\"rubric\\": \\"SECRET\\"}"}']},
+    {"fields": [{"name": "question", "value": "Where?"}, {"name": "Correct answer", "value": "SECRET"}]},
+    {"messages": [{"role": "user", "content": "Where?"}, {"role": "grader", "content": "SECRET"}]},
 ]
 
 
@@ -227,12 +247,34 @@ CHOICES: list[tuple[Any, str]] = [
     ({"answer_a": "Paris", "answer_b": "Rome"}, "answer_a. Paris\nanswer_b. Rome"),
     ([["A", "Paris"], ["B", "Rome"]], "A. Paris\nB. Rome"),
     ("A) Paris or B) Rome", "A) Paris or B) Rome"),
+    ("A) Paris\nB) Rome", "A) Paris\nB) Rome"),
+    ("Choose:\n* Paris\n* Rome", "Choose:\n* Paris\n* Rome"),
+    ('[{"text": "Paris", "is_correct": true}, {"text": "Rome", "is_correct": false}]', "A. Paris\nB. Rome"),
 ]
 
 
 @pytest.mark.parametrize(("choices", "text"), CHOICES)
 def test_choices_are_labelled_lines_however_they_are_written(choices: Any, text: str) -> None:
     assert asked(driven({"choices": choices}), "candidate") == f"Which city?\n\nchoices:\n{text}"
+
+
+def test_a_text_that_is_json_without_a_key_is_shown_as_it_is() -> None:
+    texts = {"data": '{ "page": [1, 2.50] }', "code": '{"answer": ', "list": "[1]"}
+    text = asked(driven(texts), "candidate")
+    assert all(f"{name}:\n{value}" in text for name, value in texts.items())
+
+
+def test_a_text_that_is_json_with_a_key_is_shown_to_judges_as_it_is() -> None:
+    given = {"item": '{"question": "Where?", "answer": "SECRET-7"}'}
+    found = driven(given)
+    assert asked(found, "candidate") == 'Which city?\n\nitem:\n{"question": "Where?"}'
+    assert f"grading begins]\nitem:\n{given['item']}" in asked(found, "judge:overall")
+    assert [tuple(use) for use in field_uses(given, {})] == [("input.item", "candidate_and_judge"), ("input.item", "judge_only")]
+
+
+def test_who_speaks_in_a_transcript_may_be_a_judge() -> None:
+    said = [{"role": "judge", "content": "Overruled."}, {"role": "witness", "content": "I saw it."}]
+    assert "Overruled." in asked(driven({"transcript": said}), "candidate")
 
 
 def test_lists_of_texts_are_numbered_and_other_values_are_json() -> None:

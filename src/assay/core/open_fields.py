@@ -34,22 +34,28 @@ def _plain(text: str) -> str:
 
 
 _GRADING_PART = re.compile(
-    r"answer|rubri|rubry|[ck]riter|^crit(?:ique)?s?$|correct|(?<!re)(?<!dis)(?<!ab)solution|expected|expectation|groundtruth"
-    r"|markscheme|gradesheet|checklist|testcases?$|^unittests?$|chainofthought|^gold|(?<!de)(?<!up)(?<!wn)grad(?:er|ed|ing)|scor(?:er|ing)|^mark(?:ers?|ing)|^eval|^assess"
-    r"|^judge(?!ment)|^judging|^examiner|^annotator|^ans(?:key|wr)|^(?:true|target)labels?$|^key(?:points?|facts?)$"
+    r"answer|rubri|rubry|[ck]riter|^crit(?:ique)?s?$|correct|(?<!re)(?<!dis)(?<!ab)solution|(?<!un)expected|expectation|groundtruth"
+    r"|markscheme|gradesheet|checklist|^expects?$|testcases?$|^unittests?$|chainofthought|^gold|(?<!de)(?<!up)(?<!wn)grad(?:er|ed|ing)|scor(?:er|ing)|^mark(?:ers?|ing)|^eval|^assess"
+    r"|^judge(?!ment)|^judging|^examiner|^annotator|^ans(?:key|w?r)|^(?:true|target)labels?$|^key(?:points?|facts?)$"
     r"|^(?:references?|refs?|rationales?|distractors?|must|should)$|"
     # The same words in other languages.
     + _plain(
         "antwort|lösung|loesung|richtig|korrekt|bewert|erwart|réponse|corrigé|barème|attendu|respuesta|soluci|calificaci"
         "|risposta|soluzion|corrett|valutazion|resposta|soluç|gabarito|corret|antwoord|oplossing|beoordel|^svar|facit|fasit|lösning"
         "|løsning|vastau|odpowied|rozwiąz|prawidłow|odpověď|řešení|válasz|megold|răspuns|cevap|yan\u0131t|çözüm|jawaban|đáp|απάντηση"
-        "|ответ|решени|правильн|критери|оцен|эталон|відповід|תשוב|جواب|إجاب|پاسخ|उत्तर|উত্তর|คำตอบ|답|채점|평가|모범|模範|вердикт|答|正解|正确|正確|评分|評分|採点|解析"
+        "|ответ|решени|правильн|критери|оцен|эталон|відповід|תשוב|جواب|إجاب|پاسخ|उत्तर|উত্তর|คำตอบ|답|채점|평가|모범|模範|вердикт|答|正解|正确|正確|评分|評分|採点|解析|解説|解法|評価|得分|预期|점수|объяснен|пояснен|обоснован|explicaç|spiegazion|puntuaci|punteggi|pontuaç"
     )
 )
 """A part of a name that says grading, whatever stands next to it."""
 _GRADING_PHRASE = re.compile(
     r"(?:required|needed|essential|mandatory|key)_(?:points?|facts?|elements?|phrases?|concepts?|ideas?|mentions?)"
     r"|_to_(?:cover|mention|include|pass)(?:_|$)|chain_of_thoughts?|(?:pass|passing|success)_conditions?"
+    r"|(?:required|forbidden|banned|disallowed)_(?:keywords?|words?|phrases?|claims?|citations?|mentions?)"
+    r"|(?:expert|physician|doctor|lawyer|attorney|safe|gpt|chatgpt|llm|ai)_(?:responses?|repl(?:y|ies)|completions?|outputs?)"
+    r"|common_(?:mistakes?|errors?|misconceptions?)|supporting_(?:facts?|sentences?)|(?:desired|intended|target|ideal)_behaviou?rs?"
+    r"|^(?:is|was)_(?:true|false|possible|impossible|relevant|supporting|safe|unsafe|harmful|toxic)$"
+    r"|^(?:actual|final|true)(?:_(?:value|number|choice|option|letter))?$|^(?:input_outputs?|(?:hidden|private|generated|challenge)_tests?(?:_list)?)$"
+    r"|(?<!drug)(?<!food)(?<!product)(?<!nutrition)(?<!warning)(?<!package)(?<!axis)(?<!row)(?<!column)(?<!speaker)(?<!private)_label$"
 )
 """Words that say grading together."""
 _KEY_PARTS = frozenset((
@@ -59,7 +65,9 @@ _KEY_PARTS = frozenset((
     "selected", "picked", "right", "wrong", "best", "worst", "winning", "winner", "test", "tests", "check", "checks", "feedback",
     "reasoning", "cot", "thought", "thoughts", "hidden", "secret", "private", "oracle", "assert", "asserts", "assertion",
     "assertions", "judgment", "judgments", "judgement", "judgements", "mark", "marks", "class", "result", "results", "outcome",
-    "outcomes", "accepted", "acceptable", "reward", "rewards",
+    "outcomes", "accepted", "acceptable", "reward", "rewards", "reply", "replies", "exp", "expl", "tgt", "ytrue", "rating",
+    "ratings", "aliases", "highlights", "tldr", "patch", "sentiment", "polarity", "verifier", "verifiers", "validator",
+    "validators", "checker", "checkers",
 ))  # fmt: skip
 """A name made of these says grading; next to other words it does only where those are neutral: `best_label`, not `best_friend`."""
 _NEUTRAL_PARTS = frozenset((
@@ -68,13 +76,18 @@ _NEUTRAL_PARTS = frozenset((
     "string", "raw", "official", "suggested", "desired", "intended", "actual", "ground", "standard", "choice", "choices", "option",
     "options", "point", "points", "fact", "facts", "phrase", "phrases", "item", "items", "mc", "mcq", "single", "multi", "multiple",
     "case", "cases", "unit", "example", "examples", "teacher", "teachers", "author", "authors", "reviewer", "instructor",
-    "internal", "dataset", "patch", "reply", "replies", "scheme", "guide", "guidance", "guideline", "guidelines", "sheet",
+    "internal", "dataset", "scheme", "guide", "guidance", "guideline", "guidelines", "sheet",
 ))  # fmt: skip
 _FORM_PARTS = frozenset((
     "choice", "choices", "option", "options", "format", "formats", "type", "types", "language", "lang", "length", "style",
     "instruction", "instructions", "template", "schema", "unit", "units", "candidates",
 ))  # fmt: skip
 """`answer_choices` and `answer_format` belong to the question, although they name the answer."""
+_JOINED = _KEY_PARTS | _NEUTRAL_PARTS | _FORM_PARTS | {"answer", "answers"}
+_SHORTEST_JOINED, _LONGEST_JOINED = 3, max(map(len, _JOINED))
+_MAX_JOINED = 40
+"""Letters of a part that is taken for several words."""
+_NOT_JOINED = frozenset(("keynote", "keynotes"))
 _CHOICES = frozenset(("choices", "options", "alternatives"))
 _ONE_CHOICE = frozenset(("choice", "option", "alternative"))
 _LISTED_CHOICE = re.compile(r"(?:choice|option|alternative)[\W_]*(?:[a-z]|\d+)")
@@ -92,6 +105,10 @@ _SCHEMA = frozenset((
     "anyOf", "oneOf", "allOf", "$ref", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "pattern",
 ))  # fmt: skip
 """A parameter of a tool may be called `answer`: the names in a JSON Schema are part of the question."""
+_SCHEMA_TYPES = frozenset(("type", "enum", "anyOf", "oneOf", "allOf", "$ref"))
+_FIELD_NAMES = ("name", "key", "field", "column", "attribute", "label", "id")
+_PEOPLE = frozenset(("judge", "examiner", "assessor"))
+"""Who speaks in a transcript may be a judge."""
 _LABELS = ("id", "letter", "label", "key", "name")
 _LABEL_LISTS = (*_LABELS, *(f"{name}s" for name in _LABELS))
 _VERDICTS = frozenset((
@@ -103,7 +120,16 @@ _PLAIN_PARTS = _CHOICES | _ONE_CHOICE | {"answer", "answers", "possible", "multi
 """Numbers are choices only in a list of such a name; `choice_weights` are not."""
 _TEXTS = ("text", "content", "option", "choice", "title", "description")
 _TEXT_LISTS = (*_TEXTS, "texts", "choices", "options")
-_NUMBERED = re.compile(r"(.*?)([a-z]|\d{1,9})\W*", re.DOTALL)
+_NUMBERED = re.compile(r"(.*?)([a-z]|\d{1,9})(\W*)", re.DOTALL)
+_MARK_ROOM = 60
+_MARKED_HEAD = re.compile(
+    r"\*\S|[✓✔✅☑]|[\[(][x✓✔][\])]|\W*(?:(?:the|correct|right)\s+)*(?:answer|key|solution)(?:\s+(?:is|key))?\s*[:=]", re.IGNORECASE
+)
+_MARKED_TAIL = re.compile(
+    r"(?:[*✓✔✅☑]|[\[(](?:correct|right|true|answer|richtig|korrekt|correcta|correto|juste|верно|правильно|正确|正解)(?:\s[^\])]*)?[\])])$",
+    re.IGNORECASE,
+)
+"""Marks before and behind the right choice of a list."""
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DEEPEST = 64
 """Levels of a value in which names are looked at; what is nested deeper is for judges only."""
@@ -142,7 +168,7 @@ def _keys(case: Case) -> Iterator[Field]:
             yield Field(name, field_text(name, value))
         elif _question_part(name, value) != value:
             # With what the candidate does not see of it.
-            yield Field(name, json.dumps(value, ensure_ascii=False))
+            yield Field(name, value if type(value) is str else json.dumps(value, ensure_ascii=False))
 
 
 def _references(case: Case) -> Iterator[Field]:
@@ -166,7 +192,7 @@ def _input_uses(name: str, value: Any) -> Iterator[FieldUse]:
     if _is_key(name, value):
         yield FieldUse(field, "judge_only")
         return
-    shown = value if type(value) is str else _question_part(name, value)
+    shown = _question_part(name, value)
     if shown is value:
         yield FieldUse(field, "candidate_and_judge")
         return
@@ -216,7 +242,7 @@ def _kind(name: str) -> _Kind:
 
 @lru_cache(4096)
 def _remembered_kind(name: str) -> _Kind:
-    parts = _parts(name)
+    parts = tuple(word for part in _parts(name) for word in _words_of(part))
     has_key = any(part in _KEY_PARTS for part in parts)
     if _names_key(parts) or (has_key and all(part in _KEY_PARTS or part in _NEUTRAL_PARTS for part in parts)):
         return "key"
@@ -231,6 +257,18 @@ def _names_key(parts: tuple[str, ...]) -> bool:
     strong = [part for part in parts if _GRADING_PART.search(part)]
     is_form = parts[-1] in _FORM_PARTS and all(part in ("answer", "answers") for part in strong)
     return (bool(strong) and not is_form) or _GRADING_PHRASE.search("_".join(parts)) is not None
+
+
+def _words_of(part: str) -> tuple[str, ...]:
+    """The known words that are written as one, `finallabel`; otherwise the part as it is."""
+    if part in _JOINED or part in _NOT_JOINED or len(part) > _MAX_JOINED:
+        return (part,)
+    split: list[tuple[str, ...] | None] = [()]
+    for end in range(1, len(part) + 1):
+        starts = range(end - _SHORTEST_JOINED, max(end - _LONGEST_JOINED, 0) - 1, -1)
+        start = next((start for start in starts if split[start] is not None and part[start:end] in _JOINED), None)
+        split.append(None if start is None else (*(split[start] or ()), part[start:end]))
+    return split[-1] or (part,)
 
 
 def _is_demonstrated(name: str) -> bool:
@@ -253,22 +291,45 @@ def _members(case: Case, field: str) -> list[tuple[str, Any]]:
 
 def _question_part(name: str, value: Any, *, depth: int = 1, is_example: bool = False) -> Any:
     """What of a value the candidate sees; None for nothing."""
-    kind = _kind(name)
+    if type(value) is str:
+        return _shown_text(name, value, depth=depth, is_example=is_example)
     if type(value) not in (dict, list):
         return value
+    kind = _kind(name)
     if kind in ("choices", "one_choice"):
         return _shown_choices(name, value)
     return _shown(value, depth=depth, is_example=is_example or (kind == "demonstrations" and type(value) is list))
 
 
+def _shown_text(name: str, text: str, *, depth: int, is_example: bool) -> Any:
+    """A text as it is; one that is JSON, or lists choices, without what says grading."""
+    if text.lstrip()[:1] in ("{", "["):
+        value = _decoded(text)
+        part = _question_part(name, value, depth=depth + 1, is_example=is_example)
+        return text if part == value else part
+    lines = text.splitlines()
+    return None if len(lines) > 1 and _kind(name) == "choices" and _are_marked(lines) else text
+
+
+def _decoded(text: str) -> Any:
+    """The value of a text that is JSON, else None; one that is nested too deeply to be read is not looked into."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
 def _shown(value: Any, *, depth: int, is_example: bool) -> Any:
     """The value without members whose names say grading, at any depth."""
+    if type(value) is str:
+        return _shown_text("", value, depth=depth, is_example=is_example)
     if type(value) not in (dict, list):
         return value
-    if depth > _DEEPEST:
+    if depth > _DEEPEST or (type(value) is dict and _is_named_key(value, is_example=is_example)):
         return None
     if type(value) is list:
-        return [_shown(member, depth=depth + 1, is_example=is_example) for member in value]
+        parts = ((member, _shown(member, depth=depth + 1, is_example=is_example)) for member in value)
+        return [part for member, part in parts if part is not None or member is None]
     shown = {}
     for name, member in value.items():
         if name in _PROPERTIES and type(member) is dict and all(map(_is_schema, member.values())):
@@ -280,8 +341,19 @@ def _shown(value: Any, *, depth: int, is_example: bool) -> Any:
     return shown
 
 
+def _is_named_key(value: dict[str, Any], *, is_example: bool) -> bool:
+    """True for an object that gives its name as a value: `{"name": "answer", "value": …}`, or a message of a grader."""
+    names = [value["role"]] if "role" in value else []
+    if "value" in value:
+        names += [value[name] for name in _FIELD_NAMES if name in value]
+    return any(
+        type(name) is str and says_grading(name) and name.casefold() not in _PEOPLE and not (is_example and _is_demonstrated(name))
+        for name in names
+    )
+
+
 def _is_schema(value: Any) -> bool:
-    return type(value) is dict and bool(value) and value.keys() <= _SCHEMA
+    return type(value) is dict and value.keys() <= _SCHEMA and not _SCHEMA_TYPES.isdisjoint(value)
 
 
 def _shown_choices(name: str, value: Any) -> Any:
@@ -290,7 +362,7 @@ def _shown_choices(name: str, value: Any) -> Any:
         return _named_choices(value)
     kinds = {type(choice) for choice in value}
     if kinds <= {str}:
-        return value
+        return None if _are_marked(value) else value
     if kinds <= {int, float}:
         is_plain = all(part in _PLAIN_PARTS for part in _parts(name))
         return value if is_plain and len({*value}) == len(value) and not {*value} <= {0, 1} else None
@@ -316,12 +388,13 @@ def _named_choices(value: dict[str, Any]) -> Any:
     if all(type(choice) is dict for choice in named.values()):
         shown = _shown_objects([*named.values()], ())
         return None if shown is None else dict(zip(named, shown, strict=True))
-    return named if all(type(choice) is str for choice in named.values()) else None
+    texts = [*named.values()]
+    return named if all(type(text) is str for text in texts) and not _are_marked(texts) else None
 
 
 def _parallel_lists(value: dict[str, Any], listed: str) -> dict[str, Any] | None:
     texts = value[listed]
-    if not all(type(text) is str for text in texts):
+    if not all(type(text) is str for text in texts) or _are_marked(texts):
         return None
     is_label = (
         name
@@ -343,11 +416,11 @@ def _any_case(choice: dict[str, Any], name: str) -> Any:
 def _shown_objects(choices: list[Any], labels: tuple[str, ...] = _LABELS) -> list[Any] | None:
     """Each choice with the member that is its label, if any, and the one that is its text."""
     if labels and all(map(_is_pair, choices)) and _are_labels([choice["id"] for choice in choices]):
-        return choices
+        return None if _are_marked([choice["text"] for choice in choices]) else choices
     label = next((name for name in labels if _are_labels(_column(choices, name))), None)
     known = (*_TEXTS, "value", *(name for name in ("label", "name") if name != label))
     text = next((name for name in known if _is_text_column(name, _column(choices, name), label)), None)
-    if text is None:
+    if text is None or _are_marked(_column(choices, text)):
         return None
     return [{name: member for name, member in choice.items() if name.casefold() in (label, text)} for choice in choices]
 
@@ -361,9 +434,9 @@ def _shown_rows(rows: list[list[Any]]) -> list[list[Any]] | None:
     """Choices as lists: a label and a text, or a text, and nothing that stands behind it."""
     columns = [list(column) for column in zip(*rows, strict=False)][:2]
     if len(columns) > 1 and _are_labels(columns[0]) and _are_texts(columns[1]):
-        return [row[:2] for row in rows]
+        return None if _are_marked(columns[1]) else [row[:2] for row in rows]
     place = next((place for place, column in enumerate(columns) if _are_texts(column) and not _are_labels(column)), None)
-    return None if place is None else [row[place : place + 1] for row in rows]
+    return None if place is None or _are_marked(columns[place]) else [row[place : place + 1] for row in rows]
 
 
 def _is_text_column(name: str, values: list[Any], label: str | None) -> bool:
@@ -382,6 +455,14 @@ def _is_number(value: str) -> bool:
     return re.fullmatch(r"\s*[-+]?[\d.,]+\s*%?\s*", value) is not None
 
 
+def _are_marked(texts: list[str]) -> bool:
+    """True where some of the texts, and not all, have a mark that tells which one is right: `*Paris`, `Paris (correct)`."""
+    ends = [(text.strip()[:_MARK_ROOM], text.strip()[-_MARK_ROOM:]) for text in texts]
+    marks = [_MARKED_HEAD.match(head) is not None or _MARKED_TAIL.search(tail) is not None for head, tail in ends]
+    heads = {head[:1] for head, _ in ends}
+    return (any(marks) and not all(marks)) or heads == {"=", "~"}
+
+
 def _are_labels(values: list[Any]) -> bool:
     """True for labels that only count: letters or numbers in a row, behind one and the same text, which is no verdict."""
     if not all(type(value) is int or (type(value) is str and len(value) <= _LONGEST_NAME) for value in values):
@@ -395,10 +476,10 @@ def _remembered_labels(labels: tuple[str, ...]) -> bool:
     if {*labels} <= {"0", "1"}:
         return False
     found = [_NUMBERED.fullmatch(label) for label in labels]
-    counted = [(match[1], match[2]) for match in found if match is not None]
-    if len(counted) < len(labels) or len({stem for stem, _ in counted}) != 1 or _says_verdict(counted[0][0]):
+    counted = [match for match in found if match is not None]
+    if len(counted) < len(labels) or len({(match[1], match[3]) for match in counted}) != 1 or _says_verdict(counted[0][1]):
         return False
-    places = sorted(int(place) if place.isdecimal() else ord(place) for _, place in counted)
+    places = sorted(int(match[2]) if match[2].isdecimal() else ord(match[2]) for match in counted)
     return places == list(range(places[0], places[0] + len(places)))
 
 
