@@ -46,6 +46,24 @@ NEUTRAL = {
 """Addresses that show nothing of any run, and why not; a new address has to be named here, or is tested."""
 
 
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+FILE = {"Content-Type": "multipart/form-data; boundary=b"}
+LABELS = b'--b\r\nContent-Disposition: form-data; name="file"; filename="l.csv"\r\n\r\nrecord_id,passed\nq_0000,true\n\r\n--b--\r\n'
+BODIES: tuple[tuple[bytes, dict[str, str]], ...] = (
+    (b"passed=true", FORM),
+    (b"passed=maybe&unknown=1", FORM),
+    (b"model=scripted/say-4", FORM),
+    (LABELS, FILE),
+    (LABELS.replace(b"l.csv", b"l.exe"), FILE),
+    (b"--b no form", FILE),
+    (b"{}", {"Content-Type": "application/json"}),
+)
+QUERIES = ("", "?unknown=1", "?limit=0", "?verify=1", "?format=no", "?cursor=RUN", "?against=RUN", "?page=99")
+HEADERS: tuple[dict[str, str], ...] = ({}, {"Range": "bytes=0-3", "Last-Event-ID": "completed-2"}, {"If-None-Match": "*"})
+DIFFERENT = {"date", "content-length", "x-latency-ms", "x-request-id", "x-ratelimit-remaining", "x-ratelimit-reset"}
+"""Headers of an answer that differ from request to request; the length has the length of the id in it."""
+
+
 def routes() -> list[tuple[str, str]]:
     """Every method of every address, as the application has them."""
     found = set()
@@ -154,6 +172,77 @@ def test_what_belongs_to_another_project_is_answered_as_if_it_did_not_exist(
     assert told(answer, named) == told(nowhere, NOBODY)
 
 
+def alike(answer: Answered, *identifiers: str) -> tuple[int, str, dict[str, str]]:
+    """Everything of an answer but what differs from request to request, and the id that was asked for."""
+    text = re.sub(r'"request_id":"[^"]*"', "", answer.body.decode())
+    headers = {name: value for name, value in answer.headers.items() if name not in DIFFERENT}
+    for identifier in identifiers:
+        text = text.replace(identifier, "ID")
+        headers = {name: value.replace(identifier, "ID") for name, value in headers.items()}
+    return answer.status, text, headers
+
+
+def cookie_of(projects: Projects, who: str) -> dict[str, str]:
+    """The session of a browser that signed in."""
+    form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://127.0.0.1:{projects.serving.port}"}
+    signed_in = projects.serving.ask("POST", "/sign-in", f"key={projects.keys[who]['x-api-key']}".encode(), form)
+    return {"Cookie": signed_in.headers["set-cookie"].partition(";")[0]}
+
+
+@pytest.mark.parametrize("client", ["key", "browser"])
+@pytest.mark.parametrize("path", sorted({path for _, path in OWNED}))
+def test_no_body_parameter_header_or_method_tells_that_it_exists(projects: Projects, path: str, client: str) -> None:
+    serving = projects.serving
+    who = cookie_of(projects, "foreign") if client == "browser" else projects.keys["foreign"]
+    origin = {"Origin": f"http://127.0.0.1:{serving.port}"}
+    there, nowhere = projects.own(path), filled(path, run_id=NOBODY, draft_id=NOBODY, card_id=NOBODY)
+    asked: list[tuple[str, str, bytes | None, dict[str, str]]] = [
+        *(("GET", query, None, headers) for query in QUERIES for headers in HEADERS),
+        *(("POST", "", body, headers) for body, headers in BODIES),
+        *((method, "", None, {}) for method in ("PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")),
+    ]
+    identifiers = (projects.run_id, projects.draft_id, projects.card_id, NOBODY)
+    for method, query, body, headers in asked:
+        sent = {**who, **(origin if method == "POST" else {}), **headers}
+        first, second = (
+            serving.ask(method, address + query.replace("RUN", run_id), body, sent)
+            for address, run_id in ((there, projects.run_id), (nowhere, NOBODY))
+        )
+        assert alike(first, *identifiers) == alike(second, *identifiers), (method, query, body, headers)
+        assert first.status >= 400 or method == "OPTIONS", (method, query, body, headers)
+
+
+def parameters() -> list[str]:
+    """Every parameter of any address that takes a text."""
+    seen: set[str] = set()
+    structs = list(msgspec.Struct.__subclasses__())
+    while structs:
+        struct = structs.pop()
+        structs += struct.__subclasses__()
+        if struct.__module__.startswith("assay.surfaces.") and struct.__name__.endswith(("Query", "Choice")):
+            shapes = msgspec.inspect.type_info(struct).fields  # type: ignore[attr-defined]
+            seen |= {field.name for field in shapes if "StrType" in repr(field.type)}
+    return sorted(seen)
+
+
+def test_every_parameter_that_names_a_run_is_among_those_that_are_tested() -> None:
+    assert {"before", "after", "against", "cursor", "unfinished"} <= set(parameters())
+
+
+@pytest.mark.parametrize(
+    "path", sorted({path for method, path in routes() if method == "GET" and "/live/" not in path and path != "/v1/audit"})
+)
+def test_no_parameter_tells_of_a_run_of_another_project(projects: Projects, path: str) -> None:
+    address = filled(path, run_id=projects.foreign_id, draft_id=NOBODY, card_id=NOBODY)
+    for name in parameters():
+        other = {"before": f"&after={projects.foreign_id}", "after": f"&before={projects.foreign_id}"}.get(name, "")
+        first, second = (
+            projects.ask("foreign", "GET", f"{address}?{name}={run_id}{other}") for run_id in (projects.run_id, NOBODY)
+        )
+        identifiers = (projects.run_id, NOBODY)
+        assert alike(first, *identifiers) == alike(second, *identifiers), (name, first.body, second.body)
+
+
 @pytest.mark.parametrize("who", ["own", "admin"])
 @pytest.mark.parametrize(("method", "path"), OWNED)
 def test_what_belongs_to_the_own_project_is_found(projects: Projects, method: str, path: str, who: str) -> None:
@@ -248,19 +337,44 @@ def test_a_key_that_is_made_again_in_another_project_has_nothing_of_the_old_one(
 
 
 def test_a_browser_that_signed_in_with_a_key_sees_the_runs_of_its_project(projects: Projects) -> None:
-    serving, origin = projects.serving, {"Origin": f"http://127.0.0.1:{projects.serving.port}"}
-    form = {"Content-Type": "application/x-www-form-urlencoded", **origin}
-    signed_in = serving.ask("POST", "/sign-in", f"key={projects.keys['foreign']['x-api-key']}".encode(), form)
-    cookie = {"Cookie": signed_in.headers["set-cookie"].partition(";")[0]}
+    serving, cookie = projects.serving, cookie_of(projects, "foreign")
     assert serving.ask("GET", f"/runs/{projects.run_id}", headers=cookie).status == 404
     assert serving.ask("GET", f"/runs/{projects.foreign_id}", headers=cookie).status == 200
     assert projects.run_id.encode() not in serving.ask("GET", "/runs", headers=cookie).body
 
 
-def test_figures_for_prometheus_name_no_run_and_are_not_for_keys_of_another_project(projects: Projects) -> None:
-    figures = {who: projects.ask(who, "GET", "/metrics") for who in ("admin", "default", "foreign")}
-    assert {who: answer.status for who, answer in figures.items()} == {"admin": 200, "default": 200, "foreign": 403}
+def test_figures_for_prometheus_name_no_run_and_are_for_an_admin_where_there_are_several_projects(projects: Projects) -> None:
+    figures = {who: projects.ask(who, "GET", "/metrics") for who in ("admin", "default", "foreign", "own")}
+    assert {who: answer.status for who, answer in figures.items()} == {"admin": 200, "default": 403, "foreign": 403, "own": 403}
     assert not any(run_id.encode() in figures["admin"].body for run_id in (projects.run_id, projects.foreign_id))
+
+
+def test_figures_for_prometheus_are_for_every_key_while_there_is_one_project(tmp_path: Path) -> None:
+    with Serving(tmp_path) as serving:
+        keys = Keys(serving.runs_dir)
+        only = {"x-api-key": keys.add("only", "write", project="law")}
+        assert serving.ask("GET", "/metrics", headers=only).status == 200
+        other = {"x-api-key": keys.add("other", "write", project="tax")}
+        assert [serving.ask("GET", "/metrics", headers=key).status for key in (only, other)] == [403, 403]
+        run_id = serving.submit(dataset(1), headers=other).json["run_id"]
+        serving.wait_for(lambda: serving.ask("GET", f"/v1/runs/{run_id}", headers=other).json["completed_at"])
+        # The runs of a project are there when its last key is gone.
+        keys.revoke("other")
+        assert serving.ask("GET", "/metrics", headers=only).status == 403
+
+
+def test_keys_of_an_earlier_version_belong_to_the_default_project(tmp_path: Path) -> None:
+    """Their file names no project."""
+    with Serving(tmp_path) as serving:
+        keys = Keys(serving.runs_dir)
+        old, law = ({"x-api-key": keys.add(name, "write", project=name)} for name in ("default", "law"))
+        path = serving.runs_dir / ".server" / "keys.json"
+        entries = json.loads(path.read_bytes())
+        assert entries[0].pop("project") == "default"
+        path.write_text(json.dumps(entries), encoding="utf-8")
+        run_id = serving.submit(dataset(1), headers=old).json["run_id"]
+        assert serving.ask("GET", f"/v1/runs/{run_id}", headers=old).json["project"] == "default"
+        assert serving.ask("GET", f"/v1/runs/{run_id}", headers=law).status == 404
 
 
 def test_a_run_that_was_started_by_hand_belongs_to_the_default_project(projects: Projects, tmp_path: Path) -> None:

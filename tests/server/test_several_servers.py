@@ -342,3 +342,24 @@ def test_the_project_of_a_run_holds_at_every_server(
         assert [run["run_id"] for run in second.ask("GET", "/v1/runs", headers=colleague).json["runs"]] == [run_id]
         second.wait_for(lambda: second.ask("GET", f"/v1/runs/{run_id}", headers=colleague).json["completed_at"])
         assert second.ask("GET", f"/v1/runs/{run_id}", headers=foreign).status == 404
+
+
+def test_a_ledger_that_is_away_does_not_tell_which_runs_of_another_project_exist(
+    database: Database, provider: CountingProvider, tmp_path: Path
+) -> None:
+    """The run is sealed in the server's folder; an unknown id is looked up in the ledger."""
+    with server_over(database.another(), tmp_path / "a", provider) as server:
+        keys = Keys(server.runs_dir)
+        own, foreign = ({"x-api-key": keys.add(name, "write", project=name)} for name in ("law", "tax"))
+        run_id = submitted(server, "sealed", 2, **own)
+        server.wait_for(lambda: server.ask("GET", f"/v1/runs/{run_id}/artifacts", headers=own).json["artifacts"])
+        nowhere = run_id[:-4] + "0000"
+        database.stop()
+        try:
+            answers = [server.ask("GET", f"/v1/runs/{asked}", headers=foreign) for asked in (run_id, nowhere)]
+            assert server.ask("GET", f"/v1/runs/{run_id}", headers=own).status == 200
+        finally:
+            database.start()
+        assert [answer.status for answer in answers] == [503, 503]
+        first, second = (json.loads(answer.body)["error"] for answer in answers)
+        assert first == second

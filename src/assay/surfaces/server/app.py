@@ -263,7 +263,7 @@ def _opened(listening: Listening) -> Server:
     shared = api.SharedRuns(placement.ledger, runs_dir) if placement.ledger else None
     taken = api.Submissions(runs_dir, placement)
     api.warm_up(taken.temporary)
-    meters, indexer = Meters(), Indexer()
+    meters, indexer, keys = Meters(), Indexer(), Keys(runs_dir)
 
     def give_up(run_id: str, problem: AssayError) -> None:
         # What is wrong with a disk or a connection here need not be wrong elsewhere, or in a while; a missing bucket is.
@@ -277,12 +277,13 @@ def _opened(listening: Listening) -> Server:
         settings=settings,
         submissions=taken,
         placement=placement,
+        keys=keys,
         queue=RunQueue(runs_dir, meters, seats=seats, told=told, placing=Placing(placement, shared)),
         workshop=Workshop(),
         turns=Turns(),
         indexer=indexer,
         meters=meters,
-        sessions=Sessions(Keys(runs_dir), time.monotonic),
+        sessions=Sessions(keys, time.monotonic),
         listings=api.Listings(runs_dir, shared),
         shared=shared,
         pending=Pending(),

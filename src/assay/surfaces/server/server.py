@@ -18,7 +18,7 @@ from assay.surfaces.server.drafts import Drafts
 from assay.surfaces.server.feeds import Feeds
 from assay.surfaces.server.hidden_folders import without_folders
 from assay.surfaces.server.indexing import Indexer
-from assay.surfaces.server.keys import Caller
+from assay.surfaces.server.keys import Caller, Keys
 from assay.surfaces.server.meters import Meters
 from assay.surfaces.server.pending import Pending
 from assay.surfaces.server.queries import AnyRequest
@@ -41,6 +41,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     runs_dir: Path
     settings: ServerSettings
     placement: Placement
+    keys: Keys
     submissions: api.Submissions
     queue: RunQueue
     workshop: Workshop
@@ -69,10 +70,13 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         except LedgerUnavailable:
             # A shared ledger that is away is away for every id, so that this says nothing about one of them.
             raise
-        except StoreUnavailable as problem:
+        except StoreUnavailable:
             # Only an admin may see a run that does not say whose it is.
-            raise api.no_such_run(run_id) from problem
-        if not caller.sees(project):
+            project = None
+        if project is None or not caller.sees(project):
+            if self.shared is not None:
+                # An unknown id is looked up in the ledger: while that is away, a run of this folder must not be told from one.
+                self.shared.check()
             raise api.no_such_run(run_id)
 
     def _adopted(self, run_id: str, read: Callable[[str, Path], T]) -> T:
@@ -124,6 +128,14 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             # Whoever looks again and again shares one question a second.
             max_age = max(max_age, LOOK_SECONDS)
         return [self._told_of(listing) for listing in self.visible(caller, max_age=max_age)]
+
+    def sees_every_run(self, caller: Caller) -> bool:
+        """True for an admin, and for the others as long as no key and no run belongs to another project than theirs."""
+        if caller.sees_all:
+            return True
+        listed = (listing.project for listing in self.listings.newest_first())
+        projects = {*(entry.project for entry in self.keys.entries()), *filter(None, listed)}
+        return projects <= {caller.project}
 
     def visible(self, caller: Caller, *, max_age: float = 0.0) -> list[RunListing]:
         """The runs that the caller may see, the newest first."""

@@ -5,7 +5,6 @@ import shutil
 
 from litestar import Response, get
 
-from assay.core.plan import DEFAULT_PROJECT
 from assay.core.version import __version__
 from assay.surfaces.server.answers import Health
 from assay.surfaces.server.errors import RETRY_SECONDS, Refusal, request_id_of
@@ -36,10 +35,10 @@ def readyz(request: AnyRequest) -> Answer:
         return answered(Health(status="ok", version=__version__, request_id=request_id_of(request)))
 
 
-@get("/metrics", query=NoQuery, answer=str, media_types=("text/plain",))
-async def metrics(request: AnyRequest) -> Answer:
+@get("/metrics", sync_to_thread=True, query=NoQuery, answer=str, media_types=("text/plain",))
+def metrics(request: AnyRequest) -> Answer:
     """Everything that is counted, for Prometheus, over the runs of all projects."""
     read_query(request, NoQuery)
-    if not caller_of(request).sees(DEFAULT_PROJECT):
+    if not server_of(request).sees_every_run(caller_of(request)):
         raise Refusal(403, "the figures are about the runs of all projects: this needs a key with the scope 'admin'")
     return Response(server_of(request).meters.text(), media_type=CONTENT_TYPE)
