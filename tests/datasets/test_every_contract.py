@@ -168,8 +168,7 @@ def test_the_author_of_its_document_finds_it_by_its_title_and_terms(contract: Co
 def test_its_page_leads_to_the_first_run_in_at_most_three_commands(contract: ContractId) -> None:
     _, _, rest = page(f"docs/contracts/{contract}.md").partition("## From the document to the first run\n\n```console test\n")
     commands = re.findall(r"^\$ assay (\w+)|^\$ ", rest.partition("```")[0], re.MULTILINE)
-    assert commands[:2] == ["validate", "run"]
-    assert len(commands) <= 3
+    assert commands == ["init", "validate", "run"]
 
 
 def test_a_gate_lies_on_the_scale_that_a_run_reports(contract: ContractId, tmp_path: Path) -> None:
