@@ -108,3 +108,14 @@ def test_validation_page_names_its_box_and_heeds_it(tmp_path: Path) -> None:
         assert f"tick “{label}”" in shown[""]
         assert label in service.ask("GET", "/validate").body.decode()
         assert "Start the run" in shown["true"]
+
+
+@pytest.mark.usefixtures("path")
+def test_a_suite_says_what_a_run_file_takes() -> None:
+    settings = {"datasets": ["golden.json"], "candidates": ["scripted/echo"], "judges": ["scripted/judge-5"]}
+    Path("run.yaml").write_text(json.dumps(settings), encoding="utf-8")
+    Path("suite.yaml").write_text(json.dumps({"runs": [{"run": "run.yaml"}]}), encoding="utf-8")
+    refused = command("suite", "suite.yaml")
+    assert refused.exit_code == 2
+    assert "in a run file or config: allow_size: true" in refused.output
+    assert "allow_size=True" not in refused.output

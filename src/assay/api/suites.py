@@ -83,7 +83,8 @@ def plan_suite(path: str | Path, *, runs_dir: str | Path = RUNS_DIR, run_id: str
     for entry in suite.runs:
         run_file = str(Path(path).parent / entry.run)
         try:
-            planned = plan_runs(RunRequest(run_file=run_file, run_id=f"{prefix}-{entry.title}", runs_dir=str(runs_dir)))
+            request = RunRequest(run_file=run_file, run_id=f"{prefix}-{entry.title}", runs_dir=str(runs_dir), interface="cli")
+            planned = plan_runs(request)
         except PlanProblems as refused:
             problems += refused.problems
         except SourceUnreadable as unreadable:
