@@ -99,6 +99,24 @@ NOT_READABLE = [
     "La respuesta es B, pero no es correcta.",
     "Ответ B, но это неверно.",
     "答案是B,但这是错的",
+    "The answer is (B) if it rains, (A) if it snows.",
+    "The answer is (B) if we count the suburbs, but (A) if we do not.",
+    "At first I thought the answer was B.",
+    "The answer is (B).\n\nLet us sum up. The answer is (J).",
+    "Let us check:\nA. Paris lies in France.\nB. It lies in England.\nC",
+    "Let us check:\n\nB. London:\nThe Thames flows through it, and",
+    "Is it B?",
+    "Maybe it is B.",
+    "I do not think it is B.",
+    "If it rains, it is B.",
+    "It is B or C.",
+    "It is not London (B).",
+    "Paris (A) is large. So is London (B)",
+    "Daher ist B falsch.",
+    "Daher ist B nicht richtig.",
+    "Ist B richtig?",
+    "D, not a good choice",
+    "Result: 4 miles",
 ]
 
 
@@ -182,6 +200,47 @@ NOT_READABLE = [
         r"Therefore \[ \text{The answer is } (B) \]",
         "Answer: B.",
         "(A) is tempting, but (B) is correct.",
+        "It is B.",
+        "It must be (B).",
+        "A is wrong because it is in France. C is wrong too. Therefore B.",
+        "So B.",
+        "At first I thought the answer was A, but it is B.",
+        "This corresponds to option B.",
+        "It lies in England, which is option (B).",
+        "It is London (B).",
+        "The largest city is London (option B).",
+        "→ B",
+        "Conclusion: B",
+        "Ans: B",
+        "Ans. (B)",
+        "B, not C.",
+        "The answer seems to be B.",
+        "Given the options, B fits best.",
+        '{"selected_option": "B"}',
+        "Daher ist Antwort B korrekt.",
+        "Somit ist B richtig.",
+        "Die richtige Option ist B.",
+        "L'option correcte est B.",
+        "La bonne réponse est l'option B.",
+        "L'opzione corretta è la B.",
+        "A alternativa correta é a letra B.",
+        "Prawidłowa odpowiedź to B.",
+        "Odpowiedź: B",
+        "Správná odpověď je B.",
+        "Rätt svar är B.",
+        "Det riktige svaret er B.",
+        "Oikea vastaus on B.",
+        "Răspunsul corect este B.",
+        "Отговор: B",
+        "Σωστή απάντηση: B",
+        "Doğru cevap: B",
+        "正解はBです。",
+        "正确的选项为B",
+        "정답은 B입니다.",
+        "उत्तर: B",
+        "الإجابة الصحيحة هي B",
+        "Đáp án: B",
+        "Jawaban yang benar adalah B.",
     ],
 )
 def test_a_choice_is_read_from(answer: str) -> None:
@@ -423,3 +482,10 @@ def test_the_modes_ask_the_same_where_one_choice_is_correct() -> None:
     exact, any_of_them = (drive(mcq_case(), judged("", answer="B"), **more) for more in ({}, {"settings": ANY}))
     assert exact.rounds == any_of_them.rounds
     assert exact.grade.evaluator == "mcq_exact/1"
+
+
+def test_amounts_are_words_of_their_choice_and_parts_of_calculations_are_not() -> None:
+    choices = (Choice("A", "$78.50"), Choice("B", "$210.00"), Choice("C", "78.73"))
+    assert selected_choices("The closest is A, which is not the answer. The best answer is B. $210.00.", choices) == ("B",)
+    assert selected_choices("The solution is 78.73 + 1.2 = 79.93. The answer is (B).", choices) == ("B",)
+    assert selected_choices("The solution is 78.73 + 1.2 = 79.93.", choices) == ()

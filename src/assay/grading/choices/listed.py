@@ -13,6 +13,7 @@ from assay.grading.choices.wording import (
     COPULA,
     GOES_ON,
     HEDGE,
+    IF_AFTER,
     LETTER,
     LINKING,
     NEGATION,
@@ -30,11 +31,13 @@ _BEFORE = rf"(?<![{LETTER}$'\u2019-])"
 _BOUNDARY = re.compile(_AFTER)
 _OPENED = re.compile(rf"\s*+(?:[{OPENING}]\s*+){{0,12}}")
 _CLOSED = re.compile(rf"[{CLOSING}]{{0,8}}")
-_LINK = re.compile(rf"\s{{0,9}}([{LINKING}]|(?=\())?\s{{0,9}}[{OPENING}]{{0,8}}\s{{0,9}}")
+_LINK = re.compile(rf"\s{{0,9}}([{LINKING}]|(?=\())?\s{{0,9}}(?P<words>)[{OPENING}]{{0,8}}\s{{0,9}}")
 _NEXT_LINE = re.compile(r"[ \t.,;]{0,9}\n\s{0,9}(?:[-*] )?")
 _LINE_ENDS = re.compile(r"[ \t.,;]{0,9}(?:\n|\Z)")
 _WORD_FOLLOWS = re.compile(rf"\s{{1,9}}[{LETTER}]")
 _HEADING = re.compile(rf"\s{{1,9}}[*_]{{0,2}}[A-ZÀ-ÞЀ-Я][{LETTER}]{{2,20}}[*_]{{0,2}}:")
+_OPERATOR = re.compile(r"\s{0,3}(?:[+*/=\u00d7\u00f7^]|\\(?:times|cdot|div|pm)\b|[-\u2212]\s{0,3}\d)\s{0,3}[\d$\\(\w]")
+"""What makes the words before it the beginning of a calculation."""
 _SENTENCE = re.compile(rf"[^{SENTENCE_ENDS}\n]{{0,300}}")
 _SPACES = re.compile(r"[ \t\u00a0\u202f]+")
 _LONGEST_LIST = 200
@@ -136,6 +139,8 @@ class Options:
             return True
         sentence = _SENTENCE.match(text, end)
         rest = sentence.group() if sentence else ""
+        if IF_AFTER.match(rest) and self.mentions_other(rest, chosen):
+            return True
         hedge = HEDGE.search(rest)
         if hedge is None or NEGATION.search(rest, 0, hedge.start()) or self.mentions_other(rest[: hedge.start()], chosen):
             return False
@@ -177,7 +182,7 @@ class Options:
     def _with_words(self, text: str, name: re.Match[str], choice: str) -> Item:
         """A name and, where they follow, its own words; the words of another choice are a contradiction."""
         link = _LINK.match(text, name.end())
-        found = self._read_words(text, link.end()) if link else None
+        found = (self._read_words(text, link.end()) or self._read_words(text, link.end("words"))) if link else None
         is_linked = bool(link and (link.group(1) or name.group("close") or text[link.start() : link.end()].strip()))
         if found is None or (found.choice != choice and not (is_linked and self._ends(text, found.end))):
             return Item(choice, name.end())
@@ -198,7 +203,7 @@ class Options:
     def _read_words(self, text: str, at: int) -> Item | None:
         folded = text[at : at + self._longest].lower()
         for words, choice in self.by_words.items():
-            if folded.startswith(words) and _BOUNDARY.match(folded, len(words)):
+            if folded.startswith(words) and _BOUNDARY.match(folded, len(words)) and not _OPERATOR.match(text, at + len(words)):
                 closed = _CLOSED.match(text, at + len(words))
                 end = closed.end() if closed else at + len(words)
                 is_whole = " " in words or not _goes_on(text, end, after=text[at:end]) or is_followed_well(text, end)

@@ -9,12 +9,15 @@ from assay.grading.choices.listed import Item, Listed, Options, plain_words
 from assay.grading.choices.wording import (
     ANNOUNCEMENTS,
     BECAUSE,
+    CONCLUSION,
     CONDITION,
     FINAL,
     FINAL_BEFORE,
     LEAD_IN,
     LETTER,
     LINKING,
+    MAYBE,
+    NEGATION,
     REJECTED_BEFORE,
     REJECTING,
     RETRACTED,
@@ -29,7 +32,10 @@ from assay.grading.thoughts import without_end_marks, without_thoughts
 _VALUE = r"""\s*:\s*(\[[^][]{0,2000}\]|"(?:[^"\\]|\\.){0,2000}+"|'(?:[^'\\]|\\.){0,2000}+'|-?[\w.]+)"""
 _FIELDS = tuple(
     re.compile(rf"""(?<!\\){quote}(?:{names}){quote}{_VALUE}""", re.IGNORECASE | re.DOTALL)
-    for names in ("(?:final_|correct_)?answers?", "choice|option|antwort|r.ponse|risposta|respuesta|答案|ответ")
+    for names in (
+        "(?:final_|correct_|selected_|chosen_)?answers?",
+        "(?:(?:final_|correct_|selected_|chosen_)?(?:choice|option|letter))|antwort|r.ponse|risposta|respuesta|答案|ответ",
+    )
     for quote in ('"', "'")
 )
 """Members that may hold the answer; the first kind that is there counts."""
@@ -41,11 +47,17 @@ _SPACES = re.compile(r"[ \t\u00a0\u202f]{2,}|[\u00a0\u202f]")
 _WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {ord("\u0130"): "I"}
 """Full-width letters as plain ones; and the one capital whose small form is two characters, so that places stay places."""
 _PART_OF_WORD = re.compile(rf"[{LETTER}]{{2}}")
-_BULLET = re.compile(r"[ \t]*(?:[-•>#]{1,6}[ \t]+)?")
+_BULLET = re.compile(r"[ \t]*(?:(?:[-•>#]{1,6}|[∴⇒→➡]|=>|->)[ \t]+)?")
 _END = re.compile(r"[\s.!:\u3002*_`\"')\]]*\Z")
 _LINK = re.compile(rf"[ \t]*[{LINKING}][*_]{{0,2}}[ \t]*")
 _SENTENCE_START = re.compile(r"[.!?](?=\s)\s*|[\u3002\uff01\uff1f\n]\s*")
 _SENTENCE_END = re.compile(r"[.!?;:\n\u3002]\s+|\n")
+_UNKNOWN_LAST = re.compile(r"\banswer is:? [*_$\\(\[{]{0,6}(?P<id>[A-Z])[*_$\\)\]}.]{0,6}\s*\Z")
+"""A last sentence that says the answer, which may be none of the choices."""
+_CAPITAL = re.compile("[A-Z]")
+_NAMED_LAST = re.compile(r"\(\s?(?P<name>(?:option |choice |answer )?[^()\s]{1,12}\s?\))[\s.!*_]{0,9}\Z", re.IGNORECASE)
+"""A name in brackets at the end of a text."""
+_NAMED = re.compile(r"\(\s?(?:option |choice |answer )?(?P<id>[^()\s]{1,12})\s?\)", re.IGNORECASE)
 _REMARK = (",", ";", ".", "(", "\u2013", "\u2014")
 _SHORTEST_BEGINNING = 12
 """Letters of a choice's words that stand for all of them."""
@@ -143,9 +155,12 @@ def _of_words(text: str, options: Options) -> Reading:
     whole = _whole(text, options)
     if whole is not None:
         return whole
+    unknown = _UNKNOWN_LAST.search(text, max(0, len(text) - _CLAUSE))
+    if unknown and unknown.group("id") not in options.ids and all(_CAPITAL.fullmatch(one) for one in options.ids):
+        return frozenset()
     said = _statements(text, options)
     if not said:
-        return _only(_of_lines(text, options))
+        return _only(_of_lines(text, options)) or _conclusion(text, options)
     closing = _closing(text, said)
     if closing is not None:
         return closing
@@ -167,6 +182,33 @@ def _closing(text: str, said: list[_Said]) -> Reading | None:
     if CONDITION.match(text, sentence, start):
         return None
     return _only({one.reading for one in closing})
+
+
+def _conclusion(text: str, options: Options) -> Reading:
+    """The choice that the very end names where nothing else counts: `It is B.`, `This matches option B.`, `London (B)`."""
+    stripped = text.rstrip()
+    tail = stripped[-_CLAUSE:]
+    start = max((match.end() for match in _SENTENCE_START.finditer(tail)), default=0)
+    if CONDITION.match(tail, start) or MAYBE.search(tail, start):
+        return frozenset()
+    for match in CONCLUSION.finditer(tail, start):
+        listed = options.read_list(tail, match.end())
+        if listed and _END.match(tail, listed.end) and not REJECTED_BEFORE.search(tail[: match.start()]):
+            return listed.chosen
+    return _named_after_words(text, tail, options)
+
+
+def _named_after_words(text: str, tail: str, options: Options) -> Reading:
+    """The choice of `London (B)` at the end of a text that names no other in brackets."""
+    match = _NAMED_LAST.search(tail)
+    item = options.read_item(tail, match.start("name")) if match else None
+    before = plain_words(tail[: match.start()]) if match else ""
+    words = [words for words, choice in options.by_words.items() if item and choice == item.choice]
+    is_own = any(re.search(rf"(?<![{LETTER}]){re.escape(one)}\Z", before) for one in words)
+    if item is None or not item.choice or not is_own or NEGATION.search(before):
+        return frozenset()
+    named = {match.group("id") for match in islice(_NAMED.finditer(text), _MOST)}
+    return frozenset() if named & set(options.ids) - {item.choice} else frozenset({item.choice})
 
 
 def _statements(text: str, options: Options) -> list[_Said]:
@@ -203,6 +245,8 @@ def _announced_at(text: str, place: int, announcement: Announcement, options: Op
     before = text[max(0, place - 60) : place]
     listed = options.read_list(text, match.end()) if match and _is_meant(before, announcement) else None
     if match is None or listed is None or ("\n" in match.group() and _heads_list(text, listed, options)):
+        return []
+    if announcement.after and not compiled(announcement.after).match(text, listed.end):
         return []
     is_final, is_label = FINAL_BEFORE.search(before) is not None, match.groupdict().get("label") is not None
     return [_Said(listed.chosen, place, listed.end, is_final, is_sentence=not is_label)]
@@ -265,10 +309,27 @@ def _of_lines(text: str, options: Options) -> set[Reading]:
     read = [_of_line(line, options, is_first=number == 0) for number, line in enumerate(lines)]
     is_list = len({line.choice for line in read if line}) > 1
     taken = [(number, line) for number, line in enumerate(read) if line and line.reading is not None]
+    if is_list and taken and _continues_list(read, taken[-1][0], options):
+        taken.pop()
     is_first_apart = len(lines) > 1 and not lines[1].strip()
     if is_list and not any(line.is_bare or (number == 0 and is_first_apart) for number, line in taken):
         return set()
     return {line.reading for _, line in taken if line.reading is not None}
+
+
+def _continues_list(read: list[_Line | None], number: int, options: Options) -> bool:
+    """True when the last line of all is the name that comes after the one of the line above: a list that is cut off."""
+    line, above = read[number], read[number - 1] if number else None
+    if (
+        line is None
+        or above is None
+        or above.is_bare
+        or number != len(read) - 1
+        or not {line.choice, above.choice} <= set(options.ids)
+    ):
+        return False
+    is_told = any(other and other.choice == line.choice for other in read[:number])
+    return not is_told and options.ids.index(line.choice) == options.ids.index(above.choice) + 1
 
 
 def _of_line(line: str, options: Options, *, is_first: bool) -> _Line | None:
@@ -279,6 +340,8 @@ def _of_line(line: str, options: Options, *, is_first: bool) -> _Line | None:
         return None
     if not item.choice:
         return _Line("", frozenset(), is_bare=False)
+    if not is_first and line.rstrip(" *_").endswith(":"):
+        return _Line(item.choice, None, is_bare=False)
     is_bare = _END.match(line, item.end) is not None and line.count("(") <= line.count(")")
     if is_bare or (is_first and BECAUSE.match(line, item.end)) or _is_own(line[item.end :], item, options):
         return _Line(item.choice, frozenset({item.choice}), is_bare=is_bare and not item.is_worded)

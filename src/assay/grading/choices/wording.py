@@ -24,6 +24,8 @@ class Announcement(msgspec.Struct, frozen=True):
     """What must stand from there on, up to the choice."""
     before: str = ""
     """What must stand before it."""
+    after: str = ""
+    """What must stand after the choice."""
 
 
 _DECORATION = r"[*_`\"')\]}\s]{0,8}"
@@ -40,7 +42,7 @@ def _noun(trigger: str, noun: str, copula: str, *, is_optional: bool = False) ->
     return Announcement(trigger, rf"{noun}{_DECORATION}{link}{_DECORATION}:?\s{{0,99}}{_ADVERB}")
 
 
-_IS = r"is|are|was|would be|must be|should be|will be|has to be"
+_IS = r"is|are|was|would be|must be|should be|will be|has to be|(?:seems|appears) to be"
 _ASIDE = r"(?:\s(?:to|for|of|in)\s[^.:;?!\n]{1,80}?)?"
 _FIRST_PERSON = r"\b(?:i|we)(?:['’](?:d|ll|m)| would| will| have| am)?(?: therefore| thus| hence)? {0,2}$"
 ANNOUNCEMENTS = (
@@ -52,20 +54,51 @@ ANNOUNCEMENTS = (
     _noun("solution", r"solution\b", _IS),
     _noun("antwort", r"antwort(?:en|option(?:en)?|möglichkeit(?:en)?)?\b", r"ist|sind|lautet|lauten|wäre"),
     _noun("lösung", r"lösung\b", r"ist|lautet"),
-    _noun("richtig", r"richtige?\b", r"ist|sind"),
-    _noun("korrekt", r"korrekte?\b", r"ist|sind"),
+    *(
+        _noun(right, rf"{right}e?n?(?: (?:option|wahl|auswahl|aussage|alternative|variante)(?:en)?)?\b", r"ist|sind|lautet")
+        for right in ("richtig", "korrekt")
+    ),
+    Announcement(
+        "ist",
+        r"ist\s(?:nur |allein )?(?:(?:die )?(?:antwort|option|aussage|lösung|alternative|variante)\s)?",
+        before=r"\b(?:daher|somit|also|damit|folglich|demnach|deshalb|deswegen|mithin|dementsprechend)\s$",
+        after=r"[\s*_]{1,9}(?:die )?(?:richtig|korrekt|zutreffend)\w{0,2}\b",
+    ),
+    Announcement("ans", r"ans(?:\.:?|\s?[:=])\s{0,9}", before=r"(?:^|[\n.!?]\s{0,9})[*_]{0,3}$"),
     _noun("réponse", r"réponses?(?: (?:correcte|exacte|finale|juste)s?)?", r"est|sont|serait"),
     _noun("reponse", r"reponses?(?: (?:correcte|exacte|finale|juste)s?)?", r"est|sont|serait"),
     _noun("rispost", r"rispost[ae](?: (?:corrett|giust|esatt|final)[aei])?", r"è|e'|sono|sarebbe"),
     _noun("respuesta", r"respuestas?(?: (?:correctas?|final))?", r"es|son|sería"),
     _noun("opción correcta", r"opción correcta", r"es"),
+    _noun("option correcte", r"option correcte", r"est"),
+    _noun("opzione corretta", r"opzione corretta", r"è"),
+    _noun("opção correta", r"opção correta", r"é"),
+    _noun("alternativa corret", r"alternativa corret[at]a?", r"é|è"),
     _noun("resposta", r"respostas?(?: (?:corretas?|final))?", r"é|são|seria"),
     _noun("antwoord", r"antwoord(?:en)?", r"is|zijn"),
     _noun("ответ", r"ответы?(?: —| -| –)?", r"это", is_optional=True),
     _noun("відповідь", r"відповідь(?: —| -| –)?", r"це", is_optional=True),
+    _noun("odpowied", r"odpowied(?:ź|zi)(?: (?:poprawna|prawidłowa))?", r"to|jest|są"),
+    _noun("odpověď", r"odpověď(?: je)?", r"je", is_optional=True),
+    _noun("odpoveď", r"odpoveď(?: je)?", r"je", is_optional=True),
+    _noun("odgovor", r"odgovor", r"je"),
+    _noun("svar", r"svar(?:et)?", r"är|er"),
+    _noun("vastaus", r"vastaus", r"on"),
+    _noun("vastus", r"vastus", r"on"),
+    _noun("răspuns", r"răspunsul?(?: (?:corect|final))?", r"este|e"),
+    _noun("válasz", r"válasz(?: a)?", r"az?", is_optional=True),
+    _noun("отговор", r"отговор(?:ът)?(?: —| -| –)?", r"е", is_optional=True),
+    _noun("απάντηση", r"απάντηση", r"είναι"),
+    _noun("cevap", r"cevap", r"olarak", is_optional=True),
+    _noun("đáp án", r"đáp án(?: đúng)?", r"là"),
+    _noun("jawaban", r"jawaban(?: yang (?:benar|tepat))?(?: adalah)?", r"adalah", is_optional=True),
+    _noun("उत्तर", r"उत्तर", r"है", is_optional=True),
+    _noun("الإجابة", r"الإجابة(?: الصحيحة| النهائية)?(?: هي)?", r"هي", is_optional=True),
+    *(Announcement(word, rf"{word}\s?(?:は|[:：])[*\s]{{0,8}}") for word in ("正解", "答え", "解答", "回答")),
+    *(Announcement(word, rf"{word}\s?(?:은|는|[:：])[*\s]{{0,8}}") for word in ("정답", "답")),
     Announcement("答案", r"答案(?:应该|应当|应)?(?:就?是|为|选|[:：])?[*\s]{0,8}"),
     Announcement("选", r"选(?!项)择?[:：]?[*\s]{0,8}"),
-    Announcement("正确选项", r"正确选项(?:是|为|[:：])[*\s]{0,8}"),
+    Announcement("正确", r"正确的?选项(?:是|为|[:：])[*\s]{0,8}"),
     *(
         Announcement(verb, rf"{verb}\s{{1,9}}", before=_FIRST_PERSON)
         for verb in ("choose", "chose", "select", "selected", "pick", "say")
@@ -91,7 +124,9 @@ REJECTED_BEFORE = re.compile(
     r"|(?:\b(?:if|whether|unless|suppose|assuming|wenn|falls|ob|si l[ae]s?|se l[ae]|если)\b|如果)[^.,;:!?\n]*$"
     r"|\b(?:(?:might|may|could|not|\w{2,6}n['’]t) (?:think|say|assume|believe|argue|guess)|doubt|"
     r"not (?:true|sure|clear|certain|the case)|tempt(?:ing|ed) to (?:think|say|assume|conclude|choose|pick)|"
-    r"(?:some|others|many|people)(?: (?!we\b)\w{2,10}){0,2} (?:say|think|believe|argue|claim|assume|suggest|guess))"
+    r"(?:some|others|many|people)(?: (?!we\b)\w{2,10}){0,2} (?:say|think|believe|argue|claim|assume|suggest|guess)|"
+    r"(?:i|we|one)(?: (?:had|have|first|initially|originally|mistakenly|wrongly))* "
+    r"(?:thought|assumed|guessed|believed|suspected|figured))"
     r"(?: that)?(?: the| the correct| the right)? $",
     re.IGNORECASE,
 )
@@ -105,8 +140,9 @@ CONDITION = re.compile(
 """The beginning of a sentence whose statement depends on something."""
 _ARTICLE = r"(?:the|die|der|la|le|les|las|los|il|lo)"
 NOUN = (
-    rf"(?:(?:{_ARTICLE} )?(?:options?|choices?|answers?|letters?|alternatives?|both|antwort(?:en)?|auswahl|wahl|réponses?|"
-    rf"rispost[ae]|opzion[ei]|respuestas?|opción(?:es)?|варианты?|ответ)\b|{_ARTICLE}(?= )|选项)"
+    rf"(?:(?:(?:{_ARTICLE}|a) |l['’])?(?:options?|choices?|answers?|letters?|alternatives?|both|antwort(?:en)?|"
+    r"auswahl|wahl|réponses?|rispost[ae]|opzion[ei]|respuestas?|opción(?:es)?|opção|letra|lettera|lettre|варианты?|ответ)\b|"
+    rf"{_ARTICLE}(?= )|选项)"
 )
 """What may stand before the name of a choice."""
 COMMA = re.compile(r"\s{0,9}[,;&+/、，]\s{0,9}")
@@ -175,9 +211,20 @@ TAKEN_BACK_LATER = re.compile(
 RIGHT = re.compile(
     r"(?:is|are|ist|sind|est|sont|è|sono|es|son)\s(?:(?:the|die|la|le|les|las|only|probably|likely|most|clearly|therefore|thus|definitely|"
     r"also|indeed|daher|somit|allein|one) ){0,3}(?:correct|right|best|answers?|true|richtige?|korrekte?|correctes?|bonnes?|justes?|"
-    r"corrett[aei]|giust[aei]|esatt[aei]|correct[ao]s?)\b|是?正确|верн\w{1,4}|правильн\w{1,4}"
+    r"corrett[aei]|giust[aei]|esatt[aei]|correct[ao]s?)\b|\bfits? (?:the )?best\b|是?正确|верн\w{1,4}|правильн\w{1,4}"
 )
 """What confirms the choice before it, in small letters."""
+IF_AFTER = re.compile(r"\s{0,9},?\s{0,9}(?:only )?\b(?:if|when|depending on|wenn|falls|si|se|если)\b|如果", re.IGNORECASE)
+"""What makes the choice before it depend on something."""
+CONCLUSION = re.compile(
+    r"(?:\b(?:it|this|that)(?:['’]s| is| must be| has to be| would be| should be)|"
+    r"\b(?:corresponds? to|matches|which is|i\.e\.,?)(?= (?:the )?(?:option|choice|answer|\())|"
+    r"(?:^|(?<=[.,;:!?]\s)|(?<=\n))[*_]{0,3}(?:so|therefore|thus|hence|conclusion|verdict)\b[*_]{0,3}[,:]?[*_]{0,3}|[∴⇒→]|=>)\s"
+    r"(?:(?:therefore|thus|clearly|definitely|probably|most likely|likely|obviously)\s)?",
+    re.IGNORECASE,
+)
+"""What may stand before a choice at the very end of an answer that does not say `the answer is`."""
+MAYBE = re.compile(r"\b(?:maybe|perhaps|might|may|could|possibly|unsure|guess|vielleicht|peut-être|forse|quizás?)\b", re.IGNORECASE)
 RIGHT_WORDS = (
     *("correct", "right", "best", "true", "s the answer", "e the answer", "richtig", "korrekt"),
     *("bonne", "juste", "corrett", "giust", "esatt", "正确", "верн", "правильн"),
@@ -192,7 +239,7 @@ LEAD_IN = re.compile(
 """Words at the beginning of a sentence that say nothing about its subject."""
 BECAUSE = re.compile(
     r"[\s,.:;–—-]{0,9}(?:\b(?:because|since|as|due|given|weil|da|denn|car|parce|puisque|perché|poiché|porque|"
-    r"ya que|потому|так как)\b|因为)",
+    r"ya que|потому|так как)\b|因为)|,?\s(?:and )?(?:not|rather than|instead of|nicht|statt)\s\(?(?-i:[B-Z])\b",
     re.IGNORECASE,
 )
 RETRACTED = re.compile(
