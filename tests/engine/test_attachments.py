@@ -200,7 +200,7 @@ def test_where_invalid_records_are_skipped_an_unreadable_attachment_costs_its_ow
         RunRequest(datasets=(str(dataset),), models=("scripted/echo",), runs_dir=str(tmp_path / "runs"), on_invalid="skip")
     )
     missing, unreadable = [note for note in runs.notes if "attachment" in note]
-    assert missing == f"{dataset}: the attachment 'a.txt' cannot be read: no such file or directory; its records fail"
+    assert missing == f"{dataset}: the attachment 'a.txt' cannot be read: no such file or directory; its records end in an error"
     assert unreadable.startswith(f"{dataset}: the attachment 'c.txt' is not UTF-8")
     assert finished(runs) == {
         "a": ("evaluation_error", "attachment_missing"),

@@ -495,7 +495,9 @@ class _Planner:
         path = shown_path(dataset.plan.path)
         refused = [f"{path}: {one.sentence}" for one in found if not (skips and one.is_fault_of_file)]
         self.settings.problems += listed(refused)
-        self.notes += listed([f"{path}: {one.sentence}; its records fail" for one in found if skips and one.is_fault_of_file])
+        self.notes += listed(
+            [f"{path}: {one.sentence}; its records end in an error" for one in found if skips and one.is_fault_of_file]
+        )
 
     def _wanted_members(self) -> list[str]:
         """Members of metadata that clusters and slices are made by."""

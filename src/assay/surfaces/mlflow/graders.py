@@ -19,7 +19,7 @@ WORDS: Mapping[str, float] = {"yes": 1.0, "no": 0.0, "pass": 1.0, "fail": 0.0, "
 
 
 class ScorerFailed(Exception):
-    """A scorer that gave no score; the record fails with its reason."""
+    """A scorer that gave no score; the record ends in an error with its reason."""
 
 
 class MlflowGrader:
@@ -73,7 +73,7 @@ class MlflowGrader:
 def mlflow_scorer(
     scorer: Any, *, scale: tuple[float, float] = (0.0, 1.0), pass_at: float | None = None, words: Mapping[str, float] = WORDS
 ) -> MlflowGrader:
-    """A scorer, an `@scorer` function or a judge of `make_judge` as the grader of a run; an error in it is a failed record.
+    """A scorer, an `@scorer` function or a judge of `make_judge` as the grader of a run; an error in it is an error of the record.
 
     Numbers are read on `scale` and pass from `pass_at` on, or from the run's own threshold; `words` says what each word is worth.
     """

@@ -240,7 +240,9 @@ def _differences(found: api.Comparison) -> Table:
             "Difference", f"After minus before (pp: percentage points), with its 95 % interval over {n:,} {unit}.", is_number=True
         ),
         Column(
-            "p", "How likely so much is, or more, if neither run is better: McNemar's test of passes, t of scores.", is_number=True
+            "p",
+            "How likely so much is, or more, if neither run is better: McNemar's test of passed and not passed, t of scores.",
+            is_number=True,
         ),
     )
     return Table(caption="Differences", columns=columns, rows=rows, note=f"Over {n:,} {unit}.")
@@ -319,7 +321,7 @@ def _slices(found: api.Comparison) -> Table:
         Column("n", "Compared records with this value.", is_number=True),
         Column("Pass rate", "After minus before in percentage points (pp), with its 95 % interval.", is_number=True),
         Column("Score", "After minus before, with its 95 % interval.", is_number=True),
-        Column("p (Holm)", "Of the passes, corrected for the number of slices looked at.", is_number=True),
+        Column("p (Holm)", "Of the pass rates, corrected for the number of slices looked at.", is_number=True),
     )
     note = f"… and {counted(omitted, 'more value')}; those that are least likely chance come first." if omitted else ""
     return Table(caption="Slices", columns=columns, rows=rows, note=note)
