@@ -9,7 +9,7 @@ from assay.core.errors import UsageProblem
 from assay.engine.planning.request import RunRequest
 from assay.engine.planning.responses import load_responses, open_responses
 from assay.store.folder import open_run_folder
-from tests.engine.run_settings import JUDGE, mcq_row, planned, problems_of, write_rows
+from tests.engine.run_settings import JUDGE, batch_record, mcq_row, planned, problems_of, write_batch, write_rows
 
 
 def answer(example_id: str, text: str = "A", candidate: str = "big") -> dict[str, Any]:
@@ -173,6 +173,13 @@ def test_questions_and_judged_rows_with_given_answers_share_a_run(tmp_path: Path
     stages = [(line["record_id"], line["stage"], line["record_attempt"]) for line in sealed.lines("attempt_logs.jsonl")]
     assert stages == [("a", "candidate", 1), ("b", "candidate", 1), ("b", "judge", 1), ("c", "candidate", 1)]
     assert [line["status"] for line in sealed.lines("predictions.jsonl")] == ["evaluated"] * 3
+
+
+def test_a_judge_may_have_the_name_of_the_candidate_whose_answers_it_grades(tmp_path: Path) -> None:
+    dataset = write_batch(tmp_path / "batch.json", batch_record("a"))
+    responses = write_rows(tmp_path / "answers.jsonl", answer("a", candidate=JUDGE))
+    (result,) = api.run(dataset, judges=(JUDGE,), responses=str(responses), runs_dir=str(tmp_path / "runs"))
+    assert (result.candidate, result.state, result.metrics["raw_score_mean"]) == (JUDGE, "completed", 5.0)
 
 
 def test_sampled_answers_are_not_given(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from assay.models.prices import has_price, is_paid
 
 __all__ = [
     "Model",
+    "asked_models",
     "budget_notes",
     "check_models",
     "load_provider",
@@ -42,7 +43,7 @@ async def open_models(
     async with AsyncExitStack() as stack:
         makers: dict[str, Maker] = {}
         models: dict[str, Model] = {}
-        for model in (*_asked(plan), *filter(None, (plan.called_grader(),))):
+        for model in (*asked_models(plan), *filter(None, (plan.called_grader(),))):
             if model.provider not in makers:
                 provider = _provider_of(model, providers)
                 opening = Opening(provider=provider, environ=environ, keep_raw=plan.keep_raw, functions=functions)
@@ -60,7 +61,7 @@ def check_models(plan: Plan, *, environ: Mapping[str, str]) -> list[str]:
     """What would keep the plan's models from answering and can be known without a call, one sentence each."""
     providers = {provider.name: provider for provider in plan.providers}
     problems: dict[str, None] = {}
-    for model in _asked(plan):
+    for model in asked_models(plan):
         if model.provider not in providers:
             problems[_unknown_provider(model)] = None
             continue
@@ -101,20 +102,20 @@ def budget_notes(plans: Sequence[Plan], *, environ: Mapping[str, str]) -> list[s
 def _bill(plan: Plan, environ: Mapping[str, str]) -> dict[str, bool]:
     """The models whose calls may cost something, and whether their price is known."""
     providers = {provider.name: provider for provider in plan.providers}
-    paid = (model for model in _asked(plan) if model.provider in providers and is_paid(providers[model.provider]))
+    paid = (model for model in asked_models(plan) if model.provider in providers and is_paid(providers[model.provider]))
     return {model.name: has_price(providers[model.provider], model, environ=environ) for model in paid}
 
 
 async def unreachable_hosts(plan: Plan, *, environ: Mapping[str, str]) -> list[str]:
     """The plan's providers whose host takes no connection, one sentence each; nothing is asked, so nothing is paid."""
-    used = {model.provider for model in _asked(plan)}
+    used = {model.provider for model in asked_models(plan)}
     providers = [provider for provider in plan.providers if provider.name in used and PROVIDERS[provider.kind].vendor]
     endpoints = [resolve_endpoint(provider, environ) for provider in providers if not endpoint_problems(provider, environ)]
     tried = await asyncio.gather(*map(open_socket, endpoints))
     return [problem for problem in tried if problem]
 
 
-def _asked(plan: Plan) -> tuple[ModelPlan, ...]:
+def asked_models(plan: Plan) -> tuple[ModelPlan, ...]:
     """The models that this plan will call: a candidate whose answers are given is not asked."""
     return plan.models() if plan.response_source == "sampled" else plan.judges
 

@@ -23,7 +23,7 @@ from assay.engine.running.surroundings import Surroundings
 from assay.engine.sealing.shown import redactor_of
 from assay.engine.tally import Tally
 from assay.grading import GradingSettings, settings_of
-from assay.models import Model, open_models
+from assay.models import Model, asked_models, open_models
 from assay.models.address import request_addressing
 from assay.models.prices import pricing
 from assay.store.cache import ReplyCache
@@ -65,7 +65,7 @@ def _furnished(
         settings=settings_of(plan),
         routes={
             model.name: _route(plan, model, models[model.name], limits=limits, surroundings=surroundings)
-            for model in (*plan.models(), *filter(None, (plan.called_grader(),)))
+            for model in (*asked_models(plan), *filter(None, (plan.called_grader(),)))
             if model.name in models
         },
         journal=journal,
