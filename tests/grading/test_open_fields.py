@@ -298,6 +298,24 @@ def test_messages_in_the_input_are_the_conversation_before_the_prompt() -> None:
     assert asked(driven({"messages": odd}), "candidate") == f"Which city?\n\nmessages:\n{json.dumps(odd)}"
 
 
+def test_an_answer_to_the_prompt_in_the_messages_is_for_judges_only() -> None:
+    said = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Which city?"},
+        {"role": "assistant", "content": "SECRET-7"},
+    ]
+    found = driven({"messages": said})
+    assert [(message.role, message.content) for message in found.asks["candidate"].messages] == [
+        ("system", "Be brief."),
+        ("user", "Which city?"),
+    ]
+    assert f"grading begins]\nmessages:\n{json.dumps(said)}" in asked(found, "judge:overall")
+    assert [tuple(use) for use in field_uses({"prompt": "Which city?", "messages": said}, {})] == [
+        ("input.messages", "candidate_and_judge"),
+        ("input.messages[]", "judge_only"),
+    ]
+
+
 def test_metadata_is_sent_to_nobody(tmp_path: Path) -> None:
     record = {**batch_record("r"), "metadata": {"owner": "SECRET-7"}}
     sent = texts_sent(write_batch(tmp_path / "data.json", record), tmp_path)

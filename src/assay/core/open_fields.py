@@ -161,6 +161,9 @@ def stored_case(record: Mapping[str, Any]) -> Case | None:
 
 
 def _keys(case: Case) -> Iterator[Field]:
+    said = case.extra.get("input", {}).get(_MESSAGES) if case.open_fields == VERSION and case.messages else None
+    if said is not None and len(earlier_messages({"prompt": case.prompt, _MESSAGES: said})) < len(said):
+        yield Field(_MESSAGES, json.dumps(said, ensure_ascii=False))
     for name, value in _members(case, "input"):
         if _is_empty(value):
             continue
@@ -181,14 +184,18 @@ def field_uses(given: Mapping[str, Any], reference: Mapping[str, Any]) -> Iterat
     """Where each open member of `input` and `reference` goes, in the order of the record."""
     for name, value in given.items():
         if name != "prompt" and not _is_empty(value):
-            yield from _input_uses(name, value)
+            is_answered = name == _MESSAGES and 0 < len(earlier_messages(given)) < len(value)
+            yield from _input_uses(name, value, is_answered=is_answered)
     for name, value in reference.items():
         if name != "answer" and not _is_empty(value):
             yield FieldUse(f"reference.{name}", "not_sent" if name in UNSENT_REFERENCE else "judge_only")
 
 
-def _input_uses(name: str, value: Any) -> Iterator[FieldUse]:
+def _input_uses(name: str, value: Any, *, is_answered: bool = False) -> Iterator[FieldUse]:
     field = f"input.{name}"
+    if is_answered:
+        yield from (FieldUse(field, "candidate_and_judge"), FieldUse(f"{field}[]", "judge_only"))
+        return
     if _is_key(name, value):
         yield FieldUse(field, "judge_only")
         return
@@ -203,9 +210,16 @@ def _input_uses(name: str, value: Any) -> Iterator[FieldUse]:
 
 
 def earlier_messages(given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The conversation in `input.messages` where it is one: objects with a known role and a text, and nothing else."""
+    """The conversation in `input.messages` where it is one: objects with a known role and a text, and nothing else.
+
+    What answers the prompt in it is left out: it is the answer that the candidate is asked for.
+    """
     messages = given.get(_MESSAGES)
-    return messages if type(messages) is list and messages and all(map(_is_message, messages)) else []
+    if type(messages) is not list or not messages or not all(map(_is_message, messages)):
+        return []
+    last = max((place for place, message in enumerate(messages) if message["role"] == "user"), default=None)
+    is_answered = last is not None and messages[last]["content"].strip() == given["prompt"].strip()
+    return messages[: last + 1] if last is not None and is_answered else messages
 
 
 def _is_message(value: Any) -> bool:
