@@ -20,7 +20,12 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "examples").rglob("*.md")),
+]
 FENCE = re.compile(r"^```(console|python) test\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -59,6 +64,7 @@ NOT_RUN: dict[str, tuple[int, str]] = {
     "docs/how-to/use-the-server.md": (4, "a server that stays; `tests/server/test_docs_curl.py` runs the commands against one"),
     "docs/how-to/validate-in-ci.md": (2, "the reader's folder, and jq"),
     "docs/how-to/work-in-a-notebook.md": (3, "models that need a key, cells that show themselves, and a run that was interrupted"),
+    "examples/recordings/README.md": (1, "writes the recordings of the repository again"),
     "docs/reference/exit-codes.md": (1, "the reader's run file"),
     "docs/tutorial/first-run.md": (2, "the environment of the repository, and a run that is interrupted by hand"),
     "docs/tutorial/first-validation.md": (1, "the environment of the repository"),
