@@ -252,6 +252,24 @@ def test_the_vote_that_is_kept_is_in_every_export_and_report(tmp_path: Path, com
     assert "after 3 attempts: HTTP 503" in text
 
 
+def test_the_vote_that_is_kept_is_the_justification_of_an_eval_result(tmp_path: Path) -> None:
+    with CountingProvider(lambda *_: (400, error("no such size"), {})) as provider:
+        settings = {
+            "datasets": [str(write_golden(tmp_path / "golden.json"))],
+            "candidates": ["scripted/echo"],
+            "judges": ["scripted/judge-4", "stub/judge-b"],
+            "providers": [{"name": "stub", "base_url": provider.base_url}],
+        }
+        (tmp_path / "run.yaml").write_text(json.dumps(settings), encoding="utf-8")
+        (result,) = api.run(str(tmp_path / "run.yaml"), run_id="x", runs_dir=str(tmp_path / "runs"))
+    told = json.loads((Path(result.run_dir) / "eval_results.json").read_bytes())["results"]
+    for line, one in zip(lines(result), told, strict=True):
+        assert one["score"] is None
+        assert one["justification"] == "rubric (scripted/judge-4): 4. The script gives every answer the score 4."
+        assert one["error"].startswith(f"{line['error_code']}: judge stub/judge-b: ")
+        assert one["error"].count(line["error_code"]) == 1
+
+
 def test_a_judge_that_fails_alone_is_named_too(tmp_path: Path) -> None:
     with CountingProvider(lambda model, *_: (503, error("overloaded"), {}) if model == "judge" else (200, "x", {})) as provider:
         (line, *_) = lines(finished(write_job(tmp_path, provider.base_url, records=1)))

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from assay.core.case import Case
+from assay.core.outcome import Score
 from assay.core.plan import Gates, Plan
 from assay.engine.sealing.evidence import PredictionLine
 from assay.engine.sealing.shown import ShownPlan
@@ -71,7 +72,7 @@ def is_true_of(eval_run: Json, *, is_cancelled: bool) -> bool:
 def golden_result(line: PredictionLine, case: Case) -> EvalResult:
     """One case of the dataset after its run."""
     grade = None if line.raw_score is None else (round(line.raw_score), line.justification or "")
-    error = "" if line.error_code is None else f"{line.error_code}: {line.error_message}"
+    error = "" if line.error_code is None else _error_words(line.error_code, line.error_message or "")
     result = eval_result(
         line.record_id,
         case.prompt,
@@ -80,7 +81,18 @@ def golden_result(line: PredictionLine, case: Case) -> EvalResult:
         duration_ms=line.total_latency_ms or 0.0,
         error=error,
     )
-    return msgspec.structs.replace(result, sample=line.sample)
+    kept = result.justification if grade else "\n".join(map(_vote_words, line.evaluator_scores))
+    return msgspec.structs.replace(result, sample=line.sample, justification=kept)
+
+
+def _error_words(code: str, message: str) -> str:
+    """The error with its code once; a judge's message names it after the judge."""
+    return f"{code}: {message.replace(f': {code}: ', ': ', 1)}"
+
+
+def _vote_words(vote: Score) -> str:
+    """A vote of a panel that lost another judge: `rubric (judge-a): 4. Polite.`"""
+    return f"{vote.criterion} ({vote.judge}): {vote.score:g}. {vote.justification}".rstrip()
 
 
 def regated(document: Json, plan: Plan, gates: Sequence[Json]) -> Json:
