@@ -2,6 +2,7 @@
 
 import ast
 import re
+import time
 from email.utils import formatdate
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from assay.core.ask import TRANSIENT_CODES, ModelFailure, Usage
 from assay.engine.running.batch_merge import UNANSWERED_MESSAGES
+from assay.engine.running.rejections import REJECTED
 from assay.models.failures import (
     ERROR_WORDS,
     EXCEPTION_CODES,
@@ -83,6 +85,80 @@ def test_an_error_word_never_makes_a_redirect_anything_else() -> None:
 def test_an_account_without_quota_is_exhausted(error: dict[str, str]) -> None:
     assert status_failure(Refusal(provider="p", status=429, body={"error": error})).is_exhausted
     assert error_failure(Refusal(provider="p", status=200, body={"error": error})).is_exhausted
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (429, {"message": "Your account is not active, please check your billing details.", "type": "billing_not_active"}),
+        (429, {"message": "Your access was terminated due to violation of our policies.", "type": "access_terminated"}),
+        (429, "Your team 1f-2 has either used all available credits or reached its monthly spending limit."),
+        (400, {"message": "This organization has been disabled.", "type": "invalid_request_error"}),
+        (400, {"message": "You have reached your specified API usage limits.", "type": "invalid_request_error"}),
+        (400, {"message": "Organization has been restricted.", "code": "organization_restricted"}),
+        (400, {"message": "API key expired. Please renew the API key.", "status": "INVALID_ARGUMENT", "code": 400}),
+        (400, "Incorrect API key provided: ab***yz."),
+        (400, {"message": "The model `old-70b` has been decommissioned.", "code": "model_decommissioned"}),
+        (400, {"message": "Invalid model: large-9", "type": "invalid_model", "code": "1500"}),
+        (400, {"message": "maker/large-9 is not a valid model ID", "code": 400}),
+        (400, {"message": "Model Not Exist", "type": "invalid_request_error", "code": "invalid_request_error"}),
+        (400, {"message": "The provided model identifier is invalid."}),
+        (412, {"message": "Account someone-1 is suspended, possibly due to reaching the monthly spending limit."}),
+    ],
+)
+def test_words_tell_that_a_key_a_model_or_an_account_is_rejected_whatever_the_status(status: int, error: object) -> None:
+    body = {"error": error}
+    for refused in (body, [body]):
+        failure = status_failure(Refusal(provider="p", status=status, body=refused))
+        assert failure.is_exhausted or failure.code in REJECTED, failure.code
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"message": "Your model requires moderation and your input was flagged", "code": 403, "metadata": {"flagged_input": "x"}},
+        {"message": 'it requires moderation. Your input was flagged for "violence".'},
+        {"message": "Output blocked by content filtering policy", "type": "invalid_request_error"},
+        {"message": "Request blocked by guardrail: content policy violation"},
+    ],
+)
+@pytest.mark.parametrize("status", [400, 403])
+def test_a_text_that_moderation_refuses_says_nothing_about_the_account(status: int, error: dict[str, object]) -> None:
+    assert status_failure(Refusal(provider="p", status=status, body={"error": error})).code == "content_filtered"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Unsupported parameter: 'max_tokens' is not supported with this model.",
+        "`temperature` is deprecated for this model.",
+        "This model doesn't support the field. Remove it and try again.",
+        "Tool choice is required, but model did not call a tool",
+        "The model requested a tool 'x' that does not exist",
+        "prompt is too long: 208310 tokens > 200000 maximum",
+        "Invalid model output: expected JSON",
+    ],
+)
+def test_a_request_that_is_refused_is_not_taken_for_a_rejected_model(message: str) -> None:
+    assert status_failure(Refusal(provider="p", status=400, body={"error": {"message": message}})).code == "invalid_request"
+
+
+def test_a_quota_that_is_full_again_in_a_minute_is_waited_for() -> None:
+    said = "You exceeded your current quota, please check your plan.\n* limit: 10\nPlease retry in 34.07s."
+    delay = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s"}
+    for message, seconds in ((said, 34.07), (said.partition("\n")[0], 34.0)):
+        error = {"code": 429, "message": message, "status": "RESOURCE_EXHAUSTED", "details": [delay]}
+        failure = status_failure(Refusal(provider="p", status=429, body=[{"error": error}]))
+        assert (failure.code, failure.is_exhausted, failure.retry_after) == ("rate_limited", False, seconds)
+        error = {**error, "details": [{"violations": [{"quotaId": "GenerateRequestsPerDayPerProject"}]}, delay]}
+        assert status_failure(Refusal(provider="p", status=429, body=[{"error": error}])).is_exhausted
+
+
+def test_a_page_of_an_explanation_takes_no_time() -> None:
+    began = time.process_time()
+    for piece in ("model ", "account x ", "model:" + "x" * 300, "invalid model ", "reached your ", "try again in 1 "):
+        status_failure(Refusal(provider="p", status=400, body=piece * (3_000_000 // len(piece))))
+    assert time.process_time() - began < 2
 
 
 def test_an_ordinary_rate_limit_is_not_exhausted() -> None:

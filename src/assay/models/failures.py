@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from assay.core.ask import ModelFailure
+from assay.models.wordings import is_out_of_quota, wait_of, worded_code
 
 MAX_MESSAGE = 500
 """Characters of a provider's own words that are kept."""
@@ -39,18 +40,26 @@ STATUS_CODES: dict[int, str] = {
 }
 ERROR_WORDS: dict[str, str] = {
     "api_error": "internal_error",
+    "access_terminated": "unauthorized",
+    "account_deactivated": "unauthorized",
     "authentication_error": "unauthorized",
     "billing_error": "payment_required",
+    "billing_not_active": "payment_required",
     "content_filter": "content_filtered",
     "content_policy_violation": "content_filtered",
     "context_length_exceeded": "context_too_long",
     "insufficient_quota": "rate_limited",
     "internal_server_error": "internal_error",
     "invalid_api_key": "unauthorized",
+    "invalid_model": "not_found",
     "invalid_prompt": "content_filtered",
     "invalid_request_error": "invalid_request",
+    "model_decommissioned": "not_found",
+    "model_not_available": "not_found",
     "model_not_found": "not_found",
+    "model_terms_required": "not_found",
     "not_found_error": "not_found",
+    "organization_restricted": "unauthorized",
     "overloaded_error": "service_unavailable",
     "permission_error": "forbidden",
     "rate_limit_error": "rate_limited",
@@ -73,10 +82,9 @@ _CONTROLS = re.compile("[\x01-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Would move the cursor of a terminal or turn its text around."""
 _EXACT_WORDS = frozenset({"content_filtered", "context_too_long", "not_found", "parameter_refused", "unauthorized"})
 """What an error object may make of a status that says less."""
-_KEY_PHRASES = ("api key not valid", "api_key_invalid", "incorrect api key")
-"""How providers say with status 400 that a key is rejected."""
-_EXHAUSTED_WORDS = frozenset({"insufficient_quota", "billing_error", "billing_hard_limit_reached", "credit_balance_too_low"})
-_EXHAUSTED_PHRASES = ("exceeded your current quota", "credit balance is too low")
+_EXHAUSTED_WORDS = frozenset(
+    {"insufficient_quota", "billing_error", "billing_hard_limit_reached", "billing_not_active", "credit_balance_too_low"}
+)
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,13 +105,13 @@ def status_failure(refusal: Refusal) -> ModelFailure:
     if not 300 <= refusal.status < 400 and word_code in _EXACT_WORDS:
         code = word_code
     wording = _wording(error, refusal.body)
-    if refusal.status == 400 and any(phrase in wording.lower() for phrase in _KEY_PHRASES):
-        code = "unauthorized"
+    if code == _status_code(refusal.status):
+        code = worded_code(refusal.status, wording, error) or code
     return ModelFailure(
         code,
         shorten(f"HTTP {refusal.status} from '{refusal.provider}': {wording or 'no explanation'}"),
         http_status=refusal.status,
-        retry_after=parse_retry_after(refusal.headers),
+        retry_after=_retry_after(refusal, error),
         request_id=request_id_of(refusal.headers),
         is_exhausted=refusal.status == 402 or _is_exhausted(error),
     )
@@ -112,11 +120,13 @@ def status_failure(refusal: Refusal) -> ModelFailure:
 def error_failure(refusal: Refusal) -> ModelFailure:
     """The failure of an error that came with a status of success; without a known word it may be tried again."""
     error = _error_object(refusal.body)
+    wording, status = _wording(error, refusal.body), _told_status(error)
+    worded = worded_code(status, wording, error)
     return ModelFailure(
-        _word_code(error) or _numeric_code(error) or "internal_error",
-        shorten(f"an error inside the reply of '{refusal.provider}': {_wording(error, refusal.body) or 'no explanation'}"),
+        _word_code(error) or worded or (_status_code(status) if status else "internal_error"),
+        shorten(f"an error inside the reply of '{refusal.provider}': {wording or 'no explanation'}"),
         http_status=refusal.status,
-        retry_after=parse_retry_after(refusal.headers),
+        retry_after=_retry_after(refusal, error),
         request_id=request_id_of(refusal.headers),
         is_exhausted=_is_exhausted(error),
     )
@@ -182,7 +192,9 @@ def _status_code(status: int) -> str:
 
 
 def _error_object(body: Any) -> dict[str, Any]:
-    """The error inside a body: `{"error": {...}}`, `{"error": "..."}`, or the body itself."""
+    """The error inside a body: `{"error": {...}}`, the same in a list, `{"error": "..."}`, or the body itself."""
+    if isinstance(body, list) and len(body) == 1:
+        body = body[0]
     error = body.get("error", body) if isinstance(body, dict) else {}
     if isinstance(error, dict):
         return error
@@ -194,17 +206,23 @@ def _word_code(error: Mapping[str, Any]) -> str:
     return next((ERROR_WORDS[word] for word in words if word in ERROR_WORDS), "")
 
 
-def _numeric_code(error: Mapping[str, Any]) -> str:
-    """Some gateways put the status that they received into the error."""
+def _told_status(error: Mapping[str, Any]) -> int:
+    """The status that some gateways received and put into the error; 0 for none."""
     status = error.get("code")
     is_status = isinstance(status, int) and not isinstance(status, bool) and 400 <= status < 600
-    return _status_code(status) if is_status and isinstance(status, int) else ""
+    return status if is_status and isinstance(status, int) else 0
+
+
+def _retry_after(refusal: Refusal, error: Mapping[str, Any]) -> float | None:
+    told = parse_retry_after(refusal.headers)
+    return wait_of(_wording(error, refusal.body), error) if told is None else told
 
 
 def _is_exhausted(error: Mapping[str, Any]) -> bool:
     message = error.get("message")
-    has_phrase = isinstance(message, str) and any(phrase in message.lower() for phrase in _EXHAUSTED_PHRASES)
-    return has_phrase or any(word in _EXHAUSTED_WORDS for word in (error.get("code"), error.get("type")) if isinstance(word, str))
+    if isinstance(message, str) and is_out_of_quota(message, error):
+        return True
+    return any(word in _EXHAUSTED_WORDS for word in (error.get("code"), error.get("type")) if isinstance(word, str))
 
 
 def _wording(error: Mapping[str, Any], body: Any) -> str:
