@@ -9,6 +9,17 @@ from pathlib import Path
 from typing import Any
 
 Line = dict[str, Any]
+CHECK = "check"
+REJECTIONS = {
+    "unauthorized",
+    "payment_required",
+    "forbidden",
+    "not_found",
+    "redirect_refused",
+    "certificate_refused",
+    "rate_limited",
+}
+"""Codes of failures with which a provider may reject the calls of a whole run."""
 
 
 class Sealed:
@@ -57,15 +68,20 @@ class Sealed:
 
     @cached_property
     def by_call(self) -> dict[tuple[int, str], list[Line]]:
-        """The attempts of each call of each record, in their order."""
+        """The attempts of each call of each record, in their order, without what a provider's rejection of a run adds.
+
+        A rejection that ended a run is no attempt of the record, and what was sent to check it is the request of another one.
+        """
         found: dict[tuple[int, str], list[Line]] = defaultdict(list)
         for line in self.attempts:
-            found[line["index"], line["call_id"]].append(line)
-        return found
+            if line["call_id"] != CHECK:
+                found[line["index"], line["call_id"]].append(line)
+        return {call: [*(line for line in lines[:-1] if not _is_rejection(line)), lines[-1]] for call, lines in found.items()}
 
     def asked_judges(self, position: int) -> list[str]:
         """Ids of the requests to judges of one record."""
-        return [line["request_id"] for line in self.attempts if line["index"] == position and line["stage"] == "judge"]
+        asked = [line for line in self.attempts if line["index"] == position and line["stage"] == "judge"]
+        return [line["request_id"] for line in asked if line["call_id"] != CHECK]
 
     @cached_property
     def members(self) -> dict[tuple[str, Any], list[Line]]:
@@ -83,3 +99,8 @@ class Sealed:
         for name, found in self.document("metrics_by_slice.json")["slices"].items():
             for table in found["values"]:
                 yield name, table["value"], table
+
+
+def _is_rejection(line: Line) -> bool:
+    """True for a call after which its record would have failed, had it been the record's own."""
+    return line["wait_s"] is None and line["error_code"] in REJECTIONS
