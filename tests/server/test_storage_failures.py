@@ -1,12 +1,14 @@
 """Storage that fails under a run of the service: the run is failed, with its reason, and a resumed one completes."""
 
+import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from assay import api
+from assay.surfaces.server.keys import Keys
 from tests.crash.provider import CountingProvider, error
 from tests.server.serving import Serving, dataset
 
@@ -117,3 +119,44 @@ def test_a_rejected_key_fails_the_run_over_http(tmp_path: Path) -> None:
             provider.script = lambda *_: (200, "4", {})
             assert serving.ask("POST", f"/v1/runs/{run_id}/resume").status == 202
             assert serving.ended(run_id)["state"] == "completed"
+
+
+def remove_ledger(active: Path) -> None:
+    for path in active.glob("ledger.sqlite*"):
+        path.unlink()
+
+
+def overwrite_ledger(active: Path) -> None:
+    (active / "ledger.sqlite").write_bytes(b"junk" * 20_000)
+
+
+@pytest.mark.parametrize(
+    ("lose", "why"), [(remove_ledger, "was put back"), (shutil.rmtree, "was put back"), (overwrite_ledger, "are lost")]
+)
+def test_a_ledger_that_is_lost_fails_the_run_and_its_owner_resumes_it(
+    tmp_path: Path, lose: Callable[[Path], None], why: str
+) -> None:
+    serving = Serving(tmp_path, run_file=SLOW)
+    keys = Keys(serving.runs_dir)
+    owner, other = ({"x-api-key": keys.add(name, "write", project=name)} for name in ("ours", "theirs"))
+    with serving:
+        serving.headers = owner
+        run_id = begun(serving)
+        lose(serving.runs_dir / ".active" / run_id)
+        # Nobody asks the service meanwhile.
+        serving.wait_for(lambda: "cannot go on" in (tmp_path / "server.log").read_text(encoding="utf-8"))
+        serving.wait_for(lambda: serving.ask("GET", f"/v1/runs/{run_id}").status == 200)
+        for _ in range(2):
+            run = serving.ask("GET", f"/v1/runs/{run_id}").json
+            assert (run["state"], run["is_resumable"], run["is_interrupted"]) == ("failed", True, False)
+            assert why in run["problem"]
+            assert run["completed_at"] is not None
+            (listed,) = serving.ask("GET", "/v1/runs?state=failed").json["runs"]
+            assert listed["run_id"] == run_id
+            assert '"state":"failed"' in serving.ask("GET", f"/v1/runs/{run_id}/events").body.decode().replace(" ", "")
+            assert serving.ask("GET", f"/v1/runs/{run_id}", headers=other).status == 404
+            serving.end()
+            serving.start()
+        assert serving.ask("POST", f"/v1/runs/{run_id}/resume").status == 202
+        run = serving.ended(run_id)
+        assert (run["state"], run["counts"]["evaluated_records"]) == ("completed", 200)

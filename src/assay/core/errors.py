@@ -67,6 +67,10 @@ class RunDamaged(StoreUnavailable):
         super().__init__(message, hint="`assay verify` names what was changed")
 
 
+class LedgerLost(StoreUnavailable):
+    """The ledger of a run was removed, replaced or overwritten, and waiting does not bring it back."""
+
+
 class ProviderRejected(AssayError):
     """A provider rejects the key, the model or the account of a run: no further call can succeed until that is changed."""
 

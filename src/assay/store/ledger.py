@@ -135,6 +135,12 @@ class Ledger(Protocol):
     def run(self) -> RunRow:
         """The run's row."""
 
+    def check(self) -> None:
+        """Raises LedgerLost where what is written here would be found by no one."""
+
+    def rescue(self) -> bool:
+        """Put a ledger back that was removed; False where that is not possible."""
+
     def set_state(self, old: State, new: State, *, at: float) -> bool:
         """Go from one state to the next; False when the run is not in `old` any more."""
 

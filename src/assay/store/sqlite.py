@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import astuple
 
-from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
+from assay.core.errors import LedgerLost, RunNotFound, StoreUnavailable, UsageProblem
 from assay.core.outcome import Outcome
 from assay.core.run_state import State, may_follow
-from assay.store.failures import database_errors, disk_errors, sync_folder
+from assay.store.failures import database_errors, disk_errors, sync_folder, unavailable
 from assay.store.ledger import SHARD_SIZE, UNPREPARED, Claim, Entry, Fenced, FinishedRecord, OpenRecord, RecordRow, RunRow, askable
 from assay.store.ledger_rows import (
     Groups,
@@ -123,12 +123,16 @@ def open_ledger(path: Path) -> "SqliteLedger":
         raise RunNotFound(f'there is no run at "{path}"', hint="`assay runs` lists the runs of a folder")
     database = _connect(path)
     found = _format(database)
-    if not 1 <= found <= FORMAT:
+    if found < 1:
+        # A run's file gets its name when it has its tables.
+        database.close()
+        raise _lost(path, "is empty")
+    if found > FORMAT:
         database.close()
         raise StoreUnavailable(
             f'"{path}" has format {found}, this version reads {FORMAT}', hint="use the version that started the run"
         )
-    ledger = SqliteLedger(path, database)
+    ledger = SqliteLedger(path, database, file=_file(path))
     if found < FORMAT:
         _migrate(ledger)
     return ledger
@@ -154,10 +158,24 @@ def _note_spans(database: sqlite3.Connection) -> None:
     database.executemany(_INSERT_SPAN, ((shard, first, min(first + SHARD_SIZE, records) - 1) for shard, first in starts))
 
 
+@contextmanager
+def _ledger_errors(path: Path) -> Iterator[None]:
+    """As database_errors; a file that holds something else by now is LedgerLost."""
+    with database_errors(path):
+        try:
+            yield
+        except sqlite3.DatabaseError as problem:
+            if getattr(problem, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+                raise _lost(path, f"cannot be read: {problem}") from problem
+            raise
+
+
 def _connect(path: Path) -> sqlite3.Connection:
     """A connection without implicit transactions, for use in any one thread at a time."""
-    with database_errors(path):
-        database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    with _ledger_errors(path):
+        # Never makes a file: an empty one in the place of a ledger that was lost would pass for it.
+        where = f"{path.absolute().as_uri()}?mode=rw"
+        database = sqlite3.connect(where, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
             database.execute("PRAGMA synchronous = FULL")
             # The log of a large input does not keep its size for the rest of the run.
@@ -173,18 +191,98 @@ def _format(database: sqlite3.Connection) -> int:
     return int(database.execute("PRAGMA user_version").fetchone()[0])
 
 
+def _file(path: Path) -> tuple[int, int] | None:
+    """Which file a path leads to; None for none."""
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as problem:
+        raise unavailable(problem, path) from problem
+    return found.st_dev, found.st_ino
+
+
+def _write_log_ahead(new: Path) -> None:
+    """Bring a copy into the form and onto the disk as a ledger is."""
+    database = _connect(new)
+    try:
+        with database_errors(new):
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        database.close()
+    handle = os.open(new, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def set_aside(path: Path) -> None:
+    """Keep what is in the place of a lost ledger under another name, without the log, which SQLite would take for the new one's."""
+    if path.exists():
+        path.rename(path.with_name(f"lost-{secrets.token_hex(4)}-{path.name}"))
+    for rest in ("-wal", "-shm"):
+        path.with_name(f"{path.name}{rest}").unlink(missing_ok=True)
+
+
+def _lost(path: Path, what: str) -> LedgerLost:
+    return LedgerLost(
+        f'the ledger was lost: "{path}" {what}',
+        hint="it is damaged or gone: restore it from a copy; a run that is `failed` for that begins again when it is resumed",
+    )
+
+
 class SqliteLedger:
     """The tables of one run; every method is one durable transaction."""
 
-    def __init__(self, path: Path, database: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, database: sqlite3.Connection, *, file: tuple[int, int] | None = None) -> None:
         self.path = path
         self.database = database
+        self._opened_file = file
+
+    def check(self) -> None:
+        """Raises LedgerLost when the file was removed, replaced or overwritten."""
+        self._check_file()
+        # A connection that is open may not notice for a long time.
+        open_ledger(self.path).close()
+
+    def _check_file(self) -> None:
+        """SQLite goes on writing to a file that has no name any more."""
+        if self._opened_file is not None and _file(self.path) != self._opened_file:
+            raise _lost(self.path, "was removed or replaced")
+
+    def rescue(self) -> bool:
+        """Put back a file that was removed or replaced, which is still open here; False where it was overwritten."""
+        try:
+            self._check_file()
+        except LedgerLost:
+            pass
+        else:
+            return False
+        new = self.path.with_name(f".{self.path.name}-{secrets.token_hex(8)}")
+        with disk_errors(self.path):
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+                with database_errors(self.path):
+                    self.database.execute("VACUUM INTO ?", (str(new),))
+                _write_log_ahead(new)
+                set_aside(self.path)
+                new.rename(self.path)
+            finally:
+                for leftover in self.path.parent.glob(f"{new.name}*"):
+                    leftover.unlink()
+        sync_folder(self.path.parent)
+        return True
 
     @contextmanager
     def transaction(self, kind: str = "IMMEDIATE") -> Iterator[sqlite3.Connection]:
         """All or nothing of what is executed inside; raises StoreUnavailable when the database cannot do it."""
         database = self.database
-        with database_errors(self.path):
+        if kind == "IMMEDIATE":
+            self._check_file()
+        with _ledger_errors(self.path):
             database.execute(f"BEGIN {kind}")
             try:
                 yield database
@@ -330,7 +428,7 @@ class SqliteLedger:
         """
         database = _connect(self.path)
         try:
-            with database_errors(self.path), self._decoding():
+            with _ledger_errors(self.path), self._decoding():
                 yield from _merged(database)
         finally:
             database.close()

@@ -11,13 +11,15 @@ from pathlib import Path
 
 import msgspec
 
-from assay.core.errors import AssayError
+from assay.core.errors import AssayError, LedgerLost, RunNotFound
 from assay.core.run_state import TERMINAL, State
 from assay.engine.places.folders import RunFolders
 from assay.store.ledger import FAILURE, FAILURES, Ledger, RunRow
-from assay.store.ledgers import open_briefly, pointed_to
+from assay.store.ledgers import LEDGER, create_ledger, open_briefly, pointed_to
+from assay.store.sqlite import set_aside
 
 RESERVE = "failure.json"
+LOST = "the ledger was overwritten, and the outcomes in it are lost; a resumed run evaluates all records again"
 _SIZE = 4096
 _MAX_MESSAGE = 1_000
 
@@ -41,14 +43,29 @@ def failure_from(problem: Exception, *, at: float) -> RunFailure:
     return RunFailure(code="internal_error", message=f"{type(problem).__name__}: {problem}"[:_MAX_MESSAGE], at=at)
 
 
+def known_row(folders: RunFolders) -> RunRow | None:
+    """What is to be known of a run if its ledger is lost; None where it cannot be read, or is shared and cannot be lost here."""
+    with suppress(AssayError):
+        if not pointed_to(folders.active):
+            ledger = folders.open_ledger()
+            try:
+                return ledger.run()
+            finally:
+                ledger.close()
+    return None
+
+
 def reserve(active: Path) -> None:
     """Reserve the space for a reason; a run that has none fails as soon as it writes anything else."""
     with suppress(OSError), os.fdopen(os.open(active / RESERVE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(b" " * _SIZE)
 
 
-def record_failure(folders: RunFolders, failure: RunFailure) -> bool:
-    """Enter the failed state wherever it can be written; False where nothing can be written at this moment."""
+def record_failure(folders: RunFolders, failure: RunFailure, *, known: RunRow | None = None) -> bool:
+    """Enter the failed state wherever it can be written; False where nothing can be written at this moment.
+
+    Where the ledger was overwritten, a new one takes its place that holds what is `known` of the run, and why it failed.
+    """
     # The reason is shown to clients and in the manifest, which say nothing of where on this machine the runs are.
     message = failure.message.replace(f"{folders.runs_dir.absolute()}/", "").replace(f"{folders.runs_dir}/", "")
     failure = msgspec.structs.replace(failure, message=message)
@@ -59,8 +76,30 @@ def record_failure(folders: RunFolders, failure: RunFailure) -> bool:
             enter_failure(ledger, failure)
         finally:
             ledger.close()
+    except (LedgerLost, RunNotFound):
+        if known is not None and not folders.is_sealed:
+            return _replace_lost(folders, failure, known)
+        return _write_reserve(folders.active, msgspec.json.encode(failure))
     except AssayError:
         return _write_reserve(folders.active, msgspec.json.encode(failure))
+    return True
+
+
+def _replace_lost(folders: RunFolders, failure: RunFailure, known: RunRow) -> bool:
+    """Put a ledger without records in the place of the lost one, so that the run can begin again."""
+    try:
+        folders.active.mkdir(mode=0o700, parents=True, exist_ok=True)
+        set_aside(folders.active / LEDGER)
+        create_ledger(folders.active, plan=known.plan, plan_sha256=known.plan_sha256, at=known.states[0][1])
+        ledger = folders.open_ledger()
+        try:
+            for name in known.notes.keys() - {FAILURE}:
+                ledger.set_note(name, known.notes[name])
+            enter_failure(ledger, msgspec.structs.replace(failure, code=LedgerLost.code, message=LOST))
+        finally:
+            ledger.close()
+    except (AssayError, OSError):
+        return False
     return True
 
 

@@ -70,6 +70,7 @@ async def _look_for_cancel(room: Room) -> None:
     journal = room.journal
     while True:
         await asyncio.sleep(LOOK)
+        await journal.call(journal.ledger.check)
         row = await journal.call(journal.ledger.run)
         if row.is_cancel_requested:
             room.stop.set()

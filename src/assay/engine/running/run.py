@@ -3,21 +3,21 @@
 import asyncio
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from importlib import import_module
 from math import inf
 
 import msgspec
 
-from assay.core.errors import AssayError, RunDamaged, RunNotFound, RunSealed, StoreRefused, StoreUnavailable, UsageProblem
+from assay.core.errors import LedgerLost, RunDamaged, RunNotFound, RunSealed, StoreRefused, StoreUnavailable, UsageProblem
 from assay.core.placement import Placement
 from assay.core.plan import Plan, changed_settings, plan_sha256, read_plan
 from assay.core.plugin import uncomparable
 from assay.core.run_state import State
 from assay.engine.places.folders import RunFolders, check_place
 from assay.engine.places.homes import STORE
-from assay.engine.places.run_failure import failure_from, record_failure, reserve
+from assay.engine.places.run_failure import failure_from, known_row, record_failure, reserve
 from assay.engine.running.case import Room
 from assay.engine.running.holding import held
 from assay.engine.running.journal import Journal
@@ -35,6 +35,9 @@ from assay.store.lock import LEASE_SECONDS, RunLock
 
 SEAL_PATIENCE = 1.5 * LEASE_SECONDS
 """Seconds that whoever seals waits for another who has the run; one that is dead has lost it by then."""
+PUT_BACK = "the ledger was removed or replaced while the run was under way; it was put back with all that was in it"
+WATCH_RAISED = "the watch of a run raised this, which interrupts the run; it can be resumed"
+"""A note on the exception."""
 REFRESH = 0.25
 """Seconds between two snapshots for whoever watches."""
 
@@ -160,16 +163,22 @@ def seal(folders: RunFolders, surroundings: Surroundings, *, patience: float = S
 @contextmanager
 def _failing(folders: RunFolders, surroundings: Surroundings) -> Iterator[None]:
     """Inside, an error that ends the work makes the run `failed`, unless the run belongs to another process by now."""
+    known = known_row(folders)
     reserve(folders.active)
-    try:
-        yield
-    except (RunSealed, RunNotFound):
-        raise
-    except AssayError as problem:
-        is_outage = isinstance(problem, StoreUnavailable) and not isinstance(problem, StoreRefused | RunDamaged)
+
+    def record(_: object, problem: BaseException | None, __: object) -> None:
+        # Defects of ours too; what stops a process, such as Ctrl-C, is no failure, nor is a watch that stops the run.
+        if not isinstance(problem, Exception) or isinstance(problem, RunSealed | RunNotFound | Interrupted):
+            return
+        if WATCH_RAISED in getattr(problem, "__notes__", ()):
+            return
+        is_outage = isinstance(problem, StoreUnavailable) and not isinstance(problem, StoreRefused | RunDamaged | LedgerLost)
         if not (is_outage and surroundings.is_retried):
-            record_failure(folders, failure_from(problem, at=surroundings.clock()))
-        raise
+            record_failure(folders, failure_from(problem, at=surroundings.clock()), known=known)
+
+    with ExitStack() as stack:
+        stack.push(record)
+        yield
 
 
 @contextmanager
@@ -223,10 +232,21 @@ def _opened(folders: RunFolders, surroundings: Surroundings) -> Iterator[Ledger]
     check_place(folders)
     remove_stale_staging(folders.active)
     ledger = folders.open_ledger(driver=surroundings.driver)
-    try:
+
+    def rescue(_: object, problem: BaseException | None, __: object) -> None:
+        if isinstance(problem, Exception) and _is_put_back(ledger):
+            raise LedgerLost(PUT_BACK, hint="see who removed it, then resume the run") from problem
+
+    with ExitStack() as stack:
+        stack.callback(ledger.close)
+        stack.push(rescue)
         yield ledger
-    finally:
-        ledger.close()
+
+
+def _is_put_back(ledger: Ledger) -> bool:
+    with suppress(StoreUnavailable):
+        return ledger.rescue()
+    return False
 
 
 def _clear(folders: RunFolders, surroundings: Surroundings) -> None:
@@ -348,4 +368,12 @@ class Evaluation:
     def _show(self, room: Room) -> None:
         if self._surroundings.watch is not None:
             now, is_stopping = self._surroundings.clock(), room.stop.is_set()
-            self._surroundings.watch(room.tally.snapshot(self._state, now, waiting=room.crew.waiting, is_stopping=is_stopping))
+            snapshot = room.tally.snapshot(self._state, now, waiting=room.crew.waiting, is_stopping=is_stopping)
+            with ExitStack() as stack:
+                stack.push(_note_watch)
+                self._surroundings.watch(snapshot)
+
+
+def _note_watch(_: object, problem: BaseException | None, __: object) -> None:
+    if problem is not None:
+        problem.add_note(WATCH_RAISED)

@@ -137,6 +137,13 @@ class PostgresLedger:
 
         self._link.transact(removed)
 
+    def check(self) -> None:
+        """A database that has lost the run says so itself."""
+
+    def rescue(self) -> bool:
+        """What is lost there cannot be put back from here."""
+        return False
+
     def run(self) -> RunRow:
         """The run's row."""
 
