@@ -248,3 +248,13 @@ def test_every_issue_is_in_the_artifact_where_the_report_only_counts_it(tmp_path
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert run.state == "completed_with_failures"
     assert [len(line["issues"]) for line in lines] == [300] * 200 + [0]
+
+
+@pytest.mark.parametrize("turn", [{"speaker": "user", "message": "Hi."}, {"speaker": "assistant", "assistant_reply": "Hi."}])
+def test_a_valid_conversation_without_an_answered_turn_is_not_called_invalid(tmp_path: Path, turn: dict[str, str]) -> None:
+    path = tmp_path / "talk.json"
+    path.write_text(json.dumps([{"turn_id": 1, **turn}]))
+    (problem,) = problems_of(RunRequest(datasets=(str(path),), judges=(JUDGE,)))
+    assert problem == (
+        "nothing is selected of 'talk': a record of a conversation is a user turn with the assistant turn that answers it, and it has none"
+    )

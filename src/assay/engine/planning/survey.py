@@ -231,6 +231,8 @@ class _Look:
 
     def _reason(self, number: int) -> str:
         plan = self._rules.datasets[number]
+        if not plan.split_field and not self.broken and plan.contract == "conversation_v1":
+            return "a record of a conversation is a user turn with the assistant turn that answers it, and it has none"
         if not plan.split_field:
             return "it has no valid records" if not self.broken else "the limit takes in only records that are invalid"
         values = [short(value) for dataset, value in self._split_values if dataset == number]
