@@ -255,6 +255,5 @@ def test_a_valid_conversation_without_an_answered_turn_is_not_called_invalid(tmp
     path = tmp_path / "talk.json"
     path.write_text(json.dumps([{"turn_id": 1, **turn}]))
     (problem,) = problems_of(RunRequest(datasets=(str(path),), judges=(JUDGE,)))
-    assert problem == (
-        "nothing is selected of 'talk': a record of a conversation is a user turn with the assistant turn that answers it, and it has none"
-    )
+    why = "a record of a conversation is a user turn with the assistant turn that answers it, and it has none"
+    assert problem == f"nothing is selected of 'talk': {why}"
