@@ -15,6 +15,8 @@ MOST = 2.5
 """Times as long for twice as much."""
 TRIES = 8
 """Another process may take the processor away from a measurement, never give it time."""
+ONE_HASH = 2**61 - 1
+"""Python gives all multiples of it the same hash."""
 
 
 def cpu(work: Callable[[], object]) -> float:
@@ -36,7 +38,7 @@ def check_linear(work: Callable[[bytes], object], make: Callable[[int], str], co
 
 
 class Flood(NamedTuple):
-    """An element that is repeated, where `%d` is its number, between a beginning and an end."""
+    """An element that is repeated, where `%d` is its number times `step`, between a beginning and an end."""
 
     contract: str
     before: str
@@ -45,10 +47,13 @@ class Flood(NamedTuple):
     count: int
     """So many that reading them takes at least some 20 ms."""
     separator: str = ","
+    step: int = 1
 
     def text(self, count: int) -> str:
         is_numbered = "%d" in self.element
-        elements = [self.element.replace("%d", str(at)) for at in range(count)] if is_numbered else [self.element] * count
+        elements = (
+            [self.element.replace("%d", str(at * self.step)) for at in range(count)] if is_numbered else [self.element] * count
+        )
         return self.before + self.separator.join(elements) + self.after
 
 
@@ -149,6 +154,7 @@ FLOODS = {
     # conversation_v1
     "turns-that-are-numbers": Flood("conversation_v1", "[", "1", "]", 20_000),
     "turns": Flood("conversation_v1", "[", TURN.replace("1", "%d") + "}", "]", 3_000),
+    "turns-whose-ids-have-one-hash": Flood("conversation_v1", "[", TURN.replace("1", "%d") + "}", "]", 6_000, step=ONE_HASH),
     "turns-with-one-id": Flood("conversation_v1", "[", TURN + "}", "]", 2_000),
     "turns-on-lines": Flood("conversation_v1", "", TURN + "}\n", "", 2_000, ""),
     "turns-on-lines-that-are-not-json": Flood("conversation_v1", TURN + "}\n", '{"a\n', "", 5_000, ""),

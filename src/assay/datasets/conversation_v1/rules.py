@@ -374,7 +374,8 @@ def _check_numbers(value: Any, path: Path) -> Iterator[Finding]:
 
 def check_ids(turns: list[Any], config: ValidationConfig) -> Iterator[Finding]:
     """Unique ids, and consecutive from 1 where configured; after a gap counting goes on from there."""
-    seen: dict[int, int] = {}
+    # By their digits: integers of a file can be chosen so that all of them have one hash, texts cannot.
+    seen: dict[str, int] = {}
     expected = 1
     for position, turn in enumerate(turns):
         turn_id = turn.get("turn_id") if type(turn) is dict else None
@@ -382,12 +383,13 @@ def check_ids(turns: list[Any], config: ValidationConfig) -> Iterator[Finding]:
             expected += 1
             continue
         path: Path = (position, "turn_id")
-        if turn_id in seen:
+        digits = f"{turn_id:x}"
+        if digits in seen:
             yield finding(
                 "sequence_error",
                 "Duplicate turn_ids",
                 path,
-                f"turn_id {shown_integer(turn_id)} was used before, by [{seen[turn_id]}]",
+                f"turn_id {shown_integer(turn_id)} was used before, by [{seen[digits]}]",
                 code="duplicate_record_id",
                 hint="give every turn an id of its own",
             )
@@ -395,7 +397,7 @@ def check_ids(turns: list[Any], config: ValidationConfig) -> Iterator[Finding]:
         if config.check_turn_sequence and turn_id != expected:
             message = f"turn_id is {shown_integer(turn_id)}, expected {shown_integer(expected)}"
             yield finding("sequence_error", "Non-sequential turn_ids", path, message, hint="number the turns 1, 2, 3 without gaps")
-        seen[turn_id] = position
+        seen[digits] = position
         expected = turn_id + 1
 
 
