@@ -89,6 +89,14 @@ def test_a_run_file_that_is_validated_as_a_dataset_is_led_to_its_check(tmp_path:
     assert "    hint: it looks like a run file, which is checked with: assay check FILE\n" in result.stdout
 
 
+def test_an_input_that_names_its_datasets_by_hash_is_not_called_a_run_file(tmp_path: Path) -> None:
+    stored = tmp_path / "input_dataset.json"
+    stored.write_text('{"schema_version":"reference_v1","datasets":[{"dataset_id":"d","sha256":"00"}],"runs":[]}', encoding="utf-8")
+    result = assay("validate", str(stored))
+    assert result.exit_code == 1
+    assert "    hint: it is the input of a run that names its datasets or runs by hash, and holds no records\n" in result.stdout
+
+
 def test_a_bare_call_shows_the_help_and_exits_2() -> None:
     result = assay()
     assert (result.exit_code, result.stdout) == (2, assay("--help").stdout)

@@ -14,7 +14,7 @@ from assay.core.json_door import parse_json, parse_json_lines
 from assay.core.report import Counts, Report
 from assay.datasets.checks import nearest
 from assay.datasets.config import ValidationConfig
-from assay.datasets.formats import guess_contract, holds_several, is_of_a_run, row_document, sniff_format
+from assay.datasets.formats import guess_contract, holds_hashes, holds_several, is_of_a_run, row_document, sniff_format
 from assay.datasets.placing import Record, placed
 from assay.datasets.progress import ALONE, Effort
 from assay.datasets.source import BOM, Source
@@ -139,6 +139,8 @@ def _unknown(source: Source) -> Report:
     hint = "a dataset has at least one record" if is_empty else "name it with --contract to see what is missing"
     if holds_several(source):
         hint = f"it holds several datasets: name one of them, such as '{source.name}#1'"
+    elif holds_hashes(source):
+        hint = "it is the input of a run that names its datasets or runs by hash, and holds no records"
     elif is_of_a_run(source):
         hint = "it looks like a run file, which is checked with: assay check FILE"
     issue = Issue(

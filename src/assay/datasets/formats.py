@@ -5,7 +5,7 @@ import re
 import msgspec
 
 from assay.core.contract import CONTRACTS, ContractId, Format
-from assay.core.input_document import ROW_MEMBERS, SEVERAL
+from assay.core.input_document import REFERENCE, ROW_MEMBERS, SEVERAL
 from assay.datasets.source import BEGINNING, BOM, Source, filled_lines
 
 # Patterns that are tried at every line take no line breaks: a file of empty lines would be read once for each of them.
@@ -62,6 +62,7 @@ _NOT_AROUND_ROWS = frozenset(("task_type", "turn_id", "speaker", "records", "cas
 """Members of rows, and of the documents of other contracts."""
 _TAIL_BYTES = 1 << 16
 _SEVERAL_HEAD = re.compile(_SPACE.join((*_VERSIONED, f'"{SEVERAL}"'.encode())))
+_REFERENCE_HEAD = re.compile(_SPACE.join((*_VERSIONED, f'"{REFERENCE}"'.encode())))
 _TRIED = "looked for records (batch_v1), cases (golden_v1), task_type (legal_eval_v1), and turn_id or speaker (conversation_v1)"
 
 
@@ -107,6 +108,11 @@ def _has_line_of_its_own(head: bytes) -> bool:
 def holds_several(source: Source) -> bool:
     """True for a document with several datasets."""
     return _SEVERAL_HEAD.match(source.head()) is not None
+
+
+def holds_hashes(source: Source) -> bool:
+    """True for the input of a run that names its datasets or runs by hash, and holds no records."""
+    return _REFERENCE_HEAD.match(source.head()) is not None
 
 
 def guess_contract(source: Source) -> Guess:

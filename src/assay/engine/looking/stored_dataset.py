@@ -6,15 +6,13 @@ from typing import Any
 import msgspec
 
 from assay.core.errors import UsageProblem
-from assay.core.input_document import INPUT, REFERENCE
+from assay.core.input_document import INPUT
 from assay.datasets import lines_of
-from assay.datasets.formats import row_document
+from assay.datasets.formats import holds_hashes, row_document
 from assay.datasets.golden_v1 import MAX_CASES, MIN_CASES
 from assay.datasets.source import Source, filled_lines, open_source
 from assay.engine.looking.opened import Run
 from assay.store.artifacts import CASES, read_pieces
-
-_REFERENCE = f'{{"schema_version":"{REFERENCE}"'.encode()
 
 
 class _Golden(msgspec.Struct):
@@ -38,7 +36,7 @@ class StoredDataset:
                 f"run '{run_id}' was sealed by an earlier version, which stored its records in another form",
                 hint="its manifest names the dataset's file under plan.datasets",
             )
-        if self._source.head().startswith(_REFERENCE):
+        if holds_hashes(self._source):
             raise UsageProblem(f"run '{run_id}' names its input by hash and holds none of it", hint=f"see {INPUT} in its folder")
         self._path = path
         self._datasets: list[dict[str, Any]] = run.manifest["plan"]["datasets"]
