@@ -349,3 +349,41 @@ def test_a_seed_is_not_a_payment_card() -> None:
     assert Redactor().value({"seed": 3859899181302555600}) == {"seed": 3859899181302555600}
     assert Redactor().text('{"seed": 3859899181302555600}') == '{"seed": 3859899181302555600}'
     assert "REDACTED" in Redactor().text('{"card": 3859899181302555600}')
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ('os.environ["MODEL_API_KEY"] = "1bb7dde73fe449de229361ea03bab234"', "1bb7dde73fe449de229361ea03bab234"),
+        ('weatherly_key: "031eiaqplnq39py5ppsctxo6n2xj5t10"', "031eiaqplnq39py5ppsctxo6n2xj5t10"),
+        ('weatherlyKey := "fb1026ac5994e3ad01799fe040289317"', "fb1026ac5994e3ad01799fe040289317"),
+        ("mySecretString=61fdMwaXogrfjoHQSjAwr5fVovxEU5", "61fdMwaXogrfjoHQSjAwr5fVovxEU5"),
+        ("<secret>{AQAAABAAA r9gk8o0ctd4xq4r66d3reahu9ku4i4ht}</secret>", "r9gk8o0ctd4xq4r66d3reahu9ku4i4ht"),
+        ('if (password != "hunter2!") {', "hunter2!"),
+        ('db_pass = "hunter2!"', "hunter2!"),
+        ('HEROKU_KEY = "12345678-ABCD-ABCD-ABCD-1234567890AB"', "12345678-ABCD-ABCD-ABCD-1234567890AB"),
+        ('aws_id = "ASIASWXHKPQFAKJKMWUT"', "ASIASWXHKPQFAKJKMWUT"),
+        ("v: 1\nkind: Secret\ndata:\n  pin: UyFCXCpkJHpEc2I9\n  name: other", "UyFCXCpkJHpEc2I9"),
+        ("vcp_aBcDeFgHiJkLmNoPqRsT1234567890abcdefghij", "vcp_aBcDeFgHiJkLmNoPqRsT1234567890abcdefghij"),
+    ],
+)
+def test_a_key_goes_whatever_service_it_is_for(text: str, secret: str) -> None:
+    assert secret not in Redactor().text(text)
+    assert secret not in Redactor().encoded({"a": text}).decode()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The token count is 123456",
+        "the secret key length is 256-bit",
+        "The access token lifetime is 86400 seconds",
+        "cache_key: 0a1b2c3d4e5f60718293a4b5c6d7e8f9",
+        "tokenizer_name: Qwen2.5-72B-Instruct-AWQ-2024",
+        "self.user, self.password = password",
+        "<token>word</token>",
+        "ASIATISCHEWIRTSCHAFT",
+    ],
+)
+def test_a_measure_a_name_and_a_key_of_a_record_stay(text: str) -> None:
+    assert Redactor().text(text) == text

@@ -23,6 +23,7 @@ _PLACEHOLDER = (
 _EXAMPLE_PASSWORDS = ("password", "pass", "pwd", "test", "token", "changeme", "changeit", "xxx", "yyy")
 _ESCAPE = r"\\+u[0-9a-fA-F]{4}"
 _CODE_NAME = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+"
+_UUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
 _THOUSANDS = r"\+\d{1,3}(?:[. \u00a0\u202f]\d{3})+"
 
 
@@ -79,6 +80,8 @@ def is_token(text: str) -> bool:
     """True for text with a part that no word or number has the form of: letters and digits in turn, or a very long number."""
     if text.startswith(("http:", "https:")) or is_placeholder(text):
         return False
+    if re.fullmatch(_UUID, text):
+        return True
     parts = re.split("[^A-Za-z0-9]+", text)
     return any((len(part) >= 8 and _alternates(part)) or (len(part) >= 15 and part.isdigit()) for part in parts)
 
@@ -86,6 +89,11 @@ def is_token(text: str) -> bool:
 def is_made_of_words(text: str) -> bool:
     """True for words and short numbers with signs between them: `gpt-4-turbo-2024-04-09`."""
     return all(part.isalpha() or (part.isdigit() and len(part) < 15) for part in re.split("[^A-Za-z0-9]+", text) if part)
+
+
+def has_long_token(text: str, *, length: int = 16) -> bool:
+    """True for text with a long part of letters and digits in turn, whatever stands around it."""
+    return any(len(part) >= length and _alternates(part) for part in re.split("[^A-Za-z0-9]+", text))
 
 
 def _alternates(part: str) -> bool:
@@ -108,7 +116,9 @@ def is_random(text: str, *, length: int = 16) -> bool:
 
 def has_random_part(text: str) -> bool:
     """True when one of the parts between hyphens and underscores is a key rather than a word."""
-    return any(len(part) >= 12 and any(map(str.isdigit, part)) for part in re.split("[-_]", text)) or is_random(text, length=32)
+    parts = re.split("[-_]", text)
+    is_mixed = any(len(part) >= 20 and len(re.findall("[a-z][A-Z]", part)) >= 6 for part in parts)
+    return is_mixed or any(len(part) >= 12 and any(map(str.isdigit, part)) for part in parts) or is_random(text, length=32)
 
 
 def is_placeholder(text: str) -> bool:

@@ -1,10 +1,15 @@
 """Rules for secrets that are recognised by where they are: in a header, an address, an assignment or a sentence."""
 
+import re
+
 from assay.store import redact_checks as checks
 from assay.store.redact_patterns import EDGE, QUOTE, Rule, Span, value_of, when
 from assay.store.redact_tokens import TOKENS
 
-_PASSWORDS = r"pass(?:word|wort|wd|phrase|code)|pwd|kennwort|contraseña|mot de passe"
+_PASSWORDS = (
+    r"pass(?:word|wort|wd|phrase|code)|pwd|kennwort|contraseña|mot de passe"
+    r"|(?:db|sql|mysql|pg|postgres|mongo|redis|ldap|smtp|ftp|admin|root|user|login)[_-]p(?:ass|w)"
+)
 _KEYS = (
     r"(?:secret|api|access|auth|private|account|encryption|signing|subscription|master|service)"
     r"[ _-]?(?:access[ _-]?)?(?:key|token|secret)"
@@ -14,6 +19,7 @@ NAMES = f"(?:{_PASSWORDS}|{_KEYS})"
 """Names of what is secret whatever it looks like."""
 _NAMED = rf"(?i){NAMES}(?:s|[_-]?\d{{1,3}})?"
 _SPOKEN = rf"(?i)(?:{NAMES}|token|credential|creds)s?"
+_NAMED_KEY = r"(?:[A-Za-z0-9]{2}[_-](?i:key)|[a-z0-9]Key)"
 _QUERY = r"(?i)[?&](?:access_token|api[_-]?key|key|token|sig|signature|x-amz-signature|client_secret|password|auth)="
 _SCHEMES = "bearer|basic|token|api-?key|api-?token|digest|negotiate|aws4-hmac-sha256"
 _SEPARATORS = r"(?:[\s:=(\"'`\\,>?|.-]|\\n)"
@@ -25,6 +31,8 @@ def _assigned(text: bytes, span: Span) -> Span | None:
     following = text[span[1] : span[1] + 1]
     # `A_KEY=` without a value is followed by the next name and its own sign.
     is_code = following in (b"(", b"[", b"{") or (following == b"=" and not checks.is_random(value))
+    # `password = password`, `secret = self.secret`: the name of a variable.
+    is_code = is_code or _is_name(value.strip("_").rpartition(".")[2]) is not None
     return None if is_code or checks.is_placeholder(value) else span
 
 
@@ -46,6 +54,51 @@ def _random(text: bytes, span: Span) -> Span | None:
         return span
     return span if is_assigned and checks.is_token(value) else None
 
+
+def _spoken(text: bytes, span: Span) -> Span | None:
+    """In a sentence: what is said of a password, or what looks like a token, but no size, price or time."""
+    found = _named(text, span)
+    if found is None or checks.is_token(value_of(text, found)):
+        return found
+    before = text[max(0, span[0] - 64) : span[0]].decode("utf-8", "replace")
+    return found if _ends_in_password(before) and not _ends_in_measure(before) else None
+
+
+def _named_key(text: bytes, span: Span) -> Span | None:
+    """After `service_key:`: a long random value, unless it is the key of a record, a table or a cache."""
+    value = value_of(text, span)
+    is_long = checks.has_long_token(value) or (
+        len(value) >= 40 and checks.is_random(value) and checks.has_long_token(value, length=8)
+    )
+    is_meant = is_long and "://" not in value and not checks.is_masked(value)
+    return span if is_meant and not _ends_in_plain_key(text[max(0, span[0] - 64) : span[0]]) else None
+
+
+def _element(text: bytes, span: Span) -> Span | None:
+    """Between tags: what people choose as a password, or anything with a token in it."""
+    value = value_of(text, span)
+    return span if checks.has_long_token(value) or checks.is_chosen_secret(value) else None
+
+
+def _access_key(text: bytes, span: Span) -> Span | None:
+    """An id of letters alone only where it is quoted or assigned."""
+    is_assigned = text[max(0, span[0] - 16) : span[0]].rstrip()[-1:] in (b"=", b":", b">", b'"', b"'", b"`")
+    return span if is_assigned or not value_of(text, span).isalpha() else None
+
+
+_is_name = re.compile(rf"(?i){NAMES}|user(?:name)?|auth|authkey|credentials?|token").fullmatch
+_ends_in_password = re.compile(
+    rf"(?i)(?:{_PASSWORDS}|pin|credentials|secret|{_KEYS})(?: [a-z]+){{0,2}}? (?:is|was|are|ist|lautet|est|es)[: ]+[\"'`\\]*\Z"
+).search
+_ends_in_measure = re.compile(
+    r"(?i)(?:length|size|count|limit|rate|lifetime|expiry|expiration|duration|age|strength|policy|type|version|minimum|maximum|total)"
+    r" (?:is|was|are|ist|lautet|est|es)[: ]+\S?\Z"
+).search
+_ends_in_plain_key = re.compile(
+    rb"(?i)(?:cache|primary|foreign|sort|partition|row|idempotency|public|object|group|hash|dedup\w*|lookup|storage|s3|index|map|routing"
+    rb"|message|record|item|entity|unique|natural|composite|registry|config|translation|i18n|sha\d*|fingerprint)[_-]?keys?[\\\"'`\s:=>]*\Z"
+    rb"|(?:id|ids|hash|sha\d*|digest|checksum|fingerprint|name|path|file|url|uri|arn|version|type|count)[\\\"'`\s:=>]*\Z"
+).search
 
 SECRETS: tuple[Rule, ...] = (
     Rule(
@@ -98,7 +151,7 @@ SECRETS: tuple[Rule, ...] = (
         "aws_access_key",
         "A(?:KIA|SIA|BIA|CCA|ROA|IDA|GPA|NPA|NVA|IPA|3T[A-Z0-9])[A-Z0-9]{8}",
         rf"{EDGE}(A(?:KIA|SIA|BIA|CCA|ROA|IDA|GPA|NPA|NVA|IPA|3T[A-Z0-9])[A-Z0-9]{{16}})\b",
-        when(lambda text: not text.isalpha()),
+        _access_key,
     ),
     Rule(
         "url_secret",
@@ -108,8 +161,8 @@ SECRETS: tuple[Rule, ...] = (
     ),
     Rule(
         "assignment",
-        rf"{_NAMED}\\*[\"'`]?\s*(?:[:=?.]|\\u003[da]|%3D)",
-        rf"{_NAMED}{QUOTE}?\s*(?:=>|[:?.]{{0,3}}==?|:|\\u003d|%3D)\s*\\*"
+        rf"{_NAMED}\\*[\"'`]?\]?\s*(?:[:=?.!]|\\u003[da]|%3D)",
+        rf"{_NAMED}{QUOTE}?\]?\s*(?:=>|[!:?.=]{{0,3}}==?@?|:|\\u003d|%3D)\s*\\*"
         r"(?:\"([^\"\n]{3,}?)\\*\"|'([^'\n]{3,}?)\\*'|`([^`\n]{3,}?)\\*`)",
         when(lambda text: not checks.is_placeholder(text)),
         is_secret=True,
@@ -139,7 +192,32 @@ SECRETS: tuple[Rule, ...] = (
         "spoken_secret",
         rf"{_SPOKEN}[^.\n]{{0,30}}?\s(?:is|was|are|ist|lautet|est|es)[: ]",
         rf"{_SPOKEN}(?: [a-z]+){{0,4}}? (?:is|was|are|ist|lautet|est|es)[: ]+{QUOTE}?([^\s\"'`,;<>\\]{{6,}})",
-        _named,
+        _spoken,
+        is_secret=True,
+    ),
+    Rule(
+        "assignment",
+        rf"{_NAMED_KEY}\\*[\"'`]?\s*(?::=|=>|[:=])\s*\\*[\"'`]?[A-Za-z0-9_/+=.|~:-]{{12}}",
+        rf"{_NAMED_KEY}{QUOTE}?\s*(?::=|=>|[:=])\s*{QUOTE}?([A-Za-z0-9_/+=.|~:-]{{20,}})",
+        _named_key,
+    ),
+    Rule(
+        "assignment",
+        rf"{_SPOKEN}[A-Za-z_-]+\\*[\"'`]?\s*(?::=|=>|[:=])\s*\\*[\"'`]?[A-Za-z0-9_/+=.|~:-]{{12}}",
+        rf"{_SPOKEN}[A-Za-z_-]{{1,32}}{QUOTE}?\s*(?::=|=>|[:=])\s*{QUOTE}?([A-Za-z0-9_/+=.|~:-]{{16,}})",
+        _named_key,
+    ),
+    Rule(
+        "assignment",
+        r"(?i)<[\w:.-]*(?:password|passwd|secret|token|credentials?|api-?key)>",
+        r"(?i)<[\w:.-]*(?:password|passwd|secret|token|credentials?|api-?key)>\s*([^<>\n]{6,}?)\s*</",
+        _element,
+    ),
+    Rule(
+        "assignment",
+        r"(?i)kind:\s*[\"']?secret\b",
+        r"(?m)^[ \t]+[\w.-]+:[ \t]*(?:[|>][+-]?\s+)?[\"']?([A-Za-z0-9+/]{10,}={0,3})[\"']?[ \t\r]*$",
+        when(lambda text: not text.isalpha() or not (text.islower() or text.istitle())),
         is_secret=True,
     ),
     Rule(

@@ -5,21 +5,21 @@ from assay.store.redact_patterns import EDGE, QUOTE, Rule, when
 
 _PREFIXED = (
     # Models and what is built around them.
-    "gsk_|r8_|pplx-|xai-|nvapi-|csk-|tgp_v1_|jina_|pcsk_|tvly-|lsv2_(?:pt|sk)_|[ps]k-lf-|phx_|bedrock-api-key-|ABSK"
+    "gsk_|r8_|pplx-|xai-|nvapi-|csk-|tgp_v1_|jina_|pcsk_|tvly-|lsv2_(?:pt|sk)_|[ps]k-lf-|ph[cx]_|wandb_v1_|apify_api_|bedrock-api-key-|ABSK"
     # Hosting, builds and packages.
-    "|do[opr]_v1_|dapi[0-9a-f]|rubygems_|dckr_[op]at_|CLOJARS_|fm1[ar]_|fm2_|fo1_|HRKU-|pscale_(?:tkn|oauth|pw)_|pnu_|pul-"
+    "|do[opr]_v1_|dapi[0-9A-Fa-f]|vc[aciprk]_|cf(?:k|at|ut)_|napi_|rubygems_|dckr_[op]at_|CLOJARS_|fm1[ar]_|fm2_|fo1_|HRKU-|pscale_(?:tkn|oauth|pw)_|pnu_|pul-"
     "|tk-us-|CCIPAT_|AKCp|cmVmd|sbp_|sb_secret_|rdme_|sha256~|tskey-|ico-|dnkey-"
     "|nfp_|figd_|p8e-|s-s4t2(?:ud|af)-|sm_[aps]at_"
     # Shops and payment.
-    "|shp(?:at|ca|pa|ss|ua)_|sq0(?:atp|csp|idp)-|EAAA|EZ[AT]K|duffel_(?:test|live)_|FLW(?:SEC|PUB)K|shippo_(?:test|live)_"
+    "|shp(?:at|ca|pa|ss|ua)_|EAAA|EZ[AT]K|duffel_(?:test|live)_|FLW(?:SEC|PUB)K|shippo_(?:test|live)_"
     "|rzp_(?:test|live)_|access_token[$]production[$]|access-(?:sandbox|development|production)-|amzn[.]mws[.]"
     # Observation and code quality.
-    "|gl(?:sa|c)_|eyJrIjoi|NR(?:AK|II|JS|RA|SP|AL)-|sntry[su]_|dt0[a-z][0-9]{2}[.]|sq[apu]_|sg[dp]_"
+    "|gl(?:sa|c)_|eyJrIjoi|NR(?:AK|II|IQ|JS|BR|RA|SP|AL)-|hcaik_|rootly_|sntry[su]_|dt0[a-z][0-9]{2}[.]|sq[apu]_|sg[dp]_"
     # Secrets managers and identity.
     "|hv[bsr][.]|dp[.](?:pt|st|ct|sa|scim|audit)[.]|ops_eyJ|AGE-SECRET-KEY-1|[.]atlasv1[.]|ory_(?:at|st)_"
     # Collaboration and mail.
     "|lin_(?:api|oauth)_|ntn_|PMAK-|ATATT3|ATCTT3|ATBB|BBDC-|tfp_|fio-u-|CFPAT-|xkeysib-|xsmtpsib-"
-    "|pat-(?:na|eu|ap)[0-9]-"
+    "|pat-(?:na|eu|ap)[0-9]-|mlsn[.]|bxt_"
 )
 _TAIL = r"[A-Za-z0-9_=+/.~-]{12,}"
 
@@ -37,7 +37,10 @@ _OTHERS: tuple[tuple[str, str], ...] = (
     ("A{20}", "A{20}[A-Za-z0-9%]{50,}"),
     ("[012]/[0-9]{16}", r"[012]/\d{16}(?:/\d{16})?:[0-9a-f]{32}"),
     ("AZDO|JQQJ99", "[A-Za-z0-9]{52,76}(?:AZDO|JQQJ99)[A-Za-z0-9]{4,30}"),
-    ("[.][GXY][A-Za-z0-9_-]{5,6}[.][A-Za-z0-9_-]", "[MNO][A-Za-z0-9_-]{23,27}[.][A-Za-z0-9_-]{6,7}[.][A-Za-z0-9_-]{27,45}"),
+    (
+        "[.][GXY][A-Za-z0-9_-]{5,6}[.][A-Za-z0-9_-]",
+        "[A-Z][A-Za-z0-9_-]{23,27}[.][A-Za-z0-9_-]{6,7}[.][A-Za-z0-9_-]{27,45}",
+    ),
     ("1//0", "1//0[A-Za-z0-9_-]{40,}"),
     ("sl[.]", "sl[.][A-Za-z0-9_=-]{100,}"),
     ("EAA[A-Z]", "EAA[A-Z][A-Za-z0-9]{60,}"),
@@ -45,6 +48,13 @@ _OTHERS: tuple[tuple[str, str], ...] = (
     ("bk[a-z]{2}_", "bk[a-z]{2}_[A-Za-z0-9]{30,}"),
     ("API-[A-Z0-9]{8}", "API-[A-Z0-9]{25,}"),
     ("secret_[A-Za-z0-9]{4}", "secret_[A-Za-z0-9]{43}"),
+    ("fc-[0-9a-f]{8}", "fc-[0-9a-f]{32}"),
+    ("da2-", "da2-[a-z0-9]{26}"),
+    ("aio_", "aio_[A-Za-z0-9]{28}"),
+    ("rnd_", "rnd_[A-Za-z0-9]{28,}"),
+    ("-NR(?:AL|MA)", "(?:[a-z]{2}[0-9]{2}xx)?[0-9A-Fa-fx]{36,42}-?(?:FFFF)?NR(?:AL|MA)"),
+    ("(?:api|sdk|mob)-[0-9a-f]{8}-", "(?:api|sdk|mob)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+    ("sq0[a-z]{3}-", r"sq0[a-z]{3}-[0-9A-Za-z\\_\[\]^`-]{22,}"),
     ("LTAI", "LTAI[A-Za-z0-9]{12,24}"),
     ("re_[A-Za-z0-9]{8}_[A-Za-z0-9]", "re_[A-Za-z0-9]{8}_[A-Za-z0-9]{24}"),
     ("AQVN", "AQVN[A-Za-z0-9_-]{35,}"),
@@ -67,7 +77,11 @@ _NAMED: tuple[tuple[str, str, str], ...] = (
         "gl(?:pat|ptt|dt|rt|rtr|soat|cbt|ffct|ft|imt|agent|oas|wt)-",
         r"(gl(?:pat|ptt|dt|rt|rtr|soat|cbt|ffct|ft|imt|agent|oas|wt)-[A-Za-z0-9_.-]{16,})",
     ),
-    ("slack_token", "xox[a-eoprs]-|xapp-|xoxe[.]", r"((?:xox[a-eoprs]-|xoxe[.]xox[bp]-|xapp-)[A-Za-z0-9-]*\d{2}[A-Za-z0-9-]{4,})"),
+    (
+        "slack_token",
+        "xox[a-eoprs]-|xapp-|xoxe[.]",
+        r"((?:xox[a-eoprs]-|xoxe[.]xox[bp]-|xapp-)(?:[A-Za-z0-9-]*\d{2}[A-Za-z0-9-]{4,}|(?:\d-)?[a-z0-9]{12}\b))",
+    ),
     ("google_key", "AIza|ya29[.]|GOCSPX-", r"((?:AIza[A-Za-z0-9_-]{30,}|ya29[.][A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,}))"),
     ("npm_token", "npm_", r"(npm_[A-Za-z0-9]{30,})"),
     ("pypi_token", "pypi-", r"(pypi-[A-Za-z0-9_-]{32,})"),
@@ -80,6 +94,7 @@ _NAMED: tuple[tuple[str, str, str], ...] = (
 
 _WEBHOOKS = (
     r"(hooks[.]slack[.]com/(?:services|workflows|triggers)/[A-Za-z0-9+/_-]{16,}"
+    r"|hooks[.]zapier[.]com/hooks/catch/[A-Za-z0-9/_-]{8,}"
     r"|webhook[.]office[.]com/[^\s\"'<>\\]{32,}"
     r"|discord(?:app)?[.]com/api/webhooks/[A-Za-z0-9/_-]{24,})"
 )
@@ -99,7 +114,7 @@ _PARTS = "|".join(pattern for _, pattern in _OTHERS)
 
 TOKENS: tuple[Rule, ...] = (
     *(Rule(name, trigger, EDGE + pattern, when(lambda text: not checks.is_masked(text))) for name, trigger, pattern in _NAMED),
-    Rule("webhook", "hooks[.]slack[.]com|webhook[.]office[.]com|[.]com/api/webhooks/", _WEBHOOKS),
+    Rule("webhook", "hooks[.](?:slack|zapier)[.]com|webhook[.]office[.]com|[.]com/api/webhooks/", _WEBHOOKS),
     Rule(
         "vendor_token",
         "|".join((_PREFIXED, *(trigger for trigger, _ in _OTHERS))),
