@@ -387,3 +387,20 @@ def test_a_key_goes_whatever_service_it_is_for(text: str, secret: str) -> None:
 )
 def test_a_measure_a_name_and_a_key_of_a_record_stay(text: str) -> None:
     assert Redactor().text(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("4012-8888-8888-1881 4012 8888 8888 1881", "[REDACTED:payment_card] [REDACTED:payment_card]"),
+        ("078-05-1121 07805-1121", "[REDACTED:social_security_number] [REDACTED:social_security_number]"),
+        ("SSN 07805-1121", "SSN [REDACTED:social_security_number]"),
+        ("Palo Alto, CA 94301-1121", "Palo Alto, CA 94301-1121"),
+        ("0 532 123 45 67", "[REDACTED:phone]"),
+        ("0 (917) 123 4567", "[REDACTED:phone]"),
+        ("passport number US9148817941", "passport number [REDACTED:passport]"),
+        ("a ratio of 1:2:3:4:5:6:7:8", "a ratio of 1:2:3:4:5:6:7:8"),
+    ],
+)
+def test_personal_numbers_go_whole_and_their_likes_stay(text: str, expected: str) -> None:
+    assert Redactor().text(text) == expected

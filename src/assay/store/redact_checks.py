@@ -72,8 +72,8 @@ def is_local_phone_number(text: str) -> bool:
 
 
 def is_passport_number(text: str) -> bool:
-    """True for a number of 6 to 10 signs that are mostly digits, or for the lines at the foot of a passport that machines read."""
-    return "<" in text or (6 <= len(text) <= 10 and 5 <= len(digits_of(text)) <= 9)
+    """True for a number of 6 to 12 signs that are mostly digits, or for the lines at the foot of a passport that machines read."""
+    return "<" in text or (6 <= len(text) <= 12 and 5 <= len(digits_of(text)) <= 10)
 
 
 def is_token(text: str) -> bool:

@@ -69,6 +69,8 @@ _LOCAL_PHONES = "|".join(
         rf"\(?0[1-9]\d{{1,2}}\)?{SPACE}\d{{3}}{SPACE}\d{{2}}{SPACE}\d{{2}}",
         rf"0[1-9]\d{{2}}(?:{SPACE}\d{{2}}){{3}}",
         r"[6-9]\d{2}(?: \d{2}){3}",
+        # The trunk prefix apart from the rest: Turkey, the Philippines.
+        rf"0{SPACE}\(?[2-9]\d{{2}}\)?{SPACE}\d{{3}}{SPACE}?(?:\d{{4}}|\d{{2}}{SPACE}\d{{2}})",
         # Brazil, India, China.
         r"\(\d{2}\) ?9?\d{4}-\d{4}",
         r"[6-9]\d{4}[ -]\d{5}",
@@ -92,7 +94,12 @@ _is_seed = re.compile(rb"(?i)seed[\\\"']*\s*[:=]\s*\Z").search
 
 def _card(text: bytes, span: Span) -> Span | None:
     """A number with the right check digit, unless it is said to be the seed of a random generator."""
-    return None if _is_seed(text[max(0, span[0] - 16) : span[0]]) else _card_number(text, span)
+    if _is_seed(text[max(0, span[0] - 16) : span[0]]):
+        return None
+    found = _card_number(text, span)
+    # `4111 1111 1111 1111 411`: the last group is the beginning of the next number.
+    shorter = span[0] + len(value_of(text, span).rstrip("0123456789").rstrip(" -").encode())
+    return found or (_card_number(text, (span[0], shorter)) if shorter > span[0] else None)
 
 
 _card_number = whole_number(checks.is_card_number)
@@ -112,6 +119,19 @@ def _iban(text: bytes, span: Span) -> Span | None:
     length = len(value[: checks.iban_length(value)].encode())
     end = span[0] + length
     return (span[0], end) if length and not text[end : end + 1].isalnum() else None
+
+
+_social_security_number = whole_number(checks.is_social_security_number)
+_is_split_otherwise = re.compile(rb"\d{5}\D+\d{4}").fullmatch
+_names_the_number = re.compile(
+    rb"(?i)\b(?:ssn|itin|social security|tax(?:payer)? id|\d{3}-?\d{2}-?\d{4}|\[REDACTED:social_security_number\])[^\n]{0,24}\Z"
+).search
+
+
+def _social_security(text: bytes, span: Span) -> Span | None:
+    """A number that can have been issued; one split as postal codes are, 12345-6789, only after its name or another number."""
+    is_clear = not _is_split_otherwise(text[span[0] : span[1]]) or _names_the_number(text[max(0, span[0] - 64) : span[0]])
+    return _social_security_number(text, span) if is_clear else None
 
 
 _numbering = re.compile(
@@ -156,7 +176,11 @@ def _ipv6(text: bytes, span: Span) -> Span | None:
     digits = sum(character.isalnum() for character in address)
     # `x :: Int`, `a[::1]` and `1::2` are code and ratios.
     is_slice = text[start - 1 : start] == b"[" and text[max(0, start - 2) : start - 1].isalnum()
-    is_certain = (digits >= 4 and any(map(str.isdigit, address))) or bool(prefix) or (parsed.is_loopback and not is_slice)
+    # `1:2:3:4:5:6:7:8` may be a ratio, a score or a list.
+    is_list = all(len(group) == 1 for group in address.split(":"))
+    is_certain = (
+        (digits >= 4 and any(map(str.isdigit, address)) and not is_list) or bool(prefix) or (parsed.is_loopback and not is_slice)
+    )
     is_meant = is_certain or _speaks_of_machines(text[max(0, start - 24) : start])
     return (start, start + len(value)) if is_meant else None
 
@@ -257,8 +281,9 @@ PERSONAL: tuple[Rule, ...] = (
     Rule(
         "social_security_number",
         rf"\d{{3}}(?:{DASH}|[ .])\d{{2}}(?:{DASH}|[ .])\d{{4}}|\d{{3}}{DASH}\d{{6}}",
-        rf"(\d{{3}}{DASH}\d{{2}}{DASH}\d{{4}}|\d{{3}} \d{{2}} \d{{4}}|\d{{3}}[.]\d{{2}}[.]\d{{4}}|\d{{3}}{DASH}\d{{6}})",
-        whole_number(checks.is_social_security_number),
+        rf"(\d{{3}}{DASH}\d{{2}}{DASH}\d{{4}}|\d{{3}} \d{{2}} \d{{4}}|\d{{3}}[.]\d{{2}}[.]\d{{4}}|\d{{3}}{DASH}\d{{6}}"
+        rf"|\d{{5}}{DASH}\d{{4}})",
+        _social_security,
         is_number=True,
     ),
     Rule(
@@ -273,8 +298,8 @@ PERSONAL: tuple[Rule, ...] = (
         rf"(?i){_PASSPORT}|[A-Z]<<[A-Z]",
         rf"(?i)(?:{_PASSPORT}(?:s|e|es|['\x{{2019}}]s)?(?:[ _-]?(?:numbers?|no|nr|nummer|num|#|id|card|번호))?[.]?"
         rf"(?:{QUOTE}\s*:\s*\{{\s*{QUOTE}(?:number|no|nr|id))?(?: of(?: [\pL.'-]{{1,20}}){{1,4}}?)?"
-        rf"(?: [A-Za-z]{{2,10}})?(?:[\s:=#(]|{QUOTE}|는){{0,4}}([A-Z0-9]{{6,10}})"
-        rf"|([A-Z0-9]{{6,10}})(?: [\pL]+){{1,4}} {_PASSPORT}"
+        rf"(?: [A-Za-z]{{2,10}}\b)?(?:[\s:=#(]|{QUOTE}|는){{0,4}}([A-Z0-9]{{6,12}})\b"
+        rf"|\b([A-Z0-9]{{6,12}})(?: [\pL]+){{1,4}} {_PASSPORT}"
         r"|(P[A-Z<][A-Z]{3}[A-Z<]{39}(?:\s|\\n)*(?:[A-Z0-9<]{44})?))",
         when(checks.is_passport_number),
     ),
@@ -302,7 +327,7 @@ PERSONAL: tuple[Rule, ...] = (
     Rule(
         "phone",
         rf"0[1-9](?:{BREAK}|[\d()]){{7}}|\(\d{{2}}\) ?9?\d{{4}}-|[6-9]\d{{4}}[ -]\d{{5}}|[6-9]\d{{2}} \d{{2}} \d{{2}} \d{{2}}"
-        rf"|1[3-9]\d{SPACE}\d{{4}}{SPACE}\d{{4}}",
+        rf"|1[3-9]\d{SPACE}\d{{4}}{SPACE}\d{{4}}|0{SPACE}\(?[2-9]\d{{2}}\)?{SPACE}\d{{3}}",
         rf"({_LOCAL_PHONES})",
         _local_phone,
         is_number=True,
