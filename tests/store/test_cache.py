@@ -209,9 +209,73 @@ def test_what_an_earlier_version_kept_unredacted_is_deleted(tmp_path: Path) -> N
     rows = [(str(number), msgspec.json.encode(Reply(text=text))) for number, text in enumerate((*UNCLEAN, "fine"))]
     with database:
         database.executemany("INSERT INTO reply VALUES (?, ?)", rows)
-        database.execute("PRAGMA user_version = 0")
     database.close()
     cache = ReplyCache(tmp_path, redactor=own_redactor())
     assert [cache.get(str(number)) for number in range(4)] == [None, None, None, Reply(text="fine")]
     cache.close()
     assert KEY.encode() not in (tmp_path / CACHE_FILE).read_bytes()
+
+
+CASE_NUMBER = RedactRule(name="case_number", pattern=r"^AZ-\d{4}$")
+
+
+def _put(folder: Path, redactor: Redactor, **replies: str) -> None:
+    cache = ReplyCache(folder, redactor=redactor)
+    for key, text in replies.items():
+        assert cache.put(key, Reply(text=text))
+    cache.close()
+
+
+def _kept(folder: Path, redactor: Redactor, *keys: str) -> list[bool]:
+    cache = ReplyCache(folder, redactor=redactor)
+    found = [cache.get(key) is not None for key in keys]
+    cache.close()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "later"),
+    [("AZ-4711", Redactor(custom=(CASE_NUMBER,))), ("qz81-AZ-4711-x7", Redactor(extra_secrets=("qz81-AZ-4711-x7",)))],
+    ids=["a custom rule", "another key"],
+)
+def test_what_the_rules_of_a_later_run_find_is_deleted(text: str, later: Redactor, tmp_path: Path) -> None:
+    _put(tmp_path, Redactor(), a=text, b="fine", c=text)
+    assert _kept(tmp_path, later, "a", "b", "c") == [False, True, False]
+    assert all(b"AZ-4711" not in path.read_bytes() for path in tmp_path.iterdir())
+
+
+def test_rules_that_have_looked_at_a_cache_look_only_at_what_is_new(tmp_path: Path) -> None:
+    """The number of a reply that one set of rules deletes is given again: another set looks at it all the same."""
+    later, other = Redactor(custom=(CASE_NUMBER,)), Redactor(custom=(RedactRule(name="court", pattern="Court of .+"),))
+    _put(tmp_path, Redactor(), a="fine", b="Court of Appeal")
+    assert _kept(tmp_path, later, "a", "b") == [True, True]
+    assert _kept(tmp_path, other, "a", "b") == [True, False]
+    _put(tmp_path, Redactor(), c="AZ-4712")
+    assert _kept(tmp_path, later, "a", "c") == [True, False]
+    _put(tmp_path, Redactor(), a="AZ-4713")
+    assert _kept(tmp_path, later, "a") == [False]
+
+
+def test_what_another_run_keeps_meanwhile_is_deleted_at_the_end(tmp_path: Path) -> None:
+    cache = ReplyCache(tmp_path, redactor=Redactor(custom=(CASE_NUMBER,)))
+    _put(tmp_path, Redactor(), a="AZ-4711")
+    cache.close()
+    assert all(b"AZ-4711" not in path.read_bytes() for path in tmp_path.iterdir())
+
+
+def test_a_long_cache_is_looked_through_to_its_end(tmp_path: Path) -> None:
+    _put(tmp_path, Redactor(), **{f"k{number}": f"AZ-{number}" for number in range(1, 2_500)})
+    assert _kept(tmp_path, Redactor(custom=(CASE_NUMBER,)), "k999", "k1000", "k2499") == [True, False, False]
+
+
+def test_the_fingerprint_of_rules_tells_rules_apart_and_no_key() -> None:
+    sets = [
+        Redactor(),
+        Redactor(("short",)),
+        Redactor(("other",)),
+        Redactor(custom=(CASE_NUMBER,)),
+        Redactor(custom=(RedactRule(name="case_number", pattern="x"),)),
+        Redactor(known_hosts=("10.0.0.5",)),
+    ]
+    assert len({redactor.fingerprint for redactor in sets}) == len(sets)
+    assert Redactor(("short", "other")).fingerprint == Redactor(("other", "short")).fingerprint

@@ -33,10 +33,11 @@ _OPENING = (
     # What is deleted is overwritten, not only forgotten.
     "PRAGMA secure_delete = ON",
     "CREATE TABLE IF NOT EXISTS reply(key TEXT PRIMARY KEY, body BLOB)",
+    # How far the rules with a fingerprint have looked at the replies, whose numbers grow.
+    "CREATE TABLE IF NOT EXISTS checked(rules TEXT PRIMARY KEY, upto INTEGER NOT NULL)",
 )
-
-_CHECKED = 1
-"""The version of a file whose replies were all looked at by a redactor."""
+_CHECKED_AT_ONCE = 1_000
+"""Replies that are looked at while the file is kept for it; others write in between."""
 _REPLY = Form(terms=frozenset(("model", "finish_reason", "flags", "request_id")))
 
 _encode = msgspec.json.Encoder().encode
@@ -47,7 +48,8 @@ class ReplyCache:
     """Replies that need not be paid for twice. Only their owner can read the file.
 
     A reply in which the redactor finds something is not kept: what is kept is as the provider sent it, so that it gets the same
-    grade again, and nothing in it would be redacted in an artifact.
+    grade again, and nothing in it would be redacted in an artifact. What runs with other rules have kept is looked at once by
+    each set of rules, when the file is opened and when it is closed.
 
     Nobody who asks or keeps waits for the disk or for other processes: replies are written in a thread, and a file that others
     keep for themselves is as good as none.
@@ -93,17 +95,41 @@ class ReplyCache:
             return database
 
     def _drop_unredacted(self) -> None:
-        """Delete once what earlier versions kept as it came."""
+        """Delete what these rules find in the replies that they have not looked at yet; other runs may have had other rules."""
+        rules = self._redactor.fingerprint
+        is_dropped, is_done = False, False
         try:
             with database_errors(self._path):
-                if self.database.execute("PRAGMA user_version").fetchone()[0] >= _CHECKED:
-                    return
-                found = self.database.execute("SELECT key, body FROM reply")
-                unclean = [(key,) for key, body in found if not self._is_clean(body)]
-                self.database.executemany("DELETE FROM reply WHERE key = ?", unclean)
-                self.database.execute(f"PRAGMA user_version = {_CHECKED}")
+                while not is_done and self._has_unchecked(rules):
+                    self.database.execute("BEGIN IMMEDIATE")
+                    with self.database:
+                        dropped, is_done = self._check_next(rules)
+                    is_dropped = is_dropped or dropped
+                if is_dropped:
+                    self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except StoreUnavailable as problem:
             _raise_unless_busy(problem)
+
+    def _has_unchecked(self, rules: str) -> bool:
+        found = self.database.execute(
+            "SELECT coalesce(max(rowid), 0) > coalesce((SELECT upto FROM checked WHERE rules = ?), 0) FROM reply", (rules,)
+        )
+        return bool(found.fetchone()[0])
+
+    def _check_next(self, rules: str) -> tuple[bool, bool]:
+        """Look at the next replies; says whether any was dropped, and whether these were the last."""
+        found = self.database.execute(
+            "SELECT rowid, body FROM reply WHERE rowid > coalesce((SELECT upto FROM checked WHERE rules = ?), 0)"
+            " ORDER BY rowid LIMIT ?",
+            (rules, _CHECKED_AT_ONCE),
+        ).fetchall()
+        unclean = [(number,) for number, body in found if not self._is_clean(body)]
+        self.database.executemany("DELETE FROM reply WHERE rowid = ?", unclean)
+        if found:
+            self.database.execute("INSERT OR REPLACE INTO checked VALUES (?, ?)", (rules, found[-1][0]))
+        # The number of the last reply is given again once it is deleted.
+        self.database.execute("UPDATE checked SET upto = min(upto, (SELECT coalesce(max(rowid), 0) FROM reply))")
+        return bool(unclean), len(found) < _CHECKED_AT_ONCE
 
     def _is_clean(self, body: bytes) -> bool:
         if self._redactor.is_clean_json((body,)):
@@ -186,6 +212,7 @@ class ReplyCache:
         """Write what is waiting and let go of the file; what others keep us from writing is not kept."""
         try:
             self.flush()
+            self._drop_unredacted()
         except StoreUnavailable as problem:
             _raise_unless_busy(problem)
         finally:

@@ -1,9 +1,11 @@
 """Redaction: text and JSON values on their way to the disk, without secrets and personal numbers."""
 
 import copy
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -53,6 +55,7 @@ class Redactor:
     ) -> None:
         self.counts: Counter[str] = Counter()
         self._known_hosts = frozenset(host.encode() for host in known_hosts if host)
+        custom = tuple(custom)
         secrets = {secret for secret in extra_secrets if len(secret) >= MIN_SECRET}
         forms = {form for secret in secrets if is_distinctive(secret) for form in forms_of(secret)}
         # The longest first: one secret may be the beginning of another.
@@ -61,10 +64,16 @@ class Redactor:
         self._as_credentials = [Rule(OWN_SECRET, "", _as_credential(word)) for word in self._words]
         self._triggered = trigger_set((*map(escaped, self._long), *(rule.pattern for rule in self._as_credentials))).Match
         self._custom = CustomRules(custom)
+        self._secrets, self._rules = secrets, custom
         self._built_in = self
         if self._custom:
             self._built_in = copy.copy(self)
             self._built_in._custom = CustomRules(())
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for redactors that find the same; it does not tell the keys."""
+        return _fingerprint(self._secrets, self._rules, self._known_hosts)
 
     def term(self, text: str) -> str:
         """A name that the program looks things up by; custom rules do not apply to it."""
@@ -233,6 +242,21 @@ def _occurrences(text: bytes, wanted: set[bytes]) -> Iterator[Span]:
         if size:
             end = start + size
             yield start, end
+
+
+def _fingerprint(secrets: Iterable[str], custom: Iterable[RedactRule], hosts: Iterable[bytes]) -> str:
+    digest = hashlib.sha256(_rules_fingerprint())
+    digest.update(_encode([(rule.name, rule.pattern) for rule in custom]))
+    digest.update(_encode(sorted(host.decode() for host in hosts)))
+    for secret in sorted(secrets):
+        # Slow to guess: a key may be a word.
+        digest.update(hashlib.scrypt(secret.encode(), salt=b"assay redaction", n=2**12, r=8, p=1))
+    return digest.hexdigest()
+
+
+@cache
+def _rules_fingerprint() -> bytes:
+    return hashlib.sha256(_encode([(rule.name, rule.trigger, rule.pattern) for rule in RULES])).digest()
 
 
 def _as_credential(word: str) -> str:
