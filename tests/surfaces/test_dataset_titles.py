@@ -51,9 +51,9 @@ def test_mlflow_has_the_dataset_as_tags_and_as_a_parameter() -> None:
     assert found.parameters["dataset"] == "support"
 
 
-def test_a_file_that_is_called_like_its_dataset_is_not_named_twice() -> None:
+def test_a_file_that_is_called_like_its_dataset_is_named_too() -> None:
     write_golden(Path("golden.json"))
-    assert "dataset     golden · 1.2.3 · golden_v1\n" in assay("run", "golden.json", *MODELS, "--run-id", "g").stdout
+    assert "dataset     golden · 1.2.3 · golden_v1 · golden.json\n" in assay("run", "golden.json", *MODELS, "--run-id", "g").stdout
 
 
 def test_a_run_of_an_earlier_version_is_called_by_the_file_of_its_path(folder: Path) -> None:

@@ -22,13 +22,10 @@ def dataset_file(dataset: Mapping[str, Any]) -> str:
 
 
 def further_names(dataset: Mapping[str, Any]) -> tuple[str, ...]:
-    """What else a dataset is called: the name that the run gives it, and its file, unless the id says as much."""
+    """What else a dataset is called: the name that the run gives it, where that is another one, and its file."""
     file, dataset_id = dataset_file(dataset), dataset["dataset_id"]
-    stem = file_stem(file)
     name = dataset.get("name") or ""
-    return tuple(
-        word for word, is_new in ((name, name not in ("", dataset_id, stem)), (file, file and stem != dataset_id)) if is_new
-    )
+    return tuple(word for word in (name if name not in (dataset_id, file_stem(file)) else "", file) if word not in ("", dataset_id))
 
 
 def dataset_words(dataset: Mapping[str, Any]) -> tuple[str, ...]:
