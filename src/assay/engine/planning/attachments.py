@@ -4,6 +4,7 @@ import asyncio
 import errno
 import hashlib
 import os
+import shlex
 import stat
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from io import BytesIO
@@ -14,11 +15,11 @@ import msgspec
 
 from assay.core.case import Attachment, Case
 from assay.core.errors import MissingExtra, UsageProblem
-from assay.core.input_document import MANIFEST
 from assay.core.outcome import GradingFailure
 from assay.core.plan import DatasetPlan, Plan
 from assay.datasets.checks import short
 from assay.datasets.source import BOM
+from assay.engine.planning.original_attachments import is_run_folder, original_folders, seen_contents
 from assay.store.failures import unavailable
 
 MAX_BYTES = 20 * 1024 * 1024
@@ -49,6 +50,8 @@ class Attachments:
     def __init__(self, *, most: int = KEPT_CHARACTERS) -> None:
         self._most = most
         self._hashes: dict[tuple[Path, str], str] = {}
+        self._seen: dict[Path, Mapping[str, frozenset[str]]] = {}
+        """By folder of a run whose input is run again: what that run has seen."""
         self._texts: dict[str, str] = {}
         """By hash, those used last at the end."""
         self.kept_characters = 0
@@ -58,7 +61,7 @@ class Attachments:
         problems: list[Unread] = []
         for path in dict.fromkeys(attachment.path for attachment in attachments):
             try:
-                content = read_content(folder, path)
+                content = self._content(folder, path)
                 sha256 = _sha256(content)
                 self.keep(sha256, text_of(content, path))
                 self._hashes[folder, path] = sha256
@@ -74,11 +77,30 @@ class Attachments:
     def _hash(self, folder: Path, path: str) -> str:
         if (folder, path) not in self._hashes:
             try:
-                self._hashes[folder, path] = _sha256(read_content(folder, path))
+                self._hashes[folder, path] = _sha256(self._content(folder, path))
             except AttachmentProblem as problem:
                 _failure(problem, folder)
                 self._hashes[folder, path] = ""
         return self._hashes[folder, path]
+
+    def _content(self, folder: Path, path: str) -> bytes:
+        """The bytes of an attachment, beside the dataset or, for a run's stored input, where the run has read the same content.
+
+        Whoever sends a run's folder could let its manifest point anywhere, but gets nothing read of which he has not the hash.
+        """
+        try:
+            return read_content(folder, path)
+        except AttachmentProblem:
+            if not is_run_folder(folder):
+                raise
+            if folder not in self._seen:
+                self._seen[folder] = seen_contents(folder)
+            seen = self._seen[folder].get(path, frozenset())
+            contents = (_content_if_readable(place, path) for place in original_folders(folder) if seen)
+            same = next((content for content in contents if content is not None and _sha256(content) in seen), None)
+            if same is None:
+                raise
+            return same
 
     def kept(self, sha256: str) -> str | None:
         """The text of the content with this hash, if it is still there."""
@@ -155,7 +177,7 @@ def read_pinned(folders: Sequence[Path], attachment: Attachment) -> str:
     if not attachment.sha256:
         raise GradingFailure("attachment_missing", f"the attachment {short(path)} could not be read when the run was prepared")
     problems: list[GradingFailure] = []
-    for folder in folders:
+    for folder in dict.fromkeys(place for own in folders for place in (own, *original_folders(own))):
         try:
             content = read_content(folder, path)
             if _sha256(content) == attachment.sha256:
@@ -187,6 +209,13 @@ def read_content(folder: Path, path: str) -> bytes:
     return _content(_below(folder, path), path)
 
 
+def _content_if_readable(folder: Path, path: str) -> bytes | None:
+    try:
+        return read_content(folder, path)
+    except AttachmentProblem:
+        return None
+
+
 def text_of(content: bytes, path: str) -> str:
     """The text in the bytes of an attachment; raises AttachmentProblem, or MissingExtra for PDF without its reader."""
     if _PDF in content[:_PDF_HEAD]:
@@ -213,9 +242,10 @@ def _below(folder: Path, path: str) -> Path:
 
 def _where_attachments_are(folder: Path) -> str:
     """A run stores no attachments, and the paths in its input are those of the dataset that it was made from."""
-    if not (folder / MANIFEST).is_file():
+    if not is_run_folder(folder):
         return ""
-    return f"put the records next to their attachments and run that file: assay export {folder.name} --as dataset -o FOLDER/FILE"
+    run = shlex.quote(str(folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder))
+    return f"put the records next to their attachments and run that file: assay export {run} --as dataset -o FOLDER/FILE.jsonl"
 
 
 def _content(real: Path, path: str) -> bytes:
