@@ -4,10 +4,12 @@ The rule is part of what models are asked, so it never changes for a stored case
 Decision 024 explains it; the reference of the contract states it for authors.
 """
 
+import ast
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
@@ -131,6 +133,12 @@ _MARKED_TAIL = re.compile(
 )
 """Marks before and behind the right choice of a list."""
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_NUMBERED_NAME = re.compile(r"(.*?)(\d{1,2}|(?<=[_\W])[A-Za-z]|(?<=[a-z])[A-Z])", re.DOTALL)
+_ANSWER_STEMS = frozenset(("ans", "answer"))
+_SHORT_TEXT = 500
+_ASKING = frozenset(("human", "user"))
+_QUOTED_NAME = re.compile(r"""(["'])([^"'\n]{1,100})\1\s*:""")
+_SHORT_NAME = re.compile(r"[\w -]{1,40}")
 _DEEPEST = 64
 """Levels of a value in which names are looked at; what is nested deeper is for judges only."""
 _LONGEST_NAME = 100
@@ -146,7 +154,13 @@ class Field(NamedTuple):
 
 def question_fields(case: Case) -> tuple[Field, ...]:
     """What belongs to the question besides the prompt: for the candidate and for judges."""
-    shown = ((name, _question_part(name, value)) for name, value in _members(case, "input") if not _is_key(name, value))
+    given = dict(_members(case, "input"))
+    listed = _listed_answers(given, case.references)
+    shown = (
+        (name, _member_part(name, value, prompt=case.prompt))
+        for name, value in given.items()
+        if name in listed or not _is_key(name, value)
+    )
     return tuple(Field(name, field_text(name, value)) for name, value in shown if not _is_empty(value))
 
 
@@ -164,12 +178,14 @@ def _keys(case: Case) -> Iterator[Field]:
     said = case.extra.get("input", {}).get(_MESSAGES) if case.open_fields == VERSION and case.messages else None
     if said is not None and len(earlier_messages({"prompt": case.prompt, _MESSAGES: said})) < len(said):
         yield Field(_MESSAGES, json.dumps(said, ensure_ascii=False))
-    for name, value in _members(case, "input"):
+    given = dict(_members(case, "input"))
+    listed = _listed_answers(given, case.references)
+    for name, value in given.items():
         if _is_empty(value):
             continue
-        if _is_key(name, value):
+        if name not in listed and _is_key(name, value):
             yield Field(name, field_text(name, value))
-        elif _question_part(name, value) != value:
+        elif _member_part(name, value, prompt=case.prompt) != value:
             # With what the candidate does not see of it.
             yield Field(name, value if type(value) is str else json.dumps(value, ensure_ascii=False))
 
@@ -182,16 +198,20 @@ def _references(case: Case) -> Iterator[Field]:
 
 def field_uses(given: Mapping[str, Any], reference: Mapping[str, Any]) -> Iterator[FieldUse]:
     """Where each open member of `input` and `reference` goes, in the order of the record."""
+    prompt, answer = given.get("prompt"), reference.get("answer")
+    listed = _listed_answers(given, (answer,) if type(answer) is str else ())
     for name, value in given.items():
-        if name != "prompt" and not _is_empty(value):
+        if name in listed:
+            yield FieldUse(f"input.{name}", "candidate_and_judge")
+        elif name != "prompt" and not _is_empty(value):
             is_answered = name == _MESSAGES and 0 < len(earlier_messages(given)) < len(value)
-            yield from _input_uses(name, value, is_answered=is_answered)
+            yield from _input_uses(name, value, prompt=prompt if type(prompt) is str else "", is_answered=is_answered)
     for name, value in reference.items():
         if name != "answer" and not _is_empty(value):
             yield FieldUse(f"reference.{name}", "not_sent" if name in UNSENT_REFERENCE else "judge_only")
 
 
-def _input_uses(name: str, value: Any, *, is_answered: bool = False) -> Iterator[FieldUse]:
+def _input_uses(name: str, value: Any, *, prompt: str, is_answered: bool) -> Iterator[FieldUse]:
     field = f"input.{name}"
     if is_answered:
         yield from (FieldUse(field, "candidate_and_judge"), FieldUse(f"{field}[]", "judge_only"))
@@ -199,7 +219,7 @@ def _input_uses(name: str, value: Any, *, is_answered: bool = False) -> Iterator
     if _is_key(name, value):
         yield FieldUse(field, "judge_only")
         return
-    shown = _question_part(name, value)
+    shown = _member_part(name, value, prompt=prompt)
     if shown is value:
         yield FieldUse(field, "candidate_and_judge")
         return
@@ -230,6 +250,57 @@ def _is_message(value: Any) -> bool:
         and type(value["content"]) is str
         and bool(value["content"].strip())
     )
+
+
+def _member_part(name: str, value: Any, *, prompt: str) -> Any:
+    """What of a member of `input` the candidate sees; None for nothing."""
+    return _question_part(name, _unanswered(value, prompt))
+
+
+def _unanswered(value: Any, prompt: str) -> Any:
+    """A conversation as other tools write it, `{"from": "human", "value": …}`, without what answers the prompt in it."""
+    if type(value) is not list or not all(map(_is_turn, value)):
+        return value
+    said = (place for place, turn in enumerate(value) if turn["from"] in _ASKING and turn["value"].strip() == prompt.strip())
+    last = max(said, default=None)
+    return value if last is None or last == len(value) - 1 else value[: last + 1]
+
+
+def _is_turn(value: Any) -> bool:
+    return type(value) is dict and type(value.get("from")) is str and type(value.get("value")) is str
+
+
+def _listed_answers(given: Mapping[str, Any], answers: Sequence[str] = ()) -> frozenset[str]:
+    """Names such as `ans0`, `ans1`, `ans2` that are the choices of the question, and not its answers.
+
+    They are where they count from 0, or where the right answer is the label of one, `B` or `answer2`. Numbers that other members
+    have too, `question0`, say whose answer each is.
+    """
+    groups: dict[str, dict[str, str]] = {}
+    for name in given:
+        match = _NUMBERED_NAME.fullmatch(name) if len(name) <= _LONGEST_NAME else None
+        if match is not None:
+            groups.setdefault(match[1], {})[match[2].casefold()] = name
+    found: set[str] = set()
+    for stem, group in groups.items():
+        if stem.casefold().strip("_- ") not in _ANSWER_STEMS or len(group) < 2 or not _are_labels([*group.values()]):
+            continue
+        texts = [given[name] for name in group.values()]
+        if not _are_short_texts(texts) or any(not group.keys().isdisjoint(other) for own, other in groups.items() if own != stem):
+            continue
+        labels = {*group, *(name.casefold() for name in group.values())}
+        is_labelled = any(answer.strip().casefold() in labels and answer not in texts for answer in answers)
+        if "0" in group or is_labelled:
+            found |= {*group.values()}
+    return frozenset(found)
+
+
+def _are_short_texts(texts: list[Any]) -> bool:
+    """True for different texts of a line each, none of which is marked."""
+    is_short = all(
+        type(text) is str and text.strip() and len(text) <= _SHORT_TEXT and len(text.splitlines()) == 1 for text in texts
+    )
+    return is_short and len({*texts}) == len(texts) and not _are_marked(texts)
 
 
 def _is_key(name: str, value: Any) -> bool:
@@ -319,6 +390,12 @@ def _shown_text(name: str, text: str, *, depth: int, is_example: bool) -> Any:
     """A text as it is; one that is JSON, or lists choices, without what says grading."""
     if text.lstrip()[:1] in ("{", "["):
         value = _decoded(text)
+        quotes = {match[1] for match in _QUOTED_NAME.finditer(text) if says_grading(match[2])} if value is None else ()
+        if quotes:
+            value = _python_value(text)
+            if value is None:
+                # An object that cannot be read may hold a key; a text in brackets may say how to answer, and code may name it.
+                return None if text.lstrip()[0] == "{" and "'" in quotes else text
         part = _question_part(name, value, depth=depth + 1, is_example=is_example)
         return text if part == value else part
     lines = text.splitlines()
@@ -333,6 +410,15 @@ def _decoded(text: str) -> Any:
         return None
 
 
+def _python_value(text: str) -> Any:
+    """The value of a text that is a Python literal, as tables write lists and objects; None for any other."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return msgspec.to_builtins(ast.literal_eval(text.strip()), str_keys=True)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return None
+
+
 def _shown(value: Any, *, depth: int, is_example: bool) -> Any:
     """The value without members whose names say grading, at any depth."""
     if type(value) is str:
@@ -342,17 +428,40 @@ def _shown(value: Any, *, depth: int, is_example: bool) -> Any:
     if depth > _DEEPEST or (type(value) is dict and _is_named_key(value, is_example=is_example)):
         return None
     if type(value) is list:
+        if _are_pairs(value):
+            value = [pair for pair in value if not (says_grading(pair[0]) and not (is_example and _is_demonstrated(pair[0])))]
         parts = ((member, _shown(member, depth=depth + 1, is_example=is_example)) for member in value)
         return [part for member, part in parts if part is not None or member is None]
+    value = _without_key_columns(value)
     shown = {}
+    listed = _listed_answers(value)
     for name, member in value.items():
         if name in _PROPERTIES and type(member) is dict and all(map(_is_schema, member.values())):
             shown[name] = {own: _shown(schema, depth=depth + 2, is_example=False) for own, schema in member.items()}
-        elif not _is_key(name, member) or (is_example and _is_demonstrated(name)):
+        elif name in listed or not _is_key(name, member) or (is_example and _is_demonstrated(name)):
             part = _question_part(name, member, depth=depth + 1, is_example=is_example)
             if part is not None or member is None:
                 shown[name] = part
     return shown
+
+
+def _are_pairs(value: list[Any]) -> bool:
+    """True for members written as a name and a value each, `["answer", "x"]`."""
+    return bool(value) and all(
+        type(pair) is list and len(pair) == 2 and type(pair[0]) is str and _SHORT_NAME.fullmatch(pair[0]) for pair in value
+    )
+
+
+def _without_key_columns(value: dict[str, Any]) -> dict[str, Any]:
+    """A table of `columns` and `data` without the columns whose names say grading; any other object as it is."""
+    columns, rows = value.get("columns"), value.get("data")
+    if type(columns) is not list or type(rows) is not list or not all(type(row) is list for row in rows):
+        return value
+    hidden = {place for place, name in enumerate(columns) if type(name) is str and says_grading(name)}
+    if not hidden:
+        return value
+    kept = [[cell for place, cell in enumerate(row) if place not in hidden] for row in rows]
+    return {**value, "columns": [name for place, name in enumerate(columns) if place not in hidden], "data": kept}
 
 
 def _is_named_key(value: dict[str, Any], *, is_example: bool) -> bool:
