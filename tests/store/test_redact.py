@@ -404,3 +404,10 @@ def test_a_measure_a_name_and_a_key_of_a_record_stay(text: str) -> None:
 )
 def test_personal_numbers_go_whole_and_their_likes_stay(text: str, expected: str) -> None:
     assert Redactor().text(text) == expected
+
+
+def test_redactors_with_the_same_keys_share_what_is_compiled() -> None:
+    """It is large, and a run has several: those of a thousand runs would otherwise be compiled and kept one by one."""
+    first, second = Redactor(["key-one-0123456789", "key-two-0123456789"]), Redactor(["key-two-0123456789", "key-one-0123456789"])
+    assert first._triggers is second._triggers
+    assert first._triggers is not Redactor()._triggers

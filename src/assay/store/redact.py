@@ -59,16 +59,21 @@ class Redactor:
         secrets = {secret for secret in extra_secrets if len(secret) >= MIN_SECRET}
         forms = {form for secret in secrets if is_distinctive(secret) for form in forms_of(secret)}
         # The longest first: one secret may be the beginning of another.
-        self._long = sorted(forms, key=len, reverse=True)
-        self._words = sorted((secret for secret in secrets if not is_distinctive(secret)), key=len, reverse=True)
+        self._long = sorted(sorted(forms), key=len, reverse=True)
+        self._words = sorted(sorted(secret for secret in secrets if not is_distinctive(secret)), key=len, reverse=True)
         self._as_credentials = [Rule(OWN_SECRET, "", _as_credential(word)) for word in self._words]
-        self._triggered = trigger_set((*map(escaped, self._long), *(rule.pattern for rule in self._as_credentials))).Match
-        self._custom = CustomRules(custom)
+        self._triggers = trigger_set((*map(escaped, self._long), *(rule.pattern for rule in self._as_credentials)))
         self._secrets, self._rules = secrets, custom
-        self._built_in = self
-        if self._custom:
-            self._built_in = copy.copy(self)
-            self._built_in._custom = CustomRules(())
+        self._without_custom: Redactor | None = None
+        self._custom = CustomRules(())
+        rules = CustomRules(custom)
+        if rules:
+            self._without_custom, self._custom = copy.copy(self), rules
+
+    @property
+    def _built_in(self) -> "Redactor":
+        # No member refers to the redactor itself: it would stay, with all that it holds, until somebody looks for cycles.
+        return self._without_custom or self
 
     @property
     def fingerprint(self) -> str:
@@ -87,7 +92,7 @@ class Redactor:
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             encoded = text.encode()
         custom = self._custom.replaced(encoded, self.counts)
-        triggered = self._triggered(custom)
+        triggered = self._triggers.Match(custom)
         if triggered is None:
             return text if custom is encoded else custom.decode()
         return self._redacted(custom, sorted(triggered)).decode()
@@ -96,14 +101,14 @@ class Redactor:
         """True when none of the texts holds anything that a rule may apply to; one look at all of them."""
         texts = tuple(texts)
         try:
-            return self._triggered("\n".join(texts).encode()) is None and self._custom.are_clean(texts)
+            return self._triggers.Match("\n".join(texts).encode()) is None and self._custom.are_clean(texts)
         except UnicodeEncodeError:
             return False
 
     def is_clean_json(self, documents: Iterable[bytes]) -> bool:
         """True when `encoded` would find nothing to redact in any of these JSON texts; one look at all of them."""
         # What a custom rule finds in a text, `^` and `"` among it, it does not find in the JSON of the text.
-        return not self._custom and self._triggered(b"\n".join(documents)) is None
+        return not self._custom and self._triggers.Match(b"\n".join(documents)) is None
 
     def value(self, value: Any) -> Any:
         """A JSON-like value of the user with every text in it redacted, names of members included."""

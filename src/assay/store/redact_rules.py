@@ -1,7 +1,6 @@
 """All redaction rules, in the order in which they are applied, and the names of members that mark a value as secret or personal."""
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 
 import re2  # type: ignore[import-untyped]  # the package has no stubs
@@ -42,8 +41,12 @@ def personal_label(name: str) -> str:
     return next((label for pattern, label in _PERSONAL_NAMES if len(name) <= 64 and pattern.fullmatch(name)), "")
 
 
-def trigger_set(others: Iterable[str]) -> re2.Set:
-    """Build one automaton of all triggers, which names the rules that may apply by their numbers; the others have higher ones."""
+@lru_cache(maxsize=4)
+def trigger_set(others: tuple[str, ...]) -> re2.Set:
+    """Build one automaton of all triggers, which names the rules that may apply by their numbers; the others have higher ones.
+
+    It is large and grows with the texts that it sees, and a run has several redactors: those with the same keys share it.
+    """
     automaton = re2.Set.SearchSet(options())
     for pattern in (*(rule.trigger for rule in RULES), *others):
         automaton.Add(pattern)
