@@ -103,6 +103,7 @@ if TYPE_CHECKING:
         record_failure,
         redact_rule_problems,
         run_file_models,
+        run_file_problems,
         run_project,
         warm_up,
     )
@@ -151,7 +152,9 @@ _HOMES = {
     **dict.fromkeys(("KeptCard", "KeptCards", "ProbeRequest", "keep_card", "kept_cards", "probe"), "probes"),
     **dict.fromkeys(("DatasetEntry", "Listings", "SubmissionRow", "Submissions", "Upload", "UploadVerdict"), "submissions"),
     "MOST_ERRORS": "submissions",
-    **dict.fromkeys(("NamedModels", "SharedRuns", "accept_records", "no_such_run", "run_file_models"), "submissions"),
+    **dict.fromkeys(
+        ("NamedModels", "SharedRuns", "accept_records", "no_such_run", "run_file_models", "run_file_problems"), "submissions"
+    ),
     "redact_rule_problems": "submissions",
     "run_project": "submissions",
     **dict.fromkeys(
@@ -333,6 +336,7 @@ __all__ = [
     "run_async",
     "run_facts",
     "run_file_models",
+    "run_file_problems",
     "run_id_of",
     "run_project",
     "run_suite",

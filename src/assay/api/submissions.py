@@ -29,7 +29,7 @@ from assay.engine.places.run_failure import leave_failure as leave
 from assay.engine.places.run_failure import record_failure as enter
 from assay.engine.places.run_id import new_run_id
 from assay.engine.planning.providers import is_file_model
-from assay.engine.planning.request import RunRequest
+from assay.engine.planning.request import RunRequest, finding_lines
 from assay.engine.planning.run_file import DatasetEntry, ModelEntry, ProviderEntry, load_run_file
 from assay.engine.running.submission import (
     MOST_ERRORS,
@@ -83,6 +83,7 @@ __all__ = [
     "record_failure",
     "redact_rule_problems",
     "run_file_models",
+    "run_file_problems",
     "run_project",
     "warm_up",
 ]
@@ -119,6 +120,11 @@ def run_file_models(path: str | Path) -> NamedModels:
         candidate_ids=tuple(model for model in map(_model_id, candidates) if not is_file_model(model, declared)),
         judge_ids=tuple(model for model in map(_model_id, judges) if not is_file_model(model, declared)),
     )
+
+
+def run_file_problems(path: str | Path) -> tuple[str, ...]:
+    """Every problem of a run file by itself, with its location; raises SourceUnreadable without one."""
+    return finding_lines(load_run_file(path))
 
 
 def _model_entries(given: Iterable[Any]) -> list[ModelEntry]:

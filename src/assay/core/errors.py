@@ -122,6 +122,13 @@ class ServerProblem(AssayError):
         lines = tuple(_line_for(entry) for listed in named if isinstance(listed, list) for entry in listed)
         return () if lines == (self.message,) else lines
 
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """What the service says to do about its errors, each once, in the words of HTTP."""
+        errors = self.details.get("errors")
+        told = [entry.get("hint") for entry in errors if isinstance(entry, dict)] if isinstance(errors, list) else []
+        return tuple(dict.fromkeys(hint for hint in told if isinstance(hint, str) and hint))
+
 
 def _line_for(entry: Any) -> str:
     """One error of an answer in one line, whatever its shape."""

@@ -212,9 +212,8 @@ class Settings:
     def _note(self, findings: Sequence[Finding], loaded: LoadedRunFile | None) -> None:
         for finding in findings:
             self._wrong |= {finding.path[:length] for length in range(len(finding.path) + 1)}
-            hint = f" ({finding.hint})" if finding.hint else ""
             where = self.place(finding.path) if loaded is None else f"{_place(loaded, finding)}: "
-            self.problems.append(f"{where}{finding.message}{hint}")
+            self.problems.append(f"{where}{_said(finding)}")
 
     def add(self, path: Steps, message: str) -> None:
         """Note a problem with the setting at a path."""
@@ -257,6 +256,15 @@ def _nested(given: dict[Steps, Any]) -> dict[str, Any]:
         section = members if len(seat) == 1 else members.setdefault(str(seat[0]), {})
         section[str(seat[-1])] = [msgspec.to_builtins(member) for member in value] if isinstance(value, tuple) else value
     return members
+
+
+def finding_lines(loaded: LoadedRunFile) -> tuple[str, ...]:
+    """What is wrong with a run file by itself, a line each with its place."""
+    return tuple(f"{_place(loaded, finding)}: {_said(finding)}" for finding in loaded.findings)
+
+
+def _said(finding: Finding) -> str:
+    return f"{finding.message} ({finding.hint})" if finding.hint else finding.message
 
 
 def _place(loaded: LoadedRunFile, finding: Finding) -> str:

@@ -93,11 +93,17 @@ def complain_of(error: AssayError) -> None:
     problems: Sequence[str] = getattr(error, "problems", ())
     if isinstance(error, ServerProblem):
         rest = [f"and {len(problems) - MAX_PROBLEMS:,} more"] if len(problems) > MAX_PROBLEMS else []
-        complain(error.message, details=[*problems[:MAX_PROBLEMS], *rest], hint=error.hint)
+        hints = "; ".join(error.hints[:MAX_PROBLEMS])
+        complain(error.message, details=[*problems[:MAX_PROBLEMS], *rest], hint=error.hint or _as_option(hints))
     elif len(problems) > 1:
         complain(counted_problems(problems), details=problems, hint=error.hint)
     else:
         complain(error.message, hint=error.hint)
+
+
+def _as_option(hint: str) -> str:
+    """A hint of a service that names its parameter, in the words of the command line."""
+    return re.sub(r"send the parameter (\w+)=true", lambda match: f"give --{match[1].replace('_', '-')}", hint)
 
 
 def complain_of_report(problem: OSError, *, kept: Sequence[str], again: str) -> int:

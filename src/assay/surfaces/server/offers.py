@@ -35,6 +35,10 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         is_listed = name in self.patterns if is_file else any(fnmatchcase(name, pattern) for pattern in self.patterns)
         if is_listed or name in self.in_run_file:
             return
+        if is_file and any(fnmatchcase(name, pattern) for pattern in self.patterns):
+            message = f"the model '{name[:200]}' is a file or a function of the server, which no pattern such as * allows"
+            hint = f"the operator can offer it by listing its whole name under `{self.setting}` in the settings of the server"
+            raise Refusal(403, message, details={"offered": list(self.names), "hint": hint})
         shown = ", ".join(self.names[:MAX_NAMED]) + (" …" if len(self.names) > MAX_NAMED else "")
         allowed = f"allowed are: {shown}" if self.names else "no model is allowed yet"
         hint = (
@@ -77,6 +81,10 @@ def refuse_unoffered(
     """Raise Refusal for a model that the caller may not name."""
     if not candidates and not judges:
         return
+    for name in (*candidates, *judges):
+        if not name.isprintable():
+            hint = "send provider/model without line feeds and control characters"
+            raise Refusal(400, f"{name[:200]!r} is no name of a model", details={"hint": hint})
     offers, files = offers_to(caller, settings), api.file_models((*candidates, *judges), settings.run_file)
     for offer, names in ((offers.candidates, candidates), (offers.judges, judges)):
         for name in names:

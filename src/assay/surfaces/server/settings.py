@@ -76,6 +76,14 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return tuple(rest for before, mark, rest in offered if mark and not before and "*" not in rest)
 
 
+class ServerSettingsRefused(UsageProblem):
+    """A run file that no run of the service could be made with."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("; ".join(problems), hint="nothing was started; correct these and try again")
+        self.problems = problems
+
+
 def read_server_settings(path: str) -> ServerSettings:
     """The settings in a file; raises SourceUnreadable and UsageProblem."""
     if not path:
@@ -94,4 +102,6 @@ def read_server_settings(path: str) -> ServerSettings:
     run_file = str((Path(path).parent / settings.run_file).absolute()) if settings.run_file else ""
     if run_file and not Path(run_file).is_file():
         raise SourceUnreadable(f"there is no run file '{run_file}', which '{path}' names", hint="its path is relative to that file")
+    if run_file and (wrong := api.run_file_problems(run_file)):
+        raise ServerSettingsRefused(wrong)
     return msgspec.structs.replace(settings, run_file=run_file)
