@@ -35,8 +35,13 @@ def dataset_words(dataset: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def listed_dataset(run: RunListing) -> str:
-    """The dataset of a run in a list."""
+    """The first dataset of a run in a list."""
     return dataset_title({"dataset_id": run.dataset, "dataset_version": run.dataset_version, "file": run.dataset_file})
+
+
+def more_datasets(run: RunListing) -> str:
+    """How many datasets a run has besides the one that its line names: ` and 3 more`."""
+    return f" and {run.dataset_count - 1:,} more" if run.dataset_count > 1 else ""
 
 
 def dataset_title(dataset: Mapping[str, Any]) -> str:

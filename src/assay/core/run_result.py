@@ -96,6 +96,8 @@ class RunListing(msgspec.Struct, frozen=True, kw_only=True):
     dataset_version: str = ""
     dataset_file: str = ""
     """The name of the file of that dataset."""
+    dataset_count: int = 0
+    """How many datasets it has."""
     candidate: str = ""
     judges: tuple[str, ...] = ()
     total_records: int = 0

@@ -96,6 +96,7 @@ def _planned(run_id: str, plan: bytes) -> RunListing:
         dataset=read.datasets[0].dataset_id,
         dataset_version=read.datasets[0].dataset_version,
         dataset_file=dataset_file(msgspec.structs.asdict(read.datasets[0])),
+        dataset_count=len(read.datasets),
         candidate=read.candidate.name,
         judges=tuple(judge.name for judge in read.judges),
         project=read.project,

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from assay.core.dataset_title import listed_dataset
+from assay.core.dataset_title import listed_dataset, more_datasets
 from assay.core.run_result import RunListing
 from assay.core.run_state import State
 from assay.surfaces.pages.figures import (
@@ -196,7 +196,7 @@ def run_row(listing: RunListing, *, place: Place, pace: str = "") -> RunRow:
         state=state_mark(listing.standing),
         gate=gate_mark(listing),
         dataset=listing.dataset,
-        dataset_note=listed_dataset(listing).removeprefix(listing.dataset).strip(),
+        dataset_note=f"{listed_dataset(listing).removeprefix(listing.dataset)}{more_datasets(listing)}".strip(),
         candidate=listing.candidate,
         judges=", ".join(listing.judges),
         done=done,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 
-from assay.core.dataset_title import listed_dataset
+from assay.core.dataset_title import listed_dataset, more_datasets
 from assay.core.run_result import RunListing
 from assay.core.run_state import TERMINAL
 from assay.surfaces.printable import printable
@@ -82,7 +82,7 @@ def _row(run: RunListing) -> Row:
         printable(run.run_id),
         printable(run.created_at[:16].replace("T", " ")),
         Cell(run.standing.replace("_", " "), STATE_STYLES.get(run.state, "warning")),
-        printable(listed_dataset(run), limit=NAME_LIMIT),
+        printable(listed_dataset(run), limit=NAME_LIMIT) + more_datasets(run),
         printable(run.candidate, limit=NAME_LIMIT),
         f"{run.total_records:,}" if is_done else f"{run.done_records:,}/{run.total_records:,}",
         rate(run.pass_rate),
