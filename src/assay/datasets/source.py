@@ -63,7 +63,8 @@ class Block(NamedTuple):
 
     def lines(self, number: int) -> list[Line]:
         """The lines that are not blank; `number` is that of the first line."""
-        whole = bytes(self.view)
+        # One very long line is a block of its own: with its line feed it would be copied once more.
+        whole = bytes(self.view[: self.size - self.buffer.endswith(b"\n", 0, self.size)])
         if whole.isspace():
             return []
         numbered = enumerate(whole.split(b"\n"), number)
@@ -77,7 +78,7 @@ class Block(NamedTuple):
             start = buffer.rfind(b"\n", at, found.start()) + 1 or at
             number += buffer.count(b"\n", at, start)
             at = buffer.find(b"\n", found.start(), size) + 1 or size
-            yield Line(number, bytes(buffer[start:at]))
+            yield Line(number, bytes(memoryview(buffer)[start:at]))
             number += 1
 
     def feeds(self) -> int:
@@ -177,7 +178,7 @@ class Source:
                     buffer[: end - cut] = buffer[cut:end]
                 kept = searched = end - cut
                 if kept + BATCH_BYTES > len(buffer):
-                    buffer = buffer + bytes(len(buffer))
+                    buffer = _longer(buffer)
         if kept:
             yield Block(buffer, kept)
 
@@ -190,6 +191,16 @@ class Source:
         if isinstance(self._stream, io.BytesIO):
             return io.BytesIO(self._stream.getbuffer())
         return _Window(self._stream.fileno())
+
+
+def _longer(buffer: bytearray) -> bytearray:
+    """The buffer with room for one more reading; in place, as a line may be as large as memory allows only once."""
+    try:
+        buffer += bytes(BATCH_BYTES)
+    except BufferError:
+        # Somebody still looks at the last block.
+        return buffer + bytes(len(buffer))
+    return buffer
 
 
 class _Window(io.RawIOBase):
