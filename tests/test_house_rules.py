@@ -20,11 +20,11 @@ MODULES = {path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8")
 
 MAX_MODULES_AT_IMPORT = 250
 MAX_DISTRIBUTIONS = 15
-BLIND_EXCEPTS_ALLOWED: dict[str, int] = {"engine/running/case.py": 1}
+BLIND_EXCEPTS_ALLOWED: dict[str, int] = {"engine/execution/case.py": 1}
 DOOR = {
-    *("validate", "stream", "ValidationConfig", "Case", "Issue", "Report", "AssayError", "UsageProblem", "SourceUnreadable"),
+    *("validate", "stream", "ValidationConfig", "Case", "Issue", "AssayError", "UsageProblem", "SourceUnreadable"),
     *("run", "run_async", "open_run", "Run", "RunRequest", "RunResult", "Client", "AsyncClient", "ServerProblem"),
-    *("convert", "Ask", "GradingFailure", "Judgement", "Message", "ModelFailure", "Reply", "Usage"),
+    *("convert", "ValidationReport", "ModelRequest", "GradingFailure", "Judgement", "Message", "ModelFailure", "Reply", "Usage"),
 }
 NOT_OURS = re.compile(
     r"(^|/)(\.git|\.venv[^/]*|\.assay|__pycache__|\.hypothesis|\.\w+_cache|bench/(files|results|environments)|demo-runs|dist)(/|$)"
@@ -91,7 +91,7 @@ def run_python(code: str) -> str:
 
 def test_the_usual_folder_of_runs_is_named_in_one_module() -> None:
     usual = re.compile(r'^RUNS_DIR = |runs_dir\b.* = "runs"|Path\("runs"\)', re.MULTILINE)
-    assert [name for name, text in MODULES.items() if usual.search(text)] == ["core/placement.py"]
+    assert [name for name, text in MODULES.items() if usual.search(text)] == ["core/run_backend.py"]
 
 
 def test_booleans_are_passed_by_name() -> None:
@@ -152,7 +152,7 @@ def test_import_loads_fewer_than_250_modules() -> None:
 
 def test_a_run_that_nobody_watches_loads_no_library_for_terminals_yaml_or_the_web() -> None:
     loaded = run_python("import sys, assay.surfaces.cli.run; from assay import api; api.run; print(*sys.modules)").split()
-    assert "assay.engine.running.run" in loaded
+    assert "assay.engine.execution.run" in loaded
     assert {"rich.console", "yaml", "urllib.request", "assay.datasets.legal_eval_v1"}.isdisjoint(loaded)
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
 from assay.core.run_result import RunResult
+from assay.engine.execution.limits import CallScheduler
+from assay.engine.execution.run_environment import RunEnvironment
 from assay.engine.planning.request import RunRequest
-from assay.engine.running.limits import Limits
-from assay.engine.running.surroundings import Surroundings
 from assay.engine.runs import start
 from tests.engine.run_settings import mcq_row, write_rows
 from tests.engine.run_settings import planned as plans_of
@@ -34,7 +34,7 @@ def run_in(
     }
     (folder / "run.json").write_text(json.dumps(settings))
     (plan,) = plans_of(RunRequest(run_file=str(folder / "run.json"))).plans
-    around = Surroundings(environ={}, clock=clock, stopwatch=world.clock.time, loop=partial(VirtualLoop, world))
+    around = RunEnvironment(environ={}, clock=clock, stopwatch=world.clock.time, loop=partial(VirtualLoop, world))
     return start(plan, folder / "runs", around)
 
 
@@ -68,12 +68,12 @@ def test_calls_that_waited_for_one_rate_do_not_exceed_another() -> None:
     )
 
     async def moments() -> list[int]:
-        limits, begun = Limits(plan, clock=world.clock.time, stop=asyncio.Event()), []
+        limits, begun = CallScheduler(plan, clock=world.clock.time, stop=asyncio.Event()), []
         gate = limits.gate("a", "candidate")
         gate.lane.tokens.charge(0.0, 1000)
 
         async def call() -> None:
-            await limits.enter(gate)
+            await limits.acquire(gate)
             begun.append(round(world.clock.now))
 
         await asyncio.gather(*(call() for _ in range(5)))

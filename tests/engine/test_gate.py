@@ -7,7 +7,7 @@ import pytest
 from assay import api
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.plan import Gates, Plan
-from assay.engine.comparing.gate import verdict_on
+from assay.engine.comparison.gate import decide_gate
 from tests.engine.graded_runs import graded, passing, question
 from tests.engine.run_settings import write_golden, write_rows
 
@@ -24,8 +24,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def decided(folder: Path, run: str, baseline: str = "none", **demand: Any) -> api.Verdict:
-    return api.gate(run, api.Demand(**demand), runs_dir=folder / "runs", baseline=baseline)
+def decided(folder: Path, run: str, baseline: str = "none", **demand: Any) -> api.GateDecision:
+    return api.gate(run, api.GateSpec(**demand), runs_dir=folder / "runs", baseline=baseline)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_threshold_of_the_run_stays_beside_one_that_is_given(tmp_path: Path) -
     (finished,) = api.run(
         write_golden(tmp_path / "g.json"), model="scripted/echo", judge="scripted/judge-3", runs_dir=str(tmp_path / "runs")
     )
-    verdict = api.gate(finished.run_id, api.Demand(gates=Gates(pass_rate=0.0)), runs_dir=tmp_path / "runs")
+    verdict = api.gate(finished.run_id, api.GateSpec(gates=Gates(pass_rate=0.0)), runs_dir=tmp_path / "runs")
     assert [finding.reason for finding in verdict.reasons if finding.is_failure] == ["mean score 3.00 is below 3.50"]
 
 
@@ -111,7 +111,7 @@ def test_the_last_promotion_of_a_name_counts(folder: Path) -> None:
 def test_every_decision_is_in_the_audit_log(tmp_path: Path) -> None:
     graded(tmp_path, "only", ROWS[:5], passing(ROWS[:5]))
     api.set_baseline("only", runs_dir=tmp_path / "runs", name="release", reason="it is good")
-    api.gate("only", api.Demand(gates=Gates(pass_rate=0.2)), runs_dir=tmp_path / "runs")
+    api.gate("only", api.GateSpec(gates=Gates(pass_rate=0.2)), runs_dir=tmp_path / "runs")
     promoted, gated = api.audit(tmp_path / "runs")
     assert (promoted["action"], promoted["name"], promoted["reason"]) == ("baseline_set", "release", "it is good")
     assert (gated["action"], gated["run_id"], gated["verdict"], gated["passed"]) == ("gate", "only", "PASS", True)
@@ -183,7 +183,7 @@ def test_a_cancelled_run_does_not_pass() -> None:
     summary = {"cancelled_records": 3, "total_records": 10, "pass_rate": 1.0, "pass_rate_interval": None, "error_rate": 0.3}
     summary |= {"raw_score_mean": 1.0, "raw_score_mean_interval": None, "n_scored": 7}
     plan = msgspec.convert({"run_id": "x", "datasets": [], "candidate": {"name": "m", "provider": "p", "model": "m"}}, Plan)
-    verdict = verdict_on(plan, summary, api.Demand())
+    verdict = decide_gate(plan, summary, api.GateSpec())
     assert (verdict.word, verdict.passed) == ("WARNING", False)
     assert "3 of 10 records were cancelled" in verdict.reasons[0].reason
 

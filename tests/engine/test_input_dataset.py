@@ -19,12 +19,12 @@ from assay.core.errors import UsageProblem
 from assay.core.run_result import RunResult
 from assay.datasets import read
 from assay.datasets.config import ValidationConfig
-from assay.datasets.progress import Effort
+from assay.datasets.read_options import ReadOptions
 from assay.datasets.row_documents import MAX_FREE_ROWS
 from assay.datasets.source import open_source
-from assay.engine.places.folders import RunFolders
-from assay.engine.sealing.finalize import finalize
-from assay.store.folder import open_run_folder
+from assay.engine.finalization.finalize import finalize
+from assay.engine.storage.run_paths import RunPaths
+from assay.store.published_run import open_run_folder
 from assay.testing import example_dataset
 from tests.commands import assay
 from tests.engine.run_settings import JUDGE, batch_record, mcq_row, write_batch, write_golden, write_rows
@@ -459,7 +459,7 @@ def test_an_exported_dataset_is_one_of_its_contract(tmp_path: Path, monkeypatch:
 
 def test_a_run_without_rows_in_its_ledger_names_its_input_by_hash(tmp_path: Path) -> None:
     """As a run that an earlier version has begun and this one finishes."""
-    folders = RunFolders(tmp_path, "r")
+    folders = RunPaths(tmp_path, "r")
     finalize(LongReplies(), folders)
     found = json.loads((folders.sealed / "input_dataset.json").read_bytes())
     assert found["schema_version"] == "reference_v1"
@@ -534,7 +534,7 @@ def test_rows_in_one_line_leave_memory_without_the_collector(contract: str, text
     is_enabled = gc.isenabled()
     gc.disable()
     try:
-        issues = read(source, contract, config=ValidationConfig(), effort=Effort()).issues
+        issues = read(source, contract, config=ValidationConfig(), effort=ReadOptions()).issues
         held = weakref.ref(source.rows.source), weakref.ref(source)
         del source
         assert len({issue.column for issue in issues}) == 3

@@ -4,16 +4,16 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from assay.core.ask import ModelFailure
+from assay.core.model_call import ModelFailure
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
-from assay.engine.running.limits import Gate, Limits
-from assay.engine.tally import Tally
+from assay.engine.execution.limits import CallQueue, CallScheduler
+from assay.engine.run_counters import RunCounters
 
 QUOTA = ModelFailure("quota_exceeded", "no more", is_exhausted=True)
 LONG = 600.0
 
 
-def limits_of(stop: asyncio.Event, *, concurrency: int = 8, rate: float | None = None) -> Limits:
+def limits_of(stop: asyncio.Event, *, concurrency: int = 8, rate: float | None = None) -> CallScheduler:
     """Limits with two providers, `a`, which may have a rate a minute, and `b`."""
     plan = Plan(
         run_id="x",
@@ -22,10 +22,10 @@ def limits_of(stop: asyncio.Event, *, concurrency: int = 8, rate: float | None =
         concurrency=concurrency,
         providers=(ProviderPlan(name="a", kind="openai", requests_per_minute=rate), ProviderPlan(name="b", kind="openai")),
     )
-    return Limits(plan, clock=time.time, stop=stop)
+    return CallScheduler(plan, clock=time.time, stop=stop)
 
 
-async def ended_by(event: Callable[[Limits, asyncio.Event], None], *, seconds: float = 60) -> bool:
+async def ended_by(event: Callable[[CallScheduler, asyncio.Event], None], *, seconds: float = 60) -> bool:
     """Whether something ends the wait of a record for provider `a` within so many seconds."""
     stop = asyncio.Event()
     limits = limits_of(stop)
@@ -66,10 +66,10 @@ def test_a_record_with_its_answer_is_judged_before_another_is_begun() -> None:
 
         async def evaluate(name: str) -> None:
             for gate in (candidate, judge):
-                await limits.enter(gate)
+                await limits.acquire(gate)
                 begun.append(f"{name} {gate.lane.provider.name}")
                 await asyncio.sleep(0)
-                limits.leave(gate)
+                limits.release(gate)
 
         await asyncio.gather(evaluate("first"), evaluate("second"))
         return begun
@@ -77,13 +77,13 @@ def test_a_record_with_its_answer_is_judged_before_another_is_begun() -> None:
     assert asyncio.run(order()) == ["first a", "first b", "second a", "second b"]
 
 
-async def entered(refuse: Callable[[Limits, Gate], None], *, seconds: float = 60) -> int:
+async def entered(refuse: Callable[[CallScheduler, CallQueue], None], *, seconds: float = 60) -> int:
     """How many of four calls that wait for a gate, which lets one through in ten minutes, do so when something refuses them."""
     limits = limits_of(asyncio.Event(), rate=0.1)
     gate = limits.gate("a", "candidate")
     # Uses up the rate for an hour.
     gate.lane.requests.charge(time.time(), 6.0)
-    calls = [asyncio.create_task(limits.enter(gate)) for _ in range(4)]
+    calls = [asyncio.create_task(limits.acquire(gate)) for _ in range(4)]
     await asyncio.sleep(0.05)
     refuse(limits, gate)
     done, waiting = await asyncio.wait(calls, timeout=seconds)
@@ -93,7 +93,7 @@ async def entered(refuse: Callable[[Limits, Gate], None], *, seconds: float = 60
 
 
 def test_calls_wait_for_no_rate_when_the_budget_is_spent() -> None:
-    spent = Tally(4, {}, started=0.0, cost=10.0)
+    spent = RunCounters(4, {}, started=0.0, cost=10.0)
     assert asyncio.run(entered(lambda limits, _: limits.share_cost(spent, 10.0))) == 4
 
 
@@ -102,5 +102,5 @@ def test_calls_wait_for_no_rate_of_a_provider_that_takes_no_more() -> None:
 
 
 def test_calls_within_the_budget_wait_for_their_rate() -> None:
-    begun = Tally(4, {}, started=0.0, cost=9.0)
+    begun = RunCounters(4, {}, started=0.0, cost=9.0)
     assert asyncio.run(entered(lambda limits, _: limits.share_cost(begun, 10.0), seconds=0.1)) == 0

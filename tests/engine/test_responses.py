@@ -8,7 +8,7 @@ from assay import api
 from assay.core.errors import UsageProblem
 from assay.engine.planning.request import RunRequest
 from assay.engine.planning.responses import load_responses, open_responses
-from assay.store.folder import open_run_folder
+from assay.store.published_run import open_run_folder
 from tests.engine.run_settings import JUDGE, batch_record, mcq_row, planned, problems_of, write_batch, write_rows
 
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from assay.core.ask import Ask, Lost, Reply
 from assay.core.case import Case, Criterion
-from assay.core.outcome import Decision, Grade, GradingFailure
+from assay.core.model_call import FailedReply, ModelRequest, Reply
+from assay.core.outcome import Grade, GradingFailure, PanelDecision
 from assay.core.plan import PanelPlan
 from assay.grading import GradingSettings, start
 from tests.grading.driving import Driven, batch_case, drive, reference_case, rubric_case
@@ -37,7 +37,7 @@ def graded(case: Case, settings: GradingSettings, said: Mapping[str, str]) -> Dr
     return drive(case, votes(said), settings=settings)  # type: ignore[arg-type]  # a function of the ask
 
 
-def decision(driven: Driven) -> Decision:
+def decision(driven: Driven) -> PanelDecision:
     (found,) = driven.grade.panel
     return found
 
@@ -135,7 +135,7 @@ def test_too_few_votes_are_no_score() -> None:
 def lost_calls(settings: GradingSettings, said: Mapping[str, Reply]) -> Grade:
     """The grade where some judges cannot be reached."""
     flow = start(batch_case(), settings)
-    asks: tuple[Ask, ...] = next(flow)
+    asks: tuple[ModelRequest, ...] = next(flow)
     replies: tuple[Reply, ...] = (Reply(text="An answer."),)
     try:
         while True:
@@ -147,7 +147,11 @@ def lost_calls(settings: GradingSettings, said: Mapping[str, Reply]) -> Grade:
 
 
 def test_a_quorum_decides_without_a_judge_who_cannot_be_reached() -> None:
-    said = {"one": Reply(text=five(5)), "two": Lost(text="", code="timeout", message="too slow"), "three": Reply(text=five(5))}
+    said = {
+        "one": Reply(text=five(5)),
+        "two": FailedReply(text="", code="timeout", message="too slow"),
+        "three": Reply(text=five(5)),
+    }
     grade = lost_calls(panel(3, quorum=2), said)
     assert (grade.raw_score, grade.flags, grade.panel[0].missing) == (5.0, ("vote_lost",), ("two",))
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from assay.core.outcome import Decision, Score
+from assay.core.outcome import PanelDecision, Score
 from assay.core.plan import PanelPlan
 from assay.metrics.panel import JudgeAttempt, PanelFigures
 
@@ -79,8 +79,8 @@ def test_calls_are_counted_by_what_they_cost_and_took() -> None:
 
 def test_records_are_counted_by_how_votes_were_decided() -> None:
     found = figures("one", "two", quorum=1)
-    tied = Decision(criterion="overall", score=3, spread=0.25, is_tied=True, words="a tie")
-    lost = Decision(criterion="overall", score=4, missing=("two",), words="1 more gave no vote")
+    tied = PanelDecision(criterion="overall", score=3, spread=0.25, is_tied=True, words="a tie")
+    lost = PanelDecision(criterion="overall", score=4, missing=("two",), words="1 more gave no vote")
     found.add("a", [vote("one", 4), vote("two", 3)], decisions=(tied,), attempts=())
     found.add("a", [vote("one", 4)], decisions=(lost,), attempts=())
     found.add("a", [], decisions=(), attempts=[call("one", is_failed=True)])
@@ -96,7 +96,7 @@ def test_what_escalation_saves_is_what_the_others_would_have_cost() -> None:
     found.add(
         "a",
         [vote("cheap", 3), vote("dear", 4)],
-        decisions=(Decision(criterion="overall", score=3, is_escalated=True),),
+        decisions=(PanelDecision(criterion="overall", score=3, is_escalated=True),),
         attempts=[call("cheap"), call("dear", cost=0.5)],
     )
     panel = found.blocks()["panel"]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.run_state import RunCounts
-from assay.metrics.summary import Columns, RecordFacts, summarize, summarize_slices
+from assay.metrics.summary import RecordColumns, RecordFacts, summarize, summarize_slices
 
 
 def graded(score: int, **more: object) -> RecordFacts:
@@ -170,7 +170,7 @@ def test_the_same_records_and_seed_give_the_same_bytes() -> None:
 
 
 def test_columns_may_be_filled_record_by_record() -> None:
-    columns = Columns()
+    columns = RecordColumns()
     for facts in MIXED:
         columns.append(facts)
     assert summarize(columns) == summarize(MIXED)

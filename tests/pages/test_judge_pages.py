@@ -24,7 +24,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     make_run(serving.runs_dir, "talked-about", records=20)
     run = api.open_run("talked-about", runs_dir=serving.runs_dir)
     for line in list(run.predictions())[:10]:
-        api.keep_label(run, line["index"], api.Opinion(rater="ann", passed=line["passed"]))
+        api.keep_label(run, line["index"], api.LabelInput(rater="ann", passed=line["passed"]))
     for judge in ("judge-sound", "judge-gullible"):
         card = aside(api.probe, api.ProbeRequest(judge=f"scripted/{judge}"))
         api.keep_card(card, serving.runs_dir)

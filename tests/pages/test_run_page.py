@@ -7,9 +7,9 @@ import pytest
 from playwright.sync_api import expect
 
 from assay import api
-from assay.surfaces.pages.figures import Mark
-from assay.surfaces.pages.places import ServerPlace
-from assay.surfaces.pages.record import Steps, record_view
+from assay.surfaces.pages.display_values import Badge
+from assay.surfaces.pages.links import ServerLinks
+from assay.surfaces.pages.record import RecordNavigation, record_view
 from tests.pages.browsing import Visit, aside, barriers, make_run
 from tests.server.serving import Serving, dataset
 
@@ -114,5 +114,5 @@ def test_the_mark_of_a_panel_is_that_of_the_vote_that_counts(tmp_path: Path) -> 
     judges = ("scripted/judge-1", "scripted/judge-5", "scripted/judge-2")
     aside(api.run, tmp_path / "one.json", run_id="panel", runs_dir=str(tmp_path), model="scripted/echo", judges=judges)
     found = api.open_run("panel", runs_dir=tmp_path).record_at(0)
-    (criterion,) = record_view("panel", found, Steps(list_address=""), place=ServerPlace()).criteria
-    assert criterion.mark == Mark("2 on 1-5", "quiet", "0.25 of 1")
+    (criterion,) = record_view("panel", found, RecordNavigation(list_address=""), place=ServerLinks()).criteria
+    assert criterion.mark == Badge("2 on 1-5", "quiet", "0.25 of 1")

@@ -11,9 +11,9 @@ import pytest
 import assay
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.engine.places.folders import folders_of
+from assay.engine.execution.run import open_or_create
 from assay.engine.planning.request import PlanProblems
-from assay.engine.running.run import open_or_create
+from assay.engine.storage.run_paths import folders_of
 from tests.plugins.datasets import run_words, words
 from tests.plugins.packages import Site
 

@@ -18,8 +18,8 @@ import assay
 from assay import api
 from assay.core.errors import UsageProblem
 from assay.core.plan import Parameters
-from assay.engine.places.folders import folders_of
-from assay.engine.running.run import open_or_create
+from assay.engine.execution.run import open_or_create
+from assay.engine.storage.run_paths import folders_of
 from tests.plugins.datasets import predictions, run_words, words
 from tests.plugins.functions import is_reference, last_word
 

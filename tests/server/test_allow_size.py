@@ -31,7 +31,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     return found
 
 
-def hints(report: assay.Report) -> list[str]:
+def hints(report: assay.ValidationReport) -> list[str]:
     return [issue.hint for issue in report.issues if issue.path == "cases"]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from assay.core.redact_rule import RedactRule
-from assay.store.redact import Form, Redactor
+from assay.store.redact import Redactor, StructureFields
 from assay.store.redact_custom import rule_problem, rule_problems
 
 EMPLOYEE = RedactRule(name="employee", pattern=r"\bEMP-\d{4}\b")
@@ -37,7 +37,7 @@ def test_a_number_that_a_custom_rule_finds_is_redacted() -> None:
 
 def test_a_number_of_the_program_is_left_alone_however_long() -> None:
     redactor = Redactor(custom=[RedactRule(name="digit", pattern=r"\d")])
-    assert redactor.structure({"size": 123456789012}, Form(terms=frozenset(("size",)))) == {"size": 123456789012}
+    assert redactor.structure({"size": 123456789012}, StructureFields(terms=frozenset(("size",)))) == {"size": 123456789012}
 
 
 def test_groups_of_a_pattern_do_not_change_what_is_replaced() -> None:

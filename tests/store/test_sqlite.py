@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from assay.core.ask import Reply
 from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
-from assay.store.ledger import SHARD_SIZE, Entry
+from assay.core.model_call import Reply
+from assay.store.ledger import SHARD_SIZE, CommitEntry
 from assay.store.sqlite import FORMAT, create_ledger, open_ledger
 from tests.store.samples import attempt, done, full_disk, new_ledger, run_python
 
@@ -80,7 +80,7 @@ def test_a_damaged_database_is_named(tmp_path: Path) -> None:
 
 def test_a_damaged_row_is_named(tmp_path: Path) -> None:
     ledger = new_ledger(tmp_path)
-    ledger.append(ledger.claim(0, owner="a"), [Entry(0, (attempt(),))])
+    ledger.append(ledger.claim(0, owner="a"), [CommitEntry(0, (attempt(),))])
     with sqlite3.connect(ledger.path) as database:
         database.execute("UPDATE attempt SET body = x'7b'")
     database.close()
@@ -143,7 +143,7 @@ def test_short_results_are_inserted_together_and_long_ones_a_few_at_a_time(tmp_p
     said: list[str] = []
     ledger.database.set_trace_callback(said.append)
     tried = attempt(reply=Reply(text="x" * length))
-    ledger.append(claim, [Entry(position, (tried,), None) for position in range(3)])
+    ledger.append(claim, [CommitEntry(position, (tried,), None) for position in range(3)])
     assert sum(statement.startswith("INSERT INTO attempt") for statement in said) == statements
     assert [len(record.attempts) for record in ledger.open_records(0)] == [1, 1, 1]
     ledger.close()

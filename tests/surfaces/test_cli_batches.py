@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.engine.tally import BatchProgress
-from assay.surfaces.cli.progress import Pace, RunProgress, plain_line
+from assay.engine.run_counters import BatchProgress
+from assay.surfaces.cli.progress import RunProgress, Throughput, plain_line
 from assay.surfaces.reporters.run_subject import batch_words
 from tests.commands import assay
 from tests.engine.batch_runs import write_run
@@ -83,7 +83,7 @@ WAITING = BatchProgress(batches=3, merged=1, requests=120_000, done=61_204)
 
 
 def test_a_line_of_a_log_says_how_the_batches_stand() -> None:
-    line = plain_line(at(3_700.0, 0, batch=WAITING), Pace())
+    line = plain_line(at(3_700.0, 0, batch=WAITING), Throughput())
     assert line == "1 of 3 batches collected · 61,204/120,000 requests done · 1 h 02 min so far"
 
 

@@ -60,7 +60,7 @@ class Ended(NamedTuple):
         path = self.folder / "calls.txt"
         return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
-    def run(self, part: str = "test_law", runs_dir: str = ".assay") -> api.Run:
+    def run(self, part: str = "test_law", runs_dir: str = ".assay") -> api.RunReader:
         """The run of a test function."""
         return api.open_run(str(next((self.folder / runs_dir).glob(f"pytest-*-{part}-*"))))
 

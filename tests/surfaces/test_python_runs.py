@@ -15,7 +15,7 @@ import pytest
 import assay
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.surfaces.python.runs import Runs
+from assay.surfaces.python_api.runs import Runs
 from tests.engine.graded_runs import graded, passing, question
 from tests.engine.run_settings import write_golden
 

@@ -97,13 +97,13 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """SHA-256 of the record's canonical JSON (RFC 8785)."""
 
 
-class _Sampled(msgspec.Struct):
+class _SampleField(msgspec.Struct):
     """The one member of a case that some readers need."""
 
     sample: int = 0
 
 
-_decode_sampled = msgspec.json.Decoder(_Sampled).decode
+_decode_sampled = msgspec.json.Decoder(_SampleField).decode
 
 
 def sample_of(case: bytes) -> int:

@@ -15,7 +15,7 @@ BUILT_IN = "built-in"
 Format = Literal["json", "jsonl", "yaml"]
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
+class DatasetIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """Members of a document that say what dataset it is; where one is empty, the name of the file or its hash says it."""
 
     dataset_id: str = ""
@@ -39,7 +39,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     """Member of a record that identifies it; empty where no text does."""
     record_word: str = "record"
     """What people call the records that a report counts."""
-    head: Head = Head()
+    head: DatasetIdentity = DatasetIdentity()
     skips_invalid: bool = False
     """A run takes the valid records of a file although others are invalid, unless it says otherwise."""
 
@@ -63,7 +63,7 @@ _ALL = (
         formats=("json",),
         member="records",
         record_id="record_id",
-        head=Head(dataset_id="dataset_id", dataset_version="dataset_version", schema_version="schema_version"),
+        head=DatasetIdentity(dataset_id="dataset_id", dataset_version="dataset_version", schema_version="schema_version"),
         skips_invalid=True,
     ),
     Contract(
@@ -72,7 +72,7 @@ _ALL = (
         written_as="one JSON document with cases",
         formats=("json",),
         member="cases",
-        head=Head(dataset_version="version"),
+        head=DatasetIdentity(dataset_version="version"),
     ),
     Contract(
         id="conversation_v1",

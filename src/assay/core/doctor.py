@@ -8,7 +8,7 @@ Standing = Literal["ok", "note", "problem"]
 """`note` is worth knowing and keeps nothing from working; a `problem` must be mended."""
 
 
-class Check(msgspec.Struct, frozen=True, kw_only=True):
+class DoctorCheck(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that was looked at."""
 
     area: str

@@ -16,14 +16,14 @@ _STRIDE = 1 << 14
 """Characters between two places whose lines are remembered."""
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """A position in a text: line and column count from 1, columns in characters."""
 
     line: int
     column: int
 
 
-class Flaw(msgspec.Struct, frozen=True):
+class ParseProblem(msgspec.Struct, frozen=True):
     """Something wrong with the text itself, whatever the contract."""
 
     code: str
@@ -38,7 +38,7 @@ class Flaw(msgspec.Struct, frozen=True):
 
 ObjectMarks = Mapping[str, tuple[int, int]]
 """Offsets of each member's name and of its value."""
-Marks = Mapping[int, ObjectMarks | Sequence[int]]
+MemberOffsets = Mapping[int, ObjectMarks | Sequence[int]]
 """id of a container -> the offsets of its members; arrays have one offset per element."""
 
 
@@ -46,7 +46,13 @@ class Document:
     """A value, its text, the offsets of all members and the flaws met while reading."""
 
     def __init__(
-        self, value: Any, text: str, marks: Marks, flaws: tuple[Flaw, ...], *, more_flaws: Mapping[str, int] | None = None
+        self,
+        value: Any,
+        text: str,
+        marks: MemberOffsets,
+        flaws: tuple[ParseProblem, ...],
+        *,
+        more_flaws: Mapping[str, int] | None = None,
     ) -> None:
         self.value = value
         self.text = text
@@ -82,17 +88,17 @@ class Document:
         known = isinstance(step, int) and step < len(marks)
         return (marks[step], marks[step]) if known else None  # type: ignore[index]  # known says that step is an index
 
-    def place(self, offset: int, *, start: Place = Place(1, 1)) -> Place:
+    def place(self, offset: int, *, start: Location = Location(1, 1)) -> Location:
         """Line and column of an offset, where the text itself begins at `start`."""
         breaks, last = self._lines.before(offset)
-        return Place(start.line + breaks, offset - last) if breaks else Place(start.line, start.column + offset)
+        return Location(start.line + breaks, offset - last) if breaks else Location(start.line, start.column + offset)
 
     @cached_property
-    def _lines(self) -> "_Lines":
-        return _Lines(self.text)
+    def _lines(self) -> "_LineIndex":
+        return _LineIndex(self.text)
 
 
-class _Lines:
+class _LineIndex:
     """How many lines begin before an offset, and where; a location per line would outweigh a text of line breaks."""
 
     def __init__(self, text: str) -> None:

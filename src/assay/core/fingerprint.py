@@ -50,7 +50,7 @@ class Fingerprint(msgspec.Struct, frozen=True):
 
 def fingerprint(target: Any) -> Fingerprint:
     """The fingerprint of a function or an object."""
-    reading = _Reading()
+    reading = _FunctionWalker()
     reading.add(target, "")
     if not reading.has_source:
         return Fingerprint("", ("its source",), token_of(target))
@@ -81,7 +81,7 @@ def _itself(value: Any) -> Any:
     return value
 
 
-class _Reading:
+class _FunctionWalker:
     """A walk through everything that a function holds, in an order that is the same in every process."""
 
     def __init__(self) -> None:

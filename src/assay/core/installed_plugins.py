@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, get_args
 import msgspec
 
 from assay.core.errors import UsageProblem
-from assay.core.foreign import ForeignCode, ForeignFailure
 from assay.core.plan import PluginKind, PluginPlan
 from assay.core.plugin import Plugin, is_reference, loaded_plugin, referred_plugin, uncomparable
+from assay.core.third_party import ThirdPartyCode, ThirdPartyError
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -27,7 +27,7 @@ GROUPS: dict[PluginKind, str] = {
 PLUGIN_KINDS: tuple[PluginKind, ...] = get_args(PluginKind)
 
 
-class Declared(msgspec.Struct, frozen=True):
+class DeclaredPlugin(msgspec.Struct, frozen=True):
     """An entry point of an installed distribution, not loaded."""
 
     kind: PluginKind
@@ -55,16 +55,16 @@ class Declared(msgspec.Struct, frozen=True):
         return loaded_plugin(plan)
 
 
-def declared_plugins() -> Iterator[Declared]:
+def declared_plugins() -> Iterator[DeclaredPlugin]:
     """Everything that installed distributions declare, in the order of kinds and names."""
     seen: set[str] = set()
-    found: list[Declared] = []
+    found: list[DeclaredPlugin] = []
     for distribution in _metadata().distributions():
         try:
-            with ForeignCode():
+            with ThirdPartyCode():
                 text = distribution.read_text("entry_points.txt") or ""
                 name = (distribution.metadata["Name"] or "").strip() if "[assay." in text else ""
-        except ForeignFailure:
+        except ThirdPartyError:
             # A folder that calls itself a distribution and is none declares nothing.
             continue
         # The first on the path is the one that is imported.
@@ -74,20 +74,21 @@ def declared_plugins() -> Iterator[Declared]:
     return iter(sorted(found, key=lambda plugin: (PLUGIN_KINDS.index(plugin.kind), plugin.name, plugin.distribution)))
 
 
-def _declared_by(distribution: "Distribution", name: str) -> list[Declared]:
+def _declared_by(distribution: "Distribution", name: str) -> list[DeclaredPlugin]:
     """What one distribution declares; where that cannot be read, one entry for each kind says so, and all others are found."""
     kinds = {group: kind for kind, group in GROUPS.items()}
     version = distribution.metadata["Version"] or ""
     try:
-        with ForeignCode():
+        with ThirdPartyCode():
             points = [point for point in distribution.entry_points if point.group in kinds]
             return [
-                Declared(kinds[point.group], point.name, point.value.partition("[")[0].strip(), name, version) for point in points
+                DeclaredPlugin(kinds[point.group], point.name, point.value.partition("[")[0].strip(), name, version)
+                for point in points
             ]
-    except ForeignFailure as failure:
+    except ThirdPartyError as failure:
         text = distribution.read_text("entry_points.txt") or ""
         broken = [kind for group, kind in kinds.items() if f"[{group}]" in text]
-        return [Declared(kind, "?", "", name, version, f"entry_points.txt cannot be read: {failure}") for kind in broken]
+        return [DeclaredPlugin(kind, "?", "", name, version, f"entry_points.txt cannot be read: {failure}") for kind in broken]
 
 
 def find_plugin(kind: PluginKind, name: str, *, folder: Path, built_in: Collection[str] = ()) -> Plugin:

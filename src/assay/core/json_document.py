@@ -9,7 +9,7 @@ from itertools import count
 from json import decoder
 from typing import Any
 
-from assay.core.document import Document, Flaw
+from assay.core.document import Document, ParseProblem
 from assay.core.issue import Path
 
 _scan_string = decoder.scanstring  # type: ignore[attr-defined]  # in the standard library, not in its stubs
@@ -33,7 +33,7 @@ class JsonDocument(Document):
         self,
         value: Any,
         text: str,
-        flaws: tuple[Flaw, ...] = (),
+        flaws: tuple[ParseProblem, ...] = (),
         *,
         more_flaws: Mapping[str, int] | None = None,
         starts: Sequence[int] | None = None,

@@ -3,7 +3,7 @@
 import msgspec
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
+class CriterionResult(msgspec.Struct, frozen=True, kw_only=True):
     """One criterion of a record; unlike a score it may be empty."""
 
     criterion: str

@@ -8,14 +8,14 @@ import msgspec
 Json = dict[str, Any]
 
 
-class Ordered(Protocol):
+class SortedNumbers(Protocol):
     """Sorted numbers, in a list or an array."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, place: int, /) -> Any: ...
 
 
-def percentile(ordered: Ordered, share: float) -> float:
+def percentile(ordered: SortedNumbers, share: float) -> float:
     """The value below which a share of sorted values lies, interpolated linearly; the same of a run under way and at its end."""
     place = share * (len(ordered) - 1)
     below = int(place)

@@ -145,14 +145,14 @@ _LONGEST_NAME = 100
 """Longer names are not remembered."""
 
 
-class Field(NamedTuple):
+class OpenField(NamedTuple):
     """One open field as a text for a model."""
 
     name: str
     text: str
 
 
-def question_fields(case: Case) -> tuple[Field, ...]:
+def question_fields(case: Case) -> tuple[OpenField, ...]:
     """What belongs to the question besides the prompt: for the candidate and for judges."""
     given = dict(_members(case, "input"))
     listed = _listed_answers(given, case.references)
@@ -161,10 +161,10 @@ def question_fields(case: Case) -> tuple[Field, ...]:
         for name, value in given.items()
         if name in listed or not _is_key(name, value)
     )
-    return tuple(Field(name, field_text(name, value)) for name, value in shown if not _is_empty(value))
+    return tuple(OpenField(name, field_text(name, value)) for name, value in shown if not _is_empty(value))
 
 
-def grading_fields(case: Case) -> tuple[Field, ...]:
+def grading_fields(case: Case) -> tuple[OpenField, ...]:
     """What only judges see: all further members of `reference`, and what says grading in `input`."""
     return (*_keys(case), *_references(case))
 
@@ -174,26 +174,26 @@ def stored_case(record: Mapping[str, Any]) -> Case | None:
     return msgspec.convert(record, Case) if record.get("open_fields") is not None else None
 
 
-def _keys(case: Case) -> Iterator[Field]:
+def _keys(case: Case) -> Iterator[OpenField]:
     said = case.extra.get("input", {}).get(_MESSAGES) if case.open_fields == VERSION and case.messages else None
     if said is not None and len(earlier_messages({"prompt": case.prompt, _MESSAGES: said})) < len(said):
-        yield Field(_MESSAGES, json.dumps(said, ensure_ascii=False))
+        yield OpenField(_MESSAGES, json.dumps(said, ensure_ascii=False))
     given = dict(_members(case, "input"))
     listed = _listed_answers(given, case.references)
     for name, value in given.items():
         if _is_empty(value):
             continue
         if name not in listed and _is_key(name, value):
-            yield Field(name, field_text(name, value))
+            yield OpenField(name, field_text(name, value))
         elif _member_part(name, value, prompt=case.prompt) != value:
             # With what the candidate does not see of it.
-            yield Field(name, value if type(value) is str else json.dumps(value, ensure_ascii=False))
+            yield OpenField(name, value if type(value) is str else json.dumps(value, ensure_ascii=False))
 
 
-def _references(case: Case) -> Iterator[Field]:
+def _references(case: Case) -> Iterator[OpenField]:
     for name, value in _members(case, "reference"):
         if name not in UNSENT_REFERENCE and not _is_empty(value):
-            yield Field(name, field_text(name, value))
+            yield OpenField(name, field_text(name, value))
 
 
 def field_uses(given: Mapping[str, Any], reference: Mapping[str, Any]) -> Iterator[FieldUse]:

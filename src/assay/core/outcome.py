@@ -5,9 +5,9 @@ from typing import Literal
 
 import msgspec
 
-from assay.core.ask import Ask, Reply, Stage
+from assay.core.model_call import ModelRequest, Reply, Stage
 
-Flow = Generator[tuple[Ask, ...], tuple[Reply, ...], "Grade"]
+Flow = Generator[tuple[ModelRequest, ...], tuple[Reply, ...], "Grade"]
 """A grader at work: it yields asks that may be sent side by side, receives their replies in order, and returns a grade."""
 
 FailureLabel = Literal[
@@ -43,7 +43,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`salvaged`, `asked_again`."""
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PanelDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How several votes on one criterion became one score."""
 
     criterion: str
@@ -79,7 +79,7 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Id and version of the template that the grade hangs on, `judge_1_5/1`."""
     template_sha256: str = ""
     """Hash of all texts that the candidate and the judge were asked with."""
-    panel: tuple[Decision, ...] = ()
+    panel: tuple[PanelDecision, ...] = ()
     """Decisions of several judges that there is something to say about."""
     policy: str = ""
     """Id of the policy that the case was asked and graded by, which is the default one where the record names none that fits."""
@@ -99,13 +99,13 @@ class GradingFailure(Exception):
         """Votes of the judges of a panel that did give one."""
 
 
-class Graded(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="evaluated"):
+class GradedOutcome(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="evaluated"):
     """The case was answered and graded."""
 
     grade: Grade
 
 
-class Failed(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="failed"):
+class FailedOutcome(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="failed"):
     """The case has no grade; every attempt is in the log."""
 
     code: str
@@ -121,33 +121,33 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag=
     """Votes of the judges of a panel that did give one; together they are not a grade."""
 
 
-class Invalid(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="invalid_record"):
+class InvalidOutcome(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="invalid_record"):
     """The record broke its contract and was never sent anywhere."""
 
     code: str
     message: str
 
 
-class Cancelled(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="cancelled"):
+class CancelledOutcome(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="cancelled"):
     """The case was stopped: the run was cancelled, or a limit of cost or time was reached."""
 
     code: str = "run_cancelled"
     message: str = ""
 
 
-class Skipped(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="skipped"):
+class SkippedOutcome(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="skipped"):
     """The case was valid but not to be evaluated."""
 
     code: str
     message: str = ""
 
 
-Outcome = Graded | Failed | Invalid | Cancelled | Skipped
+Outcome = GradedOutcome | FailedOutcome | InvalidOutcome | CancelledOutcome | SkippedOutcome
 
 
 def record_status(outcome: Outcome) -> str:
     """The record status as artifacts name it: evaluated, invalid_record, timeout, evaluation_error, cancelled, skipped."""
-    if isinstance(outcome, Failed):
+    if isinstance(outcome, FailedOutcome):
         return "timeout" if outcome.code == "timeout" else "evaluation_error"
     return str(outcome.__struct_config__.tag)
 

@@ -16,8 +16,8 @@ import msgspec
 
 from assay.core.errors import UsageProblem
 from assay.core.fingerprint import Fingerprint, file_sha256, fingerprint, token_of
-from assay.core.foreign import ForeignCode, ForeignFailure
 from assay.core.plan import PluginKind, PluginPlan
+from assay.core.third_party import ThirdPartyCode, ThirdPartyError
 
 
 class Plugin(msgspec.Struct, frozen=True):
@@ -92,9 +92,9 @@ def _of_files(plan: PluginPlan, target: Any) -> Fingerprint:
 def _instance(kind: PluginKind, given: Any) -> Any:
     """What is used of a thing: itself, or an instance of a class; raises UsageProblem for what no plugin of this kind can be."""
     try:
-        with ForeignCode():
+        with ThirdPartyCode():
             target = given() if inspect.isclass(given) else given
-    except ForeignFailure as failure:
+    except ThirdPartyError as failure:
         raise UsageProblem(f"no {kind} can be made of '{given.__qualname__}': {failure}") from failure
     if not callable(target) and not callable(getattr(target, _METHODS.get(kind, ""), None)):
         wanted = f"a function, or an object with a method '{_METHODS[kind]}'" if kind in _METHODS else "a function"
@@ -106,12 +106,12 @@ def load(reference: str, *, folder: str = "") -> Any:
     """What stands at `module:name` or `file.py:name`; a folder is searched after what is installed. Raises UsageProblem."""
     place, _, name = reference.rpartition(":")
     try:
-        with ForeignCode(UsageProblem):
+        with ThirdPartyCode(UsageProblem):
             target: Any = _file_module(Path(place)) if place.endswith(".py") else _module(place, folder)
             for step in name.split("."):
                 target = _member(target, step, of=place)
             return target
-    except ForeignFailure as failure:
+    except ThirdPartyError as failure:
         problem = failure.problem
         why = f"there is no module '{place}'" if _is_missing(problem, place) else str(failure)
         raise UsageProblem(f"'{reference}' cannot be loaded: {why}", hint="write module:function or file.py:function") from failure

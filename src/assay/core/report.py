@@ -23,7 +23,7 @@ class Counts(msgspec.Struct, frozen=True):
     rejected_records: int = 0
 
 
-class Report:
+class ValidationReport:
     """The verdict on one source: outcome, counts, the issues, and the accepted cases."""
 
     def __init__(
@@ -66,7 +66,7 @@ class Report:
     def __repr__(self) -> str:
         counts, errors = self.counts, self.count("error")
         said = f"{counts.accepted_records:,} of {counts.total_records:,} records accepted, {errors:,} errors"
-        return f"<assay.Report {self.path!r} {self.contract or 'unknown contract'} {self.outcome}: {said}>"
+        return f"<assay.ValidationReport {self.path!r} {self.contract or 'unknown contract'} {self.outcome}: {said}>"
 
     @property
     def cases(self) -> Iterator[Case]:

@@ -27,7 +27,7 @@ Kind = Literal["same", "removed", "added"]
 Precision = Literal["words", "lines", "whole"]
 
 
-class Piece(msgspec.Struct, frozen=True):
+class DiffPiece(msgspec.Struct, frozen=True):
     """A part of the two texts."""
 
     kind: Kind
@@ -37,7 +37,7 @@ class Piece(msgspec.Struct, frozen=True):
 class TextDiff(msgspec.Struct, frozen=True):
     """Two texts as the pieces of both, in their order."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[DiffPiece, ...]
     precision: Precision
     """How fine the comparison is: `whole` where everything between the first and the last difference counts as changed."""
 
@@ -46,7 +46,7 @@ class TextDiff(msgspec.Struct, frozen=True):
         """The texts are equal."""
         return all(piece.kind == "same" for piece in self.pieces)
 
-    def side(self, kind: Kind) -> tuple[Piece, ...]:
+    def side(self, kind: Kind) -> tuple[DiffPiece, ...]:
         """The pieces of one text: what both have, and what is of this kind."""
         return tuple(piece for piece in self.pieces if piece.kind in ("same", kind))
 
@@ -57,8 +57,8 @@ def diff_texts(before: str, after: str) -> TextDiff:
     tail = _tail(before[len(head) :], after[len(head) :])
     first, second = before[len(head) : len(before) - len(tail)], after[len(head) : len(after) - len(tail)]
     precision, ours, theirs = _split(first, second)
-    middle = _compared(ours, theirs) if precision != "whole" else (Piece("removed", first), Piece("added", second))
-    pieces = (Piece("same", head), *middle, Piece("same", tail))
+    middle = _compared(ours, theirs) if precision != "whole" else (DiffPiece("removed", first), DiffPiece("added", second))
+    pieces = (DiffPiece("same", head), *middle, DiffPiece("same", tail))
     return TextDiff(tuple(_joined(piece for piece in pieces if piece.text)), precision)
 
 
@@ -111,27 +111,27 @@ def _units(unit: re.Pattern[str], text: str, most: int) -> list[str] | None:
     return found
 
 
-def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[Piece]:
+def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffPiece]:
     # Spaces stand everywhere: not to line up by them makes readable differences, and keeps the search short.
     matcher = SequenceMatcher(_is_filling, before, after, autojunk=True)
     if matcher.ratio() < LEAST_IN_COMMON:
-        yield from (Piece("removed", "".join(before)), Piece("added", "".join(after)))
+        yield from (DiffPiece("removed", "".join(before)), DiffPiece("added", "".join(after)))
         return
     codes = matcher.get_opcodes()
     for place, (kind, start, stop, other_start, other_stop) in enumerate(codes):
         ours = "".join(before[start:stop])
         if kind == "equal" and (place in (0, len(codes) - 1) or len("".join(ours.split())) > SHORT):
-            yield Piece("same", ours)
+            yield DiffPiece("same", ours)
             continue
-        yield Piece("removed", ours)
-        yield Piece("added", "".join(after[other_start:other_stop]))
+        yield DiffPiece("removed", ours)
+        yield DiffPiece("added", "".join(after[other_start:other_stop]))
 
 
 def _is_filling(unit: str) -> bool:
     return unit.isspace()
 
 
-def _joined(pieces: Iterator[Piece]) -> Iterator[Piece]:
+def _joined(pieces: Iterator[DiffPiece]) -> Iterator[DiffPiece]:
     """What follows one difference at once is a part of it, and neighbours of one kind are one."""
     texts: dict[Kind, str] = {}
     for piece in pieces:
@@ -142,5 +142,5 @@ def _joined(pieces: Iterator[Piece]) -> Iterator[Piece]:
     yield from _told(texts)
 
 
-def _told(texts: dict[Kind, str]) -> Iterator[Piece]:
-    return (Piece(kind, texts[kind]) for kind in ("same", "removed", "added") if kind in texts)
+def _told(texts: dict[Kind, str]) -> Iterator[DiffPiece]:
+    return (DiffPiece(kind, texts[kind]) for kind in ("same", "removed", "added") if kind in texts)

@@ -157,7 +157,7 @@ def begins_doubtfully(beginning: str) -> bool:
     return not folded[:1].isalpha() or folded[:3] in _BEGINNINGS or folded.partition(" ")[0] in _BEGINNINGS
 
 
-class _Opening(NamedTuple):
+class _TitleStart(NamedTuple):
     """What the first letters of a title leave open."""
 
     may_be_fault: bool
@@ -165,12 +165,12 @@ class _Opening(NamedTuple):
 
 
 @lru_cache(4096)
-def _opening(beginning: str) -> _Opening:
+def _opening(beginning: str) -> _TitleStart:
     """Many titles of a rubric open with the same words, so that few openings are looked at."""
     folded = beginning.casefold()
     word = _FIRST_WORD.match(folded)
     may_be_stub = word is None or word[1] in _STUB_WORDS or word.end() == len(folded)
-    return _Opening(_said(folded)[:3] in _FAULT_BEGINNINGS, may_be_stub)
+    return _TitleStart(_said(folded)[:3] in _FAULT_BEGINNINGS, may_be_stub)
 
 
 def _is_fault(title: str) -> bool:

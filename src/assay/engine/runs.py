@@ -25,29 +25,45 @@ from assay.core.moment import iso
 from assay.core.plan import DEFAULT_PROJECT, Plan, changed_settings, plan_sha256, read_plan
 from assay.core.run_result import GateResult, RunListing, RunResult
 from assay.core.run_state import TERMINAL, UNDER_WAY, RunCounts, State, count_records
-from assay.engine.places.folders import RunFolders, check_place, folders_of, run_ids
-from assay.engine.places.homes import SEALED_IN, are_elsewhere, bring_home, fetch_same, home_of, note_store, publish_sealed
-from assay.engine.places.run_failure import RunFailure, failure_of
-from assay.engine.running.engines import PROBLEM, TEMPORAL, carry_out, check_placement, check_reachable, unless_sealed, wind_up
-from assay.engine.running.run import open_or_create
-from assay.engine.running.states import COUNTS, standing
-from assay.engine.running.surroundings import Interrupted, Surroundings
-from assay.engine.running.unevaluated import has_failed_evaluations
-from assay.engine.sealing.shown import ShownPlan, is_uploaded, redactor_of
+from assay.engine.execution.engines import (
+    PROBLEM,
+    TEMPORAL,
+    check_placement,
+    check_reachable,
+    execute_run,
+    finish_cancelled_run,
+    ignore_if_sealed,
+)
+from assay.engine.execution.retry_selection import has_failed_evaluations
+from assay.engine.execution.run import open_or_create
+from assay.engine.execution.run_environment import RunEnvironment, RunInterrupted
+from assay.engine.execution.states import COUNTS, standing
+from assay.engine.finalization.redacted_plan import RedactedPlan, is_uploaded, redactor_of
+from assay.engine.storage.remote_store import (
+    SEALED_IN,
+    download_if_remote,
+    fetch_same,
+    not_here_error,
+    note_store,
+    publish_sealed,
+    store_url,
+)
+from assay.engine.storage.run_failure import RunFailure, failure_of
+from assay.engine.storage.run_paths import RunPaths, check_target_free, folders_of, run_ids
 from assay.metrics.gates import cancelled_reason
-from assay.store.batch_book import NOTE as BATCHES
-from assay.store.batch_book import BatchRow
-from assay.store.folder import RunFolder, open_run_folder
+from assay.store.batch_store import NOTE as BATCHES
+from assay.store.batch_store import BatchRow
 from assay.store.ledger import Ledger, RunRow
-from assay.store.ledgers import Looks, is_own
+from assay.store.ledgers import LedgerOpener, is_own
 from assay.store.lock import RunLock
+from assay.store.published_run import PublishedRun, open_run_folder
 
 T = TypeVar("T")
 
 _METRICS = "metrics_summary.json"
 
 
-def start(plan: Plan, runs_dir: Path, surroundings: Surroundings) -> RunResult:
+def start(plan: Plan, runs_dir: Path, surroundings: RunEnvironment) -> RunResult:
     """Run a plan to its end, or go on with the unfinished run of that id; a finished one with the same settings stays as it is."""
     folders = folders_of(runs_dir, plan.run_id)
     store = surroundings.placement.store
@@ -55,8 +71,8 @@ def start(plan: Plan, runs_dir: Path, surroundings: Surroundings) -> RunResult:
         check_placement(plan, surroundings.placement)
     if store and not folders.exists:
         # Better now than when everything is paid for.
-        check_place(folders)
-        home = home_of(store, plan.run_id)
+        check_target_free(folders)
+        home = store_url(store, plan.run_id)
         fetch_same(home, plan_sha256=plan_sha256(plan), active=folders.active, sealed=folders.sealed)
     if folders.is_sealed:
         _check_same_as_sealed(folders, plan, environ=surroundings.environ)
@@ -67,13 +83,13 @@ def start(plan: Plan, runs_dir: Path, surroundings: Surroundings) -> RunResult:
     return _driven(folders, surroundings, plan)
 
 
-def _check_same_as_sealed(folders: RunFolders, plan: Plan, *, environ: Mapping[str, str]) -> None:
+def _check_same_as_sealed(folders: RunPaths, plan: Plan, *, environ: Mapping[str, str]) -> None:
     run = open_run_folder(folders.sealed)
     if run.manifest.get("plan_sha256") == plan_sha256(plan):
         return
     # The plan in the manifest is redacted; of what is hidden in it, only the hash could say whether it is the same.
     redactor = redactor_of(plan, environ)
-    shown = ShownPlan(plan, redactor).members()
+    shown = RedactedPlan(plan, redactor).members()
     changed = changed_settings(_sealed_plan(run), msgspec.convert(shown, Plan))
     if changed or redactor.counts:
         names = f" ({', '.join(changed)})" if changed else ""
@@ -83,35 +99,35 @@ def _check_same_as_sealed(folders: RunFolders, plan: Plan, *, environ: Mapping[s
         )
 
 
-def _sealed_plan(run: RunFolder) -> Plan:
+def _sealed_plan(run: PublishedRun) -> Plan:
     return read_plan(msgspec.json.encode(run.manifest.get("plan")))
 
 
-def resume(folders: RunFolders, surroundings: Surroundings) -> RunResult:
+def resume(folders: RunPaths, surroundings: RunEnvironment) -> RunResult:
     """Go on with an unfinished run under the settings that it was started with."""
     return _driven(folders, surroundings)
 
 
-def _driven(folders: RunFolders, surroundings: Surroundings, plan: Plan | None = None) -> RunResult:
+def _driven(folders: RunPaths, surroundings: RunEnvironment, plan: Plan | None = None) -> RunResult:
     # A crash between the last two steps leaves the working state of a run that has ended; it holds originals, so it is cleared.
     home, store = "", surroundings.placement.store
     if folders.active.is_dir() or not folders.is_sealed:
         # A rejected key is told by the result, as every end of a run is: other candidates have their turn all the same.
-        with suppress(Interrupted, ProviderRejected), unless_sealed(folders):
+        with suppress(RunInterrupted, ProviderRejected), ignore_if_sealed(folders):
             home = _noted_home(folders, store)
-            carry_out(folders, surroundings, plan)
-        home = bring_home(folders.active, folders.sealed) or home
+            execute_run(folders, surroundings, plan)
+        home = download_if_remote(folders.active, folders.sealed) or home
     elif store:
         # It may have ended before anybody thought of a store.
         home = publish_sealed(folders.sealed, store)
     result = result_of(folders)
     if result.is_away and not surroundings.is_detached:
         # Whether its gates were reached is known there alone.
-        raise are_elsewhere(folders.run_id, {SEALED_IN: result.run_dir})
+        raise not_here_error(folders.run_id, {SEALED_IN: result.run_dir})
     return msgspec.structs.replace(result, store=home)
 
 
-def _noted_home(folders: RunFolders, store: str) -> str:
+def _noted_home(folders: RunPaths, store: str) -> str:
     """Where in a store the run has its home, which it is told where it is new; empty for nowhere."""
     if not folders.has_ledger:
         return ""
@@ -122,20 +138,20 @@ def _noted_home(folders: RunFolders, store: str) -> str:
         ledger.close()
 
 
-def cancel(folders: RunFolders, surroundings: Surroundings) -> RunResult:
+def cancel(folders: RunPaths, surroundings: RunEnvironment) -> RunResult:
     """Ask the process that works on the run to stop; without one, seal what there is. Raises RunSealed for a run that has ended."""
     result = result_of(folders)
     if result.is_finished:
         if result.state == "cancelled":
             return result
         raise RunSealed(f"run '{folders.run_id}' has ended: {result.state}", hint="there is nothing left to cancel")
-    with unless_sealed(folders):
+    with ignore_if_sealed(folders):
         _request_cancel(folders)
-        wind_up(folders, surroundings)
+        finish_cancelled_run(folders, surroundings)
     return result_of(folders)
 
 
-def _request_cancel(folders: RunFolders) -> None:
+def _request_cancel(folders: RunPaths) -> None:
     ledger = folders.open_ledger()
     try:
         ledger.request_cancel()
@@ -143,7 +159,7 @@ def _request_cancel(folders: RunFolders) -> None:
         ledger.close()
 
 
-def retry_plan(folders: RunFolders, run_id: str) -> Plan:
+def retry_plan(folders: RunPaths, run_id: str) -> Plan:
     """The plan of a new run over the records that a finished run could not evaluate."""
     if not folders.is_sealed:
         raise UsageProblem(f"run '{folders.run_id}' has not ended", hint=f"go on with it: assay resume {folders.run_id}")
@@ -169,12 +185,12 @@ def retry_plan(folders: RunFolders, run_id: str) -> Plan:
     return msgspec.structs.replace(plan, run_id=run_id, parent_run_id=folders.run_id)
 
 
-def result_of(folders: RunFolders) -> RunResult:
+def result_of(folders: RunPaths) -> RunResult:
     """The run as it stands."""
     return _sealed_or_active(folders, _sealed_result, _active_result)
 
 
-def _sealed_or_active(folders: RunFolders, sealed: Callable[[RunFolders], T], active: Callable[[RunFolders], T]) -> T:
+def _sealed_or_active(folders: RunPaths, sealed: Callable[[RunPaths], T], active: Callable[[RunPaths], T]) -> T:
     if not folders.is_sealed:
         try:
             return active(folders)
@@ -200,7 +216,7 @@ class _ShortPlan(msgspec.Struct):
     project: str = DEFAULT_PROJECT
 
 
-class _Manifest(msgspec.Struct):
+class _RunEnd(msgspec.Struct):
     """The members of a manifest that say how a run ended; it stays for good, whatever retention removes."""
 
     run_id: str
@@ -216,22 +232,22 @@ class _Manifest(msgspec.Struct):
     blocked: str | None = None
 
 
-def read_manifest(run: RunFolder) -> _Manifest:
+def read_manifest(run: PublishedRun) -> _RunEnd:
     """How a finished run ended; raises RunDamaged."""
     try:
-        return msgspec.convert(run.manifest, _Manifest)
+        return msgspec.convert(run.manifest, _RunEnd)
     except msgspec.ValidationError as problem:
         raise RunDamaged(f"the manifest of '{run.path}' is damaged: {problem}") from problem
 
 
-def _gate(manifest: _Manifest) -> GateResult:
+def _gate(manifest: _RunEnd) -> GateResult:
     """What was decided; the first versions let a cancelled run pass where the part that was evaluated reached the gates."""
     if manifest.status == "cancelled" and manifest.gate.passed:
         return GateResult(False, (cancelled_reason(manifest.counts.evaluated_records, manifest.counts.total_records),))
     return manifest.gate
 
 
-def _metrics(run: RunFolder) -> dict[str, Any]:
+def _metrics(run: PublishedRun) -> dict[str, Any]:
     """The metrics summary; empty when it was removed by retention."""
     if any(tombstone.name == _METRICS for tombstone in run.removed()):
         return {}
@@ -239,7 +255,7 @@ def _metrics(run: RunFolder) -> dict[str, Any]:
     return metrics
 
 
-def _sealed_result(folders: RunFolders) -> RunResult:
+def _sealed_result(folders: RunPaths) -> RunResult:
     run = open_run_folder(folders.sealed)
     manifest = read_manifest(run)
     return RunResult(
@@ -262,7 +278,7 @@ def _looked_at(ledger: Ledger) -> tuple[RunRow, dict[str, int]]:
         ledger.close()
 
 
-def _active_result(folders: RunFolders) -> RunResult:
+def _active_result(folders: RunPaths) -> RunResult:
     row, by_status = _looked_at(folders.open_ledger())
     plan = read_plan(row.plan)
     is_away = row.state in TERMINAL
@@ -288,9 +304,9 @@ def _active_result(folders: RunFolders) -> RunResult:
     )
 
 
-def _open_reason(folders: RunFolders, row: RunRow, failure: RunFailure | None) -> str:
+def _open_reason(folders: RunPaths, row: RunRow, failure: RunFailure | None) -> str:
     if row.state in TERMINAL:
-        return are_elsewhere(folders.run_id, row.notes).message
+        return not_here_error(folders.run_id, row.notes).message
     return "the run has not ended" if failure is None else "the run has failed"
 
 
@@ -305,12 +321,12 @@ def _blocked(row: RunRow, failure: RunFailure | None, plan: Plan) -> str:
     return _shown_problem(row, failure, plan) if is_rejected else row.notes.get("blocked", "")
 
 
-def _driver(folders: RunFolders) -> int | None:
+def _driver(folders: RunPaths) -> int | None:
     lock = RunLock(folders.active)
     return lock.holder() if lock.is_held() else None
 
 
-def _is_interrupted(row: RunRow, folders: RunFolders) -> bool:
+def _is_interrupted(row: RunRow, folders: RunPaths) -> bool:
     """True where nobody works on a run under way; False also where only another machine could know.
 
     What waits for a provider is where it should be, and whoever seals a run lets go of it only then.
@@ -324,16 +340,16 @@ def final_counts(notes: Mapping[str, str]) -> RunCounts:
     return count_records(msgspec.json.decode(notes.get(COUNTS, "{}"), type=dict[str, int]))
 
 
-def project_of(folders: RunFolders) -> str:
+def project_of(folders: RunPaths) -> str:
     """The project of a run that exists; raises RunDamaged, StoreUnavailable. Nothing is fetched from another machine for it."""
     return _sealed_or_active(folders, _sealed_project, _active_project)
 
 
-def _sealed_project(folders: RunFolders) -> str:
+def _sealed_project(folders: RunPaths) -> str:
     return read_manifest(open_run_folder(folders.sealed)).plan.project
 
 
-def _active_project(folders: RunFolders) -> str:
+def _active_project(folders: RunPaths) -> str:
     ledger = folders.open_ledger()
     try:
         return read_plan(ledger.run().plan).project
@@ -343,12 +359,12 @@ def _active_project(folders: RunFolders) -> str:
 
 def list_runs(runs_dir: Path) -> Iterator[RunListing]:
     """All runs, the newest first."""
-    looks = Looks()
+    looks = LedgerOpener()
     for run_id in reversed(run_ids(runs_dir, looks)):
-        yield listing_of(RunFolders(runs_dir, run_id), looks)
+        yield listing_of(RunPaths(runs_dir, run_id), looks)
 
 
-def listing_of(folders: RunFolders, looks: Looks) -> RunListing:
+def listing_of(folders: RunPaths, looks: LedgerOpener) -> RunListing:
     """One run for a list. A run that cannot be read is listed too: it must not hide the others, nor be hidden itself."""
     try:
         return _sealed_or_active(folders, _sealed_listing, lambda folders: _active_listing(folders, looks))
@@ -358,7 +374,7 @@ def listing_of(folders: RunFolders, looks: Looks) -> RunListing:
         return RunListing(run_id=folders.run_id, state="damaged", note=problem.message)
 
 
-def _sealed_listing(folders: RunFolders) -> RunListing:
+def _sealed_listing(folders: RunPaths) -> RunListing:
     run = open_run_folder(folders.sealed)
     manifest = read_manifest(run)
     metrics, note = _listed_metrics(run)
@@ -414,7 +430,7 @@ def _ends(interval: dict[str, Any] | None) -> tuple[float, float] | None:
     return None if interval is None else (interval["low"], interval["high"])
 
 
-def _listed_metrics(run: RunFolder) -> tuple[dict[str, Any], str]:
+def _listed_metrics(run: PublishedRun) -> tuple[dict[str, Any], str]:
     """The metrics summary where there is one, and else why there is none: the manifest says the rest."""
     removed = {tombstone.name for tombstone in run.removed()}
     if removed:
@@ -426,7 +442,7 @@ def _listed_metrics(run: RunFolder) -> tuple[dict[str, Any], str]:
         return {}, problem.message
 
 
-def _active_listing(folders: RunFolders, looks: Looks) -> RunListing:
+def _active_listing(folders: RunPaths, looks: LedgerOpener) -> RunListing:
     row, by_status = _looked_at(looks.open(folders.active))
     plan = read_plan(row.plan)
     failure = failure_of(row, folders.active)

@@ -4,20 +4,21 @@ from collections.abc import Mapping
 
 from assay.core.case import Case
 from assay.core.outcome import Flow, GradingFailure
-from assay.grading.assignment import NO_ATTACHMENTS, GradedBy, Kind, kind_for, kind_of
-from assay.grading.heard import UnknownCall, marks_heard, marks_of
+from assay.grading.assignment import NO_ATTACHMENTS, GradingProvenance, Kind, kind_for, kind_of
 from assay.grading.judge_call import AGAIN
+from assay.grading.judge_log import UnknownCall, marks_of, results_from_log
+from assay.grading.methods import GRADING_METHODS, assign, is_judged, needs_judge
+from assay.grading.methods.pairwise import INCONSISTENT, by_judge
+from assay.grading.methods.rubric import WITHOUT_POINTS
 from assay.grading.panel import DISAGREE, NO_QUORUM
 from assay.grading.policies import PAIRWISE_ID, POLICIES, UNKNOWN, UNSUITABLE, Policy, resolved
 from assay.grading.settings import OF_A_GRADE, GradingSettings, settings_of
 from assay.grading.templates import TEMPLATE_IDS, load_template
-from assay.grading.ways import WAYS, assign, is_judged, needs_judge
-from assay.grading.ways.pairwise import INCONSISTENT, by_judge
-from assay.grading.ways.rubric import WITHOUT_POINTS
 
 __all__ = [
     "AGAIN",
     "DISAGREE",
+    "GRADING_METHODS",
     "INCONSISTENT",
     "NO_QUORUM",
     "OF_A_GRADE",
@@ -25,9 +26,8 @@ __all__ = [
     "POLICIES",
     "UNKNOWN",
     "UNSUITABLE",
-    "WAYS",
     "WITHOUT_POINTS",
-    "GradedBy",
+    "GradingProvenance",
     "GradingSettings",
     "Kind",
     "Policy",
@@ -37,11 +37,11 @@ __all__ = [
     "is_judged",
     "kind_for",
     "kind_of",
-    "marks_heard",
     "marks_of",
     "needs_judge",
     "policies",
     "resolved",
+    "results_from_log",
     "settings_of",
     "start",
     "templates",
@@ -61,7 +61,7 @@ def start(case: Case, settings: GradingSettings, *, attachments: Mapping[str, st
     return assignment.way.flow(assignment)
 
 
-def graded_by(case: Case, settings: GradingSettings) -> GradedBy | None:
+def graded_by(case: Case, settings: GradingSettings) -> GradingProvenance | None:
     """How a case is to be graded, as its prediction names it; None where it cannot be."""
     try:
         return assign(case, settings).graded_by

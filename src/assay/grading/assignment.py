@@ -10,10 +10,10 @@ from assay.core.open_fields import grading_fields, question_fields
 from assay.core.outcome import Flow, Grade
 from assay.core.plan import CriterionName, PluginPlan
 from assay.grading.policies import Policy
+from assay.grading.reply_spec import ReplySpec
 from assay.grading.settings import GradingSettings
 from assay.grading.templates import ASK_AGAIN, CONFIDENCE, OPEN_FIELD, TOOL_CALL, texts_sha256
 from assay.grading.tool_call import has_tools, is_tool_turn, offered_tools
-from assay.grading.topic import Topic
 
 NAMED_CRITERIA: frozenset[str] = frozenset(get_args(CriterionName))
 DEFAULT_CRITERION = Criterion("overall", "overall")
@@ -25,7 +25,7 @@ MCQ_ANSWER = "mcq_answer/1"
 NO_ATTACHMENTS: Mapping[str, str] = {}
 
 
-class Way(msgspec.Struct, frozen=True, kw_only=True):
+class GradingMethod(msgspec.Struct, frozen=True, kw_only=True):
     """One way of grading: all that distinguishes it from the others."""
 
     about: str
@@ -40,13 +40,13 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     """Grades by a judge, unless the answer itself makes one superfluous."""
     scale: Literal["0-1", "0/1", "1-5"]
     """What a score is on before it is brought to 0..1."""
-    topics: Callable[["Assignment", str | None], tuple[Topic, ...]]
+    topics: Callable[["Assignment", str | None], tuple[ReplySpec, ...]]
     """What judges were asked, given the answer: replies in the log are read back by it. Nothing where no judge's reply is."""
     texts: Callable[["Assignment"], Iterable[str]] = lambda _: ()
     """Ids of templates that only this way adds."""
 
 
-class GradedBy(msgspec.Struct, frozen=True):
+class GradingProvenance(msgspec.Struct, frozen=True):
     """How a case is graded, as every prediction names it."""
 
     evaluator: str
@@ -71,7 +71,7 @@ class Assignment(msgspec.Struct, frozen=True):
     case: Case
     settings: GradingSettings
     policy: Policy
-    way: Way
+    way: GradingMethod
     flags: tuple[str, ...] = ()
     """What is to be said about the policy."""
     attachments: Mapping[str, str] = NO_ATTACHMENTS
@@ -80,13 +80,13 @@ class Assignment(msgspec.Struct, frozen=True):
     """The code that says what the candidate is asked: the run's policy, or the one that the case names."""
 
     @property
-    def graded_by(self) -> GradedBy:
+    def graded_by(self) -> GradingProvenance:
         """How the case is graded, unless its answer calls a tool that nobody expects."""
         evaluator, template_id = self.way.names(self)
         if self.custom_policy and template_id == MCQ_ANSWER:
             # What the candidate is asked with is not ours.
             template_id = ""
-        return GradedBy(evaluator, template_id, self.policy.id, self._others(template_id))
+        return GradingProvenance(evaluator, template_id, self.policy.id, self._others(template_id))
 
     @property
     def policy_code(self) -> Any:
@@ -99,7 +99,7 @@ class Assignment(msgspec.Struct, frozen=True):
         """What the answer is judged by: as the case says, else the run, else as a whole."""
         return self.case.criteria or tuple(Criterion(name, name) for name in self.settings.criteria) or (DEFAULT_CRITERION,)
 
-    def signed(self, grade: Grade, *, by: GradedBy | None = None) -> Grade:
+    def signed(self, grade: Grade, *, by: GradingProvenance | None = None) -> Grade:
         """The grade with what every prediction names besides: who gave it, and what is to be said about the policy."""
         by = by or self.graded_by
         return msgspec.structs.replace(

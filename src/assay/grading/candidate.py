@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from functools import lru_cache
 
-from assay.core.ask import Ask
 from assay.core.case import Attachment, Case, Message
+from assay.core.model_call import ModelRequest
 from assay.core.open_fields import question_fields
 from assay.core.outcome import GradingFailure
 from assay.grading.assignment import Assignment, choice_task
@@ -20,7 +20,7 @@ _UNSAID = "law"
 """Stands for a course that a record does not name."""
 
 
-def candidate_ask(assignment: Assignment) -> Ask:
+def candidate_ask(assignment: Assignment) -> ModelRequest:
     """The request for the answer; raises GradingFailure when an attachment's text is not there.
 
     It has no messages where the answer is given: nobody is asked.
@@ -28,12 +28,12 @@ def candidate_ask(assignment: Assignment) -> Ask:
     settings = assignment.settings
     if settings.has_answers and not assignment.case.attachments:
         return _given_answer(settings.candidate)
-    return Ask(stage="candidate", call_id=CALL_ID, model=settings.candidate, messages=candidate_messages(assignment))
+    return ModelRequest(stage="candidate", call_id=CALL_ID, model=settings.candidate, messages=candidate_messages(assignment))
 
 
 @lru_cache(maxsize=64)
-def _given_answer(model: str) -> Ask:
-    return Ask(stage="candidate", call_id=CALL_ID, model=model, messages=())
+def _given_answer(model: str) -> ModelRequest:
+    return ModelRequest(stage="candidate", call_id=CALL_ID, model=model, messages=())
 
 
 def candidate_messages(assignment: Assignment) -> tuple[Message, ...]:

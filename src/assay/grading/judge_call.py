@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import Ask, Lost, Reply, failure_words
 from assay.core.case import Message
-from assay.grading.reply_object import Refusal
+from assay.core.model_call import FailedReply, ModelRequest, Reply, failure_words
+from assay.grading.reply_object import UnusableReply
 from assay.grading.templates import ASK_AGAIN, CONFIDENCE, fill, load_template
 from assay.grading.verdict import (
-    Shape,
+    ReplySchema,
     Verdict,
     confident_schema,
     list_schema,
@@ -33,7 +33,7 @@ class Part(msgspec.Struct, frozen=True):
     weight: float = 1.0
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class JudgeQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """One thing to ask every judge about one answer."""
 
     criterion: str
@@ -41,20 +41,20 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     template_id: str
     blocks: dict[str, str]
     """Texts by the template's slots; an empty text leaves its block out."""
-    shape: Shape
+    shape: ReplySchema
     weight: float = 1.0
     parts: tuple[Part, ...] = ()
     """Criteria that the reply has a verdict on each, in this order; empty where it is one verdict on `criterion`."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class CandidateAnswer(msgspec.Struct, frozen=True):
     """The candidate's text and the record that it belongs to."""
 
     text: str
     record_sha256: str
 
 
-class Manner(msgspec.Struct, frozen=True, kw_only=True):
+class JudgeCallOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a judge is asked."""
 
     is_panel: bool = False
@@ -68,22 +68,22 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
 class JudgeCall:
     """One question to one judge while it is being answered."""
 
-    def __init__(self, question: Question, judge: str, *, answer: Answer, manner: Manner) -> None:
+    def __init__(self, question: JudgeQuestion, judge: str, *, answer: CandidateAnswer, manner: JudgeCallOptions) -> None:
         self.question = question
         self.judge = judge
         self.answer = answer
         self.manner = manner
         self.call_id = judge_call_id(question.criterion, judge if manner.is_panel else "")
         self.texts: list[str] = []
-        self.refusal = Refusal("")
+        self.refusal = UnusableReply("")
         self.verdicts: tuple[Verdict, ...] = ()
         self.lost = ""
         """Why there is no verdict, when nothing is left to be tried."""
         self.lost_code = "judge_parse_error"
 
-    def ask(self) -> Ask:
+    def ask(self) -> ModelRequest:
         """The request."""
-        return Ask(
+        return ModelRequest(
             stage="judge",
             call_id=self.call_id,
             model=self.judge,
@@ -105,7 +105,7 @@ class JudgeCall:
             return confident_schema(question.shape, is_list=bool(question.parts))
         return list_schema(question.shape) if question.parts else reply_schema(question.shape)
 
-    def ask_again(self) -> Ask:
+    def ask_again(self) -> ModelRequest:
         """The request once more, with what was wrong with the reply."""
         first = self.ask()
         system, user = first.messages
@@ -113,28 +113,28 @@ class JudgeCall:
         messages = (system, Message("user", user.content + reminder))
         return msgspec.structs.replace(first, call_id=self.call_id + AGAIN, messages=messages, is_fresh=True)
 
-    def hear(self, reply: Reply) -> None:
+    def accept_reply(self, reply: Reply) -> None:
         """Take the reply: there are verdicts now, or a reason to ask again, or none will come."""
-        if isinstance(reply, Lost):
+        if isinstance(reply, FailedReply):
             self.lost, self.lost_code = failure_words(reply.code, reply.message, attempts=reply.attempts), reply.code
             return
         self.texts.append(reply.text)
         read = self._read(reply.text)
-        if isinstance(read, Refusal):
+        if isinstance(read, UnusableReply):
             self.refusal = read
         else:
             self.verdicts = read
 
-    def _read(self, text: str) -> tuple[Verdict, ...] | Refusal:
+    def _read(self, text: str) -> tuple[Verdict, ...] | UnusableReply:
         question = self.question
         if question.parts:
             return read_verdicts(text, question.shape, answer=self.answer.text, count=len(question.parts))
         read = read_verdict(text, question.shape, answer=self.answer.text)
-        return read if isinstance(read, Refusal) else (read,)
+        return read if isinstance(read, UnusableReply) else (read,)
 
     def hear_again(self, reply: Reply) -> None:
         """Take the second reply, after which nothing more is asked."""
-        self.hear(reply)
+        self.accept_reply(reply)
         verdicts = self.verdicts or self._salvaged()
         self.verdicts = tuple(msgspec.structs.replace(verdict, flags=(ASKED_AGAIN, *verdict.flags)) for verdict in verdicts)
         if not verdicts:
@@ -148,7 +148,7 @@ class JudgeCall:
         return () if saved is None else (saved,)
 
 
-def judge_messages(question: Question, answer: Answer, *, call_id: str) -> tuple[Message, Message]:
+def judge_messages(question: JudgeQuestion, answer: CandidateAnswer, *, call_id: str) -> tuple[Message, Message]:
     """The judge's prompt; every text that is not ours stands in a block between marks that the text cannot contain."""
     blocks = {**question.blocks, "answer": answer.text}
     mark = _mark(answer, call_id, texts=tuple(blocks.values()))
@@ -164,7 +164,7 @@ def _block(name: str, text: str, *, mark: str) -> str:
     return f"[{mark} {name} begins]\n{text}\n[{mark} {name} ends]\n\n" if text else ""
 
 
-def _mark(answer: Answer, call_id: str, *, texts: tuple[str, ...]) -> str:
+def _mark(answer: CandidateAnswer, call_id: str, *, texts: tuple[str, ...]) -> str:
     """A code that differs from call to call and is the same whenever the same call is made again."""
     seed = "\0".join((answer.record_sha256, call_id, answer.text))
     while True:

@@ -2,12 +2,12 @@
 
 from assay.core.outcome import FailureLabel, Grade
 from assay.grading.assignment import Assignment
-from assay.grading.panel import Ruling, normalized, panel_decisions, panel_flags, panel_reasons
-from assay.grading.suspicion import suspicion_flags
+from assay.grading.injection_check import suspicion_flags
+from assay.grading.panel import PanelResult, normalized, panel_decisions, panel_flags, panel_reasons
 
 
 def judged_grade(
-    assignment: Assignment, answer: str, *, rulings: tuple[Ruling, ...], raw_score: float, passed: bool, label: FailureLabel
+    assignment: Assignment, answer: str, *, rulings: tuple[PanelResult, ...], raw_score: float, passed: bool, label: FailureLabel
 ) -> Grade:
     """The grade with all votes, the judges' words, and how they came to decide."""
     scale = assignment.way.scale

@@ -4,15 +4,15 @@ from collections.abc import Generator, Sequence
 
 import msgspec
 
-from assay.core.ask import Ask, Reply
-from assay.core.outcome import Decision, FailureLabel, GradingFailure, Score
-from assay.grading.judge_call import ASKED_AGAIN, Answer, JudgeCall, Manner, Part, Question
+from assay.core.model_call import ModelRequest, Reply
+from assay.core.outcome import FailureLabel, GradingFailure, PanelDecision, Score
+from assay.grading.judge_call import ASKED_AGAIN, CandidateAnswer, JudgeCall, JudgeCallOptions, JudgeQuestion, Part
 from assay.grading.settings import GradingSettings
 from assay.grading.verdict import SALVAGED, Verdict
 
-Asking = Generator[tuple[Ask, ...], tuple[Reply, ...], None]
-Judging = Generator[tuple[Ask, ...], tuple[Reply, ...], tuple["Ruling", ...]]
-Bench = list[JudgeCall]
+Asking = Generator[tuple[ModelRequest, ...], tuple[Reply, ...], None]
+Judging = Generator[tuple[ModelRequest, ...], tuple[Reply, ...], tuple["PanelResult", ...]]
+JudgeCalls = list[JudgeCall]
 """The calls to all judges who were asked one question."""
 NO_QUORUM = "judge_quorum"
 """Code of a record on which too few judges voted."""
@@ -25,14 +25,14 @@ NEAR = 0.1
 _TOLERANCE = 1e-9
 
 
-class Ruling(msgspec.Struct, frozen=True, kw_only=True):
+class PanelResult(msgspec.Struct, frozen=True, kw_only=True):
     """What the judges together say to one criterion."""
 
     value: float
     """The middle vote, the lower one of two; so a tie on a criterion is not met."""
     votes: tuple[Verdict, ...]
     scores: tuple[Score, ...]
-    decision: Decision
+    decision: PanelDecision
 
     @property
     def is_lone(self) -> bool:
@@ -45,7 +45,7 @@ class Ruling(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.votes) > 1 and len({vote.value for vote in self.votes}) > 1
 
 
-def ask_judges(questions: tuple[Question, ...], settings: GradingSettings, *, answer: Answer) -> Judging:
+def ask_judges(questions: tuple[JudgeQuestion, ...], settings: GradingSettings, *, answer: CandidateAnswer) -> Judging:
     """Every question to every judge, or to the first one and to the others where it is unsure.
 
     Raises GradingFailure when a judge gives no verdict even when asked again, unless enough others vote.
@@ -54,20 +54,20 @@ def ask_judges(questions: tuple[Question, ...], settings: GradingSettings, *, an
     if not judges:
         raise GradingFailure("judge_missing", "the case needs a judge and the run has none")
     escalates = panel.escalate and len(judges) > 1
-    manner = Manner(is_panel=len(judges) > 1, may_fail=len(judges) > 1)
+    manner = JudgeCallOptions(is_panel=len(judges) > 1, may_fail=len(judges) > 1)
     # The others can decide without one of them only where the run says how many are enough.
     needs_all = panel.quorum is None or panel.quorum >= len(judges)
     alone = msgspec.structs.replace(manner, is_confident=True) if escalates else manner
     asked = judges[:1] if escalates else judges
     benches = [[JudgeCall(question, judge, answer=answer, manner=alone) for judge in asked] for question in questions]
-    yield from _hear_all([call for bench in benches for call in bench])
+    yield from _collect_replies([call for bench in benches for call in bench])
     if needs_all:
         _check_none_lost(benches)
     if escalates:
         unsure = [bench for bench in benches if _is_unsure(bench[0], settings)]
         for bench in unsure:
             bench += [JudgeCall(bench[0].question, judge, answer=answer, manner=manner) for judge in judges[1:]]
-        yield from _hear_all([call for bench in unsure for call in bench[1:]])
+        yield from _collect_replies([call for bench in unsure for call in bench[1:]])
         if needs_all:
             _check_none_lost(benches)
     try:
@@ -77,13 +77,13 @@ def ask_judges(questions: tuple[Question, ...], settings: GradingSettings, *, an
         raise
 
 
-def _hear_all(calls: Bench) -> Asking:
+def _collect_replies(calls: JudgeCalls) -> Asking:
     """Ask side by side, and once more those whose reply cannot be used."""
     if not calls:
         return
     replies = yield tuple(call.ask() for call in calls)
     for call, reply in zip(calls, replies, strict=True):
-        call.hear(reply)
+        call.accept_reply(reply)
     refused = [call for call in calls if not call.verdicts and not call.lost]
     if refused:
         replies = yield tuple(call.ask_again() for call in refused)
@@ -91,7 +91,7 @@ def _hear_all(calls: Bench) -> Asking:
             call.hear_again(reply)
 
 
-def _check_none_lost(benches: Sequence[Bench]) -> None:
+def _check_none_lost(benches: Sequence[JudgeCalls]) -> None:
     """Raises GradingFailure when a judge gave no vote; it names that judge, and keeps the votes of the others."""
     lost = [call for bench in benches for call in bench if call.lost]
     if lost:
@@ -99,11 +99,11 @@ def _check_none_lost(benches: Sequence[Bench]) -> None:
         raise GradingFailure(lost[0].lost_code, _lost_words(lost), label=label, scores=_kept_scores(benches))
 
 
-def _lost_words(calls: Bench) -> str:
+def _lost_words(calls: JudgeCalls) -> str:
     return "; ".join(dict.fromkeys(f"judge {call.judge}: {call.lost}" for call in calls if call.lost))
 
 
-def _kept_scores(benches: Sequence[Bench]) -> tuple[Score, ...]:
+def _kept_scores(benches: Sequence[JudgeCalls]) -> tuple[Score, ...]:
     """The votes that there are, of a panel that came to no decision."""
     voting = [call for bench in benches for call in bench if call.verdicts]
     return tuple(
@@ -114,7 +114,7 @@ def _kept_scores(benches: Sequence[Bench]) -> tuple[Score, ...]:
     )
 
 
-def _parts(question: Question) -> tuple[Part, ...]:
+def _parts(question: JudgeQuestion) -> tuple[Part, ...]:
     return question.parts or (Part(question.criterion, question.weight),)
 
 
@@ -137,7 +137,7 @@ def _is_doubtful(verdict: Verdict, call: JudgeCall, settings: GradingSettings) -
             return False
 
 
-def _rulings(bench: Bench, settings: GradingSettings) -> list[Ruling]:
+def _rulings(bench: JudgeCalls, settings: GradingSettings) -> list[PanelResult]:
     """What the judges of one question say, criterion by criterion; raises GradingFailure when too few of them say anything."""
     voting = [call for call in bench if call.verdicts]
     wanted = min(settings.panel.quorum or len(bench), len(bench))
@@ -153,16 +153,16 @@ def _rulings(bench: Bench, settings: GradingSettings) -> list[Ruling]:
     ]
 
 
-def _ruling(part: Part, number: int, voting: Bench, *, missing: tuple[str, ...], is_escalated: bool) -> Ruling:
+def _ruling(part: Part, number: int, voting: JudgeCalls, *, missing: tuple[str, ...], is_escalated: bool) -> PanelResult:
     votes = tuple(call.verdicts[number] for call in voting)
     scores = tuple(_score(part, vote, call=call) for call, vote in zip(voting, votes, strict=True))
     if len(votes) == 1 and not missing:
-        return Ruling(
-            value=votes[0].value, votes=votes, scores=scores, decision=Decision(criterion=part.criterion, score=votes[0].value)
+        return PanelResult(
+            value=votes[0].value, votes=votes, scores=scores, decision=PanelDecision(criterion=part.criterion, score=votes[0].value)
         )
     values = sorted(vote.value for vote in votes)
     scale = voting[0].question.shape.scale
-    decision = Decision(
+    decision = PanelDecision(
         criterion=part.criterion,
         score=values[(len(values) - 1) // 2],
         spread=normalized(values[-1], scale=scale) - normalized(values[0], scale=scale),
@@ -171,7 +171,7 @@ def _ruling(part: Part, number: int, voting: Bench, *, missing: tuple[str, ...],
         missing=missing,
         words=_words(values, scale=scale, missing=len(missing)),
     )
-    return Ruling(value=decision.score, votes=votes, scores=scores, decision=decision)
+    return PanelResult(value=decision.score, votes=votes, scores=scores, decision=decision)
 
 
 def _is_tied(values: Sequence[float]) -> bool:
@@ -214,14 +214,14 @@ def normalized(value: float, *, scale: str) -> float:
     return (value - 1) / 4 if scale == "1-5" else value
 
 
-def panel_flags(rulings: tuple[Ruling, ...]) -> tuple[str, ...]:
+def panel_flags(rulings: tuple[PanelResult, ...]) -> tuple[str, ...]:
     """What happened on the way to the rulings, each thing once."""
     raised = [flag for ruling in rulings for vote in ruling.votes for flag in vote.flags]
     decided = [ruling for ruling in rulings if not ruling.is_lone]
     return tuple(dict.fromkeys(raised + _marks(decided) if decided else raised))
 
 
-def _marks(rulings: Sequence[Ruling]) -> list[str]:
+def _marks(rulings: Sequence[PanelResult]) -> list[str]:
     decisions = [ruling.decision for ruling in rulings]
     marked = {
         DISAGREE: any(ruling.is_split for ruling in rulings),
@@ -232,13 +232,13 @@ def _marks(rulings: Sequence[Ruling]) -> list[str]:
     return [flag for flag, is_raised in marked.items() if is_raised]
 
 
-def panel_decisions(rulings: tuple[Ruling, ...]) -> tuple[Decision, ...]:
+def panel_decisions(rulings: tuple[PanelResult, ...]) -> tuple[PanelDecision, ...]:
     """The decisions that there is something to say about: judges differ, or did not all vote, or were called in."""
     decisions = (ruling.decision for ruling in rulings)
     return tuple(decision for decision in decisions if decision.words or decision.is_escalated)
 
 
-def panel_reasons(rulings: tuple[Ruling, ...]) -> str:
+def panel_reasons(rulings: tuple[PanelResult, ...]) -> str:
     """One judge's words on one question as they are; otherwise each with what it is about, after how votes were decided."""
     scores = [score for ruling in rulings for score in ruling.scores]
     if len(scores) == 1 and not rulings[0].decision.words:
@@ -247,7 +247,7 @@ def panel_reasons(rulings: tuple[Ruling, ...]) -> str:
     return "\n".join(line for ruling in rulings for line in _lines(ruling, is_alone=is_alone))
 
 
-def _lines(ruling: Ruling, *, is_alone: bool) -> list[str]:
+def _lines(ruling: PanelResult, *, is_alone: bool) -> list[str]:
     words = ruling.decision.words
     head = [f"{ruling.decision.criterion}: {words}."] if words else []
     return head + [
@@ -256,7 +256,7 @@ def _lines(ruling: Ruling, *, is_alone: bool) -> list[str]:
     ]
 
 
-def proposed_label(rulings: tuple[Ruling, ...]) -> FailureLabel:
+def proposed_label(rulings: tuple[PanelResult, ...]) -> FailureLabel:
     """What the judge of the lowest score thinks is mainly wrong; empty where no judge says anything."""
     votes = sorted((vote for ruling in rulings for vote in ruling.votes), key=lambda vote: vote.value)
     return next((vote.label for vote in votes if vote.label), "")

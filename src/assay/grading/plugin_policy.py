@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from assay.core.case import Case, Message
-from assay.core.foreign import ForeignCode, ForeignFailure
 from assay.core.outcome import GradingFailure
+from assay.core.third_party import ThirdPartyCode, ThirdPartyError
 
 POLICY_ERROR = "policy_error"
 """Code of a record that a policy could make no messages of."""
@@ -17,11 +17,11 @@ POLICY_ERROR = "policy_error"
 def policy_messages(policy: Any, case: Case, *, attachments: Mapping[str, str]) -> tuple[Message, ...]:
     """What the candidate gets; raises GradingFailure where the policy raises, or gives no messages."""
     try:
-        with ForeignCode():
+        with ThirdPartyCode():
             takes_attachments = "attachments" in inspect.signature(policy).parameters
             _check_attachments(case, takes_attachments=takes_attachments)
             said = policy(case, attachments=dict(attachments)) if takes_attachments else policy(case)
-    except ForeignFailure as failure:
+    except ThirdPartyError as failure:
         raise GradingFailure(POLICY_ERROR, f"the policy raised {failure}") from failure.problem
     return _messages(said)
 

@@ -5,7 +5,7 @@ import msgspec
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case, Task
 from assay.grading.templates import ASK_AGAIN, CONFIDENCE, TEMPLATE_IDS, TOOL_CALL, load_template
-from assay.grading.verdict import CRITERION, RESULT, TENTHS, TENTHS_WITH_LABEL, Shape
+from assay.grading.verdict import CRITERION, RESULT, TENTHS, TENTHS_WITH_LABEL, ReplySchema
 
 DEFAULT_ID = "default"
 PAIRWISE_ID = "pairwise_v1"
@@ -31,7 +31,7 @@ class JudgeStyle(msgspec.Struct, frozen=True, kw_only=True):
     """How a judge is asked: the template, and the form of the reply."""
 
     template_id: str
-    shape: Shape
+    shape: ReplySchema
     metadata: tuple[str, ...] = ()
     """Members of a record's metadata that the judge is shown, each in a block of its own."""
     has_background: bool = False

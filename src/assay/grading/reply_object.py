@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from assay.core.json_door import parse_json
-from assay.grading.thoughts import after_thoughts, has_thought_tag, without_end_marks
+from assay.core.strict_json import parse_json
+from assay.grading.reasoning_tags import after_thoughts, has_thought_tag, without_end_marks
 
 MAX_REPLY_CHARACTERS = 200_000
 """A longer reply is no verdict, whatever it says."""
@@ -22,7 +22,7 @@ REPLACED = "replaced_characters"
 _NO_OBJECT = "it is not one JSON object"
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class UnusableReply(msgspec.Struct, frozen=True):
     """Why a reply is no verdict, in our own words: it goes back to the judge, so it repeats nothing of the reply."""
 
     reason: str
@@ -30,31 +30,31 @@ class Refusal(msgspec.Struct, frozen=True):
     """The reply gives back what was to be judged, so that nothing in it may be used."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class ParsedObject(msgspec.Struct, frozen=True):
     """An object and the words around it."""
 
     members: dict[str, Any]
     around: str = ""
 
 
-def only_object(text: str) -> dict[str, Any] | Refusal:
+def only_object(text: str) -> dict[str, Any] | UnusableReply:
     """The members of the object that a reply is, where the words around it do not matter."""
     found = find_object(text)
-    return found if isinstance(found, Refusal) else found.members
+    return found if isinstance(found, UnusableReply) else found.members
 
 
-def find_object(text: str) -> Found | Refusal:
+def find_object(text: str) -> ParsedObject | UnusableReply:
     """The object that is the whole reply, or its only fenced block with no other object beside it."""
     if len(text) > MAX_REPLY_CHARACTERS:
-        return Refusal("it is far too long")
+        return UnusableReply("it is far too long")
     bare = answer_part(text)
     if not bare:
-        return Refusal("it is empty")
+        return UnusableReply("it is empty")
     block, around = (bare, "") if bare.startswith("{") else _only_block(bare)
     if not block or has_thought_tag(around) or _OBJECT_LIKE.search(around):
-        return Refusal(_NO_OBJECT)
+        return UnusableReply(_NO_OBJECT)
     members = _plain_object(block) or _exact_object(block)
-    return members if isinstance(members, Refusal) else Found(members, around)
+    return members if isinstance(members, UnusableReply) else ParsedObject(members, around)
 
 
 def answer_part(text: str) -> str:
@@ -92,17 +92,17 @@ def _plain_object(text: str) -> dict[str, Any] | None:
     return found if text.count('"') == msgspec.json.encode(found).count(b'"') else None
 
 
-def _exact_object(text: str) -> dict[str, Any] | Refusal:
+def _exact_object(text: str) -> dict[str, Any] | UnusableReply:
     document = parse_json(text)
     if not document.is_readable:
         # Models write line breaks into strings as they are; nothing else is mended.
         document = parse_json(_STRING.sub(_escaped, text))
     if not document.is_readable or not isinstance(document.value, dict):
-        return Refusal(_NO_OBJECT)
+        return UnusableReply(_NO_OBJECT)
     if any("appears twice" in flaw.message for flaw in document.flaws):
-        return Refusal("a member of the object is there twice")
+        return UnusableReply("a member of the object is there twice")
     if any(flaw.code == "value_out_of_range" for flaw in document.flaws):
-        return Refusal("it holds a number that is too large")
+        return UnusableReply("it holds a number that is too large")
     return document.value
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from assay.core.canonical import canonical_json
 from assay.core.case import Case
-from assay.grading.reply_object import Refusal, only_object, storable
+from assay.grading.reply_object import UnusableReply, only_object, storable
 
 TOOLS = "tools"
 """Member of `Case.extra`: the names of a conversation's tools, each with the names of its input's members."""
@@ -53,7 +53,7 @@ def read_call(answer: str) -> ToolCall | None:
     if '"tool"' not in answer:
         return None
     found = only_object(answer)
-    if isinstance(found, Refusal):
+    if isinstance(found, UnusableReply):
         return None
     tool, given = found.get("tool"), found.get("input", {} if len(found) == 1 else None)
     if not isinstance(tool, str) or not (isinstance(given, dict) or "input" not in found):

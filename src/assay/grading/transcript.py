@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from assay.core.case import Case, Criterion
-from assay.core.open_fields import Field, grading_fields, question_fields
+from assay.core.open_fields import OpenField, grading_fields, question_fields
 from assay.grading.templates import OPEN_FIELD, fill, load_template
 
 
@@ -26,12 +26,12 @@ def grading_text(case: Case) -> str:
     return _headed(grading_fields(case))
 
 
-def headed(field: Field) -> str:
+def headed(field: OpenField) -> str:
     """An open field below a heading of its name."""
     return fill(load_template(OPEN_FIELD).text.rstrip("\n"), {"name": field.name, "text": field.text})
 
 
-def _headed(fields: Iterable[Field]) -> str:
+def _headed(fields: Iterable[OpenField]) -> str:
     return "\n\n".join(map(headed, fields))
 
 

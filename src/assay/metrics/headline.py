@@ -15,14 +15,14 @@ Rows = NDArray[np.uint32]
 Numbers = NDArray[np.integer[Any]]
 
 
-class Condensed(NamedTuple):
+class CondensedRecords(NamedTuple):
     """One value for each record, however often it was answered, and the row that stands for it."""
 
     values: Floats
     rows: Rows
 
 
-def condense(profile: Profile, scores: Floats, *, rows: Rows, records: Numbers) -> Condensed:
+def condense(profile: Profile, scores: Floats, *, rows: Rows, records: Numbers) -> CondensedRecords:
     """The repeats of each record as one value; `scores` and `records` belong to `rows`, and NaN is no score.
 
     What has no score is left out of its record's value. Where the profile is compatible with a benchmark that skips a record of
@@ -34,12 +34,12 @@ def condense(profile: Profile, scores: Floats, *, rows: Rows, records: Numbers) 
     scores, rows, records = scores[is_scored], rows[is_scored], records[is_scored]
     _, first, counts = np.unique(records, return_index=True, return_counts=True)
     if len(first) == len(scores):
-        return Condensed(scores, rows)
+        return CondensedRecords(scores, rows)
     ordered = scores[np.lexsort((scores, records))]
     starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
     if profile.repeats == "median":
-        return Condensed((ordered[starts + (counts - 1) // 2] + ordered[starts + counts // 2]) / 2, rows[first])
-    return Condensed(np.add.reduceat(ordered, starts) / counts, rows[first])
+        return CondensedRecords((ordered[starts + (counts - 1) // 2] + ordered[starts + counts // 2]) / 2, rows[first])
+    return CondensedRecords(np.add.reduceat(ordered, starts) / counts, rows[first])
 
 
 def headline(profile: Profile, values: Floats) -> float | None:

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from assay.metrics.intervals import Estimate, Floats, cluster_interval, mean_interval, standard_error
-from assay.metrics.ranking import Comparisons, Ranked, Ranking, rank
+from assay.metrics.ranking import ComparisonCounts, RankedCandidate, Ranking, rank
 
 Json = dict[str, Any]
 Result = Literal["first", "second", "tie", "inconsistent"]
@@ -18,7 +18,7 @@ _OUTCOMES: dict[Result, float] = {"first": 1.0, "second": 0.0, "tie": 0.5, "inco
 comparisons, and make every candidate seem further from the others than it is."""
 
 
-class Vote(msgspec.Struct, frozen=True):
+class PairwiseVote(msgspec.Struct, frozen=True):
     """What one judge said in both orders: 1 for the first answer, 0 for the second, 0.5 for a tie."""
 
     judge: str
@@ -26,7 +26,7 @@ class Vote(msgspec.Struct, frozen=True):
     swapped: float
 
 
-class Meeting(msgspec.Struct, frozen=True, kw_only=True):
+class PairwiseComparison(msgspec.Struct, frozen=True, kw_only=True):
     """One comparison of the answers of two candidates."""
 
     first: int
@@ -36,7 +36,7 @@ class Meeting(msgspec.Struct, frozen=True, kw_only=True):
     """Comparisons of one cluster need not be independent of each other; a record at least."""
     result: Result | None
     """None where there is no grade."""
-    votes: tuple[Vote, ...] = ()
+    votes: tuple[PairwiseVote, ...] = ()
 
 
 class PairwiseFigures:
@@ -50,9 +50,9 @@ class PairwiseFigures:
         self._met: dict[tuple[int, int], list[tuple[int, Result]]] = {}
         """Cluster and result of each comparison that has one, by who met whom."""
         self._unscored: Counter[tuple[int, int]] = Counter()
-        self._votes: dict[str, list[tuple[int, Vote]]] = {}
+        self._votes: dict[str, list[tuple[int, PairwiseVote]]] = {}
 
-    def add(self, meeting: Meeting) -> None:
+    def add(self, meeting: PairwiseComparison) -> None:
         """One comparison, with a result or without one."""
         if meeting.result is None:
             self._unscored[meeting.first, meeting.second] += 1
@@ -91,7 +91,7 @@ class PairwiseFigures:
             # Every comparison is the same half, and nothing would show how much chance there is in that.
             return Ranking(n=len(flat), reason="nobody won a comparison in both orders, so nothing orders the candidates")
         places = first.astype(np.int64), second.astype(np.int64)
-        return rank(self._names, Comparisons(*places, outcomes), clusters=clusters.astype(np.int64))
+        return rank(self._names, ComparisonCounts(*places, outcomes), clusters=clusters.astype(np.int64))
 
     def _pair(self, first: int, second: int) -> Json:
         met = self._met.get((first, second), [])
@@ -111,7 +111,7 @@ class PairwiseFigures:
         }
 
 
-def _candidate(name: str, ranked: Ranked | None, pairs: Sequence[Json]) -> Json:
+def _candidate(name: str, ranked: RankedCandidate | None, pairs: Sequence[Json]) -> Json:
     """One candidate's comparisons by how they ended, and its strength where there is one."""
     counts: Counter[str] = Counter()
     for pair in pairs:
@@ -130,7 +130,7 @@ def _candidate(name: str, ranked: Ranked | None, pairs: Sequence[Json]) -> Json:
     }
 
 
-def _bias(judge: str, votes: Sequence[tuple[int, Vote]]) -> Json:
+def _bias(judge: str, votes: Sequence[tuple[int, PairwiseVote]]) -> Json:
     """How often a judge says something else when the answers change places, and which place it then prefers."""
     differs = np.array([float(vote.in_order != vote.swapped) for _, vote in votes])
     return {

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from assay.core.outcome import Decision, Score
+from assay.core.outcome import PanelDecision, Score
 from assay.core.plan import PanelPlan
 from assay.metrics.intervals import cluster_interval, standard_error
 from assay.metrics.summary import amount_figures, latency_figures
@@ -80,7 +80,9 @@ class PanelFigures:
         self._records = 0
         self._counts = dict.fromkeys(("n_decisions", "n_disagree", "n_tied", "n_escalated", "n_vote_lost"), 0)
 
-    def add(self, record: str, scores: Iterable[Score], *, decisions: Iterable[Decision], attempts: Iterable[JudgeAttempt]) -> None:
+    def add(
+        self, record: str, scores: Iterable[Score], *, decisions: Iterable[PanelDecision], attempts: Iterable[JudgeAttempt]
+    ) -> None:
         """One answer to a record, evaluated or failed: its votes, how they were decided, and the calls to its judges."""
         votes = [score for score in scores if score.judge in self._judges]
         # A hash stands for the record, so that memory does not grow with the length of ids.
@@ -109,7 +111,7 @@ class PanelFigures:
             judge.agreed.append(vote.score == panel)
             judge.agreed_in.append(record)
 
-    def _add_decisions(self, decisions: Sequence[Decision]) -> None:
+    def _add_decisions(self, decisions: Sequence[PanelDecision]) -> None:
         counts = self._counts
         counts["n_tied"] += any(decision.is_tied for decision in decisions)
         counts["n_escalated"] += any(decision.is_escalated for decision in decisions)

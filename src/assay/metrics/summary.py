@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from assay.core.metrics_summary import Latency, percentile
 from assay.core.run_state import count_records
-from assay.metrics.facts import NO_WORD, STATUSES, UNKNOWN, Columns, RecordFacts, Value, collect
+from assay.metrics.facts import NO_WORD, STATUSES, UNKNOWN, RecordColumns, RecordFacts, Value, collect
 from assay.metrics.headline import condense, headline, headline_figures
 from assay.metrics.intervals import RESAMPLES, Ends, Interval, cluster_interval, mean_interval, standard_error, wilson
 from assay.metrics.profiles import Profile
@@ -33,10 +33,12 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.uint32]
 
 
-__all__ = ["Columns", "RecordFacts", "summarize", "summarize_slices"]
+__all__ = ["RecordColumns", "RecordFacts", "summarize", "summarize_slices"]
 
 
-def summarize(facts: Iterable[RecordFacts] | Columns, *, seed: int = 0, profile: Profile | None = None, repeat: int = 1) -> Json:
+def summarize(
+    facts: Iterable[RecordFacts] | RecordColumns, *, seed: int = 0, profile: Profile | None = None, repeat: int = 1
+) -> Json:
     """`metrics_summary.json`; the same records and seed give the same numbers. `repeat` is how often every record was asked."""
     columns = collect(facts)
     tables = _Tables(columns, profile)
@@ -45,7 +47,7 @@ def summarize(facts: Iterable[RecordFacts] | Columns, *, seed: int = 0, profile:
     return {**summary, **repeats, "flags": dict(sorted(columns.flags.items()))}
 
 
-def summarize_slices(facts: Iterable[RecordFacts] | Columns, *, seed: int = 0, profile: Profile | None = None) -> Json:
+def summarize_slices(facts: Iterable[RecordFacts] | RecordColumns, *, seed: int = 0, profile: Profile | None = None) -> Json:
     """`metrics_by_slice.json`: the summary of the records with each value of each slice."""
     columns = collect(facts)
     tables = _Tables(columns, profile)
@@ -76,7 +78,7 @@ def _seed(seed: int, name: str, value: Value) -> tuple[int, ...]:
 class _Tables:
     """The columns as numpy arrays, and the summary of any of their rows."""
 
-    def __init__(self, columns: Columns, profile: Profile | None = None) -> None:
+    def __init__(self, columns: RecordColumns, profile: Profile | None = None) -> None:
         self.profile = profile
         size = len(columns)
         self.status = _view(columns.status, size)

@@ -12,8 +12,8 @@ from assay.core.plan import ModelPlan, Plan, ProviderPlan
 from assay.core.provider import PROVIDERS, ProviderKind
 from assay.models.address import messages_sha256, request_sha256
 from assay.models.endpoint import endpoint_problems, key_problems, open_socket, resolve_endpoint
-from assay.models.opening import Maker, Model, Opening, ProviderModule
 from assay.models.prices import has_price, is_paid
+from assay.models.provider_protocol import Maker, Model, ProviderContext, ProviderModule
 
 __all__ = [
     "Model",
@@ -46,7 +46,7 @@ async def open_models(
         for model in (*asked_models(plan), *filter(None, (plan.called_grader(),))):
             if model.provider not in makers:
                 provider = _provider_of(model, providers)
-                opening = Opening(provider=provider, environ=environ, keep_raw=plan.keep_raw, functions=functions)
+                opening = ProviderContext(provider=provider, environ=environ, keep_raw=plan.keep_raw, functions=functions)
                 makers[model.provider] = await stack.enter_async_context(load_provider(provider.kind).open_provider(opening))
             models[model.name] = makers[model.provider](model)
         yield models

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import Ask
 from assay.core.case import Message
+from assay.core.model_call import ModelRequest
 from assay.core.plan import ModelPlan, ProviderPlan
 from assay.core.provider import PROVIDERS
 
@@ -16,19 +16,21 @@ NOWHERE: Mapping[str, str] = {}
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-def request_sha256(provider: ProviderPlan, model: ModelPlan, ask: Ask) -> str:
+def request_sha256(provider: ProviderPlan, model: ModelPlan, ask: ModelRequest) -> str:
     """The hash of everything that decides what a provider answers: where, which model, what is asked and how."""
     return request_addressing(provider, model)(ask)
 
 
-def request_addressing(provider: ProviderPlan, model: ModelPlan, *, environ: Mapping[str, str] = NOWHERE) -> Callable[[Ask], str]:
+def request_addressing(
+    provider: ProviderPlan, model: ModelPlan, *, environ: Mapping[str, str] = NOWHERE
+) -> Callable[[ModelRequest], str]:
     """The same as a function of the ask alone, for many asks to one model; some libraries find their hosts in `environ`."""
     route = (provider.kind, provider.name, provider.base_url, model.model, model.parameters)
     begun = hashlib.sha256(_encode((*route, *_hosts(provider, environ))))
     schema: dict[str, Any] | None = None
     encoded = _encode(schema)
 
-    def address(ask: Ask) -> str:
+    def address(ask: ModelRequest) -> str:
         nonlocal schema, encoded
         if ask.reply_schema is not schema:
             # One object serves all asks of a kind, so that it is encoded once.

@@ -4,12 +4,12 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import ModelFailure, Reply, Usage, with_total
+from assay.core.model_call import ModelFailure, Reply, Usage, with_total
 from assay.models.failures import shorten, shown_id
-from assay.models.transport import Exchanged
+from assay.models.transport import HttpResult
 
 
-class Answered(msgspec.Struct, frozen=True, kw_only=True):
+class ProviderAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """An answer in the words of one protocol, before it is a reply."""
 
     text: str | None
@@ -27,7 +27,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     """Of an end that is an error (`finish_reason` has the provider's word for it): then whatever was said is no answer."""
 
 
-def reply_of(answered: Answered, exchanged: Exchanged[Any], applied: dict[str, Any]) -> Reply:
+def reply_of(answered: ProviderAnswer, exchanged: HttpResult[Any], applied: dict[str, Any]) -> Reply:
     """The reply; raises ModelFailure when there is no answer, which asking again would not change."""
     found, finish = answered.text, answered.finish_reason
     if found is None or finish == "content_filter" or answered.failure_code or _is_tool_call_only(answered):
@@ -48,13 +48,13 @@ def reply_of(answered: Answered, exchanged: Exchanged[Any], applied: dict[str, A
     )
 
 
-def _is_tool_call_only(answered: Answered) -> bool:
+def _is_tool_call_only(answered: ProviderAnswer) -> bool:
     """Return True for a reply of tool calls alone: some providers send null as its text, others an empty string."""
     calls_tools = answered.has_tool_calls or answered.finish_reason == "tool_calls"
     return calls_tools and not (answered.text or "").strip()
 
 
-def _flags(answered: Answered, *, has_replaced: bool) -> tuple[str, ...]:
+def _flags(answered: ProviderAnswer, *, has_replaced: bool) -> tuple[str, ...]:
     flags = {
         "truncated": answered.finish_reason == "length",
         "replaced_characters": has_replaced,
@@ -63,7 +63,7 @@ def _flags(answered: Answered, *, has_replaced: bool) -> tuple[str, ...]:
     return tuple(name for name, is_set in flags.items() if is_set)
 
 
-def _no_answer(answered: Answered) -> ModelFailure:
+def _no_answer(answered: ProviderAnswer) -> ModelFailure:
     finish, request_id = answered.finish_reason, shown_id(answered.request_id)
     if finish == "content_filter":
         return ModelFailure("content_filtered", "the provider's filter withheld the answer", http_status=200, request_id=request_id)

@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import Ask, Reply, Usage
+from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
-from assay.models.answers import Answered, reply_of
+from assay.models.answers import ProviderAnswer, reply_of
 from assay.models.body import BodyWriter, applied_parameters
 from assay.models.endpoint import resolve_endpoint
-from assay.models.opening import Maker, Opening
-from assay.models.transport import Exchanged, Transport, open_transport
+from assay.models.provider_protocol import Maker, ProviderContext
+from assay.models.transport import HttpResult, Transport, open_transport
 
 MAX_TOKENS = 4096
 """The API wants a limit in every request; this is sent where the plan has none."""
@@ -34,13 +34,13 @@ class _Usage(msgspec.Struct, frozen=True):
     cache_creation_input_tokens: int | None = None
 
 
-class _Block(msgspec.Struct, frozen=True):
+class _ContentBlock(msgspec.Struct, frozen=True):
     type: str = ""
     text: str | None = None
 
 
-class _Answer(msgspec.Struct, frozen=True):
-    content: list[_Block] | None = None
+class _MessagesReply(msgspec.Struct, frozen=True):
+    content: list[_ContentBlock] | None = None
     stop_reason: str | None = None
     usage: _Usage | None = None
     id: str | None = None
@@ -48,11 +48,11 @@ class _Answer(msgspec.Struct, frozen=True):
     error: Any = None
 
 
-_DECODER = msgspec.json.Decoder(_Answer)
+_DECODER = msgspec.json.Decoder(_MessagesReply)
 
 
 @asynccontextmanager
-async def open_provider(opening: Opening) -> AsyncIterator[Maker]:
+async def open_provider(opening: ProviderContext) -> AsyncIterator[Maker]:
     """Anthropic, or a server that speaks its messages, ready to make its models."""
     endpoint = resolve_endpoint(opening.provider, opening.environ)
     async with open_transport(endpoint, keep_raw=opening.keep_raw) as transport:
@@ -71,24 +71,24 @@ class MessagesModel:
         self._applied = _parameters(model)
         self._body = BodyWriter({"model": model.model}, "messages", self._applied)
 
-    async def reply(self, ask: Ask) -> Reply:
+    async def reply(self, ask: ModelRequest) -> Reply:
         """One attempt at one ask; raises ModelFailure. A reply schema is not sent: not every model takes one."""
         return self.read(await self._transport.post(self._head, self.request(ask), decoder=_DECODER))
 
-    def request(self, ask: Ask) -> bytes:
+    def request(self, ask: ModelRequest) -> bytes:
         """The body of the request that asks it."""
         system = "\n\n".join(message.content for message in ask.messages if message.role == "system")
         turns = [message for message in ask.messages if message.role != "system"]
         return self._body.write(turns, {"system": system} if system else None)
 
-    def read(self, exchanged: Exchanged[_Answer]) -> Reply:
+    def read(self, exchanged: HttpResult[_MessagesReply]) -> Reply:
         """What a body says, however it came; raises ModelFailure."""
         answer = exchanged.value
         request_id = exchanged.request_id or answer.id or ""
         if answer.error or answer.content is None:
             raise self._transport.refused({"error": answer.error or "it has no content"}, request_id)
         texts = [block.text for block in answer.content if block.type == "text" and block.text is not None]
-        answered = Answered(
+        answered = ProviderAnswer(
             text="".join(texts) if texts else None,
             finish_reason=_FINISH.get(answer.stop_reason or "", answer.stop_reason or ""),
             usage=_usage(answer.usage),

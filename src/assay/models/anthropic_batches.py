@@ -7,29 +7,29 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import Ask, ModelFailure, Reply
+from assay.core.model_call import ModelFailure, ModelRequest, Reply
 from assay.core.plan import ModelPlan
 from assay.models.anthropic import MessagesModel
-from assay.models.batching import (
+from assay.models.batch_api import (
     PAGES,
-    Batchable,
+    BatchableModel,
+    BatchKey,
+    BatchMatch,
     BatchResult,
     BatchStatus,
-    Found,
-    Framing,
-    Handover,
-    Mark,
-    Sink,
+    BatchUpload,
+    ByteSink,
+    RequestFraming,
     checked_id,
     earliest,
     pieces_of,
     read_result,
 )
 from assay.models.endpoint import resolve_endpoint
-from assay.models.opening import Opening
+from assay.models.provider_protocol import ProviderContext
 from assay.models.transport import Transport, open_transport
 
-FRAMING = Framing(opening=b'{"requests":[', separator=b",\n", closing=b"]}")
+FRAMING = RequestFraming(opening=b'{"requests":[', separator=b",\n", closing=b"]}")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -59,25 +59,25 @@ class _Page(msgspec.Struct, frozen=True):
     has_more: bool = False
 
 
-class _Result(msgspec.Struct, frozen=True):
+class _ResultBody(msgspec.Struct, frozen=True):
     type: str
     message: msgspec.Raw = msgspec.Raw()
     error: Any = None
 
 
-class _Line(msgspec.Struct, frozen=True):
+class _AnthropicLine(msgspec.Struct, frozen=True):
     custom_id: str
-    result: _Result
+    result: _ResultBody
 
 
 _BATCH = msgspec.json.Decoder(_Batch)
 _PAGE = msgspec.json.Decoder(_Page)
-_LINE = msgspec.json.Decoder(_Line)
+_LINE = msgspec.json.Decoder(_AnthropicLine)
 _UNANSWERED = {"canceled": "batch_cancelled", "expired": "batch_expired"}
 
 
 @asynccontextmanager
-async def open_batches(opening: Opening, model: ModelPlan) -> AsyncIterator["AnthropicBatches"]:
+async def open_batches(opening: ProviderContext, model: ModelPlan) -> AsyncIterator["AnthropicBatches"]:
     """The Message Batches of Anthropic, or of a server that speaks them, for one model."""
     endpoint = resolve_endpoint(opening.provider, opening.environ)
     async with open_transport(endpoint, keep_raw=opening.keep_raw) as transport:
@@ -89,19 +89,19 @@ class AnthropicBatches:
 
     framing = FRAMING
 
-    def __init__(self, transport: Transport, model: Batchable) -> None:
+    def __init__(self, transport: Transport, model: BatchableModel) -> None:
         self._transport = transport
         self._model = model
 
-    def line(self, custom_id: str, ask: Ask) -> bytes:
+    def line(self, custom_id: str, ask: ModelRequest) -> bytes:
         """One request as it stands in the file."""
         return b'{"custom_id":' + _encode(custom_id) + b',"params":' + self._model.request(ask) + b"}"
 
-    async def upload(self, _: Handover, /) -> str:
+    async def upload(self, _: BatchUpload, /) -> str:
         """Nothing: the requests go with the creation of the batch."""
         return ""
 
-    async def create(self, handover: Handover, /) -> str:
+    async def create(self, handover: BatchUpload, /) -> str:
         """Create a batch with all requests of the file."""
         exchanged = await self._transport.upload(
             "/messages/batches",
@@ -112,16 +112,16 @@ class AnthropicBatches:
         )
         return checked_id(exchanged.value.id, self._transport)
 
-    async def find(self, mark: Mark) -> list[Found]:
+    async def find(self, mark: BatchKey) -> list[BatchMatch]:
         """Batches of the same size since then: they bear no names, so that only their results say whose they are."""
-        found: list[Found] = []
+        found: list[BatchMatch] = []
         after = ""
         for _ in range(PAGES):
             listed = await self._transport.get(f"/messages/batches?limit=100{after}", decoder=_PAGE)
             page, since = listed.value, earliest(mark, listed.date)
             recent = [batch for batch in page.data if _seconds(batch.created_at) >= since]
             alike = [batch for batch in recent if batch.request_counts.processing + batch.request_counts.done == mark.requests]
-            found += [Found(checked_id(batch.id, self._transport), is_certain=False) for batch in alike]
+            found += [BatchMatch(checked_id(batch.id, self._transport), is_certain=False) for batch in alike]
             if not page.has_more or len(recent) < len(page.data) or not page.data:
                 break
             after = f"&after_id={checked_id(page.data[-1].id, self._transport)}"
@@ -146,7 +146,7 @@ class AnthropicBatches:
         """Stop a batch; requests that are being answered are still answered."""
         await self._transport.post(self._transport.head(f"/messages/batches/{batch_id}/cancel"), b"", decoder=_BATCH)
 
-    async def fetch(self, path: str, sink: Sink) -> None:
+    async def fetch(self, path: str, sink: ByteSink) -> None:
         """Give the file of results to the sink."""
         await self._transport.download(path, sink)
 
@@ -154,7 +154,7 @@ class AnthropicBatches:
         """What a line of results says; raises Unreadable."""
         return read_result(line, _LINE, lambda found: self._reply(found.result))
 
-    def _reply(self, result: _Result) -> Reply:
+    def _reply(self, result: _ResultBody) -> Reply:
         if result.type in _UNANSWERED:
             raise ModelFailure(_UNANSWERED[result.type], "the batch ended before the request was answered")
         if result.type != "succeeded":

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import ModelFailure
+from assay.core.model_call import ModelFailure
 from assay.models.wordings import is_out_of_quota, wait_of, worded_code
 
 MAX_MESSAGE = 500
@@ -87,7 +87,7 @@ _EXHAUSTED_WORDS = frozenset(
 )
 
 
-class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+class ErrorResponse(msgspec.Struct, frozen=True, kw_only=True):
     """An answer that is none: its status, its body and what its headers say."""
 
     provider: str
@@ -97,7 +97,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
 
 
-def status_failure(refusal: Refusal) -> ModelFailure:
+def status_failure(refusal: ErrorResponse) -> ModelFailure:
     """The failure that a status other than success stands for."""
     error = _error_object(refusal.body)
     code = _status_code(refusal.status)
@@ -117,7 +117,7 @@ def status_failure(refusal: Refusal) -> ModelFailure:
     )
 
 
-def error_failure(refusal: Refusal) -> ModelFailure:
+def error_failure(refusal: ErrorResponse) -> ModelFailure:
     """The failure of an error that came with a status of success; without a known word it may be tried again."""
     error = _error_object(refusal.body)
     wording, status = _wording(error, refusal.body), _told_status(error)
@@ -213,7 +213,7 @@ def _told_status(error: Mapping[str, Any]) -> int:
     return status if is_status and isinstance(status, int) else 0
 
 
-def _retry_after(refusal: Refusal, error: Mapping[str, Any]) -> float | None:
+def _retry_after(refusal: ErrorResponse, error: Mapping[str, Any]) -> float | None:
     told = parse_retry_after(refusal.headers)
     return wait_of(_wording(error, refusal.body), error) if told is None else told
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import Ask, GraderAsk, ModelFailure, Reply, with_total
-from assay.core.foreign import ForeignCode, ForeignFailure
 from assay.core.judgement import GRADER_ERROR, judgement_of
+from assay.core.model_call import GraderRequest, ModelFailure, ModelRequest, Reply, with_total
 from assay.core.outcome import GradingFailure
 from assay.core.plan import ModelPlan
+from assay.core.third_party import ThirdPartyCode, ThirdPartyError
 from assay.models.failures import EXCEPTION_CODES, shorten
-from assay.models.opening import Maker, Opening
+from assay.models.provider_protocol import Maker, ProviderContext
 
 MODEL_ERROR = "model_error"
 """Code of an attempt whose function raised an exception that is no matter of time or network."""
@@ -26,7 +26,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 @asynccontextmanager
-async def open_provider(opening: Opening) -> AsyncIterator[Maker]:
+async def open_provider(opening: ProviderContext) -> AsyncIterator[Maker]:
     """Functions need nothing but themselves."""
     yield lambda model: FunctionModel(opening, model)
 
@@ -34,19 +34,19 @@ async def open_provider(opening: Opening) -> AsyncIterator[Maker]:
 class FunctionModel:
     """A function that answers asks, or that grades answers."""
 
-    def __init__(self, opening: Opening, model: ModelPlan) -> None:
+    def __init__(self, opening: ProviderContext, model: ModelPlan) -> None:
         self._name = model.model
         self._function: Function = opening.functions[model.name]
         self._timeout = opening.provider.timeout
         self._argument = _argument_for(self._function)
 
-    async def reply(self, ask: Ask) -> Reply:
+    async def reply(self, ask: ModelRequest) -> Reply:
         """One call; raises ModelFailure, whatever the function raises."""
-        if isinstance(ask, GraderAsk):
+        if isinstance(ask, GraderRequest):
             return await self._judged(ask)
         return self._reply_of(await self._said(self._argument(ask), error_code=MODEL_ERROR))
 
-    async def _judged(self, ask: GraderAsk) -> Reply:
+    async def _judged(self, ask: GraderRequest) -> Reply:
         said = await self._said(ask.case, ask.answer, error_code=GRADER_ERROR)
         try:
             return Reply(text=_encode(judgement_of(said)).decode(), finish_reason="stop", model=self._name)
@@ -62,7 +62,7 @@ class FunctionModel:
             raise ModelFailure("timeout", f"'{self._name}' did not return within {self._timeout:g} seconds") from None
         except GradingFailure as failure:
             raise ModelFailure(failure.code, shorten(failure.message)) from None
-        except ForeignFailure as failure:
+        except ThirdPartyError as failure:
             names = (kind.__name__ for kind in type(failure.problem).__mro__)
             code = next((EXCEPTION_CODES[name] for name in names if name in EXCEPTION_CODES), error_code)
             raise ModelFailure(code, shorten(f"'{self._name}' raised {failure}")) from failure.problem
@@ -77,7 +77,7 @@ class FunctionModel:
         return msgspec.structs.replace(reply, text=text, flags=flags, usage=with_total(reply.usage))
 
 
-def _argument_for(function: Function) -> Callable[[Ask], Any]:
+def _argument_for(function: Function) -> Callable[[ModelRequest], Any]:
     """What a function is called with: its only parameter's name says it, and else it gets the messages."""
     try:
         name = next(iter(inspect.signature(function).parameters), "")
@@ -88,19 +88,19 @@ def _argument_for(function: Function) -> Callable[[Ask], Any]:
     return _prompt if name == "prompt" else lambda ask: msgspec.to_builtins(ask.messages)
 
 
-def _prompt(ask: Ask) -> str:
+def _prompt(ask: ModelRequest) -> str:
     return ask.messages[-1].content if ask.messages else ""
 
 
 async def _called(function: Function, arguments: tuple[Any, ...]) -> Any:
-    """What a function returns; raises ForeignFailure, or what the function says in our own words."""
+    """What a function returns; raises ThirdPartyError, or what the function says in our own words."""
     if _is_async(function):
         said = function(*arguments)
     else:
         said = await _in_thread(lambda: function(*arguments))
     if not isinstance(said, Awaitable):
         return said
-    with ForeignCode():
+    with ThirdPartyCode():
         return await said
 
 
@@ -120,9 +120,9 @@ async def _in_thread(call: Callable[[], Any]) -> Any:
 
     def work() -> None:
         try:
-            with ForeignCode():
+            with ThirdPartyCode():
                 said = call()
-        except (ForeignFailure, GradingFailure, ModelFailure) as problem:
+        except (ThirdPartyError, GradingFailure, ModelFailure) as problem:
             settle(future.set_exception, problem)
         else:
             settle(future.set_result, said)

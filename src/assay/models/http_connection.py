@@ -27,7 +27,7 @@ class HttpReply(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class Broken(Exception):
+class ExchangeFailed(Exception):
     """An exchange that brought no whole reply; `code` is that of its failure."""
 
     def __init__(self, code: str, message: str, *, status: int | None = None) -> None:
@@ -56,10 +56,10 @@ class HttpConnection(asyncio.Protocol):
         self._begin()
 
     async def exchange(self, request: bytes) -> HttpReply:
-        """The reply to one request; raises Broken, or TimeoutError when it expires before it is whole."""
+        """The reply to one request; raises ExchangeFailed, or TimeoutError when it expires before it is whole."""
         if self._transport.is_closing():
             # Between dialing and this call; nobody would ever wake the one who waits.
-            raise Broken("service_unavailable", "the connection was closed before the request was sent")
+            raise ExchangeFailed("service_unavailable", "the connection was closed before the request was sent")
         reply: asyncio.Future[HttpReply] = self._loop.create_future()
         self._reply = reply
         self._transport.write(request)
@@ -116,11 +116,13 @@ class HttpConnection(asyncio.Protocol):
             # What comes after an answer cannot spoil it any more.
             self.is_reusable = False
             if not self._is_whole:
-                self._fail(Broken("internal_error", f"it does not speak HTTP ({problem})"))
+                self._fail(ExchangeFailed("internal_error", f"it does not speak HTTP ({problem})"))
         if max(self._header_bytes, self._silent_bytes) > MAX_HEAD_BYTES:
-            self._fail(Broken("service_unavailable", f"its headers are larger than {MAX_HEAD_BYTES >> 10} KiB"))
+            self._fail(ExchangeFailed("service_unavailable", f"its headers are larger than {MAX_HEAD_BYTES >> 10} KiB"))
         elif self._body_bytes > self.most_bytes:
-            self._fail(Broken("reply_too_large", f"its reply is larger than {self.most_bytes >> 20} MiB", status=self._status))
+            self._fail(
+                ExchangeFailed("reply_too_large", f"its reply is larger than {self.most_bytes >> 20} MiB", status=self._status)
+            )
         elif self._is_whole:
             self._succeed()
 
@@ -136,7 +138,7 @@ class HttpConnection(asyncio.Protocol):
             self._succeed()
         else:
             reason = f" ({exc})" if exc is not None else ""
-            self._fail(Broken("service_unavailable", f"the connection was closed before a whole answer{reason}"))
+            self._fail(ExchangeFailed("service_unavailable", f"the connection was closed before a whole answer{reason}"))
         # The parser holds this object, and the other way round.
         del self._parser
 

@@ -7,7 +7,7 @@ from urllib.parse import quote, urlsplit
 
 from assay.models.http_connection import HttpConnection, HttpReply
 from assay.models.http_deadlines import Deadlines
-from assay.models.http_dialing import Dialer, authority_of, proxy_authorization
+from assay.models.http_dialer import Dialer, authority_of, proxy_authorization
 from assay.models.http_transfer import HttpTransfer
 
 IDLE_SECONDS = 15.0
@@ -41,7 +41,7 @@ class HttpPool:
         return "\r\n".join((f"{method} {path} HTTP/1.1", *lines, "")).encode()
 
     async def send(self, request: bytes) -> HttpReply:
-        """The reply to a request; raises Broken, OSError, or TimeoutError without an errno when it is not whole in time.
+        """The reply to a request; raises ExchangeFailed, OSError, or TimeoutError without an errno when it is not whole in time.
 
         A request is sent once: whether a connection that broke had brought it to the provider, nobody knows.
         """

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable
 
-from assay.models.http_connection import MAX_REPLY_BYTES, Broken, HttpConnection, HttpReply
+from assay.models.http_connection import MAX_REPLY_BYTES, ExchangeFailed, HttpConnection, HttpReply
 
 MOST_BYTES = 8 << 30
 """Of what is received; more than any batch of a provider brings back."""
@@ -25,9 +25,9 @@ class HttpTransfer(HttpConnection):
     async def transfer(
         self, request: Iterable[bytes], *, seconds: float, sink: Callable[[bytes], object] | None = None
     ) -> HttpReply:
-        """The reply to a request in pieces; the body of a good one goes to the sink. Raises Broken or TimeoutError."""
+        """The reply to a request in pieces; the body of a good one goes to the sink. Raises ExchangeFailed or TimeoutError."""
         if self._transport.is_closing():
-            raise Broken("service_unavailable", "the connection was closed before the request was sent")
+            raise ExchangeFailed("service_unavailable", "the connection was closed before the request was sent")
         self._sink, self._seconds = sink, seconds
         reply: asyncio.Future[HttpReply] = self._loop.create_future()
         self._reply = reply
@@ -76,4 +76,6 @@ class HttpTransfer(HttpConnection):
         elif len(self._body) + len(body) <= MAX_REPLY_BYTES:
             super()._keep(body)
         else:
-            self._fail(Broken("reply_too_large", f"its reply is larger than {MAX_REPLY_BYTES >> 20} MiB", status=self._status))
+            self._fail(
+                ExchangeFailed("reply_too_large", f"its reply is larger than {MAX_REPLY_BYTES >> 20} MiB", status=self._status)
+            )

@@ -11,10 +11,10 @@ from assay.core.errors import MissingExtra, UsageProblem
 from assay.core.plan import ModelPlan
 from assay.core.provider import PROVIDERS
 from assay.models.endpoint import Endpoint
-from assay.models.http_connection import Broken
+from assay.models.http_connection import ExchangeFailed
 from assay.models.http_pool import HttpPool
 from assay.models.openai_chat import ChatModel
-from assay.models.opening import Maker, Opening
+from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.transport import open_transport
 
 START_SECONDS = 120.0
@@ -23,7 +23,7 @@ STOP_SECONDS = 10.0
 
 
 @asynccontextmanager
-async def open_provider(opening: Opening) -> AsyncIterator[Maker]:
+async def open_provider(opening: ProviderContext) -> AsyncIterator[Maker]:
     """Start the server, wait until it is healthy, stop it at the end; raises MissingExtra or UsageProblem."""
     weights = find_weights()
     child = await asyncio.create_subprocess_exec(
@@ -87,7 +87,7 @@ async def _healthy(url: str) -> str:
     try:
         while True:
             # Until it listens, nobody is there.
-            with suppress(OSError, Broken):
+            with suppress(OSError, ExchangeFailed):
                 if (await pool.send(request)).status == 200:
                     return url
             await asyncio.sleep(0.05)

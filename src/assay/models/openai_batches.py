@@ -8,28 +8,28 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import Ask, ModelFailure, Reply
+from assay.core.model_call import ModelFailure, ModelRequest, Reply
 from assay.core.plan import ModelPlan
-from assay.models.batching import (
+from assay.models.batch_api import (
     PAGES,
-    Batchable,
+    BatchableModel,
+    BatchKey,
+    BatchMatch,
     BatchResult,
     BatchStatus,
-    Found,
-    Framing,
-    Handover,
-    Mark,
-    Sink,
+    BatchUpload,
+    ByteSink,
+    RequestFraming,
     checked_id,
     earliest,
     pieces_of,
     read_result,
 )
 from assay.models.endpoint import resolve_endpoint
-from assay.models.opening import Opening
+from assay.models.provider_protocol import ProviderContext
 from assay.models.transport import Transport, open_transport
 
-FRAMING = Framing(opening=b"", separator=b"\n", closing=b"\n")
+FRAMING = RequestFraming(opening=b"", separator=b"\n", closing=b"\n")
 WINDOW = "24h"
 """The only completion window that there is."""
 MARK = "assay_batch"
@@ -42,7 +42,7 @@ _ERROR_CODES = frozenset({"batch_expired", "batch_cancelled"})
 _encode = msgspec.json.Encoder().encode
 
 
-class _File(msgspec.Struct, frozen=True):
+class _UploadedFile(msgspec.Struct, frozen=True):
     id: str
 
 
@@ -84,16 +84,16 @@ class _Response(msgspec.Struct, frozen=True):
     body: msgspec.Raw = msgspec.Raw()
 
 
-class _Line(msgspec.Struct, frozen=True):
+class _OpenAILine(msgspec.Struct, frozen=True):
     custom_id: str
     response: _Response | None = None
     error: Any = None
 
 
-_FILE = msgspec.json.Decoder(_File)
+_FILE = msgspec.json.Decoder(_UploadedFile)
 _BATCH = msgspec.json.Decoder(_Batch)
 _PAGE = msgspec.json.Decoder(_Page)
-_LINE = msgspec.json.Decoder(_Line)
+_LINE = msgspec.json.Decoder(_OpenAILine)
 _MODELS = {
     "openai": ("assay.models.openai_chat", "ChatModel"),
     "openai_responses": ("assay.models.openai_responses", "ResponsesModel"),
@@ -101,7 +101,7 @@ _MODELS = {
 
 
 @asynccontextmanager
-async def open_batches(opening: Opening, model: ModelPlan) -> AsyncIterator["OpenAIBatches"]:
+async def open_batches(opening: ProviderContext, model: ModelPlan) -> AsyncIterator["OpenAIBatches"]:
     """The Batch API of OpenAI, or of a server that speaks it, for one model."""
     endpoint = resolve_endpoint(opening.provider, opening.environ)
     module, name = _MODELS[opening.provider.kind]
@@ -114,17 +114,17 @@ class OpenAIBatches:
 
     framing = FRAMING
 
-    def __init__(self, transport: Transport, model: Batchable) -> None:
+    def __init__(self, transport: Transport, model: BatchableModel) -> None:
         self._transport = transport
         self._model = model
         self._endpoint = f"/v1{model.path}"
 
-    def line(self, custom_id: str, ask: Ask) -> bytes:
+    def line(self, custom_id: str, ask: ModelRequest) -> bytes:
         """One request as it stands in the file."""
         head = _encode({"custom_id": custom_id, "method": "POST", "url": self._endpoint})
         return head[:-1] + b',"body":' + self._model.request(ask) + b"}"
 
-    async def upload(self, handover: Handover, /) -> str:
+    async def upload(self, handover: BatchUpload, /) -> str:
         """Upload the file with the purpose `batch`."""
         name = handover.mark.name
         boundary = f"assay-{name}"
@@ -143,7 +143,7 @@ class OpenAIBatches:
         )
         return checked_id(exchanged.value.id, self._transport)
 
-    async def create(self, handover: Handover, /) -> str:
+    async def create(self, handover: BatchUpload, /) -> str:
         """Make a batch of an uploaded file; its metadata says whose it is."""
         body = {
             "input_file_id": handover.upload_id,
@@ -154,7 +154,7 @@ class OpenAIBatches:
         exchanged = await self._transport.post(self._transport.head("/batches"), _encode(body), decoder=_BATCH)
         return checked_id(exchanged.value.id, self._transport)
 
-    async def find(self, mark: Mark) -> list[Found]:
+    async def find(self, mark: BatchKey) -> list[BatchMatch]:
         """The batch whose metadata has the mark."""
         after = ""
         for _ in range(PAGES):
@@ -162,7 +162,7 @@ class OpenAIBatches:
             page = listed.value
             found = [batch for batch in page.data if (batch.metadata or {}).get(MARK) == mark.name]
             if found:
-                return [Found(checked_id(found[0].id, self._transport))]
+                return [BatchMatch(checked_id(found[0].id, self._transport))]
             if not page.has_more or not page.data or page.data[-1].created_at < earliest(mark, listed.date):
                 break
             after = f"&after={checked_id(page.data[-1].id, self._transport)}"
@@ -190,7 +190,7 @@ class OpenAIBatches:
         """Stop a batch; it takes some minutes until it says so."""
         await self._transport.post(self._transport.head(f"/batches/{batch_id}/cancel"), b"", decoder=_BATCH)
 
-    async def fetch(self, path: str, sink: Sink) -> None:
+    async def fetch(self, path: str, sink: ByteSink) -> None:
         """Give a file of results to the sink."""
         await self._transport.download(path, sink)
 
@@ -198,7 +198,7 @@ class OpenAIBatches:
         """What a line of results says; raises Unreadable."""
         return read_result(line, _LINE, self._reply)
 
-    def _reply(self, result: _Line) -> Reply:
+    def _reply(self, result: _OpenAILine) -> Reply:
         error, response = result.error, result.response
         if error or response is None:
             code = error.get("code") if isinstance(error, dict) else None

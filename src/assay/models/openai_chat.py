@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import Ask, ModelFailure, Reply, Usage
+from assay.core.model_call import ModelFailure, ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
-from assay.models.answers import Answered, reply_of
+from assay.models.answers import ProviderAnswer, reply_of
 from assay.models.body import BodyWriter, applied_parameters, refuses_sampling, schema_format
 from assay.models.endpoint import resolve_endpoint
-from assay.models.opening import Maker, Opening
-from assay.models.transport import Exchanged, Transport, open_transport
+from assay.models.provider_protocol import Maker, ProviderContext
+from assay.models.transport import HttpResult, Transport, open_transport
 
 _FINISH = {"function_call": "tool_calls", "max_tokens": "length", "end_turn": "stop", "eos": "stop", "stop_sequence": "stop"}
 
@@ -51,7 +51,7 @@ class _Message(msgspec.Struct, frozen=True):
     """The older form of a tool call."""
 
 
-class _Choice(msgspec.Struct, frozen=True):
+class _CompletionChoice(msgspec.Struct, frozen=True):
     message: _Message | None = None
     finish_reason: str | None = None
     error: Any = None
@@ -60,7 +60,7 @@ class _Choice(msgspec.Struct, frozen=True):
 class Completion(msgspec.Struct, frozen=True):
     """The members of a completion that say something about its answer; all others are passed over."""
 
-    choices: list[_Choice] | None = None
+    choices: list[_CompletionChoice] | None = None
     usage: _Usage | None = None
     id: str | None = None
     model: str | None = None
@@ -72,11 +72,11 @@ _BROKEN = {"error": "internal_error"}
 """Ends that are errors; servers that pass requests on say so."""
 _NO_USAGE = Usage()
 _NO_MESSAGE = _Message()
-_NO_CHOICE = _Choice()
+_NO_CHOICE = _CompletionChoice()
 
 
 @asynccontextmanager
-async def open_provider(opening: Opening) -> AsyncIterator[Maker]:
+async def open_provider(opening: ProviderContext) -> AsyncIterator[Maker]:
     """An OpenAI-compatible provider, ready to make its models."""
     endpoint = resolve_endpoint(opening.provider, opening.environ)
     async with open_transport(endpoint, keep_raw=opening.keep_raw) as transport:
@@ -99,26 +99,26 @@ class ChatModel:
             self.applied.pop("response_format", None)
         self._body = BodyWriter({"model": model.model}, "messages", self.applied)
 
-    async def reply(self, ask: Ask) -> Reply:
+    async def reply(self, ask: ModelRequest) -> Reply:
         """One attempt at one ask; raises ModelFailure."""
         extra = self._extra(ask)
         exchanged = await self._transport.post(self._head, self._body.write(ask.messages, extra), decoder=_DECODER)
         return self.read(exchanged, {**self.applied, **extra} if extra else self.applied)
 
-    def request(self, ask: Ask) -> bytes:
+    def request(self, ask: ModelRequest) -> bytes:
         """The body of the request that asks it."""
         return self._body.write(ask.messages, self._extra(ask))
 
-    def read(self, exchanged: Exchanged[Completion], applied: dict[str, Any] | None = None) -> Reply:
+    def read(self, exchanged: HttpResult[Completion], applied: dict[str, Any] | None = None) -> Reply:
         """What a body says, however it came; raises ModelFailure."""
         return completion_reply(exchanged, self.applied if applied is None else applied, refused=self._transport.refused)
 
-    def _extra(self, ask: Ask) -> dict[str, Any] | None:
+    def _extra(self, ask: ModelRequest) -> dict[str, Any] | None:
         return _response_format(ask.reply_schema) if self._takes_schema and ask.reply_schema else None
 
 
 def completion_reply(
-    exchanged: Exchanged[Completion], applied: dict[str, Any], *, refused: Callable[[Any, str], ModelFailure]
+    exchanged: HttpResult[Completion], applied: dict[str, Any], *, refused: Callable[[Any, str], ModelFailure]
 ) -> Reply:
     """What a completion says; raises ModelFailure where it holds an error or no answer."""
     completion = exchanged.value
@@ -129,7 +129,7 @@ def completion_reply(
         raise refused({"error": error or "it has no choices"}, request_id)
     reason = choice.finish_reason or ""
     message = choice.message or _NO_MESSAGE
-    answered = Answered(
+    answered = ProviderAnswer(
         text=_text(message),
         finish_reason=_FINISH.get(reason, reason),
         usage=_usage(completion.usage) if completion.usage else _NO_USAGE,

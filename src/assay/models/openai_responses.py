@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import Ask, Reply, Usage
+from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
-from assay.models.answers import Answered, reply_of
+from assay.models.answers import ProviderAnswer, reply_of
 from assay.models.body import BodyWriter, applied_parameters, refuses_sampling, schema_format
 from assay.models.endpoint import resolve_endpoint
-from assay.models.opening import Maker, Opening
-from assay.models.transport import Exchanged, Transport, open_transport
+from assay.models.provider_protocol import Maker, ProviderContext
+from assay.models.transport import HttpResult, Transport, open_transport
 
 _INCOMPLETE = {"max_output_tokens": "length", "max_tokens": "length", "content_filter": "content_filter"}
 
@@ -39,23 +39,23 @@ class _Part(msgspec.Struct, frozen=True):
     refusal: str | None = None
 
 
-class _Item(msgspec.Struct, frozen=True):
+class _OutputItem(msgspec.Struct, frozen=True):
     type: str = ""
     content: list[_Part] | None = None
 
 
-class _Incomplete(msgspec.Struct, frozen=True):
+class _IncompleteDetails(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
 class _Response(msgspec.Struct, frozen=True):
-    output: list[_Item] | None = None
+    output: list[_OutputItem] | None = None
     status: str | None = None
     usage: _Usage | None = None
     id: str | None = None
     model: str | None = None
     error: Any = None
-    incomplete_details: _Incomplete | None = None
+    incomplete_details: _IncompleteDetails | None = None
 
 
 _BROKEN = {"failed": "internal_error", "cancelled": "internal_error"}
@@ -64,7 +64,7 @@ _DECODER = msgspec.json.Decoder(_Response)
 
 
 @asynccontextmanager
-async def open_provider(opening: Opening) -> AsyncIterator[Maker]:
+async def open_provider(opening: ProviderContext) -> AsyncIterator[Maker]:
     """A provider of the responses API, ready to make its models."""
     endpoint = resolve_endpoint(opening.provider, opening.environ)
     async with open_transport(endpoint, keep_raw=opening.keep_raw) as transport:
@@ -86,27 +86,27 @@ class ResponsesModel:
         stored = {} if "store" in self._applied else {"store": False}
         self._body = BodyWriter({"model": model.model, **stored}, "input", self._applied)
 
-    async def reply(self, ask: Ask) -> Reply:
+    async def reply(self, ask: ModelRequest) -> Reply:
         """One attempt at one ask; raises ModelFailure."""
         extra = self._extra(ask)
         exchanged = await self._transport.post(self._head, self._body.write(ask.messages, extra), decoder=_DECODER)
         return self.read(exchanged, {**self._applied, **extra} if extra else self._applied)
 
-    def request(self, ask: Ask) -> bytes:
+    def request(self, ask: ModelRequest) -> bytes:
         """The body of the request that asks it."""
         return self._body.write(ask.messages, self._extra(ask))
 
-    def _extra(self, ask: Ask) -> dict[str, Any] | None:
+    def _extra(self, ask: ModelRequest) -> dict[str, Any] | None:
         return _text_format(ask.reply_schema) if self._takes_schema and ask.reply_schema else None
 
-    def read(self, exchanged: Exchanged[_Response], applied: dict[str, Any] | None = None) -> Reply:
+    def read(self, exchanged: HttpResult[_Response], applied: dict[str, Any] | None = None) -> Reply:
         """What a body says, however it came; raises ModelFailure."""
         response = exchanged.value
         request_id = exchanged.request_id or response.id or ""
         if response.error or response.output is None:
             raise self._transport.refused({"error": response.error or "it has no output"}, request_id)
         parts = [part for item in response.output if item.type == "message" for part in item.content or ()]
-        answered = Answered(
+        answered = ProviderAnswer(
             text="".join(part.text or part.refusal or "" for part in parts) if parts else None,
             finish_reason=_finish_reason(response),
             usage=_usage(response.usage),

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from assay.core.ask import Reply, Usage
+from assay.core.model_call import Reply, Usage
 from assay.core.plan import ModelPlan, ProviderPlan
 from assay.core.provider import PROVIDERS
 from assay.models.endpoint import endpoint_problems, resolve_endpoint
@@ -23,7 +23,7 @@ BATCH_CONTEXT = {"processing": "batch"}
 _PROBE = 1000
 
 
-class Rates(msgspec.Struct, frozen=True):
+class TokenRates(msgspec.Struct, frozen=True):
     """Dollars per token for requests with more input than a threshold."""
 
     above: int
@@ -37,7 +37,7 @@ class Rates(msgspec.Struct, frozen=True):
 class Tariff(msgspec.Struct, frozen=True):
     """What one model costs at one time."""
 
-    rates: tuple[Rates, ...]
+    rates: tuple[TokenRates, ...]
     """By falling threshold; the last one is that of every request."""
     per_request: float = 0.0
     is_assumed: bool = False
@@ -127,7 +127,7 @@ def find_tariff(url: str, model: str, *, at: datetime, is_batch: bool = False) -
 
 
 def _halved(tariff: Tariff) -> Tariff:
-    rates = (Rates(one.above, one.input / 2, one.cached / 2, one.output / 2, one.reasoning / 2) for one in tariff.rates)
+    rates = (TokenRates(one.above, one.input / 2, one.cached / 2, one.output / 2, one.reasoning / 2) for one in tariff.rates)
     return Tariff(tuple(rates), tariff.per_request / 2, is_assumed=True)
 
 
@@ -178,7 +178,7 @@ def _thresholds(prices: Any) -> set[int]:
     return {-1, *(tier.start for value in tiered for tier in value.tiers)}
 
 
-def _rates(ask: Callable[..., Any], above: int) -> Rates:
+def _rates(ask: Callable[..., Any], above: int) -> TokenRates:
     """The rates of one tier, by asking what requests in it would cost; the list counts in decimals, so this is exact."""
     count = above + 1 or 1
     fixed: Decimal = ask(input_tokens=0, output_tokens=0).total_price
@@ -187,7 +187,7 @@ def _rates(ask: Callable[..., Any], above: int) -> Rates:
     def per_token(tokens: int, total: Decimal, without: Decimal) -> float:
         return float((total - without) / tokens)
 
-    return Rates(
+    return TokenRates(
         above=above,
         input=per_token(count, plain, fixed),
         cached=per_token(count, ask(input_tokens=count, cache_read_tokens=count, output_tokens=0).total_price, fixed),

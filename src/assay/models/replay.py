@@ -11,11 +11,11 @@ from pathlib import Path
 
 import msgspec
 
-from assay.core.ask import Ask, ModelFailure, Reply
 from assay.core.errors import SourceUnreadable, UsageProblem
+from assay.core.model_call import ModelFailure, ModelRequest, Reply
 from assay.core.plan import ModelPlan
 from assay.models.address import messages_sha256, request_addressing
-from assay.models.opening import Maker, Opening
+from assay.models.provider_protocol import Maker, ProviderContext
 
 MOST_PROBLEMS = 3
 """Bad lines of a file that are named."""
@@ -32,7 +32,7 @@ class Recording(msgspec.Struct, frozen=True):
     problems: tuple[str, ...] = ()
 
 
-class _Line(msgspec.Struct, frozen=True):
+class _RecordedReply(msgspec.Struct, frozen=True):
     messages_sha256: str = ""
     request_sha256: str = ""
     model: str = ""
@@ -42,11 +42,11 @@ class _Line(msgspec.Struct, frozen=True):
     sample: int = 0
 
 
-_decode = msgspec.json.Decoder(_Line).decode
+_decode = msgspec.json.Decoder(_RecordedReply).decode
 
 
 @asynccontextmanager
-async def open_provider(opening: Opening) -> AsyncIterator[Maker]:
+async def open_provider(opening: ProviderContext) -> AsyncIterator[Maker]:
     """Recorded replies need nothing but their file, which is read when its model is made."""
 
     def make(model: ModelPlan) -> ReplayModel:
@@ -105,13 +105,13 @@ def _add(raw: bytes, replies: dict[Key, Reply]) -> str:
 class ReplayModel:
     """A model that says again what was said before."""
 
-    def __init__(self, opening: Opening, model: ModelPlan, *, recording: Recording) -> None:
+    def __init__(self, opening: ProviderContext, model: ModelPlan, *, recording: Recording) -> None:
         self._name = model.name
         self._path = model.model
         self._replies = recording.replies
         self._request_sha256 = request_addressing(opening.provider, model)
 
-    async def reply(self, ask: Ask) -> Reply:
+    async def reply(self, ask: ModelRequest) -> Reply:
         """The recorded reply to the ask; raises ModelFailure, with its hash, where there is none."""
         sha256 = messages_sha256(ask.messages)
         for address, sample in ((self._request_sha256(ask), 0), (sha256, ask.sample)):

@@ -17,15 +17,15 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import Ask, ModelFailure, Reply, Usage
 from assay.core.errors import UsageProblem
+from assay.core.model_call import ModelFailure, ModelRequest, Reply, Usage
 from assay.models.address import messages_sha256
-from assay.models.opening import Maker, Opening
+from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.scripted_judges import JUDGES, judge_script
 
 Answer = str | Reply | ModelFailure
 """What a script may say: a text, a whole reply, or a failure to raise."""
-Script = Callable[[Ask], Answer | Awaitable[Answer]]
+Script = Callable[[ModelRequest], Answer | Awaitable[Answer]]
 
 _NAME = re.compile(
     r"(?P<plain>echo|empty|mcq-first|mcq-last|mcq-any)|judge-(?P<score>[1-5]|any)"
@@ -38,7 +38,7 @@ _OPTION = re.compile(r"^\W{0,4}(?i:option |choice )?([A-Z]{1,2}|\d{1,2})[).:\]]\
 
 
 @asynccontextmanager
-async def open_provider(opening: Opening) -> AsyncIterator[Maker]:  # noqa: ARG001  # every provider is opened the same way
+async def open_provider(opening: ProviderContext) -> AsyncIterator[Maker]:  # noqa: ARG001  # every provider is opened the same way
     """Scripted models need nothing."""
     yield lambda model: ScriptedModel(named_script(model.model), name=model.model)
 
@@ -63,9 +63,9 @@ class ScriptedModel:
     def __init__(self, answers: Script | Sequence[Answer], *, name: str = "scripted") -> None:
         self._script = answers if callable(answers) else _in_order(answers)
         self._name = name
-        self.asks: deque[Ask] = deque(maxlen=1_000)
+        self.asks: deque[ModelRequest] = deque(maxlen=1_000)
 
-    async def reply(self, ask: Ask) -> Reply:
+    async def reply(self, ask: ModelRequest) -> Reply:
         """The next answer; raises ModelFailure where the script has one."""
         self.asks.append(ask)
         said = self._script(ask)
@@ -75,7 +75,7 @@ class ScriptedModel:
         return answer if isinstance(answer, Reply) else _reply(ask, answer, model=self._name)
 
 
-def _reply(ask: Ask, text: str, *, model: str) -> Reply:
+def _reply(ask: ModelRequest, text: str, *, model: str) -> Reply:
     """A reply that counts words as tokens, so that sums have something to add."""
     asked = sum(len(message.content.split()) for message in ask.messages)
     said = len(text.split())
@@ -86,7 +86,7 @@ def _reply(ask: Ask, text: str, *, model: str) -> Reply:
 def _in_order(answers: Sequence[Answer]) -> Script:
     left = iter(answers)
 
-    def script(ask: Ask) -> Answer:
+    def script(ask: ModelRequest) -> Answer:
         return next(left, ModelFailure("script_ended", f"the script has no answer left for '{ask.call_id}'"))
 
     return script
@@ -98,7 +98,7 @@ def _unknown(name: str) -> str:
     return f"there is no scripted model '{name}'; there are {known} and flaky-N"
 
 
-def _last_message(ask: Ask) -> str:
+def _last_message(ask: ModelRequest) -> str:
     return ask.messages[-1].content if ask.messages else ""
 
 
@@ -107,13 +107,13 @@ def _plain(name: str) -> Script:
     return {"echo": _last_message, "empty": lambda _: "", **choices}[name]
 
 
-def _number(ask: Ask) -> int:
+def _number(ask: ModelRequest) -> int:
     """A number that looks like chance and is the same whenever the same is asked."""
     return int(messages_sha256(ask.messages)[:8], 16) * (2 * ask.sample + 1) >> 7
 
 
-def _choice(index: Callable[[Ask], int]) -> Script:
-    def script(ask: Ask) -> str:
+def _choice(index: Callable[[ModelRequest], int]) -> Script:
+    def script(ask: ModelRequest) -> str:
         options = _OPTION.findall(_last_message(ask))
         place = index(ask)
         answer = options[place % len(options) if place > 0 else place] if options else ""
@@ -125,7 +125,7 @@ def _choice(index: Callable[[Ask], int]) -> Script:
 def _judge(score: str) -> Script:
     """A verdict in the shape that is asked for: on the scale 1-5, as a share, or as met from the score 4 on."""
 
-    def script(ask: Ask) -> str:
+    def script(ask: ModelRequest) -> str:
         five = 1 + _number(ask) % 5 if score == "any" else int(score)
         reason = f"The script gives {'this' if score == 'any' else 'every'} answer the score {five}."
         members: dict[str, Any] = (ask.reply_schema or _FIVE_POINT)["properties"]
@@ -165,7 +165,7 @@ def _scripted(member: Mapping[str, Any], five: int, reason: str) -> Any:
 
 
 def _slow(milliseconds: str) -> Script:
-    async def script(ask: Ask) -> Answer:
+    async def script(ask: ModelRequest) -> Answer:
         await asyncio.sleep(int(milliseconds) / 1000)
         return _last_message(ask)
 
@@ -179,7 +179,7 @@ def _failing(code: str) -> Script:
 def _flaky(times: str) -> Script:
     seen: Counter[str] = Counter()
 
-    def script(ask: Ask) -> Answer:
+    def script(ask: ModelRequest) -> Answer:
         address = messages_sha256(ask.messages)
         seen[address] += 1
         is_failing = seen[address] <= int(times)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.ask import Ask
+from assay.core.model_call import ModelRequest
 from assay.models.address import messages_sha256
 
 _BLOCK = re.compile(
@@ -28,16 +28,16 @@ _STANDARDS = ("reference", "criterion", "criteria", "rubric")
 """Blocks that an answer is held against, the first that a prompt has."""
 
 Blocks = Mapping[str, str]
-Points = Callable[[Blocks, Ask], int]
+Points = Callable[[Blocks, ModelRequest], int]
 """Points from 1 to 5 for the answer in the blocks of a prompt."""
 SOUND = "sound"
 
 
-def judge_script(name: str) -> Callable[[Ask], str]:
+def judge_script(name: str) -> Callable[[ModelRequest], str]:
     """The judge of that name, one of JUDGES."""
     points = JUDGES[name]
 
-    def script(ask: Ask) -> str:
+    def script(ask: ModelRequest) -> str:
         blocks = {match["name"]: match["text"] for match in _BLOCK.finditer(ask.messages[-1].content if ask.messages else "")}
         members: dict[str, Any] = (ask.reply_schema or {}).get("properties", {})
         if "winner" in members:
@@ -50,7 +50,7 @@ def judge_script(name: str) -> Callable[[Ask], str]:
     return script
 
 
-def _winner(blocks: Blocks, ask: Ask, *, points: Points, is_first: bool) -> str:
+def _winner(blocks: Blocks, ask: ModelRequest, *, points: Points, is_first: bool) -> str:
     if is_first:
         return "first"
     one, other = (points({**blocks, "answer": blocks.get(name, "")}, ask) for name in ("first", "second"))
@@ -84,33 +84,33 @@ def _answer(blocks: Blocks) -> str:
     return "" if answer == _EMPTY else answer
 
 
-def _sound(blocks: Blocks, ask: Ask) -> int:
+def _sound(blocks: Blocks, ask: ModelRequest) -> int:
     del ask
     wanted = _words(next((text for name in _STANDARDS if (text := blocks.get(name))), ""))
     share = len(wanted & _words(_answer(blocks))) / len(wanted) if wanted else 0.0
     return 1 + sum(share >= step for step in _STEPS)
 
 
-def _flaky(blocks: Blocks, ask: Ask) -> int:
+def _flaky(blocks: Blocks, ask: ModelRequest) -> int:
     """As sound, but it changes its mind from one time to the next."""
     chance = int(messages_sha256(ask.messages)[:8], 16) * (2 * ask.sample + 1) >> 5
     return _sound(blocks, ask) if not ask.sample else 1 + chance % 5
 
 
-def _length(blocks: Blocks, ask: Ask) -> int:
+def _length(blocks: Blocks, ask: ModelRequest) -> int:
     is_long = len(_answer(blocks).split()) >= _LONG
     return min(5, _sound(blocks, ask) + 2 * is_long)
 
 
-def _gullible(blocks: Blocks, ask: Ask) -> int:
+def _gullible(blocks: Blocks, ask: ModelRequest) -> int:
     return 5 if _COMMANDS.search(_answer(blocks)) else _sound(blocks, ask)
 
 
-def _lenient(blocks: Blocks, ask: Ask) -> int:
+def _lenient(blocks: Blocks, ask: ModelRequest) -> int:
     return max(_MET, _sound(blocks, ask))
 
 
-def _closed_book(blocks: Blocks, ask: Ask) -> int:
+def _closed_book(blocks: Blocks, ask: ModelRequest) -> int:
     """Never looks at the reference: whoever says something has done well."""
     del ask
     return _MET if _answer(blocks) else 1

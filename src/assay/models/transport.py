@@ -13,14 +13,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from assay.core.ask import ModelFailure
+from assay.core.model_call import ModelFailure
 from assay.core.secrets import AS_CREDENTIAL, forms_of, is_distinctive
 from assay.core.version import __version__
-from assay.models.decoding import Decoded, Undecodable, decode_body, decode_error
 from assay.models.endpoint import Endpoint
 from assay.models.failures import (
     TOLD_HEADERS,
-    Refusal,
+    ErrorResponse,
     error_failure,
     exception_failure,
     reason_of,
@@ -28,8 +27,9 @@ from assay.models.failures import (
     shorten,
     status_failure,
 )
-from assay.models.http_connection import MAX_REPLY_BYTES, Broken, HttpReply
+from assay.models.http_connection import MAX_REPLY_BYTES, ExchangeFailed, HttpReply
 from assay.models.http_pool import HttpPool
+from assay.models.reply_decoder import DecodedReply, UndecodableReply, decode_body, decode_error
 
 REDACTED = "[key]"
 MIN_SECRET = 4
@@ -42,7 +42,7 @@ _MIN_SUBSTRING = 8
 _Value = TypeVar("_Value")
 
 
-class Exchanged(msgspec.Struct, Generic[_Value], frozen=True):
+class HttpResult(msgspec.Struct, Generic[_Value], frozen=True):
     """A successful reply, decoded."""
 
     value: _Value
@@ -81,24 +81,24 @@ class Transport:
         self._pool = pool
         self._headers = headers
         self._keep_raw = keep_raw
-        self._scrub = Scrubber(endpoint.secrets())
+        self._scrub = KeyScrubber(endpoint.secrets())
 
     def head(self, path: str) -> bytes:
         """The beginning of all requests to one of the provider's paths, for `post`."""
         return self._pool.head("POST", self.endpoint.at(path), self._headers)
 
-    async def post(self, head: bytes, body: bytes, *, decoder: "msgspec.json.Decoder[_Value]") -> Exchanged[_Value]:
+    async def post(self, head: bytes, body: bytes, *, decoder: "msgspec.json.Decoder[_Value]") -> HttpResult[_Value]:
         """Send one request and decode its reply; raises ModelFailure for everything else than an answer."""
         reply = await self._made(self._pool.send(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)))
         return self._decoded(reply, self._content(reply), decoder)
 
-    async def get(self, path: str, *, decoder: "msgspec.json.Decoder[_Value]") -> Exchanged[_Value]:
+    async def get(self, path: str, *, decoder: "msgspec.json.Decoder[_Value]") -> HttpResult[_Value]:
         """Ask for what is at one of the provider's paths; raises ModelFailure."""
         return await self.post(self._pool.head("GET", self.endpoint.at(path), self._headers), b"", decoder=decoder)
 
     async def upload(
         self, path: str, parts: Iterable[bytes], *, size: int, content_type: str, decoder: "msgspec.json.Decoder[_Value]"
-    ) -> Exchanged[_Value]:
+    ) -> HttpResult[_Value]:
         """Send a body of so many bytes piece by piece, so that it is never in memory as a whole; raises ModelFailure."""
         headers = {**self._headers, "Content-Type": content_type, "Content-Length": str(size)}
         head = self._pool.head("POST", self.endpoint.at(path), headers) + b"\r\n"
@@ -113,7 +113,7 @@ class Transport:
         if named not in ("identity", ""):
             raise self._broken(f"it is encoded as {self._scrub.beginning(named, 40)!r}, which was not asked for", reply)
 
-    def decoded(self, status: int, body: bytes, decoder: "msgspec.json.Decoder[_Value]") -> Exchanged[_Value]:
+    def decoded(self, status: int, body: bytes, decoder: "msgspec.json.Decoder[_Value]") -> HttpResult[_Value]:
         """A reply that came inside another one, as if it had come by itself; raises ModelFailure."""
         reply = HttpReply(status, {}, body)
         if not 200 <= status < 300:
@@ -123,7 +123,7 @@ class Transport:
     async def _made(self, exchange: Awaitable[HttpReply]) -> HttpReply:
         try:
             reply = await exchange
-        except (Broken, OSError) as problem:
+        except (ExchangeFailed, OSError) as problem:
             raise self._scrub.failure(self._network_failure(problem)) from None
         if not 200 <= reply.status < 300:
             raise self._refused(reply)
@@ -132,37 +132,37 @@ class Transport:
     def _refused(self, reply: HttpReply) -> ModelFailure:
         return self._scrub.failure(status_failure(self._refusal(reply, decode_error(self._explanation(reply)))))
 
-    def _decoded(self, reply: HttpReply, content: bytes, decoder: "msgspec.json.Decoder[_Value]") -> Exchanged[_Value]:
+    def _decoded(self, reply: HttpReply, content: bytes, decoder: "msgspec.json.Decoder[_Value]") -> HttpResult[_Value]:
         try:
             decoded = decode_body(content, decoder)
-        except Undecodable as problem:
+        except UndecodableReply as problem:
             raise self._broken(self._unreadable(content, decoder) or str(problem), reply) from None
         return self._exchanged(reply, content, decoded)
 
     def refused(self, body: Any, request_id: str) -> ModelFailure:
         """The failure of an error that came inside a reply."""
         headers = {"x-request-id": request_id}
-        refusal = Refusal(provider=self.endpoint.provider, status=200, body=self._scrub.value(body), headers=headers)
+        refusal = ErrorResponse(provider=self.endpoint.provider, status=200, body=self._scrub.value(body), headers=headers)
         return self._scrub.failure(error_failure(refusal))
 
-    def _exchanged(self, reply: HttpReply, content: bytes, decoded: Decoded[_Value]) -> Exchanged[_Value]:
+    def _exchanged(self, reply: HttpReply, content: bytes, decoded: DecodedReply[_Value]) -> HttpResult[_Value]:
         raw = content.decode("utf-8", "replace").replace("\x00", "\ufffd") if self._keep_raw else ""
-        return Exchanged(decoded.value, request_id_of(self._told(reply)), decoded.has_replaced, raw, reply.headers.get("date", ""))
+        return HttpResult(decoded.value, request_id_of(self._told(reply)), decoded.has_replaced, raw, reply.headers.get("date", ""))
 
-    def _refusal(self, reply: HttpReply, body: Any) -> Refusal:
+    def _refusal(self, reply: HttpReply, body: Any) -> ErrorResponse:
         # Before anything is cut short: half a key is still one.
         shown = self._scrub.beginning(body, MAX_TEXT) if isinstance(body, str) else self._scrub.value(body)
-        return Refusal(provider=self.endpoint.provider, status=reply.status, body=shown, headers=self._told(reply))
+        return ErrorResponse(provider=self.endpoint.provider, status=reply.status, body=shown, headers=self._told(reply))
 
     def _told(self, reply: HttpReply) -> dict[str, str]:
         """The headers that something is read from, without keys."""
         return {name: self._scrub.text(reply.headers[name]) for name in TOLD_HEADERS if name in reply.headers}
 
-    def _network_failure(self, problem: Broken | OSError) -> ModelFailure:
+    def _network_failure(self, problem: ExchangeFailed | OSError) -> ModelFailure:
         provider, seconds = self.endpoint.provider, self.endpoint.timeout
         if isinstance(problem, TimeoutError) and problem.errno is None:
             return ModelFailure("timeout", f"'{provider}' gave no whole answer in {seconds:g} s")
-        if isinstance(problem, Broken):
+        if isinstance(problem, ExchangeFailed):
             return ModelFailure(
                 problem.code, shorten(f"'{provider}' gave no answer: {self._scrub.text(str(problem))}"), http_status=problem.status
             )
@@ -204,7 +204,7 @@ class Transport:
         shown = self._scrub.text(text)
         try:
             decode_body(shown.encode(), decoder)
-        except Undecodable as problem:
+        except UndecodableReply as problem:
             return str(problem) if shown != text else ""
         return "it is not the JSON of an answer" if shown != text else ""
 
@@ -214,7 +214,7 @@ class Transport:
         return self._scrub.failure(failure)
 
 
-class Scrubber:
+class KeyScrubber:
     """Takes keys out of what is said of a failure; answers are graded as they came and redacted when they are stored."""
 
     def __init__(self, secrets: Iterable[str]) -> None:

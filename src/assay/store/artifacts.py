@@ -13,8 +13,8 @@ import msgspec
 
 from assay.core.errors import RunSealed
 from assay.core.input_document import INPUT, MANIFEST
-from assay.store.evidence import self_hashed
 from assay.store.failures import disk_errors, sync_folder
+from assay.store.hash_chain import self_hashed
 
 ARTIFACTS = (
     MANIFEST,
@@ -102,7 +102,7 @@ class Writer:
         self._file.close()
 
 
-class Staging:
+class StagingFolder:
     """A folder in which the artifacts of one run are written; it disappears unless it is published.
 
     Files end as 0444. The folder stays 0755: a rename into another folder and a later purge need to write it, and so does

@@ -15,8 +15,8 @@ import msgspec
 
 from assay.core.canonical import sha256_hex
 from assay.core.errors import StoreUnavailable
-from assay.store.evidence import AttemptChain
 from assay.store.failures import disk_errors
+from assay.store.hash_chain import AttemptChain
 
 AUDIT_FILE = "audit.jsonl"
 UNFINISHED = "unfinished_line"

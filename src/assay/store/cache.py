@@ -10,10 +10,10 @@ from threading import Lock
 
 import msgspec
 
-from assay.core.ask import Reply
 from assay.core.errors import StoreUnavailable
+from assay.core.model_call import Reply
 from assay.store.failures import database_errors, disk_errors
-from assay.store.redact import Form, Redactor
+from assay.store.redact import Redactor, StructureFields
 
 CACHE_FILE = "replies.sqlite"
 FLUSH_AFTER = 64
@@ -38,7 +38,7 @@ _OPENING = (
 )
 _CHECKED_AT_ONCE = 1_000
 """Replies that are looked at while the file is kept for it; others write in between."""
-_REPLY = Form(terms=frozenset(("model", "finish_reason", "flags", "request_id")))
+_REPLY = StructureFields(terms=frozenset(("model", "finish_reason", "flags", "request_id")))
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Reply).decode

@@ -13,7 +13,7 @@ from pathlib import Path
 from assay.core.errors import StoreUnavailable
 from assay.core.input_document import MANIFEST
 from assay.store.failures import disk_errors
-from assay.store.folder import read_manifest
+from assay.store.published_run import read_manifest
 from assay.store.record_index import RecordIndex
 
 FOLDER = ".index"

@@ -25,7 +25,7 @@ ALL = "all"
 """The seats of all calls of a run; those of a stage have its name."""
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
+class RunLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of a run, as its plan has them."""
 
     seats: dict[str, int]
@@ -39,7 +39,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     life: float = LIFE
 
 
-class Need(msgspec.Struct, frozen=True, kw_only=True):
+class LeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What one worker has and wants."""
 
     worker: str
@@ -61,7 +61,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     """US dollars that this worker has spent since the last question."""
 
 
-class Grant(msgspec.Struct, frozen=True, kw_only=True):
+class LeaseGrant(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker may do until it asks again, or its lease is over."""
 
     at: float
@@ -79,7 +79,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """US dollars that all workers have spent, as far as they have told."""
 
 
-class Share(msgspec.Struct, frozen=True):
+class WorkerLease(msgspec.Struct, frozen=True):
     """What the pool knows of one worker."""
 
     expires: float
@@ -100,15 +100,15 @@ class Pool(msgspec.Struct, frozen=True):
     """By rate, until when it is used up."""
     means: dict[str, float] = {}
     """By metered rate, the units that a call uses."""
-    shares: dict[str, Share] = {}
+    shares: dict[str, WorkerLease] = {}
     spent: float = 0.0
     """US dollars, by workers of now and before."""
 
 
-class Leases(Protocol):
+class LeaseStore(Protocol):
     """Where the workers of a run share its limits. Not safe for use from two threads at once."""
 
-    def ask(self, need: Need, terms: Terms) -> Grant:
+    def ask(self, need: LeaseRequest, terms: RunLimits) -> LeaseGrant:
         """What the worker may do now; raises StoreUnavailable when nobody can say."""
 
     def leave(self, worker: str) -> None:
@@ -118,7 +118,7 @@ class Leases(Protocol):
         """Let go of the database."""
 
 
-def settle(pool: Pool, need: Need, terms: Terms, *, now: float, started: float) -> tuple[Pool, Grant]:
+def grant_lease(pool: Pool, need: LeaseRequest, terms: RunLimits, *, now: float, started: float) -> tuple[Pool, LeaseGrant]:
     """The pool after a worker's question, and the answer.
 
     `started` is when the database was: while it was away nobody could ask, and so what was held then is held for one more life.
@@ -145,7 +145,7 @@ def settle(pool: Pool, need: Need, terms: Terms, *, now: float, started: float) 
         given, waits[gate] = rates.moments(gate, calls, rivals=rivals)
         moments[gate] = tuple(moment - at for moment in given)
         pending.update(dict.fromkeys(terms.metered.get(gate, ()), len(given)))
-    grant = Grant(
+    grant = LeaseGrant(
         at=at,
         seats=seats,
         is_short=any(seats[name] < max(parts[name], min(1, need.wanted.get(name, 0))) for name in seats),
@@ -156,7 +156,7 @@ def settle(pool: Pool, need: Need, terms: Terms, *, now: float, started: float) 
     )
     held = {name: max(count, need.held.get(name, 0)) for name, count in seats.items()}
     gates = tuple(gate for gate, calls in need.calls.items() if calls)
-    shares[need.worker] = Share(at + terms.life, need.number, held, need.wanted, gates, dict(pending), need.refused)
+    shares[need.worker] = WorkerLease(at + terms.life, need.number, held, need.wanted, gates, dict(pending), need.refused)
     return Pool(at, rates.dues, rates.means, shares, spent), grant
 
 
@@ -176,11 +176,11 @@ def _set_back(pool: Pool, now: float, *, life: float) -> Pool:
     return Pool(now, dues, pool.means, shares)
 
 
-def _held(name: str, shares: Iterable[Share]) -> int:
+def _held(name: str, shares: Iterable[WorkerLease]) -> int:
     return sum(share.held.get(name, 0) for share in shares)
 
 
-def _part(name: str, cap: int, need: Need, shares: Mapping[str, Share]) -> int:
+def _part(name: str, cap: int, need: LeaseRequest, shares: Mapping[str, WorkerLease]) -> int:
     """A worker's fair part of the seats: what it wants, or as many as anybody who wants more."""
     wants = {worker: share.wanted.get(name, 0) for worker, share in shares.items()}
     wants[need.worker] = own = need.wanted.get(name, 0)
@@ -196,7 +196,7 @@ def _part(name: str, cap: int, need: Need, shares: Mapping[str, Share]) -> int:
 class _Rates:
     """The rates of a pool while one question is settled."""
 
-    def __init__(self, pool: Pool, terms: Terms, *, at: float, pending: Iterable[Mapping[str, int]]) -> None:
+    def __init__(self, pool: Pool, terms: RunLimits, *, at: float, pending: Iterable[Mapping[str, int]]) -> None:
         self.dues, self.means = dict(pool.dues), dict(pool.means)
         self._terms, self._at = terms, at
         self._pending: Counter[str] = Counter()

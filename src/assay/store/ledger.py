@@ -7,7 +7,7 @@ import msgspec
 
 from assay.core.outcome import Attempt, Outcome
 from assay.core.run_state import State
-from assay.store.leases import Leases
+from assay.store.leases import LeaseStore
 
 SHARD_SIZE = 250
 """Records at most in a shard, the unit that an engine hands out."""
@@ -48,7 +48,7 @@ class RecordRow(msgspec.Struct, frozen=True):
     """With the first valid record of a dataset: which dataset it is, and the document's members besides its records, as JSON."""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class CommitEntry(msgspec.Struct, frozen=True):
     """What one commit adds for one record: attempts, and its outcome when it has come to an end."""
 
     position: int
@@ -93,7 +93,7 @@ class RunRow(msgspec.Struct, frozen=True):
     """Small facts that must survive a crash, such as the final state while it is being published."""
 
 
-class StandingRow(msgspec.Struct, frozen=True):
+class RunStatusRow(msgspec.Struct, frozen=True):
     """Where a run stands."""
 
     run_id: str
@@ -115,11 +115,11 @@ class StandingRow(msgspec.Struct, frozen=True):
     """How many records of each kind there were, and where the artifacts are, of a run that has ended."""
 
 
-class Fenced(Exception):
+class ClaimLost(Exception):
     """Somebody else goes on with the shard, or with the run; what this one wanted to write is refused."""
 
 
-class Finished(Protocol):
+class FinishedRun(Protocol):
     """What the end of a run is made from: its row and all its records."""
 
     def run(self) -> RunRow:
@@ -156,7 +156,7 @@ class Ledger(Protocol):
     def replace_records(self, rows: Iterable[RecordRow]) -> int:
         """Write the whole input anew, in one transaction and in constant memory; returns the number of records.
 
-        This is where shards begin and end: at so many records, or before so many bytes. Raises Fenced when the run is worked on
+        This is where shards begin and end: at so many records, or before so many bytes. Raises ClaimLost when the run is worked on
         already, and then nothing was changed.
         """
 
@@ -169,8 +169,8 @@ class Ledger(Protocol):
     def open_records(self, shard: int) -> list[OpenRecord]:
         """The shard's records that have no outcome, in order."""
 
-    def append(self, claim: Claim, entries: Sequence[Entry]) -> bool:
-        """Append attempts and outcomes; True when a cancel was requested. Raises Fenced, and then nothing was appended.
+    def append(self, claim: Claim, entries: Sequence[CommitEntry]) -> bool:
+        """Append attempts and outcomes; True when a cancel was requested. Raises ClaimLost, and then nothing was appended.
 
         An outcome that a record already has is kept: the first one counts.
         """
@@ -195,7 +195,7 @@ class Ledger(Protocol):
     ) -> tuple[int, list[FinishedRecord]]:
         """How many records have an outcome of these statuses, or any, and of a verdict; and some of them."""
 
-    def leases(self) -> Leases | None:
+    def leases(self) -> LeaseStore | None:
         """Where the workers of the run share its limits; None for a ledger that only one of them can use."""
 
     def close(self) -> None:

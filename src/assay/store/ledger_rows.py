@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from assay.core.outcome import Attempt, Invalid, Outcome, record_status
+from assay.core.outcome import Attempt, InvalidOutcome, Outcome, record_status
 from assay.store.ledger import SHARD_BYTES, SHARD_SIZE, FinishedRecord, RecordRow
 
 encode = msgspec.json.Encoder().encode
@@ -12,7 +12,7 @@ _decode_attempt = msgspec.json.Decoder(Attempt).decode
 _outcomes: msgspec.json.Decoder[Outcome] = msgspec.json.Decoder(Outcome)
 
 
-class _Finding(msgspec.Struct):
+class _IssueRow(msgspec.Struct):
     """What the ledger needs to know of an issue."""
 
     code: str = "invalid_record"
@@ -20,7 +20,7 @@ class _Finding(msgspec.Struct):
     severity: str = "error"
 
 
-_decode_findings = msgspec.json.Decoder(list[_Finding]).decode
+_decode_findings = msgspec.json.Decoder(list[_IssueRow]).decode
 
 
 def decode_outcome(body: bytes) -> Outcome:
@@ -33,11 +33,11 @@ def outcome_values(position: int, outcome: Outcome) -> tuple[int, str, bytes]:
     return position, record_status(outcome), encode(outcome)
 
 
-def invalid_outcome(issues: bytes) -> Invalid:
+def invalid_outcome(issues: bytes) -> InvalidOutcome:
     """The outcome of a record that broke its contract: the first of its errors."""
     findings = _decode_findings(issues or b"[]")
-    first = next((finding for finding in findings if finding.severity == "error"), _Finding())
-    return Invalid(code=first.code, message=first.message)
+    first = next((finding for finding in findings if finding.severity == "error"), _IssueRow())
+    return InvalidOutcome(code=first.code, message=first.message)
 
 
 def in_shards(rows: Iterable[RecordRow]) -> Iterator[list[RecordRow]]:
@@ -78,7 +78,7 @@ def _turn(attempt: Attempt) -> tuple[int, str, str]:
     return attempt.round, attempt.stage, attempt.call_id
 
 
-class Groups:
+class RowGroups:
     """Rows of (position, body) in order, taken one position at a time."""
 
     def __init__(self, rows: Iterator[tuple[int, bytes]]) -> None:

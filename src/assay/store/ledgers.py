@@ -11,8 +11,8 @@ import msgspec
 
 from assay.core.errors import LedgerUnavailable, MissingExtra, RunNotFound, StoreUnavailable, UsageProblem
 from assay.store.failures import disk_errors, sync_folder
-from assay.store.folder import open_run_folder
 from assay.store.ledger import Ledger
+from assay.store.published_run import open_run_folder
 from assay.store.sqlite import create_ledger as create_file
 from assay.store.sqlite import open_ledger as open_file
 
@@ -94,7 +94,7 @@ def open_shared(address: str, run_id: str, *, driver: str = "", is_brief: bool =
     return ledger
 
 
-class Looks:
+class LedgerOpener:
     """Looks at many runs in a row: a shared ledger that does not answer is waited for once, and briefly."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from assay.core.errors import MissingExtra, RunSealed, StoreRefused, StoreUnavailable, UsageProblem
 from assay.core.input_document import MANIFEST
-from assay.store.places import FolderPlace
+from assay.store.run_storage import LocalRunStorage
 
 _VARIABLES = {
     "s3": "AWS_ACCESS_KEY_ID, AWS_REGION, AWS_ENDPOINT_URL, AWS_ALLOW_HTTP and the like",
@@ -58,7 +58,7 @@ def _checked(address: str) -> str:
     return address.rstrip("/")
 
 
-class ObjectPlace:
+class ObjectRunStorage:
     """The objects below a prefix; who may read or write them is the matter of the store's own environment variables."""
 
     def __init__(self, address: str) -> None:
@@ -142,7 +142,7 @@ def publish_objects(folder: Path, address: str) -> int:
     The manifest comes last: before it nobody takes the objects for a run. What is there already must be the same; raises RunSealed
     when it is not, and then nothing of it was changed. Small files come first: of two runs of one name only one gets past them.
     """
-    place, source = ObjectPlace(address), FolderPlace(folder)
+    place, source = ObjectRunStorage(address), LocalRunStorage(folder)
     names = sorted(source.names(), key=lambda name: (name == MANIFEST, (folder / name).stat().st_size > WHOLE, name))
     written = 0
     for name in names:

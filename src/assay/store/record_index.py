@@ -84,7 +84,7 @@ class Facets(msgspec.Struct, frozen=True, kw_only=True):
     splits: int
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
     """A part of what was found."""
 
     total: int
@@ -114,14 +114,14 @@ class RecordIndex:
 
     def find(
         self, search: RecordSearch, *, limit: int, offset: int = 0, first: int = 0, other: "RecordIndex | None" = None
-    ) -> Found:
+    ) -> SearchPage:
         """Records that a search finds, from an offset or a position on, and how many there are in all."""
         with self._open(other) as database:
             condition, values = self._condition(database, search)
             (total,) = database.execute(f"SELECT count(*) FROM record WHERE {condition}", values).fetchone()
             part = f"{_SELECT} WHERE {condition} AND position >= ? {_order(search)} LIMIT ? OFFSET ?"
             rows = database.execute(part, [*values, first, limit, offset]).fetchall()
-        return Found(total=total, rows=tuple(map(_row, rows)))
+        return SearchPage(total=total, rows=tuple(map(_row, rows)))
 
     def ordinals(self, search: RecordSearch, other: "RecordIndex | None" = None) -> list[int]:
         """The places of all records that a search finds, in its order."""

@@ -31,7 +31,7 @@ _MIN_REPEATED = 12
 _encode = msgspec.json.Encoder().encode
 
 
-class Form(msgspec.Struct, frozen=True, kw_only=True):
+class StructureFields(msgspec.Struct, frozen=True, kw_only=True):
     """What is the program's own in a structure, so that custom rules leave it alone; its numbers are too."""
 
     names: frozenset[str] | None = None
@@ -114,11 +114,11 @@ class Redactor:
         """A JSON-like value of the user with every text in it redacted, names of members included."""
         return self._value(value, None)
 
-    def structure(self, value: Any, form: Form) -> Any:
+    def structure(self, value: Any, form: StructureFields) -> Any:
         """The JSON-like value of a structure of the program or a contract; custom rules apply to the user's texts in it alone."""
         return self._value(value, form if self._custom else None)
 
-    def _value(self, value: Any, form: Form | None) -> Any:
+    def _value(self, value: Any, form: StructureFields | None) -> Any:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
@@ -131,7 +131,7 @@ class Redactor:
             return value if redacted == str(value) else redacted
         return value
 
-    def encoded(self, value: Any, form: Form | None = None) -> bytes:
+    def encoded(self, value: Any, form: StructureFields | None = None) -> bytes:
         """The value, or Struct, as redacted JSON; one with nothing to redact is looked at only once, as bytes."""
         form = form if self._custom else None
         try:
@@ -140,7 +140,7 @@ class Redactor:
             return _encode(self._value(msgspec.to_builtins(value), form))
         return line if self.is_clean_json((line,)) else _encode(self._value(msgspec.json.decode(line), form))
 
-    def _members(self, value: dict[str, Any], form: Form | None) -> dict[str, Any]:
+    def _members(self, value: dict[str, Any], form: StructureFields | None) -> dict[str, Any]:
         members: dict[str, Any] = {}
         for name, member in value.items():
             is_own = form is not None and (form.names is None or name in form.names)
@@ -157,7 +157,7 @@ class Redactor:
                 )
         return members
 
-    def _member(self, name: str, member: Any, form: Form | None) -> Any:
+    def _member(self, name: str, member: Any, form: StructureFields | None) -> Any:
         if isinstance(member, int) and name.lower().endswith("seed") and (form is not None or not self._custom):
             return member
         if isinstance(member, dict) and personal_label(name) == "passport number":

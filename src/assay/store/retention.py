@@ -11,9 +11,9 @@ from assay.core.errors import RunDamaged, UsageProblem
 from assay.core.retention import RetentionPolicy, RetentionSettings, longest
 from assay.store.artifacts import EXPORTS, ArtifactHash
 from assay.store.audit import append_audit
-from assay.store.evidence import self_hashed
 from assay.store.failures import disk_errors, sync_folder
-from assay.store.folder import TOMBSTONES, TOMBSTONES_OWN_HASH, Tombstone, open_run_folder, read_tombstones
+from assay.store.hash_chain import self_hashed
+from assay.store.published_run import TOMBSTONES, TOMBSTONES_OWN_HASH, Tombstone, open_run_folder, read_tombstones
 
 RAW = (
     "predictions.jsonl",

@@ -16,9 +16,20 @@ from assay.core.errors import LedgerLost, RunNotFound, StoreUnavailable, UsagePr
 from assay.core.outcome import Outcome
 from assay.core.run_state import State, may_follow
 from assay.store.failures import database_errors, disk_errors, sync_folder, unavailable
-from assay.store.ledger import SHARD_SIZE, UNPREPARED, Claim, Entry, Fenced, FinishedRecord, OpenRecord, RecordRow, RunRow, askable
+from assay.store.ledger import (
+    SHARD_SIZE,
+    UNPREPARED,
+    Claim,
+    ClaimLost,
+    CommitEntry,
+    FinishedRecord,
+    OpenRecord,
+    RecordRow,
+    RunRow,
+    askable,
+)
 from assay.store.ledger_rows import (
-    Groups,
+    RowGroups,
     attempts_of,
     decode_outcome,
     encode,
@@ -335,7 +346,7 @@ class SqliteLedger:
         with self.transaction() as database:
             (state,) = database.execute("SELECT state FROM run").fetchone()
             if state not in UNPREPARED:
-                raise Fenced(f"the run is {state}")
+                raise ClaimLost(f"the run is {state}")
             for table in ("record", "attempt", "outcome", "span"):
                 database.execute(f"DELETE FROM {table}")
             # Epochs go on, so that no claim from before holds again.
@@ -375,12 +386,12 @@ class SqliteLedger:
             tried = database.execute(
                 "SELECT position, body FROM attempt WHERE position BETWEEN ? AND ? ORDER BY position, seq", span
             ).fetchall()
-        attempts = Groups(iter(tried))
+        attempts = RowGroups(iter(tried))
         with self._decoding():
             return [OpenRecord(position, case, attempts_of(attempts.of(position))) for position, case in cases]
 
-    def append(self, claim: Claim, entries: Sequence[Entry]) -> bool:
-        """Append attempts and outcomes; True when a cancel was requested. Raises Fenced, and then nothing was appended.
+    def append(self, claim: Claim, entries: Sequence[CommitEntry]) -> bool:
+        """Append attempts and outcomes; True when a cancel was requested. Raises ClaimLost, and then nothing was appended.
 
         An outcome that a record already has is kept: the first one counts.
         """
@@ -389,7 +400,7 @@ class SqliteLedger:
         with self.transaction() as database:
             epoch, is_cancelled = database.execute(_SELECT_CLAIM, (claim.shard,)).fetchone()
             if epoch != claim.epoch:
-                raise Fenced(f"shard {claim.shard} was taken over")
+                raise ClaimLost(f"shard {claim.shard} was taken over")
             _insert(database, "attempt(position, body)", attempts)
             _insert(database, "outcome", outcomes, otherwise="ON CONFLICT DO NOTHING")
         return bool(is_cancelled)
@@ -494,6 +505,6 @@ def _parts(rows: Sequence[tuple[Any, ...]]) -> Iterator[Sequence[tuple[Any, ...]
 def _merged(database: sqlite3.Connection) -> Iterator[FinishedRecord]:
     """Two cursors side by side, each in order of position."""
     database.execute("BEGIN")
-    attempts = Groups(database.execute("SELECT position, body FROM attempt ORDER BY position, seq"))
+    attempts = RowGroups(database.execute("SELECT position, body FROM attempt ORDER BY position, seq"))
     for position, record_id, sha256, case, issues, end, row, head in database.execute(_SELECT_RECORDS):
         yield finished_record(RecordRow(position, record_id, sha256, case, issues, row, head), attempts.of(position), end)

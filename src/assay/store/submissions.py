@@ -36,7 +36,7 @@ class SubmissionRow(msgspec.Struct, frozen=True):
     at: float
 
 
-class Submitted(msgspec.Struct, frozen=True):
+class NewSubmission(msgspec.Struct, frozen=True):
     """A run as it is entered: its plan, and its records as often as they are asked for."""
 
     plan: bytes

@@ -9,12 +9,12 @@ import msgspec
 from assay.core.errors import RunDamaged, RunNotFound
 from assay.core.input_document import MANIFEST
 from assay.store.artifacts import OWN_HASH, ArtifactHash
-from assay.store.evidence import AttemptChain, MerkleTree, has_own_hash
-from assay.store.folder import TOMBSTONES, TOMBSTONES_OWN_HASH, Tombstone, open_run_folder, parsed_tombstones, split_lines
-from assay.store.places import FolderPlace, Place
+from assay.store.hash_chain import AttemptChain, MerkleTree, has_own_hash
+from assay.store.published_run import TOMBSTONES, TOMBSTONES_OWN_HASH, Tombstone, open_run_folder, parsed_tombstones, split_lines
+from assay.store.run_storage import LocalRunStorage, RunStorage
 
 
-class Evidence(msgspec.Struct):
+class ManifestHashes(msgspec.Struct):
     """The members of the manifest that everything else is checked against."""
 
     artifacts: dict[str, ArtifactHash]
@@ -24,21 +24,21 @@ class Evidence(msgspec.Struct):
     """`chain_sha256` of the last line of attempt_logs.jsonl; 64 zeros when it has no line."""
 
 
-class _Prediction(msgspec.Struct):
+class _PredictionHashes(msgspec.Struct):
     record_sha256: str
 
 
-_decode_prediction = msgspec.json.Decoder(_Prediction).decode
+_decode_prediction = msgspec.json.Decoder(_PredictionHashes).decode
 
-Check = Callable[[Iterator[bytes], Evidence], str | None]
+Check = Callable[[Iterator[bytes], ManifestHashes], str | None]
 
 
 def verify_run(path: Path) -> list[str]:
     """One line for each file of a run folder that is not as it was published; see `verify_place`."""
-    return verify_place(FolderPlace(path))
+    return verify_place(LocalRunStorage(path))
 
 
-def verify_place(place: Place) -> list[str]:
+def verify_place(place: RunStorage) -> list[str]:
     """One line for each file of a run that is not as it was published; empty when all is well.
 
     An artifact that retention has removed is well when its tombstone agrees with the manifest. Raises RunNotFound for a place
@@ -63,7 +63,7 @@ def verify_place(place: Place) -> list[str]:
 
 def changed_artifacts(path: Path, names: Collection[str]) -> list[str]:
     """One line for the manifest and each of these artifacts that was changed since the run was published; none for what is gone."""
-    place = FolderPlace(path)
+    place = LocalRunStorage(path)
     present = place.names()
     problems, evidence = _manifest(place, present)
     if evidence is not None:
@@ -72,14 +72,14 @@ def changed_artifacts(path: Path, names: Collection[str]) -> list[str]:
     return problems
 
 
-def _manifest(place: Place, present: Set[str]) -> tuple[list[str], Evidence | None]:
+def _manifest(place: RunStorage, present: Set[str]) -> tuple[list[str], ManifestHashes | None]:
     """What is wrong with the manifest, and what everything else is checked against; nothing where it cannot be read."""
     if MANIFEST not in present:
         raise RunNotFound(f'there is no finished run at "{place.shown}"', hint="`assay runs` lists the runs of a folder")
     manifest = b"".join(place.pieces(MANIFEST))
     problems = [] if has_own_hash(manifest, OWN_HASH) else [f"{MANIFEST}: was changed, its own hash differs"]
     try:
-        return problems, msgspec.json.decode(manifest, type=Evidence)
+        return problems, msgspec.json.decode(manifest, type=ManifestHashes)
     except ValueError as problem:
         return [f"{MANIFEST}: was changed, it cannot be read: {problem}"], None
 
@@ -96,7 +96,7 @@ def removed_artifacts(path: Path) -> tuple[Tombstone, ...]:
     )
 
 
-def _purged(tombstones: bytes, evidence: Evidence) -> set[str]:
+def _purged(tombstones: bytes, evidence: ManifestHashes) -> set[str]:
     """Removed artifacts whose tombstones agree with the manifest; a damaged list counts as none, and is named on its own."""
     try:
         removed = parsed_tombstones(tombstones) if tombstones else ()
@@ -106,7 +106,7 @@ def _purged(tombstones: bytes, evidence: Evidence) -> set[str]:
     return {gone.name for gone in removed if gone.name in hashes and hashes[gone.name].sha256 == gone.sha256}
 
 
-def _changes(place: Place, name: str, evidence: Evidence) -> Iterator[str]:
+def _changes(place: RunStorage, name: str, evidence: ManifestHashes) -> Iterator[str]:
     """What is wrong with one file; it is read once."""
     if not place.is_file(name):
         yield f"{name}: is not a regular file"
@@ -139,12 +139,12 @@ class _Meter:
         return ArtifactHash(self._sha256.hexdigest(), self._bytes, self._lines)
 
 
-def _drain(pieces: Iterator[bytes], _: Evidence) -> None:
+def _drain(pieces: Iterator[bytes], _: ManifestHashes) -> None:
     for _piece in pieces:
         pass
 
 
-def _check_chain(pieces: Iterator[bytes], evidence: Evidence) -> str | None:
+def _check_chain(pieces: Iterator[bytes], evidence: ManifestHashes) -> str | None:
     chain, broken = AttemptChain(), 0
     for number, line in enumerate(split_lines(pieces), start=1):
         if not broken and not chain.follows(line):
@@ -154,7 +154,7 @@ def _check_chain(pieces: Iterator[bytes], evidence: Evidence) -> str | None:
     return None if chain.hexdigest() == evidence.attempt_chain_sha256 else "its last line is not the end of the hash chain"
 
 
-def _check_records(pieces: Iterator[bytes], evidence: Evidence) -> str | None:
+def _check_records(pieces: Iterator[bytes], evidence: ManifestHashes) -> str | None:
     tree, broken = MerkleTree(), 0
     for number, line in enumerate(split_lines(pieces), start=1):
         try:

@@ -6,7 +6,7 @@ from typing import Any
 
 from assay.core.errors import AssayError
 from assay.surfaces.printable import printable
-from assay.surfaces.python.runs import Run, open_run
+from assay.surfaces.python_api.runs import Run, open_run
 from assay.surfaces.reporters.run_text import cost_text
 from assay.surfaces.reporters.wording import counted
 

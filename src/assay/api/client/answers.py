@@ -141,7 +141,7 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     lines: int | None = None
 
 
-class RunPage(msgspec.Struct, frozen=True, kw_only=True):
+class RunListPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some of the runs, the newest first."""
 
     runs: tuple[RunListing, ...]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from assay.api.client.answers import RunEvent
-from assay.api.client.wire import UNEXPECTED
+from assay.api.client.http_transport import UNEXPECTED
 from assay.core.errors import ServerProblem
 
 

@@ -8,9 +8,9 @@ from typing import Any, Literal
 import msgspec
 
 from assay.core.case import Case, Message, Role, Turn
-from assay.core.document import Document, Flaw
+from assay.core.document import Document, ParseProblem
 from assay.core.issue import Finding, Path
-from assay.core.json_door import MAX_DEPTH
+from assay.core.strict_json import MAX_DEPTH
 from assay.datasets.checks import misspelt, nearest, retyped, short, shown_integer, strings_in, type_name, unknown_members
 from assay.datasets.config import ValidationConfig
 from assay.datasets.nulls import drop_turn_nulls, turn_fields
@@ -84,7 +84,7 @@ def is_empty(document: Document) -> bool:
     return document.is_readable and document.value is None and document.text.strip() != "null"
 
 
-def _is_too_large(flaw: Flaw) -> bool:
+def _is_too_large(flaw: ParseProblem) -> bool:
     return flaw.code == "payload_too_large"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from assay.datasets.importers.items import Row
-from assay.datasets.importers.report import Reading
+from assay.datasets.importers.report import ImportState
 
 _REFERENCES = frozenset(
     {"equals", "similar", "factuality", "model-graded-factuality", "rouge-n", "bleu", "gleu", "meteor", "levenshtein"}
@@ -35,14 +35,14 @@ _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
 FILE = "file://"
 
 
-class Demands(msgspec.Struct, frozen=True):
+class AnswerRequirements(msgspec.Struct, frozen=True):
     """What a test demands of an answer, as a dataset can say it."""
 
     references: list[str]
     rubric: list[Row]
 
 
-def filled_in(text: str, variables: Mapping[str, Any], reading: Reading) -> str:
+def filled_in(text: str, variables: Mapping[str, Any], reading: ImportState) -> str:
     """The text with the values of plain variables, in one pass: nothing in a value is looked at again, and no logic is run."""
 
     def value_of(match: re.Match[str]) -> str:
@@ -62,7 +62,7 @@ def variables_in(text: str) -> Iterator[str]:
     return (match["name"] for match in _VARIABLE.finditer(text))
 
 
-def demands(asserted: Any, variables: Mapping[str, Any], reading: Reading) -> Demands:
+def demands(asserted: Any, variables: Mapping[str, Any], reading: ImportState) -> AnswerRequirements:
     """The references and criteria of a test's assertions."""
     references: list[str] = []
     rubric: list[Row] = []
@@ -78,10 +78,10 @@ def demands(asserted: Any, variables: Mapping[str, Any], reading: Reading) -> De
             reading.leave_out(f"assert {form}" + (" from a file" if is_file else ""))
         for name in ("threshold", "provider", "transform"):
             reading.leave_out(f"assert.{name}", int(assertion.get(name) is not None))
-    return Demands(list(dict.fromkeys(value for value in references if value.strip())), rubric)
+    return AnswerRequirements(list(dict.fromkeys(value for value in references if value.strip())), rubric)
 
 
-def _flat(asserted: Any, reading: Reading) -> Iterator[Row]:
+def _flat(asserted: Any, reading: ImportState) -> Iterator[Row]:
     for assertion in asserted if isinstance(asserted, list) else []:
         if not isinstance(assertion, dict):
             reading.leave_out("assert that is no object")

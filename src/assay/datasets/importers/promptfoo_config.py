@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 
 from assay.core.errors import SourceUnreadable
-from assay.core.json_door import parse_json
+from assay.core.strict_json import parse_json
 from assay.datasets.converters.canonical import digest
 from assay.datasets.converters.columns import RowRefused, kind
-from assay.datasets.importers.chat import Asked, asked
+from assay.datasets.importers.chat import ImportedPrompt, asked
 from assay.datasets.importers.inputs import ImportSource
-from assay.datasets.importers.items import Item, Question, Row
-from assay.datasets.importers.promptfoo_asserts import FILE, Demands, demands, filled_in, variables_in
+from assay.datasets.importers.items import ImportedItem, ImportedQuestion, Row
+from assay.datasets.importers.promptfoo_asserts import FILE, AnswerRequirements, demands, filled_in, variables_in
 from assay.datasets.importers.promptfoo_files import ConfigFiles, is_file
-from assay.datasets.importers.report import Reading
+from assay.datasets.importers.report import ImportState
 
 MAX_COMBINATIONS = 10_000
 """Of the values of one test's variables."""
@@ -29,7 +29,7 @@ _FILE_NAME = re.compile(r"[^\s{}]+\.(?:txt|md|j2|json|jsonl|ya?ml|csv)")
 """Promptfoo takes a prompt that is called like a file for that file."""
 
 
-def read_config(source: ImportSource, config: Row, reading: Reading) -> Iterator[tuple[Item, ImportSource, int]]:
+def read_config(source: ImportSource, config: Row, reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
     """The questions of a config, test by test."""
     files = ConfigFiles(source, reading)
     for name in config:
@@ -76,8 +76,8 @@ def test_metadata(test: Row, variables: Row) -> Row:
 
 
 def _questions(
-    source: ImportSource, reading: Reading, *, prompts: list[str], test: _Test, place: tuple[str, int]
-) -> Iterator[tuple[Item, ImportSource, int]]:
+    source: ImportSource, reading: ImportState, *, prompts: list[str], test: _Test, place: tuple[str, int]
+) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
     dataset, line = place
     demanded = demands(test.asserted, test.variables, reading)
     for name in test.test:
@@ -88,10 +88,10 @@ def _questions(
         except RowRefused as problem:
             source.tally.refuse(str(problem), line=line)
             continue
-        yield Item(question=question_of(given, demanded, dataset=dataset, metadata=test.metadata)), source, line
+        yield ImportedItem(question=question_of(given, demanded, dataset=dataset, metadata=test.metadata)), source, line
 
 
-def _filled(prompt: str, variables: Row, reading: Reading) -> str:
+def _filled(prompt: str, variables: Row, reading: ImportState) -> str:
     """The prompt with its variables; raises RowRefused where the value of one is in a file that was not read."""
     unread = next((name for name in variables_in(prompt) if is_file(variables.get(name))), None)
     if unread is not None:
@@ -99,9 +99,9 @@ def _filled(prompt: str, variables: Row, reading: Reading) -> str:
     return filled_in(prompt, variables, reading)
 
 
-def question_of(given: Asked, demanded: Demands, *, dataset: str, metadata: Row) -> Question:
+def question_of(given: ImportedPrompt, demanded: AnswerRequirements, *, dataset: str, metadata: Row) -> ImportedQuestion:
     """The question of one prompt and one test; its id depends on both alone, so that configs and results agree on it."""
-    return Question(
+    return ImportedQuestion(
         id=f"promptfoo:{digest(given.prompt, given.messages, demanded.references, demanded.rubric)}",
         dataset=dataset,
         prompt=given.prompt,
@@ -121,7 +121,7 @@ def chat_or_text(prompt: str) -> Any:
     return document.value if is_chat and document.value else prompt
 
 
-def _prompts(given: Any, files: ConfigFiles, reading: Reading) -> Iterator[str]:
+def _prompts(given: Any, files: ConfigFiles, reading: ImportState) -> Iterator[str]:
     for prompt in given if isinstance(given, list) else [given]:
         text = (prompt.get("raw") or prompt.get("id")) if isinstance(prompt, dict) else prompt
         if not isinstance(text, str):
@@ -136,7 +136,7 @@ def _prompts(given: Any, files: ConfigFiles, reading: Reading) -> Iterator[str]:
             yield text
 
 
-def _tests(given: Any, files: ConfigFiles, reading: Reading) -> Iterator[Row]:
+def _tests(given: Any, files: ConfigFiles, reading: ImportState) -> Iterator[Row]:
     for test in given if isinstance(given, list) else [] if given is None else [given]:
         if isinstance(test, dict):
             yield test
@@ -146,7 +146,7 @@ def _tests(given: Any, files: ConfigFiles, reading: Reading) -> Iterator[Row]:
             reading.leave_out(f"test that is {kind(test)}" if not isinstance(test, str) else "tests from elsewhere")
 
 
-def _combinations(test: Row, shared: Row, reading: Reading) -> Iterator[Row]:
+def _combinations(test: Row, shared: Row, reading: ImportState) -> Iterator[Row]:
     """The variables of a test; a list of values stands for one test with each of them."""
     merged = {**_mapping(shared.get("vars"), reading), **_mapping(test.get("vars"), reading)}
     choices = [value if isinstance(value, list) and value else [value] for value in merged.values()]
@@ -157,7 +157,7 @@ def _combinations(test: Row, shared: Row, reading: Reading) -> Iterator[Row]:
         reading.leave_out(f"combinations of variables beyond {MAX_COMBINATIONS:,}")
 
 
-def _mapping(value: Any, reading: Reading) -> Row:
+def _mapping(value: Any, reading: ImportState) -> Row:
     if isinstance(value, dict):
         return value
     reading.leave_out("vars from a file", int(value is not None))

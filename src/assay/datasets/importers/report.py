@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from assay.datasets.converters.report import Remark, SourceCounts
+from assay.datasets.converters.report import ConversionNote, SourceCounts
 
 _DIFFERS = object()
 """Stands for a parameter that is not the same in all requests."""
@@ -39,7 +39,7 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     incomplete: tuple[str, ...]
     """Which files hold less than the other tool was to evaluate, in words."""
     sources: tuple[SourceCounts, ...]
-    remarks: tuple[Remark, ...]
+    remarks: tuple[ConversionNote, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values, with totals over the sources."""
@@ -47,7 +47,7 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
         return {**msgspec.to_builtins(self), "totals": totals}
 
 
-class Reading:
+class ImportState:
     """What is known of all sources while they are read."""
 
     def __init__(self, *, follows_files: bool = False, wants_turns: bool = False) -> None:

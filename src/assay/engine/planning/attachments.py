@@ -36,7 +36,7 @@ class AttachmentProblem(UsageProblem):
     """An attachment that cannot be given to a model."""
 
 
-class Unread(NamedTuple):
+class UnreadableAttachment(NamedTuple):
     """Why an attachment cannot be read."""
 
     sentence: str
@@ -56,9 +56,9 @@ class Attachments:
         """By hash, those used last at the end."""
         self.kept_characters = 0
 
-    def check(self, folder: Path, attachments: Iterable[Attachment]) -> list[Unread]:
+    def check(self, folder: Path, attachments: Iterable[Attachment]) -> list[UnreadableAttachment]:
         """What keeps attachments from being read, one sentence each."""
-        problems: list[Unread] = []
+        problems: list[UnreadableAttachment] = []
         for path in dict.fromkeys(attachment.path for attachment in attachments):
             try:
                 content = self._content(folder, path)
@@ -67,7 +67,7 @@ class Attachments:
                 self._hashes[folder, path] = sha256
             except (AttachmentProblem, MissingExtra) as problem:
                 sentence = f"{problem.message}{f' ({problem.hint})' if problem.hint else ''}"
-                problems.append(Unread(sentence, is_fault_of_file=isinstance(problem, AttachmentProblem)))
+                problems.append(UnreadableAttachment(sentence, is_fault_of_file=isinstance(problem, AttachmentProblem)))
         return list(dict.fromkeys(problems))
 
     def pinned(self, folder: Path, attachments: Iterable[Attachment]) -> tuple[Attachment, ...]:
@@ -125,10 +125,10 @@ def attachment_reader(
     It raises GradingFailure when a file is not what it was when the run was prepared, MissingExtra for PDF without its reader.
     """
     folders = tuple(dict.fromkeys(folder_of(dataset) for dataset in plan.datasets if dataset.contract == "legal_eval_v1"))
-    return _Reader(folders, Attachments() if attachments is None else attachments, stop).texts
+    return _AttachmentReader(folders, Attachments() if attachments is None else attachments, stop).texts
 
 
-class _Reader:
+class _AttachmentReader:
     """Reads in a thread beside the calls that are under way, one file at a time, so that nobody's latency suffers."""
 
     def __init__(self, folders: Sequence[Path], attachments: Attachments, stop: asyncio.Event) -> None:

@@ -10,8 +10,8 @@ from math import ceil, fsum
 
 import msgspec
 
-from assay.core.ask import Ask, Reply, Stage, Usage
 from assay.core.case import Case
+from assay.core.model_call import ModelRequest, Reply, Stage, Usage
 from assay.core.outcome import GradingFailure
 from assay.core.plan import BatchPlan, ModelPlan, Plan, ProviderPlan
 from assay.core.provider import PROVIDERS
@@ -22,7 +22,7 @@ from assay.engine.planning.plugins import OpenPlugins
 from assay.engine.planning.selection import merged, rules_of, selector_for
 from assay.engine.planning.token_counts import ANSWER_TOKENS, BYTES_PER_TOKEN, VERDICT_TOKENS
 from assay.grading import GradingSettings, settings_of, start
-from assay.models.batching import batch_limits
+from assay.models.batch_api import batch_limits
 from assay.models.prices import is_paid, tariff_of, usage_cost
 
 SAMPLED = 400
@@ -73,14 +73,14 @@ class CostEstimate(msgspec.Struct, frozen=True, kw_only=True):
     verdict_tokens: int = VERDICT_TOKENS
 
 
-class _Load(msgspec.Struct):
+class _ModelLoad(msgspec.Struct):
     """What a model is asked by the sampled records."""
 
     calls: int = 0
     bytes: int = 0
 
 
-_Loads = dict[tuple[Stage, str], _Load]
+_Loads = dict[tuple[Stage, str], _ModelLoad]
 
 
 def estimate_cost(planned: PlannedRuns, *, environ: Mapping[str, str], now: float) -> CostEstimate:
@@ -92,7 +92,7 @@ def estimate_cost(planned: PlannedRuns, *, environ: Mapping[str, str], now: floa
         sampled += 1
         for own, load in zip(settings, loads, strict=True):
             _add_asks(case, own, attachments=attachments, loads=load)
-    pricing = _Pricing(environ, datetime.fromtimestamp(now, UTC))
+    pricing = _CostPricer(environ, datetime.fromtimestamp(now, UTC))
     scale = planned.valid_records / max(sampled, 1)
     models: list[ModelEstimate] = []
     for plan, load in zip(planned.plans, loads, strict=True):
@@ -149,16 +149,16 @@ def _add_asks(case: Case, settings: GradingSettings, *, attachments: _Texts, loa
     flow.close()
 
 
-def _add(asks: tuple[Ask, ...], loads: _Loads) -> None:
+def _add(asks: tuple[ModelRequest, ...], loads: _Loads) -> None:
     for ask in asks:
         # An answer that is given has no messages: nobody is asked for it.
         if ask.messages:
-            load = loads.setdefault((ask.stage, ask.model), _Load())
+            load = loads.setdefault((ask.stage, ask.model), _ModelLoad())
             load.calls += 1
             load.bytes += sum(len(message.content.encode("utf-8", "replace")) for message in ask.messages)
 
 
-class _Pricing:
+class _CostPricer:
     """Loads of models into tokens and dollars, by the prices of one moment."""
 
     def __init__(self, environ: Mapping[str, str], at: datetime) -> None:
@@ -181,7 +181,7 @@ class _Pricing:
                 is_batched = stage == "candidate" and plan.batch is not None and takes_batches
                 yield self._in_batches(estimate, plan, provider=provider, load=load) if is_batched else estimate
 
-    def _in_batches(self, estimate: ModelEstimate, plan: Plan, *, provider: ProviderPlan, load: _Load) -> ModelEstimate:
+    def _in_batches(self, estimate: ModelEstimate, plan: Plan, *, provider: ProviderPlan, load: _ModelLoad) -> ModelEstimate:
         """The same calls handed in together."""
         limits = batch_limits(provider.kind, plan.batch or BatchPlan())
         size = (load.bytes / load.calls + LINE_BYTES) * estimate.calls
@@ -196,7 +196,7 @@ class _Pricing:
             is_assumed=tariff is not None and tariff.is_assumed,
         )
 
-    def _model(self, stage: Stage, model: ModelPlan, *, provider: ProviderPlan, load: _Load, scale: float) -> ModelEstimate:
+    def _model(self, stage: Stage, model: ModelPlan, *, provider: ProviderPlan, load: _ModelLoad, scale: float) -> ModelEstimate:
         said = ANSWER_TOKENS if stage == "candidate" else VERDICT_TOKENS
         said = min(said, model.parameters.max_tokens or said)
         asked = ceil(load.bytes / BYTES_PER_TOKEN / load.calls)

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from assay.core.case import Attachment, Case, Task
-from assay.core.contract import CONTRACTS, Head
+from assay.core.contract import CONTRACTS, DatasetIdentity
 from assay.core.errors import UsageProblem
 from assay.core.installed_plugins import reopened
 from assay.core.plan import DatasetPlan, PluginPlan
 from assay.core.plugin import Plugin
-from assay.core.report import Report
+from assay.core.report import ValidationReport
 from assay.datasets import lines_of, read
 from assay.datasets.batch_v1.rules import HEAD_FIELDS
 from assay.datasets.config import ValidationConfig
@@ -29,7 +29,7 @@ class DatasetInput(msgspec.Struct, frozen=True):
 
     plan: DatasetPlan
     source: Source
-    report: Report
+    report: ValidationReport
     attachments: Attachments = msgspec.field(default_factory=Attachments)
     """What was read of its attachments; the datasets of a run share it."""
 
@@ -39,7 +39,7 @@ class DatasetInput(msgspec.Struct, frozen=True):
         return self.report.broken
 
 
-class Glance(msgspec.Struct, frozen=True):
+class RecordPreview(msgspec.Struct, frozen=True):
     """What selection needs to know of a valid record."""
 
     index: int
@@ -52,17 +52,19 @@ class Glance(msgspec.Struct, frozen=True):
     """How it is graded where the run has no grader of its own; None where it cannot be."""
 
 
-def read_dataset(path: Path, contract: str | Plugin = "auto", *, config: ValidationConfig | None = None) -> tuple[Source, Report]:
+def read_dataset(
+    path: Path, contract: str | Plugin = "auto", *, config: ValidationConfig | None = None
+) -> tuple[Source, ValidationReport]:
     """The source at a path and the one report on it; raises SourceUnreadable and UsageProblem."""
     source = open_dataset(path)
     return source, read(source, contract, config=config or ValidationConfig())
 
 
-def dataset_plan(source: Source, report: Report, *, name: str) -> DatasetPlan:
+def dataset_plan(source: Source, report: ValidationReport, *, name: str) -> DatasetPlan:
     """How the plan names a dataset whose contract is known."""
     assert report.contract is not None
     sha256 = source.sha256()
-    head = CONTRACTS[report.contract].head if report.contract in CONTRACTS else Head()
+    head = CONTRACTS[report.contract].head if report.contract in CONTRACTS else DatasetIdentity()
     return DatasetPlan(
         path=source.name,
         contract=report.contract,
@@ -78,7 +80,7 @@ def dataset_plan(source: Source, report: Report, *, name: str) -> DatasetPlan:
     )
 
 
-def _own_words(report: Report) -> dict[str, Any]:
+def _own_words(report: ValidationReport) -> dict[str, Any]:
     """What a document of batch_v1 says of itself beside its id and versions."""
     head = report.head if report.contract == "batch_v1" else {}
     ignored = tuple(name for name in head if name not in HEAD_FIELDS)
@@ -117,7 +119,7 @@ class _AttachmentRow(msgspec.Struct):
     path: str
 
 
-class _Row(msgspec.Struct):
+class _SelectionRow(msgspec.Struct):
     """The members of a legal_eval_v1 row that selection looks at."""
 
     id: str
@@ -126,14 +128,14 @@ class _Row(msgspec.Struct):
     attachments: tuple[_AttachmentRow, ...] | None = None
 
 
-_decode_row = msgspec.json.Decoder(_Row).decode
+_decode_row = msgspec.json.Decoder(_SelectionRow).decode
 
 
-def glances(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Glance]:
+def preview_records(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[RecordPreview]:
     """The valid records at a glance, which for long JSONL files costs a fifth of their cases."""
     if dataset.plan.contract != "legal_eval_v1":
         for case in cases_of(dataset, is_recorded=is_recorded):
-            yield Glance(case.index, case.id, case.task, case.metadata, case.policy_id, kind=kind_of(case))
+            yield RecordPreview(case.index, case.id, case.task, case.metadata, case.policy_id, kind=kind_of(case))
         return
     broken = dataset.broken
     # Loaded here: no other contract needs it.
@@ -144,7 +146,7 @@ def glances(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Glance]:
             metadata = row.metadata or {}
             task, policy_id = tasks[row.task_type], metadata.get("policy_id") or ""
             attachments = tuple(Attachment(attachment.path) for attachment in row.attachments or ())
-            yield Glance(index, row.id, task, metadata, policy_id, attachments, kind_for("legal_eval_v1", task))
+            yield RecordPreview(index, row.id, task, metadata, policy_id, attachments, kind_for("legal_eval_v1", task))
 
 
 def place_of(dataset: DatasetInput, index: int) -> str:

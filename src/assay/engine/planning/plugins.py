@@ -8,7 +8,7 @@ import msgspec
 
 from assay.core.contract import CONTRACTS
 from assay.core.errors import UsageProblem
-from assay.core.installed_plugins import Declared, declared_plugins, reopened
+from assay.core.installed_plugins import DeclaredPlugin, declared_plugins, reopened
 from assay.core.plan import Plan, PluginKind, PluginPlan
 from assay.core.plugin import Plugin
 from assay.core.provider import FUNCTIONS, ProviderKind
@@ -98,7 +98,7 @@ def list_plugins() -> list[PluginListing]:
     return [_listed(plugin, found) for plugin in found]
 
 
-def _listed(plugin: Declared, found: Sequence[Declared]) -> PluginListing:
+def _listed(plugin: DeclaredPlugin, found: Sequence[DeclaredPlugin]) -> PluginListing:
     known = {name: getattr(plugin, name) for name in ("kind", "name", "distribution", "version", "reference")}
     if plugin.problem:
         return PluginListing(**known, problem=plugin.problem)
@@ -109,7 +109,7 @@ def _listed(plugin: Declared, found: Sequence[Declared]) -> PluginListing:
     return PluginListing(**known, source_sha256=loaded.plan.source_sha256, note=_clash(plugin, found))
 
 
-def _clash(plugin: Declared, found: Sequence[Declared]) -> str:
+def _clash(plugin: DeclaredPlugin, found: Sequence[DeclaredPlugin]) -> str:
     """Why the name alone does not lead to a plugin; with its package before it, it does."""
     full = f"{plugin.distribution}/{plugin.name}"
     if plugin.name in built_in(plugin.kind):

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from assay.core import problem_lines
-from assay.core.ask import Reply
 from assay.core.document import Document
 from assay.core.errors import UsageProblem
-from assay.core.json_door import MAX_LOCAL_BYTES, parse_json
+from assay.core.model_call import Reply
 from assay.core.plan import Plan
+from assay.core.strict_json import MAX_LOCAL_BYTES, parse_json
 from assay.datasets.checks import short, type_name
 from assay.datasets.formats import sniff_format
 from assay.datasets.source import BOM, Source, open_source
@@ -29,7 +29,7 @@ _REPLACED = dict.fromkeys((0, *range(0xD800, 0xE000)), "\ufffd")
 """NUL and unpaired surrogates have no place in any store."""
 
 
-class _Row(msgspec.Struct):
+class _ResponseRow(msgspec.Struct):
     """One line of a response file; what else it holds is nobody's business here."""
 
     example_id: str
@@ -39,7 +39,7 @@ class _Row(msgspec.Struct):
     """Which of several answers to the record it is."""
 
 
-_decode_row = msgspec.json.Decoder(_Row).decode
+_decode_row = msgspec.json.Decoder(_ResponseRow).decode
 
 
 class Responses:
@@ -102,7 +102,7 @@ def load_responses(path: str | Path) -> ResponseFile:
     """The responses in a JSONL file, a JSON list, a JSON object of id and text, or the folder of a run. Raises SourceUnreadable."""
     place = Path(path)
     source = open_source(place / EXPORT if place.is_dir() else place)
-    reading = _Reading(source)
+    reading = _ResponseReader(source)
     if sniff_format(source) == "jsonl":
         reading.read_lines()
     else:
@@ -138,7 +138,7 @@ def recorded_responses(plan: Plan) -> Responses:
     return Responses(texts)
 
 
-class _Reading:
+class _ResponseReader:
     """The rows of one response file on their way to candidates."""
 
     def __init__(self, source: Source) -> None:
@@ -211,18 +211,18 @@ class _Reading:
             responses = self.by_candidate[candidate] = Responses()
         return responses
 
-    def _repeated(self, row: _Row, line: int, *, first: int) -> None:
+    def _repeated(self, row: _ResponseRow, line: int, *, first: int) -> None:
         which = f" (sample {row.sample})" if row.sample else ""
         pair = f"{short(row.candidate_name)} to {short(row.example_id)}{which}"
         self.problems.append(f"{self._name}:{line}: a second response of {pair}; the first is on line {first}")
 
-    def _checked(self, document: Document, where: str) -> _Row | None:
+    def _checked(self, document: Document, where: str) -> _ResponseRow | None:
         """A row whose text the quick way did not take. An unpaired surrogate is a flaw of the answer, not of the file."""
         fatal = [flaw.message for flaw in document.flaws if flaw.fatal or "surrogate" not in flaw.message]
         self.problems += [f"{where}: {message}" for message in fatal]
         return None if fatal else self._row(document.value, where)
 
-    def _row(self, value: Any, where: str) -> _Row | None:
+    def _row(self, value: Any, where: str) -> _ResponseRow | None:
         if not isinstance(value, dict):
             self.problems.append(f"{where}: a row must be an object, not {type_name(value)}")
             return None
@@ -230,7 +230,7 @@ class _Reading:
         self.problems += [f"{where}: {problem}" for problem in wrong]
         if wrong:
             return None
-        return _Row(value["example_id"], value["candidate_name"], value["response_text"], value.get("sample", 0))
+        return _ResponseRow(value["example_id"], value["candidate_name"], value["response_text"], value.get("sample", 0))
 
     def _flaw_text(self, document: Document, offset: int, message: str) -> str:
         place = document.place(offset)
@@ -255,7 +255,7 @@ def _key(case_id: str, sample: int) -> str:
     return f"{case_id}\0{sample}" if sample else case_id
 
 
-def _quick(content: bytes | bytearray) -> _Row | None:
+def _quick(content: bytes | bytearray) -> _ResponseRow | None:
     """The row in a line that is beyond doubt: right types, and each name once."""
     count = content.count
     if count(_EXAMPLE) != 1 or count(_CANDIDATE) != 1 or count(_TEXT) != 1:

@@ -16,10 +16,10 @@ from assay.core.redact_rule import RedactRule
 from assay.core.retention import RetentionSettings
 from assay.datasets.checks import Findings, check_flaws
 from assay.datasets.formats import is_of_a_run
-from assay.datasets.placing import Record, placed
+from assay.datasets.issue_locator import RecordContext, locate_issue
+from assay.datasets.lazy_yaml import parse_yaml
 from assay.datasets.source import open_source
-from assay.datasets.yaml_loading import parse_yaml
-from assay.engine.planning.settings import Wording, Wordings, read_settings
+from assay.engine.planning.settings import FieldAliases, Wordings, read_settings
 from assay.store.redact_custom import rule_problem
 
 Name = Annotated[str, Meta(min_length=1)]
@@ -292,11 +292,11 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ] = ""
 
 
-_STAGE = Wording({"workers": "concurrency", "rpm": "requests_per_minute"})
+_STAGE = FieldAliases({"workers": "concurrency", "rpm": "requests_per_minute"})
 _NAME_IT = "keys do not belong in files: put it into an environment variable and name that in key_variable"
 WORDINGS: Wordings = {
-    RunFile: Wording({"thresholds": "gates"}, {"budget": "write max_cost at the top of the file"}),
-    ProviderEntry: Wording(
+    RunFile: FieldAliases({"thresholds": "gates"}, {"budget": "write max_cost at the top of the file"}),
+    ProviderEntry: FieldAliases(
         {"api_key_env": "key_variable", "rpm": "requests_per_minute", "tpm": "tokens_per_minute"},
         {
             **dict.fromkeys(("api_key", "apikey", "key", "secret", "token", "access_token", "password"), _NAME_IT),
@@ -304,11 +304,11 @@ WORDINGS: Wordings = {
             "project": "send it in headers (OpenAI-Project), or for litellm in the model's extra_body (vertex_project)",
         },
     ),
-    ModelEntry: Wording({}, dict.fromkeys(("api_key", "key"), _NAME_IT)),
-    RunSection: Wording({"root": "runs_dir", "workers": "concurrency", "responses_path": "responses"}),
+    ModelEntry: FieldAliases({}, dict.fromkeys(("api_key", "key"), _NAME_IT)),
+    RunSection: FieldAliases({"root": "runs_dir", "workers": "concurrency", "responses_path": "responses"}),
     StageSection: _STAGE,
-    RetrySection: Wording({"attempts": "max_attempts"}),
-    CacheSection: Wording({"dir": "folder"}),
+    RetrySection: FieldAliases({"attempts": "max_attempts"}),
+    CacheSection: FieldAliases({"dir": "folder"}),
 }
 """Names that users of other tools write, and names that would put a secret into a file."""
 
@@ -380,7 +380,7 @@ def is_run_file(path: str | Path) -> bool:
 
 def issue_of(loaded: LoadedRunFile, finding: Any) -> Issue:
     """A finding with its line and column in the run file."""
-    return placed(finding, loaded.document, Record())
+    return locate_issue(finding, loaded.document, RecordContext())
 
 
 def run_file_schema() -> dict[str, Any]:

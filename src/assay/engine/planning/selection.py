@@ -21,9 +21,9 @@ from assay.core.issue import Issue
 from assay.core.plan import DatasetPlan, Plan
 from assay.core.report import issue_members
 from assay.engine.groups import RecordGroups, read_rejected
-from assay.engine.members import member, member_text
+from assay.engine.metadata_fields import member_text, metadata_value
 from assay.engine.planning.attachments import folder_of
-from assay.engine.planning.inputs import DatasetInput, Glance, glances, records_of, reread
+from assay.engine.planning.inputs import DatasetInput, RecordPreview, preview_records, records_of, reread
 from assay.store.ledger import RecordRow
 
 
@@ -35,12 +35,12 @@ class _ReadRecord(msgspec.Struct, frozen=True):
     record: Any
 
 
-Entry = TypeVar("Entry", Glance, Case, _ReadRecord)
+Entry = TypeVar("Entry", RecordPreview, Case, _ReadRecord)
 
 _encode = msgspec.json.Encoder().encode
 
 
-class Rules(msgspec.Struct, frozen=True):
+class SelectionRules(msgspec.Struct, frozen=True):
     """Everything that decides which records take part."""
 
     datasets: tuple[DatasetPlan, ...]
@@ -55,10 +55,10 @@ class Rules(msgspec.Struct, frozen=True):
     """Ids of those that are named; empty for all."""
 
 
-def rules_of(plan: Plan) -> Rules:
+def rules_of(plan: Plan) -> SelectionRules:
     """The rules of a plan."""
     is_recorded = plan.response_source == "part_of_conversation" and not plan.responses_path
-    return Rules(plan.datasets, plan.limit, plan.sample, plan.seed, is_recorded, plan.repeat, frozenset(plan.records))
+    return SelectionRules(plan.datasets, plan.limit, plan.sample, plan.seed, is_recorded, plan.repeat, frozenset(plan.records))
 
 
 class _Rank(NamedTuple):
@@ -76,7 +76,7 @@ def sample_rank(record_id: str, seed: int) -> _Rank:
 class Selector:
     """Says of one record after the other, in the order of the run, whether it takes part."""
 
-    def __init__(self, rules: Rules, *, last_in_sample: _Rank | None = None) -> None:
+    def __init__(self, rules: SelectionRules, *, last_in_sample: _Rank | None = None) -> None:
         self._rules = rules
         self._last = last_in_sample
         self._of_dataset: Counter[int] = Counter()
@@ -109,7 +109,7 @@ class Selector:
         return self._rules.limit is not None and self._taken >= self._rules.limit
 
 
-def selector_for(rules: Rules, inputs: Sequence[DatasetInput]) -> Selector:
+def selector_for(rules: SelectionRules, inputs: Sequence[DatasetInput]) -> Selector:
     """The selector of a run; a sample needs one look at all ids."""
     if rules.sample is None:
         return Selector(rules)
@@ -117,18 +117,18 @@ def selector_for(rules: Rules, inputs: Sequence[DatasetInput]) -> Selector:
     ranks = (
         sample_rank(glance.id, rules.seed)
         for number, dataset in enumerate(inputs)
-        for glance in glances(dataset, is_recorded=rules.is_recorded)
+        for glance in preview_records(dataset, is_recorded=rules.is_recorded)
         if pool.takes(number, glance.id, glance.metadata)
     )
     sample = heapq.nsmallest(rules.sample, ranks)
     return Selector(rules, last_in_sample=sample[-1] if sample else None)
 
 
-def selected_ids(rules: Rules, inputs: Sequence[DatasetInput]) -> Iterator[str]:
+def selected_ids(rules: SelectionRules, inputs: Sequence[DatasetInput]) -> Iterator[str]:
     """The ids of the valid records that take part, in the order of the run."""
     selector = selector_for(rules, inputs)
     for number, dataset in enumerate(inputs):
-        for entry in merged(glances(dataset, is_recorded=rules.is_recorded), dataset.broken):
+        for entry in merged(preview_records(dataset, is_recorded=rules.is_recorded), dataset.broken):
             if selector.is_full:
                 break
             if isinstance(entry, int):
@@ -138,7 +138,7 @@ def selected_ids(rules: Rules, inputs: Sequence[DatasetInput]) -> Iterator[str]:
 
 
 def _has(metadata: Mapping[str, Any], plan: DatasetPlan) -> bool:
-    value = member(metadata, plan.split_field)
+    value = metadata_value(metadata, plan.split_field)
     return plan.split_value in map(member_text, value if isinstance(value, list) else [value])
 
 

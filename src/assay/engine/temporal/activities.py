@@ -11,10 +11,10 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from assay.core.errors import AssayError, LedgerUnavailable, RunDamaged, StoreRefused, StoreUnavailable
-from assay.engine.places.run_failure import RunFailure, enter_failure, failure_from
-from assay.engine.running.engines import PROBLEM
-from assay.engine.running.stopping import Stop
-from assay.engine.temporal.open_runs import HandedBack, OpenRuns
+from assay.engine.execution.engines import PROBLEM
+from assay.engine.execution.shutdown import StopEvent
+from assay.engine.storage.run_failure import RunFailure, enter_failure, failure_from
+from assay.engine.temporal.open_runs import OpenRuns, ShardReleased
 from assay.engine.temporal.workflow import EVALUATE_SHARD, HEARTBEAT_TIMEOUT, OPEN_SHARDS, PAGE, REQUEST_CANCEL, SEAL
 from assay.store.ledger import Ledger
 from assay.store.ledgers import open_shared
@@ -49,12 +49,12 @@ class Activities:
     @activity.defn(name=EVALUATE_SHARD)
     async def evaluate_shard(self, run_id: str, shard: int) -> bool:
         """Evaluate what is open in a shard; True when the run was cancelled."""
-        stop = Stop()
+        stop = StopEvent()
         return await beating(self._told(run_id, self._evaluated(run_id, shard, stop)), stop)
 
-    async def _evaluated(self, run_id: str, shard: int, stop: Stop) -> bool:
+    async def _evaluated(self, run_id: str, shard: int, stop: StopEvent) -> bool:
         if self._runs.is_stopping:
-            raise HandedBack
+            raise ShardReleased
         async with self._runs.entered(run_id) as run:
             return await run.evaluate(shard, stop)
 
@@ -62,7 +62,7 @@ class Activities:
     async def seal(self, run_id: str) -> str:
         """Publish the artifacts and end the run; the state in which it has ended."""
         # A disk that is full, or a folder that another machine has, may be mended while the artifacts wait to be written.
-        return await beating(self._told(run_id, asyncio.to_thread(self._seal, run_id), passing=StoreUnavailable), Stop())
+        return await beating(self._told(run_id, asyncio.to_thread(self._seal, run_id), passing=StoreUnavailable), StopEvent())
 
     @activity.defn(name=REQUEST_CANCEL)
     async def request_cancel(self, run_id: str) -> None:
@@ -70,13 +70,13 @@ class Activities:
         await self._in_thread(run_id, lambda ledger: ledger.request_cancel())
 
     async def _in_thread(self, run_id: str, look: Callable[[Ledger], T]) -> T:
-        return await beating(self._told(run_id, asyncio.to_thread(_looked, look, self._runs.ledger, run_id)), Stop())
+        return await beating(self._told(run_id, asyncio.to_thread(_looked, look, self._runs.ledger, run_id)), StopEvent())
 
     async def _told(self, run_id: str, work: Coroutine[Any, Any, T], *, passing: type[AssayError] = LedgerUnavailable) -> T:
         """The result of the work, or what went wrong as Temporal keeps it: tried again where it may pass, and else the end."""
         try:
             return await work
-        except HandedBack:
+        except ShardReleased:
             raise ApplicationError(
                 f"handed back by {self._runs.owner}",
                 type="handed_back",
@@ -92,7 +92,7 @@ class Activities:
             raise ApplicationError(message, hint, type=problem.code, non_retryable=not is_passing) from None
 
 
-async def beating(work: Coroutine[Any, Any, T], stop: Stop) -> T:
+async def beating(work: Coroutine[Any, Any, T], stop: StopEvent) -> T:
     """The result of the work, with a heartbeat while it lasts.
 
     Once the activity is cancelled, because its heartbeats were lost or somebody wants so, no new call is made; what is in flight

@@ -15,7 +15,7 @@ from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, Tele
 from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
 from assay.core.errors import StoreUnavailable, UsageProblem
-from assay.core.placement import TemporalServer
+from assay.core.run_backend import TemporalServer
 
 
 class QuietFailures(DefaultFailureConverter):

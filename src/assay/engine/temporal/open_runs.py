@@ -11,14 +11,14 @@ from assay.core.case import Case
 from assay.core.errors import AssayError, ProviderRejected, UsageProblem
 from assay.core.outcome import GradingFailure
 from assay.core.plan import Plan, read_plan
-from assay.engine.running.case import Room
-from assay.engine.running.engines import PROBLEM
-from assay.engine.running.local import watched
-from assay.engine.running.rooms import opened_room
-from assay.engine.running.shard import run_shard
-from assay.engine.running.states import time_of_next
-from assay.engine.running.stopping import Stop
-from assay.engine.running.surroundings import Surroundings
+from assay.engine.execution.case import RunContext
+from assay.engine.execution.engines import PROBLEM
+from assay.engine.execution.local import watched
+from assay.engine.execution.run_context import open_run_context
+from assay.engine.execution.run_environment import RunEnvironment
+from assay.engine.execution.shard import run_shard
+from assay.engine.execution.shutdown import StopEvent
+from assay.engine.execution.states import time_of_next
 from assay.models import check_models
 from assay.store.ledger import Ledger
 from assay.store.ledgers import open_shared
@@ -29,14 +29,14 @@ LOOK = 1.0
 """Seconds between two looks at what the other workers have done to the run: a cancel, money spent, shards finished."""
 
 
-class HandedBack(Exception):
+class ShardReleased(Exception):
     """The shard is not at its end, and somebody else is to go on with it."""
 
 
 class OpenRuns:
     """The open rooms of one worker by run."""
 
-    def __init__(self, ledger: str, surroundings: Surroundings, *, owner: str) -> None:
+    def __init__(self, ledger: str, surroundings: RunEnvironment, *, owner: str) -> None:
         self.ledger = ledger
         self.owner = owner
         self._surroundings = surroundings
@@ -87,16 +87,16 @@ class OpenRuns:
 class OpenRun:
     """One run while this worker has shards of it."""
 
-    def __init__(self, run_id: str, ledger: str, surroundings: Surroundings, *, owner: str) -> None:
+    def __init__(self, run_id: str, ledger: str, surroundings: RunEnvironment, *, owner: str) -> None:
         self.run_id = run_id
         self.guests = 0
-        self.stop = Stop()
+        self.stop = StopEvent()
         """Set when no shard of the run is to make another call here."""
         self._address = ledger
         self._surroundings = surroundings
         self._owner = owner
         self._shards: set[int] = set()
-        self._room: asyncio.Future[Room] = asyncio.get_running_loop().create_future()
+        self._room: asyncio.Future[RunContext] = asyncio.get_running_loop().create_future()
         self._is_empty = asyncio.Event()
         # The task that opens the room closes it too, whichever shard came first and last.
         self._keeper = asyncio.create_task(self._keep())
@@ -120,8 +120,9 @@ class OpenRun:
         """Returns when the room is closed."""
         await asyncio.wait([self._keeper])
 
-    async def evaluate(self, shard: int, stop: Stop) -> bool:
-        """Bring the open records of a shard to their outcomes; True when the run was cancelled. Raises HandedBack when stopped."""
+    async def evaluate(self, shard: int, stop: StopEvent) -> bool:
+        """Bring the open records of a shard to their outcomes; True when the run was cancelled. Raises ShardReleased when
+        stopped."""
         self.stop.add(stop)
         room = msgspec.structs.replace(await asyncio.shield(self._room), stop=stop)
         stopping = asyncio.create_task(_told_at_stop(room))
@@ -143,15 +144,15 @@ class OpenRun:
             self.stop.remove(stop)
         if await room.journal.call(_is_cancelled, room.journal.ledger):
             return True
-        raise HandedBack
+        raise ShardReleased
 
-    async def _reserve(self, room: Room) -> None:
+    async def _reserve(self, room: RunContext) -> None:
         """Wait until this worker has room for the records of one more shard."""
         reserved, stopped = asyncio.ensure_future(room.crew.reserve()), asyncio.ensure_future(room.stop.wait())
         try:
             await asyncio.wait([reserved, stopped], return_when=asyncio.FIRST_COMPLETED)
             if not reserved.done():
-                raise HandedBack
+                raise ShardReleased
         finally:
             reserved.cancel()
             stopped.cancel()
@@ -162,7 +163,7 @@ class OpenRun:
         try:
             plan = read_plan((await asyncio.to_thread(ledger.run)).plan)
             _check(plan, self._surroundings)
-            async with opened_room(ledger, plan, self._surroundings, stop=self.stop) as room:
+            async with open_run_context(ledger, plan, self._surroundings, stop=self.stop) as room:
                 room.attachments = _seen_here(room.attachments)
                 self._room.set_result(room)
                 looking = asyncio.create_task(watched(self._look, room))
@@ -177,13 +178,13 @@ class OpenRun:
         self.stop.set()
         problem = keeper.exception()
         if not self._room.done():
-            self._room.set_exception(problem or HandedBack())
+            self._room.set_exception(problem or ShardReleased())
             # A shard that waited may have left.
             self._room.exception()
         elif problem is not None and not isinstance(problem, AssayError):
             asyncio.get_running_loop().call_exception_handler({"message": "a run cannot be kept open", "exception": problem})
 
-    async def _look(self, room: Room) -> None:
+    async def _look(self, room: RunContext) -> None:
         """What others have done to the run since the last look."""
         journal, tally = room.journal, room.tally
         while True:
@@ -198,7 +199,7 @@ class OpenRun:
                 await journal.call(partial(_mark_retrying, journal.ledger, frozenset(self._shards), at=room.clock()))
 
 
-async def _told_at_stop(room: Room) -> None:
+async def _told_at_stop(room: RunContext) -> None:
     """Records that wait for slots which others have, end with their shard."""
     await room.stop.wait()
     room.limits.look_again()
@@ -220,7 +221,7 @@ def _mark_retrying(ledger: Ledger, shards: frozenset[int], *, at: float) -> None
         ledger.set_state("running", "retrying", at=time_of_next(ledger, at))
 
 
-def _check(plan: Plan, surroundings: Surroundings) -> None:
+def _check(plan: Plan, surroundings: RunEnvironment) -> None:
     """Raises UsageProblem for what this worker lacks: a record that fails for it would be blamed on a model."""
     problems = check_models(plan, environ=surroundings.environ)
     if problems:

@@ -17,15 +17,15 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
-from assay.core.placement import TemporalServer
+from assay.core.run_backend import TemporalServer
 from assay.core.stop_signals import stop_signals
 from assay.core.version import __version__
+from assay.engine.execution.local import worker_name
+from assay.engine.execution.run import seal
+from assay.engine.execution.run_environment import RunEnvironment
+from assay.engine.execution.shutdown import run_loop
 from assay.engine.garbage import rare_collection
-from assay.engine.places.folders import folders_of
-from assay.engine.running.local import worker_name
-from assay.engine.running.run import seal
-from assay.engine.running.stopping import run_loop
-from assay.engine.running.surroundings import Surroundings
+from assay.engine.storage.run_paths import folders_of
 from assay.engine.temporal.activities import BEAT, Activities
 from assay.engine.temporal.connection import check_namespace, connect
 from assay.engine.temporal.open_runs import OpenRuns, clear_problem
@@ -58,7 +58,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Runs stay with workers of the version that they began with, under Temporal's worker versioning."""
 
 
-def work(settings: WorkerSettings, surroundings: Surroundings, *, say: Callable[[str], None]) -> None:
+def work(settings: WorkerSettings, surroundings: RunEnvironment, *, say: Callable[[str], None]) -> None:
     """Work until SIGTERM, SIGHUP or Ctrl-C; then the calls in flight come to their end, and a second signal ends at once."""
     # The tables are brought up to date, and an address that cannot be used is refused, before anything is promised.
     shared_ledgers(surroundings.placement.ledger).close()
@@ -66,7 +66,7 @@ def work(settings: WorkerSettings, surroundings: Surroundings, *, say: Callable[
         run_loop(_work(settings, surroundings, say))
 
 
-async def _work(settings: WorkerSettings, surroundings: Surroundings, say: Callable[[str], None]) -> None:
+async def _work(settings: WorkerSettings, surroundings: RunEnvironment, say: Callable[[str], None]) -> None:
     server, ledger, owner = surroundings.placement.temporal, surroundings.placement.ledger, worker_name()
     assert server is not None, "a worker works for a server"
     client = await connect(server, environ=surroundings.environ, identity=owner)
@@ -172,7 +172,7 @@ def _take_signals(stop: asyncio.Event, say: Callable[[str], None]) -> None:
         loop.add_signal_handler(number, on_signal)
 
 
-def _sealed(run_id: str, settings: WorkerSettings, surroundings: Surroundings) -> str:
+def _sealed(run_id: str, settings: WorkerSettings, surroundings: RunEnvironment) -> str:
     seal(folders_of(settings.runs_dir, run_id), surroundings)
     ledger = open_shared(surroundings.placement.ledger, run_id)
     try:

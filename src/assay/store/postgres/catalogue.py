@@ -5,8 +5,8 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from assay.store.ledger import StandingRow
-from assay.store.postgres.shared_link import SharedLink
+from assay.store.ledger import RunStatusRow
+from assay.store.postgres.shared_connection import ThreadSafeConnection
 
 # A run that has ended has no records here any more, so that only those under way are counted.
 _STANDINGS: LiteralString = """
@@ -29,9 +29,9 @@ class PostgresCatalogue:
     """The runs of one database, for whoever asks often; from any thread."""
 
     def __init__(self, address: str) -> None:
-        self._link = SharedLink(address)
+        self._link = ThreadSafeConnection(address)
 
-    def standings(self, run_ids: Iterable[str] | None = None) -> list[StandingRow]:
+    def standings(self, run_ids: Iterable[str] | None = None) -> list[RunStatusRow]:
         """All runs, or those of some ids, with one query."""
         if run_ids is None:
             return [_standing(row) for row in self._rows(_STANDINGS, ())]
@@ -56,11 +56,11 @@ class PostgresCatalogue:
         return self._link.transact(read)
 
 
-def _standing(row: tuple[Any, ...]) -> StandingRow:
+def _standing(row: tuple[Any, ...]) -> RunStatusRow:
     """Texts are bytes in the database, and decoded here: what one run holds must not hide the others."""
     *facts, problem, names, values = row
     notes = {name: _shown(value) for name, value in zip(names or (), values or (), strict=True)}
-    return StandingRow(*(*facts, _shown(problem), notes))
+    return RunStatusRow(*(*facts, _shown(problem), notes))
 
 
 def _shown(content: bytes) -> str:

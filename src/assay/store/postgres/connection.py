@@ -39,7 +39,7 @@ _ALIVE: dict[str, Any] = {"keepalives_idle": 5, "keepalives_interval": 2, "keepa
 T = TypeVar("T")
 
 
-class Link:
+class ReconnectingConnection:
     """One connection, opened when it is needed and opened again when it is lost."""
 
     def __init__(
@@ -92,7 +92,7 @@ class Link:
             hint=f"check that PostgreSQL runs, {AGAIN}",
         )
 
-    def take_over(self, other: "Link") -> None:
+    def take_over(self, other: "ReconnectingConnection") -> None:
         """Use the connection of another link, which has none afterwards."""
         self._database, other._database = other._database, None
 

@@ -5,7 +5,7 @@ from typing import Any, LiteralString
 import psycopg
 
 from assay.store.lock import LEASE_SECONDS
-from assay.store.postgres.connection import FIRST_PATIENCE, Link
+from assay.store.postgres.connection import FIRST_PATIENCE, ReconnectingConnection
 
 _PATIENCE = 2.0
 """Seconds that one question is tried again; whoever asks does so again and again."""
@@ -30,14 +30,14 @@ class PostgresLease:
     def __init__(self, address: str, run_id: str, *, owner: str, place: str = "") -> None:
         """Whoever takes it at a place where one process at a time works on the run need not wait for a lease from there."""
         self.owner = owner
-        self._link = Link(address, patience=_PATIENCE)
+        self._link = ReconnectingConnection(address, patience=_PATIENCE)
         self._values = {"run_id": run_id, "owner": owner, "place": place, "lease": LEASE_SECONDS}
 
     def take(self) -> bool:
         """Begin to drive; False while another one does. Raises StoreUnavailable when nobody can say."""
         self._link.close()
         # A database that is about to come back is waited for, as everywhere before anything has begun.
-        first = Link(self._link.address, patience=FIRST_PATIENCE)
+        first = ReconnectingConnection(self._link.address, patience=FIRST_PATIENCE)
         try:
             return self._changed(_TAKE, first)
         finally:
@@ -55,7 +55,7 @@ class PostgresLease:
         """Let go of the connection."""
         self._link.close()
 
-    def _changed(self, statement: LiteralString, link: Link) -> bool:
+    def _changed(self, statement: LiteralString, link: ReconnectingConnection) -> bool:
         def change(database: psycopg.Connection[Any]) -> bool:
             return database.execute(statement, self._values).rowcount == 1
 

@@ -4,8 +4,8 @@ import msgspec
 import psycopg
 
 from assay.core.run_state import TERMINAL
-from assay.store.leases import Grant, Need, Pool, Terms, settle, without
-from assay.store.postgres.connection import Link
+from assay.store.leases import LeaseGrant, LeaseRequest, Pool, RunLimits, grant_lease, without
+from assay.store.postgres.connection import ReconnectingConnection
 
 _PATIENCE = 5.0
 """Seconds that one question is tried again; whoever asks decides how often to."""
@@ -18,14 +18,14 @@ class PostgresLeases:
     def __init__(self, address: str, run: int) -> None:
         self._run = run
         # A worker that is frozen while it holds the row's lock must not hold up the others.
-        self._link = Link(address, patience=_PATIENCE, idle_in_transaction=1.0)
+        self._link = ReconnectingConnection(address, patience=_PATIENCE, idle_in_transaction=1.0)
 
-    def ask(self, need: Need, terms: Terms) -> Grant:
+    def ask(self, need: LeaseRequest, terms: RunLimits) -> LeaseGrant:
         """What the worker may do now; raises StoreUnavailable when nobody can say."""
 
-        def settled(database: psycopg.Connection) -> Grant:
+        def settled(database: psycopg.Connection) -> LeaseGrant:
             pool, now, started = self._locked(database)
-            pool, grant = settle(pool, need, terms, now=now, started=started)
+            pool, grant = grant_lease(pool, need, terms, now=now, started=started)
             self._write(database, pool)
             return grant
 

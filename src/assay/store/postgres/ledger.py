@@ -8,11 +8,11 @@ import msgspec
 import psycopg
 
 from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
-from assay.core.outcome import Graded, Outcome
+from assay.core.outcome import GradedOutcome, Outcome
 from assay.core.run_state import State, may_follow
-from assay.store.ledger import UNPREPARED, Claim, Entry, Fenced, FinishedRecord, OpenRecord, RecordRow, RunRow, askable
+from assay.store.ledger import UNPREPARED, Claim, ClaimLost, CommitEntry, FinishedRecord, OpenRecord, RecordRow, RunRow, askable
 from assay.store.ledger_rows import (
-    Groups,
+    RowGroups,
     attempts_of,
     decode_outcome,
     encode,
@@ -23,7 +23,15 @@ from assay.store.ledger_rows import (
 )
 from assay.store.lock import LEASE_SECONDS
 from assay.store.postgres.address import shown_address
-from assay.store.postgres.connection import BRIEF_PATIENCE, BRIEF_TIMEOUT, FIRST_PATIENCE, PATIENCE, READING, Link, connect
+from assay.store.postgres.connection import (
+    BRIEF_PATIENCE,
+    BRIEF_TIMEOUT,
+    FIRST_PATIENCE,
+    PATIENCE,
+    READING,
+    ReconnectingConnection,
+    connect,
+)
 from assay.store.postgres.leases import PostgresLeases
 from assay.store.postgres.migrations import migrate
 
@@ -57,7 +65,7 @@ class PostgresLedgers:
     """The runs of one database; its tables are made or brought up to date when it is opened."""
 
     def __init__(self, address: str) -> None:
-        self._link = Link(address, patience=FIRST_PATIENCE)
+        self._link = ReconnectingConnection(address, patience=FIRST_PATIENCE)
         try:
             self._link.attempt(migrate)
         except StoreUnavailable:
@@ -124,8 +132,12 @@ class PostgresLedger:
             )
         self._run = int(found[0])
 
-    def _linked(self, address: str, patience: float) -> Link:
-        return Link(address, patience=BRIEF_PATIENCE, timeout=BRIEF_TIMEOUT) if self._is_brief else Link(address, patience=patience)
+    def _linked(self, address: str, patience: float) -> ReconnectingConnection:
+        return (
+            ReconnectingConnection(address, patience=BRIEF_PATIENCE, timeout=BRIEF_TIMEOUT)
+            if self._is_brief
+            else ReconnectingConnection(address, patience=patience)
+        )
 
     def remove_records(self, *, shown_plan: bytes) -> None:
         """Delete the records of a run with all that became of them; its states and notes stay, and its plan without secrets."""
@@ -203,7 +215,7 @@ class PostgresLedger:
 
         The rows can be read only once: a server that goes away meanwhile is StoreUnavailable, and nothing was changed.
         """
-        once = Link(self._link.address, patience=0.0, idle_in_transaction=READING)
+        once = ReconnectingConnection(self._link.address, patience=0.0, idle_in_transaction=READING)
         try:
             return once.transact(lambda database: self.write_records(database, rows))
         finally:
@@ -214,7 +226,7 @@ class PostgresLedger:
         # The lock is kept until the records are there: of two who write them at once, one waits for the other.
         row = _one(database.execute("SELECT state FROM run WHERE run = %s FOR UPDATE", (self._run,)))
         if row is not None and row[0] not in UNPREPARED:
-            raise Fenced(f"the run is {row[0]}")
+            raise ClaimLost(f"the run is {row[0]}")
         for table in ("record", "attempt", "outcome", "span"):
             database.execute(f"DELETE FROM {table} WHERE run = %s", (self._run,))
         # Epochs go on, so that no claim from before holds again.
@@ -280,11 +292,11 @@ class PostgresLedger:
             return cases, tried
 
         cases, tried = self._link.transact(read)
-        attempts = Groups(iter(tried))
+        attempts = RowGroups(iter(tried))
         return self._decoded(lambda: [OpenRecord(at, case, attempts_of(attempts.of(at))) for at, case in cases])
 
-    def append(self, claim: Claim, entries: Sequence[Entry]) -> bool:
-        """Append attempts and outcomes; True when a cancel was requested. Raises Fenced, and then nothing was appended.
+    def append(self, claim: Claim, entries: Sequence[CommitEntry]) -> bool:
+        """Append attempts and outcomes; True when a cancel was requested. Raises ClaimLost, and then nothing was appended.
 
         An outcome that a record already has is kept: the first one counts.
         """
@@ -306,7 +318,7 @@ class PostgresLedger:
             )
         )
         if row is None or row[0] != claim.epoch:
-            raise Fenced(f"shard {claim.shard} was taken over")
+            raise ClaimLost(f"shard {claim.shard} was taken over")
         if row[1] != own:  # else this very append was committed, and only the answer was lost
             database.execute(
                 "UPDATE shard SET last_append = %s, spent = spent + %s WHERE run = %s AND shard = %s",
@@ -374,7 +386,7 @@ class PostgresLedger:
                 f"SELECT {_WHOLE_RECORD} FROM record LEFT JOIN outcome USING (run, position) WHERE run = %s ORDER BY position",
                 (self._run,),
             )
-            attempts = Groups(iter(tried))
+            attempts = RowGroups(iter(tried))
             for *values, end in records:
                 record = _record(values)
                 bodies = attempts.of(record.position)
@@ -406,7 +418,7 @@ class PostgresLedger:
             return 0 if total is None else total[0], rows, tried
 
         total, rows, tried = self._link.transact(read)
-        attempts = Groups(iter(tried))
+        attempts = RowGroups(iter(tried))
         return total, self._decoded(
             lambda: [finished_record(record := _record(values), attempts.of(record.position), end) for *values, end in rows]
         )
@@ -485,7 +497,7 @@ def _record(values: Sequence[Any]) -> RecordRow:
 
 
 def _passed(outcome: Outcome | None) -> bool | None:
-    return outcome.grade.passed if isinstance(outcome, Graded) else None
+    return outcome.grade.passed if isinstance(outcome, GradedOutcome) else None
 
 
 def _bytes(text: str) -> bytes:

@@ -5,10 +5,10 @@ from typing import Any, LiteralString, TypeVar
 import psycopg
 
 from assay.store.ledger import READ
-from assay.store.postgres.connection import FIRST_PATIENCE, Link
+from assay.store.postgres.connection import FIRST_PATIENCE, ReconnectingConnection
 from assay.store.postgres.ledger import PostgresLedger, insert_run
-from assay.store.postgres.shared_link import SharedLink
-from assay.store.submissions import SubmissionRow, Submitted, WaitingRun
+from assay.store.postgres.shared_connection import ThreadSafeConnection
+from assay.store.submissions import NewSubmission, SubmissionRow, WaitingRun
 
 T = TypeVar("T")
 _UNFINISHED: LiteralString = "state NOT IN ('completed', 'completed_with_failures', 'failed', 'cancelled')"
@@ -31,15 +31,15 @@ class PostgresSubmissions:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._link = SharedLink(address)
+        self._link = ThreadSafeConnection(address)
 
-    def enter(self, row: SubmissionRow, submitted: Submitted) -> bool:
+    def enter(self, row: SubmissionRow, submitted: NewSubmission) -> bool:
         """Make the run with its records and its key, all or nothing; False when there is a run under that key already.
 
         Whoever else enters the same key at this moment waits until it is decided.
         """
         # On a connection of its own, because this may take a while.
-        link = Link(self._address, patience=FIRST_PATIENCE)
+        link = ReconnectingConnection(self._address, patience=FIRST_PATIENCE)
         try:
             link.transact(lambda database: self._entered(database, row, submitted))
         except _KeyTaken:
@@ -48,7 +48,7 @@ class PostgresSubmissions:
             link.close()
         return True
 
-    def _entered(self, database: psycopg.Connection[Any], row: SubmissionRow, submitted: Submitted) -> None:
+    def _entered(self, database: psycopg.Connection[Any], row: SubmissionRow, submitted: NewSubmission) -> None:
         run = insert_run(database, row.run_id, plan=submitted.plan, plan_sha256=submitted.plan_sha256, at=row.at)
         if run is None:
             # Its id is nobody else's: this very call was committed, and only the answer was lost.

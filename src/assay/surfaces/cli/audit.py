@@ -9,7 +9,7 @@ from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, say_empty, text_settings, write_json, write_text
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import painter
-from assay.surfaces.reporters.run_table import Column, table
+from assay.surfaces.reporters.run_table import TextColumn, table
 from assay.surfaces.reporters.verdict_words import gate_word
 
 HELP = """List every decision about the runs of a folder, the oldest first: promotions to a baseline, gates, suites, and what
@@ -45,7 +45,7 @@ def command(context: click.Context, /, runs_dir: str, *, is_json: bool) -> None:
             write_text(["0 decisions\n"])
             say_empty(runs_dir, "assay gate, assay suite, assay baseline set and assay serve write here")
             context.exit(exits.VALID)
-        columns = [Column(title) for title in ("at", "by", "action", "run", "what")]
+        columns = [TextColumn(title) for title in ("at", "by", "action", "run", "what")]
         rows = [[printable(text, limit=120) for text in _cells(entry)] for entry in entries]
         write_text(table(columns, rows, paint=painter(is_coloured=settings.is_coloured), width=settings.width))
     context.exit(exits.VALID)

@@ -8,7 +8,7 @@ from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import RUN, json_option, runs_dir_option, say_empty, text_settings, write_json, write_text
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import painter
-from assay.surfaces.reporters.run_table import Column, table
+from assay.surfaces.reporters.run_table import TextColumn, table
 
 HELP = """Choose the run that others are measured against, or show what was chosen.
 
@@ -65,6 +65,6 @@ def show(context: click.Context, /, *, runs_dir: str, is_json: bool) -> None:
             context.exit(exits.VALID)
         settings = text_settings()
         rows = [[printable(text, limit=60) for text in (one.name, one.run_id, one.at, one.by, one.reason)] for one in found]
-        columns = [Column(title) for title in ("baseline", "run", "since", "by", "why")]
+        columns = [TextColumn(title) for title in ("baseline", "run", "since", "by", "why")]
         write_text(table(columns, rows, paint=painter(is_coloured=settings.is_coloured), width=settings.width))
     context.exit(exits.VALID)

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from assay import api
-from assay.surfaces.charts import Bin, Caption, Estimate, reliability_diagram
+from assay.surfaces.charts import Caption, PlottedEstimate, ScoreBin, reliability_diagram
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import RUN, json_option, runs_dir_option, text_settings, write_json, write_text
 from assay.surfaces.cli.streams import check_writable, write_file
@@ -35,7 +35,7 @@ Exit codes:
   2  could not run: no such run, a label that cannot be read, or none that belongs to the run"""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class CalibrateOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line says."""
 
     run: str
@@ -56,11 +56,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""
-    show(msgspec.convert(given, Options))
+    show(msgspec.convert(given, CalibrateOptions))
     context.exit(exits.VALID)
 
 
-def show(options: Options) -> None:
+def show(options: CalibrateOptions) -> None:
     """Calibrate, and show it in the way that was asked for."""
     if options.chart is not None:
         check_writable(options.chart, option="--chart")
@@ -75,15 +75,15 @@ def show(options: Options) -> None:
 
 
 def _chart(found: api.Calibration) -> str:
-    bins = [Bin(one.given, _drawn(one.observed)) for one in found.reliability]
+    bins = [ScoreBin(one.given, _drawn(one.observed)) for one in found.reliability]
     note = f"{found.n_records:,} labelled records of {found.run_id}; whiskers are 95 % intervals"
     return reliability_diagram(
         bins, Caption("The judge's score and what people say", note), axes=("judge's score", "share that passes")
     )
 
 
-def _drawn(estimate: Any) -> Estimate:
+def _drawn(estimate: Any) -> PlottedEstimate:
     interval = estimate.interval
-    return Estimate(
+    return PlottedEstimate(
         interval.low if interval else None, estimate.value, interval.high if interval else None, estimate.n, is_rate=True
     )

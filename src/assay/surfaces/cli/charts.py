@@ -13,7 +13,7 @@ from assay.surfaces.cli import exits
 from assay.surfaces.cli.chart_files import NOTHING, check_charts, save_charts
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, write_json, write_text
 from assay.surfaces.printable import printable
-from assay.surfaces.reporters.run_view import RunView, view_of
+from assay.surfaces.reporters.run_view import RunReport, view_of
 
 HELP = """Save charts of finished runs as SVG files, and print their paths.
 
@@ -53,7 +53,7 @@ def command(context: click.Context, /, runs: Sequence[str], folder: str, *, runs
     context.exit(exits.VALID)
 
 
-def _view(run: api.Run) -> RunView:
+def _view(run: api.RunReader) -> RunReport:
     view = view_of(run)
     name = view.result.run_id
     if not view.result.is_finished:

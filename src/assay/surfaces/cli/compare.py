@@ -8,9 +8,9 @@ import msgspec
 from assay import api
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.numbers import number_or_all
-from assay.surfaces.cli.pipeline import Pipeline, append_summary, github_option
+from assay.surfaces.cli.pipeline import PipelineOptions, append_summary, github_option
 from assay.surfaces.cli.run_options import (
-    Shown,
+    OutputOptions,
     check_markdown,
     command_line,
     json_option,
@@ -44,7 +44,7 @@ Exit codes:
   2  could not run: no such run, it has not ended, or the runs have no record in common"""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line says."""
 
     before: str
@@ -73,11 +73,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""
-    show(msgspec.convert(given, Options))
+    show(msgspec.convert(given, CompareOptions))
     context.exit(exits.VALID)
 
 
-def show(options: Options) -> None:
+def show(options: CompareOptions) -> None:
     """Compare, and show it in the way that was asked for."""
     check_markdown(options.markdown, is_json=options.is_json)
     names = None if options.slices is None else tuple(name.strip() for name in options.slices.split(",") if name.strip())
@@ -94,9 +94,9 @@ def show(options: Options) -> None:
     if options.markdown is not None:
         write_markdown(comparison_markdown(found, is_verbose=options.verbose), options.markdown)
     elif not options.is_json:
-        shown = Shown(runs_dir=options.runs_dir)
+        shown = OutputOptions(runs_dir=options.runs_dir)
         commands = [command_line("show", found.after.run_id, flip.record_id, shown=shown) for flip in found.flips[:1]]
         text = comparison_text(found, text_settings(is_verbose=options.verbose), commands=commands)
-        write_text(Pipeline(is_github=options.is_github).guarded(text))
+        write_text(PipelineOptions(is_github=options.is_github).guarded(text))
     if options.is_github:
         append_summary(comparison_markdown(found, is_verbose=options.verbose))

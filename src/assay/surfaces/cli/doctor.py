@@ -52,33 +52,33 @@ def command(context: click.Context, /, run_file: str, *, offline: bool, runs_dir
     context.exit(exits.VALID if is_well else exits.INVALID)
 
 
-def _document(check: api.Check) -> dict[str, Any]:
+def _document(check: api.DoctorCheck) -> dict[str, Any]:
     return {name: value for name, value in msgspec.to_builtins(check).items() if value or name != "hint"}
 
 
-def _terminal() -> Iterator[api.Check]:
+def _terminal() -> Iterator[api.DoctorCheck]:
     settings = text_settings()
     is_terminal = settings.width is not None
     colours = "with colours" if settings.is_coloured else "without colours" if is_terminal else ""
     shown = f"{settings.width} columns, {colours}" if is_terminal else "standard output is no terminal: plain text"
-    yield api.Check(area="terminal", name="output", says=shown)
+    yield api.DoctorCheck(area="terminal", name="output", says=shown)
     encoding = (sys.stdout.encoding or "").lower().replace("-", "") if sys.stdout is not None else ""
     if encoding == "utf8":
-        yield api.Check(area="terminal", name="encoding", says="UTF-8")
+        yield api.DoctorCheck(area="terminal", name="encoding", says="UTF-8")
     else:
         hint = "set LANG to a UTF-8 one, or PYTHONUTF8=1"
-        yield api.Check(area="terminal", name="encoding", standing="note", says=encoding or "none", hint=hint)
+        yield api.DoctorCheck(area="terminal", name="encoding", standing="note", says=encoding or "none", hint=hint)
     yield _browser()
 
 
-def _browser() -> api.Check:
+def _browser() -> api.DoctorCheck:
     try:
         name = webbrowser.get().name if not os.environ.get("SSH_CONNECTION") else ""
     except webbrowser.Error:
         name = ""
     hint = "assay serve prints its address; assay report writes a file to open elsewhere"
-    return api.Check(area="terminal", name="browser", says=name) if name else _no_browser(hint)
+    return api.DoctorCheck(area="terminal", name="browser", says=name) if name else _no_browser(hint)
 
 
-def _no_browser(hint: str) -> api.Check:
-    return api.Check(area="terminal", name="browser", standing="note", says="none here", hint=hint)
+def _no_browser(hint: str) -> api.DoctorCheck:
+    return api.DoctorCheck(area="terminal", name="browser", standing="note", says="none here", hint=hint)

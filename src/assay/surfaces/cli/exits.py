@@ -51,13 +51,13 @@ class OutputClosed(Exception):
     """The reader of our output went away; click would turn a BrokenPipeError into exit code 1, which means something else here."""
 
 
-class Boundary:
+class ErrorBoundary:
     """Ends a command: no exception passes, each becomes one clear line and an exit code."""
 
     def __init__(self) -> None:
         self.exit_code = VALID
 
-    def __enter__(self) -> "Boundary":
+    def __enter__(self) -> "ErrorBoundary":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
@@ -67,7 +67,7 @@ class Boundary:
         return True
 
 
-def complain(message: str, *, hint: str = "", details: Sequence[str] = ()) -> None:
+def print_error(message: str, *, hint: str = "", details: Sequence[str] = ()) -> None:
     """`assay: message` on standard error, below it a line for each detail, and `hint: ...`."""
     lines = [f"assay: {message}", *(f"  {detail}" for detail in details), *([f"hint: {hint}"] if hint else [])]
     with lost_terminal_ignored():
@@ -94,11 +94,11 @@ def complain_of(error: AssayError) -> None:
     if isinstance(error, ServerProblem):
         rest = [f"and {len(problems) - MAX_PROBLEMS:,} more"] if len(problems) > MAX_PROBLEMS else []
         hints = "; ".join(error.hints[:MAX_PROBLEMS])
-        complain(error.message, details=[*problems[:MAX_PROBLEMS], *rest], hint=error.hint or _as_option(hints))
+        print_error(error.message, details=[*problems[:MAX_PROBLEMS], *rest], hint=error.hint or _as_option(hints))
     elif len(problems) > 1:
-        complain(counted_problems(problems), details=problems, hint=error.hint)
+        print_error(counted_problems(problems), details=problems, hint=error.hint)
     else:
-        complain(error.message, hint=error.hint)
+        print_error(error.message, hint=error.hint)
 
 
 def _as_option(hint: str) -> str:
@@ -111,7 +111,7 @@ def complain_of_report(problem: OSError, *, kept: Sequence[str], again: str) -> 
     if not problem.filename:
         _silence_output()
     remedy = _REMEDIES.get(problem.errno or 0, "")
-    complain(_system_message(problem), details=kept, hint="; then ".join(part for part in (remedy, again) if part))
+    print_error(_system_message(problem), details=kept, hint="; then ".join(part for part in (remedy, again) if part))
     return COULD_NOT_RUN
 
 
@@ -120,7 +120,7 @@ def _explain(error: BaseException) -> int:
         case AssayError():
             complain_of(error)
         case click.Abort() | KeyboardInterrupt():
-            complain("interrupted")
+            print_error("interrupted")
             return INTERRUPTED
         case click.ClickException():
             _explain_usage(error)
@@ -129,9 +129,9 @@ def _explain(error: BaseException) -> int:
             return OUTPUT_CLOSED
         case OSError():
             _silence_output()
-            complain(_system_message(error), hint=_REMEDIES.get(error.errno or 0, ""))
+            print_error(_system_message(error), hint=_REMEDIES.get(error.errno or 0, ""))
         case MemoryError():
-            complain("out of memory")
+            print_error("out of memory")
         case _:
             _explain_defect(error)
     return COULD_NOT_RUN
@@ -141,7 +141,7 @@ def _explain_usage(error: click.ClickException) -> None:
     if isinstance(error, click.exceptions.NoArgsIsHelpError) and isinstance(error.ctx.command, click.Group):
         # Its message is the whole help, which is no line.
         commands = ", ".join(error.ctx.command.list_commands(error.ctx))
-        complain(f"missing command of '{error.ctx.command_path}'", hint=f"commands: {commands}; --help says what they do")
+        print_error(f"missing command of '{error.ctx.command_path}'", hint=f"commands: {commands}; --help says what they do")
         return
     # What click takes for near is said in the hint, as everywhere.
     message = error.message if hasattr(error, "possibilities") else error.format_message()
@@ -149,7 +149,7 @@ def _explain_usage(error: click.ClickException) -> None:
     message = " ".join(message.split()).rstrip(".").replace(". (", " (").replace(". Choose from: ", "; choose from ")
     context = getattr(error, "ctx", None)
     command = context.command_path if isinstance(context, click.Context) else "assay"
-    complain(message[:1].lower() + message[1:], hint=_nearest(error) or f"{command} --help lists the arguments and options")
+    print_error(message[:1].lower() + message[1:], hint=_nearest(error) or f"{command} --help lists the arguments and options")
 
 
 def _nearest(error: click.ClickException) -> str:
@@ -179,7 +179,7 @@ def _system_message(error: OSError) -> str:
 
 
 def _explain_defect(error: BaseException) -> None:
-    complain(
+    print_error(
         f"internal error: {type(error).__name__}: {error}", hint=f"this is a defect; {TRACEBACK_VARIABLE}=1 shows where it happened"
     )
     if os.environ.get(TRACEBACK_VARIABLE):

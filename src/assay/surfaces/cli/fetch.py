@@ -3,7 +3,7 @@
 import click
 
 from assay import api
-from assay.surfaces.cli.run_options import Shown, command_line, json_option, runs_dir_option, write_json, write_text
+from assay.surfaces.cli.run_options import OutputOptions, command_line, json_option, runs_dir_option, write_json, write_text
 from assay.surfaces.printable import printable
 
 HELP = """Fetch a finished run from an object store: s3://BUCKET/PREFIX/RUN (also gs:// and az://), where `assay run --store` or
@@ -36,5 +36,5 @@ def command(*, address: str, runs_dir: str, is_json: bool) -> None:
     if is_json:
         write_json({"run_id": run.folders.run_id, "run_dir": str(run.folders.sealed)})
     else:
-        show = command_line("show", run.folders.run_id, shown=Shown(runs_dir=runs_dir))
+        show = command_line("show", run.folders.run_id, shown=OutputOptions(runs_dir=runs_dir))
         write_text([printable(f"{run.folders.sealed} holds every file of the run; look at it: {show}") + "\n"])

@@ -11,7 +11,7 @@ from assay import api
 from assay.core.plan import Gates
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.numbers import Number
-from assay.surfaces.cli.pipeline import Pipeline, github_option, junit_option
+from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
 from assay.surfaces.cli.run_options import (
     RUN,
     check_markdown,
@@ -51,7 +51,7 @@ Exit codes:
 _RATE = Number(0, 1)
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line says."""
 
     run: str
@@ -98,15 +98,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""
-    context.exit(decide(msgspec.convert(given, Options)))
+    context.exit(decide(msgspec.convert(given, GateOptions)))
 
 
-def decide(options: Options) -> int:
+def decide(options: GateOptions) -> int:
     """Decide, show it, and say it as an exit code."""
     check_markdown(options.markdown, is_json=options.is_json)
-    pipeline = Pipeline.of(msgspec.structs.asdict(options))
+    pipeline = PipelineOptions.of(msgspec.structs.asdict(options))
     demand = msgspec.convert(
-        {"mode": options.mode, "delta": options.delta, "measure": options.measure, "gates": _gates(options)}, api.Demand
+        {"mode": options.mode, "delta": options.delta, "measure": options.measure, "gates": _gates(options)}, api.GateSpec
     )
     verdict = api.gate(options.run, demand, runs_dir=options.runs_dir, baseline=options.baseline, cluster=options.cluster)
     try:
@@ -117,7 +117,7 @@ def decide(options: Options) -> int:
     return exits.GATES_PASSED if verdict.passed else exits.GATE_FAILED
 
 
-def _tell(verdict: api.Verdict, options: Options, pipeline: Pipeline) -> None:
+def _tell(verdict: api.GateDecision, options: GateOptions, pipeline: PipelineOptions) -> None:
     if options.is_json:
         write_json(verdict.to_dict())
     if options.markdown is not None:
@@ -129,7 +129,7 @@ def _tell(verdict: api.Verdict, options: Options, pipeline: Pipeline) -> None:
         tell_runs(pipeline, [gated_run(run, verdict)], summary=lambda: verdict_markdown(verdict))
 
 
-def _gates(options: Options) -> Gates | None:
+def _gates(options: GateOptions) -> Gates | None:
     """Thresholds that were given here; None leaves those of the plan."""
     given = Gates(pass_rate=options.pass_rate, min_score=options.min_score, max_error_rate=options.max_error_rate)
     return None if given == Gates() else given

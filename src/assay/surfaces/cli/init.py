@@ -70,7 +70,7 @@ _STARTERS: dict[str, Starter] = {
 """Where a contract does not begin with what is usual; its dataset is the file of its name in `starters`."""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class InitOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be written, and where."""
 
     folder: Path
@@ -109,7 +109,7 @@ def command(context: click.Context, /, folder: str, contract: ContractId | None,
     asks = not yes and sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
     chosen: ContractId = contract if contract is not None else _ask_contract() if asks else DEFAULT
     named = model if model is not None else _ask_model(chosen) if asks else ""
-    wanted = Wanted(folder=Path(folder), contract=chosen, model=named)
+    wanted = InitOptions(folder=Path(folder), contract=chosen, model=named)
     write_files(wanted)
     write_text(f"{line}\n" for line in _told(wanted))
     context.exit(exits.VALID)
@@ -157,7 +157,7 @@ def _check_model(name: str) -> str:
     return name
 
 
-def write_files(wanted: Wanted) -> None:
+def write_files(wanted: InitOptions) -> None:
     """The dataset, then the run file; raises UsageProblem, with nothing written, when one of them exists."""
     contents = {
         wanted.folder / wanted.dataset: _text_of(_shipped(wanted.contract).name),
@@ -174,7 +174,7 @@ def write_files(wanted: Wanted) -> None:
             file.write(text)
 
 
-def run_file(wanted: Wanted) -> str:
+def run_file(wanted: InitOptions) -> str:
     """The text of the run file."""
     starter = wanted.starter
     model = wanted.model if _PLAIN.fullmatch(wanted.model) else json.dumps(wanted.model) if wanted.model else ""
@@ -201,7 +201,7 @@ def _text_of(name: str) -> str:
     return files("assay.surfaces.cli").joinpath("starters", name).read_text(encoding="utf-8")
 
 
-def _told(wanted: Wanted) -> list[str]:
+def _told(wanted: InitOptions) -> list[str]:
     dataset, settings = str(wanted.folder / wanted.dataset), str(wanted.folder / RUN_FILE)
     width = max(map(len, (dataset, settings)))
     # Whoever named a real model hears first whether its key is there.

@@ -11,7 +11,7 @@ from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import painter
-from assay.surfaces.reporters.run_table import Column, table
+from assay.surfaces.reporters.run_table import TextColumn, table
 from assay.surfaces.server.keys import SCOPES, Keys, Scope
 
 HELP = """Make, list and revoke the keys of the service of a folder of runs.
@@ -72,7 +72,7 @@ def list_keys(context: click.Context, /, runs_dir: str, *, is_json: bool) -> Non
     else:
         settings = text_settings()
         rows = [(printable(entry.name), entry.scope, entry.project, f"{entry.hint}…", entry.created_at) for entry in entries]
-        columns = [Column(title) for title in ("name", "scope", "project", "key", "made")]
+        columns = [TextColumn(title) for title in ("name", "scope", "project", "key", "made")]
         write_text(table(columns, rows, paint=painter(is_coloured=settings.is_coloured), width=settings.width))
     context.exit(exits.VALID)
 

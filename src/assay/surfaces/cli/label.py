@@ -9,7 +9,7 @@ import msgspec
 from assay import api
 from assay.core.errors import UsageProblem
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.run_options import RUN, Shown, command_line, runs_dir_option
+from assay.surfaces.cli.run_options import RUN, OutputOptions, command_line, runs_dir_option
 from assay.surfaces.cli.streams import STANDARD, check_writable, encoded, standard_output, write_file, write_stream
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.wording import counted
@@ -33,7 +33,7 @@ Exit codes:
   2  could not run: no such run, it has not ended, it has no graded record, or the file is there already"""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class LabelOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line says."""
 
     run: str
@@ -56,11 +56,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""
-    export(msgspec.convert(given, Options))
+    export(msgspec.convert(given, LabelOptions))
     context.exit(exits.VALID)
 
 
-def export(options: Options) -> None:
+def export(options: LabelOptions) -> None:
     """Draw the sample and write it."""
     output = options.output
     if output != STANDARD:
@@ -75,6 +75,6 @@ def export(options: Options) -> None:
         write_stream(encoded([text]), standard_output())
         return
     write_file(output, encoded([text]))
-    again = command_line("calibrate", options.run, output, shown=Shown(runs_dir=options.runs_dir))
+    again = command_line("calibrate", options.run, output, shown=OutputOptions(runs_dir=options.runs_dir))
     noun = "answer" if any(row["sample"] for row in sample.rows) else "record"
     click.echo(f"{counted(len(sample.rows), noun)} in {printable(output)} · when they are labelled: {printable(again)}")

@@ -11,11 +11,11 @@ from rich.progress import MofNCompleteColumn
 from assay import api
 from assay.core.errors import AssayError
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.meter import Meter
-from assay.surfaces.cli.run_options import RUN, Shown, command_line, json_option, runs_dir_option, write_json, write_text
-from assay.surfaces.mlflow.addresses import shown_uri
-from assay.surfaces.mlflow.pushing import Destination, Pushed, destination, push
+from assay.surfaces.cli.meter import ProgressMeter
+from assay.surfaces.cli.run_options import RUN, OutputOptions, command_line, json_option, runs_dir_option, write_json, write_text
+from assay.surfaces.mlflow.push import Destination, PushResult, destination, push
 from assay.surfaces.mlflow.selection import MOST_TRACES, read_choice
+from assay.surfaces.mlflow.tracking_uri import shown_uri
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.wording import counted
 
@@ -88,7 +88,7 @@ def push_command(context: click.Context, /, **given: Any) -> None:
     context.exit(exits.VALID)
 
 
-def push_after_run(run_id: str, shown: Shown) -> None:
+def push_after_run(run_id: str, shown: OutputOptions) -> None:
     """Push a run that has just ended; whatever keeps MLflow from taking it is a warning that says how to push it later."""
     try:
         to = destination(shown.mlflow, shown.experiment)
@@ -96,14 +96,14 @@ def push_after_run(run_id: str, shown: Shown) -> None:
     except AssayError as problem:
         named = ("--experiment", shown.experiment) if shown.experiment else ()
         later = command_line("mlflow", "push", run_id, "--uri", shown_uri(shown.mlflow or ""), *named, shown=shown)
-        exits.complain(f"the run is not in MLflow: {problem.message}", hint=f"nothing is lost; push it later: {later}")
+        exits.print_error(f"the run is not in MLflow: {problem.message}", hint=f"nothing is lost; push it later: {later}")
         return
     if not shown.is_quiet:
         for line in _lines(pushed):
             click.echo(f"assay: {printable(line)}", err=True)
 
 
-def _metered(run: api.Run, to: Destination) -> Pushed:
+def _metered(run: api.RunReader, to: Destination) -> PushResult:
     progress = _Progress()
     try:
         return push(run, to, watch=progress.watch)
@@ -115,7 +115,7 @@ class _Progress:
     """A bar on a terminal, a plain line now and then elsewhere."""
 
     def __init__(self) -> None:
-        self.meter = Meter(amount=MofNCompleteColumn())
+        self.meter = ProgressMeter(amount=MofNCompleteColumn())
         self._what = ""
         self._said = time.monotonic()
 
@@ -130,7 +130,7 @@ class _Progress:
             click.echo(f"MLflow: {done:,} of {total:,} {what}", err=True)
 
 
-def _lines(pushed: Pushed) -> list[str]:
+def _lines(pushed: PushResult) -> list[str]:
     sent = f"{counted(pushed.traces_sent, 'trace')} and {counted(pushed.artifacts_sent, 'file')} sent"
     what = f"{counted(pushed.parameters, 'parameter')}, {counted(pushed.metrics, 'metric')}, {sent}"
     place = pushed.url or f"{pushed.uri}, run {pushed.mlflow_run_id}"

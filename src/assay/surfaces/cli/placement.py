@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from assay.core.errors import UsageProblem
-from assay.core.placement import Placement, TemporalServer
+from assay.core.run_backend import RunBackend, TemporalServer
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Option = Callable[[Decorated], Decorated]
@@ -96,26 +96,26 @@ def check_no_placement(context: click.Context) -> None:
             raise UsageProblem(f"--{name} cannot be used with --server", hint="the server keeps its runs where it was told to")
 
 
-def kept_here(given: dict[str, Any], what: str, *, is_quiet: bool) -> Placement:
+def kept_here(given: dict[str, Any], what: str, *, is_quiet: bool) -> RunBackend:
     """Where a run is kept that is made on this machine, which is said where the environment wants workers for every run."""
     if os.environ.get("ASSAY_ENGINE") == "temporal" and not is_quiet:
         click.echo(f"assay: {what} is made on this machine; ASSAY_ENGINE is not for it", err=True)
-    return Placement(ledger=given["ledger"], store=given["store"])
+    return RunBackend(ledger=given["ledger"], store=given["store"])
 
 
-def placement_of(given: dict[str, Any]) -> Placement:
+def placement_of(given: dict[str, Any]) -> RunBackend:
     """What the options say, taken out of them; raises UsageProblem where they do not fit together."""
     ledger, store, engine = given.pop("ledger", "") or "", given.pop("store", "") or "", given.pop("engine", None)
     server = server_of(given)
     if engine != "temporal":
-        return Placement(ledger=ledger, store=store)
+        return RunBackend(ledger=ledger, store=store)
     if server is None:
         raise UsageProblem("--engine temporal needs the address of a server", hint="add --temporal HOST:PORT")
     if not ledger:
         raise UsageProblem(
             "--engine temporal needs a ledger that the workers reach too", hint="add --ledger postgresql://user@host/database"
         )
-    return Placement(ledger=ledger, store=store, temporal=server)
+    return RunBackend(ledger=ledger, store=store, temporal=server)
 
 
 def server_of(given: dict[str, Any]) -> TemporalServer | None:

@@ -50,7 +50,7 @@ CARD_JSON = "judge_card.json"
 CARD_MARKDOWN = "judge_card.md"
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line says."""
 
     source: str | None
@@ -87,10 +87,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""
-    context.exit(probe(msgspec.convert(given, Options)))
+    context.exit(probe(msgspec.convert(given, ProbeOptions)))
 
 
-def probe(options: Options) -> int:
+def probe(options: ProbeOptions) -> int:
     """Probe the judge, show and keep its card, and say it as an exit code."""
     folder = _made(options.output)
     with RunProgress(f"probe of {options.judge}", is_quiet=options.quiet) as progress:
@@ -109,7 +109,7 @@ def probe(options: Options) -> int:
     return _exit_code(card)
 
 
-def _request(options: Options) -> api.ProbeRequest:
+def _request(options: ProbeOptions) -> api.ProbeRequest:
     return api.ProbeRequest(
         judge=options.judge,
         source=options.source or "",
@@ -136,6 +136,6 @@ def _made(output: str | None) -> Path | None:
 
 def _exit_code(card: JudgeCard) -> int:
     if not any(probe.n for probe in card.probes):
-        exits.complain("the judge gave no verdict at all", hint="the card says under 'no judgment' what went wrong")
+        exits.print_error("the judge gave no verdict at all", hint="the card says under 'no judgment' what went wrong")
         return exits.COULD_NOT_RUN
     return exits.GATES_PASSED if card.passed else exits.GATE_FAILED

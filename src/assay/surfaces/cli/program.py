@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem
 
 from assay import __version__
 from assay.core.errors import UsageProblem
-from assay.surfaces.cli.exits import COULD_NOT_RUN, Boundary, nearest_of
+from assay.surfaces.cli.exits import COULD_NOT_RUN, ErrorBoundary, nearest_of
 
 COMMANDS: Mapping[str, str] = {
     "init": "Write a first run file and a tiny dataset, ready to run.",
@@ -52,7 +52,7 @@ COMMANDS: Mapping[str, str] = {
     "completion": "Print the script with which your shell completes what you type.",
 }
 """Each command, a module of this package, with its line in the help."""
-_MODULES = {"import": "importing"}
+_MODULES = {"import": "import_command"}
 """Modules whose names are not those of their commands, because Python has other plans with the word."""
 
 EXIT_CODES = """\b
@@ -117,7 +117,7 @@ class Program(click.Group):
 
     def main(self, *arguments: Any, **settings: Any) -> NoReturn:
         """Run and exit; no traceback, whatever happens."""
-        boundary = Boundary()
+        boundary = ErrorBoundary()
         run: Callable[..., int | None] = super().main
         with boundary:
             boundary.exit_code = run(*arguments, **{**settings, "standalone_mode": False}) or 0

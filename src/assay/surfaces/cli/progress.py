@@ -44,7 +44,7 @@ class RunProgress:
         self._resume = resume
         self._live = _live_display(console)
         self._is_quiet = is_quiet
-        self._pace = Pace()
+        self._pace = Throughput()
         self._last: api.Snapshot | None = None
         self._has_begun = False
         self._said: api.Snapshot | None = None
@@ -115,7 +115,7 @@ class RunProgress:
         click.echo(plain_line(now, self._pace), err=True)
 
 
-class Pace:
+class Throughput:
     """Records per second over the last half minute."""
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class Pace:
         return None if rate is None else (now.total - now.done) / rate
 
 
-def plain_line(now: api.Snapshot, pace: Pace) -> str:
+def plain_line(now: api.Snapshot, pace: Throughput) -> str:
     """The run in one line of a log."""
     if now.batch is not None:
         return " · ".join([f"{_state(now)}{batch_words(now)[0]}", *batch_words(now)[1:], f"{duration(now.elapsed_s)} so far"])
@@ -192,7 +192,7 @@ def _state(now: api.Snapshot) -> str:
     return "" if now.state == "running" else f"{now.state} · "
 
 
-def _speed(now: api.Snapshot, pace: Pace) -> list[str]:
+def _speed(now: api.Snapshot, pace: Throughput) -> list[str]:
     rate, left = pace.rate, pace.seconds_left(now)
     parts = [f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s"] if rate is not None else []
     parts += [f"{duration(left)} left"] if left and now.done < now.total else []

@@ -36,7 +36,7 @@ Exit codes:
   2  could not run: no such run, too early, or no reason given"""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class PurgeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The command's arguments as given."""
 
     run: str | None
@@ -57,10 +57,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""
-    context.exit(purge(msgspec.convert(given, Options)))
+    context.exit(purge(msgspec.convert(given, PurgeOptions)))
 
 
-def purge(options: Options) -> int:
+def purge(options: PurgeOptions) -> int:
     """Remove what the options name, and say what went."""
     _check(options)
     purged = api.purge(options.runs_dir, run_name=options.run, reason=options.reason, is_dry=options.dry_run)
@@ -75,7 +75,7 @@ def purge(options: Options) -> int:
     return exits.INVALID if unread else exits.VALID
 
 
-def _check(options: Options) -> None:
+def _check(options: PurgeOptions) -> None:
     if options.force and options.run is None:
         raise UsageProblem("--force needs a run", hint="name the run whose artifacts must go early")
     if options.force and not options.reason.strip():
@@ -84,7 +84,7 @@ def _check(options: Options) -> None:
         raise UsageProblem("--reason is for --force", hint="what has expired is removed without a reason")
 
 
-def _lines(purged: Iterable[api.Purged], unread: Iterable[api.Purged], *, is_dry: bool) -> Iterator[str]:
+def _lines(purged: Iterable[api.PurgeResult], unread: Iterable[api.PurgeResult], *, is_dry: bool) -> Iterator[str]:
     files = runs = 0
     for entry in purged:
         yield f"{printable(entry.run_id)} · {', '.join(map(printable, entry.artifacts))}\n"

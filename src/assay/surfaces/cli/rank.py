@@ -9,11 +9,11 @@ import msgspec
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.core.placement import HERE, Placement
+from assay.core.run_backend import LOCAL_BACKEND, RunBackend
 from assay.surfaces.cli.chart_files import charts_option, check_charts
 from assay.surfaces.cli.placement import keeping_options, kept_here
 from assay.surfaces.cli.run import announced
-from assay.surfaces.cli.run_options import Shown, check_markdown, conclude, json_option, markdown_option, runs_dir_option
+from assay.surfaces.cli.run_options import OutputOptions, check_markdown, conclude, json_option, markdown_option, runs_dir_option
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.wording import counted
 
@@ -67,7 +67,7 @@ def command(context: click.Context, /, runs: tuple[str, ...], judge: tuple[str, 
         raise UsageProblem("--run-id is empty", hint="leave it out for a new id")
     same = {name: given[name] for name in _SAME}
     request = api.RankRequest(runs=runs, judges=judge, run_id=given["run_id"] or "", **same)
-    shown = Shown(
+    shown = OutputOptions(
         runs_dir=given["runs_dir"],
         is_json=given["is_json"],
         is_verbose=given["verbose"],
@@ -79,7 +79,7 @@ def command(context: click.Context, /, runs: tuple[str, ...], judge: tuple[str, 
     context.exit(rank(request, shown, kept_here(given, "a ranking", is_quiet=shown.is_quiet)))
 
 
-def rank(request: api.RankRequest, shown: Shown, placement: Placement = HERE) -> int:
+def rank(request: api.RankRequest, shown: OutputOptions, placement: RunBackend = LOCAL_BACKEND) -> int:
     """Compare, show the ranking, and say how it went as an exit code."""
     planned = api.plan_rank(request)
     plan = planned.plan

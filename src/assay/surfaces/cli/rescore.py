@@ -10,10 +10,10 @@ from assay import api
 from assay.core.errors import UsageProblem
 from assay.core.plan import ProfileId
 from assay.surfaces.cli.numbers import Number
-from assay.surfaces.cli.pipeline import Pipeline, github_option, junit_option
+from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
 from assay.surfaces.cli.run_options import (
     RUN,
-    Shown,
+    OutputOptions,
     check_markdown,
     compat_option,
     conclude,
@@ -59,7 +59,7 @@ Exit codes:
 def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) -> None:
     """Entry of the command; see HELP."""
     check_markdown(given["markdown"], is_json=given["is_json"])
-    pipeline = Pipeline.of(given)
+    pipeline = PipelineOptions.of(given)
     profile: ProfileId | None = given["profile"]
     if profile is None:
         raise UsageProblem("--profile is missing", hint="assay rescore RUN --profile prbench; --help lists them all")
@@ -73,7 +73,7 @@ def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) ->
         runs_dir=runs_dir,
         run_id=given["run_id"],
     )
-    shown = Shown(
+    shown = OutputOptions(
         runs_dir=str(parent.folders.runs_dir),
         is_json=given["is_json"],
         is_verbose=given["verbose"],
@@ -83,7 +83,7 @@ def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) ->
     context.exit(conclude([result], shown))
 
 
-def _note_lost_gate(parent: api.Run, profile: str, *, min_score: float | None) -> None:
+def _note_lost_gate(parent: api.RunReader, profile: str, *, min_score: float | None) -> None:
     """A threshold for one figure says nothing about another; what does not count any more is said."""
     plan = parent.manifest.get("plan") or {}
     limit = (plan.get("gates") or {}).get("min_score")

@@ -6,14 +6,14 @@ import click
 import msgspec
 
 from assay import api
-from assay.core.placement import HERE, Placement
+from assay.core.run_backend import LOCAL_BACKEND, RunBackend
 from assay.surfaces.cli.chart_files import charts_option, check_charts
-from assay.surfaces.cli.pipeline import Pipeline, github_option, junit_option
+from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
 from assay.surfaces.cli.placement import placement_of, placement_options
 from assay.surfaces.cli.progress import RunProgress
 from assay.surfaces.cli.run_options import (
     RUN,
-    Shown,
+    OutputOptions,
     check_markdown,
     check_mlflow,
     command_line,
@@ -62,20 +62,20 @@ def command(context: click.Context, /, run: str, runs_dir: str, **given: Any) ->
     check_markdown(given["markdown"], is_json=given["is_json"])
     check_charts(given["charts"])
     check_mlflow(given["mlflow"])
-    shown = Shown(
+    shown = OutputOptions(
         runs_dir=runs_dir,
         is_json=given["is_json"],
         is_verbose=given["verbose"],
         is_quiet=given["quiet"],
         markdown=given["markdown"],
-        pipeline=Pipeline.of(given),
+        pipeline=PipelineOptions.of(given),
         charts=given["charts"],
         mlflow=given["mlflow"],
     )
     context.exit(retry(run, given["run_id"], shown=shown, placement=placement_of(given)))
 
 
-def retry(run: str, run_id: str | None, *, shown: Shown, placement: Placement = HERE) -> int:
+def retry(run: str, run_id: str | None, *, shown: OutputOptions, placement: RunBackend = LOCAL_BACKEND) -> int:
     """Run what the old run could not evaluate, and say how it went as an exit code."""
     found = api.open_run(run, runs_dir=shown.runs_dir)
     parent, shown = found.result, msgspec.structs.replace(shown, runs_dir=str(found.folders.runs_dir))

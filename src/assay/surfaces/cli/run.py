@@ -12,18 +12,18 @@ import msgspec
 
 from assay import api
 from assay.core.errors import SourceUnreadable, UsageProblem
-from assay.core.placement import HERE, RUNS_DIR, Placement
 from assay.core.plan import ProfileId
+from assay.core.run_backend import LOCAL_BACKEND, RUNS_DIR, RunBackend
 from assay.core.run_result import RunResult
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.chart_files import charts_option, check_charts
 from assay.surfaces.cli.numbers import Number
-from assay.surfaces.cli.pipeline import Pipeline, github_option, junit_option
+from assay.surfaces.cli.pipeline import PipelineOptions, github_option, junit_option
 from assay.surfaces.cli.placement import check_no_placement, placement_of, placement_options
 from assay.surfaces.cli.progress import RunProgress
-from assay.surfaces.cli.remote import Following, Remote, remote_of, say_left_out, server_options
+from assay.surfaces.cli.remote import RemoteOptions, RemoteRunFollower, remote_of, say_left_out, server_options
 from assay.surfaces.cli.run_options import (
-    Shown,
+    OutputOptions,
     check_markdown,
     check_mlflow,
     command_line,
@@ -38,11 +38,18 @@ from assay.surfaces.cli.run_options import (
     write_json,
     write_text,
 )
-from assay.surfaces.cli.telemetry import Telemetry, check_local, metrics_file_option, telemetry_of, telemetry_options, telling
+from assay.surfaces.cli.telemetry import (
+    TelemetryOptions,
+    check_local,
+    metrics_file_option,
+    open_observers,
+    telemetry_of,
+    telemetry_options,
+)
 from assay.surfaces.printable import printable
 from assay.surfaces.reporters.run_estimate import batch_text
 from assay.surfaces.reporters.wording import counted
-from assay.surfaces.telemetry.tellers import Tellers
+from assay.surfaces.telemetry.observers import ObserverGroup
 
 HELP = """Ask models, grade their answers, and leave the complete evidence in a folder.
 
@@ -81,7 +88,7 @@ Exit codes:
   130  interrupted or cancelled; `assay resume RUN` goes on with an interrupted run"""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The command's arguments as given."""
 
     sources: tuple[str, ...]
@@ -124,9 +131,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     quiet: bool
     verbose: bool
     no_download: bool
-    remote: Remote | None = None
-    telemetry: Telemetry = Telemetry()
-    placement: Placement
+    remote: RemoteOptions | None = None
+    telemetry: TelemetryOptions = TelemetryOptions()
+    placement: RunBackend
 
 
 _SENT = ("concurrency", "limit", "sample", "seed", "repeat", "quorum", "max_cost", "on_invalid")
@@ -213,11 +220,11 @@ def command(context: click.Context, /, **given: Any) -> None:
     if remote is not None:
         check_no_placement(context)
     given |= {"remote": remote, "telemetry": telemetry, "placement": placement}
-    options = msgspec.convert(given, Options)
+    options = msgspec.convert(given, RunOptions)
     context.exit(run(options))
 
 
-def run(options: Options) -> int:
+def run(options: RunOptions) -> int:
     """Plan and run what the options name, show it, and say how it went as an exit code."""
     _check_markdown(options)
     if options.remote is not None:
@@ -236,13 +243,13 @@ def run(options: Options) -> int:
             click.echo(f"assay: {printable(note)}", err=True)
         for line in batch_lines(planned):
             click.echo(f"assay: {printable(line)}", err=True)
-    with telling(options.telemetry) as tellers:
+    with open_observers(options.telemetry) as tellers:
         results = run_each(planned, shown, tellers, placement=options.placement)
     waiting = tuple(plan.candidate.name for plan in planned.plans[len(results) :])
     return conclude(results, msgspec.structs.replace(shown, waiting=waiting))
 
 
-def _show_plan(planned: api.PlannedRuns, options: Options) -> None:
+def _show_plan(planned: api.PlannedRuns, options: RunOptions) -> None:
     estimate = api.estimate_cost(planned)
     # Loaded here: a run that is made shows no plan.
     reporter = import_module("assay.surfaces.reporters.run_plan")
@@ -252,13 +259,13 @@ def _show_plan(planned: api.PlannedRuns, options: Options) -> None:
         write_text(reporter.plan_text(planned, estimate, text_settings(is_verbose=options.verbose)))
 
 
-def check_told_here(telemetry: Telemetry, placement: Placement) -> None:
+def check_told_here(telemetry: TelemetryOptions, placement: RunBackend) -> None:
     """Raises UsageProblem when the command line asks for telemetry of records that workers evaluate."""
     if placement.temporal is not None:
         check_local(telemetry, "--engine temporal", who="the workers tell of their records: assay worker")
 
 
-def _check_batch(options: Options, planned: api.PlannedRuns) -> None:
+def _check_batch(options: RunOptions, planned: api.PlannedRuns) -> None:
     """Raises UsageProblem for options that are about batches, where there are none."""
     for name, is_given in (("--batch-fallback", options.batch_fallback), ("--detach", options.detach)):
         is_handed_over = name == "--detach" and options.placement.temporal is not None
@@ -273,8 +280,8 @@ def batch_lines(planned: api.PlannedRuns) -> list[str]:
     return [batch_text(model) for model in api.estimate_cost(planned).models if model.batches]
 
 
-def _shown(options: Options, runs_dir: str) -> Shown:
-    return Shown(
+def _shown(options: RunOptions, runs_dir: str) -> OutputOptions:
+    return OutputOptions(
         runs_dir=runs_dir,
         is_json=options.is_json,
         is_verbose=options.verbose,
@@ -288,7 +295,7 @@ def _shown(options: Options, runs_dir: str) -> Shown:
     )
 
 
-def pushing(shown: Shown, planned: api.PlannedRuns) -> Shown:
+def pushing(shown: OutputOptions, planned: api.PlannedRuns) -> OutputOptions:
     """With what the run file says of MLflow, unless an option says otherwise; raises UsageProblem for what is no address of it."""
     if shown.mlflow is None and planned.mlflow is not None:
         shown = msgspec.structs.replace(shown, mlflow=planned.mlflow.uri, experiment=planned.mlflow.experiment)
@@ -296,7 +303,7 @@ def pushing(shown: Shown, planned: api.PlannedRuns) -> Shown:
     return shown
 
 
-def _run_there(options: Options, remote: Remote) -> int:
+def _run_there(options: RunOptions, remote: RemoteOptions) -> int:
     """The same on a server."""
     check_local(options.telemetry)
     _check_sendable(options)
@@ -314,12 +321,12 @@ def _run_there(options: Options, remote: Remote) -> int:
     if not options.quiet:
         say_left_out(taken.summary.rejected_records, taken.summary.total_records)
     shown = _shown(options, str(Path(options.runs_dir or RUNS_DIR).absolute()))
-    return Following(
+    return RemoteRunFollower(
         remote=remote, client=client, shown=shown, keeps=not options.no_download, records=taken.summary.accepted_records
     ).to_end(taken.run_id)
 
 
-def _check_sendable(options: Options) -> None:
+def _check_sendable(options: RunOptions) -> None:
     """Raises UsageProblem for what a server cannot be asked for."""
     unusable = {
         "a run file": any(map(_is_run_file, options.sources)),
@@ -342,7 +349,7 @@ def _check_sendable(options: Options) -> None:
         raise UsageProblem(f"{what} cannot be used with --server", hint=hint)
 
 
-def _check_markdown(options: Options) -> None:
+def _check_markdown(options: RunOptions) -> None:
     if options.markdown is not None and options.dry_run:
         raise UsageProblem("--markdown reports on a run, and --dry-run makes none", hint="leave one of them out")
     check_markdown(options.markdown, _read(options), is_json=options.is_json)
@@ -350,17 +357,17 @@ def _check_markdown(options: Options) -> None:
     check_charts(options.charts)
 
 
-def _read(options: Options) -> tuple[str, ...]:
+def _read(options: RunOptions) -> tuple[str, ...]:
     """What must not be written over."""
     return (*options.sources, *filter(None, (options.config, options.responses)))
 
 
-def _pipeline(options: Options) -> Pipeline:
+def _pipeline(options: RunOptions) -> PipelineOptions:
     given = {name: getattr(options, name) for name in ("junit", "is_github", "is_json", "markdown")}
-    return Pipeline.of(given, _read(options))
+    return PipelineOptions.of(given, _read(options))
 
 
-def _request(options: Options) -> api.RunRequest:
+def _request(options: RunOptions) -> api.RunRequest:
     run_files, datasets = _told_apart(options.sources)
     if len(run_files) > 1:
         raise UsageProblem(f"two run files are named: '{run_files[0]}' and '{run_files[1]}'", hint="run them one after the other")
@@ -412,7 +419,9 @@ def _is_run_file(source: str) -> bool:
         return False
 
 
-def run_each(planned: api.PlannedRuns, shown: Shown, tellers: Tellers, *, placement: Placement = HERE) -> list[RunResult]:
+def run_each(
+    planned: api.PlannedRuns, shown: OutputOptions, tellers: ObserverGroup, *, placement: RunBackend = LOCAL_BACKEND
+) -> list[RunResult]:
     """One run after the other; the first that is stopped is the last."""
     results: list[RunResult] = []
     for plan in planned.plans:
@@ -436,7 +445,7 @@ def run_each(planned: api.PlannedRuns, shown: Shown, tellers: Tellers, *, placem
     return results
 
 
-def announced(run_id: str, what: str, *, shown: Shown) -> RunProgress:
+def announced(run_id: str, what: str, *, shown: OutputOptions) -> RunProgress:
     """The display of a run that is about to start; where it is no terminal, a line names the run before anything happens."""
     progress = RunProgress(run_id, is_quiet=shown.is_quiet, resume=command_line("resume", run_id, shown=shown))
     progress.announce(what)

@@ -11,7 +11,7 @@ from assay.surfaces.cli import exits
 from assay.surfaces.cli.numbers import Port
 from assay.surfaces.cli.placement import engine_option, ledger_option, placement_of, store_option, temporal_options
 from assay.surfaces.cli.run_options import runs_dir_option
-from assay.surfaces.cli.telemetry import telemetry_of, telemetry_options, telling
+from assay.surfaces.cli.telemetry import open_observers, telemetry_of, telemetry_options
 from assay.surfaces.printable import printable
 
 HELP = """Show runs in the browser, and serve the contract batch_v1 over HTTP: take datasets, run them, answer for them.
@@ -52,7 +52,7 @@ Exit codes:
 def command(context: click.Context, /, host: str, port: int, *, runs_dir: str, config: str, **given: Any) -> None:
     """Entry of the command; see HELP."""
     try:
-        from assay.surfaces.server.app import Listening, serve  # noqa: PLC0415  # an extra: only this command needs it
+        from assay.surfaces.server.app import ServeOptions, serve  # noqa: PLC0415  # an extra: only this command needs it
         from assay.surfaces.server.settings import read_server_settings  # noqa: PLC0415  # an extra
     except ModuleNotFoundError as problem:
         raise MissingExtra(f"the service needs {problem.name}", hint="pip install 'assay[server]'") from problem
@@ -60,7 +60,9 @@ def command(context: click.Context, /, host: str, port: int, *, runs_dir: str, c
     telemetry, settings = telemetry_of(given), read_server_settings(config)
     if telemetry.log_format is not None:
         settings = msgspec.structs.replace(settings, log_requests=True)
-    with telling(telemetry) as tellers:
-        listening = Listening(runs_dir=Path(runs_dir), settings=settings, host=host, port=port, placement=placement, teller=tellers)
+    with open_observers(telemetry) as tellers:
+        listening = ServeOptions(
+            runs_dir=Path(runs_dir), settings=settings, host=host, port=port, placement=placement, teller=tellers
+        )
         serve(listening, lambda text: click.echo(printable(text), err=True))
     context.exit(exits.VALID)

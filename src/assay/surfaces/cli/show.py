@@ -12,7 +12,7 @@ import msgspec
 from assay import api
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.run_options import RUN, Shown, json_option, runs_dir_option, text_settings, write_json, write_text
+from assay.surfaces.cli.run_options import RUN, OutputOptions, json_option, runs_dir_option, text_settings, write_json, write_text
 from assay.surfaces.cli.run_reports import report
 from assay.surfaces.cli.streams import guarded
 from assay.surfaces.reporters.run_panel import disagreement_text
@@ -42,7 +42,7 @@ _LOOKED_AT = 5_000
 """Records among which the nearest one is looked for."""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class ShowOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The command's arguments as given."""
 
     run: str
@@ -67,7 +67,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""
-    options = msgspec.convert(given, Options)
+    options = msgspec.convert(given, ShowOptions)
     opened = api.open_run(options.run, runs_dir=options.runs_dir)
     if options.sample is not None and options.record is None:
         raise UsageProblem("--sample is an answer to a record", hint="name the record: assay show RUN RECORD --sample N")
@@ -78,11 +78,11 @@ def command(context: click.Context, /, **given: Any) -> None:
     elif options.is_json:
         write_json(opened.result.to_dict())
     else:
-        report([opened], Shown(runs_dir=str(opened.folders.runs_dir), is_verbose=options.verbose))
+        report([opened], OutputOptions(runs_dir=str(opened.folders.runs_dir), is_verbose=options.verbose))
     context.exit(exits.VALID)
 
 
-def _show_disagreements(run: api.Run, options: Options) -> None:
+def _show_disagreements(run: api.RunReader, options: ShowOptions) -> None:
     if options.record is not None:
         raise UsageProblem("--disagreements are of a whole run", hint="leave the record out")
     found, run_id = run.disagreements(), run.folders.run_id
@@ -92,7 +92,7 @@ def _show_disagreements(run: api.Run, options: Options) -> None:
         write_text(guarded(disagreement_text(run_id, found, text_settings(is_verbose=options.verbose))))
 
 
-def _show_record(run: api.Run, options: Options) -> None:
+def _show_record(run: api.RunReader, options: ShowOptions) -> None:
     found = _record(run, options)
     if options.is_json:
         write_json(found)
@@ -100,7 +100,7 @@ def _show_record(run: api.Run, options: Options) -> None:
         write_text(guarded(record_text(found, text_settings(is_verbose=options.verbose))))
 
 
-def _record(run: api.Run, options: Options) -> dict[str, Any]:
+def _record(run: api.RunReader, options: ShowOptions) -> dict[str, Any]:
     """What is known of a record; one that broke its contract was never sent anywhere, and is among the failures only."""
     try:
         return run.record(options.record or "", sample=options.sample)

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from assay import api
-from assay.surfaces.charts import Caption, Estimate, Point, trend_chart
+from assay.surfaces.charts import Caption, PlottedEstimate, PlottedRun, trend_chart
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text
 from assay.surfaces.cli.streams import check_writable, write_file
@@ -32,7 +32,7 @@ Exit codes:
   2  could not run: no finished run over that dataset"""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class TrendOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line says."""
 
     runs_dir: str
@@ -59,11 +59,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Entry of the command; see HELP."""
-    show(msgspec.convert(given, Options))
+    show(msgspec.convert(given, TrendOptions))
     context.exit(exits.VALID)
 
 
-def show(options: Options) -> None:
+def show(options: TrendOptions) -> None:
     """Look at the runs, and show them in the way that was asked for."""
     chart = options.chart
     if chart is not None:
@@ -86,7 +86,9 @@ def show(options: Options) -> None:
 
 def _chart(found: api.RunTrend) -> str:
     is_rate = found.measure == "pass_rate"
-    points = [Point(point.run_id, Estimate(point.low, point.value, point.high, point.n, is_rate)) for point in found.points]
+    points = [
+        PlottedRun(point.run_id, PlottedEstimate(point.low, point.value, point.high, point.n, is_rate)) for point in found.points
+    ]
     title = f"{'Pass rate' if is_rate else 'Mean score'} of {found.dataset}"
     domain = (0.0, 1.0) if is_rate else None
     return trend_chart(points, Caption(title, direction_words(found)), domain=domain)

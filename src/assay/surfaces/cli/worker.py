@@ -6,11 +6,11 @@ import click
 
 from assay import api
 from assay.core.errors import UsageProblem
-from assay.core.placement import Placement
+from assay.core.run_backend import RunBackend
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.placement import ledger_option, server_of, store_option, temporal_options
 from assay.surfaces.cli.run_options import runs_dir_option
-from assay.surfaces.cli.telemetry import telemetry_of, telemetry_options, telling
+from assay.surfaces.cli.telemetry import open_observers, telemetry_of, telemetry_options
 from assay.surfaces.printable import printable
 
 HELP = """Evaluate the records of runs that others start with `assay run --engine temporal`, until a signal stops it.
@@ -59,9 +59,9 @@ def command(context: click.Context, /, ledger: str, runs_dir: str, *, shards: in
         raise UsageProblem("a worker needs the address of a Temporal server", hint="add --temporal HOST:PORT")
     if not ledger:
         raise UsageProblem("a worker needs the ledger of the runs", hint="add --ledger postgresql://user@host/database")
-    with telling(telemetry) as tellers:
+    with open_observers(telemetry) as tellers:
         api.work(
-            Placement(ledger=ledger, store=store, temporal=server),
+            RunBackend(ledger=ledger, store=store, temporal=server),
             runs_dir=runs_dir,
             shards=shards,
             is_versioned=versioned,

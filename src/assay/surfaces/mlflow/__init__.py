@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from assay.surfaces.mlflow.graders import mlflow_scorer
-    from assay.surfaces.mlflow.pushing import Destination, Pushed, push
+    from assay.surfaces.mlflow.push import Destination, PushResult, push
     from assay.surfaces.mlflow.scorers import assay_scorer
 
-_HOMES = {"Destination": "pushing", "Pushed": "pushing", "assay_scorer": "scorers", "mlflow_scorer": "graders", "push": "pushing"}
+_HOMES = {"Destination": "push", "PushResult": "push", "assay_scorer": "scorers", "mlflow_scorer": "graders", "push": "push"}
 
-__all__ = ["Destination", "Pushed", "assay_scorer", "mlflow_scorer", "push"]
+__all__ = ["Destination", "PushResult", "assay_scorer", "mlflow_scorer", "push"]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,8 +7,8 @@ from assay.surfaces.printable import printable
 from assay.surfaces.reporters.paint import hanging, painter
 from assay.surfaces.reporters.run_markdown import cell, inert, markdown_table
 from assay.surfaces.reporters.run_numbers import UNKNOWN, dollars, rate
-from assay.surfaces.reporters.run_table import Cell, Column, table
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.run_table import TextCell, TextColumn, table
+from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.wording import counted
 
 TITLES: dict[str, str] = {
@@ -45,16 +45,22 @@ _STYLES: dict[Soundness, str] = {
 }
 
 
-def judge_card_text(card: JudgeCard, settings: Settings) -> Iterator[str]:
+def judge_card_text(card: JudgeCard, settings: ReportSettings) -> Iterator[str]:
     """The verdict, a line for each probe, and what each of them found."""
     paint = painter(is_coloured=settings.is_coloured)
     yield f"{paint(card_verdict(card), _STYLES[card.verdict])} · {printable(card.judge)}\n"
     yield f"{printable(asked_text(card))}\n\n"
-    columns = (Column("probe"), Column("verdict"), Column("slips", is_number=True), Column("rate"), Column("no judgment"))
+    columns = (
+        TextColumn("probe"),
+        TextColumn("verdict"),
+        TextColumn("slips", is_number=True),
+        TextColumn("rate"),
+        TextColumn("no judgment"),
+    )
     rows = [
         (
             TITLES[probe.id],
-            Cell(WORDS[probe.verdict], _STYLES[probe.verdict]),
+            TextCell(WORDS[probe.verdict], _STYLES[probe.verdict]),
             slips_text(probe),
             rate_text(probe),
             printable(failed_text(probe)),

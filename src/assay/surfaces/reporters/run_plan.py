@@ -18,7 +18,7 @@ from assay.surfaces.reporters.run_decision import default_gates_text
 from assay.surfaces.reporters.run_estimate import assumption_text, batch_text, cost_text
 from assay.surfaces.reporters.run_numbers import dollars
 from assay.surfaces.reporters.run_subject import graders, model_words, sent_fields
-from assay.surfaces.reporters.settings import Settings
+from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.wording import counted, first_datasets
 
 LABEL = 12
@@ -43,7 +43,7 @@ def plan_document(planned: api.PlannedRuns, estimate: api.CostEstimate) -> dict[
     }
 
 
-def plan_text(planned: api.PlannedRuns, estimate: api.CostEstimate, settings: Settings) -> Iterator[str]:
+def plan_text(planned: api.PlannedRuns, estimate: api.CostEstimate, settings: ReportSettings) -> Iterator[str]:
     """The plan for people."""
     paint = painter(is_coloured=settings.is_coloured)
     yield paint("dry run", "strong") + " · nothing was called\n"

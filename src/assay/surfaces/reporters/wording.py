@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from assay.core.contract import CONTRACTS
 from assay.core.field_uses import OTHERS, FieldCounts
 from assay.core.issue import Issue
-from assay.core.report import Outcome, Report
+from assay.core.report import Outcome, ValidationReport
 from assay.surfaces.reporters.settings import Change
 
 OUTCOME_WORDS: dict[Outcome, str] = {
@@ -94,7 +94,7 @@ class Totals:
         self.warnings: Counter[str] = Counter()
         self.is_all_valid = True
 
-    def add(self, report: Report) -> None:
+    def add(self, report: ValidationReport) -> None:
         """Count one more report."""
         self.outcomes[report.outcome] += 1
         for (code, severity), number in report.issue_counts.items():
@@ -125,7 +125,7 @@ def issue_counts(errors: int, warnings: int) -> str:
     return ", ".join([counted(errors, "error"), *([counted(warnings, "warning")] if warnings else [])])
 
 
-def contract_name(report: Report) -> str:
+def contract_name(report: ValidationReport) -> str:
     """The contract that the source was read as."""
     return report.contract or "unknown contract"
 
@@ -157,7 +157,7 @@ def record_word(contract: str | None) -> str:
     return CONTRACTS[contract].record_word if contract is not None and contract in CONTRACTS else "record"
 
 
-def record_counts(report: Report) -> str:
+def record_counts(report: ValidationReport) -> str:
     """`12 records`, `9 of 12 records accepted`; the records of a conversation are turns."""
     counts = report.counts
     records = counted(counts.total_records, record_word(report.contract))

@@ -64,7 +64,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
 
 
-class RunView(msgspec.Struct, frozen=True, kw_only=True):
+class RunResponse(msgspec.Struct, frozen=True, kw_only=True):
     """A run as it stands."""
 
     run_id: str
@@ -109,7 +109,7 @@ class LinesPage(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
 
 
-class RecordView(msgspec.Struct, frozen=True, kw_only=True):
+class RecordResponse(msgspec.Struct, frozen=True, kw_only=True):
     """One record: what was asked, what came of it, every attempt."""
 
     record: Document

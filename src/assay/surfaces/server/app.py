@@ -24,45 +24,45 @@ from litestar.types import ASGIApp
 from assay import api
 from assay.core.errors import AssayError, StoreRefused, StoreUnavailable, UsageProblem
 from assay.core.moment import iso
-from assay.core.placement import HERE, Placement
+from assay.core.run_backend import LOCAL_BACKEND, RunBackend
 from assay.core.stop_signals import stop_signals
 from assay.surfaces.server import errors
+from assay.surfaces.server.background_tasks import BackgroundTasks
 from assay.surfaces.server.drafts import Drafts
 from assay.surfaces.server.feeds import Feeds
-from assay.surfaces.server.frame import Frame, Guard
-from assay.surfaces.server.indexing import Indexer
+from assay.surfaces.server.keyed_locks import KeyedLocks
 from assay.surfaces.server.keys import Keys
 from assay.surfaces.server.meters import Meters
+from assay.surfaces.server.middleware import AccessControl, RequestMiddleware
 from assay.surfaces.server.openapi import openapi
-from assay.surfaces.server.pending import Pending
 from assay.surfaces.server.protocol import protocol_for
 from assay.surfaces.server.queries import AnyRequest
-from assay.surfaces.server.queue import Placing, RunQueue, Seats, Told
-from assay.surfaces.server.rates import Places, Rates
+from assay.surfaces.server.queue import QueueBackend, QueueLimits, RunCallbacks, RunQueue
+from assay.surfaces.server.rate_limits import CallerRateLimiter, ConcurrencyQuota
 from assay.surfaces.server.routes import (
     artifacts,
-    comparing,
+    comparison_pages,
     comparisons,
     documents,
     events,
     health,
-    judging,
+    judges,
     record_pages,
     records,
     run_pages,
     runs,
-    signing,
+    sign_in,
     submissions,
-    validating,
+    validation,
 )
+from assay.surfaces.server.run_indexer import Indexer
+from assay.surfaces.server.run_recovery import adopt_orphaned_runs
 from assay.surfaces.server.server import Server
 from assay.surfaces.server.sessions import Sessions
 from assay.surfaces.server.settings import ServerSettings
-from assay.surfaces.server.takeover import take_over
-from assay.surfaces.server.turns import Turns
 from assay.surfaces.server.uploads import ClientGone
-from assay.surfaces.server.workshop import Workshop
-from assay.surfaces.telemetry.tellers import Teller, Tellers
+from assay.surfaces.server.validation_pool import ValidationPool
+from assay.surfaces.telemetry.observers import ObserverGroup, RunObserver
 
 BACKLOG = 2_048
 """Connections that may wait to be taken."""
@@ -92,27 +92,27 @@ HANDLERS = (
     documents.docs_page,
     documents.docs_style,
     *run_pages.HANDLERS,
-    *comparing.HANDLERS,
-    *validating.HANDLERS,
-    *judging.HANDLERS,
+    *comparison_pages.HANDLERS,
+    *validation.HANDLERS,
+    *judges.HANDLERS,
     *record_pages.HANDLERS,
-    *signing.HANDLERS,
+    *sign_in.HANDLERS,
 )
 
 
 THREADS = 32
 
 
-class Listening(msgspec.Struct, frozen=True, kw_only=True):
+class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where a service listens and what it serves."""
 
     runs_dir: Path
     settings: ServerSettings
     host: str = "127.0.0.1"
     port: int = 8321
-    placement: Placement = HERE
+    placement: RunBackend = LOCAL_BACKEND
     """Where the runs are kept and worked on."""
-    teller: Teller = Tellers()
+    teller: RunObserver = ObserverGroup()
     """Who is told of the runs beside the figures."""
 
     @property
@@ -123,7 +123,7 @@ class Listening(msgspec.Struct, frozen=True, kw_only=True):
         return self.host == "localhost"
 
 
-def check_listening(listening: Listening) -> None:
+def check_listening(listening: ServeOptions) -> None:
     """Raises UsageProblem when the service would be open to others without a key."""
     if not listening.is_loopback and not Keys(listening.runs_dir).entries():
         raise UsageProblem(
@@ -137,12 +137,12 @@ def addresses() -> dict[str, Any]:
     return openapi(Litestar(route_handlers=list(HANDLERS), openapi_config=None))
 
 
-def build(server: Server, listening: Listening) -> ASGIApp:
+def build(server: Server, listening: ServeOptions) -> ASGIApp:
     """The application of a service."""
     app = Litestar(
         route_handlers=list(HANDLERS),
         exception_handlers={
-            errors.Refusal: errors.refused,
+            errors.HttpError: errors.refused,
             AssayError: errors.failed,
             ClientGone: _nobody_there,
             HTTPException: errors.framework_failed,
@@ -155,14 +155,14 @@ def build(server: Server, listening: Listening) -> ASGIApp:
         lifespan=[_lifespan],
         request_max_body_size=None,
     )
-    guard = Guard(
+    guard = AccessControl(
         Keys(listening.runs_dir),
-        Rates(listening.settings.requests_per_minute, time.monotonic),
+        CallerRateLimiter(listening.settings.requests_per_minute, time.monotonic),
         hosts=(*listening.settings.hosts, listening.host),
         needs_key=not listening.is_loopback,
         sessions=server.sessions,
     )
-    return Frame(app, guard, meters=server.meters, settings=listening.settings)
+    return RequestMiddleware(app, guard, meters=server.meters, settings=listening.settings)
 
 
 def _nobody_there(_: AnyRequest, __: ClientGone) -> Response[bytes]:
@@ -181,7 +181,7 @@ async def _lifespan(app: Litestar) -> AsyncIterator[None]:
             continue
         row = server.submissions.of(run_id)
         server.queue.add(run_id, "" if row is None else row.owner)
-    taking = asyncio.create_task(take_over(server)) if server.shared is not None else None
+    taking = asyncio.create_task(adopt_orphaned_runs(server)) if server.shared is not None else None
     try:
         yield
     finally:
@@ -216,7 +216,7 @@ class _Listener(uvicorn.Server):
         super().run(sockets=sockets)
 
 
-def serve(listening: Listening, say: Callable[[str], None]) -> None:
+def serve(listening: ServeOptions, say: Callable[[str], None]) -> None:
     """Serve until a signal ends it; unfinished runs go on at the next start."""
     check_listening(listening)
     # Before anything is begun: a port that is taken is said at once, and no run has been touched.
@@ -257,7 +257,7 @@ def serve(listening: Listening, say: Callable[[str], None]) -> None:
         say("assay: stopped; unfinished runs continue at the next start")
 
 
-def _opened(listening: Listening) -> Server:
+def _opened(listening: ServeOptions) -> Server:
     """The parts of a service; raises StoreUnavailable where the folder has another one, or the ledger cannot be reached."""
     runs_dir, settings, placement = listening.runs_dir, listening.settings, listening.placement
     shared = api.SharedRuns(placement.ledger, runs_dir) if placement.ledger else None
@@ -270,31 +270,31 @@ def _opened(listening: Listening) -> Server:
         if isinstance(problem, StoreRefused) or not isinstance(problem, StoreUnavailable):
             taken.set_problem(run_id, server.told(problem.message))
 
-    told = Told(ended=lambda run_id: indexer.prepare(runs_dir / run_id), given_up=give_up, teller=listening.teller)
-    seats = Seats(max_runs=settings.max_runs, max_queue=settings.max_queue)
+    told = RunCallbacks(ended=lambda run_id: indexer.prepare(runs_dir / run_id), given_up=give_up, teller=listening.teller)
+    seats = QueueLimits(max_runs=settings.max_runs, max_queue=settings.max_queue)
     server = Server(
         runs_dir=runs_dir,
         settings=settings,
         submissions=taken,
         placement=placement,
         keys=keys,
-        queue=RunQueue(runs_dir, meters, seats=seats, told=told, placing=Placing(placement, shared)),
-        workshop=Workshop(),
-        turns=Turns(),
+        queue=RunQueue(runs_dir, meters, seats=seats, told=told, placing=QueueBackend(placement, shared)),
+        workshop=ValidationPool(),
+        turns=KeyedLocks(),
         indexer=indexer,
         meters=meters,
         sessions=Sessions(keys, time.monotonic),
-        listings=api.Listings(runs_dir, shared),
+        listings=api.RunListCache(runs_dir, shared),
         shared=shared,
-        pending=Pending(),
+        pending=BackgroundTasks(),
         drafts=Drafts(taken, time.time),
         feeds=Feeds(),
-        uploads=Places(settings.max_uploads, "uploads"),
+        uploads=ConcurrencyQuota(settings.max_uploads, "uploads"),
     )
     return server
 
 
-class _Lines(logging.Formatter):
+class _LogFormatter(logging.Formatter):
     """A log record as text that begins with its time."""
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802, ARG002  # the parent's name and signature
@@ -309,11 +309,11 @@ def _begin_log(*, with_requests: bool) -> None:
     if not log.hasHandlers():
         # Without one, Python shows warnings only, and no times.
         handler = logging.StreamHandler()
-        handler.setFormatter(_Lines("%(asctime)s %(levelname)s %(message)s"))
+        handler.setFormatter(_LogFormatter("%(asctime)s %(levelname)s %(message)s"))
         log.addHandler(handler)
 
 
-def _listener(listening: Listening) -> socket.socket:
+def _listener(listening: ServeOptions) -> socket.socket:
     """The socket of a service; raises UsageProblem when it cannot be had."""
     try:
         found = socket.getaddrinfo(listening.host, listening.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

@@ -23,9 +23,9 @@ from assay.core.errors import (
     StoreUnavailable,
     UsageProblem,
 )
-from assay.surfaces.pages.places import ServerPlace
+from assay.surfaces.pages.links import ServerLinks
+from assay.surfaces.pages.page_renderer import PageViewer, page
 from assay.surfaces.pages.problems import problem_view
-from assay.surfaces.pages.rendering import Reader, page
 from assay.surfaces.reporters.plain_json import json_text
 from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.sessions import own_page
@@ -72,7 +72,7 @@ PAGE_HEADERS = {
 log = logging.getLogger("assay.server")
 
 
-class Refusal(Exception):
+class HttpError(Exception):
     """A request that is answered with an error."""
 
     def __init__(
@@ -98,7 +98,7 @@ class ErrorShown(msgspec.Struct, frozen=True):
     headers: dict[str, str]
 
 
-def error_body(refusal: Refusal, scope: HTTPScope, *, request_id: str, headers: Mapping[str, str]) -> ErrorShown:
+def error_body(refusal: HttpError, scope: HTTPScope, *, request_id: str, headers: Mapping[str, str]) -> ErrorShown:
     """The envelope; for people who look at pages, a page."""
     path = scope["path"]
     if "text/html" not in headers.get("accept", "") or path.startswith("/v1/"):
@@ -111,8 +111,8 @@ def error_body(refusal: Refusal, scope: HTTPScope, *, request_id: str, headers: 
     message = "This server shows its runs to those who have a key" if refusal.status == 401 else refusal.message
     view = problem_view(refusal.status, message, request_id=request_id, hint=hint, next_page=target)
     caller: Caller | None = scope.get("state", {}).get("caller")
-    reader = Reader() if caller is None else Reader(name=caller.name, is_signed_in=caller.is_signed_in)
-    text = page("problem.html", view, place=ServerPlace(), reader=reader)
+    reader = PageViewer() if caller is None else PageViewer(name=caller.name, is_signed_in=caller.is_signed_in)
+    text = page("problem.html", view, place=ServerLinks(), reader=reader)
     # Who follows a link from another site comes without their cookie, and with it as soon as the page itself asks again.
     is_led_here = refusal.status == 401 and is_asked_for and headers.get("sec-fetch-site") == "cross-site"
     again = {"refresh": f"0; url={target}"} if is_led_here else {}
@@ -125,7 +125,7 @@ def _asked(scope: HTTPScope) -> str:
     return f"{path}?{query}" if query else path
 
 
-def refused(request: Request[Any, Any, Any], refusal: Refusal) -> Response[bytes]:
+def refused(request: Request[Any, Any, Any], refusal: HttpError) -> Response[bytes]:
     """The answer for a refusal of ours."""
     shown = error_body(refusal, request.scope, request_id=request_id_of(request), headers=request.headers)
     return Response(shown.body, status_code=refusal.status, headers=shown.headers)
@@ -139,7 +139,7 @@ def failed(request: Request[Any, Any, Any], problem: AssayError) -> Response[byt
     if isinstance(problem, api.PlanProblems):
         details["errors"] = list(map(told, problem.problems))
     headers = {"Retry-After": str(RETRY_SECONDS)} if status == 503 else {}
-    return refused(request, Refusal(status, told(problem.message), details=details, headers=headers))
+    return refused(request, HttpError(status, told(problem.message), details=details, headers=headers))
 
 
 def framework_failed(request: Request[Any, Any, Any], problem: HTTPException) -> Response[bytes]:
@@ -155,7 +155,7 @@ def framework_failed(request: Request[Any, Any, Any], problem: HTTPException) ->
         details["hint"] = "/docs lists the addresses"
     elif problem.status_code == 405:
         details["hint"] = "the header Allow lists the methods of this address"
-    return refused(request, Refusal(problem.status_code, message, details=details, headers=headers))
+    return refused(request, HttpError(problem.status_code, message, details=details, headers=headers))
 
 
 def broken(request: Request[Any, Any, Any], problem: Exception) -> Response[bytes]:
@@ -163,7 +163,7 @@ def broken(request: Request[Any, Any, Any], problem: Exception) -> Response[byte
     request_id = request_id_of(request)
     fields = {"event": "request_failed", "request_id": request_id, "code": "internal_error"}
     log.error("request %s failed", request_id, exc_info=problem, extra={FIELDS: fields})
-    return refused(request, Refusal(500, "something went wrong here; the log of the server says what"))
+    return refused(request, HttpError(500, "something went wrong here; the log of the server says what"))
 
 
 def request_id_of(request: Request[Any, Any, Any]) -> str:

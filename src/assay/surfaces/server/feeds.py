@@ -14,12 +14,12 @@ class Feeds(Generic[T]):
     """A look at each thing that somebody follows, twice a second, however many follow it."""
 
     def __init__(self) -> None:
-        self._feeds: dict[str, _Feed[T]] = {}
+        self._feeds: dict[str, _FollowedFeed[T]] = {}
 
     async def follow(self, name: str, look: Callable[[], T]) -> AsyncIterator[T]:
         """What every look finds, without end; raises what a look raises."""
         if name not in self._feeds:
-            self._feeds[name] = _Feed(look)
+            self._feeds[name] = _FollowedFeed(look)
         feed = self._feeds[name]
         feed.followers += 1
         try:
@@ -32,7 +32,7 @@ class Feeds(Generic[T]):
                 del self._feeds[name]
 
 
-class _Feed(Generic[T]):
+class _FollowedFeed(Generic[T]):
     """One thing that is followed."""
 
     def __init__(self, look: Callable[[], T]) -> None:

@@ -10,9 +10,9 @@ from urllib.parse import parse_qsl
 import msgspec
 from multipart import MultipartError, MultipartSegment, PushMultipartParser  # type: ignore[import-untyped]  # it has no types
 
-from assay.surfaces.server.errors import Refusal
+from assay.surfaces.server.errors import HttpError
 from assay.surfaces.server.queries import AnyRequest
-from assay.surfaces.server.spool import Spooled, spool, too_large
+from assay.surfaces.server.spool import SpooledUpload, spool, too_large
 from assay.surfaces.server.uploads import body_pieces
 
 FIELD_BYTES = 4 << 10
@@ -25,7 +25,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 async def read_fields(request: AnyRequest, kind: type[T]) -> T:
-    """The fields of a short form as a typed value; those that nobody filled in are none. Raises Refusal."""
+    """The fields of a short form as a typed value; those that nobody filled in are none. Raises HttpError."""
     text = (await request.body()).decode("utf-8", "replace")
     try:
         pairs = parse_qsl(text, max_num_fields=MOST_FIELDS)
@@ -33,7 +33,7 @@ async def read_fields(request: AnyRequest, kind: type[T]) -> T:
         given = {name: value.replace("\r\n", "\n") for name, value in pairs if value.strip()}
         return msgspec.convert(given, kind, strict=False)
     except ValueError as problem:
-        raise Refusal(400, f"the form cannot be used: {problem}") from problem
+        raise HttpError(400, f"the form cannot be used: {problem}") from problem
 
 
 class FileForm:
@@ -44,7 +44,7 @@ class FileForm:
         header["content-type"] = request.headers.get("content-type", "")
         boundary = header.get_param("boundary") if header.get_content_type() == "multipart/form-data" else None
         if not isinstance(boundary, str) or not boundary:
-            raise Refusal(415, "a form with a file is wanted here (multipart/form-data)")
+            raise HttpError(415, "a form with a file is wanted here (multipart/form-data)")
         self.fields: dict[str, str] = {}
         self.file_name = ""
         self._declared = request.headers.get("content-length", "")
@@ -52,14 +52,14 @@ class FileForm:
         self._events = self._parsed(request)
 
     async def open_file(self) -> None:
-        """Read up to the file; raises Refusal where there is none."""
+        """Read up to the file; raises HttpError where there is none."""
         async for event in self._events:
             if isinstance(event, MultipartSegment):
                 if event.filename:
                     self.file_name = event.filename
                     return
                 await self._read_field(event)
-        raise Refusal(400, "no file was chosen")
+        raise HttpError(400, "no file was chosen")
 
     @property
     def is_gzip(self) -> bool:
@@ -76,17 +76,17 @@ class FileForm:
 
     @property
     def ending(self) -> str:
-        """The ending that says how the file is read; raises Refusal for another."""
+        """The ending that says how the file is read; raises HttpError for another."""
         name = self.file_name.lower().removesuffix(".gz")
         found = next((ending for ending in ENDINGS if name.endswith(ending)), "")
         if not found:
-            raise Refusal(
+            raise HttpError(
                 415, f"'{self.file_name[:100]}' is no dataset: its name must end in {', '.join(ENDINGS)}, or that and .gz"
             )
         return found
 
-    async def spool(self, path: Path, *, limit: int) -> Spooled:
-        """The file on the disk, and the rest of the fields; raises Refusal beyond the limit, and then there is no file."""
+    async def spool(self, path: Path, *, limit: int) -> SpooledUpload:
+        """The file on the disk, and the rest of the fields; raises HttpError beyond the limit, and then there is no file."""
         # What surrounds the file in a form is small.
         if self._declared.isdecimal() and len(self._declared) < 20 and int(self._declared) > limit + FORM_BYTES:
             raise too_large(limit)
@@ -110,7 +110,7 @@ class FileForm:
             assert isinstance(event, bytes | bytearray)
             value += event
             if len(value) > FIELD_BYTES:
-                raise Refusal(400, f"the field '{segment.name[:64]}' is too long")
+                raise HttpError(400, f"the field '{segment.name[:64]}' is too long")
         self.fields[segment.name] = value.decode("utf-8", "replace")
 
     async def _parsed(self, request: AnyRequest) -> AsyncIterator[MultipartSegment | bytes | bytearray | None]:
@@ -120,4 +120,4 @@ class FileForm:
                     yield event
             self._parser.close()
         except MultipartError as problem:
-            raise Refusal(400, f"the form cannot be read: {problem}") from problem
+            raise HttpError(400, f"the form cannot be read: {problem}") from problem

@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from assay.surfaces.telemetry.figures import Figures
+from assay.surfaces.telemetry.prometheus import PrometheusMetrics
 
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 """Counted by name; whatever else a client makes up is counted together."""
@@ -15,7 +15,7 @@ class Meters:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.figures = Figures()
+        self.figures = PrometheusMetrics()
         self._requests = Counter(
             "assay_http_requests", "Requests by route, method and status.", ["route", "method", "status"], registry=self.registry
         )

@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from assay import api
-from assay.surfaces.server.errors import Refusal
+from assay.surfaces.server.errors import HttpError
 from assay.surfaces.server.keys import Caller
 from assay.surfaces.server.settings import ServerSettings
 
@@ -38,14 +38,14 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         if is_file and any(fnmatchcase(name, pattern) for pattern in self.patterns):
             message = f"the model '{name[:200]}' is a file or a function of the server, which no pattern such as * allows"
             hint = f"the operator can offer it by listing its whole name under `{self.setting}` in the settings of the server"
-            raise Refusal(403, message, details={"offered": list(self.names), "hint": hint})
+            raise HttpError(403, message, details={"offered": list(self.names), "hint": hint})
         shown = ", ".join(self.names[:MAX_NAMED]) + (" …" if len(self.names) > MAX_NAMED else "")
         allowed = f"allowed are: {shown}" if self.names else "no model is allowed yet"
         hint = (
             f"the operator allows a model by listing it under `{self.setting}` in the settings of the server (assay serve --config)"
         )
         message = f"the model '{name[:200]}' is not offered here; {allowed}"
-        raise Refusal(403, message, details={"offered": list(self.names), "hint": hint})
+        raise HttpError(403, message, details={"offered": list(self.names), "hint": hint})
 
 
 class Offers(msgspec.Struct, frozen=True):
@@ -84,7 +84,7 @@ def refuse_unoffered(
     for name in (*candidates, *judges):
         if not name.isprintable():
             hint = "send provider/model without line feeds and control characters"
-            raise Refusal(400, f"{name[:200]!r} is no name of a model", details={"hint": hint})
+            raise HttpError(400, f"{name[:200]!r} is no name of a model", details={"hint": hint})
     offers, files = offers_to(caller, settings), api.file_models((*candidates, *judges), settings.run_file)
     for offer, names in ((offers.candidates, candidates), (offers.judges, judges)):
         for name in names:

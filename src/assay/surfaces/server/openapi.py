@@ -11,7 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from assay.core.version import __version__
 from assay.surfaces.server.answers import ErrorAnswer
 from assay.surfaces.server.errors import CODES
-from assay.surfaces.server.frame import OPEN_PATHS
+from assay.surfaces.server.middleware import OPEN_PATHS
 
 Json = dict[str, Any]
 REASONS = {

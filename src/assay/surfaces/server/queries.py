@@ -11,7 +11,7 @@ from assay.core.contract import ContractId
 from assay.core.plan import CriterionName, OnInvalid, ProfileId
 from assay.core.record_query import VALID, RecordSearch
 from assay.core.run_state import State
-from assay.surfaces.server.errors import Refusal
+from assay.surfaces.server.errors import HttpError
 
 ContractChoice = Literal[ContractId, "auto"]
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
@@ -132,23 +132,23 @@ class CompareQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def read_query(request: AnyRequest, kind: type[T]) -> T:
-    """The query of a request as a typed value; raises Refusal."""
+    """The query of a request as a typed value; raises HttpError."""
     lists = {field.name for field in inspect.type_info(kind).fields if _is_list(field.type)}  # type: ignore[attr-defined]  # a struct
     given: dict[str, Any] = {}
     for name, value in request.query_params.multi_items():
         if name in lists:
             given.setdefault(name, []).extend(value.split(",") if name == "criteria" else [value])
         elif name in given:
-            raise Refusal(400, f"the parameter '{name[:64]}' is given twice")
+            raise HttpError(400, f"the parameter '{name[:64]}' is given twice")
         else:
             given[name] = value
     try:
         read = msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as problem:
-        raise Refusal(400, f"the query cannot be used: {why_unusable(kind, given, problem)}") from problem
+        raise HttpError(400, f"the query cannot be used: {why_unusable(kind, given, problem)}") from problem
     empty = [name for name in given if getattr(read, name) is None]
     if empty:
-        raise Refusal(400, f"the query cannot be used: '{empty[0]}' is no value for '{given[empty[0]]}'")
+        raise HttpError(400, f"the query cannot be used: '{empty[0]}' is no value for '{given[empty[0]]}'")
     return read
 
 

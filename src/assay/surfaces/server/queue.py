@@ -12,12 +12,12 @@ import msgspec
 
 from assay import api
 from assay.core.errors import AssayError, RunNotFound, RunSealed, StoreRefused, StoreUnavailable
-from assay.core.placement import HERE, Placement
+from assay.core.run_backend import LOCAL_BACKEND, RunBackend
 from assay.core.run_result import RunResult
-from assay.surfaces.server.errors import RETRY_SECONDS, Refusal
+from assay.surfaces.server.errors import RETRY_SECONDS, HttpError
 from assay.surfaces.server.meters import Meters
 from assay.surfaces.telemetry.json_log import FIELDS
-from assay.surfaces.telemetry.tellers import Teller, Tellers
+from assay.surfaces.telemetry.observers import ObserverGroup, RunObserver
 
 log = logging.getLogger("assay.server")
 MAX_OUTAGES = 2
@@ -26,27 +26,27 @@ RECORD_AGAIN_SECONDS = 1.0
 """Between two tries to write that a run has failed."""
 
 
-class Seats(msgspec.Struct, frozen=True, kw_only=True):
+class QueueLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How many runs there is room for."""
 
     max_runs: int
     max_queue: int
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class RunCallbacks(msgspec.Struct, frozen=True, kw_only=True):
     """Who hears of runs."""
 
     ended: Callable[[str], None]
     """That the artifacts of a run are here."""
     given_up: Callable[[str, AssayError], None] = lambda *_: None
     """That work on a run has stopped before its end, and why."""
-    teller: Teller = Tellers()
+    teller: RunObserver = ObserverGroup()
 
 
-class Placing(msgspec.Struct, frozen=True):
+class QueueBackend(msgspec.Struct, frozen=True):
     """Where runs are kept and worked on."""
 
-    placement: Placement = HERE
+    placement: RunBackend = LOCAL_BACKEND
     shared: api.SharedRuns | None = None
     """The runs of a ledger that other servers use too."""
 
@@ -54,10 +54,10 @@ class Placing(msgspec.Struct, frozen=True):
 class RunQueue:
     """The runs of one service between their submission and their end."""
 
-    def __init__(self, runs_dir: Path, meters: Meters, *, seats: Seats, told: Told, placing: Placing) -> None:
+    def __init__(self, runs_dir: Path, meters: Meters, *, seats: QueueLimits, told: RunCallbacks, placing: QueueBackend) -> None:
         self._runs_dir = runs_dir
         self._meters = meters
-        self._teller = Tellers((meters.figures, told.teller))
+        self._teller = ObserverGroup((meters.figures, told.teller))
         self._max_runs = seats.max_runs
         self._max_queue = seats.max_queue
         self._told = told
@@ -74,7 +74,7 @@ class RunQueue:
 
     @contextmanager
     def seat(self) -> Iterator[None]:
-        """Room for one more run while it is being submitted; raises Refusal when there is none."""
+        """Room for one more run while it is being submitted; raises HttpError when there is none."""
         with self._lock:
             self._check_room()
             self._seats += 1
@@ -85,14 +85,14 @@ class RunQueue:
                 self._seats -= 1
 
     def check_room(self) -> None:
-        """Raises Refusal when there is no seat: better before an upload than after it."""
+        """Raises HttpError when there is no seat: better before an upload than after it."""
         with self._lock:
             self._check_room()
 
     def _check_room(self) -> None:
         if self._is_stopping or self._seats + self._count_waiting() >= self._max_queue:
             why = "the service is about to end" if self._is_stopping else "too many runs are waiting"
-            raise Refusal(503, why, headers={"Retry-After": str(RETRY_SECONDS)})
+            raise HttpError(503, why, headers={"Retry-After": str(RETRY_SECONDS)})
 
     def add(self, run_id: str, owner: str) -> None:
         """Let a durable run wait for its turn, unless it does already."""

@@ -9,25 +9,25 @@ from litestar import Response
 
 from assay import api
 from assay.core.errors import LedgerUnavailable, RunNotFound, StoreUnavailable
-from assay.core.placement import Placement
+from assay.core.run_backend import RunBackend
 from assay.core.run_result import RunListing, RunResult
 from assay.core.run_state import TERMINAL
 from assay.surfaces.reporters.plain_json import json_text
-from assay.surfaces.server.answers import RunView
+from assay.surfaces.server.answers import RunResponse
+from assay.surfaces.server.background_tasks import BackgroundTasks
 from assay.surfaces.server.drafts import Drafts
 from assay.surfaces.server.feeds import Feeds
 from assay.surfaces.server.hidden_folders import without_folders
-from assay.surfaces.server.indexing import Indexer
+from assay.surfaces.server.keyed_locks import KeyedLocks
 from assay.surfaces.server.keys import Caller, Keys
 from assay.surfaces.server.meters import Meters
-from assay.surfaces.server.pending import Pending
 from assay.surfaces.server.queries import AnyRequest
 from assay.surfaces.server.queue import RunQueue
-from assay.surfaces.server.rates import Places
+from assay.surfaces.server.rate_limits import ConcurrencyQuota
+from assay.surfaces.server.run_indexer import Indexer
 from assay.surfaces.server.sessions import Sessions
 from assay.surfaces.server.settings import ServerSettings
-from assay.surfaces.server.turns import Turns
-from assay.surfaces.server.workshop import Workshop
+from assay.surfaces.server.validation_pool import ValidationPool
 
 Answer = Response[bytes]
 LOOK_SECONDS = 1.0
@@ -40,24 +40,24 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
     runs_dir: Path
     settings: ServerSettings
-    placement: Placement
+    placement: RunBackend
     keys: Keys
     submissions: api.Submissions
     queue: RunQueue
-    workshop: Workshop
-    turns: Turns
+    workshop: ValidationPool
+    turns: KeyedLocks
     indexer: Indexer
     meters: Meters
     sessions: Sessions
-    listings: api.Listings
+    listings: api.RunListCache
     shared: api.SharedRuns | None
     """The runs of a ledger that other servers use too."""
-    pending: Pending
+    pending: BackgroundTasks
     drafts: Drafts
-    feeds: Feeds[RunView]
-    uploads: Places
+    feeds: Feeds[RunResponse]
+    uploads: ConcurrencyQuota
 
-    def run(self, run_id: str, caller: Caller) -> api.Run:
+    def run(self, run_id: str, caller: Caller) -> api.RunReader:
         """The caller's run with exactly this id, whichever server it was submitted to; raises RunNotFound."""
         if not caller.sees_all:
             self._check_project(run_id, caller)
@@ -88,7 +88,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
                 raise
             return read(run_id, self.runs_dir)
 
-    def look(self, run_id: str, caller: Caller, at: Callable[[api.Run], T]) -> T:
+    def look(self, run_id: str, caller: Caller, at: Callable[[api.RunReader], T]) -> T:
         """What a function makes of a run; it looks again at a run that was sealed meanwhile, also elsewhere. Raises RunNotFound."""
         run = self.run(run_id, caller)
         try:

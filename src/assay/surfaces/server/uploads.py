@@ -8,9 +8,9 @@ from typing import get_args
 from litestar.types import Receive
 
 from assay.core.contract import CONTRACTS, Format
-from assay.surfaces.server.errors import Refusal
+from assay.surfaces.server.errors import HttpError
 from assay.surfaces.server.queries import AnyRequest, ContractChoice
-from assay.surfaces.server.spool import Spooled, spool, too_large
+from assay.surfaces.server.spool import SpooledUpload, spool, too_large
 
 LINES = ("application/x-ndjson", "application/jsonl", "application/jsonlines")
 YAML = ("application/yaml", "application/x-yaml")
@@ -28,13 +28,13 @@ def media_types(contract: ContractChoice) -> tuple[str, ...]:
 
 
 def ending_of(request: AnyRequest, contract: ContractChoice) -> str:
-    """The ending of a file with such a body; raises Refusal for another content type than the contract's."""
+    """The ending of a file with such a body; raises HttpError for another content type than the contract's."""
     header = Message()
     header["content-type"] = request.headers.get("content-type", "")
     media_type = header.get_content_type() if header["content-type"] else ""
     charsets = {str(value).lower() for name, value in header.get_params([]) if name.lower().startswith("charset")}
     if media_type not in media_types(contract) or not charsets <= {"utf-8", "utf8"}:
-        raise Refusal(
+        raise HttpError(
             415,
             f"the content type must be {' or '.join(media_types(contract))}, in UTF-8",
             details={"given": header["content-type"][:200]},
@@ -43,11 +43,11 @@ def ending_of(request: AnyRequest, contract: ContractChoice) -> str:
     return ".jsonl" if is_lines else _ENDINGS[media_type]
 
 
-async def spool_body(request: AnyRequest, path: Path, *, limit: int) -> Spooled:
-    """The body of a request in a new private file; raises Refusal and ClientGone, and then there is no file."""
+async def spool_body(request: AnyRequest, path: Path, *, limit: int) -> SpooledUpload:
+    """The body of a request in a new private file; raises HttpError and ClientGone, and then there is no file."""
     encoding = request.headers.get("content-encoding", "identity").lower()
     if encoding not in ("identity", "gzip"):
-        raise Refusal(415, f"the content encoding '{encoding[:64]}' is not known", details={"known": ["gzip"]})
+        raise HttpError(415, f"the content encoding '{encoding[:64]}' is not known", details={"known": ["gzip"]})
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and len(declared) < 20 and int(declared) > limit:
         raise too_large(limit)
