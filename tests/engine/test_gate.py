@@ -193,3 +193,44 @@ def test_a_threshold_on_a_profile_is_about_its_headline_and_its_interval(tmp_pat
     verdict = decided(tmp_path, "official")
     assert verdict.word == "WARNING"
     assert verdict.reasons[0].reason.startswith("lexam_mcq 0.90 (at least 0.85), but its 95 % interval begins at 0.8")
+
+
+def plan_with(**gates: float) -> Plan:
+    members = {"run_id": "x", "datasets": [], "candidate": {"name": "m", "provider": "p", "model": "m"}, "gates": gates}
+    return msgspec.convert(members, Plan)
+
+
+def measured(*, low: float = 0.5) -> dict[str, Any]:
+    """A complete run that half of the records have passed, with an interval from `low` on."""
+    interval = {"low": low, "high": 0.75, "level": 0.95, "method": "wilson", "n": 10}
+    return {
+        "cancelled_records": 0,
+        "total_records": 10,
+        "n_scored": 10,
+        "error_rate": 0.25,
+        "pass_rate": 0.5,
+        "pass_rate_interval": interval,
+        "raw_score_mean": 0.5,
+        "raw_score_mean_interval": interval,
+    }
+
+
+@pytest.mark.parametrize(
+    "gate", [{"pass_rate": 0.5}, {"min_score": 0.5}, {"max_error_rate": 0.25}], ids=lambda gate: next(iter(gate))
+)
+def test_a_limit_that_is_met_exactly_is_met(gate: dict[str, float]) -> None:
+    verdict = decide_gate(plan_with(**gate), measured(), api.GateSpec())
+    assert (verdict.word, verdict.passed) == ("PASS", True)
+
+
+def test_an_interval_that_begins_below_the_limit_is_a_warning() -> None:
+    verdict = decide_gate(plan_with(pass_rate=0.5), measured(low=0.4999), api.GateSpec())
+    assert (verdict.word, verdict.passed) == ("WARNING", True)
+
+
+@pytest.mark.parametrize(("missing", "warned"), [(5, False), (6, True)])
+def test_a_twentieth_of_the_baseline_may_be_missing_without_a_warning(tmp_path: Path, missing: int, *, warned: bool) -> None:
+    graded(tmp_path, "old", ROWS, passing(ROWS))
+    graded(tmp_path, "new", ROWS[missing:], passing(ROWS[missing:]))
+    reasons = [finding.reason for finding in decided(tmp_path, "new", "old").reasons]
+    assert (f"{missing} of 100 records of the baseline are not in the run" in reasons) is warned

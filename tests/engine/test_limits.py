@@ -104,3 +104,57 @@ def test_calls_wait_for_no_rate_of_a_provider_that_takes_no_more() -> None:
 def test_calls_within_the_budget_wait_for_their_rate() -> None:
     begun = RunCounters(4, {}, started=0.0, cost=9.0)
     assert asyncio.run(entered(lambda limits, _: limits.share_cost(begun, 10.0), seconds=0.1)) == 0
+
+
+async def has_its_slots(limits: CallScheduler, cancelled: "asyncio.Task[None]") -> bool:
+    """Whether two slots can be had, one after the other, when a call that waits is cancelled."""
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    await asyncio.gather(cancelled, return_exceptions=True)
+    other = limits.gate("b", "candidate")
+    calls = [asyncio.create_task(limits.acquire(other)) for _ in range(2)]
+    done, waiting = await asyncio.wait(calls, timeout=0.5)
+    for call in waiting:
+        call.cancel()
+    return len(done) == 2
+
+
+def test_a_call_that_is_cancelled_while_it_waits_for_a_rate_gives_its_slot_back() -> None:
+    async def is_given_back() -> bool:
+        limits = limits_of(asyncio.Event(), concurrency=2, rate=0.1)
+        gate = limits.gate("a", "candidate")
+        gate.lane.requests.charge(time.time(), 6.0)
+        return await has_its_slots(limits, asyncio.create_task(limits.acquire(gate)))
+
+    assert asyncio.run(is_given_back())
+
+
+def test_a_call_that_is_cancelled_behind_another_one_gives_its_slot_back() -> None:
+    async def is_given_back() -> bool:
+        limits = limits_of(asyncio.Event(), concurrency=3, rate=0.1)
+        gate = limits.gate("a", "candidate")
+        gate.lane.requests.charge(time.time(), 6.0)
+        first = asyncio.create_task(limits.acquire(gate))
+        await asyncio.sleep(0)
+        try:
+            return await has_its_slots(limits, asyncio.create_task(limits.acquire(gate)))
+        finally:
+            first.cancel()
+
+    assert asyncio.run(is_given_back())
+
+
+def test_a_call_that_is_cancelled_in_the_moment_in_which_it_gets_its_slot_gives_it_back() -> None:
+    async def is_given_back() -> bool:
+        limits = limits_of(asyncio.Event(), concurrency=2)
+        gate = limits.gate("a", "candidate")
+        for _ in range(2):
+            await limits.acquire(gate)
+        waiting = asyncio.create_task(limits.acquire(gate))
+        await asyncio.sleep(0)
+        limits.release(gate)
+        limits.release(gate)
+        # The slot is handed out in the next round of the loop, before the call goes on.
+        return await has_its_slots(limits, waiting)
+
+    assert asyncio.run(is_given_back())

@@ -187,3 +187,12 @@ def test_records_that_are_asked_once_have_no_block_of_repeats() -> None:
     once = [RecordFacts(0, "evaluated", 1.0, 1.0, "0-1", passed=True)]
     assert "repeats" not in summarize(once)
     assert summarize(once)["pass_rate_interval"]["method"] == "wilson"
+
+
+def test_a_record_is_left_out_for_its_first_error_whichever_kind_that_is() -> None:
+    lost = [
+        RecordFacts(position, "timeout", record_id=record, is_repeated=True, error_code=code)
+        for position, (record, code) in enumerate((("r-8", "timeout"), ("r-8", "refused"), ("r-9", "refused"), ("r-9", "timeout")))
+    ]
+    found = summarize([*lost, *facts([[1, 1]])], repeat=2)
+    assert (found["repeats"]["left_out"], found["repeats"]["n_complete"]) == ({"refused": 1, "timeout": 1}, 1)

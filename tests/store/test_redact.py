@@ -148,6 +148,9 @@ def test_the_rest_of_a_text_stays() -> None:
         ("DE00 1234 DE89 3704 0044 0532 0130 00", "DE00 1234 [REDACTED:iban]"),
         ("user%40example.org", "[REDACTED:email]"),
         ("x\\njane@example.org", "x\\n[REDACTED:email]"),
+        ("x\\rrita@example.org, \\ttom@example.org", "x\\r[REDACTED:email], \\t[REDACTED:email]"),
+        ("nora@example.org, rita@example.org, tom@example.org", "[REDACTED:email], [REDACTED:email], [REDACTED:email]"),
+        ("HOME\\jane@example.org", "HOME\\[REDACTED:email]"),
         ("Telefon: 030 1234567", "Telefon: [REDACTED:phone]"),
     ],
 )
