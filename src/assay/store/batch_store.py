@@ -1,4 +1,4 @@
-"""The batches of a run in its ledger: what was meant to be sent, what was sent, and what came back."""
+"""Batches of a run in its ledger: planned, submitted, and the results merged from them."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
@@ -9,10 +9,11 @@ from assay.core.outcome import Attempt, Outcome, record_status
 from assay.store.sqlite import SqliteLedger
 
 BatchState = Literal["spooled", "submitting", "submitted", "merged", "refused"]
-"""`spooled`: its file is written; `submitting`: it may be at the provider; `submitted`: it is; `merged`: its results are here."""
+"""`spooled`: its file is written; `submitting`: the provider may have it; `submitted`: the provider has it; `merged`: its results
+are in the ledger."""
 
 NOTE = "batches"
-"""The note of a run with what became of its batches."""
+"""Note of a run with the summary of its batches."""
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS batch(number INTEGER PRIMARY KEY, body BLOB)",
     "CREATE TABLE IF NOT EXISTS batch_request"
@@ -27,48 +28,48 @@ class BatchRow(msgspec.Struct, frozen=True, kw_only=True):
     """One batch of a run."""
 
     number: int
-    """From 1 on, in the order in which they are handed in."""
+    """Counts from 1 in the order of submission."""
     state: BatchState = "spooled"
     requests: int = 0
     bytes: int = 0
     sha256: str = ""
-    """Of the file that is handed in."""
+    """Hash of the submitted file."""
     estimate: float = 0.0
-    """US dollars that it may cost, as far as prices are known."""
+    """Estimated cost in US dollars, as far as prices are known."""
     upload_id: str = ""
-    """What the provider calls the file."""
+    """Id of the file at the provider."""
     batch_id: str = ""
-    """What the provider calls the batch."""
+    """Id of the batch at the provider."""
     is_certain: bool = True
-    """False of a batch that was found again by its size: its results tell whether it is ours."""
+    """False for a batch that was recognised by its size alone: its results show whether it is ours."""
     strangers: tuple[str, ...] = ()
-    """Batches that were found again and are not ours."""
+    """Ids of batches that were recognised by mistake and are not ours."""
     at: float = 0.0
-    """When it was to be handed in, in seconds since 1970."""
+    """Time of submission in seconds since 1970."""
     status: str = ""
-    """What the provider last said of it, in its own words."""
+    """Status at the last poll, in the provider's words."""
     done: int = 0
-    """Requests that have an answer or an error, as the provider last said."""
+    """Requests with an answer or an error, according to the last poll."""
     looks: int = 0
     failed_looks: int = 0
-    """Looks that brought no answer."""
+    """Polls that failed."""
     lost_looks: int = 0
-    """Looks in a row at which the provider knew no such batch."""
+    """Polls in a row at which the provider did not know the batch."""
     fetches: int = 0
-    """How often its results were fetched."""
+    """Number of times its results were fetched."""
     answered: int = 0
     errors: dict[str, int] = {}
-    """Requests without an answer by code."""
+    """Requests without an answer, by code."""
     asked_live: int = 0
-    """Those of them that are asked by themselves."""
+    """How many of them are called one by one instead."""
     duplicates: int = 0
-    """Lines of results for a request that had one."""
+    """Result lines for a request that already had one."""
     unknown: int = 0
-    """Lines of results for requests that are not ours."""
+    """Result lines for requests that are not ours."""
     malformed: int = 0
-    """Lines of results that cannot be read."""
+    """Result lines that cannot be parsed."""
     problems: tuple[str, ...] = ()
-    """What is wrong with it as a whole."""
+    """Problems of the batch as a whole."""
 
 
 class BatchRequest(msgspec.Struct, frozen=True):
@@ -77,13 +78,13 @@ class BatchRequest(msgspec.Struct, frozen=True):
     custom_id: str
     position: int
     address: str
-    """The content address of what is asked."""
+    """Content address of the request."""
     is_answered: bool = False
-    """What came back for it is among the attempts of its record."""
+    """Its reply is stored among the attempts of its record."""
 
 
 class BatchStore:
-    """The tables of batches beside those of the run; every method is one durable transaction."""
+    """Tables of batches in the ledger of the run; every method is one durable transaction."""
 
     def __init__(self, ledger: SqliteLedger) -> None:
         self._ledger = ledger
@@ -92,53 +93,54 @@ class BatchStore:
                 database.execute(statement)
 
     def rows(self) -> list[BatchRow]:
-        """All batches in their order."""
+        """Read all batches in order."""
         with self._ledger.transaction("DEFERRED") as database:
             bodies = database.execute("SELECT body FROM batch ORDER BY number").fetchall()
         return [msgspec.json.decode(body, type=BatchRow) for (body,) in bodies]
 
     def intend(self, row: BatchRow, requests: Iterable[BatchRequest]) -> None:
-        """Note a batch and all of its requests before anything leaves the machine."""
-        values = ((one.custom_id, row.number, one.position, one.address) for one in requests)
+        """Store a batch and all of its requests before anything is sent to the provider."""
+        values = ((request.custom_id, row.number, request.position, request.address) for request in requests)
         with self._ledger.transaction() as database:
             database.execute("INSERT INTO batch VALUES (?, ?)", (row.number, _encode(row)))
             database.executemany("INSERT INTO batch_request VALUES (?, ?, ?, ?, 0)", values)
 
     def save(self, row: BatchRow) -> None:
-        """Note how a batch stands."""
+        """Store the state of a batch."""
         with self._ledger.transaction() as database:
             database.execute("UPDATE batch SET body = ? WHERE number = ?", (_encode(row), row.number))
 
     def release(self, row: BatchRow) -> None:
-        """Note a batch that is not worked on: its requests are free for another one."""
+        """Store a batch that is given up: its unanswered requests are free for another one."""
         with self._ledger.transaction() as database:
             database.execute("UPDATE batch SET body = ? WHERE number = ?", (_encode(row), row.number))
             database.execute("DELETE FROM batch_request WHERE number = ? AND NOT is_answered", (row.number,))
 
     def forget(self, number: int) -> None:
-        """Drop a batch that never left the machine."""
+        """Delete a batch that was never sent."""
         with self._ledger.transaction() as database:
             database.execute("DELETE FROM batch WHERE number = ?", (number,))
             database.execute("DELETE FROM batch_request WHERE number = ?", (number,))
 
     def sent(self, first: int, last: int) -> frozenset[int]:
-        """The positions, of those from one to another, that are in a batch already."""
+        """Return the positions in a range that already belong to a batch."""
         with self._ledger.transaction("DEFERRED") as database:
             rows = database.execute("SELECT position FROM batch_request WHERE position BETWEEN ? AND ?", (first, last)).fetchall()
         return frozenset(position for (position,) in rows)
 
     def requests(self, number: int, custom_ids: Collection[str]) -> dict[str, BatchRequest]:
-        """Those of a batch's requests that have one of the ids."""
+        """Return a batch's requests that have one of the ids."""
         with self._ledger.transaction("DEFERRED") as database:
-            marks = ", ".join("?" * len(custom_ids))
+            placeholders = ", ".join("?" * len(custom_ids))
             rows = database.execute(
-                f"SELECT custom_id, position, address, is_answered FROM batch_request WHERE number = ? AND custom_id IN ({marks})",
+                f"SELECT custom_id, position, address, is_answered FROM batch_request"
+                f" WHERE number = ? AND custom_id IN ({placeholders})",
                 (number, *custom_ids),
             ).fetchall()
         return {name: BatchRequest(name, position, address, bool(answered)) for name, position, address, answered in rows}
 
     def unanswered(self, number: int, limit: int) -> list[BatchRequest]:
-        """The first of a batch's requests for which nothing came back."""
+        """Return the first requests of a batch that have no answer."""
         with self._ledger.transaction("DEFERRED") as database:
             rows = database.execute(
                 "SELECT custom_id, position, address FROM batch_request WHERE number = ? AND is_answered = 0"
@@ -148,7 +150,7 @@ class BatchStore:
         return [BatchRequest(*row) for row in rows]
 
     def merge(self, row: BatchRow, attempts: Sequence[tuple[BatchRequest, Attempt]]) -> None:
-        """Append what came back for requests that were unanswered, mark them, and note how their batch stands."""
+        """Append the attempts for unanswered requests, mark these as answered, and store the state of their batch."""
         with self._ledger.transaction() as database:
             database.execute("UPDATE batch SET body = ? WHERE number = ?", (_encode(row), row.number))
             answered = [(request.custom_id,) for request, _ in attempts]
@@ -163,7 +165,7 @@ class BatchStore:
             database.executemany("INSERT INTO attempt(position, body) VALUES (?, ?)", values)
 
     def close(self, positions: Iterable[int], outcome: Outcome) -> None:
-        """Give records that no batch will hold an outcome."""
+        """Store an outcome for records that no batch will hold."""
         values = [(position, record_status(outcome), _encode(outcome)) for position in positions]
         with self._ledger.transaction() as database:
             database.executemany("INSERT INTO outcome VALUES (?, ?, ?) ON CONFLICT DO NOTHING", values)

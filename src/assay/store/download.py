@@ -1,4 +1,4 @@
-"""A run that lies in an object store into a folder of this machine: whole and unchanged, or not at all."""
+"""Download of a run from an object store into a local folder: whole and unchanged, or not at all."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from assay.store.verify import verify_run
 
 
 class ManifestSummary(msgspec.Struct, frozen=True):
-    """The members of a manifest by which a run is known again, wherever it lies."""
+    """The members of a manifest that identify a run."""
 
     run_id: str
     plan_sha256: str
@@ -26,43 +26,43 @@ class ManifestSummary(msgspec.Struct, frozen=True):
 _decode = msgspec.json.Decoder(ManifestSummary).decode
 
 
-def published_at(place: RunStorage) -> ManifestSummary | None:
-    """The finished run at a place; None where there is none. Raises RunDamaged, StoreUnavailable."""
-    if MANIFEST not in place.names():
+def published_at(storage: RunStorage) -> ManifestSummary | None:
+    """Read the manifest of a finished run in a storage; None when it has none. Raises RunDamaged, StoreUnavailable."""
+    if MANIFEST not in storage.names():
         return None
-    return _read(_manifest(place), place)
+    return _read(_manifest(storage), storage)
 
 
-def fetch_run(place: RunStorage, target: Path, *, work: Path) -> None:
-    """Make a folder of the finished run at a place; raises RunDamaged when it is not as it was published.
+def fetch_run(storage: RunStorage, target: Path, *, work: Path) -> None:
+    """Download a finished run into a folder; raises RunDamaged when it is not as it was published.
 
-    The files are written and checked in the work folder, and appear in one step. A folder that is there already stays, which is
-    fine when it is the same run, and RunSealed when it is not.
+    The files are written and checked in the work folder, and appear in one step. A folder that is there already stays; raises
+    RunSealed when it holds another run.
     """
-    manifest = _manifest(place)
-    names = {*_read(manifest, place).artifacts, TOMBSTONES} & place.names()
+    manifest = _manifest(storage)
+    names = {*_read(manifest, storage).artifacts, TOMBSTONES} & storage.names()
     with StagingFolder(work) as staging:
-        staging.restore(manifest, _files(place, names))
+        staging.restore(manifest, _files(storage, names))
         problems = verify_run(staging.folder)
         if problems:
-            raise RunDamaged(f"the run at {place.shown} is not as it was published: {problems[0]}")
+            raise RunDamaged(f"the run at {storage.shown} is not as it was published: {problems[0]}")
         staging.publish(target)
 
 
-def _manifest(place: RunStorage) -> bytes:
-    return b"".join(place.pieces(MANIFEST))
+def _manifest(storage: RunStorage) -> bytes:
+    return b"".join(storage.pieces(MANIFEST))
 
 
-def _read(manifest: bytes, place: RunStorage) -> ManifestSummary:
+def _read(manifest: bytes, storage: RunStorage) -> ManifestSummary:
     try:
         return _decode(manifest)
     except ValueError as problem:
-        raise RunDamaged(f"the manifest at {place.shown} is damaged: {problem}") from problem
+        raise RunDamaged(f"the manifest at {storage.shown} is damaged: {problem}") from problem
 
 
-def _files(place: RunStorage, names: set[str]) -> Iterator[tuple[str, Iterator[bytes]]]:
+def _files(storage: RunStorage, names: set[str]) -> Iterator[tuple[str, Iterator[bytes]]]:
     for name in sorted(names):
         if Path(name).name != name or name == MANIFEST:
-            # Whoever wrote this manifest may want to write elsewhere, too.
-            raise RunDamaged(f"the manifest at {place.shown} is damaged: '{name}' is no name of an artifact")
-        yield name, place.pieces(name)
+            # The manifest is untrusted input: a name with a slash would write outside the folder.
+            raise RunDamaged(f"the manifest at {storage.shown} is damaged: '{name}' is no name of an artifact")
+        yield name, storage.pieces(name)

@@ -1,4 +1,4 @@
-"""What the disk and the database complain about, turned into one clear line and what to do."""
+"""Errors of the disk and the database as StoreUnavailable, each with a hint."""
 
 import errno
 import os
@@ -10,8 +10,8 @@ from pathlib import Path
 from assay.core.errors import StoreUnavailable
 
 AGAIN = "then try again"
-"""Ends a hint: what failed here may be any command. Whoever works on a run says that it can be resumed."""
-_ELSEWHERE = "or choose another folder with --runs-dir"
+"""End of a hint: any command may have failed here. A run in progress replaces it by how to resume."""
+_OTHER_FOLDER = "or choose another folder with --runs-dir"
 _FULL = f"free some space on that disk, {AGAIN}"
 _READ_ONLY = f"make that place readable and writable for this user, {AGAIN}"
 _HANDLES = f"raise the limit of open files (ulimit -n), {AGAIN}"
@@ -47,7 +47,7 @@ _BY_SQLITE = {
 
 
 def unavailable(problem: OSError | sqlite3.Error, path: Path, *, is_new: bool = False) -> StoreUnavailable:
-    """The error to raise for a problem with a file or folder of the store; what is new may as well be made elsewhere."""
+    """Build the error for a problem with a file or folder of the store; `is_new` ones may as well be made in another folder."""
     if isinstance(problem, OSError):
         what, hint = problem.strerror or str(problem), _BY_ERRNO.get(problem.errno or 0, _DISK)
     else:
@@ -55,13 +55,13 @@ def unavailable(problem: OSError | sqlite3.Error, path: Path, *, is_new: bool = 
         code = getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         what, hint = str(problem), _BY_SQLITE.get(code, _DISK)
     if is_new and hint in (_FULL, _READ_ONLY):
-        hint = hint.replace(AGAIN, _ELSEWHERE)
+        hint = hint.replace(AGAIN, _OTHER_FOLDER)
     return StoreUnavailable(f'cannot use "{path}": {what}', hint=hint)
 
 
 @contextmanager
 def disk_errors(path: Path, *, is_new: bool = False) -> Iterator[None]:
-    """Inside, a failure of the operating system is StoreUnavailable."""
+    """Turn failures of the operating system into StoreUnavailable."""
     try:
         yield
     except OSError as problem:
@@ -70,7 +70,7 @@ def disk_errors(path: Path, *, is_new: bool = False) -> Iterator[None]:
 
 @contextmanager
 def database_errors(path: Path) -> Iterator[None]:
-    """Inside, a failure of the database is StoreUnavailable; misuse of it stays what it is."""
+    """Turn database failures into StoreUnavailable; errors of usage pass through, since they are bugs."""
     try:
         yield
     except sqlite3.ProgrammingError:
@@ -80,7 +80,7 @@ def database_errors(path: Path) -> Iterator[None]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Force the names in a folder to the disk; raises StoreUnavailable."""
+    """Flush the directory entries of a folder to the disk; raises StoreUnavailable."""
     with disk_errors(folder):
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

@@ -1,4 +1,4 @@
-"""Whether a folder can hold runs: everything that the ledger, its lock and a publication need is tried in it."""
+"""Check of a runs folder: tries everything that the ledger, its lock and a publication need."""
 
 import os
 import shutil
@@ -17,22 +17,22 @@ from assay.store.lock import RunLock
 LITTLE = 1 << 30
 """Free bytes below which a large run may fill the disk."""
 TOO_LITTLE = 100 << 20
-"""Free bytes below which hardly any run comes to its end."""
+"""Free bytes below which hardly any run can finish."""
 NETWORKS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs", "fuse.s3fs"}
 )
-"""File systems of other machines, whose locks and flushes do not always do what they say."""
+"""Network file systems, whose locks and flushes are not always reliable."""
 MEMORY = frozenset({"tmpfs", "ramfs"})
 MOUNTS = Path("/proc/self/mounts")
 
 
 def check_runs_folder(folder: Path) -> Iterator[DoctorCheck]:
-    """What can be said of a folder as a home of runs; what is tried in it is removed again, and the folder is not made."""
+    """Check whether a folder can hold runs; files written for the check are removed, and the folder is not created."""
     if folder.exists() and not folder.is_dir():
         hint = "move it away, or choose another folder with --runs-dir"
         yield DoctorCheck(area="runs", name="folder", standing="problem", says=f"'{folder}' is no folder", hint=hint)
         return
-    existing = next((place for place in (folder.absolute(), *folder.absolute().parents) if place.is_dir()), Path("/"))
+    existing = next((path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir()), Path("/"))
     note = "" if existing == folder.absolute() else "; it does not exist yet and is made by the first run"
     try:
         with disk_errors(existing), tempfile.TemporaryDirectory(prefix=".assay-doctor-", dir=existing) as scratch:
@@ -48,7 +48,7 @@ def check_runs_folder(folder: Path) -> Iterator[DoctorCheck]:
 
 
 def _try_everything(scratch: Path) -> float:
-    """Seconds that one flush takes; raises StoreUnavailable for what the folder cannot do."""
+    """Try each operation that a run needs and return the seconds that one flush takes; raises StoreUnavailable."""
     file = scratch / "file"
     file.write_bytes(b"x")
     start = time.perf_counter()
@@ -106,12 +106,12 @@ def _mounts() -> str:
     try:
         return MOUNTS.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        # No such list on this system.
+        # Only Linux has this list.
         return ""
 
 
 def file_system(folder: Path, mounts: str) -> str:
-    """The kind of file system that a folder is on, by a list of mounts as Linux has it; empty where it is not known."""
+    """Find the kind of a folder's file system in a Linux list of mounts; empty when it is unknown."""
     fields = [line.split(" ") for line in mounts.splitlines() if line.count(" ") >= 2]
-    found = {place.replace("\\040", " "): kind for _, place, kind, *_ in fields}
-    return next((found[str(place)] for place in (folder, *folder.parents) if str(place) in found), "")
+    found = {path.replace("\\040", " "): kind for _, path, kind, *_ in fields}
+    return next((found[str(path)] for path in (folder, *folder.parents) if str(path) in found), "")

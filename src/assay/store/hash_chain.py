@@ -1,4 +1,4 @@
-"""Hashes that tie the records and attempts of a run together, so that no line can be changed, dropped or moved unseen."""
+"""Hashes that chain the records and attempts of a run, so that every changed, dropped or moved line is detected."""
 
 import hashlib
 from binascii import hexlify
@@ -15,7 +15,7 @@ _CHAIN_START = bytes(32)
 
 
 class AttemptChain:
-    """The hash chain over attempt_logs.jsonl: each line carries the hash of the line before it and of its own bytes.
+    """Hash chain over attempt_logs.jsonl: each line carries the hash of the line before it and of its own bytes.
 
     `chain_sha256` is a line's last member. It is SHA-256 of the previous line's hash (32 raw bytes, zero for the first line)
     and the line's bytes without that member and without its newline.
@@ -25,11 +25,11 @@ class AttemptChain:
         self._link = _CHAIN_START
 
     def line(self, body: bytes) -> bytes:
-        """The JSON object, which has members, with its link as one more; without a newline."""
+        """Append the chain hash as one more member to a JSON object that has members; without a newline."""
         return self.lines((body,))[:-1]
 
     def lines(self, bodies: Iterable[bytes]) -> bytes:
-        """JSON objects, each with its link and a newline."""
+        """Append the chain hash and a newline to each JSON object."""
         link = self._link
         pieces: list[bytes] = []
         for body in bodies:
@@ -39,23 +39,23 @@ class AttemptChain:
         return b"".join(pieces)
 
     def follows(self, line: bytes) -> bool:
-        """True when the line continues the chain."""
+        """Tell whether the line continues the chain."""
         return self.line(line[:-_CHAIN_TAIL] + b"}") == line
 
     def hexdigest(self) -> str:
-        """The hash of the last line, which stands for all of them."""
+        """Return the hash of the last line, which covers all lines."""
         return self._link.hex()
 
 
 class MerkleTree:
-    """The Merkle tree hash of RFC 6962 over leaves that come one by one; it holds one hash per level."""
+    """Merkle tree hash of RFC 6962 over leaves added one by one; keeps one hash per level."""
 
     def __init__(self) -> None:
         self._peaks: list[tuple[int, bytes]] = []
         """Height and hash of the complete subtrees so far, the highest first."""
 
     def add(self, leaf: bytes) -> None:
-        """The next leaf."""
+        """Add the next leaf."""
         height, node = 0, hashlib.sha256(b"\x00" + leaf).digest()
         while self._peaks and self._peaks[-1][0] == height:
             node = hashlib.sha256(b"\x01" + self._peaks.pop()[1] + node).digest()
@@ -63,7 +63,7 @@ class MerkleTree:
         self._peaks.append((height, node))
 
     def hexdigest(self) -> str:
-        """The root over the leaves so far."""
+        """Return the root over the leaves so far."""
         if not self._peaks:
             return hashlib.sha256(b"").hexdigest()
         root = self._peaks[-1][1]
@@ -73,7 +73,7 @@ class MerkleTree:
 
 
 def merkle_root(leaves: Iterable[bytes]) -> str:
-    """The Merkle tree hash (RFC 6962, 2.1) of all leaves; a record's leaf is its `record_sha256` as 32 bytes."""
+    """Compute the Merkle tree hash (RFC 6962, 2.1) of all leaves; a record's leaf is its `record_sha256` as 32 bytes."""
     tree = MerkleTree()
     for leaf in leaves:
         tree.add(leaf)
@@ -81,13 +81,13 @@ def merkle_root(leaves: Iterable[bytes]) -> str:
 
 
 def self_hashed(document: dict[str, Any], member: str) -> bytes:
-    """The document as indented JSON with one more member: the SHA-256 of its canonical JSON without that member."""
+    """Return the document as indented JSON with one more member: the SHA-256 of its canonical JSON without that member."""
     digest = sha256_hex(canonical_json(document))
     return msgspec.json.format(canonical_json({**document, member: digest}), indent=2) + b"\n"
 
 
 def has_own_hash(text: bytes, member: str) -> bool:
-    """True when the bytes are exactly what self_hashed made of their content."""
+    """Tell whether the bytes are exactly what self_hashed made of their content."""
     try:
         document = msgspec.json.decode(text)
         return isinstance(document, dict) and document.pop(member, None) is not None and self_hashed(document, member) == text

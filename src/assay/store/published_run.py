@@ -1,4 +1,4 @@
-"""Finished runs, read back: the manifest, documents and lines of a run folder, and what retention has left of them."""
+"""Readers of finished runs: the manifest, documents and lines of a run folder, and the tombstones of purged artifacts."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -13,7 +13,7 @@ from assay.store.artifacts import CASES, read_pieces
 from assay.store.failures import disk_errors
 
 TOMBSTONES = "purged.json"
-"""Lists the artifacts that retention has removed; the only file that comes into a run folder after it was published."""
+"""Lists the artifacts that retention has removed; the only file added to a run folder after publication."""
 
 TOMBSTONES_OWN_HASH = "purged_sha256"
 """Member of that file: SHA-256 of its canonical JSON without this member."""
@@ -36,29 +36,29 @@ class _PurgedFile(msgspec.Struct):
 
 
 class PublishedRun:
-    """A published run."""
+    """A published run: its folder and its manifest."""
 
     def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
         self.path = path
         self.manifest = manifest
 
     def document(self, name: str) -> Any:
-        """A JSON artifact; raises RunNotFound when it is not there any more."""
+        """Read a JSON artifact; raises RunNotFound when it is gone."""
         path = self.artifact(name)
         return decoded(b"".join(read_pieces(path)), path)
 
     def lines(self, name: str, start: int = 0) -> Iterator[dict[str, Any]]:
-        """The objects of a JSONL artifact from a line on, one at a time; raises RunNotFound when it is not there any more."""
+        """Read the objects of a JSONL artifact from a line on, one at a time; raises RunNotFound when it is gone."""
         path = self.artifact(name)
         for line in islice(split_lines(read_pieces(path)), start, None):
             yield decoded(line, path)
 
     def raw_lines(self, name: str) -> Iterator[bytes]:
-        """The lines of a JSONL artifact as they are, for who needs few of their members; raises RunNotFound as `lines` does."""
+        """Read the undecoded lines of a JSONL artifact, for callers that need few members; raises RunNotFound as `lines` does."""
         return split_lines(read_pieces(self.artifact(name)))
 
     def lines_at(self, name: str, offsets: Iterable[int]) -> Iterator[dict[str, Any]]:
-        """The objects of a JSONL artifact that begin at these bytes, without the others; raises RunNotFound as `lines` does."""
+        """Read the objects of a JSONL artifact at these byte offsets only; raises RunNotFound as `lines` does."""
         path = self.artifact(name)
         with disk_errors(path), path.open("rb") as file:
             for offset in offsets:
@@ -66,7 +66,7 @@ class PublishedRun:
                 yield decoded(file.readline(), path)
 
     def span(self, name: str, start: int, size: int) -> bytes:
-        """A part of an artifact; raises RunNotFound as `lines` does, StoreUnavailable where the file has become shorter."""
+        """Read a part of an artifact; raises RunNotFound as `lines` does, StoreUnavailable when the file has become shorter."""
         path = self.artifact(name)
         with disk_errors(path), path.open("rb", buffering=0) as file:
             file.seek(start)
@@ -77,11 +77,11 @@ class PublishedRun:
 
     @property
     def cases_name(self) -> str:
-        """The artifact with the cases: a file of their own, or the input of a run that an earlier version sealed."""
+        """Return the artifact with the cases: a file of their own, or the input of a run that an earlier version sealed."""
         return CASES if CASES in (self.manifest.get("artifacts") or {}) else INPUT
 
     def raw_records(self) -> Iterator[tuple[int, bytes]]:
-        """The cases as they were asked, in order, each with its offset in its artifact; raises RunNotFound as `lines` does."""
+        """Read the cases as they were asked, in order, each with its offset in its artifact; raises RunNotFound as `lines` does."""
         name = self.cases_name
         start = 0
         for number, line in enumerate(split_lines(read_pieces(self.artifact(name)))):
@@ -92,23 +92,23 @@ class PublishedRun:
             start += len(line) + 1
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """The cases as they were asked, one at a time; raises RunNotFound as `lines` does."""
+        """Read the cases as they were asked, one at a time; raises RunNotFound as `lines` does."""
         path = self.path / self.cases_name
         return (decoded(entry, path) for _, entry in self.raw_records())
 
     def purged(self) -> tuple[Tombstone, ...]:
-        """What retention has removed so far."""
+        """List what retention has removed so far."""
         return read_tombstones(self.path)
 
     def removed(self) -> tuple[Tombstone, ...]:
-        """What retention has removed and is gone; none where the list of it is damaged, which a verification names."""
+        """List removed artifacts that are really gone; none when the list is damaged, which a verification reports."""
         try:
             return tuple(tombstone for tombstone in self.purged() if not (self.path / tombstone.name).exists())
         except StoreUnavailable:
             return ()
 
     def artifact(self, name: str) -> Path:
-        """The file of an artifact; raises RunNotFound, or ArtifactGone where retention has removed it."""
+        """Return the path of an artifact; raises RunNotFound, or ArtifactGone when retention has removed it."""
         path = self.path / name
         if not path.is_file():
             hint = "`assay verify` names what is left"
@@ -119,7 +119,7 @@ class PublishedRun:
 
 
 def open_run_folder(path: Path) -> PublishedRun:
-    """A published run; raises RunNotFound when the folder holds none, StoreUnavailable when its manifest is damaged."""
+    """Open a published run; raises RunNotFound when the folder holds none, StoreUnavailable when its manifest is damaged."""
     manifest = decoded(read_manifest(path), path / MANIFEST)
     if not isinstance(manifest, dict):
         raise RunDamaged(f'"{path / MANIFEST}" is damaged: it is no object')
@@ -127,7 +127,7 @@ def open_run_folder(path: Path) -> PublishedRun:
 
 
 def read_manifest(path: Path) -> bytes:
-    """The manifest of a run folder as it is; raises RunNotFound when there is none."""
+    """Read the bytes of a run folder's manifest; raises RunNotFound when there is none."""
     manifest = path / MANIFEST
     if not manifest.is_file():
         raise RunNotFound(f'there is no finished run at "{path}"', hint="`assay runs` lists the runs of a folder")
@@ -135,7 +135,7 @@ def read_manifest(path: Path) -> bytes:
 
 
 def read_tombstones(path: Path) -> tuple[Tombstone, ...]:
-    """What retention has removed from a run folder; raises StoreUnavailable when the list is damaged."""
+    """Read the tombstones of a run folder; raises StoreUnavailable when the list is damaged."""
     file = path / TOMBSTONES
     if not file.is_file():
         return ()
@@ -146,12 +146,12 @@ def read_tombstones(path: Path) -> tuple[Tombstone, ...]:
 
 
 def parsed_tombstones(text: bytes) -> tuple[Tombstone, ...]:
-    """The tombstones of such a file; raises ValueError when it is damaged."""
+    """Parse a list of tombstones; raises ValueError when it is damaged."""
     return msgspec.json.decode(text, type=_PurgedFile).purged
 
 
 def decoded(text: bytes, path: Path) -> Any:
-    """JSON of a run folder; raises StoreUnavailable when it is none."""
+    """Decode JSON of a run folder; raises StoreUnavailable when it is invalid."""
     try:
         return msgspec.json.decode(text)
     except ValueError as problem:
@@ -159,7 +159,7 @@ def decoded(text: bytes, path: Path) -> Any:
 
 
 def split_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Lines without their newlines; what follows the last newline is a line too."""
+    """Split pieces into lines without their newlines; text after the last newline is a line too."""
     rest = b""
     for piece in pieces:
         *whole, rest = (rest + piece).split(b"\n")

@@ -1,4 +1,4 @@
-"""Where the files of a published run are: a folder of this machine, or a prefix of an object store."""
+"""Storage of a published run's files: a local folder, or a prefix of an object store."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,39 +13,39 @@ class RunStorage(Protocol):
 
     @property
     def shown(self) -> str:
-        """What people call it, without anything secret."""
+        """The address for messages, without anything secret."""
 
     def names(self) -> set[str]:
-        """Everything that is there."""
+        """List all names in the storage."""
 
     def is_file(self, name: str) -> bool:
-        """Whether it can be read as it is, and is not a link to elsewhere."""
+        """Tell whether the name is a readable file, and not a link."""
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """A file in pieces that fit in memory; raises StoreUnavailable."""
+        """Read a file in pieces that fit in memory; raises StoreUnavailable."""
 
 
 class LocalRunStorage:
-    """A folder of this machine."""
+    """A folder on this machine."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @property
     def shown(self) -> str:
-        """Its path."""
+        """The path."""
         return str(self.path)
 
     def names(self) -> set[str]:
-        """The entries of the folder; none where it is not there."""
+        """List the entries of the folder; none when it does not exist."""
         with disk_errors(self.path):
             return {entry.name for entry in self.path.iterdir()} if self.path.is_dir() else set()
 
     def is_file(self, name: str) -> bool:
-        """A regular file."""
+        """Tell whether the name is a regular file."""
         path = self.path / name
         return path.is_file() and not path.is_symlink()
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """The file's bytes."""
+        """Read the file's bytes."""
         return read_pieces(self.path / name)

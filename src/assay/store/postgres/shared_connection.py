@@ -1,4 +1,4 @@
-"""One connection for many threads: they take turns, and while the server is away all who wait hear of it together."""
+"""One connection for many threads: they take turns, and waiting threads share the failure while the server is away."""
 
 import threading
 import time
@@ -11,34 +11,34 @@ from assay.core.errors import StoreUnavailable
 from assay.store.postgres.connection import ReconnectingConnection
 
 PATIENCE = 5.0
-"""Seconds that one of them tries; whoever asks at an interface for people or programs can ask again."""
+"""Seconds for which one transaction is retried; callers that serve people or programs can ask again."""
 
 T = TypeVar("T")
 
 
 class ThreadSafeConnection:
-    """As a link, from any thread."""
+    """A ReconnectingConnection for any thread."""
 
     def __init__(self, address: str) -> None:
-        self._link = ReconnectingConnection(address, patience=PATIENCE)
+        self._connection = ReconnectingConnection(address, patience=PATIENCE)
         self._lock = threading.Lock()
         self._failure: tuple[float, StoreUnavailable] | None = None
 
     def transact(self, work: Callable[[psycopg.Connection[Any]], T]) -> T:
-        """What the work gives in one transaction; raises StoreUnavailable."""
-        asked = time.monotonic()
+        """Run the work in one transaction; raises StoreUnavailable."""
+        requested_at = time.monotonic()
         with self._lock:
-            if self._failure is not None and self._failure[0] >= asked:
-                # Somebody has tried in vain while this one waited: one after the other would wait ever longer.
-                known = self._failure[1]
-                raise type(known)(known.message, hint=known.hint)
+            if self._failure is not None and self._failure[0] >= requested_at:
+                # Another thread failed while this one waited: trying in turn would make each wait longer than the last.
+                failure = self._failure[1]
+                raise type(failure)(failure.message, hint=failure.hint)
             try:
-                return self._link.transact(work)
+                return self._connection.transact(work)
             except StoreUnavailable as problem:
                 self._failure = (time.monotonic(), problem)
                 raise
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         with self._lock:
-            self._link.close()
+            self._connection.close()
