@@ -1,6 +1,7 @@
 """Rules of the house that no linter knows: docs beside code, what an import costs, what files may say."""
 
 import ast
+import importlib
 import importlib.metadata
 import re
 import subprocess
@@ -140,6 +141,19 @@ def test_every_variable_that_only_the_tests_read_is_in_the_readme() -> None:
 def test_the_door_has_exactly_the_documented_names() -> None:
     assert set(assay.__all__) == DOOR
     assert [name for name in assay.__all__ if not hasattr(assay, name)] == []
+
+
+def test_no_name_that_a_package_loads_lazily_is_that_of_a_module() -> None:
+    # Importing assay.x.push puts the module in the place of the function of that name in assay.x.
+    packages = [name.removesuffix("/__init__.py") for name, text in MODULES.items() if "def __getattr__" in text and "/" in name]
+    assert packages
+    hidden = {
+        f"{package}: {name}"
+        for package in packages
+        for name in importlib.import_module(f"assay.{package.replace('/', '.')}").__all__
+        if f"{package}/{name}.py" in MODULES or f"{package}/{name}/__init__.py" in MODULES
+    }
+    assert hidden == set()
 
 
 def test_the_installed_version_is_that_of_the_source() -> None:

@@ -13,7 +13,7 @@ from assay.core.errors import AssayError
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.meter import ProgressMeter
 from assay.surfaces.cli.run_options import RUN, OutputOptions, command_line, json_option, runs_dir_option, write_json, write_text
-from assay.surfaces.mlflow.push import Destination, PushResult, destination, push
+from assay.surfaces.mlflow.exporter import Destination, PushResult, destination, push
 from assay.surfaces.mlflow.selection import MOST_TRACES, read_choice
 from assay.surfaces.mlflow.tracking_uri import shown_uri
 from assay.surfaces.printable import printable

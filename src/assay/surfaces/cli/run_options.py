@@ -76,7 +76,7 @@ def markdown_option(command: Decorated) -> Decorated:
 def check_mlflow(uri: str | None, experiment: str | None = None) -> None:
     """Raise UsageProblem, before any work, for what is no address of MLflow."""
     if uri is not None:
-        import_module("assay.surfaces.mlflow.push").destination(uri, experiment)
+        import_module("assay.surfaces.mlflow.exporter").destination(uri, experiment)
 
 
 def mlflow_option(command: Decorated) -> Decorated:

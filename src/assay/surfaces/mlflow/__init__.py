@@ -4,11 +4,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from assay.surfaces.mlflow.exporter import Destination, PushResult, push
     from assay.surfaces.mlflow.graders import mlflow_scorer
-    from assay.surfaces.mlflow.push import Destination, PushResult, push
     from assay.surfaces.mlflow.scorers import assay_scorer
 
-_HOMES = {"Destination": "push", "PushResult": "push", "assay_scorer": "scorers", "mlflow_scorer": "graders", "push": "push"}
+# The module of push is not called push: importing it would put the module in the place of the function.
+_HOMES = {
+    "Destination": "exporter",
+    "PushResult": "exporter",
+    "assay_scorer": "scorers",
+    "mlflow_scorer": "graders",
+    "push": "exporter",
+}
 
 __all__ = ["Destination", "PushResult", "assay_scorer", "mlflow_scorer", "push"]
 
