@@ -13,11 +13,11 @@ import pytest
 
 from assay import api
 from assay.core.case import Case
-from assay.core.metrics_summary import Latency
 from assay.core.model_call import Reply
 from assay.core.outcome import Attempt, Grade, GradedOutcome, Score
 from assay.core.plan import plan_sha256
 from assay.core.run_result import RunResult
+from assay.core.summary import Latency
 from assay.engine.finalization.artifact_lines import (
     AttemptLine,
     CaseLine,

@@ -3,11 +3,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from assay import api
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.plan import Gates, Plan
+from assay.core.summary import Interval, Summary
 from assay.engine.comparison.gate import decide_gate
+from assay.metrics.summary import summarize
 from tests.engine.graded_runs import graded, passing, question
 from tests.engine.run_settings import write_golden, write_rows
 
@@ -180,8 +183,9 @@ def test_a_margin_without_an_end_is_refused(folder: Path) -> None:
 
 
 def test_a_cancelled_run_does_not_pass() -> None:
-    summary = {"cancelled_records": 3, "total_records": 10, "pass_rate": 1.0, "pass_rate_interval": None, "error_rate": 0.3}
-    summary |= {"raw_score_mean": 1.0, "raw_score_mean_interval": None, "n_scored": 7}
+    summary = replace(
+        summarize(()), cancelled_records=3, total_records=10, pass_rate=1.0, error_rate=0.3, raw_score_mean=1.0, n_scored=7
+    )
     plan = msgspec.convert({"run_id": "x", "datasets": [], "candidate": {"name": "m", "provider": "p", "model": "m"}}, Plan)
     verdict = decide_gate(plan, summary, api.GateSpec())
     assert (verdict.word, verdict.passed) == ("WARNING", False)
@@ -200,19 +204,19 @@ def plan_with(**gates: float) -> Plan:
     return msgspec.convert(members, Plan)
 
 
-def measured(*, low: float = 0.5) -> dict[str, Any]:
+def measured(*, low: float = 0.5) -> Summary:
     """A complete run that half of the records have passed, with an interval from `low` on."""
-    interval = {"low": low, "high": 0.75, "level": 0.95, "method": "wilson", "n": 10}
-    return {
-        "cancelled_records": 0,
-        "total_records": 10,
-        "n_scored": 10,
-        "error_rate": 0.25,
-        "pass_rate": 0.5,
-        "pass_rate_interval": interval,
-        "raw_score_mean": 0.5,
-        "raw_score_mean_interval": interval,
-    }
+    interval = Interval(low=low, high=0.75, method="wilson", n=10)
+    return replace(
+        summarize(()),
+        total_records=10,
+        n_scored=10,
+        error_rate=0.25,
+        pass_rate=0.5,
+        pass_rate_interval=interval,
+        raw_score_mean=0.5,
+        raw_score_mean_interval=interval,
+    )
 
 
 @pytest.mark.parametrize(

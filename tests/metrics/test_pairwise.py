@@ -7,6 +7,7 @@ import pytest
 
 from assay.metrics.pairwise import PairwiseComparison, PairwiseFigures, PairwiseVote, Result
 from assay.metrics.ranking import ComparisonCounts, rank
+from tests.metrics.documents import as_written
 
 NAMES = ("ada", "bob", "cyd")
 
@@ -21,7 +22,7 @@ def ranking(*meetings: PairwiseComparison, names: tuple[str, ...] = NAMES[:2]) -
     figures = PairwiseFigures(names)
     for one in meetings:
         figures.add(one)
-    found: dict[str, Any] = figures.block()["ranking"]
+    found: dict[str, Any] = as_written(figures.summary())
     return found
 
 

@@ -7,12 +7,12 @@ import pytest
 
 from assay.core.mark import CriterionResult
 from assay.core.plan import ProfileId
+from assay.core.summary import Interval
 from assay.metrics.facts import RecordFacts
 from assay.metrics.headline import CondensedRecords, condense, headline, headline_figures
-from assay.metrics.intervals import Interval
 from assay.metrics.profiles import PROFILES, Profile, UnscoredRecord, profile_of, score_range, score_record
-from assay.metrics.summary import summarize, summarize_slices
 from tests.metrics import plain_profiles
+from tests.metrics.documents import summarize, summarize_slices
 from tests.metrics.plain_profiles import Answer, Benchmark
 
 VECTORS = 250
@@ -364,5 +364,5 @@ def test_the_interval_of_a_headline_ends_where_its_scale_does() -> None:
     profile = profile_of("weighted_mean")
     assert profile is not None
     wide = Interval(low=-0.2, high=1.1, method="t", n=3)
-    shown = headline_figures(profile, np.array([0.2, 0.9]), interval=wide, clustered=None, errors=(None, None))["headline_interval"]
+    shown = headline_figures(profile, np.array([0.2, 0.9]), interval=wide, clustered=None, errors=(None, None)).headline_interval
     assert (shown["low"], shown["high"]) == (-0.2, 1.0)

@@ -12,9 +12,9 @@ from scipy import stats
 
 from assay.metrics.facts import RecordFacts
 from assay.metrics.intervals import cluster_interval, wilson
-from assay.metrics.repeats import Samples, pass_at_k, pass_hat_k, summarize_repeats, variance_parts
+from assay.metrics.repeats import Samples, pass_at_k, pass_hat_k, variance_parts
 from assay.metrics.score import score_bounds
-from assay.metrics.summary import summarize, summarize_slices
+from tests.metrics.documents import as_written, summarize, summarize_repeats, summarize_slices
 
 Passes = list[list[int]]
 
@@ -95,14 +95,14 @@ def test_without_a_complete_record_everything_is_undefined() -> None:
 @given(st.integers(2, 8), st.integers(2, 5), st.integers(0, 10_000))
 def test_variance_is_that_of_an_analysis_of_variance(records: int, repeat: int, seed: int) -> None:
     table = np.random.default_rng(seed).random((records, repeat))
-    found = variance_parts(table.ravel(), np.repeat(np.arange(records), repeat))
+    found = as_written(variance_parts(table.ravel(), np.repeat(np.arange(records), repeat)))
     ratio = stats.f_oneway(*table).statistic
     assert found["within"] == pytest.approx(table.var(axis=1, ddof=1).mean(), abs=1e-12)
     assert (repeat * found["between"] + found["within"]) / found["within"] == pytest.approx(ratio, rel=1e-9)
 
 
 def test_one_record_has_a_variance_within_but_none_between() -> None:
-    found = variance_parts(np.array([0.0, 1.0]), np.array([4, 4]))
+    found = as_written(variance_parts(np.array([0.0, 1.0]), np.array([4, 4])))
     assert found == {"within": 0.5, "between": None, "intraclass_correlation": None}
 
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.run_state import RunCounts
-from assay.metrics.summary import RecordColumns, RecordFacts, summarize, summarize_slices
+from assay.metrics.summary import RecordColumns, RecordFacts
+from tests.metrics.documents import summarize, summarize_slices
 
 
 def graded(score: int, **more: object) -> RecordFacts:

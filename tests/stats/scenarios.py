@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from assay.metrics.intervals import Interval, cluster_interval, mean_interval, wilson
+from assay.core.summary import Interval
+from assay.metrics.intervals import cluster_interval, mean_interval, wilson
 from assay.metrics.paired import (
     FlipCounts,
     McNemar,
@@ -20,6 +21,7 @@ from assay.metrics.pairwise import PairwiseComparison, PairwiseFigures, Pairwise
 from assay.metrics.power import detectable_effect
 from assay.metrics.ranking import ComparisonCounts, rank
 from assay.metrics.trend import trend
+from tests.metrics.documents import as_written
 from tests.stats.calibrated import CALIBRATED
 from tests.stats.profiled import PROBES, PROFILED
 from tests.stats.scenario import FEW_CLUSTERS, FEW_RECORDS, FIVE, GOOD, RESAMPLES, SKEWED, Generator, Scenario, Trial, holds
@@ -266,7 +268,7 @@ def both_orders(draw: Generator, records: int) -> dict[str, Any]:
         result: Result = "inconsistent" if in_order != swapped else "first" if in_order else "second"
         vote = PairwiseVote("judge", float(in_order), float(swapped))
         figures.add(PairwiseComparison(first=0, second=1, cluster=str(record), result=result, votes=(vote,)))
-    found: dict[str, Any] = figures.block()["ranking"]
+    found: dict[str, Any] = as_written(figures.summary())
     return found
 
 

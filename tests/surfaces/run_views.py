@@ -4,10 +4,11 @@ from typing import Any
 
 import msgspec
 
-from assay.core.run_result import GateResult, RunResult
+from assay.core.run_result import RunResult
 from assay.core.run_state import RunCounts, State
-from assay.metrics.summary import summarize
+from assay.core.summary import GateResult
 from assay.surfaces.reporters.run_view import RunReport, SliceValue, WorstRecord, grouped
+from tests.metrics.documents import summarize
 from tests.surfaces.conftest import HOSTILE
 
 Json = dict[str, Any]

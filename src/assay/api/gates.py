@@ -10,6 +10,7 @@ from assay.api.stored_runs import sealed_folder
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.plan import Plan
 from assay.core.run_backend import RUNS_DIR
+from assay.core.summary import METRICS
 from assay.engine.comparison.baselines import (
     NO_BASELINE,
     PREVIOUS,
@@ -42,7 +43,7 @@ __all__ = [
     "trend",
 ]
 
-DECIDING = ("metrics_summary.json", "predictions.jsonl")
+DECIDING = (METRICS, "predictions.jsonl")
 """What decisions rest on: thresholds on the first, comparisons on the second, too."""
 
 
@@ -88,7 +89,7 @@ def gate(
             hint=f"look at: assay compare {comparison.before.run_id} {comparison.after.run_id}",
         )
     plan = msgspec.convert(run.manifest["plan"], Plan)
-    verdict = decide_gate(plan, run.document("metrics_summary.json"), demand, comparison=comparison)
+    verdict = decide_gate(plan, run.summary(), demand, comparison=comparison)
     record(folder, "gate", {"manifest_sha256": run.manifest["manifest_sha256"], **verdict.to_dict()})
     return verdict
 

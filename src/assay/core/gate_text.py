@@ -1,14 +1,14 @@
 """The gates of a run for people: what each asks for, what the run has for it, and whether that is enough."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import msgspec
 
-from assay.core.metrics_summary import interval_of
 from assay.core.number_text import RATE_PLACES, SCORE_PLACES, rate_text, score_text
+from assay.core.summary import Interval, Metric, RecordMetrics
 
 _MOST_PLACES = 9
+_UNKNOWN = Metric(value=None, interval=None, n=0)
 
 
 class GateText(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,7 +20,7 @@ class GateText(msgspec.Struct, frozen=True, kw_only=True):
     """`pass rate`, `mean score`, `error rate`, or the id of a profile."""
     limit: float
     value: float | None
-    interval: dict[str, Any] | None
+    interval: Interval | None
     is_rate: bool
     is_most: bool
     """The limit is the largest value that meets the gate."""
@@ -54,27 +54,31 @@ class GateText(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.name} {text(self.value, places)} {words} {text(self.limit, places)}"
 
 
-def gate_texts(gates: Mapping[str, float | None], summary: Mapping[str, Any]) -> list[GateText]:
-    """The gates that are set, in the order in which reports list them; `summary` is empty where a run has no metrics."""
-    profile = summary.get("profile")
-    # With a profile the gate on the score is one on its headline.
-    score = (profile["id"], profile, "headline") if profile else ("mean score", summary, "raw_score_mean")
+def gate_texts(gates: Mapping[str, float | None], summary: RecordMetrics | None) -> list[GateText]:
+    """The gates that are set, in the order in which reports list them; `summary` is None where a run has no metrics."""
+    rate, score_name, score, error_rate = _UNKNOWN, "mean score", _UNKNOWN, _UNKNOWN
+    if summary is not None:
+        rate, score = summary.pass_rate_metric, summary.raw_score_mean_metric
+        error_rate = Metric(value=summary.error_rate, interval=None, n=summary.total_records)
+        if summary.profile is not None:
+            # With a profile the gate on the score is one on its headline.
+            score_name, score = summary.profile.id, summary.profile.metric
     found = (
-        ("pass_rate", "pass rate", summary, "pass_rate"),
-        ("min_score", *score),
-        ("max_error_rate", "error rate", summary, "error_rate"),
+        ("pass_rate", "pass rate", rate),
+        ("min_score", score_name, score),
+        ("max_error_rate", "error rate", error_rate),
     )
     return [
         GateText(
             gate=gate,
             name=name,
             limit=limit,
-            value=figures.get(member),
-            interval=interval_of(figures, member) if figures.get(member) is not None else None,
+            value=metric.value,
+            interval=metric.interval if metric.value is not None else None,
             is_rate=gate != "min_score",
             is_most=gate == "max_error_rate",
         )
-        for gate, name, figures, member in found
+        for gate, name, metric in found
         if (limit := gates.get(gate)) is not None
     ]
 

@@ -5,26 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from assay.core.run_state import TERMINAL, RunCounts, State
-
-
-class GateCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """One gate of a run, and whether the run met it."""
-
-    name: str
-    """As the run file names it: `pass_rate`, `min_score` or `max_error_rate`."""
-    threshold: float
-    value: float | None
-    """What the run has; None where it is undefined, which meets no gate."""
-    met: bool
-
-
-class GateResult(msgspec.Struct, frozen=True):
-    """Whether the run reached what its plan demands; without gates it passes, unless it was cancelled or evaluated nothing."""
-
-    passed: bool
-    reasons: tuple[str, ...] = ()
-    gates: tuple[GateCheck, ...] = ()
-    """Every gate that is set; runs of earlier versions list none."""
+from assay.core.summary import GateResult, Summary, read_summary
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +39,11 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     is_resumable: bool = False
     """It has failed before its end: `problem` says why, nothing is sealed, and it can be resumed."""
+
+    @property
+    def summary(self) -> Summary | None:
+        """The metrics as a type, whichever version wrote them; None where there are none."""
+        return read_summary(self.metrics) if self.metrics else None
 
     @property
     def is_finished(self) -> bool:

@@ -137,10 +137,10 @@ def _write(run: PublishedRun, plan: Plan, *, profiler: ProfileScorer, staging: S
         return prediction
 
     is_cancelled = run.manifest["status"] == "cancelled"
-    metrics = metrics_of(columns_of(run, plan, read=scored), plan, blocks=read_panel(run, plan), is_cancelled=is_cancelled)
-    for name, document in metrics.items():
+    metrics = metrics_of(columns_of(run, plan, read=scored), plan, panel=read_panel(run, plan), is_cancelled=is_cancelled)
+    for name, document in metrics.documents().items():
         staging.write(name, pretty_json(document))
-    gate = metrics["metrics_summary.json"]["gate"]
+    gate = msgspec.to_builtins(metrics.gate)
     if (run.path / EVAL_RESULTS).is_file() and not why_no_eval_run(plan):
         eval_run = regated(run.document(EVAL_RESULTS), plan, gate["gates"])
         if is_true_of(eval_run, is_cancelled=is_cancelled):

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from assay.core.metrics_summary import percentile
 from assay.core.outcome import Attempt, Outcome, record_status
+from assay.core.summary import percentile
 
 FREE = frozenset({"cached", "prefilled"})
 """Flags of replies that nobody was asked for."""

@@ -20,11 +20,11 @@ from assay.core.errors import (
     StoreUnavailable,
     UsageProblem,
 )
-from assay.core.metrics_summary import interval_of
 from assay.core.moment import iso
 from assay.core.plan import DEFAULT_PROJECT, Plan, changed_settings, plan_sha256, read_plan
-from assay.core.run_result import GateResult, RunListing, RunResult
+from assay.core.run_result import RunListing, RunResult
 from assay.core.run_state import TERMINAL, UNDER_WAY, RunCounts, State, count_records
+from assay.core.summary import METRICS, GateResult, Interval, RunKind, Summary
 from assay.engine.execution.engines import (
     PROBLEM,
     TEMPORAL,
@@ -59,8 +59,6 @@ from assay.store.lock import RunLock
 from assay.store.published_run import PublishedRun, open_run_folder
 
 T = TypeVar("T")
-
-_METRICS = "metrics_summary.json"
 
 
 def start(plan: Plan, runs_dir: Path, surroundings: RunEnvironment) -> RunResult:
@@ -249,9 +247,9 @@ def _gate(manifest: _RunEnd) -> GateResult:
 
 def _metrics(run: PublishedRun) -> dict[str, Any]:
     """The metrics summary; empty when it was removed by retention."""
-    if any(tombstone.name == _METRICS for tombstone in run.removed()):
+    if any(tombstone.name == METRICS for tombstone in run.removed()):
         return {}
-    metrics: dict[str, Any] = run.document(_METRICS)
+    metrics: dict[str, Any] = run.document(METRICS)
     return metrics
 
 
@@ -377,7 +375,7 @@ def listing_of(folders: RunPaths, looks: LedgerOpener) -> RunListing:
 def _sealed_listing(folders: RunPaths) -> RunListing:
     run = open_run_folder(folders.sealed)
     manifest = read_manifest(run)
-    metrics, note = _listed_metrics(run)
+    summary, note = _listed_summary(run)
     return RunListing(
         run_id=folders.run_id,
         state=manifest.status,
@@ -390,8 +388,7 @@ def _sealed_listing(folders: RunPaths) -> RunListing:
         judges=tuple(judge.name for judge in manifest.judges),
         total_records=manifest.counts.total_records,
         done_records=manifest.counts.total_records,
-        **_listed_rate(metrics),
-        **_listed_score(metrics),
+        **({} if summary is None else {**_listed_rate(summary), **_listed_score(summary)}),
         passed=manifest.gate.passed if manifest.plan.gates and manifest.status != "cancelled" else None,
         has_no_result=manifest.status == "cancelled" or not manifest.counts.evaluated_records,
         note=note,
@@ -399,47 +396,45 @@ def _sealed_listing(folders: RunPaths) -> RunListing:
     )
 
 
-def _listed_rate(metrics: dict[str, Any]) -> dict[str, Any]:
+def _listed_rate(summary: Summary) -> dict[str, Any]:
     """How many passed of how many, and what the calls cost."""
-    cost = metrics.get("cost_usd") or {}
+    rate = summary.pass_rate_metric
     return {
-        "scored_records": metrics.get("n_scored", 0),
-        "pass_rate": metrics.get("pass_rate"),
-        "pass_rate_interval": _ends(interval_of(metrics, "pass_rate")),
-        "cost_usd": cost.get("sum"),
-        "unpriced_records": cost.get("n_unknown", 0),
+        "scored_records": rate.n,
+        "pass_rate": rate.value,
+        "pass_rate_interval": _ends(rate.interval),
+        "cost_usd": summary.cost_usd.sum,
+        "unpriced_records": summary.cost_usd.n_unknown,
     }
 
 
-def _listed_score(metrics: dict[str, Any]) -> dict[str, Any]:
+def _listed_score(summary: Summary) -> dict[str, Any]:
     """The figure that a run is known by: its profile's, or else the mean; a ranking has none."""
-    profile = metrics.get("profile")
+    profile = summary.profile
     if profile is not None:
-        name = f"{profile['id']} (compat)" if profile["compat"] else profile["id"]
-        interval = _ends(interval_of(profile, "headline"))
-        return {"score": profile["headline"], "scored_by": name, "scale": profile["scale"], "score_interval": interval}
-    if metrics.get("score_mean") is None or "ranking" in metrics:
+        interval = _ends(profile.metric.interval)
+        return {"score": profile.headline, "scored_by": profile.name, "scale": profile.scale, "score_interval": interval}
+    if summary.score_mean is None or summary.kind is RunKind.RANKING:
         return {}
     # Scores of several scales have a mean only where each is brought to 0-1.
-    member = "score_mean" if metrics["raw_score_mean"] is None else "raw_score_mean"
-    shown = {"score": metrics[member], "score_interval": _ends(interval_of(metrics, member))}
-    return {**shown, "scored_by": "mean", "scale": metrics["scale"] or "0-1"}
+    mean = summary.score_mean_metric if summary.raw_score_mean is None else summary.raw_score_mean_metric
+    return {"score": mean.value, "score_interval": _ends(mean.interval), "scored_by": "mean", "scale": summary.scale or "0-1"}
 
 
-def _ends(interval: dict[str, Any] | None) -> tuple[float, float] | None:
-    return None if interval is None else (interval["low"], interval["high"])
+def _ends(interval: Interval | None) -> tuple[float, float] | None:
+    return None if interval is None else (interval.low, interval.high)
 
 
-def _listed_metrics(run: PublishedRun) -> tuple[dict[str, Any], str]:
-    """The metrics summary where there is one, and else why there is none: the manifest says the rest."""
+def _listed_summary(run: PublishedRun) -> tuple[Summary | None, str]:
+    """The metrics where there are some, and else why there are none: the manifest says the rest."""
     removed = {tombstone.name for tombstone in run.removed()}
     if removed:
-        what = "its metrics were" if _METRICS in removed else "its records were"
-        return ({} if _METRICS in removed else _metrics(run)), f"{what} removed by retention"
+        what = "its metrics were" if METRICS in removed else "its records were"
+        return (None if METRICS in removed else run.summary()), f"{what} removed by retention"
     try:
-        return _metrics(run), ""
+        return run.summary(), ""
     except (RunNotFound, StoreUnavailable) as problem:
-        return {}, problem.message
+        return None, problem.message
 
 
 def _active_listing(folders: RunPaths, looks: LedgerOpener) -> RunListing:

@@ -8,8 +8,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.core.summary import LEVEL, Interval
 from assay.metrics.distributions import student_quantile
-from assay.metrics.intervals import LEVEL, Estimate, Floats, Interval, wilson
+from assay.metrics.intervals import Estimate, Floats, wilson
 
 Weights = Literal["none", "linear", "quadratic"]
 Scale = Literal["nominal", "ordinal", "interval"]

@@ -6,9 +6,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.core.summary import LEVEL, Interval
 from assay.metrics.agreement import Detection
 from assay.metrics.distributions import normal_quantile, student_quantile
-from assay.metrics.intervals import LEVEL, Ends, Estimate, Floats, Interval, rule_of_three, wilson
+from assay.metrics.intervals import Ends, Estimate, Floats, rule_of_three, wilson
 
 MIN_LABELS_EACH = 10
 """Labels of good records, and of bad ones, below which a corrected pass rate is refused."""

@@ -8,8 +8,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.core.summary import LEVEL, Interval
 from assay.metrics.distributions import normal_cdf, sign_test, student_quantile, student_two_sided
-from assay.metrics.intervals import LEVEL, Clusters, Estimate, Floats, Interval, clustered_error, rule_of_three
+from assay.metrics.intervals import Clusters, Estimate, Floats, clustered_error, rule_of_three
 from assay.metrics.score import Design, score_bounds
 
 _SHARE = (1 + LEVEL) / 2

@@ -7,8 +7,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.core.summary import LEVEL, Interval
 from assay.metrics.distributions import student_quantile
-from assay.metrics.intervals import LEVEL, Estimate, Floats, Interval
+from assay.metrics.intervals import Estimate, Floats
 
 _MAX_STEPS = 100
 _SHARE = (1 + LEVEL) / 2

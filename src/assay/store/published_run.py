@@ -1,14 +1,15 @@
 """Readers of finished runs: the manifest, documents and lines of a run folder, and the tombstones of purged artifacts."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from assay.core.errors import ArtifactGone, RunDamaged, RunNotFound, StoreUnavailable
 from assay.core.input_document import INPUT, MANIFEST
+from assay.core.summary import BY_SLICE, METRICS, SlicesSummary, Summary, read_slices, read_summary
 from assay.store.artifacts import CASES, read_pieces
 from assay.store.failures import disk_errors
 
@@ -17,6 +18,9 @@ TOMBSTONES = "purged.json"
 
 TOMBSTONES_OWN_HASH = "purged_sha256"
 """Member of that file: SHA-256 of its canonical JSON without this member."""
+
+
+T = TypeVar("T")
 
 
 class Tombstone(msgspec.Struct, frozen=True):
@@ -46,6 +50,20 @@ class PublishedRun:
         """Read a JSON artifact; raises RunNotFound when it is gone."""
         path = self.artifact(name)
         return decoded(b"".join(read_pieces(path)), path)
+
+    def summary(self) -> Summary:
+        """The metrics of the run, whichever version wrote them; raises RunNotFound as `document` does, RunDamaged for others."""
+        return self._read(METRICS, read_summary)
+
+    def slices(self) -> SlicesSummary:
+        """The metrics of its slices; raises as `summary` does."""
+        return self._read(BY_SLICE, read_slices)
+
+    def _read(self, name: str, read: Callable[[Any], T]) -> T:
+        try:
+            return read(self.document(name))
+        except (TypeError, ValueError, KeyError, AttributeError) as problem:
+            raise RunDamaged(f'"{self.path / name}" is damaged: {problem}') from problem
 
     def lines(self, name: str, start: int = 0) -> Iterator[dict[str, Any]]:
         """Read the objects of a JSONL artifact from a line on, one at a time; raises RunNotFound when it is gone."""

@@ -5,8 +5,9 @@ from typing import Any, Literal
 import msgspec
 
 from assay.core.plan import DEFAULT_PROJECT
-from assay.core.run_result import GateResult, RunListing
+from assay.core.run_result import RunListing
 from assay.core.run_state import TERMINAL, RunCounts, State
+from assay.core.summary import GateResult
 
 Json = dict[str, Any]
 

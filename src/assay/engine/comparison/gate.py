@@ -7,9 +7,10 @@ import msgspec
 from assay.core.gate_text import GateText, gate_texts, reason_text
 from assay.core.number_text import ChangeText, rate_change_text, score_change_text
 from assay.core.plan import Gates, Plan
+from assay.core.summary import Interval, RecordMetrics
 from assay.engine.comparison.run_comparison import RunComparison
 from assay.metrics.gates import check_gates
-from assay.metrics.intervals import Estimate, Interval
+from assay.metrics.intervals import Estimate
 from assay.metrics.paired import decide
 
 Mode = Literal["absolute", "superiority", "non-inferiority"]
@@ -69,7 +70,7 @@ class GateSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Thresholds in place of the same ones of the plan."""
 
 
-def decide_gate(plan: Plan, summary: dict[str, Any], demand: GateSpec, *, comparison: RunComparison | None = None) -> GateDecision:
+def decide_gate(plan: Plan, summary: RecordMetrics, demand: GateSpec, *, comparison: RunComparison | None = None) -> GateDecision:
     """The verdict on a finished run; the gravest finding decides, and every one of them is a reason."""
     findings = _thresholds(_demanded(plan.gates, demand.gates), summary) + _incomplete(summary)
     estimate: Estimate | None = None
@@ -118,7 +119,7 @@ def _word(findings: list[GateReason]) -> Word:
     return next(word for word in _GRAVITY if word in words)
 
 
-def _thresholds(gates: Gates, summary: dict[str, Any]) -> list[GateReason]:
+def _thresholds(gates: Gates, summary: RecordMetrics) -> list[GateReason]:
     """Missed thresholds fail the run; one that is met by luck, for all that the interval tells, is a warning."""
     missed = check_gates(gates, summary).reasons
     texts = gate_texts(msgspec.structs.asdict(gates), summary)
@@ -127,15 +128,15 @@ def _thresholds(gates: Gates, summary: dict[str, Any]) -> list[GateReason]:
 
 
 def _met(gate: GateText) -> GateReason:
-    low = None if gate.interval is None or gate.is_most else gate.interval["low"]
+    low = None if gate.interval is None or gate.is_most else gate.interval.low
     if low is not None and low < gate.limit:
         return GateReason("WARNING", f"{gate.met}, but its 95 % interval begins at {gate.number(low)}")
     return GateReason("PASS", gate.met)
 
 
-def _incomplete(summary: dict[str, Any]) -> list[GateReason]:
+def _incomplete(summary: RecordMetrics) -> list[GateReason]:
     """A run that was cancelled has not seen all its records, and a gate is about all of them."""
-    cancelled, total = summary["cancelled_records"], summary["total_records"]
+    cancelled, total = summary.cancelled_records, summary.total_records
     if not cancelled:
         return []
     return [GateReason("WARNING", f"{cancelled:,} of {total:,} records were cancelled: the run is not complete", is_failure=True)]

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from assay.core.errors import AssayError, UsageProblem
-from assay.core.metrics_summary import interval_of
+from assay.core.summary import Metric, Summary
 from assay.engine.comparison.baselines import COMPLETE, is_derived
 from assay.engine.comparison.gate import Measure
 from assay.engine.storage.run_paths import RunPaths, run_ids
@@ -161,27 +161,25 @@ def _sealed(runs_dir: Path) -> Iterator[PublishedRun]:
 
 def _point(run: PublishedRun, measure: Measure) -> TrendPoint | None:
     try:
-        summary = run.document("metrics_summary.json")
+        summary = run.summary()
     except AssayError:
         return None
-    value, interval = _figure(summary, measure)
-    if value is None:
+    metric = _metric(summary, measure)
+    if metric.value is None:
         return None
     return TrendPoint(
         run_id=run.manifest["run_id"],
         created_at=run.manifest["created_at"],
         candidate=run.manifest["candidate"]["name"],
-        n=summary["n_scored"],
-        value=value,
-        low=interval.get("low"),
-        high=interval.get("high"),
+        n=summary.n_scored,
+        value=metric.value,
+        low=metric.interval.low if metric.interval else None,
+        high=metric.interval.high if metric.interval else None,
     )
 
 
-def _figure(summary: dict[str, Any], measure: Measure) -> tuple[float | None, dict[str, Any]]:
-    """The figure and its interval; the score is the headline of a profile where the run has one."""
-    name = "pass_rate" if measure == "pass_rate" else "raw_score_mean"
-    profile = summary.get("profile") if measure == "score" else None
-    if profile is not None:
-        summary, name = profile, "headline"
-    return summary[name], interval_of(summary, name) or {}
+def _metric(summary: Summary, measure: Measure) -> Metric:
+    """The score is the headline of a profile where the run has one."""
+    if measure == "pass_rate":
+        return summary.pass_rate_metric
+    return summary.raw_score_mean_metric if summary.profile is None else summary.profile.metric

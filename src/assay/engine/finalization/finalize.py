@@ -262,19 +262,17 @@ class _Artifacts:
         return CaseLine(line.record_id, line.record_sha256, sha256(stored).hexdigest(), line.sample, msgspec.Raw(stored))
 
     def _write_metrics(self) -> None:
-        panel = {} if self._panel is None else self._panel.blocks()
-        ranking = {} if self._ranking is None else self._ranking.block()
-        metrics = metrics_of(self._facts, self._plan, blocks={**panel, **ranking}, is_cancelled=self._is_cancelled)
-        self._gate = metrics["metrics_summary.json"]["gate"]
-        for name, document in metrics.items():
+        metrics = metrics_of(self._facts, self._plan, panel=self._panel, ranking=self._ranking, is_cancelled=self._is_cancelled)
+        self._gate = msgspec.to_builtins(metrics.gate)
+        for name, document in metrics.documents().items():
             self._staging.write(name, pretty_json(document))
         if self._has_eval_run:
             parameters = eval_run_parameters(self._shown)
-            document = eval_results(
+            results = eval_results(
                 self._plan.run_id, self._started_at, parameters=parameters, results=self._golden, gates=self._gate["gates"]
             )
-            if is_true_of(document, is_cancelled=self._is_cancelled):
-                self._staging.write(EVAL_RESULTS, pretty_json(document))
+            if is_true_of(results, is_cancelled=self._is_cancelled):
+                self._staging.write(EVAL_RESULTS, pretty_json(results))
 
     def _batches(self, run: RunRow) -> list[dict[str, Any]]:
         """What became of the batches that the candidate was asked in."""

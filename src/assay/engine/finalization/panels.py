@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Any
 
 import msgspec
 
@@ -12,8 +11,6 @@ from assay.engine.run_counters import FREE
 from assay.grading import AGAIN
 from assay.metrics.panel import JudgeAttempt, PanelFigures
 from assay.store.published_run import PublishedRun
-
-Line = dict[str, Any]
 
 
 def panel_of(plan: Plan) -> PanelFigures | None:
@@ -33,12 +30,12 @@ def add_record(figures: PanelFigures, prediction: PredictionLine, attempts: Iter
     )
 
 
-def read_panel(run: PublishedRun, plan: Plan) -> Line:
-    """The blocks of a run's panel from its artifacts; empty where it has none."""
+def read_panel(run: PublishedRun, plan: Plan) -> PanelFigures | None:
+    """The figures of a run's panel from its artifacts; None where it has none."""
     figures = panel_of(plan)
     # Earlier versions kept the votes of a panel, but not how they were decided.
     if figures is None or "panel" not in run.manifest["plan"]:
-        return {}
+        return None
     logged = groupby(run.lines("attempt_logs.jsonl"), key=lambda line: int(line["index"]))
     following = next(logged, None)
     for line in run.lines("predictions.jsonl"):
@@ -47,7 +44,7 @@ def read_panel(run: PublishedRun, plan: Plan) -> Line:
             attempts = [msgspec.convert(attempt, AttemptLine) for attempt in following[1]]
             following = next(logged, None)
         add_record(figures, msgspec.convert({"policy_id": None, **line}, PredictionLine), attempts)
-    return figures.blocks()
+    return figures
 
 
 def _of_judges(attempts: Iterable[AttemptLine]) -> Iterator[AttemptLine]:

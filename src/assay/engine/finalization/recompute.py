@@ -4,20 +4,23 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from assay.core.case import Case
 from assay.core.plan import Plan
+from assay.core.summary import BY_SLICE, METRICS, GateResult, SlicesSummary, Summary
 from assay.engine.finalization.artifact_lines import PredictionLine, facts_of, invalid_facts
 from assay.engine.finalization.panels import read_panel
 from assay.engine.finalization.rankings import add_comparison, ranking_of
 from assay.engine.groups import RecordGroups
 from assay.metrics.facts import RecordColumns
 from assay.metrics.gates import cancelled_reason, check_gates
+from assay.metrics.pairwise import PairwiseFigures
+from assay.metrics.panel import PanelFigures
 from assay.metrics.profiles import profile_of
 from assay.metrics.summary import summarize, summarize_slices
 from assay.store.published_run import PublishedRun
 
-BY_SLICE = "metrics_by_slice.json"
 Line = dict[str, Any]
 Read = Callable[[Line, Case], PredictionLine]
 
@@ -28,8 +31,20 @@ _TALLIES = frozenset({"errors", "flags", "left_out", "unscored"})
 """
 
 
-def recompute(run: PublishedRun) -> dict[str, Line]:
-    """The metrics documents by file name, from the predictions, the input and the validation results."""
+class RunMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """The metrics of a run and of its slices, and what its gates say of them."""
+
+    summary: Summary
+    gate: GateResult
+    slices: SlicesSummary
+
+    def documents(self) -> dict[str, Summary | SlicesSummary]:
+        """What is written, by file name."""
+        return {METRICS: self.summary, BY_SLICE: self.slices}
+
+
+def recompute(run: PublishedRun) -> RunMetrics:
+    """The metrics of a run and of its slices, from the predictions, the input and the validation results."""
     plan = msgspec.convert(run.manifest["plan"], Plan)
     ranking = ranking_of(plan.comparison, seed=plan.seed)
     groups = RecordGroups(plan.datasets, is_former="slices_version" not in run.document(BY_SLICE))
@@ -41,8 +56,9 @@ def recompute(run: PublishedRun) -> dict[str, Line]:
         return prediction
 
     columns = columns_of(run, plan, read=ranked, groups=groups)
-    blocks = {**read_panel(run, plan), **({} if ranking is None else ranking.block())}
-    return metrics_of(columns, plan, blocks=blocks, is_cancelled=_is_said_to_be_cancelled(run.manifest))
+    return metrics_of(
+        columns, plan, panel=read_panel(run, plan), ranking=ranking, is_cancelled=_is_said_to_be_cancelled(run.manifest)
+    )
 
 
 def _is_said_to_be_cancelled(manifest: Line) -> bool:
@@ -51,15 +67,26 @@ def _is_said_to_be_cancelled(manifest: Line) -> bool:
     return cancelled_reason(counts["evaluated_records"], counts["total_records"]) in manifest["gate"]["reasons"]
 
 
-def metrics_of(columns: RecordColumns, plan: Plan, *, blocks: Line, is_cancelled: bool) -> dict[str, Line]:
-    """The metrics documents by file name, from the facts of all records and the figures of a panel or a ranking."""
+def metrics_of(
+    columns: RecordColumns,
+    plan: Plan,
+    *,
+    panel: PanelFigures | None = None,
+    ranking: PairwiseFigures | None = None,
+    is_cancelled: bool,
+) -> RunMetrics:
+    """The metrics of a run from the facts of all its records and the figures of a panel or a ranking."""
     profile = profile_of(plan.profile, is_compat=plan.compat)
     summary = summarize(columns, seed=plan.seed, profile=profile, repeat=plan.repeat)
-    gate = msgspec.to_builtins(check_gates(plan.gates, summary, is_cancelled=is_cancelled))
-    return {
-        "metrics_summary.json": {**summary, **blocks, "gate": gate},
-        BY_SLICE: summarize_slices(columns, seed=plan.seed, profile=profile),
-    }
+    if panel is not None:
+        judges = panel.judges()
+        summary = replace(summary, panel=panel.panel(judges), judges=judges)
+    if ranking is not None:
+        summary = replace(summary, ranking=ranking.summary())
+    gate = check_gates(plan.gates, summary, is_cancelled=is_cancelled)
+    return RunMetrics(
+        summary=replace(summary, gate=gate), gate=gate, slices=summarize_slices(columns, seed=plan.seed, profile=profile)
+    )
 
 
 def prediction_of(line: Line) -> PredictionLine:
@@ -90,7 +117,7 @@ def differences(run: PublishedRun) -> list[str]:
     """
     return [
         line
-        for name, computed in recompute(run).items()
+        for name, computed in recompute(run).documents().items()
         for line in _differing(run.document(name), msgspec.json.decode(msgspec.json.encode(computed)), (name,))
     ]
 

@@ -14,8 +14,9 @@ import msgspec
 
 from assay import api
 from assay.core.errors import ServerProblem, UsageProblem
-from assay.core.run_result import GateResult, RunResult
+from assay.core.run_result import RunResult
 from assay.core.stop_signals import raised_as_interrupt
+from assay.core.summary import GateResult
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.progress import RunProgress
 from assay.surfaces.cli.run_options import OutputOptions, conclude, write_json

@@ -193,7 +193,7 @@ def _drawings(view: RunReport) -> tuple[ChartPair, ...]:
 
 
 def _settings(plan: Json) -> Iterator[Fact]:
-    yield Fact("Gates", ", ".join(gate.asked for gate in gate_texts(plan.get("gates") or {}, {})) or "none")
+    yield Fact("Gates", ", ".join(gate.asked for gate in gate_texts(plan.get("gates") or {}, None)) or "none")
     yield Fact("Concurrency", str(plan["concurrency"]))
     yield Fact("Attempts", f"at most {plan['retry']['max_attempts']} at each record")
     yield Fact("Answers to a record", str(plan.get("repeat", 1)))

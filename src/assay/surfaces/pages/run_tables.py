@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from assay.core.metrics_summary import Latency, latencies
+from assay.core.metrics_summary import latencies
+from assay.core.summary import Latency
 from assay.surfaces.pages import display_values
 from assay.surfaces.pages.display_values import Badge, DisplayValue
 from assay.surfaces.pages.links import PageLinks

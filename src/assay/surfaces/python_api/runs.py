@@ -12,8 +12,9 @@ from assay import api
 from assay.core.errors import UsageProblem
 from assay.core.plan import Gates
 from assay.core.run_backend import RUNS_DIR
-from assay.core.run_result import GateResult, RunResult
+from assay.core.run_result import RunResult
 from assay.core.run_state import RunCounts, State
+from assay.core.summary import GateResult
 from assay.surfaces.printable import printable
 from assay.surfaces.python_api import frames
 from assay.surfaces.python_api.figures import Metric, figure_of, score_of

@@ -108,4 +108,4 @@ def _source(reason: str, gates: list[GateText], plan: Json) -> str:
 
 
 def _gates(view: RunReport) -> list[GateText]:
-    return gate_texts(view.plan.get("gates") or {}, view.result.metrics)
+    return gate_texts(view.plan.get("gates") or {}, view.result.summary)

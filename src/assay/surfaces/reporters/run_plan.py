@@ -142,4 +142,4 @@ def _limits(plan: Plan) -> str:
 
 
 def _gates(plan: Plan) -> list[str]:
-    return [gate.asked for gate in gate_texts(msgspec.structs.asdict(plan.gates), {})]
+    return [gate.asked for gate in gate_texts(msgspec.structs.asdict(plan.gates), None)]

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 
-from assay.core.metrics_summary import Latency, latencies
+from assay.core.metrics_summary import latencies
 from assay.core.record_query import STATUS_GROUPS
+from assay.core.summary import Latency
 from assay.surfaces.printable import printable, printable_id
 from assay.surfaces.reporters.paint import Paint, hanging, painter
 from assay.surfaces.reporters.run_decision import NO_GATES, RunDecision, decision_note, decisions
